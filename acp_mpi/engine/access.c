@@ -1,0 +1,210 @@
+/* The operations as users call them: run at once where load and store reach both ends and
+ * nothing is waited for, else handed to the operation table. */
+#include "core.h"
+
+static acp_handle_t refuse(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
+{
+    fail(lane, status, ga, size);
+    return 0;
+}
+
+/* Null and rank are checked even for an empty operation. */
+static bool plausible(acp_lane *lane, acp_ga_t ga)
+{
+    if (ga == ACP_GA_NULL)
+        return fail(lane, ACP_E_NULL, ga, 0) == ACP_OK;
+    if (ga >> 63 || acp_ga_rank(ga) >= (int64_t)lane->engine->procs)
+        return fail(lane, ACP_E_RANK, ga, 0) == ACP_OK;
+    return true;
+}
+
+/* What this process can know about an address raises at the call. */
+static bool known_good(acp_lane *lane, acp_ga_t ga, uint64_t size)
+{
+    struct translation t;
+    enum reach reach;
+    return translate(lane, ga, size, &t, &reach) == ACP_OK;
+}
+
+static acp_handle_t submit(acp_lane *lane, const struct message *command, struct place local,
+                           acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t handle = 0;
+    pthread_mutex_lock(&e->lock);
+    struct op *op = op_new(lane);
+    if (op) {
+        op->command = *command;
+        op->local = local;
+        handle = op_submit(lane, op, order);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return handle;
+}
+
+acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
+                      acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+        const struct translation *d = lane_find(lane, ROLE_DST, dst, size), *s;
+        if (likely(d && (s = lane_find(lane, ROLE_SRC, src, size)))) {
+            if (likely(copy_loaded(lane, d, dst, s, src, size) == ACP_OK))
+                return handle_now(e);
+            return 0;
+        }
+        if (lane->fault.status != ACP_OK)
+            return 0;
+    }
+    if (!plausible(lane, dst) || !plausible(lane, src))
+        return 0;
+    if (size && (!known_good(lane, dst, size) || !known_good(lane, src, size)))
+        return 0;
+    if (!size && order_met(e, lane, order))
+        return handle_now(e);
+    struct message command = {.kind = ACP_COPY, .dst = dst, .src = src, .a = size};
+    return submit(lane, &command, (struct place){0}, order);
+}
+
+acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t src, uint64_t value,
+                        uint64_t compare, acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    uint32_t width = atomic_width((uint8_t)kind);
+    if (unlikely(src & (width - 1)))
+        return refuse(lane, ACP_E_ALIGN, src, width);
+    if (likely(order_met(e, lane, order))) {
+        const struct translation *s = lane_find(lane, ROLE_SRC, src, width), *d = NULL;
+        if (likely(s && (dst == ACP_GA_NULL || (d = lane_find(lane, ROLE_DST, dst, width))))) {
+            uint64_t old;
+            if (unlikely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, &old)))
+                return 0;
+            if (d && unlikely(write_loaded(lane, d, dst, &old, width) != ACP_OK))
+                return 0;
+            return handle_now(e);
+        }
+        if (lane->fault.status != ACP_OK)
+            return 0;
+    }
+    if (!known_good(lane, src, width) || (dst != ACP_GA_NULL && !known_good(lane, dst, width)))
+        return 0;
+    struct message command = {.kind = (uint8_t)kind, .dst = dst, .src = src, .a = value,
+                              .b = compare};
+    return submit(lane, &command, (struct place){0}, order);
+}
+
+static acp_handle_t iput_iget(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t size,
+                              acp_handle_t order)
+{
+    if (!plausible(lane, ga) || (size && !known_good(lane, ga, size)))
+        return 0;
+    if (!size && order_met(lane->engine, lane, order))
+        return handle_now(lane->engine);
+    struct message command = {.kind = ACP_COPY, .dst = local.is_source ? ga : ACP_GA_NULL,
+                              .src = local.is_source ? ACP_GA_NULL : ga, .a = size};
+    return submit(lane, &command, local, order);
+}
+
+acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
+                      acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+        const struct translation *d = lane_find(lane, ROLE_DST, dst, size);
+        if (likely(d != NULL))
+            return write_loaded(lane, d, dst, src, size) == ACP_OK ? handle_now(e) : 0;
+        if (lane->fault.status != ACP_OK)
+            return 0;
+    }
+    return iput_iget(lane, dst, (struct place){(unsigned char *)(uintptr_t)src, true}, size,
+                     order);
+}
+
+acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+        const struct translation *s = lane_find(lane, ROLE_SRC, src, size);
+        if (likely(s != NULL))
+            return read_loaded(lane, dst, s, src, size) == ACP_OK ? handle_now(e) : 0;
+        if (lane->fault.status != ACP_OK)
+            return 0;
+    }
+    return iput_iget(lane, src, (struct place){dst, false}, size, order);
+}
+
+/* A blocking transfer: the caller waits anyway, so it moves the bytes itself if it can. */
+static int transfer_now(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t size)
+{
+    struct translation t;
+    enum reach reach;
+    acp_engine *e = lane->engine;
+    struct message command = {.kind = ACP_COPY, .dst = local.is_source ? ga : ACP_GA_NULL,
+                              .src = local.is_source ? ACP_GA_NULL : ga, .a = size};
+    int rc = translate(lane, ga, size, &t, &reach);
+    if (rc != ACP_OK)
+        return rc;
+    bool forced = e->config.path == ACP_PATH_OWNER && t.peer != e->own;
+    if (forced || (reach != REACH_LOAD && reach != REACH_VM))
+        return ACP_E_BUSY;
+    for (uint64_t at = 0; at < size && rc == ACP_OK; at += BACKGROUND_BYTES) {
+        uint64_t part = size - at < BACKGROUND_BYTES ? size - at : BACKGROUND_BYTES;
+        rc = command_run(lane, &command, local, at, part, NULL);
+    }
+    return rc;
+}
+
+static int blocking(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t size,
+                    acp_handle_t *pending)
+{
+    *pending = 0;
+    if (!size)
+        return plausible(lane, ga) ? ACP_OK : lane->fault.status;
+    int rc = transfer_now(lane, ga, local, size);
+    if (rc != ACP_E_BUSY)
+        return rc;
+    *pending = iput_iget(lane, ga, local, size, ACP_HANDLE_NULL);
+    return *pending ? ACP_OK : lane->fault.status;
+}
+
+int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_handle_t *pending)
+{
+    const struct translation *d =
+        size - 1 < BACKGROUND_BYTES ? lane_find(lane, ROLE_DST, dst, size) : NULL;
+    if (likely(d != NULL)) {
+        *pending = 0;
+        return write_loaded(lane, d, dst, src, size);
+    }
+    return blocking(lane, dst, (struct place){(unsigned char *)(uintptr_t)src, true}, size,
+                    pending);
+}
+
+int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t *pending)
+{
+    const struct translation *s =
+        size - 1 < BACKGROUND_BYTES ? lane_find(lane, ROLE_SRC, src, size) : NULL;
+    if (likely(s != NULL)) {
+        *pending = 0;
+        return read_loaded(lane, dst, s, src, size);
+    }
+    return blocking(lane, src, (struct place){dst, false}, size, pending);
+}
+
+int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+              uint64_t *old, acp_handle_t *pending)
+{
+    uint32_t width = atomic_width((uint8_t)kind);
+    *pending = 0;
+    if (unlikely(src & (width - 1)))
+        return fail(lane, ACP_E_ALIGN, src, width);
+    const struct translation *s = lane_find(lane, ROLE_SRC, src, width);
+    if (likely(s != NULL))
+        return atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, old);
+    if (lane->fault.status != ACP_OK)
+        return lane->fault.status;
+    struct message command = {.kind = (uint8_t)kind, .src = src, .a = value, .b = compare};
+    /* The old value goes to the caller's own word, as a get would bring it. */
+    *pending = submit(lane, &command, (struct place){(unsigned char *)old, false},
+                      ACP_HANDLE_NULL);
+    return *pending ? ACP_OK : lane->fault.status;
+}

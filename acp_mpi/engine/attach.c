@@ -1,0 +1,169 @@
+/* Opening the memory of a process of the node: through /proc, or, where that is forbidden
+ * (other group id, not dumpable, another PID namespace), by asking it for the descriptor
+ * over an abstract Unix socket. */
+#include "core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ASK_NS ((uint64_t)2000000000)
+
+static socklen_t giver_name(struct sockaddr_un *name, uint64_t nonce)
+{
+    memset(name, 0, sizeof *name);
+    name->sun_family = AF_UNIX;
+    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "acp_mpi.memory.%016llx",
+                     (unsigned long long)nonce);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+int giver_open(acp_engine *e)
+{
+    struct sockaddr_un name;
+    socklen_t size = giver_name(&name, e->row.nonce);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    if (bind(fd, (struct sockaddr *)&name, size) || listen(fd, 64)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Gives the memory file to processes of the same user that ask; never blocks. */
+void giver_serve(acp_engine *e)
+{
+    int fd;
+    while ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        struct ucred who;
+        socklen_t size = sizeof who;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
+            (who.uid == geteuid() || who.uid == 0)) {
+            char byte = 'm', space[CMSG_SPACE(sizeof(int))] = {0};
+            struct iovec io = {&byte, 1};
+            struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
+                               .msg_controllen = sizeof space};
+            struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+            c->cmsg_level = SOL_SOCKET;
+            c->cmsg_type = SCM_RIGHTS;
+            c->cmsg_len = CMSG_LEN(sizeof(int));
+            memcpy(CMSG_DATA(c), &e->memory.fd, sizeof(int));
+            sendmsg(fd, &m, MSG_NOSIGNAL);
+        }
+        close(fd);
+    }
+}
+
+/* Asks the peer; meanwhile answers those who ask this process, or two would wait for each
+ * other. */
+static int ask(acp_engine *e, const struct row *row)
+{
+    struct sockaddr_un name;
+    socklen_t size = giver_name(&name, row->nonce);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), got = -1;
+    if (fd < 0)
+        return -1;
+    if (connect(fd, (struct sockaddr *)&name, size)) {
+        close(fd);
+        return -1;
+    }
+    uint64_t until = now_ns() + ASK_NS;
+    for (;;) {
+        struct pollfd set[2] = {{.fd = fd, .events = POLLIN},
+                                {.fd = e->giver_fd, .events = POLLIN}};
+        uint64_t now = now_ns();
+        if (now >= until || (poll(set, 2, (int)((until - now) / 1000000) + 1) < 0 &&
+                             errno != EINTR))
+            break;
+        if (set[1].revents)
+            giver_serve(e);
+        if (set[0].revents) {
+            char byte, space[CMSG_SPACE(sizeof(int))];
+            struct iovec io = {&byte, 1};
+            struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
+                               .msg_controllen = sizeof space};
+            struct cmsghdr *c = recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+            if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+                memcpy(&got, CMSG_DATA(c), sizeof(int));
+            break;
+        }
+    }
+    close(fd);
+    return got;
+}
+
+/* The file is what the row says it is: a sealed memory file of this layout and this libc,
+ * of that very process. */
+static bool genuine(const acp_engine *e, int fd, const struct row *row)
+{
+    struct stat st;
+    struct control head;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < CONTROL_SIZE)
+        return false;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK))
+        return false;
+    if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head)
+        return false;
+    return head.magic == LAYOUT_MAGIC && head.version == LAYOUT_VERSION &&
+           head.nonce == row->nonce && head.libc == e->control->libc &&
+           head.span <= (uint64_t)st.st_size;
+}
+
+int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
+{
+    if (e->config.map) {
+        unsigned char *base = e->config.map(e->config.map_context, &p->row, 0, CONTROL_SIZE);
+        if (!base)
+            return ACP_E_LOST;
+        p->control = (const struct control *)(void *)base;
+        p->doors = (struct doors *)(void *)(base + DOORS_OFFSET);
+        *opened = OPENED_GIVEN;
+        return ACP_OK;
+    }
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", p->row.pid, p->row.memory_fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *opened = OPENED_PROC;
+    if (fd >= 0 && !genuine(e, fd, &p->row)) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0) {
+        fd = ask(e, &p->row);
+        *opened = OPENED_SOCKET;
+    }
+    if (fd >= 0 && !genuine(e, fd, &p->row)) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0) {
+        bool dead;
+        uint64_t start = process_start_time(p->row.pid, &dead);
+        return dead || start != p->row.start_time ? ACP_E_LOST : ACP_E_SYSTEM;
+    }
+    void *control = mmap(NULL, CONTROL_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    void *doors = mmap(NULL, sizeof(struct doors), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                       DOORS_OFFSET);
+    if (control == MAP_FAILED || doors == MAP_FAILED) {
+        if (control != MAP_FAILED)
+            munmap(control, CONTROL_SIZE);
+        if (doors != MAP_FAILED)
+            munmap(doors, sizeof(struct doors));
+        close(fd);
+        return ACP_E_SYSTEM;
+    }
+    p->fd = fd;
+    p->control = control;
+    p->doors = doors;
+    return ACP_OK;
+}

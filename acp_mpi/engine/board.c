@@ -1,0 +1,181 @@
+/* The job's notice board: names (128-bit keys) with 16 bytes each, kept by the rank that the
+ * key selects. A lookup of a name that is not there waits at its keeper until it is. */
+#include "core.h"
+
+#include <stdlib.h>
+
+struct name {
+    uint64_t key[2], value[2];
+    struct name *next;
+};
+
+static struct name *find(acp_engine *e, const uint64_t key[2])
+{
+    for (struct name *n = e->names; n; n = n->next)
+        if (n->key[0] == key[0] && n->key[1] == key[1])
+            return n;
+    return NULL;
+}
+
+static bool waits_for(const struct op *op, const uint64_t key[2])
+{
+    return op->state == OP_WAITING && op->command.kind == ACP_LOOKUP &&
+           op->command.dst == key[0] && op->command.src == key[1];
+}
+
+static int store(acp_lane *lane, const uint64_t key[2], const uint64_t value[2])
+{
+    acp_engine *e = lane->engine;
+    struct name *n = find(e, key);
+    if (!n) {
+        n = malloc(sizeof *n);
+        if (!n)
+            return fail(lane, ACP_E_SYSTEM, 0, 0);
+        *n = (struct name){.key = {key[0], key[1]}, .next = e->names};
+        e->names = n;
+    }
+    n->value[0] = value[0];
+    n->value[1] = value[1];
+    for (struct op *op = e->tasks, *next; op; op = next) {
+        next = op->next_task;
+        if (waits_for(op, key)) {
+            op->result = value[0];
+            op->command.b = value[1];
+            op_finish(lane, op);
+            next = e->tasks; /* the list has changed */
+        }
+    }
+    return ACP_OK;
+}
+
+/* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value. */
+void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    const uint64_t key[2] = {m->dst, m->src}, value[2] = {m->a, m->b};
+    struct message answer = *m;
+    uint64_t first = 0;
+    if (m->kind == ACP_PUBLISH) {
+        store(lane, key, value);
+    } else {
+        struct name *n = find(e, key);
+        if (!n) {
+            struct op *op = task_new(e);
+            if (op) {
+                op->command = *m;
+                op->client = from;
+                op->client_link = link;
+                op->client_id = m->id;
+            }
+            return;
+        }
+        first = n->value[0];
+        answer.b = n->value[1];
+    }
+    serve_reply(lane, from, link, &answer, first);
+}
+
+struct answer_wait {
+    const struct op *op;
+};
+
+static bool answered(void *context)
+{
+    return ((struct answer_wait *)context)->op->state == OP_DONE;
+}
+
+/* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1]. */
+int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
+             int64_t timeout_ns, acp_doing doing)
+{
+    acp_lane *lane = &e->lanes[LANE_CALLER];
+    struct peer *p = peer_of_slot(e, slot);
+    const uint64_t key[2] = {question->dst, question->src};
+    const uint64_t value[2] = {question->a, question->b};
+    pthread_mutex_lock(&e->lock);
+    struct op *op = task_new(e);
+    if (!op) {
+        pthread_mutex_unlock(&e->lock);
+        return ACP_E_SYSTEM;
+    }
+    op->kept = true;
+    op->command = *question;
+    op->target = p;
+    int rc = ACP_OK;
+    struct name *n;
+    if (p != e->own) {
+        struct message m = *question;
+        m.id = op_id(op);
+        m.from = e->self;
+        op->state = OP_RUNNING;
+        op->way = WAY_ASK;
+        op->in_flight = 1;
+        rc = road_to(e, p)->send(lane, p, 0, &m);
+    } else if (question->kind == ACP_PUBLISH) {
+        rc = store(lane, key, value);
+        op->state = OP_DONE;
+    } else if ((n = find(e, key))) {
+        op->result = n->value[0];
+        op->command.b = n->value[1];
+        op->state = OP_DONE;
+    }
+    pthread_mutex_unlock(&e->lock);
+    struct answer_wait w = {op};
+    if (rc == ACP_OK && !answered(&w))
+        rc = progress_wait(e, answered, &w, timeout_ns, doing);
+    pthread_mutex_lock(&e->lock);
+    if (rc == ACP_OK)
+        rc = op->fault.status;
+    reply[0] = op->result;
+    reply[1] = op->command.b;
+    task_free(e, op);
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+static uint32_t keeper(const acp_engine *e, const uint64_t key[2])
+{
+    return slot_of_rank(e, (uint32_t)(key[0] % e->procs));
+}
+
+int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], int64_t timeout_ns)
+{
+    struct message m = {.kind = ACP_PUBLISH, .dst = key[0], .src = key[1], .a = value[0],
+                        .b = value[1]};
+    uint64_t reply[2];
+    return ask_peer(e, keeper(e, key), &m, reply, timeout_ns, ACP_DOING_LOOKUP);
+}
+
+int acp_lookup(acp_engine *e, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns)
+{
+    struct message m = {.kind = ACP_LOOKUP, .dst = key[0], .src = key[1]};
+    return ask_peer(e, keeper(e, key), &m, value, timeout_ns, ACP_DOING_LOOKUP);
+}
+
+int acp_peer_doing(acp_engine *e, uint32_t rank, acp_doing *doing)
+{
+    struct peer *p = peer_of_slot(e, slot_of_rank(e, rank));
+    struct message m = {.kind = ACP_DOING};
+    uint64_t reply[2] = {0, 0};
+    int rc = p->lost ? ACP_E_LOST : ACP_OK, relation = RELATION_UNKNOWN;
+    if (rc == ACP_OK)
+        relation = peer_attach(e, p);
+    if (p->lost)
+        return ACP_E_LOST;
+    if (relation != RELATION_REMOTE) {
+        *doing = (acp_doing)p->control->doing;
+        return ACP_OK;
+    }
+    rc = ask_peer(e, p->slot, &m, reply, 1000000000, (acp_doing)e->control->doing);
+    *doing = (acp_doing)reply[0];
+    return rc;
+}
+
+void board_close(acp_engine *e)
+{
+    while (e->names) {
+        struct name *n = e->names;
+        e->names = n->next;
+        free(n);
+    }
+}

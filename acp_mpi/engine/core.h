@@ -1,0 +1,494 @@
+/* The engine's own structures, shared by its sources; users see engine.h. */
+#ifndef ACP_CORE_H
+#define ACP_CORE_H
+
+#include "engine.h"
+#include "layout.h"
+
+#include <pthread.h>
+#include <sys/uio.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define SMALL_BYTES ((uint64_t)16 << 10)       /* run with the caller's lock held */
+#define BACKGROUND_BYTES ((uint64_t)1 << 20)   /* above: the progress thread's work */
+#define SLICE_BYTES ((uint64_t)256 << 10)
+#define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
+#define CHUNKS_IN_FLIGHT 8u
+#define BOUNCE_CHUNKS 4u
+#define OPS 1024u
+#define SPIN_NS 40000u /* a waiting caller looks so long before it sleeps */
+
+typedef struct message message_t;
+
+/* How this process reaches a place: itself, or which road leads to its owner. */
+enum reach { REACH_LOAD = 0, REACH_VM, REACH_RING, REACH_LINK };
+
+/* A region as one lane knows it; valid while *generation == live. */
+struct translation {
+    acp_ga_t low;
+    uint64_t length;
+    unsigned char *base; /* of `low`; NULL: not by load and store */
+    const _Atomic uint32_t *generation;
+    uint32_t live;
+    uint32_t fence;
+    _Atomic uint32_t *busy; /* this lane's two flags at the owner */
+    struct peer *peer;
+    uint64_t position; /* offset in the owner's memory file, or the owner's virtual address */
+    uint32_t kind;
+};
+
+#define LANE_CACHE 64u
+struct acp_lane {
+    acp_engine *engine;
+    uint32_t index;
+    _Atomic uint32_t taken;
+    acp_handle_t previous;
+    acp_fault fault;
+    struct translation recent[2]; /* by role: destination, source */
+    struct translation cache[LANE_CACHE];
+    _Atomic uint32_t nowhere[2]; /* the flags for regions that never die */
+};
+
+/* A stretch of a peer's memory file mapped here. */
+struct view {
+    uint64_t low, high; /* file offsets */
+    unsigned char *base;
+    bool pinned;
+    struct view *next;
+};
+
+enum relation { RELATION_UNKNOWN = 0, RELATION_SELF, RELATION_NODE, RELATION_REMOTE };
+
+struct link;
+
+struct peer {
+    struct row row;
+    uint32_t slot;
+    _Atomic uint32_t relation;
+    _Atomic uint32_t lost;
+    bool watched;
+    bool loss_handled;
+    bool loss_accepted; /* by acp_refresh */
+    uint8_t opened; /* how its memory was opened */
+    _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
+    int fd;
+    int pidfd;
+    uint32_t line; /* ours among its attach lines */
+    const struct control *control;
+    struct doors *doors;
+    struct view *views;
+    uint32_t view_count, view_limit;
+    _Atomic uint32_t leaving;
+    struct link *links[ACP_COLORS];
+    struct backlog *backlog; /* messages for a full ring */
+    struct chain_failure *chain_failures;
+    uint32_t chain_failure_count, chain_failure_room;
+};
+enum opened { OPENED_NOT = 0, OPENED_SELF, OPENED_PROC, OPENED_SOCKET, OPENED_GIVEN };
+
+/* One end of a copy that is not global memory. */
+struct place {
+    unsigned char *local; /* memory of this process alone, or NULL */
+    bool is_source;
+};
+
+enum op_state { OP_FREE = 0, OP_WAITING, OP_RUNNING, OP_DONE };
+enum op_way { WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_MANY };
+
+struct bounce {
+    acp_ga_t ga;
+    unsigned char *data;
+    uint64_t at, size; /* which part of the operation it carries; size 0: free */
+    struct bounce *next;
+};
+
+/* One operation in flight, of this process or on behalf of another. */
+struct op {
+    struct message command;
+    acp_handle_t handle; /* even; 0: a task */
+    acp_handle_t order;
+    struct op *then; /* the operation that this one follows (ACP_HANDLE_CONT) */
+    struct op *next;
+    _Atomic uint8_t state;
+    uint8_t way;
+    bool kept;     /* a task that somebody waits for and frees */
+    bool chained;  /* `then` is its order */
+    bool stripped; /* the target answers with the old value, which goes to dst from here */
+    bool sent_after; /* went out before `then` was done: the target keeps the order */
+    struct place local; /* the caller's own memory in place of src (put) or dst (get) */
+    bool backward;      /* overlapping: the last slice first */
+    const struct road *road;
+    struct peer *target;
+    uint32_t color;
+    uint64_t issued, settled;
+    uint32_t in_flight;
+    uint64_t result;
+    acp_fault fault;
+    /* a task's client */
+    struct peer *client;
+    struct link *client_link;
+    uint64_t client_id;
+    unsigned char *payload; /* of a put that waits for its order here */
+    struct op *parent;
+    struct many *many;
+    struct bounce *bounces;
+    struct op *followers;
+    struct op *next_follower;
+    struct op *next_task;
+};
+
+/* A way to an owner: its ring in shared memory, or a stream. All calls with the lock held. */
+struct road {
+    const char *name;
+    enum reach reach;
+    /* Delivers a command for `op`, or a reply or a notice (op == NULL). */
+    int (*send)(acp_lane *lane, struct peer *to, uint32_t color, const struct message *message);
+    int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
+    int (*get)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
+    bool (*room)(acp_lane *lane, struct peer *to, uint32_t color);
+};
+extern const struct road road_ring, road_link;
+
+struct range {
+    uint64_t low, high;
+};
+
+/* The memory of this rank. */
+struct memory {
+    int fd;
+    unsigned char *base; /* whole offset space, mapped once */
+    uint64_t span;
+    uint64_t limit;
+    uint64_t committed;
+    uint64_t used;
+    uint64_t bump; /* next offset never given out */
+    uint64_t starter_size;
+    uint32_t slots_touched;
+    uint32_t *free_slots;
+    uint32_t free_slot_count, free_slot_room;
+    struct range *free; /* without memory behind them, oldest first */
+    uint32_t free_count, free_room;
+    struct range *unpunched; /* with memory behind them */
+    uint32_t unpunched_count, unpunched_room;
+    uint64_t unpunched_bytes;
+    struct retiree *retirees;
+    uint64_t tickets;
+    _Atomic uint32_t retiring;
+    uint64_t next_check; /* committed bytes at which the machine is asked again */
+    _Atomic uint32_t references;
+    uint64_t live_private, live_segments;
+};
+
+struct waiter {
+    _Atomic uint32_t *word; /* the futex in another's memory that a thread here sleeps on */
+    struct waiter *next;
+};
+
+struct acp_engine {
+    acp_config config;
+    struct row row;
+    uint32_t self; /* slot */
+    _Atomic uint32_t procs;
+    uint32_t *slot_of_rank, *rank_of_slot; /* NULL: the identity */
+    struct memory memory;
+    struct control *control;
+    struct doors *doors;
+    struct entry *entries;
+    _Atomic uint32_t *order;
+    bool expedited; /* membarrier works */
+
+    struct row *rows;
+    struct peer ***peers; /* pages of PEER_PAGE */
+    struct peer *own;
+    pthread_mutex_t space; /* peers, views, own directory */
+    _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
+    _Atomic uint32_t losses, losses_accepted;
+    _Atomic uint32_t leavers;
+
+    pthread_mutex_t lock; /* operations, messages, links */
+    struct op *ops; /* OPS of them, by handle */
+    _Atomic acp_handle_t last, watermark;
+    _Atomic uint32_t outstanding;
+    _Atomic uint32_t failure_count;
+    struct acp_failure *failures;
+    uint32_t failure_room;
+    uint64_t failures_dropped;
+    struct op *waiting; /* for their order */
+    struct op *stalled; /* for room on their road */
+    struct op *work, **work_tail; /* for the leader to run in slices */
+    struct op *tasks; /* of other processes, under way here */
+    struct op *task_pool;
+    uint64_t task_serial;
+    struct bounce *bounce_pool;
+    uint32_t bounce_count;
+
+    /* progress */
+    pthread_mutex_t leader;
+    pthread_t thread;
+    bool thread_runs;
+    _Atomic bool stopping;
+    _Atomic bool work_pending;
+    bool armed;
+    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, listen_fd;
+    _Atomic uint32_t event, followers;
+    struct waiter *waiters;
+    pthread_mutex_t waiters_lock;
+    uint64_t inbox_head;
+    _Atomic uint32_t backlogged;
+
+    struct link **links; /* by number */
+    uint32_t link_room;
+    _Atomic uint32_t link_count;
+    uint32_t pending_handshakes;
+    unsigned char *receive_buffer;
+    struct link *dead_links;
+
+    struct party *everyone; /* the set of all living, for sync */
+    struct signal_count *signals;
+    uint32_t signal_used, signal_room;
+    struct name *names;
+
+    acp_lane lanes[ATTACH_LANES];
+};
+
+#define PEER_PAGE 1024u
+#define LANE_CALLER 0u
+#define LANE_LEADER 1u
+
+/* engine.c */
+uint64_t now_ns(void);
+int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size);
+static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
+{
+    return e->slot_of_rank ? e->slot_of_rank[rank] : rank;
+}
+static inline uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
+{
+    return e->rank_of_slot ? e->rank_of_slot[slot] : slot;
+}
+
+/* system.c */
+uint64_t process_start_time(uint32_t pid, bool *dead);
+int open_pidfd(uint32_t pid);
+uint64_t memory_available(void);
+uint64_t memory_total(void);
+int membarrier_register(void);
+int membarrier_all(void);
+long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared);
+void futex_wake(_Atomic uint32_t *word, bool shared);
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* segment.c: the memory of this rank and its directory */
+int memory_create(acp_engine *e, acp_fault *fault);
+void memory_close(acp_engine *e);
+void memory_reset(acp_engine *e);
+void memory_release(acp_engine *e);
+bool segment_retirees_step(acp_engine *e); /* true: some remain */
+
+/* A directory entry as read in one piece. */
+struct region {
+    uint64_t offset, length, target;
+    uint32_t generation, kind, color, slot;
+};
+int directory_find(const struct control *c, uint64_t offset, struct region *out);
+static inline const _Atomic uint32_t *directory_order(const struct control *c)
+{
+    return (const _Atomic uint32_t *)((const char *)c + ORDER_OFFSET);
+}
+static inline const struct entry *directory_entries(const struct control *c)
+{
+    return (const struct entry *)((const char *)c + ENTRIES_OFFSET);
+}
+
+/* peer.c: who is there, and the memory of the node's */
+int peers_join(acp_engine *e, const struct row *rows, uint32_t count, uint32_t own_slot);
+void peers_close(acp_engine *e); /* descriptors */
+void peers_free(acp_engine *e);  /* mappings */
+struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
+int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
+void peer_watch(acp_engine *e, struct peer *p);
+void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
+struct peer *peer_next(acp_engine *e, struct peer *after); /* of those ever talked to */
+bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);
+int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *out,
+              enum reach *reach);
+const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size);
+void lane_flush(acp_lane *lane);
+
+static inline bool covers(const struct translation *t, acp_ga_t ga, uint64_t size)
+{
+    uint64_t at = ga - t->low;
+    return at < t->length && size <= t->length - at;
+}
+
+/* The region of `ga` if this lane may load and store there, else NULL: with a status in the
+ * lane's fault, or ACP_OK there when only another road leads to it. */
+static inline const struct translation *lane_find(acp_lane *lane, uint32_t role, acp_ga_t ga,
+                                                  uint64_t size)
+{
+    const struct translation *t = &lane->recent[role];
+    if (likely(covers(t, ga, size) && *t->generation == t->live && !t->peer->lost))
+        return t;
+    return lane_miss(lane, role, ga, size);
+}
+
+#define ROLE_DST 0u
+#define ROLE_SRC 1u
+
+/* Brackets one access: while the flag is odd the owner does not let the memory go. False if
+ * the region has died; then nothing is entered. */
+static inline bool enter(const struct translation *t, uint32_t role)
+{
+    _Atomic uint32_t *busy = &t->busy[role];
+    uint32_t seen = atomic_load_explicit(busy, memory_order_relaxed);
+    atomic_store_explicit(busy, seen + 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (unlikely(t->fence))
+        atomic_thread_fence(memory_order_seq_cst);
+    if (likely(atomic_load_explicit(t->generation, memory_order_acquire) == t->live))
+        return true;
+    atomic_store_explicit(busy, seen + 2, memory_order_release);
+    return false;
+}
+
+static inline void leave(const struct translation *t, uint32_t role)
+{
+    _Atomic uint32_t *busy = &t->busy[role];
+    uint32_t seen = atomic_load_explicit(busy, memory_order_relaxed);
+    atomic_store_explicit(busy, seen + 1, memory_order_release);
+}
+
+/* attach.c: opening the memory of a process of the node */
+int attach_open(acp_engine *e, struct peer *p, uint8_t *opened);
+int giver_open(acp_engine *e);
+void giver_serve(acp_engine *e);
+
+/* command.c: the one function that executes a command on memory in reach. Of a copy it does
+ * the part [from, from + size); `local` stands for src or dst of a copy. ACP_E_BUSY: the fast
+ * way was refused just now, ask the router again. */
+int command_run(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
+                uint64_t size, uint64_t *old);
+int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
+                const struct translation *s, acp_ga_t src, uint64_t size);
+int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
+                 uint64_t size);
+int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
+                uint64_t size);
+int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
+                  uint64_t value, uint64_t compare, uint64_t *old);
+static inline bool is_atomic(uint8_t kind) { return kind >= ACP_CAS4 && kind <= ACP_AND8; }
+static inline uint32_t atomic_width(uint8_t kind) { return (kind & 1) ? 8 : 4; }
+
+/* doorbell.c: waking a sleeping process */
+int door_open(acp_engine *e);
+void door_ring(acp_engine *e, const struct peer *p);
+void door_drain(acp_engine *e);
+void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
+
+/* operation.c: all with the lock held */
+struct op *op_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
+struct op *task_new(acp_engine *e);
+void task_free(acp_engine *e, struct op *op);
+void operations_close(acp_engine *e);
+struct op *op_find(acp_engine *e, uint64_t id);
+uint64_t op_id(const struct op *op);
+void op_finish(acp_lane *lane, struct op *op);
+void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
+acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
+void op_list_remove(struct op **list, struct op *op);
+void ops_pump(acp_lane *lane);
+void ops_fail_peer(acp_lane *lane, struct peer *p);
+bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
+static inline bool order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)
+{
+    return likely(order == ACP_HANDLE_NULL) ||
+           likely(!atomic_load_explicit(&e->outstanding, memory_order_acquire) &&
+                  !atomic_load_explicit(&e->failure_count, memory_order_relaxed)) ||
+           order_met_slow(e, lane, order);
+}
+static inline acp_handle_t handle_now(acp_engine *e)
+{
+    return atomic_load_explicit(&e->last, memory_order_relaxed) | 1;
+}
+
+/* roads.c: the one function that decides which way an operation goes, and its steps */
+void op_start(acp_lane *lane, struct op *op);
+void op_push(acp_lane *lane, struct op *op); /* more chunks, while there is room */
+void op_reply(acp_lane *lane, struct op *op, const struct message *m,
+              const unsigned char *payload, uint64_t size);
+bool chain_may_go(acp_lane *lane, struct op *op);
+bool work_step(acp_lane *lane); /* takes the lock itself */
+const struct road *road_to(acp_engine *e, struct peer *p);
+int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);
+int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
+               const unsigned char *buffer);
+
+/* serve.c: what arrives */
+void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m, const unsigned char *payload, uint64_t size);
+void task_reply(acp_lane *lane, struct op *op);
+void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
+                 const struct message *command, uint64_t value);
+void notify_all(acp_lane *lane, const struct message *m); /* whoever this process talks to */
+
+/* many.c */
+void many_push(acp_lane *lane, struct op *op);
+void many_child_done(acp_lane *lane, struct op *child);
+
+/* inbox.c */
+bool inbox_drain(acp_lane *lane);
+bool inbox_waiting(const acp_engine *e);
+bool backlog_push(acp_lane *lane);
+void backlog_free(struct peer *p);
+struct bounce *bounce_of(struct op *op, const struct message *reply);
+void bounce_give(acp_engine *e, struct op *op, struct bounce *b);
+void inbox_close(acp_engine *e);
+
+/* link.c */
+int link_listen(acp_engine *e);
+void link_ready(acp_lane *lane, uint32_t number, uint32_t events);
+void link_accept(acp_lane *lane);
+void links_timeouts(acp_lane *lane);
+bool links_pending(const acp_engine *e); /* a handshake with a deadline is under way */
+void links_flush(acp_engine *e, uint64_t deadline); /* before the end: what is written goes out */
+void links_close(acp_engine *e);
+void links_lost(acp_lane *lane, struct peer *p);
+int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+              uint64_t size);
+
+/* progress.c */
+int progress_start(acp_engine *e);
+void progress_stop(acp_engine *e);
+void progress_kick(acp_engine *e);
+void progress_event(acp_engine *e); /* wake the followers */
+void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
+bool leader_try(acp_engine *e);
+void leader_release(acp_engine *e);
+bool progress_poll(acp_engine *e);
+int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                  acp_doing doing);
+int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
+#define TAG_PEER (1ull << 32) /* | slot: its process ended */
+#define TAG_LINK (2ull << 32) /* | number */
+enum { TAG_DOOR = 1, TAG_WAKE, TAG_GIVER, TAG_LISTEN, TAG_INNER };
+
+/* barrier.c */
+void signal_arrived(acp_engine *e, const struct message *m);
+void barrier_close(acp_engine *e);
+
+/* board.c */
+void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
+int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
+             int64_t timeout_ns, acp_doing doing);
+void board_close(acp_engine *e);
+
+#endif

@@ -1,0 +1,157 @@
+/* Waking another process of the node: an abstract Unix datagram socket each, rung only when
+ * the owner has said that it sleeps, or sleeps until certain bytes change. */
+#include "core.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static socklen_t door_name(struct sockaddr_un *name, uint64_t nonce)
+{
+    memset(name, 0, sizeof *name);
+    name->sun_family = AF_UNIX;
+    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "acp_mpi.door.%016llx",
+                     (unsigned long long)nonce);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+int door_open(acp_engine *e)
+{
+    struct sockaddr_un name;
+    socklen_t size = door_name(&name, e->row.nonce);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&name, size)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* A full queue is as good as a ring: the owner has not emptied it yet. */
+void door_ring(acp_engine *e, const struct peer *p)
+{
+    struct sockaddr_un name;
+    socklen_t size = door_name(&name, p->row.nonce);
+    char byte = 'd';
+    if (p == e->own)
+        progress_kick(e);
+    else
+        sendto(e->door_fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name,
+               size);
+}
+
+void door_drain(acp_engine *e)
+{
+    char bytes[64];
+    while (recv(e->door_fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        continue;
+}
+
+/* Bytes at `position` of p's memory (its offset, or a virtual address of registered memory)
+ * were written: whoever sleeps on them is woken, once until it sleeps again. */
+void watch_hit(acp_engine *e, struct peer *p, uint64_t position, uint64_t size)
+{
+    for (uint32_t i = 0; i < WATCHES; i++) {
+        struct watch *w = &p->doors->watches[i];
+        if (position < w->high && position + size > w->low && atomic_exchange(&w->armed, 0))
+            door_ring(e, p);
+    }
+}
+
+struct word_wait {
+    const unsigned char *word;
+    uint32_t width;
+    acp_compare op;
+    uint64_t value;
+    bool is_signed;
+    struct watch *watch;
+    uint64_t arm_at; /* until then the waiter spins and needs no bell */
+};
+
+static bool holds(const struct word_wait *w)
+{
+    uint64_t now = w->width == 8
+                       ? __atomic_load_n((const uint64_t *)(const void *)w->word,
+                                         __ATOMIC_ACQUIRE)
+                       : __atomic_load_n((const uint32_t *)(const void *)w->word,
+                                         __ATOMIC_ACQUIRE);
+    uint64_t value = w->value;
+    bool less = now < value;
+    if (w->is_signed) {
+        int64_t a = w->width == 8 ? (int64_t)now : (int32_t)now;
+        int64_t b = w->width == 8 ? (int64_t)value : (int32_t)value;
+        less = a < b;
+        now = (uint64_t)a;
+        value = (uint64_t)b;
+    }
+    switch (w->op) {
+    case ACP_EQ: return now == value;
+    case ACP_NE: return now != value;
+    case ACP_LT: return less;
+    case ACP_LE: return less || now == value;
+    case ACP_GT: return !less && now != value;
+    case ACP_GE: return !less;
+    }
+    return true;
+}
+
+/* Arms before it looks again, so that a writer after the look finds the watch armed. */
+static bool word_ready(void *context)
+{
+    struct word_wait *w = context;
+    if (holds(w))
+        return true;
+    if (w->watch && now_ns() >= w->arm_at && !atomic_exchange(&w->watch->armed, 1)) {
+        membarrier_all();
+        return holds(w);
+    }
+    return false;
+}
+
+int acp_wait_until(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_compare op, uint64_t value,
+                   bool is_signed, int64_t timeout_ns)
+{
+    acp_engine *e = lane->engine;
+    struct translation t;
+    enum reach reach;
+    if (ga & (width - 1))
+        return fail(lane, ACP_E_ALIGN, ga, width);
+    int rc = translate(lane, ga, width, &t, &reach);
+    if (rc != ACP_OK)
+        return rc;
+    if (t.peer != e->own)
+        return fail(lane, ACP_E_PRIVATE, ga, width);
+    struct word_wait w = {t.base + (ga - t.low), width, op, value, is_signed, NULL,
+                          now_ns() + SPIN_NS / 2};
+    for (uint32_t spin = 0; spin < 200; spin++) {
+        if (holds(&w))
+            return ACP_OK;
+        cpu_relax();
+    }
+    uint64_t position = t.position + (ga - t.low);
+    pthread_mutex_lock(&e->space);
+    for (uint32_t i = 0; i < WATCHES && !w.watch; i++)
+        if (e->doors->watches[i].high == 0)
+            w.watch = &e->doors->watches[i];
+    if (w.watch) {
+        w.watch->low = position;
+        w.watch->high = position + width;
+        atomic_fetch_add(&e->doors->watching, 1);
+    }
+    pthread_mutex_unlock(&e->space);
+    if (!w.watch) { /* more waiting threads than watches: this one looks every millisecond */
+        uint64_t start = now_ns();
+        do
+            rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
+        while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
+        return rc;
+    }
+    rc = progress_wait(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
+    atomic_store(&w.watch->armed, 0);
+    w.watch->low = 0;
+    atomic_store(&w.watch->high, 0);
+    atomic_fetch_sub(&e->doors->watching, 1);
+    return rc;
+}

@@ -1,0 +1,289 @@
+/* The life of an engine: creation, joining, reset, the end. */
+#include "core.h"
+
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#ifndef PR_SET_PTRACER
+#define PR_SET_PTRACER 0x59616d61
+#endif
+
+int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
+{
+    lane->fault = (acp_fault){.status = status, .error = errno, .ga = ga, .size = size,
+                              .rank = acp_ga_rank(ga)};
+    return status;
+}
+
+uint64_t acp_now(void)
+{
+    return now_ns();
+}
+
+const char *acp_status_name(int status)
+{
+    static const char *const names[] = {
+        "ok", "null address", "no such rank", "not registered", "out of its region",
+        "misaligned", "memory limit reached", "rank lost", "timed out", "interrupted",
+        "no free slot", "system error", "private memory", "a rank is in finalize",
+        "unknown handle", "closed", "bad argument"};
+    int i = -status;
+    return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
+}
+
+/* Memory that holds locks and conditions is shared only between equal C libraries. */
+static uint32_t libc_tag(void)
+{
+    uint32_t h = 2166136261u;
+    for (const char *p = gnu_get_libc_version(); *p; p++)
+        h = (h ^ (uint8_t)*p) * 16777619u;
+    return h;
+}
+
+static int create(acp_engine *e, acp_fault *fault)
+{
+    bool dead;
+    e->memory.fd = -1;
+    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->listen_fd = -1;
+    if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
+        fault->error = errno;
+        return ACP_E_SYSTEM;
+    }
+    e->expedited = membarrier_register() == 0 && membarrier_all() == 0;
+    int rc = memory_create(e, fault);
+    if (rc != ACP_OK)
+        return rc;
+    e->row.node = e->config.node;
+    e->row.pid = (uint32_t)getpid();
+    e->row.start_time = process_start_time(e->row.pid, &dead);
+    e->row.memory_fd = e->memory.fd;
+    e->row.group = e->config.group;
+    e->row.uid = (uint32_t)geteuid();
+    e->row.layout = LAYOUT_VERSION;
+    e->ops = calloc(OPS, sizeof *e->ops);
+    if (!e->ops || progress_start(e) != ACP_OK) {
+        fault->error = errno;
+        return ACP_E_SYSTEM;
+    }
+    struct control *c = e->control;
+    c->version = LAYOUT_VERSION;
+    c->libc = libc_tag();
+    c->nonce = e->row.nonce;
+    c->start_time = e->row.start_time;
+    c->pid = e->row.pid;
+    c->span = e->memory.span;
+    c->fences = !e->expedited;
+    c->ptracer = e->config.ptracer;
+    c->phase = PHASE_OPEN;
+    c->magic = LAYOUT_MAGIC;
+    if (e->config.ptracer)
+        prctl(PR_SET_PTRACER, (unsigned long)-1, 0, 0, 0); /* refused where Yama is absent */
+    struct attach_line *own = &e->doors->lines[0];
+    own->pid = e->row.pid;
+    own->start_time = e->row.start_time;
+    own->holder = UINT64_MAX; /* the slot is not known yet, the owner is */
+    return ACP_OK;
+}
+
+int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault)
+{
+    pthread_mutexattr_t recursive;
+    acp_engine *e = calloc(1, sizeof *e);
+    memset(fault, 0, sizeof *fault);
+    if (!e)
+        return fault->status = ACP_E_SYSTEM;
+    e->config = *config;
+    e->work_tail = &e->work;
+    e->memory.references = 1;
+    for (uint32_t i = 0; i < ATTACH_LANES; i++)
+        e->lanes[i] = (acp_lane){.engine = e, .index = i, .previous = 1};
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&e->space, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->leader, NULL);
+    pthread_mutex_init(&e->waiters_lock, NULL);
+    fault->status = create(e, fault);
+    if (fault->status != ACP_OK) {
+        acp_engine_close(e);
+        acp_engine_free(e);
+        return fault->status;
+    }
+    *engine = e;
+    return ACP_OK;
+}
+
+void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
+{
+    memcpy(row, &e->row, ACP_ROW_SIZE);
+}
+
+int acp_engine_join(acp_engine *e, const uint8_t *rows, uint32_t count, uint32_t own_slot)
+{
+    bool first = !e->own;
+    struct row *copy = malloc((count ? count : 1) * sizeof *copy);
+    if (!copy)
+        return ACP_E_SYSTEM;
+    memcpy(copy, rows, count * sizeof *copy);
+    int rc = peers_join(e, copy, count, own_slot);
+    free(copy);
+    if (rc == ACP_OK && first && poll_add(e, e->listen_fd, 1 /* EPOLLIN */, TAG_LISTEN))
+        rc = ACP_E_SYSTEM;
+    return rc;
+}
+
+int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
+{
+    uint32_t *forward = malloc(count * sizeof *forward), *back = malloc(count * sizeof *back);
+    if (!forward || !back || count != e->procs) {
+        free(forward);
+        free(back);
+        return ACP_E_ARGUMENT;
+    }
+    memcpy(forward, slot_of, count * sizeof *forward);
+    for (uint32_t rank = 0; rank < count; rank++)
+        back[forward[rank]] = rank;
+    pthread_mutex_lock(&e->lock);
+    inbox_close(e);
+    memory_reset(e);
+    board_close(e);
+    free(e->slot_of_rank);
+    free(e->rank_of_slot);
+    e->slot_of_rank = forward;
+    e->rank_of_slot = back;
+    for (uint32_t i = 0; i < ATTACH_LANES; i++)
+        lane_flush(&e->lanes[i]);
+    pthread_mutex_unlock(&e->lock);
+    return ACP_OK;
+}
+
+void acp_engine_leaving(acp_engine *e)
+{
+    struct message m = {.kind = ACP_LEAVING, .from = e->self};
+    pthread_mutex_lock(&e->lock);
+    if (e->control->phase == PHASE_OPEN) {
+        e->control->phase = PHASE_LEAVING;
+        notify_all(&e->lanes[LANE_CALLER], &m);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+void acp_engine_close(acp_engine *e)
+{
+    if (e->control)
+        e->control->phase = PHASE_CLOSED;
+    progress_stop(e);
+    links_flush(e, UINT64_MAX);
+    links_close(e);
+    if (e->peers)
+        peers_close(e);
+    if (e->control)
+        memory_close(e);
+}
+
+void acp_engine_hold(acp_engine *e)
+{
+    atomic_fetch_add(&e->memory.references, 1);
+}
+
+/* Arrays may outlive the engine: their mapping goes with the last of them. */
+void acp_engine_free(acp_engine *e)
+{
+    if (atomic_fetch_sub(&e->memory.references, 1) > 1)
+        return;
+    peers_free(e);
+    memory_release(e);
+    barrier_close(e);
+    board_close(e);
+    operations_close(e);
+    free(e->slot_of_rank);
+    free(e->rank_of_slot);
+    pthread_mutex_destroy(&e->space);
+    pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->leader);
+    pthread_mutex_destroy(&e->waiters_lock);
+    free(e);
+}
+
+acp_lane *acp_engine_lane(acp_engine *e)
+{
+    return &e->lanes[LANE_CALLER];
+}
+
+acp_lane *acp_lane_take(acp_engine *e)
+{
+    for (uint32_t i = LANE_LEADER + 1; i < ATTACH_LANES; i++) {
+        uint32_t no = 0;
+        if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1))
+            return &e->lanes[i];
+    }
+    return NULL;
+}
+
+void acp_lane_give(acp_lane *lane)
+{
+    atomic_store(&lane->taken, 0);
+}
+
+const acp_fault *acp_lane_fault(const acp_lane *lane)
+{
+    return &lane->fault;
+}
+
+void acp_lane_previous(acp_lane *lane, acp_handle_t handle)
+{
+    lane->previous = handle;
+}
+
+uint32_t acp_rank(const acp_engine *e)
+{
+    return e->own ? rank_of_slot(e, e->self) : 0;
+}
+
+uint32_t acp_procs(const acp_engine *e)
+{
+    return e->procs;
+}
+
+int64_t acp_slot_of(const acp_engine *e, uint32_t rank)
+{
+    return rank < e->procs ? (int64_t)slot_of_rank(e, rank) : -1;
+}
+
+uint32_t acp_lost_ranks(acp_engine *e, uint32_t *out, uint32_t most)
+{
+    uint32_t count = 0;
+    for (struct peer *p = NULL; e->losses && (p = peer_next(e, p));)
+        if (p->lost && count < most)
+            out[count++] = rank_of_slot(e, p->slot);
+    return count;
+}
+
+bool acp_lost_news(const acp_engine *e)
+{
+    return e->losses != e->losses_accepted;
+}
+
+void acp_refresh(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    uint32_t accepted = 0;
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        if (p->lost) {
+            p->loss_accepted = true;
+            accepted++;
+        }
+    e->losses_accepted = accepted;
+    pthread_mutex_unlock(&e->lock);
+}
+
+void acp_set_doing(acp_engine *e, acp_doing doing)
+{
+    e->control->doing = doing;
+}

@@ -1,0 +1,205 @@
+/* The engine: global memory of one process, in native code.
+ *
+ * Everything hangs on an acp_engine. A thread calls through a lane: lane 0 belongs to
+ * whoever holds the caller's own lock (in Python the interpreter lock); more lanes are
+ * taken and given back by threads that call beside it. Functions return ACP_OK or a
+ * status below it; operations return a handle, or 0 with the reason in acp_fault(). */
+#ifndef ACP_ENGINE_H
+#define ACP_ENGINE_H
+
+#include "address.h"
+
+#include <stddef.h>
+
+typedef struct acp_engine acp_engine;
+typedef struct acp_lane acp_lane;
+typedef uint64_t acp_handle_t;
+
+#define ACP_HANDLE_NULL ((acp_handle_t)0)
+#define ACP_HANDLE_ALL ((acp_handle_t)INT64_MAX)
+#define ACP_HANDLE_CONT ((acp_handle_t)INT64_MAX - 1)
+#define ACP_ROW_SIZE 64
+#define ACP_FOREVER INT64_MAX
+
+typedef enum acp_status {
+    ACP_OK = 0,
+    ACP_E_NULL = -1,        /* the null address */
+    ACP_E_RANK = -2,        /* no such rank */
+    ACP_E_UNREGISTERED = -3,/* no segment there, or not any more */
+    ACP_E_BOUNDS = -4,      /* runs past the end of its region */
+    ACP_E_ALIGN = -5,
+    ACP_E_FULL = -6,        /* the memory limit, or the directory */
+    ACP_E_LOST = -7,        /* the rank is dead */
+    ACP_E_TIMEOUT = -8,
+    ACP_E_INTERRUPTED = -9, /* a signal arrived while waiting */
+    ACP_E_BUSY = -10,       /* no free slot now: wait with acp_wait_room, call again */
+    ACP_E_SYSTEM = -11,     /* errno in the fault */
+    ACP_E_PRIVATE = -12,    /* memory that this process cannot load from */
+    ACP_E_FINALIZING = -13, /* another rank is in finalize */
+    ACP_E_HANDLE = -14,
+    ACP_E_CLOSED = -15,
+    ACP_E_ARGUMENT = -16,
+} acp_status;
+
+/* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
+typedef enum acp_kind {
+    ACP_COPY = 1,
+    ACP_CAS4 = 2, ACP_CAS8, ACP_SWAP4, ACP_SWAP8, ACP_ADD4, ACP_ADD8,
+    ACP_XOR4, ACP_XOR8, ACP_OR4, ACP_OR8, ACP_AND4, ACP_AND8,
+    ACP_PUT = 16, ACP_GET, ACP_REPLY,
+    ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
+} acp_kind;
+
+typedef enum acp_path { ACP_PATH_ANY = 0, ACP_PATH_OWNER, ACP_PATH_LINK } acp_path;
+
+/* What this process is waiting for, as others see it. */
+typedef enum acp_doing {
+    ACP_DOING_COMPUTE = 0, ACP_DOING_COMPLETE, ACP_DOING_SYNC, ACP_DOING_BARRIER,
+    ACP_DOING_WAIT_UNTIL, ACP_DOING_LOOKUP, ACP_DOING_UNREGISTER, ACP_DOING_FINALIZE,
+} acp_doing;
+
+typedef enum acp_compare {
+    ACP_EQ = 0, ACP_NE, ACP_LT, ACP_LE, ACP_GT, ACP_GE
+} acp_compare;
+
+/* Why the last call on a lane failed: which address, whose, and the system's errno. */
+typedef struct acp_fault {
+    int status;
+    int error;
+    acp_ga_t ga;
+    uint64_t size;
+    int64_t rank;
+    uint64_t low, high; /* offsets of the region, when known */
+} acp_fault;
+
+typedef struct acp_failure {
+    acp_handle_t handle;
+    acp_fault fault;
+    uint32_t kind;
+} acp_failure;
+
+/* Maps `length` bytes at `offset` of the memory of the process that `row` describes; a test
+ * that runs several engines in one process hands out one shared mapping. */
+typedef void *(*acp_map_fn)(void *context, const void *row, uint64_t offset, size_t length);
+
+typedef struct acp_config {
+    uint8_t secret[32];
+    uint8_t job[16];
+    uint64_t node;          /* processes with equal values may share memory */
+    uint64_t memory_limit;  /* bytes committed in this rank's memory at most */
+    uint64_t starter_size;
+    uint32_t group;
+    uint8_t address[16];    /* IPv6, or IPv4 mapped: where links to this process arrive */
+    uint32_t path;          /* acp_path */
+    uint32_t ptracer;       /* let peers of the node reach registered memory at once */
+    uint64_t peer_timeout_ns;
+    acp_map_fn map;         /* NULL: the memory files of the peers */
+    void *map_context;
+} acp_config;
+
+/* Start and end. acp_join appends rows of members; its first call names the own slot. */
+int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault);
+void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
+int acp_engine_join(acp_engine *engine, const uint8_t *rows, uint32_t count, uint32_t own_slot);
+int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
+void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
+void acp_engine_close(acp_engine *engine);   /* threads end, addresses die, mappings stay */
+void acp_engine_free(acp_engine *engine);    /* after close: the last mapping goes */
+void acp_engine_hold(acp_engine *engine);    /* one more reference to the mappings */
+
+acp_lane *acp_engine_lane(acp_engine *engine); /* lane 0 */
+acp_lane *acp_lane_take(acp_engine *engine);   /* NULL: all are in use */
+void acp_lane_give(acp_lane *lane);
+const acp_fault *acp_lane_fault(const acp_lane *lane);
+void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* what ACP_HANDLE_CONT means */
+
+uint32_t acp_rank(const acp_engine *engine);
+uint32_t acp_procs(const acp_engine *engine);
+int64_t acp_slot_of(const acp_engine *engine, uint32_t rank);
+
+/* Global memory of this rank. */
+int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address);
+int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t color, acp_ga_t *ga);
+/* [ga, ga + size) dies at once, what else its segment holds lives on; size 0: all of it. The
+ * ticket is for acp_segment_quiet, which waits until no process is inside any more. */
+int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *ticket);
+void acp_memory_drop(acp_lane *lane, void *address, uint64_t size); /* of acp_memory_alloc */
+int acp_segment_quiet(acp_engine *engine, uint64_t ticket, int64_t timeout_ns);
+acp_ga_t acp_query_ga(acp_engine *engine, const void *address, uint64_t size);
+int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address);
+acp_ga_t acp_starter(acp_engine *engine, uint32_t rank);
+
+typedef struct acp_memory_statistics {
+    uint64_t limit, committed, used, starter, segments, private_segments;
+} acp_memory_statistics;
+void acp_memory_statistics_get(acp_engine *engine, acp_memory_statistics *out);
+
+/* Operations. `dst` of an atomic may be null. */
+acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
+                      acp_handle_t order);
+acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t src, uint64_t value,
+                        uint64_t compare, acp_handle_t order);
+acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
+                      acp_handle_t order);
+acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t order);
+
+/* Blocking: ACP_OK when done, or a handle to wait for when the road is longer. */
+int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_handle_t *pending);
+int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t *pending);
+int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+              uint64_t *old, acp_handle_t *pending);
+
+/* Many at once; a stride of 0 repeats the first element. */
+typedef struct acp_column {
+    const char *data;
+    int64_t stride;
+} acp_column;
+acp_handle_t acp_copy_many(acp_lane *lane, acp_column dst, acp_column src, acp_column size,
+                           uint64_t count, acp_handle_t order, uint64_t *bad);
+/* `old` (8 bytes an element, or NULL) receives the values before. */
+acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_column value,
+                             acp_column compare, uint64_t *old, uint64_t count,
+                             acp_handle_t order, uint64_t *bad);
+
+/* Completion. Times are nanoseconds from now. */
+int acp_complete(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
+int acp_wait(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
+bool acp_running(const acp_engine *engine, acp_handle_t handle); /* it or any before it */
+bool acp_done(const acp_engine *engine, acp_handle_t handle);    /* it alone */
+bool acp_quiet(const acp_engine *engine); /* nothing outstanding and no error kept */
+uint32_t acp_failures_take(acp_engine *engine, acp_handle_t upto, bool alone, acp_failure *out,
+                           uint32_t most, uint64_t *more);
+acp_handle_t acp_last_handle(const acp_engine *engine);
+acp_handle_t acp_watermark(const acp_engine *engine);
+int acp_wait_room(acp_engine *engine, int64_t timeout_ns);
+
+/* A word of this process, until it compares so; woken by any operation that writes there. */
+int acp_wait_until(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_compare op, uint64_t value,
+                   bool is_signed, int64_t timeout_ns);
+
+/* Barrier over ranks (sorted, distinct, the caller among them); NULL: all the living. */
+int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
+                int64_t timeout_ns);
+uint32_t acp_lost_ranks(acp_engine *engine, uint32_t *out, uint32_t most);
+bool acp_lost_news(const acp_engine *engine); /* losses that refresh has not accepted */
+void acp_refresh(acp_engine *engine);
+int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
+void acp_set_doing(acp_engine *engine, acp_doing doing);
+
+/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % procs. */
+int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2],
+                int64_t timeout_ns);
+int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
+
+/* Diagnosis. */
+typedef struct acp_road_info {
+    const char *road;     /* "load/store", "owner", "link", "self" */
+    const char *memory;   /* how its memory was opened: "proc", "socket", "-" */
+    const char *registered; /* how its registered memory is reached: "process_vm", "owner", "link" */
+    uint32_t lost;
+} acp_road_info;
+int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out);
+const char *acp_status_name(int status);
+uint64_t acp_now(void);
+
+#endif

@@ -1,0 +1,143 @@
+/* What processes share: the membership row, the control part of a rank's memory file and
+ * the message that travels through rings and links. Everything here is untrusted after a
+ * crash: readers check bounds before they use a value. */
+#ifndef ACP_LAYOUT_H
+#define ACP_LAYOUT_H
+
+#include "address.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+
+#define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
+#define LAYOUT_VERSION 1
+
+/* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
+#define CONTROL_SIZE ((uint64_t)32 << 20)
+#define DOORS_OFFSET 0x1000
+#define ORDER_OFFSET 0x20000
+#define ENTRIES_OFFSET 0x200000
+#define ENTRIES_MAX (1u << 18)
+
+#define INBOX_CELLS 256u
+#define BARRIER_ENTRIES 512u
+#define ATTACH_LINES 512u
+#define ATTACH_LANES 8u
+#define WATCHES 8u
+
+/* A member of the job, as it stands in the membership table. */
+struct row {
+    uint64_t nonce;
+    uint64_t node;
+    uint64_t start_time; /* of the process, /proc/PID/stat field 22 */
+    uint32_t pid;
+    int32_t memory_fd;
+    uint32_t group;
+    uint16_t port; /* of its links, network order */
+    uint16_t flags;
+    uint8_t address[16];
+    uint32_t uid;
+    uint32_t layout;
+};
+static_assert(sizeof(struct row) == 64, "a row is 64 bytes");
+
+/* Commands and replies. `a` is the size of a copy or the value of an atomic, `b` what
+ * compare-and-swap compares with, `after` the sender's operation that must be done first. */
+struct message {
+    uint8_t kind;
+    uint8_t flags;
+    int16_t status;
+    uint32_t from; /* slot */
+    uint64_t id;
+    uint64_t dst, src;
+    uint64_t a, b;
+    uint64_t after;
+};
+static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");
+
+/* One cell of the inbox. state = turn << 32 | phase << 30 | attach line of the writer: a
+ * writer that dies between claiming and publishing is known, and its cell is skipped. */
+struct cell {
+    _Atomic uint64_t state;
+    struct message message;
+};
+#define CELL_FREE 0u
+#define CELL_CLAIMED 1u
+#define CELL_FULL 2u
+
+enum segment_kind { SEGMENT_MEMORY = 1, SEGMENT_PRIVATE = 2, SEGMENT_ALIAS = 3 };
+
+/* One region of a rank's offset space. `generation` is odd while it lives. */
+struct entry {
+    _Atomic uint32_t generation;
+    _Atomic uint16_t kind;
+    _Atomic uint16_t color;
+    _Atomic uint64_t offset;
+    _Atomic uint64_t length;
+    _Atomic uint64_t target; /* private: the owner's virtual address; alias: the offset it names */
+    uint64_t reserved[4];
+};
+static_assert(sizeof(struct entry) == 64, "one cache line an entry");
+
+/* Page 0: written by its owner only, read-only for the peers. */
+struct control {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t libc;
+    uint64_t nonce;
+    uint64_t start_time;
+    uint64_t span; /* bytes of offset space in use by this rank */
+    uint32_t pid;
+    uint32_t ptracer;
+    _Atomic uint32_t phase;
+    _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
+    _Alignas(64) _Atomic uint32_t asleep;
+    _Alignas(64) _Atomic uint32_t doing;
+    _Atomic uint32_t barrier_waits;
+    _Atomic uint64_t barrier_key;
+    _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
+    _Atomic uint32_t directory_count;
+};
+#define PHASE_OPEN 1u
+#define PHASE_LEAVING 2u
+#define PHASE_CLOSED 3u
+
+struct attach_line {
+    _Atomic uint64_t holder; /* slot + 1; 0: free */
+    _Atomic uint64_t start_time;
+    _Atomic uint32_t pid;
+    uint32_t spare[11];
+    /* Odd while that lane is inside an access, one flag for each role of the memory in it. */
+    _Atomic uint32_t busy[2 * ATTACH_LANES];
+};
+static_assert(sizeof(struct attach_line) == 128, "no two peers share a cache line");
+
+/* state = generation << 32 | arrived << 16 | users. */
+struct barrier_entry {
+    _Atomic uint64_t key;
+    _Atomic uint64_t state;
+    _Atomic uint32_t sleepers;
+    uint32_t spare[3];
+};
+
+/* A thread of the owner asleep until [low, high) changes; armed while it needs a doorbell. */
+struct watch {
+    _Atomic uint64_t low, high;
+    _Atomic uint32_t armed;
+    uint32_t spare;
+};
+
+/* What the peers of the node write. */
+struct doors {
+    _Alignas(64) _Atomic uint32_t watching;
+    struct watch watches[WATCHES];
+    _Alignas(64) _Atomic uint64_t tail; /* a hint: the state of the cells decides */
+    struct attach_line lines[ATTACH_LINES];
+    struct barrier_entry barriers[BARRIER_ENTRIES];
+    _Alignas(4096) struct cell cells[INBOX_CELLS];
+};
+static_assert(DOORS_OFFSET + sizeof(struct doors) <= ORDER_OFFSET, "doors end before the order");
+static_assert(ORDER_OFFSET + ENTRIES_MAX * sizeof(uint32_t) <= ENTRIES_OFFSET, "order fits");
+static_assert(ENTRIES_OFFSET + ENTRIES_MAX * sizeof(struct entry) <= CONTROL_SIZE, "entries fit");
+
+#endif

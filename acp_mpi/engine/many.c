@@ -1,0 +1,235 @@
+/* Many small operations in one call. What load and store reach is done in batches at once;
+ * the rest becomes one operation whose elements travel as tasks of this process. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW 256u
+#define BATCH_BYTES ((uint64_t)64 << 10) /* the longest stay inside a region */
+
+struct many {
+    uint64_t count, next;
+    uint32_t under_way;
+    bool pushing;
+    uint8_t kind;
+    uint64_t *old;
+    /* copies, atomics: dst or null | src | size or value | compare */
+    uint64_t *columns[4];
+    uint64_t data[];
+};
+
+static inline uint64_t at(acp_column c, uint64_t i)
+{
+    uint64_t value;
+    memcpy(&value, c.data + (int64_t)i * c.stride, sizeof value);
+    return value;
+}
+
+static struct many *many_new(uint8_t kind, const acp_column columns[4], uint64_t count,
+                             uint64_t *old)
+{
+    struct many *m = malloc(sizeof *m + 4 * count * sizeof m->data[0]);
+    if (!m)
+        return NULL;
+    *m = (struct many){.count = count, .kind = kind, .old = old};
+    for (uint32_t c = 0; c < 4; c++) {
+        m->columns[c] = m->data + c * count;
+        for (uint64_t i = 0; i < count; i++)
+            m->columns[c][i] = columns[c].data ? at(columns[c], i) : 0;
+    }
+    return m;
+}
+
+static void element_command(const struct many *m, uint64_t i, struct message *c)
+{
+    *c = (struct message){.kind = m->kind, .dst = m->columns[0][i], .src = m->columns[1][i],
+                          .a = m->columns[2][i], .b = m->columns[3][i]};
+}
+
+/* Starts as many elements as the window allows; ends the operation after the last. */
+void many_push(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    struct many *m = op->many;
+    if (m->pushing)
+        return;
+    m->pushing = true;
+    while (m->next < m->count && m->under_way < WINDOW && op->fault.status == ACP_OK &&
+           !e->backlogged) {
+        struct op *child = task_new(e);
+        if (!child) {
+            fail(lane, ACP_E_SYSTEM, 0, 0);
+            op_fault(op, &lane->fault);
+            break;
+        }
+        element_command(m, m->next, &child->command);
+        if (m->old)
+            child->local = (struct place){(unsigned char *)(m->old + m->next), false};
+        child->parent = op;
+        child->state = OP_RUNNING;
+        m->next++;
+        m->under_way++;
+        op_start(lane, child);
+    }
+    m->pushing = false;
+    if (m->under_way == 0 && (m->next == m->count || op->fault.status != ACP_OK)) {
+        op->many = NULL;
+        free(m);
+        op_finish(lane, op);
+    } else if (m->under_way == 0) { /* a ring is full: when there is room */
+        op->next = e->stalled;
+        e->stalled = op;
+    }
+}
+
+void many_child_done(acp_lane *lane, struct op *child)
+{
+    struct op *op = child->parent;
+    if (child->fault.status != ACP_OK)
+        op_fault(op, &child->fault);
+    op->many->under_way--;
+    many_push(lane, op);
+}
+
+static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    if (!m) {
+        fail(lane, ACP_E_SYSTEM, 0, 0);
+        return 0;
+    }
+    pthread_mutex_lock(&e->lock);
+    struct op *op = op_new(lane);
+    acp_handle_t handle = 0;
+    if (op) {
+        op->way = WAY_MANY;
+        op->many = m;
+        op->command.kind = m->kind;
+        handle = op_submit(lane, op, order);
+    } else {
+        free(m);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return handle;
+}
+
+/* Is every element in reach of load and store? Raises what can be known now. */
+static int check(acp_lane *lane, acp_column ga, acp_column size, uint64_t width, uint32_t role,
+                 uint64_t count, bool may_be_null, bool *loaded, uint64_t *bad)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        acp_ga_t address = at(ga, i);
+        uint64_t n = width ? width : at(size, i);
+        *bad = i;
+        if (unlikely(width && (address & (width - 1))))
+            return fail(lane, ACP_E_ALIGN, address, width);
+        if (address == ACP_GA_NULL && may_be_null)
+            continue;
+        if (unlikely(n == 0)) {
+            if (address == ACP_GA_NULL)
+                return fail(lane, ACP_E_NULL, address, 0);
+            if (address >> 63 || acp_ga_rank(address) >= (int64_t)lane->engine->procs)
+                return fail(lane, ACP_E_RANK, address, 0);
+            continue;
+        }
+        if (likely(lane_find(lane, role, address, n) != NULL))
+            continue;
+        if (lane->fault.status != ACP_OK)
+            return lane->fault.status;
+        *loaded = false;
+    }
+    return ACP_OK;
+}
+
+static inline void copy_element(unsigned char *d, const unsigned char *s, uint64_t n)
+{
+    if (n == 8 && (((uintptr_t)d | (uintptr_t)s) & 7) == 0)
+        __atomic_store_n((uint64_t *)(void *)d,
+                         __atomic_load_n((const uint64_t *)(const void *)s, __ATOMIC_RELAXED),
+                         __ATOMIC_RELAXED);
+    else
+        memmove(d, s, n);
+}
+
+static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_column size,
+                            uint64_t count, uint64_t *bad)
+{
+    for (uint64_t i = 0; i < count;) {
+        uint64_t n = at(size, i), bytes = 0;
+        *bad = i;
+        if (!n) {
+            i++;
+            continue;
+        }
+        const struct translation *d = lane_find(lane, ROLE_DST, at(dst, i), n);
+        const struct translation *s = d ? lane_find(lane, ROLE_SRC, at(src, i), n) : NULL;
+        if (!s)
+            return lane->fault.status != ACP_OK ? lane->fault.status
+                                                : fail(lane, ACP_E_UNREGISTERED, at(dst, i), n);
+        if (n > BATCH_BYTES || d->peer->doors->watching || !enter(d, ROLE_DST)) {
+            int rc = copy_loaded(lane, d, at(dst, i), s, at(src, i), n);
+            if (rc != ACP_OK)
+                return rc;
+            i++;
+            continue;
+        }
+        if (!enter(s, ROLE_SRC)) {
+            leave(d, ROLE_DST);
+            return fail(lane, ACP_E_UNREGISTERED, at(src, i), n);
+        }
+        atomic_thread_fence(memory_order_acq_rel);
+        do {
+            copy_element(d->base + (at(dst, i) - d->low), s->base + (at(src, i) - s->low), n);
+            bytes += n + 64;
+            i++;
+        } while (i < count && bytes < BATCH_BYTES && (n = at(size, i)) &&
+                 covers(d, at(dst, i), n) && covers(s, at(src, i), n));
+        atomic_thread_fence(memory_order_acq_rel);
+        leave(s, ROLE_SRC);
+        leave(d, ROLE_DST);
+        if (unlikely(d->peer->doors->watching)) /* a waiter came meanwhile: let it look */
+            watch_hit(lane->engine, d->peer, 0, UINT64_MAX / 2);
+    }
+    return ACP_OK;
+}
+
+acp_handle_t acp_copy_many(acp_lane *lane, acp_column dst, acp_column src, acp_column size,
+                           uint64_t count, acp_handle_t order, uint64_t *bad)
+{
+    bool loaded = true;
+    if (check(lane, dst, size, 0, ROLE_DST, count, false, &loaded, bad) != ACP_OK ||
+        check(lane, src, size, 0, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
+        return 0;
+    if (loaded && order_met(lane->engine, lane, order))
+        return copy_loaded_many(lane, dst, src, size, count, bad) == ACP_OK
+                   ? handle_now(lane->engine)
+                   : 0;
+    const acp_column columns[4] = {dst, src, size, {NULL, 0}};
+    return submit_many(lane, many_new(ACP_COPY, columns, count, NULL), order);
+}
+
+acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_column value,
+                             acp_column compare, uint64_t *old, uint64_t count,
+                             acp_handle_t order, uint64_t *bad)
+{
+    bool loaded = true;
+    uint32_t width = atomic_width((uint8_t)kind);
+    if (check(lane, ga, ga, width, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
+        return 0;
+    if (!loaded || !order_met(lane->engine, lane, order)) {
+        const acp_column columns[4] = {{NULL, 0}, ga, value, compare};
+        return submit_many(lane, many_new((uint8_t)kind, columns, count, old), order);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t before;
+        *bad = i;
+        const struct translation *s = lane_find(lane, ROLE_SRC, at(ga, i), width);
+        if (!s || atomic_loaded(lane, (uint8_t)kind, s, at(ga, i), at(value, i),
+                                compare.data ? at(compare, i) : 0, &before) != ACP_OK)
+            return 0;
+        if (old)
+            old[i] = before;
+    }
+    return handle_now(lane->engine);
+}

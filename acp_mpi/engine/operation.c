@@ -1,0 +1,452 @@
+/* The table of queued operations: numbers, order, completion and errors.
+ *
+ * Queued operations are numbered 2, 4, 6 ...; one that was complete at once has the last of
+ * these + 1. The watermark is the number up to which all are done; a slot of the table is
+ * free again when the watermark has passed it. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TASK_BIT ((uint64_t)1 << 63)
+#define FAILURES_MAX 4096u
+
+static struct op *slot_of(acp_engine *e, acp_handle_t handle)
+{
+    return &e->ops[(handle / 2) % OPS];
+}
+
+struct op *op_new(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t handle = e->last + 2;
+    if (handle - e->watermark > 2 * OPS || e->backlogged) {
+        fail(lane, ACP_E_BUSY, ACP_GA_NULL, 0);
+        return NULL;
+    }
+    struct op *op = slot_of(e, handle);
+    memset(op, 0, sizeof *op);
+    op->handle = handle;
+    op->state = OP_WAITING;
+    return op;
+}
+
+struct op *task_new(acp_engine *e)
+{
+    struct op *op = e->task_pool;
+    if (op)
+        e->task_pool = op->next;
+    else if (!(op = malloc(sizeof *op)))
+        return NULL;
+    memset(op, 0, sizeof *op);
+    op->client_id = 0;
+    op->order = TASK_BIT | ++e->task_serial; /* a task has no order: this is its id */
+    op->state = OP_WAITING;
+    op->next_task = e->tasks;
+    e->tasks = op;
+    return op;
+}
+
+void task_free(acp_engine *e, struct op *op)
+{
+    for (struct op **at = &e->tasks; *at; at = &(*at)->next_task) {
+        if (*at == op) {
+            *at = op->next_task;
+            break;
+        }
+    }
+    op->next = e->task_pool;
+    e->task_pool = op;
+}
+
+uint64_t op_id(const struct op *op)
+{
+    return op->handle ? op->handle : op->order;
+}
+
+struct op *op_find(acp_engine *e, uint64_t id)
+{
+    if (id & TASK_BIT) {
+        for (struct op *op = e->tasks; op; op = op->next_task)
+            if (op->order == id)
+                return op;
+        return NULL;
+    }
+    struct op *op = slot_of(e, id);
+    return op->handle == id && op->state == OP_RUNNING ? op : NULL;
+}
+
+void op_fault(struct op *op, const acp_fault *fault)
+{
+    if (op->fault.status == ACP_OK)
+        op->fault = *fault;
+}
+
+void op_list_remove(struct op **list, struct op *op)
+{
+    for (; *list; list = &(*list)->next) {
+        if (*list == op) {
+            *list = op->next;
+            op->next = NULL;
+            return;
+        }
+    }
+}
+
+static void keep_failure(acp_engine *e, const struct op *op)
+{
+    if (e->failure_count == e->failure_room) {
+        uint32_t room = e->failure_room ? e->failure_room * 2 : 16;
+        acp_failure *grown =
+            room <= FAILURES_MAX ? realloc(e->failures, room * sizeof *grown) : NULL;
+        if (!grown) {
+            e->failures_dropped++;
+            return;
+        }
+        e->failures = grown;
+        e->failure_room = room;
+    }
+    e->failures[e->failure_count] =
+        (acp_failure){.handle = op->handle, .fault = op->fault, .kind = op->command.kind};
+    atomic_fetch_add(&e->failure_count, 1);
+}
+
+static const acp_failure *failure_before(const acp_engine *e, acp_handle_t upto, bool alone)
+{
+    for (uint32_t i = 0; i < e->failure_count; i++)
+        if (alone ? e->failures[i].handle == upto : e->failures[i].handle <= upto)
+            return &e->failures[i];
+    return NULL;
+}
+
+static void start_or_fail(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    const acp_failure *failure = NULL;
+    if (op->chained)
+        failure = failure_before(e, op->order, true);
+    else if (op->handle && op->order != ACP_HANDLE_NULL)
+        failure = failure_before(e, op->order, false);
+    op->state = OP_RUNNING;
+    if (failure) { /* its order failed: it does not run and carries that error */
+        op_fault(op, &failure->fault);
+        op_finish(lane, op);
+    } else {
+        op_start(lane, op);
+    }
+}
+
+/* Those that follow `op` and no other (ACP_HANDLE_CONT): if it failed they do not run. */
+static void start_followers(acp_lane *lane, struct op *op)
+{
+    struct op *follower = op->followers, *next;
+    op->followers = NULL;
+    for (; follower; follower = next) {
+        next = follower->next_follower;
+        follower->then = NULL;
+        follower->state = OP_RUNNING;
+        if (op->fault.status != ACP_OK) {
+            op_fault(follower, &op->fault);
+            op_finish(lane, follower);
+        } else {
+            op_start(lane, follower);
+        }
+    }
+}
+
+static void advance(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t mark = e->watermark;
+    while (mark < e->last && slot_of(e, mark + 2)->state == OP_DONE)
+        mark += 2;
+    if (mark == e->watermark)
+        return;
+    atomic_store_explicit(&e->watermark, mark, memory_order_release);
+    struct op *op = e->waiting, *next;
+    e->waiting = NULL;
+    struct op **tail = &e->waiting;
+    struct op *ready = NULL, **ready_tail = &ready;
+    for (; op; op = next) {
+        next = op->next;
+        op->next = NULL;
+        if (op->order <= mark) {
+            *ready_tail = op;
+            ready_tail = &op->next;
+        } else {
+            *tail = op;
+            tail = &op->next;
+        }
+    }
+    for (op = ready; op; op = next) {
+        next = op->next;
+        op->next = NULL;
+        start_or_fail(lane, op);
+    }
+}
+
+void op_finish(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    op->state = OP_DONE;
+    op->local.local = NULL;
+    free(op->payload);
+    op->payload = NULL;
+    while (op->bounces)
+        bounce_give(e, op, op->bounces);
+    if (op->handle) {
+        if (op->fault.status != ACP_OK)
+            keep_failure(e, op);
+        atomic_fetch_sub_explicit(&e->outstanding, 1, memory_order_release);
+        start_followers(lane, op);
+        advance(lane);
+        progress_event(e);
+        return;
+    }
+    if (op->kept) {
+        progress_event(e);
+        return;
+    }
+    if (op->parent)
+        many_child_done(lane, op);
+    else
+        task_reply(lane, op);
+    start_followers(lane, op);
+    task_free(e, op);
+}
+
+bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order)
+{
+    acp_handle_t last = e->last;
+    if (e->failure_count)
+        return false; /* the table looks whether it concerns this one */
+    if (order == ACP_HANDLE_CONT)
+        return (lane->previous & 1) || lane->previous <= e->watermark ||
+               acp_done(e, lane->previous);
+    if (order == ACP_HANDLE_ALL || order > last)
+        order = last;
+    return (order & ~(acp_handle_t)1) <= e->watermark;
+}
+
+acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t handle = op->handle, before = e->last;
+    atomic_store_explicit(&e->last, handle, memory_order_release);
+    atomic_fetch_add_explicit(&e->outstanding, 1, memory_order_release);
+    if (order == ACP_HANDLE_CONT) {
+        op->chained = true;
+        op->order = lane->previous;
+        struct op *then = lane->previous && !(lane->previous & 1) &&
+                                  lane->previous > e->watermark
+                              ? slot_of(e, lane->previous)
+                              : NULL;
+        if (then && then->handle == lane->previous && then->state != OP_DONE) {
+            op->then = then;
+            if (then->state == OP_RUNNING && chain_may_go(lane, op)) {
+                op->sent_after = true;
+                op->state = OP_RUNNING;
+                op_start(lane, op);
+                return handle;
+            }
+            struct op **at = &then->followers;
+            while (*at)
+                at = &(*at)->next_follower;
+            *at = op;
+            return handle;
+        }
+    } else {
+        op->order = order == ACP_HANDLE_NULL                     ? ACP_HANDLE_NULL
+                    : order == ACP_HANDLE_ALL || order > before ? before
+                                                                 : order & ~(acp_handle_t)1;
+        if (op->order > e->watermark) {
+            struct op **at = &e->waiting;
+            while (*at)
+                at = &(*at)->next;
+            *at = op;
+            return handle;
+        }
+    }
+    start_or_fail(lane, op);
+    return handle;
+}
+
+/* Operations that found no room on their road try again. */
+void ops_pump(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    struct op *op = e->stalled, *next;
+    e->stalled = NULL;
+    for (; op; op = next) {
+        next = op->next;
+        op->next = NULL;
+        op_push(lane, op);
+    }
+}
+
+void ops_fail_peer(acp_lane *lane, struct peer *p)
+{
+    acp_engine *e = lane->engine;
+    acp_fault fault = {.status = ACP_E_LOST, .rank = rank_of_slot(e, p->slot)};
+    for (acp_handle_t h = e->watermark + 2; h <= e->last; h += 2) {
+        struct op *op = slot_of(e, h);
+        if (op->handle != h || op->state != OP_RUNNING || op->target != p)
+            continue;
+        op->in_flight = 0;
+        fault.ga = op->way == WAY_PUT ? op->command.dst : op->command.src;
+        op_fault(op, &fault);
+        op_list_remove(&e->stalled, op);
+        if (op->way != WAY_RUN)
+            op_finish(lane, op);
+    }
+    for (struct op *op = e->tasks, *next; op; op = next) {
+        next = op->next_task;
+        if (op->client == p) {
+            op->client = NULL;
+            op->client_link = NULL;
+        }
+        if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN) {
+            op->in_flight = 0;
+            op_fault(op, &fault);
+            op_list_remove(&e->stalled, op);
+            op_finish(lane, op);
+            next = e->tasks; /* finishing may end more tasks than this one */
+        }
+    }
+}
+
+/* Completion as callers see it. */
+
+static acp_handle_t resolve(const acp_engine *e, acp_handle_t handle)
+{
+    acp_handle_t last = e->last;
+    if (handle == ACP_HANDLE_ALL || handle == ACP_HANDLE_CONT)
+        return last;
+    return handle > (last | 1) ? 0 : handle & ~(acp_handle_t)1;
+}
+
+bool acp_running(const acp_engine *e, acp_handle_t handle)
+{
+    return resolve(e, handle) > atomic_load_explicit(&e->watermark, memory_order_acquire);
+}
+
+bool acp_done(const acp_engine *e, acp_handle_t handle)
+{
+    if ((handle & 1) || !acp_running(e, handle))
+        return true;
+    const struct op *op = &e->ops[(handle / 2) % OPS];
+    return op->handle != handle || op->state == OP_DONE;
+}
+
+bool acp_quiet(const acp_engine *e)
+{
+    return !atomic_load_explicit(&e->outstanding, memory_order_acquire) &&
+           !atomic_load_explicit(&e->failure_count, memory_order_relaxed);
+}
+
+acp_handle_t acp_last_handle(const acp_engine *e)
+{
+    return e->last;
+}
+
+acp_handle_t acp_watermark(const acp_engine *e)
+{
+    return e->watermark;
+}
+
+struct handle_wait {
+    acp_engine *engine;
+    acp_handle_t handle;
+};
+
+static bool all_done(void *context)
+{
+    struct handle_wait *w = context;
+    return !acp_running(w->engine, w->handle);
+}
+
+static bool one_done(void *context)
+{
+    struct handle_wait *w = context;
+    return acp_done(w->engine, w->handle);
+}
+
+int acp_complete(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
+{
+    struct handle_wait w = {e, resolve(e, handle)};
+    return all_done(&w) ? ACP_OK
+                        : progress_wait(e, all_done, &w, timeout_ns, ACP_DOING_COMPLETE);
+}
+
+int acp_wait(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
+{
+    struct handle_wait w = {e, handle};
+    return one_done(&w) ? ACP_OK
+                        : progress_wait(e, one_done, &w, timeout_ns, ACP_DOING_COMPLETE);
+}
+
+static bool has_room(void *context)
+{
+    acp_engine *e = ((struct handle_wait *)context)->engine;
+    return e->last + 2 - e->watermark <= 2 * OPS && !e->backlogged;
+}
+
+int acp_wait_room(acp_engine *e, int64_t timeout_ns)
+{
+    struct handle_wait w = {e, 0};
+    return has_room(&w) ? ACP_OK
+                        : progress_wait(e, has_room, &w, timeout_ns, ACP_DOING_COMPLETE);
+}
+
+uint32_t acp_failures_take(acp_engine *e, acp_handle_t upto, bool alone, acp_failure *out,
+                           uint32_t most, uint64_t *more)
+{
+    uint32_t taken = 0, kept = 0;
+    *more = 0;
+    pthread_mutex_lock(&e->lock);
+    acp_handle_t limit = upto == ACP_HANDLE_ALL ? upto : resolve(e, upto);
+    for (uint32_t i = 0; i < e->failure_count; i++) {
+        acp_failure f = e->failures[i];
+        if (alone ? f.handle != upto : f.handle > limit)
+            e->failures[kept++] = f;
+        else if (taken < most)
+            out[taken++] = f;
+        else
+            ++*more;
+    }
+    e->failure_count = kept;
+    if (upto == ACP_HANDLE_ALL && !alone) {
+        *more += e->failures_dropped;
+        e->failures_dropped = 0;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return taken;
+}
+
+void operations_close(acp_engine *e)
+{
+    for (uint32_t i = 0; e->ops && i < OPS; i++) {
+        free(e->ops[i].payload);
+        free(e->ops[i].many);
+    }
+    while (e->tasks) {
+        struct op *op = e->tasks;
+        e->tasks = op->next_task;
+        free(op->payload);
+        free(op);
+    }
+    while (e->task_pool) {
+        struct op *op = e->task_pool;
+        e->task_pool = op->next;
+        free(op);
+    }
+    while (e->bounce_pool) {
+        struct bounce *b = e->bounce_pool;
+        e->bounce_pool = b->next;
+        free(b);
+    }
+    free(e->failures);
+    free(e->ops);
+    e->failures = NULL;
+    e->ops = NULL;
+}

@@ -1,0 +1,309 @@
+/* Who drives communication: one leader at a time. A thread that waits leads while it waits;
+ * else the progress thread leads, asleep until something arrives.
+ *
+ * All descriptors are in an inner epoll set; the progress thread sleeps on an outer set that
+ * holds the inner one. A caller that leads takes the inner set out of the outer one, so that
+ * what arrives wakes it alone. */
+#include "core.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define EVENTS 32
+#define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
+#define RETRY_NS ((int64_t)1000000)        /* a full ring, a dying segment, a handshake */
+
+int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
+{
+    struct epoll_event event = {.events = events, .data.u64 = tag};
+    return epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void progress_kick(acp_engine *e)
+{
+    uint64_t one = 1;
+    ssize_t n = write(e->wake_fd, &one, sizeof one);
+    (void)n; /* a full counter has woken it already */
+}
+
+void progress_event(acp_engine *e)
+{
+    atomic_fetch_add(&e->event, 1);
+    if (atomic_load(&e->followers))
+        futex_wake(&e->event, false);
+}
+
+void waiters_wake(acp_engine *e)
+{
+    pthread_mutex_lock(&e->waiters_lock);
+    for (struct waiter *w = e->waiters; w; w = w->next)
+        futex_wake(w->word, true);
+    pthread_mutex_unlock(&e->waiters_lock);
+    progress_event(e);
+}
+
+static void arm(acp_engine *e, bool on)
+{
+    if (e->armed == on)
+        return;
+    struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = TAG_INNER};
+    epoll_ctl(e->outer_fd, EPOLL_CTL_MOD, e->epoll_fd, &event);
+    e->armed = on;
+}
+
+bool leader_try(acp_engine *e)
+{
+    if (pthread_mutex_trylock(&e->leader))
+        return false;
+    atomic_store(&e->control->asleep, 0);
+    if (atomic_load_explicit(&e->link_count, memory_order_relaxed))
+        arm(e, false);
+    return true;
+}
+
+/* Is there anything that a leader would do now? */
+static bool busy(const acp_engine *e)
+{
+    return inbox_waiting(e) || e->work_pending || e->backlogged || e->loss_news;
+}
+
+void leader_release(acp_engine *e)
+{
+    atomic_store(&e->control->asleep, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    bool more = busy(e) || e->memory.retiring;
+    arm(e, true);
+    pthread_mutex_unlock(&e->leader);
+    if (more)
+        progress_kick(e);
+    if (atomic_load(&e->followers)) { /* one of them may want to lead */
+        atomic_fetch_add(&e->event, 1);
+        futex_wake(&e->event, false);
+    }
+}
+
+static void dispatch(acp_lane *lane, const struct epoll_event *event)
+{
+    acp_engine *e = lane->engine;
+    uint64_t tag = event->data.u64;
+    uint64_t count;
+    switch (tag) {
+    case TAG_DOOR:
+        door_drain(e);
+        progress_event(e);
+        return;
+    case TAG_WAKE:
+        while (read(e->wake_fd, &count, sizeof count) > 0)
+            continue;
+        progress_event(e);
+        return;
+    case TAG_GIVER:
+        giver_serve(e);
+        return;
+    case TAG_LISTEN:
+        link_accept(lane);
+        return;
+    }
+    if (tag & TAG_LINK) {
+        link_ready(lane, (uint32_t)tag, event->events);
+    } else if (tag & TAG_PEER) {
+        struct peer *p = peer_of_slot(e, (uint32_t)tag);
+        if (p) {
+            epoll_ctl(e->epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
+            peer_mark_lost(e, p);
+        }
+    }
+}
+
+/* A rank has died: what needs it fails, whoever waits looks again, the others are told. */
+static void handle_losses(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    while (atomic_load(&e->loss_news)) {
+        atomic_store(&e->loss_news, 0);
+        for (struct peer *p = NULL; (p = peer_next(e, p));) {
+            if (!p->lost || p->loss_handled)
+                continue;
+            p->loss_handled = true;
+            ops_fail_peer(lane, p);
+            links_lost(lane, p);
+            struct message m = {.kind = ACP_LOST, .from = e->self, .a = p->slot};
+            notify_all(lane, &m);
+        }
+        waiters_wake(e);
+    }
+}
+
+static bool poll_for(acp_engine *e, int64_t timeout_ns, bool *interrupted)
+{
+    acp_lane *lane = &e->lanes[LANE_LEADER];
+    struct epoll_event events[EVENTS];
+    int timeout = timeout_ns == ACP_FOREVER ? -1 : (int)((timeout_ns + 999999) / 1000000);
+    int n = epoll_wait(e->epoll_fd, events, EVENTS, timeout);
+    if (n < 0 && errno == EINTR)
+        *interrupted = true;
+    pthread_mutex_lock(&e->lock);
+    for (int i = 0; i < n; i++)
+        dispatch(lane, &events[i]);
+    pthread_mutex_unlock(&e->lock);
+    return n > 0;
+}
+
+/* One round without sleeping; true if anything was done. Leader only. */
+bool progress_poll(acp_engine *e)
+{
+    acp_lane *lane = &e->lanes[LANE_LEADER];
+    bool any = false, interrupted;
+    if (inbox_waiting(e) || e->backlogged || e->loss_news || e->stalled) {
+        pthread_mutex_lock(&e->lock);
+        any = inbox_drain(lane);
+        backlog_push(lane);
+        handle_losses(lane);
+        ops_pump(lane);
+        pthread_mutex_unlock(&e->lock);
+    }
+    if (e->link_count) {
+        any |= poll_for(e, 0, &interrupted);
+        pthread_mutex_lock(&e->lock);
+        links_timeouts(lane);
+        ops_pump(lane);
+        pthread_mutex_unlock(&e->lock);
+    }
+    any |= work_step(lane);
+    segment_retirees_step(e);
+    return any;
+}
+
+/* Sleeps until something arrives. Leader only. */
+static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
+{
+    if (e->backlogged || e->memory.retiring || links_pending(e))
+        timeout_ns = timeout_ns < RETRY_NS ? timeout_ns : RETRY_NS;
+    atomic_store(&e->control->asleep, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (inbox_waiting(e) || e->work_pending || e->loss_news)
+        timeout_ns = 0;
+    poll_for(e, timeout_ns, interrupted);
+    atomic_store(&e->control->asleep, 0);
+}
+
+int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                  acp_doing doing)
+{
+    uint64_t start = now_ns();
+    int64_t left = timeout_ns;
+    int rc = ACP_OK;
+    bool lead = leader_try(e), interrupted = false;
+    for (uint32_t spin = 0; !ready(context); spin++) {
+        if (lead)
+            progress_poll(e);
+        else
+            cpu_relax();
+        if ((spin & 15) == 15)
+            sched_yield();
+        if ((spin & 7) == 7 && now_ns() - start > SPIN_NS)
+            break;
+    }
+    uint32_t was = atomic_exchange(&e->control->doing, doing);
+    while (!ready(context)) {
+        if (interrupted) {
+            rc = ACP_E_INTERRUPTED;
+            break;
+        }
+        if (atomic_load(&e->stopping)) {
+            rc = ACP_E_CLOSED;
+            break;
+        }
+        if (timeout_ns != ACP_FOREVER && (left = timeout_ns - (int64_t)(now_ns() - start)) <= 0) {
+            rc = ACP_E_TIMEOUT;
+            break;
+        }
+        int64_t slice = left < WAIT_SLICE_NS ? left : WAIT_SLICE_NS;
+        if (lead || (lead = leader_try(e))) {
+            arm(e, false);
+            if (!progress_poll(e) && !ready(context))
+                lead_asleep(e, slice, &interrupted);
+        } else {
+            atomic_fetch_add(&e->followers, 1);
+            uint32_t seen = atomic_load(&e->event);
+            if (!ready(context) && futex_wait(&e->event, seen, slice, false) < 0 &&
+                errno == EINTR)
+                interrupted = true;
+            atomic_fetch_sub(&e->followers, 1);
+        }
+    }
+    atomic_store(&e->control->doing, was);
+    if (lead)
+        leader_release(e);
+    return rc;
+}
+
+static void *progress_main(void *argument)
+{
+    acp_engine *e = argument;
+    bool interrupted;
+    while (!atomic_load(&e->stopping)) {
+        struct epoll_event event;
+        int64_t retry = -1;
+        if (epoll_wait(e->outer_fd, &event, 1, (int)retry) < 0 && errno != EINTR)
+            break;
+        pthread_mutex_lock(&e->leader);
+        atomic_store(&e->control->asleep, 0);
+        do
+            poll_for(e, 0, &interrupted);
+        while (progress_poll(e));
+        while (!atomic_load(&e->stopping) &&
+               (e->backlogged || e->memory.retiring || links_pending(e))) {
+            lead_asleep(e, RETRY_NS, &interrupted);
+            progress_poll(e);
+        }
+        leader_release(e);
+    }
+    return NULL;
+}
+
+int progress_start(acp_engine *e)
+{
+    struct epoll_event inner = {.events = EPOLLIN, .data.u64 = TAG_INNER};
+    sigset_t all, before;
+    e->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    e->outer_fd = epoll_create1(EPOLL_CLOEXEC);
+    e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    e->door_fd = door_open(e);
+    e->giver_fd = giver_open(e);
+    e->listen_fd = link_listen(e);
+    if (e->epoll_fd < 0 || e->outer_fd < 0 || e->wake_fd < 0 || e->door_fd < 0 ||
+        e->giver_fd < 0 || e->listen_fd < 0 || poll_add(e, e->door_fd, EPOLLIN, TAG_DOOR) ||
+        poll_add(e, e->wake_fd, EPOLLIN, TAG_WAKE) ||
+        poll_add(e, e->giver_fd, EPOLLIN, TAG_GIVER) ||
+        epoll_ctl(e->outer_fd, EPOLL_CTL_ADD, e->epoll_fd, &inner))
+        return ACP_E_SYSTEM;
+    e->armed = true;
+    atomic_store(&e->control->asleep, 1);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    e->thread_runs = pthread_create(&e->thread, NULL, progress_main, e) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return e->thread_runs ? ACP_OK : ACP_E_SYSTEM;
+}
+
+void progress_stop(acp_engine *e)
+{
+    atomic_store(&e->stopping, true);
+    if (e->thread_runs) {
+        progress_kick(e);
+        pthread_join(e->thread, NULL);
+        e->thread_runs = false;
+    }
+    int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->wake_fd,
+                          &e->door_fd,  &e->giver_fd, &e->listen_fd};
+    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
+        if (*descriptors[i] >= 0)
+            close(*descriptors[i]);
+        *descriptors[i] = -1;
+    }
+}

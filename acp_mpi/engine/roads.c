@@ -1,0 +1,378 @@
+/* The router: which way an operation goes, and the steps of each way.
+ *
+ *   run   both ends are in reach of this process: the executor does it here
+ *   ask   the command travels to an owner, who runs or forwards it: third-party copies
+ *   put   the source is here and the destination is not: parts travel to its owner
+ *   get   the other way round
+ *
+ * A command that arrives from another process is routed in the same way, with what that
+ * process reaches. A command only ever travels to the owner of one of its ends and from the
+ * source's side towards the destination's, so it cannot circle. */
+#include "core.h"
+
+#include <string.h>
+
+struct plan {
+    enum op_way way;
+    const struct road *road;
+    struct peer *target;
+    uint32_t color;
+    bool strip;
+    bool backward;
+};
+
+const struct road *road_to(acp_engine *e, struct peer *p)
+{
+    return peer_attach(e, p) == RELATION_NODE ? &road_ring : &road_link;
+}
+
+static bool own_operation(const struct op *op)
+{
+    return op->handle || op->parent;
+}
+
+/* One end of an operation. ACP_PATH=owner sends what this process starts through the ring of
+ * the owner even where load and store would do. */
+struct end {
+    struct translation t;
+    enum reach reach;
+    bool mine_alone; /* no other process can reach it */
+    const unsigned char *pointer;
+};
+
+static int survey(acp_lane *lane, const struct op *op, acp_ga_t ga, uint64_t size,
+                  unsigned char *local, struct end *end)
+{
+    acp_engine *e = lane->engine;
+    *end = (struct end){.reach = REACH_LOAD};
+    if (local) {
+        end->mine_alone = true;
+        end->pointer = local;
+        return ACP_OK;
+    }
+    int rc = translate(lane, ga, size, &end->t, &end->reach);
+    if (rc != ACP_OK)
+        return rc;
+    if (end->t.base)
+        end->pointer = end->t.base + (ga - end->t.low);
+    end->mine_alone = end->t.peer == e->own && end->t.kind == SEGMENT_PRIVATE;
+    if (e->config.path == ACP_PATH_OWNER && own_operation(op) && end->t.peer != e->own &&
+        end->reach <= REACH_VM)
+        end->reach = REACH_RING;
+    return ACP_OK;
+}
+
+static void go(struct plan *plan, enum op_way way, const struct end *to, acp_ga_t ga)
+{
+    plan->way = way;
+    plan->target = to->t.peer;
+    plan->road = to->reach == REACH_LINK ? &road_link : &road_ring;
+    plan->color = acp_ga_color(ga);
+}
+
+static int decide_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
+{
+    const struct message *c = &op->command;
+    struct end s, d = {.reach = REACH_LOAD};
+    uint32_t width = atomic_width(c->kind);
+    int rc = survey(lane, op, c->src, width, NULL, &s);
+    if (rc != ACP_OK)
+        return rc;
+    plan->way = WAY_RUN;
+    if (s.reach == REACH_LOAD)
+        return ACP_OK;
+    if (c->dst != ACP_GA_NULL && (rc = survey(lane, op, c->dst, width, NULL, &d)) != ACP_OK)
+        return rc;
+    go(plan, WAY_ASK, &s, c->src);
+    plan->strip = d.reach <= REACH_VM;
+    return ACP_OK;
+}
+
+static int decide(acp_lane *lane, const struct op *op, struct plan *plan)
+{
+    const struct message *c = &op->command;
+    struct end s, d;
+    memset(plan, 0, sizeof *plan);
+    if (is_atomic(c->kind))
+        return decide_atomic(lane, op, plan);
+    if (c->a == 0) {
+        plan->way = WAY_RUN;
+        return ACP_OK;
+    }
+    int rc = survey(lane, op, c->dst, c->a, op->local.is_source ? NULL : op->local.local, &d);
+    if (rc == ACP_OK)
+        rc = survey(lane, op, c->src, c->a, op->local.is_source ? op->local.local : NULL, &s);
+    if (rc != ACP_OK)
+        return rc;
+    if (d.reach <= REACH_VM && s.reach <= REACH_VM && d.reach + s.reach < 2 * REACH_VM) {
+        plan->way = WAY_RUN;
+        plan->backward = d.pointer && s.pointer && d.pointer > s.pointer &&
+                         d.pointer < s.pointer + c->a;
+    } else if (s.reach == REACH_LINK && d.reach <= REACH_VM) {
+        go(plan, WAY_GET, &s, c->src);
+    } else if (s.reach == REACH_RING && d.reach == REACH_LOAD && d.mine_alone) {
+        go(plan, WAY_GET, &s, c->src);
+    } else if (s.reach != REACH_LOAD) {
+        go(plan, WAY_ASK, &s, c->src);
+    } else if (d.reach == REACH_LINK || s.mine_alone) {
+        go(plan, WAY_PUT, &d, c->dst);
+    } else {
+        go(plan, WAY_ASK, &d, c->dst);
+    }
+    return ACP_OK;
+}
+
+/* May `op` be sent now although the operation before it is under way? If both are settled at
+ * the same target, which keeps their order, and nothing that the first still brings to this
+ * process is read by the second. */
+bool chain_may_go(acp_lane *lane, struct op *op)
+{
+    const struct op *before = op->then;
+    struct plan plan;
+    if (op->way == WAY_MANY)
+        return false;
+    bool single = before->way == WAY_ASK ||
+                  (before->way == WAY_PUT && before->issued == before->command.a &&
+                   before->command.a <= CHUNK_BYTES);
+    if (!single || decide(lane, op, &plan) != ACP_OK || plan.target != before->target ||
+        plan.road != before->road || plan.color != before->color)
+        return false;
+    if (plan.way == WAY_ASK)
+        return true;
+    return op->command.a <= CHUNK_BYTES &&
+           (plan.way == WAY_GET || (plan.way == WAY_PUT && !before->stripped));
+}
+
+static void fault_from_lane(acp_lane *lane, struct op *op)
+{
+    if (lane->fault.status == ACP_E_BUSY)
+        lane->fault.status = ACP_E_SYSTEM;
+    op_fault(op, &lane->fault);
+}
+
+/* The old value of an atomic is known: it goes where the caller wanted it. */
+static void deliver(acp_lane *lane, struct op *op)
+{
+    struct message *c = &op->command;
+    if (op->local.local) {
+        memcpy(op->local.local, &op->result, sizeof op->result);
+        op_finish(lane, op);
+    } else if (c->dst != ACP_GA_NULL) {
+        c->a = atomic_width(c->kind);
+        c->kind = ACP_COPY;
+        c->src = ACP_GA_NULL;
+        op->local = (struct place){(unsigned char *)&op->result, true};
+        op->issued = op->settled = 0;
+        op->sent_after = false;
+        op_start(lane, op);
+    } else {
+        op_finish(lane, op);
+    }
+}
+
+static void run(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    struct message *c = &op->command;
+    if (is_atomic(c->kind)) {
+        if (command_run(lane, c, op->local, 0, 0, &op->result) == ACP_OK) {
+            deliver(lane, op);
+            return;
+        }
+        fault_from_lane(lane, op);
+    } else if (c->a > (own_operation(op) ? BACKGROUND_BYTES : SLICE_BYTES)) {
+        op->next = NULL;
+        *e->work_tail = op;
+        e->work_tail = &op->next;
+        atomic_store(&e->work_pending, true);
+        progress_kick(e);
+        return;
+    } else if (c->a) {
+        int rc = command_run(lane, c, op->local, 0, c->a, NULL);
+        if (rc == ACP_E_BUSY) { /* a fast way was refused just now: there is another */
+            op_start(lane, op);
+            return;
+        }
+        if (rc != ACP_OK)
+            fault_from_lane(lane, op);
+    }
+    op_finish(lane, op);
+}
+
+/* One slice of a long copy; true if there was one. */
+bool work_step(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    if (!atomic_load_explicit(&e->work_pending, memory_order_acquire))
+        return false;
+    pthread_mutex_lock(&e->lock);
+    struct op *op = e->work;
+    if (!op) {
+        atomic_store(&e->work_pending, false);
+        pthread_mutex_unlock(&e->lock);
+        return false;
+    }
+    e->work = op->next;
+    if (!e->work)
+        e->work_tail = &e->work;
+    op->next = NULL;
+    struct message command = op->command;
+    struct place local = op->local;
+    uint64_t left = command.a - op->issued, size = left < SLICE_BYTES ? left : SLICE_BYTES;
+    uint64_t at = op->backward ? left - size : op->issued;
+    pthread_mutex_unlock(&e->lock);
+    int rc = command_run(lane, &command, local, at, size, NULL);
+    pthread_mutex_lock(&e->lock);
+    op->issued += size;
+    if (rc == ACP_E_BUSY) {
+        op->issued = 0;
+        op_start(lane, op);
+    } else {
+        if (rc != ACP_OK)
+            fault_from_lane(lane, op);
+        if (rc != ACP_OK || op->issued == command.a) {
+            op_finish(lane, op);
+        } else { /* the next copy has its turn */
+            *e->work_tail = op;
+            e->work_tail = &op->next;
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+    return true;
+}
+
+/* Sends or asks for as many parts as there is room for. */
+void op_push(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    if (op->way == WAY_MANY) {
+        many_push(lane, op);
+        return;
+    }
+    uint64_t size = op->command.a;
+    bool room = true;
+    while (op->issued < size && op->in_flight < CHUNKS_IN_FLIGHT && op->fault.status == ACP_OK &&
+           (room = op->road->room(lane, op->target, op->color))) {
+        uint64_t part = size - op->issued < CHUNK_BYTES ? size - op->issued : CHUNK_BYTES;
+        int rc = op->way == WAY_PUT ? op->road->put(lane, op, op->issued, part)
+                                    : op->road->get(lane, op, op->issued, part);
+        if (rc != ACP_OK) {
+            fault_from_lane(lane, op);
+            break;
+        }
+        op->issued += part;
+        op->in_flight++;
+    }
+    if (op->in_flight == 0 && (op->fault.status != ACP_OK || op->settled == size)) {
+        op_finish(lane, op);
+    } else if (!room) {
+        op->next = e->stalled;
+        e->stalled = op;
+    }
+}
+
+static void ask(acp_lane *lane, struct op *op)
+{
+    struct message m = op->command;
+    m.id = op_id(op);
+    m.from = lane->engine->self;
+    m.after = op->sent_after ? op->order : 0;
+    if (op->stripped)
+        m.dst = ACP_GA_NULL;
+    op->in_flight = 1;
+    if (op->road->send(lane, op->target, op->color, &m) != ACP_OK) {
+        fault_from_lane(lane, op);
+        op->in_flight = 0;
+        op_finish(lane, op);
+    }
+}
+
+void op_start(acp_lane *lane, struct op *op)
+{
+    struct plan plan;
+    if (op->way == WAY_MANY) {
+        many_push(lane, op);
+        return;
+    }
+    if (decide(lane, op, &plan) != ACP_OK) {
+        fault_from_lane(lane, op);
+        op_finish(lane, op);
+        return;
+    }
+    op->way = (uint8_t)plan.way;
+    op->road = plan.road;
+    op->target = plan.target;
+    op->color = plan.color;
+    op->stripped = plan.strip;
+    op->backward = plan.backward;
+    if (plan.way == WAY_RUN)
+        run(lane, op);
+    else if (plan.way == WAY_ASK)
+        ask(lane, op);
+    else
+        op_push(lane, op);
+}
+
+/* Reads the part of the source at `at` into memory of this process, for a put. */
+int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer)
+{
+    if (op->local.local) {
+        memcpy(buffer, op->local.local + at, size);
+        return ACP_OK;
+    }
+    struct message c = op->command;
+    c.src += at;
+    return command_run(lane, &c, (struct place){buffer, false}, 0, size, NULL);
+}
+
+/* Writes what a get brought to the part of the destination at `at`. */
+int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
+               const unsigned char *buffer)
+{
+    if (op->local.local) {
+        memcpy(op->local.local + at, buffer, size);
+        return ACP_OK;
+    }
+    struct message c = op->command;
+    c.dst += at;
+    return command_run(lane, &c, (struct place){(unsigned char *)(uintptr_t)buffer, true}, 0,
+                       size, NULL);
+}
+
+void op_reply(acp_lane *lane, struct op *op, const struct message *m,
+              const unsigned char *payload, uint64_t size)
+{
+    if (!op->in_flight)
+        return;
+    op->in_flight--;
+    if (m->status != ACP_OK) {
+        acp_fault fault = {.status = m->status, .ga = m->b, .size = m->after,
+                           .rank = acp_ga_rank(m->b)};
+        op_fault(op, &fault);
+    }
+    if (op->way == WAY_ASK) {
+        op->result = m->a;
+        if (op->kept)
+            op->command.b = m->b;
+        if (op->fault.status == ACP_OK && is_atomic(op->command.kind) && op->stripped)
+            deliver(lane, op);
+        else
+            op_finish(lane, op);
+        return;
+    }
+    uint64_t at = m->dst, part = m->after; /* echoed: which part this is */
+    struct bounce *bounce = bounce_of(op, m);
+    if (bounce) {
+        at = bounce->at;
+        part = size = bounce->size;
+        payload = bounce->data;
+    }
+    if (op->way == WAY_GET && m->status == ACP_OK &&
+        (!payload || size > op->command.a || at > op->command.a - size ||
+         part_write(lane, op, at, size, payload) != ACP_OK))
+        fault_from_lane(lane, op);
+    if (bounce)
+        bounce_give(lane->engine, op, bounce);
+    op->settled += part;
+    op_push(lane, op);
+}

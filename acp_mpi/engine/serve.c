@@ -1,0 +1,243 @@
+/* What arrives from other processes: commands to run on memory of this one, replies to its
+ * own operations, and notices. With the lock held. */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A command of a peer that failed. The peer may already have sent another that was to run
+ * only after it; such a one fails too. */
+struct chain_failure {
+    uint64_t id;
+    acp_fault fault;
+};
+
+static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
+                       const struct message *command, const acp_fault *fault, uint64_t value,
+                       const void *payload, uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    struct message m = {.kind = ACP_REPLY, .from = e->self, .id = command->id,
+                        .dst = command->dst, .src = command->src, .a = value,
+                        .b = command->kind == ACP_LOOKUP ? command->b : 0, .after = size};
+    if (fault && fault->status != ACP_OK) {
+        m.status = (int16_t)fault->status;
+        m.b = fault->ga;
+        m.after = fault->size;
+        payload = NULL;
+    }
+    if (link)
+        link_send(lane, link, &m, payload, payload ? size : 0);
+    else if (to)
+        road_to(e, to)->send(lane, to, 0, &m);
+}
+
+void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
+                 const struct message *command, uint64_t value)
+{
+    send_reply(lane, to, link, command, NULL, value, NULL, 0);
+}
+
+static void remember_failure(struct peer *from, uint64_t id, const acp_fault *fault)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < from->chain_failure_count; i++) /* what no chain can name now */
+        if (from->chain_failures[i].id + 2 * OPS > id)
+            from->chain_failures[kept++] = from->chain_failures[i];
+    from->chain_failure_count = kept;
+    if (kept == from->chain_failure_room) {
+        uint32_t room = kept ? kept * 2 : 4;
+        struct chain_failure *grown = realloc(from->chain_failures, room * sizeof *grown);
+        if (!grown)
+            return;
+        from->chain_failures = grown;
+        from->chain_failure_room = room;
+    }
+    from->chain_failures[from->chain_failure_count++] = (struct chain_failure){id, *fault};
+}
+
+static const acp_fault *earlier_failure(const struct peer *from, uint64_t id)
+{
+    for (uint32_t i = 0; i < from->chain_failure_count; i++)
+        if (from->chain_failures[i].id == id)
+            return &from->chain_failures[i].fault;
+    return NULL;
+}
+
+static struct op *task_of(acp_engine *e, const struct peer *client, uint64_t id)
+{
+    for (struct op *op = e->tasks; op; op = op->next_task)
+        if (op->client == client && op->client_id == id && op->state != OP_DONE)
+            return op;
+    return NULL;
+}
+
+static void settle(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                   const acp_fault *fault, uint64_t value)
+{
+    if (fault && fault->status != ACP_OK)
+        remember_failure(from, m->id, fault);
+    send_reply(lane, from, link, m, fault, value, NULL, m->kind == ACP_PUT ? m->a : 0);
+}
+
+void task_reply(acp_lane *lane, struct op *op)
+{
+    struct message m = op->command;
+    m.id = op->client_id;
+    if (op->client)
+        settle(lane, op->client, op->client_link, &m, &op->fault, op->result);
+}
+
+static void serve_get(acp_lane *lane, struct peer *from, struct link *link,
+                      const struct message *m)
+{
+    struct translation t;
+    enum reach reach;
+    int rc = m->a <= CHUNK_BYTES ? translate(lane, m->src, m->a, &t, &reach)
+                                 : fail(lane, ACP_E_ARGUMENT, m->src, m->a);
+    if (rc == ACP_OK && (reach != REACH_LOAD || !enter(&t, ROLE_SRC)))
+        rc = fail(lane, ACP_E_UNREGISTERED, m->src, m->a);
+    if (rc != ACP_OK) {
+        settle(lane, from, link, m, &lane->fault, 0);
+        return;
+    }
+    send_reply(lane, from, link, m, NULL, 0, t.base + (m->src - t.low), m->a);
+    leave(&t, ROLE_SRC);
+}
+
+/* A task: a command that is not done at once. */
+static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
+                       const struct message *m, const unsigned char *payload, struct op *then)
+{
+    acp_engine *e = lane->engine;
+    struct op *op = task_new(e);
+    if (!op) {
+        fail(lane, ACP_E_SYSTEM, m->src, m->a);
+        settle(lane, from, link, m, &lane->fault, 0);
+        return;
+    }
+    op->command = *m;
+    op->client = from;
+    op->client_link = link;
+    op->client_id = m->id;
+    if (m->kind == ACP_PUT) {
+        op->payload = malloc(m->a);
+        if (op->payload)
+            memcpy(op->payload, payload, m->a);
+        op->local = (struct place){op->payload, true};
+    }
+    if (then) {
+        struct op **at = &then->followers;
+        while (*at)
+            at = &(*at)->next_follower;
+        *at = op;
+        op->then = then;
+    } else {
+        op->state = OP_RUNNING;
+        op_start(lane, op);
+    }
+}
+
+static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
+                          const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    if (m->after) {
+        const acp_fault *earlier = earlier_failure(from, m->after);
+        if (earlier) {
+            acp_fault fault = *earlier;
+            settle(lane, from, link, m, &fault, 0);
+            return;
+        }
+        struct op *then = e->tasks ? task_of(e, from, m->after) : NULL;
+        if (then) {
+            begin_task(lane, from, link, m, payload, then);
+            return;
+        }
+    }
+    if (is_atomic(m->kind) && (m->src & (atomic_width(m->kind) - 1))) {
+        fail(lane, ACP_E_ALIGN, m->src, atomic_width(m->kind));
+        settle(lane, from, link, m, &lane->fault, 0);
+    } else if (m->kind == ACP_GET) {
+        serve_get(lane, from, link, m);
+    } else if (m->kind == ACP_PUT) {
+        int rc = m->a == size && payload
+                     ? command_run(lane, m, (struct place){(unsigned char *)(uintptr_t)payload,
+                                                           true}, 0, size, NULL)
+                     : fail(lane, ACP_E_ARGUMENT, m->dst, m->a);
+        settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
+    } else if (is_atomic(m->kind) && m->dst == ACP_GA_NULL) {
+        uint64_t old = 0;
+        int rc = command_run(lane, m, (struct place){0}, 0, 0, &old);
+        if (rc == ACP_E_BUSY)
+            begin_task(lane, from, link, m, payload, NULL);
+        else
+            settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, old);
+    } else {
+        begin_task(lane, from, link, m, payload, NULL);
+    }
+}
+
+void notify_all(acp_lane *lane, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    for (struct peer *p = NULL; (p = peer_next(e, p));) {
+        if (p == e->own || p->lost)
+            continue;
+        if (p->relation == RELATION_NODE)
+            road_ring.send(lane, p, 0, m);
+        else
+            for (uint32_t color = 0; color < ACP_COLORS; color++)
+                if (p->links[color]) {
+                    link_send(lane, p->links[color], m, NULL, 0);
+                    break;
+                }
+    }
+}
+
+static void lost_notice(acp_lane *lane, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = peer_of_slot(e, (uint32_t)m->a);
+    if (!p || p == e->own)
+        return;
+    if (p->row.node == e->config.node && e->config.path != ACP_PATH_LINK)
+        peer_watch(e, p); /* this process can see for itself */
+    else
+        peer_mark_lost(e, p);
+}
+
+void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    struct op *op;
+    switch (m->kind) {
+    case ACP_REPLY:
+        if ((op = op_find(e, m->id)))
+            op_reply(lane, op, m, payload, size);
+        break;
+    case ACP_LOST:
+        lost_notice(lane, m);
+        break;
+    case ACP_LEAVING:
+        if (!atomic_exchange(&from->leaving, 1))
+            atomic_fetch_add(&e->leavers, 1);
+        waiters_wake(e);
+        break;
+    case ACP_SIGNAL:
+        signal_arrived(e, m);
+        break;
+    case ACP_PUBLISH:
+    case ACP_LOOKUP:
+        board_serve(lane, from, link, m);
+        break;
+    case ACP_DOING:
+        send_reply(lane, from, link, m, NULL, e->control->doing, NULL, 0);
+        break;
+    default:
+        if (m->kind == ACP_COPY || m->kind == ACP_PUT || m->kind == ACP_GET ||
+            is_atomic(m->kind))
+            serve_command(lane, from, link, m, payload, size);
+    }
+}

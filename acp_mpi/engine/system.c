@@ -1,0 +1,139 @@
+/* What the engine asks of Linux, in one place. */
+#include "core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Reads a small file of /proc or /sys whole; -1 if that is not possible. */
+static int read_small(const char *path, char *buffer, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, buffer, size - 1);
+    close(fd);
+    if (n < 0)
+        return -1;
+    buffer[n] = 0;
+    return (int)n;
+}
+
+/* A process is the same while its id and this number are; *dead: gone, or a zombie. */
+uint64_t process_start_time(uint32_t pid, bool *dead)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    *dead = true;
+    if (read_small(path, text, sizeof text) <= 0)
+        return 0;
+    char *field = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!field || !field[1])
+        return 0;
+    field += 2;
+    *dead = *field == 'Z' || *field == 'X' || *field == 'x';
+    for (int i = 3; i < 22 && field; i++) {
+        field = strchr(field, ' ');
+        if (field)
+            field++;
+    }
+    return field ? strtoull(field, NULL, 10) : 0;
+}
+
+int open_pidfd(uint32_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    if (fd >= 0)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return fd;
+}
+
+static uint64_t meminfo(const char *key)
+{
+    char text[8192];
+    if (read_small("/proc/meminfo", text, sizeof text) <= 0)
+        return UINT64_MAX;
+    const char *line = strstr(text, key);
+    return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : UINT64_MAX;
+}
+
+/* The limit of this process's memory control group less `used`, version 2 and 1. */
+static uint64_t cgroup_left(bool whole)
+{
+    static const char *const files[][2] = {
+        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+        {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+         "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        char limit[64], used[64];
+        if (read_small(files[i][0], limit, sizeof limit) <= 0 || limit[0] == 'm')
+            continue;
+        uint64_t most = strtoull(limit, NULL, 10);
+        if (whole)
+            return most;
+        if (read_small(files[i][1], used, sizeof used) <= 0)
+            continue;
+        uint64_t now = strtoull(used, NULL, 10);
+        return now < most ? most - now : 0;
+    }
+    return UINT64_MAX;
+}
+
+uint64_t memory_available(void)
+{
+    uint64_t machine = meminfo("MemAvailable:"), group = cgroup_left(false);
+    return machine < group ? machine : group;
+}
+
+uint64_t memory_total(void)
+{
+    uint64_t machine = meminfo("MemTotal:"), group = cgroup_left(true);
+    return machine < group ? machine : group;
+}
+
+int membarrier_register(void)
+{
+    return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+}
+
+int membarrier_all(void)
+{
+    return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+/* 0 when woken or when *word is not `value` any more, else -1 with errno. */
+long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared)
+{
+    struct timespec t, *limit = NULL;
+    if (timeout_ns != ACP_FOREVER) {
+        if (timeout_ns < 0)
+            timeout_ns = 0;
+        t.tv_sec = timeout_ns / 1000000000;
+        t.tv_nsec = timeout_ns % 1000000000;
+        limit = &t;
+    }
+    int op = FUTEX_WAIT | (shared ? 0 : FUTEX_PRIVATE_FLAG);
+    long rc = syscall(SYS_futex, (uint32_t *)word, op, value, limit, NULL, 0);
+    return rc < 0 && errno == EAGAIN ? 0 : rc;
+}
+
+void futex_wake(_Atomic uint32_t *word, bool shared)
+{
+    int op = FUTEX_WAKE | (shared ? 0 : FUTEX_PRIVATE_FLAG);
+    syscall(SYS_futex, (uint32_t *)word, op, INT32_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,221 @@
+"""The authenticated opening of every connection of a job, as `engine/handshake.h` defines it.
+
+The exchange itself is written as generators that do no input or output: each `yield` hands out
+bytes to send and the number of bytes to read, and is answered by these. Blocking sockets are
+driven here, asyncio streams in `rendezvous`.
+"""
+
+import hashlib
+import hmac
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+from acp_mpi.errors import Error
+
+VERSION = 1
+NO_SLOT = 0xFFFFFFFF  # of the rendezvous, and of a member before it joined
+
+_HELLO = struct.Struct("<4sBBHIIQ16s32s")
+_CHALLENGE = struct.Struct("<4sBBHI32s32s")
+_PROOF = struct.Struct("<4s4x32s")
+_MAC_SIZE = 32
+_PREFIX_SIZE = 5  # magic and version, alike in all versions
+
+Steps: TypeAlias = Generator[tuple[bytes, int], bytes, "Peer | None"]
+
+
+class Role(IntEnum):
+    """What a connection is for."""
+
+    LINK = 1  # between two ranks
+    MEMBER = 2  # from a member to the rendezvous
+
+
+class Refusal(IntEnum):
+    """Why a handshake failed; on the wire the status of a CHALLENGE."""
+
+    BAD_MAGIC = 1
+    BAD_VERSION = 2
+    BAD_JOB = 3
+    BAD_ROLE = 4
+    WRONG_SLOT = 5
+    BAD_MAC = 6
+    OTHER = 7
+
+
+_MEANING = {
+    Refusal.BAD_MAGIC: "the other side is no ACP process",
+    Refusal.BAD_VERSION: "the other side has another version of acp_mpi",
+    Refusal.BAD_JOB: "the other side belongs to another job or has another secret "
+                     "(compare ACP_SECRET_FILE of both)",
+    Refusal.BAD_ROLE: "a rank was taken for the rendezvous or the reverse",
+    Refusal.WRONG_SLOT: "another rank answers at this address",
+    Refusal.BAD_MAC: "the other side does not know the job's secret",
+    Refusal.OTHER: "the other side refused",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What a server knows of a client that has proved itself."""
+
+    role: Role
+    slot: int
+    process_nonce: int
+
+
+def job_id(secret: bytes) -> bytes:
+    """Return the public name of the job that has this secret: 16 bytes."""
+    return hashlib.sha256(b"acp job" + secret).digest()[:16]
+
+
+def client(sock: socket.socket, secret: bytes, job: bytes, *, role: Role, slot: int = NO_SLOT,
+           want: int = NO_SLOT, process_nonce: int = 0, deadline: float) -> None:
+    """Open a connected blocking socket as the side that connected.
+
+    `want` is the slot that must answer, `deadline` a reading of `time.monotonic`. Raises
+    PermissionError if the sides do not share a secret, TimeoutError, Error otherwise; the caller
+    closes the socket. Reads no byte beyond the handshake.
+    """
+    _drive(sock, client_steps(secret, job, role, slot, want, process_nonce), deadline)
+
+
+def server(sock: socket.socket, secret: bytes, job: bytes, *, slot: int = NO_SLOT,
+           deadline: float) -> Peer:
+    """Open a connected blocking socket as the side that was connected to.
+
+    With a slot it serves links, without one it is the rendezvous and serves members. Raises as
+    `client` does; garbage is refused at its first wrong byte.
+    """
+    peer = _drive(sock, server_steps(secret, job, slot), deadline)
+    assert peer is not None
+    return peer
+
+
+def client_steps(secret: bytes, job: bytes, role: Role, slot: int, want: int,
+                 process_nonce: int) -> Steps:
+    """Yield (bytes to send, size to read) as the side that connected."""
+    hello = _HELLO.pack(b"ACPH", VERSION, role, 0, slot, want, process_nonce, job,
+                        secrets.token_bytes(32))
+    yield hello, 0
+    challenge = yield from _magic(b"ACPC")
+    challenge += yield b"", 1
+    if challenge[-1] != VERSION:
+        raise failure(Refusal.BAD_VERSION)
+    challenge += yield b"", _CHALLENGE.size - _PREFIX_SIZE
+    _, _, status, _, server_slot, _, mac = _CHALLENGE.unpack(challenge)
+    # These two come without a MAC: there is no secret or no format in common. Believing a forged
+    # one costs no more than the cut its forger could make.
+    if status in (Refusal.BAD_JOB, Refusal.BAD_VERSION):
+        raise failure(Refusal(status))
+    if not hmac.compare_digest(mac, _server_mac(secret, hello, challenge)):
+        raise failure(Refusal.BAD_MAC)
+    if status in (Refusal.BAD_ROLE, Refusal.WRONG_SLOT):
+        raise failure(Refusal(status))
+    if status:
+        raise failure(Refusal.OTHER)
+    if server_slot != want:
+        raise failure(Refusal.WRONG_SLOT)
+    yield _PROOF.pack(b"ACPP", _client_mac(secret, hello, challenge)), 0
+    return None
+
+
+def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
+    """Yield (bytes to send, size to read) as the side that was connected to."""
+    hello = yield from _magic(b"ACPH")
+    hello += yield b"", 1
+    verdict = 0 if hello[-1] == VERSION else Refusal.BAD_VERSION
+    if not verdict:
+        hello += yield b"", _HELLO.size - _PREFIX_SIZE
+        _, _, role, _, client_slot, want, process_nonce, their_job, _ = _HELLO.unpack(hello)
+        served = Role.MEMBER if slot == NO_SLOT else Role.LINK
+        verdict = (Refusal.BAD_JOB if their_job != job
+                   else Refusal.BAD_ROLE if role != served
+                   else Refusal.WRONG_SLOT if want != slot
+                   else 0)
+    # Only who knows the job is told a slot and given a MAC; who does not still learns why.
+    trusted = verdict not in (Refusal.BAD_JOB, Refusal.BAD_VERSION)
+    challenge = _CHALLENGE.pack(b"ACPC", VERSION, verdict, 0, slot if trusted else 0,
+                                secrets.token_bytes(32) if trusted else bytes(32),
+                                bytes(_MAC_SIZE))
+    if trusted:
+        challenge = challenge[:-_MAC_SIZE] + _server_mac(secret, hello, challenge)
+    yield challenge, 0
+    if verdict:
+        raise failure(Refusal(verdict))
+    proof = yield from _magic(b"ACPP")
+    proof += yield b"", _PROOF.size - len(proof)
+    if not hmac.compare_digest(proof[-_MAC_SIZE:], _client_mac(secret, hello, challenge)):
+        raise failure(Refusal.BAD_MAC)
+    return Peer(Role(role), client_slot, process_nonce)
+
+
+def failure(refusal: Refusal) -> Exception:
+    """Return the exception for a refusal: PermissionError where secrets differ, else Error."""
+    kind = PermissionError if refusal in (Refusal.BAD_JOB, Refusal.BAD_MAC) else Error
+    return kind(_MEANING[refusal])
+
+
+def receive(sock: socket.socket, size: int, deadline: float) -> bytes:
+    """Read exactly `size` bytes before the deadline."""
+    data = bytearray(size)
+    view, got = memoryview(data), 0
+    while got < size:
+        sock.settimeout(_left(deadline))
+        n = sock.recv_into(view[got:])
+        if n == 0:
+            raise ConnectionResetError("the other side closed the connection")
+        got += n
+    return bytes(data)
+
+
+def send(sock: socket.socket, data: bytes, deadline: float) -> None:
+    """Write all bytes before the deadline."""
+    sock.settimeout(_left(deadline))
+    sock.sendall(data)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:  # and 0 would make the socket non-blocking
+        raise TimeoutError("timed out")
+    return left
+
+
+def _drive(sock: socket.socket, steps: Steps, deadline: float) -> "Peer | None":
+    answer: bytes | None = None
+    try:
+        while True:
+            out, size = steps.send(answer) if answer is not None else next(steps)
+            if out:
+                send(sock, out, deadline)
+            answer = receive(sock, size, deadline)
+    except StopIteration as stop:
+        peer: Peer | None = stop.value
+        return peer
+    except TimeoutError as reason:
+        raise TimeoutError("the handshake took too long") from reason
+    except ConnectionError as reason:
+        raise Error(f"the connection broke during the handshake: {reason}") from reason
+
+
+def _magic(expected: bytes) -> Generator[tuple[bytes, int], bytes, bytes]:
+    # byte by byte, so that a port scanner is dropped at once and not at the deadline
+    for byte in expected:
+        if (yield b"", 1)[0] != byte:
+            raise failure(Refusal.BAD_MAGIC)
+    return expected
+
+
+def _server_mac(secret: bytes, hello: bytes, challenge: bytes) -> bytes:
+    return hmac.digest(secret, b"acp server" + hello + challenge[:-_MAC_SIZE], "sha256")
+
+
+def _client_mac(secret: bytes, hello: bytes, challenge: bytes) -> bytes:
+    return hmac.digest(secret, b"acp client" + hello + challenge, "sha256")

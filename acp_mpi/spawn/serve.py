@@ -1,0 +1,75 @@
+"""Run a rendezvous: `python -m acp_mpi.spawn.serve --groups 2`."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from acp_mpi.errors import Error
+from acp_mpi.spawn import secret
+from acp_mpi.spawn.rendezvous import Server
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Serve one job and return the exit status: 0 when all have joined and left, else 1.
+
+    Prints `ACP_RENDEZVOUS=host:port` once it listens: what the processes of the job need in their
+    environment, beside the secret.
+    """
+    options = _parser().parse_args(argv)
+    logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+    try:
+        key = secret.read(options.secret_file) if options.secret_file else secret.load(environ)
+        with Server(key, options.groups, listen=options.listen, timeout=options.timeout) as server:
+            print(f"ACP_RENDEZVOUS={server.address}", flush=True)
+            server.wait()
+    except (Error, OSError) as reason:
+        print(f"rendezvous: {reason}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m acp_mpi.spawn.serve",
+        description="Let the groups of one job find each other, then end.")
+    parser.add_argument("--groups", type=_groups, required=True, metavar="N|NAME=SIZE,...",
+                        help="how many groups the job has, or their names and sizes in the order "
+                             "of their ranks")
+    parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT",
+                        help="where to listen, port 0 for any free one (default: %(default)s)")
+    parser.add_argument("--secret-file", metavar="F",
+                        help="file of mode 0600 with the job's secret (default: ACP_SECRET_FILE)")
+    parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S",
+                        help="seconds until all must be there (default: %(default)g)")
+    return parser
+
+
+def _groups(text: str) -> int | dict[str, int]:
+    try:
+        if text.isdigit() and int(text) > 0:
+            return int(text)
+        sizes = {name: int(size) for name, _, size in
+                 (item.rpartition("=") for item in text.split(","))}
+        if len(sizes) == text.count(",") + 1 and all(sizes) and min(sizes.values()) > 0:
+            return sizes
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(
+        f"{text!r}: expected a number of groups, or different names with sizes: ocean=8,ice=2")
+
+
+def _seconds(text: str) -> float:
+    try:
+        if 0 < (seconds := float(text)) < 1e9:
+            return seconds
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds above 0")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))
