@@ -190,18 +190,25 @@ int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t
     return blocking(lane, src, (struct place){dst, false}, size, pending);
 }
 
-int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
-              uint64_t *old, acp_handle_t *pending)
+int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+                   uint64_t *old)
 {
     uint32_t width = atomic_width((uint8_t)kind);
-    *pending = 0;
     if (unlikely(src & (width - 1)))
         return fail(lane, ACP_E_ALIGN, src, width);
     const struct translation *s = lane_find(lane, ROLE_SRC, src, width);
     if (likely(s != NULL))
         return atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, old);
-    if (lane->fault.status != ACP_OK)
-        return lane->fault.status;
+    return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
+}
+
+int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+              uint64_t *old, acp_handle_t *pending)
+{
+    *pending = 0;
+    int rc = acp_fetch_here(lane, kind, src, value, compare, old);
+    if (rc != ACP_E_BUSY)
+        return rc;
     struct message command = {.kind = (uint8_t)kind, .src = src, .a = value, .b = compare};
     /* The old value goes to the caller's own word, as a get would bring it. */
     *pending = submit(lane, &command, (struct place){(unsigned char *)old, false},

@@ -156,11 +156,11 @@ static int trouble(acp_engine *e, const struct party *p)
     for (uint32_t i = 0; !all_well && i < p->count; i++) {
         struct peer *peer = peer_of_slot(e, p->slots[i]);
         if (peer->lost && !peer->loss_accepted) {
-            e->lanes[LANE_CALLER].fault.rank = rank_of_slot(e, peer->slot);
+            e->trouble_rank = rank_of_slot(e, peer->slot);
             return ACP_E_LOST;
         }
         if (peer->leaving && p->purpose <= 1) {
-            e->lanes[LANE_CALLER].fault.rank = rank_of_slot(e, peer->slot);
+            e->trouble_rank = rank_of_slot(e, peer->slot);
             return ACP_E_FINALIZING;
         }
     }
@@ -199,6 +199,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
     }
     struct waiter w = {.word = generation_word(entry)};
     int64_t slice = FIRST_SLICE_NS;
+    bool told = false;
     int rc = ACP_OK;
     pthread_mutex_lock(&e->waiters_lock);
     w.next = e->waiters;
@@ -219,12 +220,16 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         atomic_fetch_sub(&entry->sleepers, 1);
         if (through || rc != ACP_OK)
             break;
-        if (slept < 0 && error == EINTR)
+        if (slept < 0 && error == EINTR && tick(e, ACP_TICK_SIGNAL))
             rc = ACP_E_INTERRUPTED;
         else if (timeout_ns != ACP_FOREVER && (int64_t)(now_ns() - start) >= timeout_ns)
             rc = ACP_E_TIMEOUT;
         if (rc != ACP_OK)
             break;
+        if (!told && now_ns() - start > LONG_WAIT_NS) {
+            told = true;
+            tick(e, ACP_TICK_LONG);
+        }
         if (slept < 0 && slice == FIRST_SLICE_NS) {
             look_around(e, g->party);
             slice = SLICE_NS;
@@ -332,7 +337,7 @@ static int meet_nodes(acp_engine *e, struct party *p, int64_t timeout_ns)
         struct peer *to = peer_of_slot(e, p->leaders[(p->own_node + distance) % p->nodes]);
         struct message m = {.kind = ACP_SIGNAL, .from = e->self, .a = p->key, .b = round};
         pthread_mutex_lock(&e->lock);
-        int rc = road_to(e, to)->send(&e->lanes[LANE_CALLER], to, 0, &m);
+        int rc = road_to(e, to)->send(&e->lanes[LANE_LOCKED], to, 0, &m);
         pthread_mutex_unlock(&e->lock);
         if (rc != ACP_OK && rc != ACP_E_LOST)
             return rc;

@@ -88,7 +88,7 @@ static bool answered(void *context)
 int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
              int64_t timeout_ns, acp_doing doing)
 {
-    acp_lane *lane = &e->lanes[LANE_CALLER];
+    acp_lane *lane = &e->lanes[LANE_LOCKED];
     struct peer *p = peer_of_slot(e, slot);
     const uint64_t key[2] = {question->dst, question->src};
     const uint64_t value[2] = {question->a, question->b};

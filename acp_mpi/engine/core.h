@@ -18,6 +18,7 @@
 #define CHUNKS_IN_FLIGHT 8u
 #define BOUNCE_CHUNKS 4u
 #define OPS 1024u
+#define LONG_WAIT_NS ((uint64_t)60000000000) /* then it is said who is missing */
 #define SPIN_NS 40000u /* a waiting caller looks so long before it sleeps */
 
 typedef struct message message_t;
@@ -206,6 +207,7 @@ struct acp_engine {
     _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
     _Atomic uint32_t losses, losses_accepted;
     _Atomic uint32_t leavers;
+    _Atomic int64_t trouble_rank; /* who made the last barrier fail */
 
     pthread_mutex_t lock; /* operations, messages, links */
     struct op *ops; /* OPS of them, by handle */
@@ -235,6 +237,7 @@ struct acp_engine {
     _Atomic uint32_t event, followers;
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
+    _Atomic bool joined;
     uint64_t inbox_head;
     _Atomic uint32_t backlogged;
 
@@ -256,6 +259,7 @@ struct acp_engine {
 #define PEER_PAGE 1024u
 #define LANE_CALLER 0u
 #define LANE_LEADER 1u
+#define LANE_LOCKED 2u /* of who holds the lock and has no lane of its own */
 
 /* engine.c */
 uint64_t now_ns(void);
@@ -476,6 +480,13 @@ void leader_release(acp_engine *e);
 bool progress_poll(acp_engine *e);
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                   acp_doing doing);
+/* A signal interrupted a wait, or the wait is long: true if it must end. Holding no lock. */
+static inline bool tick(acp_engine *e, int reason)
+{
+    if (!e->config.tick)
+        return reason == ACP_TICK_SIGNAL;
+    return e->config.tick(e->config.tick_context, reason) != 0 && reason == ACP_TICK_SIGNAL;
+}
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
 #define TAG_LINK (2ull << 32) /* | number */

@@ -169,7 +169,7 @@ void acp_engine_leaving(acp_engine *e)
     pthread_mutex_lock(&e->lock);
     if (e->control->phase == PHASE_OPEN) {
         e->control->phase = PHASE_LEAVING;
-        notify_all(&e->lanes[LANE_CALLER], &m);
+        notify_all(&e->lanes[LANE_LOCKED], &m);
     }
     pthread_mutex_unlock(&e->lock);
 }
@@ -185,6 +185,11 @@ void acp_engine_close(acp_engine *e)
         peers_close(e);
     if (e->control)
         memory_close(e);
+}
+
+bool acp_engine_closed(const acp_engine *e)
+{
+    return e->control->phase == PHASE_CLOSED;
 }
 
 void acp_engine_hold(acp_engine *e)
@@ -218,7 +223,7 @@ acp_lane *acp_engine_lane(acp_engine *e)
 
 acp_lane *acp_lane_take(acp_engine *e)
 {
-    for (uint32_t i = LANE_LEADER + 1; i < ATTACH_LANES; i++) {
+    for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++) {
         uint32_t no = 0;
         if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1))
             return &e->lanes[i];
@@ -263,6 +268,11 @@ uint32_t acp_lost_ranks(acp_engine *e, uint32_t *out, uint32_t most)
         if (p->lost && count < most)
             out[count++] = rank_of_slot(e, p->slot);
     return count;
+}
+
+int64_t acp_trouble_rank(const acp_engine *e)
+{
+    return e->trouble_rank;
 }
 
 bool acp_lost_news(const acp_engine *e)

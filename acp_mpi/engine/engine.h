@@ -82,6 +82,11 @@ typedef struct acp_failure {
  * that runs several engines in one process hands out one shared mapping. */
 typedef void *(*acp_map_fn)(void *context, const void *row, uint64_t offset, size_t length);
 
+/* Called by a waiting thread that holds no lock: ACP_TICK_SIGNAL when a signal came, where
+ * anything but 0 ends the wait with ACP_E_INTERRUPTED; ACP_TICK_LONG once, after a minute. */
+enum { ACP_TICK_SIGNAL = 0, ACP_TICK_LONG = 1 };
+typedef int (*acp_tick_fn)(void *context, int reason);
+
 typedef struct acp_config {
     uint8_t secret[32];
     uint8_t job[16];
@@ -95,6 +100,8 @@ typedef struct acp_config {
     uint64_t peer_timeout_ns;
     acp_map_fn map;         /* NULL: the memory files of the peers */
     void *map_context;
+    acp_tick_fn tick;       /* NULL: a signal ends the wait */
+    void *tick_context;
 } acp_config;
 
 /* Start and end. acp_join appends rows of members; its first call names the own slot. */
@@ -103,6 +110,7 @@ void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
 int acp_engine_join(acp_engine *engine, const uint8_t *rows, uint32_t count, uint32_t own_slot);
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
+bool acp_engine_closed(const acp_engine *engine);
 void acp_engine_close(acp_engine *engine);   /* threads end, addresses die, mappings stay */
 void acp_engine_free(acp_engine *engine);    /* after close: the last mapping goes */
 void acp_engine_hold(acp_engine *engine);    /* one more reference to the mappings */
@@ -128,6 +136,7 @@ int acp_segment_quiet(acp_engine *engine, uint64_t ticket, int64_t timeout_ns);
 acp_ga_t acp_query_ga(acp_engine *engine, const void *address, uint64_t size);
 int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address);
 acp_ga_t acp_starter(acp_engine *engine, uint32_t rank);
+acp_ga_t acp_post(acp_engine *engine, uint32_t rank); /* 64 bytes for the library itself */
 
 typedef struct acp_memory_statistics {
     uint64_t limit, committed, used, starter, segments, private_segments;
@@ -146,6 +155,10 @@ acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, ac
 /* Blocking: ACP_OK when done, or a handle to wait for when the road is longer. */
 int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_handle_t *pending);
 int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t *pending);
+/* Only if it is done at once, else ACP_E_BUSY and nothing has happened. `old` of acp_fetch must
+ * stay until the operation is done. */
+int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+                   uint64_t *old);
 int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
               uint64_t *old, acp_handle_t *pending);
 
@@ -180,6 +193,7 @@ int acp_wait_until(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_compare op, 
 /* Barrier over ranks (sorted, distinct, the caller among them); NULL: all the living. */
 int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns);
+int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
 uint32_t acp_lost_ranks(acp_engine *engine, uint32_t *out, uint32_t most);
 bool acp_lost_news(const acp_engine *engine); /* losses that refresh has not accepted */
 void acp_refresh(acp_engine *engine);

@@ -105,6 +105,8 @@ void backlog_free(struct peer *p)
 
 bool inbox_waiting(const acp_engine *e)
 {
+    if (!atomic_load_explicit(&e->joined, memory_order_acquire))
+        return false;
     const struct cell *cell = &e->doors->cells[e->inbox_head % INBOX_CELLS];
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
     return state != cell_state(e->inbox_head, CELL_FREE, 0);
@@ -115,6 +117,8 @@ bool inbox_drain(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     uint32_t handled = 0;
+    if (!e->joined)
+        return false; /* who sends is not known yet */
     for (; handled < DRAIN_MOST; handled++) {
         uint64_t head = e->inbox_head;
         struct cell *cell = &e->doors->cells[head % INBOX_CELLS];

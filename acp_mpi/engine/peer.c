@@ -35,15 +35,18 @@ int peers_join(acp_engine *e, const struct row *rows, uint32_t count, uint32_t o
     e->procs = procs;
     pthread_mutex_unlock(&e->space);
     if (!e->own) {
-        e->self = own_slot;
-        e->own = peer_of_slot(e, own_slot);
-        if (!e->own)
+        struct peer *own = peer_of_slot(e, own_slot);
+        if (!own)
             return ACP_E_SYSTEM;
-        e->own->control = e->control;
-        e->own->doors = e->doors;
-        e->own->opened = OPENED_SELF;
-        e->own->line = 0;
-        e->own->relation = RELATION_SELF;
+        own->control = e->control;
+        own->doors = e->doors;
+        own->opened = OPENED_SELF;
+        own->line = 0;
+        own->relation = RELATION_SELF;
+        e->self = own_slot;
+        e->own = own;
+        atomic_store(&e->joined, true); /* from now on messages are read */
+        progress_kick(e);
     }
     return ACP_OK;
 }
@@ -305,7 +308,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     t->kind = region.kind;
     t->position = region.kind == SEGMENT_MEMORY ? region.offset : region.target;
     t->fence = p->control->fences || !e->expedited;
-    t->busy = region.offset == CONTROL_SIZE ? lane->nowhere
+    t->busy = region.offset <= STARTER_OFFSET && region.kind == SEGMENT_MEMORY ? lane->nowhere
                                             : &p->doors->lines[p->line].busy[2 * lane->index];
     *reach = REACH_LOAD;
     if (region.kind == SEGMENT_PRIVATE) {

@@ -209,10 +209,21 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
             break;
     }
     uint32_t was = atomic_exchange(&e->control->doing, doing);
+    bool told = false;
     while (!ready(context)) {
-        if (interrupted) {
-            rc = ACP_E_INTERRUPTED;
-            break;
+        bool is_long = !told && now_ns() - start > LONG_WAIT_NS;
+        if (interrupted || is_long) {
+            if (lead) /* a handler may use the engine */
+                leader_release(e);
+            lead = false;
+            told |= is_long;
+            if (interrupted && tick(e, ACP_TICK_SIGNAL)) {
+                rc = ACP_E_INTERRUPTED;
+                break;
+            }
+            if (is_long)
+                tick(e, ACP_TICK_LONG);
+            interrupted = false;
         }
         if (atomic_load(&e->stopping)) {
             rc = ACP_E_CLOSED;

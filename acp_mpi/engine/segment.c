@@ -284,20 +284,19 @@ int memory_create(acp_engine *e, acp_fault *fault)
     e->doors = (struct doors *)(void *)(m->base + DOORS_OFFSET);
     e->order = (_Atomic uint32_t *)(void *)(m->base + ORDER_OFFSET);
     e->entries = (struct entry *)(void *)(m->base + ENTRIES_OFFSET);
-    m->bump = CONTROL_SIZE;
-    if (m->span < CONTROL_SIZE + m->starter_size + PAGE) {
+    if (m->span < STARTER_OFFSET + m->starter_size + PAGE) {
         fault->size = m->span;
         return ACP_E_FULL;
     }
-    int rc = ACP_OK;
-    if (m->starter_size)
-        rc = commit(e, m->bump, m->starter_size, fault);
-    if (rc == ACP_OK && m->starter_size) {
-        struct region starter = {.offset = CONTROL_SIZE, .length = e->config.starter_size,
-                                 .kind = SEGMENT_MEMORY};
+    struct region post = {.offset = POST_OFFSET, .length = 64, .kind = SEGMENT_MEMORY};
+    struct region starter = {.offset = STARTER_OFFSET, .length = e->config.starter_size,
+                             .kind = SEGMENT_MEMORY};
+    m->bump = STARTER_OFFSET + m->starter_size;
+    int rc = commit(e, POST_OFFSET, m->bump - POST_OFFSET, fault);
+    if (rc == ACP_OK)
+        rc = publish(e, &post);
+    if (rc == ACP_OK && m->starter_size)
         rc = publish(e, &starter);
-    }
-    m->bump += m->starter_size ? m->starter_size : PAGE;
     return rc;
 }
 
@@ -441,7 +440,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     uint64_t offset = acp_ga_offset(ga);
     pthread_mutex_lock(&e->space);
     int rc = directory_find(e->control, offset, &region);
-    if (rc == ACP_OK && region.offset == CONTROL_SIZE)
+    if (rc == ACP_OK && region.offset < STARTER_OFFSET + m->starter_size)
         rc = ACP_E_UNREGISTERED; /* starter memory is not the caller's to release */
     if (rc == ACP_OK && size > region.offset + region.length - offset)
         rc = ACP_E_BOUNDS;
@@ -550,7 +549,13 @@ acp_ga_t acp_query_ga(acp_engine *e, const void *address, uint64_t size)
 acp_ga_t acp_starter(acp_engine *e, uint32_t rank)
 {
     (void)e;
-    return acp_ga(rank, 0, CONTROL_SIZE);
+    return acp_ga(rank, 0, STARTER_OFFSET);
+}
+
+acp_ga_t acp_post(acp_engine *e, uint32_t rank)
+{
+    (void)e;
+    return acp_ga(rank, 0, POST_OFFSET);
 }
 
 void acp_memory_statistics_get(acp_engine *e, acp_memory_statistics *out)
@@ -568,12 +573,12 @@ void acp_memory_statistics_get(acp_engine *e, acp_memory_statistics *out)
  * an operation (the caller has seen to that by a barrier). Arrays keep their bytes. */
 void memory_reset(acp_engine *e)
 {
-    acp_lane *lane = &e->lanes[LANE_CALLER];
+    uint64_t first = STARTER_OFFSET + e->memory.starter_size;
     for (;;) {
         uint32_t count = e->control->directory_count, at = 0;
         uint64_t victim = 0;
         for (; at < count && !victim; at++)
-            if (e->entries[e->order[at]].offset != CONTROL_SIZE)
+            if (e->entries[e->order[at]].offset >= first)
                 victim = e->entries[e->order[at]].offset;
         if (!victim)
             break;
@@ -583,9 +588,7 @@ void memory_reset(acp_engine *e)
             unpublish(e, &region);
         pthread_mutex_unlock(&e->space);
     }
-    lane_flush(lane);
-    if (e->config.starter_size)
-        memset(e->memory.base + CONTROL_SIZE, 0, e->config.starter_size);
+    memset(e->memory.base + STARTER_OFFSET, 0, e->memory.starter_size);
 }
 
 void memory_close(acp_engine *e)

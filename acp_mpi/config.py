@@ -1,0 +1,126 @@
+"""The one table of `ACP_*` variables; nothing else reads the environment.
+
+Every variable can also be given to a program as `--acp-name value` or `--acp-name=value`;
+`init` takes these out of `sys.argv`.
+"""
+
+import dataclasses
+import re
+import warnings
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+from acp_mpi.errors import Error
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+PATHS = {"": 0, "owner": 1, "link": 2}
+
+
+def size_of(text: str) -> int:
+    """Return the bytes in "4096", "64K", "1.5GiB"."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
+    if not match:
+        raise ValueError(f"{text!r} is not a size; write for example 10240, 64M or 2G")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def _switch(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError(f"{text!r} is neither 0 nor 1")
+    return text == "1"
+
+
+def _path(text: str) -> str:
+    if text not in PATHS:
+        raise ValueError(f"{text!r} is not one of {', '.join(filter(None, PATHS))}")
+    return text
+
+
+def _positive(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise ValueError(f"{text!r} is not a positive number of seconds")
+    return seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the environment and the command line say."""
+
+    mpi: bool | None = None
+    path: str = ""
+    node: str | None = None
+    heap_size: int | None = None
+    starter_size: int = 10240
+    peer_timeout: float = 30.0
+    join_timeout: float = 60.0
+    rendezvous: str | None = None
+    secret_file: str | None = None
+    secret: str | None = dataclasses.field(default=None, repr=False)
+    group: str | None = None
+    group_size: int = 1
+    group_rank: int = 0
+    ptrace: bool = True
+
+
+VARIABLES: dict[str, Callable[[str], Any]] = {
+    "ACP_MPI": _switch,
+    "ACP_PATH": _path,
+    "ACP_NODE": str,
+    "ACP_HEAP_SIZE": size_of,
+    "ACP_STARTER_SIZE": size_of,
+    "ACP_PEER_TIMEOUT": _positive,
+    "ACP_JOIN_TIMEOUT": _positive,
+    "ACP_RENDEZVOUS": str,
+    "ACP_SECRET_FILE": str,
+    "ACP_SECRET": str,
+    "ACP_GROUP": str,
+    "ACP_GROUP_SIZE": int,
+    "ACP_GROUP_RANK": int,
+    "ACP_PTRACE": _switch,
+}
+# Read by the tests and the benchmarks, not by the library.
+_OTHERS = ("ACP_TEST_", "ACP_BENCH_")
+
+
+def take_arguments(argv: list[str]) -> dict[str, str]:
+    """Remove `--acp-*` and their values from `argv`; return them as variables."""
+    taken: dict[str, str] = {}
+    at = 1
+    while at < len(argv) and argv[at] != "--":
+        if not argv[at].startswith("--acp-"):
+            at += 1
+            continue
+        option, equals, value = argv.pop(at).partition("=")
+        if not equals:
+            if at >= len(argv):
+                raise Error(f"init: {option} needs a value")
+            value = argv.pop(at)
+        taken[option[2:].upper().replace("-", "_")] = value
+    return taken
+
+
+def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
+    """Read the settings; the secret is removed from `environ`, options from `argv`."""
+    given = {name: text for name, text in environ.items() if name.startswith("ACP_")}
+    environ.pop("ACP_SECRET", None)
+    options = take_arguments(argv)
+    for name in options:
+        if name not in VARIABLES:
+            raise Error(f"init: unknown option --{name.lower().replace('_', '-')}")
+    for name in sorted(given):
+        if name not in VARIABLES and not name.startswith(_OTHERS):
+            warnings.warn(
+                f"unknown variable {name} in the environment; known are "
+                f"{', '.join(sorted(VARIABLES))}",
+                stacklevel=3,
+            )
+    values: dict[str, Any] = {}
+    for name, text in {**given, **options}.items():
+        if name not in VARIABLES:
+            continue
+        try:
+            values[name[4:].lower()] = VARIABLES[name](text)
+        except ValueError as error:
+            raise Error(f"init: {name}={text}: {error}") from None
+    return Settings(**values)

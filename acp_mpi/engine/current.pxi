@@ -1,0 +1,73 @@
+# The engine of this process, and how its faults become exceptions.
+
+from cpython.exc cimport PyErr_CheckSignals
+
+from acp_mpi import errors as _errors
+
+cdef acp_engine *engine = NULL
+cdef acp_lane *lane0 = NULL  # of whoever holds the interpreter lock
+cdef bint forked = False
+cdef object long_wait = None  # called once by a wait that lasts a minute
+
+
+cdef int no_engine(str function) except -1:
+    if forked:
+        raise _errors.NotInitializedError(
+            f"{function}: this is a forked child; it may read arrays, but acp_mpi belongs to its "
+            "parent: start processes with the spawn method instead")
+    raise _errors.NotInitializedError(f"{function}: call acp.init() first")
+
+
+cdef inline int need(str function) except -1:
+    if engine == NULL:
+        no_engine(function)
+    return 0
+
+
+cdef object exception_of(str function, const acp_fault *fault):
+    cdef uint32_t procs = acp_procs(engine) if engine != NULL else 0
+    return _errors.from_fault(function, fault.status, fault.ga, fault.size, fault.rank,
+                              fault.error, fault.low, fault.high, procs)
+
+
+cdef int raise_fault(str function, acp_lane *lane) except -1:
+    raise exception_of(function, acp_lane_fault(lane))
+
+
+cdef int raise_status(str function, int status, int64_t rank=-1) except -1:
+    raise _errors.from_fault(function, status, 0, 0, rank)
+
+
+cdef int on_tick(void *context, int reason) noexcept nogil:
+    with gil:
+        return tick_with_gil(reason)
+
+
+cdef int tick_with_gil(int reason) noexcept:
+    # An exception that a signal handler raised stays set; the wait ends and its caller sees it.
+    if reason == ACP_TICK_SIGNAL:
+        return signals_raised()
+    try:
+        if long_wait is not None:
+            long_wait()
+    except Exception:
+        pass  # a diagnosis that fails must not end the wait
+    return 0
+
+
+cdef extern from "Python.h":
+    int signals_raised "PyErr_CheckSignals"() noexcept
+
+
+def _after_fork_in_child():
+    global engine, lane0, forked
+    if engine != NULL:
+        forked = True
+    engine = NULL
+    lane0 = NULL
+
+
+def set_long_wait(callback):
+    """Install what a wait calls once when it has lasted a minute."""
+    global long_wait
+    long_wait = callback

@@ -1,0 +1,107 @@
+# Python numbers become addresses, values and handles; what is none is refused with the reason.
+
+from cpython.long cimport PyLong_AsUnsignedLongLong, PyLong_AsUnsignedLongLongMask
+from cpython.number cimport PyIndex_Check, PyNumber_Index
+
+cdef extern from "Python.h":
+    bint PyLong_CheckExact(object)
+    object PyNumber_Subtract(object, object)
+
+HANDLE_NULL = 0
+HANDLE_ALL = ACP_HANDLE_ALL
+HANDLE_CONT = ACP_HANDLE_CONT
+GA_NULL = 0
+
+
+cdef object as_int(object x, str function, str what):
+    if PyIndex_Check(x):
+        return PyNumber_Index(x)
+    hint = ""
+    if hasattr(x, "is_integer"):
+        hint = "; NumPy makes a float of int64 and uint64 together: keep to one of them"
+    raise TypeError(f"{function}: {what} must be an integer, not {type(x).__name__} {x!r}{hint}")
+
+
+cdef uint64_t slow_address(object x, str function) except? 0xffffffffffffffff:
+    x = as_int(x, function, "a global address")
+    if 0 <= x < 1 << 63:
+        return PyLong_AsUnsignedLongLong(x)
+    raise _errors.AddressError(
+        f"{function}: {x} is not a global address: one is an int from 1 to 2**63 - 1")
+
+
+cdef inline uint64_t address(object x, str function) except? 0xffffffffffffffff:
+    cdef uint64_t ga
+    if PyLong_CheckExact(x):
+        try:
+            ga = PyLong_AsUnsignedLongLong(x)
+        except OverflowError:
+            return slow_address(x, function)
+        if ga >> 63 == 0:
+            return ga
+    return slow_address(x, function)
+
+
+cdef inline uint64_t amount(object x, str function) except? 0xffffffffffffffff:
+    x = x if PyLong_CheckExact(x) else as_int(x, function, "a size")
+    if x < 0:
+        raise ValueError(f"{function}: the size {x} is negative")
+    if x >= 1 << 63:
+        raise ValueError(f"{function}: the size {x} is larger than any region (1 TiB)")
+    return PyLong_AsUnsignedLongLong(x)
+
+
+cdef inline uint64_t value_of(object x, str function) except? 0xffffffffffffffff:
+    if not PyLong_CheckExact(x):
+        x = as_int(x, function, "a value")
+    if not -(1 << 63) <= x < 1 << 64:
+        raise OverflowError(f"{function}: the value {x} is outside -2**63 to 2**64 - 1")
+    return PyLong_AsUnsignedLongLongMask(x)
+
+
+cdef inline uint64_t handle_of(object x, str function) except? 0xffffffffffffffff:
+    if not PyLong_CheckExact(x):
+        x = as_int(x, function, "a handle")
+    if not 0 <= x < 1 << 63:
+        raise ValueError(f"{function}: {x} is not a handle: one is what an operation returned, "
+                         "HANDLE_NULL, HANDLE_ALL or HANDLE_CONT")
+    return PyLong_AsUnsignedLongLong(x)
+
+
+cdef inline uint32_t rank_of(object x, str function) except? 0xffffffff:
+    x = as_int(x, function, "a rank")
+    if not 0 <= x < acp_procs(engine):
+        raise _errors.RankError(
+            f"{function}: there is no rank {x}, ranks are 0 to {acp_procs(engine) - 1}")
+    return x
+
+
+cdef int64_t nanoseconds(object timeout, str function) except? -2:
+    if timeout is None:
+        return ACP_FOREVER
+    seconds = float(timeout)
+    if not seconds >= 0:
+        raise ValueError(f"{function}: the timeout {timeout!r} is not a number of seconds from 0")
+    return ACP_FOREVER if seconds > 9e9 else <int64_t>(seconds * 1e9)
+
+
+def query_rank(ga):
+    """Return the rank that owns `ga`, -1 for the null address (seed 003, table 2)."""
+    need("query_rank")
+    cdef uint64_t a = address(ga, "query_rank")
+    if acp_ga_rank(a) >= <int64_t>acp_procs(engine):
+        raise _errors.from_fault("query_rank", ACP_E_RANK, a, 0, acp_ga_rank(a), 0, 0, 0,
+                                 acp_procs(engine))
+    return acp_ga_rank(a)
+
+
+def query_color(ga):
+    """Return the color in `ga`, -1 for the null address (seed 003, table 2)."""
+    need("query_color")
+    cdef uint64_t a = address(ga, "query_color")
+    return acp_ga_color(a) if a else -1
+
+
+def colors():
+    """Return how many colors there are (seed 003, section 2.4)."""
+    return ACP_COLORS

@@ -1,0 +1,176 @@
+# Transfers between unregistered memory of this process and global memory; blocking ones and
+# ones that return a handle.
+
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+
+cdef object unusual_buffer = None  # (buffer, writable, function) -> (contiguous one, finish)
+
+
+def set_unusual_buffer(callback):
+    """Install what turns a buffer that is not contiguous, or not one, into one that is."""
+    global unusual_buffer
+    unusual_buffer = callback
+
+
+cdef object plain_buffer(object buffer, Py_buffer *view, bint writable, str function):
+    # Fills `view`; returns what must be called afterwards, or None.
+    try:
+        PyObject_GetBuffer(buffer, view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+        return None
+    except (BufferError, TypeError, ValueError) as error:
+        if unusual_buffer is None:
+            raise
+        reason = error
+    plain, finish = unusual_buffer(buffer, writable, function, reason)
+    PyObject_GetBuffer(plain, view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+    return finish
+
+
+cdef int moved(str function, object buffer, bint write, uint64_t ga, Py_buffer *view) except -1:
+    # Moves the bytes of `view`; waits if the road is long.
+    cdef uint64_t pending = 0
+    cdef uint64_t n = view.len
+    cdef void *memory = view.buf
+    cdef int rc
+    cdef acp_lane *lane
+    while True:
+        lane = acp_lane_take(engine) if n > SMALL else NULL
+        if lane != NULL:
+            with nogil:
+                rc = acp_put(lane, ga, memory, n, &pending) if write else acp_get(
+                    lane, memory, ga, n, &pending)
+            try:
+                if rc != ACP_OK and rc != ACP_E_BUSY:
+                    raise_fault(function, lane)
+            finally:
+                acp_lane_give(lane)
+        else:
+            rc = acp_put(lane0, ga, memory, n, &pending) if write else acp_get(
+                lane0, memory, ga, n, &pending)
+            if rc != ACP_OK and rc != ACP_E_BUSY:
+                raise_fault(function, lane0)
+        if rc == ACP_OK:
+            break
+        wait_for_room(function)
+    if pending:
+        held[pending] = memoryview(buffer)
+        wait_alone(function, pending, ACP_FOREVER)
+    acp_set_previous(1)
+    return 0
+
+
+def put(ga, buffer, flag=None):
+    """Write `buffer` to address `ga`; done when it returns.
+
+    `buffer` has the buffer protocol or `__array_interface__`; not contiguous ones are packed.
+    `flag=(address, value)`: the 8-byte word there is set after the data. Raises the errors of
+    `copy` and those of a rank that is lost.
+    """
+    cdef Py_buffer view
+    cdef uint64_t a
+    if engine == NULL:
+        no_engine("put")
+    a = address(ga, "put")
+    plain_buffer(buffer, &view, False, "put")
+    try:
+        moved("put", <object>view.obj, True, a, &view)
+    finally:
+        PyBuffer_Release(&view)
+    if flag is not None:
+        set_flag(flag)
+
+
+cdef int set_flag(object flag) except -1:
+    cdef uint64_t word, a
+    where, value = flag
+    a = address(where, "put")
+    if a & 7:
+        raise _errors.from_fault("put", _errors.Status.ALIGN, a, 8, acp_ga_rank(a))
+    word = value_of(value, "put")
+    data = (<char *>&word)[:8]
+    put(where, data)
+    return 0
+
+
+def get(ga, buffer):
+    """Read from address `ga` into `buffer`, all of it; returns `buffer` when it is there."""
+    cdef Py_buffer view
+    cdef uint64_t a
+    if engine == NULL:
+        no_engine("get")
+    a = address(ga, "get")
+    finish = plain_buffer(buffer, &view, True, "get")
+    try:
+        moved("get", <object>view.obj, False, a, &view)
+    finally:
+        PyBuffer_Release(&view)
+    if finish is not None:
+        finish()
+    return buffer
+
+
+cdef object started(str function, object ga, object buffer, object order, bint write):
+    cdef Py_buffer view
+    cdef uint64_t a, o, h = 0
+    if engine == NULL:
+        no_engine(function)
+    a = address(ga, function)
+    o = order_of(order, function)
+    finish = plain_buffer(buffer, &view, not write, function)
+    if finish is not None:
+        PyBuffer_Release(&view)
+        raise ValueError(f"{function}: the buffer is not contiguous; use get, or a contiguous one")
+    try:
+        while not h:
+            h = acp_iput(lane0, a, view.buf, view.len, o) if write else acp_iget(
+                lane0, view.buf, a, view.len, o)
+            if not h:
+                again(function)
+        if not h & 1:
+            held[h] = memoryview(<object>view.obj)
+            drop_held()
+    finally:
+        PyBuffer_Release(&view)
+    return issued(h)
+
+
+def iput(ga, buffer, order=HANDLE_NULL):
+    """Start writing `buffer`, which must not change before completion, to `ga`; a handle."""
+    return started("iput", ga, buffer, order, True)
+
+
+def iget(ga, buffer, order=HANDLE_NULL):
+    """Start reading from `ga` into `buffer`; returns a handle."""
+    return started("iget", ga, buffer, order, False)
+
+
+cdef class Cell:
+    """A word that an operation may still write after an interrupted wait."""
+    cdef uint64_t value
+
+
+cdef object fetch(str function, acp_kind kind, object ga, object value, object compare):
+    cdef uint64_t a, v, c = 0, old, pending = 0
+    cdef Cell cell
+    cdef int rc
+    if engine == NULL:
+        no_engine(function)
+    a = address(ga, function)
+    v = value_of(value, function)
+    if compare is not None:
+        c = value_of(compare, function)
+    rc = acp_fetch_here(lane0, kind, a, v, c, &old)
+    if rc == ACP_OK:
+        acp_set_previous(1)
+        return old
+    cell = Cell.__new__(Cell)
+    while True:
+        rc = acp_fetch(lane0, kind, a, v, c, &cell.value, &pending)
+        if rc == ACP_OK:
+            break
+        again(function)
+    if pending:
+        held[pending] = cell
+        wait_alone(function, pending, ACP_FOREVER)
+    acp_set_previous(1)
+    return cell.value

@@ -1,0 +1,112 @@
+# Completion: waiting without the interpreter lock, and errors that operations left.
+
+cdef dict held = {}  # handle -> buffers that an operation in flight reads or writes
+
+
+cdef int drop_held() except -1:
+    # Buffers of finished operations; called where operations are issued and completed.
+    cdef uint64_t mark
+    if held:
+        mark = acp_watermark(engine)
+        for handle in [h for h in held if h <= mark or acp_done(engine, h)]:
+            del held[handle]
+    return 0
+
+
+_names = {ACP_COPY: "copy", ACP_CAS4: "cas4", ACP_CAS8: "cas8", ACP_SWAP4: "swap4",
+          ACP_SWAP8: "swap8", ACP_ADD4: "add4", ACP_ADD8: "add8", ACP_XOR4: "xor4",
+          ACP_XOR8: "xor8", ACP_OR4: "or4", ACP_OR8: "or8", ACP_AND4: "and4", ACP_AND8: "and8"}
+
+
+cdef int raise_failures(uint64_t upto, bint alone) except -1:
+    # The first error with the others as notes; each is reported once.
+    cdef acp_failure failures[16]
+    cdef uint64_t more = 0
+    cdef uint32_t i, n
+    n = acp_failures_take(engine, upto, alone, failures, 16, &more)
+    if n == 0:
+        return 0
+    first = exception_of(_names.get(failures[0].kind, "operation"), &failures[0].fault)
+    first.add_note(f"handle {failures[0].handle}")
+    for i in range(1, n):
+        other = exception_of(_names.get(failures[i].kind, "operation"), &failures[i].fault)
+        first.add_note(f"handle {failures[i].handle}: {type(other).__name__}: {other}")
+    if more:
+        first.add_note(f"and {more} more operations that failed")
+    raise first
+
+
+cdef int ended(str function, int status, int64_t rank=-1) except -1:
+    # What a wait returned: an exception of a signal handler is set already when interrupted.
+    if status == ACP_OK:
+        return 0
+    if status == ACP_E_INTERRUPTED:
+        PyErr_CheckSignals()
+        return -1
+    raise_status(function, status, rank)
+
+
+cdef int wait_for_room(str function) except -1:
+    cdef int rc
+    with nogil:
+        rc = acp_wait_room(engine, ACP_FOREVER)
+    ended(function, rc)
+    drop_held()
+    return 0
+
+
+cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
+    cdef int rc
+    with nogil:
+        rc = acp_wait(engine, handle, limit)
+    ended(function, rc)
+    drop_held()
+    raise_failures(handle, True)
+    return 0
+
+
+def complete(handle=HANDLE_ALL, timeout=None):
+    """Wait until operation `handle` and all before it are complete (seed 003, section 2.5).
+
+    Null, unknown and finished handles return at once. Raises the first error of these operations
+    with the others as notes; TimeoutError after `timeout` seconds. Ctrl-C leaves them running.
+    """
+    cdef uint64_t h
+    cdef int rc
+    cdef int64_t limit
+    if engine == NULL:
+        no_engine("complete")
+    if acp_quiet(engine) and not held:
+        if handle is not HANDLE_ALL:
+            handle_of(handle, "complete")
+        return
+    h = handle_of(handle, "complete")
+    limit = nanoseconds(timeout, "complete")
+    with nogil:
+        rc = acp_complete(engine, h, limit)
+    ended("complete", rc)
+    drop_held()
+    raise_failures(h, False)
+
+
+def inquire(handle):
+    """Return True while operation `handle` or one before it is still running."""
+    need("inquire")
+    return acp_running(engine, handle_of(handle, "inquire"))
+
+
+def wait(handle, timeout=None):
+    """Wait until operation `handle` alone is complete; raises its error."""
+    need("wait")
+    wait_alone("wait", handle_of(handle, "wait"), nanoseconds(timeout, "wait"))
+
+
+def test(handle):
+    """Return True if operation `handle` alone is complete; raises its error then."""
+    need("test")
+    cdef uint64_t h = handle_of(handle, "test")
+    if not acp_done(engine, h):
+        return False
+    drop_held()
+    raise_failures(h, True)
+    return True

@@ -1,0 +1,148 @@
+"""What goes wrong, as exceptions that name the value and the next step."""
+
+import os
+from enum import IntEnum
+
+
+class Error(Exception):
+    """Base of all errors of acp_mpi."""
+
+
+class NotInitializedError(Error):
+    """The call needs `acp.init()` first, or came after `acp.finalize()`."""
+
+
+class RankError(Error, ValueError):
+    """There is no such rank."""
+
+
+class AddressError(Error, ValueError):
+    """A global address that is null, unregistered, stale or out of its region."""
+
+
+class AlignmentError(Error, ValueError):
+    """The address of an atomic is not a multiple of its size."""
+
+
+class HeapFullError(Error, MemoryError):
+    """The memory limit of a rank is reached."""
+
+
+class PeerLostError(Error, ConnectionError):
+    """A rank that is needed has died; `rank` says which, if known."""
+
+    rank: int | None = None
+
+
+class TruncationError(Error):
+    """A message is longer than the buffer that was to receive it."""
+
+
+class Status(IntEnum):
+    """What the engine answers (engine.h, acp_status)."""
+
+    NULL = -1
+    RANK = -2
+    UNREGISTERED = -3
+    BOUNDS = -4
+    ALIGN = -5
+    FULL = -6
+    LOST = -7
+    TIMEOUT = -8
+    INTERRUPTED = -9
+    BUSY = -10
+    SYSTEM = -11
+    PRIVATE = -12
+    FINALIZING = -13
+    HANDLE = -14
+    CLOSED = -15
+    ARGUMENT = -16
+
+
+def _where(ga: int, rank: int, low: int, high: int) -> str:
+    text = f"{ga:#x}"
+    if rank >= 0:
+        text += f" (rank {rank})"
+    if high > low:
+        first = ga - (ga & (1 << 40) - 1)
+        text += f", region {first + low:#x} to {first + high:#x}, {high - low} bytes"
+    return text
+
+
+def from_fault(
+    function: str,
+    status: int,
+    ga: int = 0,
+    size: int = 0,
+    rank: int = -1,
+    errno: int = 0,
+    low: int = 0,
+    high: int = 0,
+    procs: int = 0,
+) -> Exception:
+    """Make the exception for a fault of the engine in `function`."""
+    where = _where(ga, rank, low, high)
+    match status:
+        case Status.NULL:
+            return AddressError(
+                f"{function}: the null address 0 was given; a global address comes from "
+                "query_starter_ga, query_ga or empty"
+            )
+        case Status.RANK:
+            return RankError(
+                f"{function}: address {ga:#x} names rank {rank}, but ranks are 0 to {procs - 1}; "
+                "was arithmetic done on something that is not a global address?"
+            )
+        case Status.UNREGISTERED:
+            return AddressError(
+                f"{function}: nothing is registered at {where}; its key was closed, its array "
+                "dropped or the address miscalculated: ask its owner for a new one"
+            )
+        case Status.BOUNDS:
+            return AddressError(
+                f"{function}: {size} bytes at {where} run past the end of the region; use a "
+                "smaller size or split the transfer"
+            )
+        case Status.ALIGN:
+            return AlignmentError(
+                f"{function}: address {where} is not a multiple of {size}; atomics need words "
+                f"aligned to their size: use an address that is a multiple of {size}"
+            )
+        case Status.FULL:
+            return HeapFullError(
+                f"{function}: {size} bytes do not fit, {high} are possible for this rank; drop "
+                "arrays or raise heap_size (ACP_HEAP_SIZE) within the memory of the machine"
+            )
+        case Status.LOST:
+            return _lost(function, rank)
+        case Status.PRIVATE:
+            return AddressError(
+                f"{function}: this process cannot load from {where}: it is memory of another "
+                "node, or an array that its rank registered; make it with acp.empty to share it "
+                "on a node, or use get and put"
+            )
+        case Status.FINALIZING:
+            return Error(
+                f"{function}: rank {rank} is already in finalize and will not come; call it on "
+                "all ranks before any of them ends"
+            )
+        case Status.CLOSED:
+            return NotInitializedError(f"{function}: acp_mpi was finalized while this waited")
+        case Status.TIMEOUT:
+            return TimeoutError(f"{function}: the given time passed without a result")
+        case Status.ARGUMENT:
+            return ValueError(
+                f"{function}: {size} bytes cannot be registered with that color; a region has 1 "
+                "byte to 1 TiB and a color from 0 to 3"
+            )
+    reason = os.strerror(errno) if errno else Status(status).name.lower()
+    return Error(f"{function}: {size} bytes at {where}: {reason}")
+
+
+def _lost(function: str, rank: int) -> PeerLostError:
+    who = f"rank {rank}" if rank >= 0 else "a rank"
+    error = PeerLostError(
+        f"{function}: {who} has died; acp.refresh() accepts that and goes on with the living"
+    )
+    error.rank = rank if rank >= 0 else None
+    return error

@@ -1,0 +1,269 @@
+"""Groups of processes: how one is made of a communicator, and how groups become a job."""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from acp_mpi import host
+from acp_mpi.config import PATHS, Settings
+from acp_mpi.engine import _engine
+from acp_mpi.errors import Error
+from acp_mpi.spawn import connector, handshake, secret
+from acp_mpi.spawn.membership import Group as Member
+from acp_mpi.spawn.membership import Membership
+
+_LOOPBACK = bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The processes of one communicator, or ACP-only processes that started together.
+
+    `ranks` are the job's ranks in the order of the group's MPI ranks; `comm` is the communicator
+    of the caller's own group, else None.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    has_mpi: bool
+    comm: Any = dataclasses.field(default=None, repr=False, compare=False)
+
+    @property
+    def size(self) -> int:
+        """The number of processes."""
+        return len(self.ranks)
+
+
+class Alone:
+    """A process without MPI: it speaks for itself."""
+
+    has_mpi = False
+    comm = None
+
+    def __init__(self, settings: Settings) -> None:
+        self.size = settings.group_size
+        self.rank = settings.group_rank
+        if not 0 <= self.rank < self.size:
+            raise Error(
+                f"init: ACP_GROUP_RANK={self.rank} is not in 0 to {self.size - 1} "
+                f"(ACP_GROUP_SIZE={self.size})"
+            )
+        if self.size > 1 and settings.rendezvous is None:
+            raise Error(
+                f"init: ACP_GROUP_SIZE={self.size} processes without MPI meet at a rendezvous; "
+                "set ACP_RENDEZVOUS and ACP_SECRET_FILE"
+            )
+
+    def exchange(self, x: Any) -> list[Any]:
+        """Return what the processes that this one speaks for say: itself."""
+        return [x]
+
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        """Return what the first of these processes makes."""
+        return make()
+
+    def first_rank(self) -> int:
+        """Return the group rank of the first process spoken for."""
+        return self.rank
+
+    def before_finalize(self, action: Callable[[], None]) -> None:
+        """Without MPI nothing ends it but the program."""
+
+    def abort(self, code: int) -> None:
+        """Leave the rest of the group alone: nothing connects it but acp_mpi."""
+
+    def free(self) -> None:
+        """Nothing to give back."""
+
+
+class MpiGroup:
+    """The processes of a communicator, which mpi4py lets speak to each other."""
+
+    has_mpi = True
+
+    def __init__(self, comm: Any) -> None:
+        from mpi4py import MPI
+
+        if MPI.Is_finalized():
+            raise Error("init: MPI is finalized already; call acp.init() before MPI.Finalize()")
+        self._mpi = MPI
+        self.comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
+        self.size = self.comm.Get_size()
+        self.rank = self.comm.Get_rank()
+        self._key: int | None = None
+
+    def exchange(self, x: Any) -> list[Any]:
+        """Return what every process of the group says, in MPI order."""
+        return list(self.comm.allgather(x))
+
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        """Return what the process with MPI rank 0 makes; its error is everybody's."""
+        outcome: tuple[Any, Exception | None] = (None, None)
+        if self.rank == 0:
+            try:
+                outcome = (make(), None)
+            except Exception as error:
+                outcome = (None, error)
+        result, error = self.comm.bcast(outcome, root=0)
+        if error is not None:
+            raise error
+        return result
+
+    def first_rank(self) -> int:
+        """Return the group rank of the first process spoken for: all of them are."""
+        return 0
+
+    def before_finalize(self, action: Callable[[], None]) -> None:
+        """Call `action` when the program finalizes MPI first."""
+        key = self._mpi.Comm.Create_keyval(delete_fn=lambda *ignored: action())
+        self._mpi.COMM_SELF.Set_attr(key, None)
+        self._key = key
+
+    def abort(self, code: int) -> None:
+        """End the processes of the communicator."""
+        if not self._mpi.Is_finalized():
+            self.comm.Abort(code)
+
+    def free(self) -> None:
+        """Give the duplicate back; collective over the group."""
+        if not self._mpi.Is_finalized():
+            self.comm.Free()
+
+
+def mpi_group(comm: Any, settings: Settings) -> "Alone | MpiGroup":
+    """Return the group of this process: MPI is used if there is a reason to."""
+    use = settings.mpi
+    if comm is not None:
+        if use is False:
+            raise Error("init: a communicator was given, but ACP_MPI=0 forbids MPI")
+        use = True
+    if use is None:
+        mpi = sys.modules.get("mpi4py.MPI")
+        use = mpi is not None and mpi.Is_initialized() or host.launched_by_mpi(os.environ)
+    return MpiGroup(comm) if use else Alone(settings)
+
+
+class Job:
+    """What this process knows of its job."""
+
+    def __init__(self, process: Alone | MpiGroup, membership: Membership, own: str) -> None:
+        self._process = process
+        self._membership = membership
+        self._own = own
+        self.lost: list[int] = []
+        self.before_mpi_finalize = process.before_finalize
+        self.abort_mpi = process.abort
+        self.free = process.free
+
+    def _group(self, member: Member, rank_of_slot: dict[int, int]) -> Group:
+        ranks = tuple(rank_of_slot[slot] for slot in member.slots)
+        comm = self._process.comm if member.name == self._own else None
+        return Group(member.name, ranks, member.has_mpi, comm)
+
+    def groups(self) -> list[Group]:
+        """Return the groups in the order of their slots."""
+        rank_of_slot = {_engine.slot_of(rank): rank for rank in range(_engine.procs())}
+        return [self._group(member, rank_of_slot) for member in self._membership.groups]
+
+    def group(self, name: str | None = None) -> Group:
+        """Return the group called `name`, or the caller's own."""
+        wanted = self._own if name is None else name
+        for group in self.groups():
+            if group.name == wanted:
+                return group
+        names = ", ".join(member.name for member in self._membership.groups)
+        raise Error(f"group: there is no group {name!r} in this job; there are {names}")
+
+    @property
+    def own(self) -> Group:
+        """The caller's group."""
+        return self.group()
+
+
+def _secret(process: Alone | MpiGroup, settings: Settings) -> bytes:
+    def make() -> bytes:
+        given = {
+            "ACP_SECRET_FILE": settings.secret_file,
+            "ACP_SECRET": settings.secret,
+        }
+        if settings.rendezvous is None:
+            return os.urandom(32)  # nobody else joins
+        return secret.load({name: text for name, text in given.items() if text is not None})
+
+    return bytes(process.from_first(make))
+
+
+def _limits(nodes: list[int], heap_size: int | None, settings: Settings, size: int) -> int:
+    """Return the bytes of global memory that this rank may have."""
+    chosen = settings.heap_size if heap_size is None else heap_size
+    if chosen is not None:
+        if chosen < 0:
+            raise ValueError(f"init: heap_size={chosen} is negative")
+        return chosen
+    # A process that speaks for itself alone takes its whole group to be on this node.
+    here = max(map(nodes.count, nodes)) if len(nodes) > 1 else size
+    return host.memory_total() // 2 // here
+
+
+def join_job(
+    process: Alone | MpiGroup,
+    settings: Settings,
+    heap_size: int | None,
+    starter_size: int | None,
+) -> Job:
+    """Make the engine of this process and tell it who else there is."""
+    name = settings.group or "main"
+    starter = settings.starter_size if starter_size is None else starter_size
+    key = _secret(process, settings)
+    node = host.node_key(settings.node)
+    nodes = process.exchange(node)
+    outcome: bytes | Exception
+    try:
+        limit = _limits(nodes, heap_size, settings, process.size) + starter + 2**16
+        _engine.create(
+            secret=key,
+            job=handshake.job_id(key),
+            node=node,
+            memory_limit=limit,
+            starter_size=starter,
+            group=0,
+            address=_LOOPBACK,
+            path=PATHS[settings.path],
+            ptracer=settings.ptrace,
+            peer_timeout=settings.peer_timeout,
+        )
+        outcome = _engine.row()
+    except Exception as error:
+        outcome = error
+    outcomes = process.exchange(outcome)
+    failed = next((o for o in outcomes if isinstance(o, Exception)), None)
+    if failed is not None:
+        _engine.close()
+        raise outcome if isinstance(outcome, Exception) else failed
+    rows = list(enumerate(outcomes, process.first_rank()))
+    try:
+        membership = process.from_first(lambda: _membership(process, settings, name, key, rows))
+    except Exception:
+        _engine.close()
+        raise
+    own = membership.group(name).slots[process.rank]
+    _engine.join(membership.rows, own)
+    return Job(process, membership, name)
+
+
+def _membership(
+    process: Alone | MpiGroup,
+    settings: Settings,
+    name: str,
+    key: bytes,
+    rows: list[tuple[int, bytes]],
+) -> Membership:
+    if settings.rendezvous is None:
+        membership = Membership()
+        membership.append(name, process.has_mpi, [row for _, row in rows])
+        return membership
+    return connector.join(
+        settings.rendezvous, key, name, process.size, process.has_mpi, rows, settings.join_timeout
+    )

@@ -1,0 +1,38 @@
+"""What this process's host is: its node, its memory, its launcher."""
+
+import hashlib
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+_LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+def node_key(name: str | None) -> int:
+    """Return the number that processes which may share memory have in common.
+
+    Same boot, host name, network namespace and `ACP_NODE` (`name`; unset is a value too).
+    """
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    network = os.readlink("/proc/self/ns/net")
+    parts = (boot, socket.gethostname(), network, "unset" if name is None else f"={name}")
+    return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8], "little")
+
+
+def memory_total() -> int:
+    """Return the bytes of memory of this machine, or of this control group if less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(file).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            total = min(total, int(text))
+    return total
+
+
+def launched_by_mpi(environ: Mapping[str, str]) -> bool:
+    """Return whether an MPI launcher started this process."""
+    return any(name in environ for name in _LAUNCHERS)

@@ -1,0 +1,109 @@
+"""How addresses and small objects get around a job: names, bcast, allgather.
+
+Objects are pickled into global memory of the rank that offers them; only their address and
+length travel through the job's board or the ranks' post words.
+"""
+
+import hashlib
+import pickle
+import struct
+from typing import Any
+
+from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError
+from acp_mpi.runtime import on_close, on_reset
+
+_PAIR = struct.Struct("<QQ")
+_EXCHANGE = 1
+
+_offered: dict[str, Any] = {}  # name -> the block behind it
+
+
+def _block_of(x: Any) -> Any:
+    data = pickle.dumps(x, pickle.HIGHEST_PROTOCOL)
+    block = _engine.allocate(len(data))
+    memoryview(block)[:] = data
+    return block
+
+
+def _object_at(ga: int, size: int) -> Any:
+    data = bytearray(size)
+    _engine.get(ga, data)
+    return pickle.loads(data)
+
+
+def _key(name: str) -> tuple[int, int]:
+    if not isinstance(name, str):
+        raise TypeError(f"a name is a str, not {type(name).__name__}")
+    return _PAIR.unpack(hashlib.sha256(name.encode()).digest()[:16])
+
+
+def publish(name: str, x: Any) -> None:
+    """Make object `x` available to every rank under `name`; a later one replaces it.
+
+    Local: nobody waits. `x` is pickled; addresses are ints. Kept until `reset` or `finalize`.
+    """
+    low, high = _key(name)
+    block = _block_of(x)
+    _engine.board_put(low, high, block.ga, len(block), None)
+    _offered[name] = block
+
+
+def lookup(name: str, timeout: float | None = None) -> Any:
+    """Return the object that some rank has published under `name`; waits until one has.
+
+    TimeoutError after `timeout` seconds; PeerLostError if the rank that offers it has died.
+    """
+    low, high = _key(name)
+    while True:
+        ga, size = _engine.board_get(low, high, timeout)
+        try:
+            return _object_at(ga, size)
+        except AddressError:
+            # It was replaced while this one was under way.
+            if _engine.board_get(low, high, timeout) == (ga, size):
+                raise
+
+
+def _post(block: Any) -> None:
+    _engine.put(_engine.post_ga(_engine.rank()), _PAIR.pack(block.ga, len(block)))
+
+
+def _posted(rank: int) -> Any:
+    words = bytearray(_PAIR.size)
+    _engine.get(_engine.post_ga(rank), words)
+    return _object_at(*_PAIR.unpack(words))
+
+
+def bcast(obj: Any, root: int = 0) -> Any:
+    """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
+    _engine.query_starter_ga(root)  # a rank that exists
+    mine = _engine.rank() == root
+    block = None
+    if mine:
+        block = _block_of(obj)
+        _post(block)
+    _engine.meet("bcast", None, _EXCHANGE, None)
+    result = obj if mine else _posted(root)
+    _engine.meet("bcast", None, _EXCHANGE, None)
+    return result
+
+
+def allgather(obj: Any) -> list[Any]:
+    """Return the objects of all ranks, in rank order. Collective over all ranks; pickled."""
+    block = _block_of(obj)
+    _post(block)
+    _engine.meet("allgather", None, _EXCHANGE, None)
+    here = _engine.rank()
+    lost = set(_engine.lost_ranks())
+    result = [
+        obj if r == here else None if r in lost else _posted(r) for r in range(_engine.procs())
+    ]
+    _engine.meet("allgather", None, _EXCHANGE, None)
+    return result
+
+
+@on_reset
+@on_close
+def _withdraw() -> None:
+    _offered.clear()

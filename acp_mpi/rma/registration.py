@@ -1,0 +1,169 @@
+"""Registration of memory that exists elsewhere (seed 003, section 2.4).
+
+Registration is lazy and batched: nothing is published before the first `query_ga`, and then all
+waiting registrations whose memory adjoins become one segment. Every call still has a key of its
+own, whose addresses end with it.
+"""
+
+from typing import Any
+
+from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError, Error
+from acp_mpi.rma.buffers import place_of
+from acp_mpi.runtime import on_close, on_reset
+
+_waiting: "list[AtKey]" = []
+_published: "dict[int, AtKey]" = {}  # keeps the buffers of keys that nobody holds
+
+
+class AtKey:
+    """An address translation key: what `register_memory` returns.
+
+    Ends with `close()`, `unregister_memory(key)` or the end of a `with` block, not when it is
+    dropped; the buffer is kept until then.
+    """
+
+    def __init__(self, address: int, size: int, color: int, keep: Any) -> None:
+        self._address = address
+        self._size = size
+        self._color = color
+        self._keep = keep
+        self._ga = 0
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether its addresses have ended."""
+        return self._closed
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return self._size
+
+    @property
+    def color(self) -> int:
+        """The color in its addresses."""
+        return self._color
+
+    def close(self) -> None:
+        """End its addresses on every rank; waits for peers that are inside. Idempotent."""
+        if self._closed:
+            return
+        if self._ga and _engine.is_open():
+            _engine.retire(self._ga, self._size)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._closed = True
+        self._keep = None
+        if self in _waiting:
+            _waiting.remove(self)
+        _published.pop(id(self), None)
+
+    def __enter__(self) -> "AtKey":
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"at {self._ga:#x}" if self._ga else "not queried"
+        return f"<acp_mpi key for {self._size} bytes, {state}>"
+
+
+def register_memory(buffer: Any, color: int = 0) -> AtKey:
+    """Make a contiguous buffer global; `query_ga` of the key gives its address.
+
+    Local. Keeps the buffer alive until the key is closed. `color` (0 to 3) is part of the
+    addresses. Raises ValueError for an empty, read-only or non-contiguous buffer.
+    """
+    if not _engine.is_open():
+        _engine.rank()  # says what to do
+    if not 0 <= color < _engine.colors():
+        raise ValueError(
+            f"register_memory: color {color} is not one of 0 to {_engine.colors() - 1}"
+        )
+    address, size, keep = place_of(buffer, "register_memory")
+    if size == 0:
+        raise ValueError("register_memory: the buffer is empty; there is nothing to address")
+    key = AtKey(address, size, color, keep)
+    _waiting.append(key)
+    _published[id(key)] = key
+    return key
+
+
+def unregister_memory(key: AtKey) -> None:
+    """End the addresses of `key` on every rank (seed 003, table 2)."""
+    if not isinstance(key, AtKey):
+        raise TypeError(
+            f"unregister_memory: {type(key).__name__} is not a key of register_memory"
+        )
+    key.close()
+
+
+def _publish_waiting(wanted: AtKey) -> None:
+    """Publish all that waits, adjoining memory of one color as one segment."""
+    todo = sorted(_waiting, key=lambda k: (k._color, k._address))
+    _waiting.clear()
+    while todo:
+        batch = [todo.pop(0)]
+        low, high = batch[0]._address, batch[0]._address + batch[0]._size
+        while todo and todo[0]._color == batch[0]._color and todo[0]._address == high:
+            batch.append(todo.pop(0))
+            high += batch[-1]._size
+        try:
+            ga = _engine.register(low, high - low, batch[0]._color)
+        except Error:
+            _waiting.extend(batch + todo)
+            if wanted in batch or wanted in todo:
+                raise
+            return
+        for key in batch:
+            key._ga = ga + (key._address - low)
+
+
+def query_ga(
+    key: Any, offset: int = 0, *, address: int | None = None, view: Any = None
+) -> int:
+    """Return the global address of a byte of registered memory (seed 003, table 2).
+
+    The byte is at `offset` of the key's buffer, or at the virtual `address`, or where the array
+    `view` begins. An array of `acp.empty` may stand for the key: its address lives as long as
+    the array. Raises AddressError outside the memory, or if the key is closed.
+    """
+    if not isinstance(key, AtKey):
+        return _array_ga(key, offset)
+    if key.closed:
+        raise AddressError(f"query_ga: {key!r} is closed; register the memory again")
+    if view is not None:
+        address = place_of(view, "query_ga", writable=False)[0]
+    if address is not None:
+        offset = address - key._address
+    if not 0 <= offset < key._size:
+        raise AddressError(
+            f"query_ga: byte {offset} is outside of the {key._size} bytes of the key"
+        )
+    if not key._ga:
+        _publish_waiting(key)
+    return key._ga + offset
+
+
+def _array_ga(array: Any, offset: int) -> int:
+    address, size, _ = place_of(array, "query_ga", writable=False)
+    ga = int(_engine.address_of(address, size))
+    if not ga:
+        raise AddressError(
+            f"query_ga: {type(array).__name__} at {address:#x} is not global memory; make it with "
+            "acp.empty, or give the key of acp.register_memory"
+        )
+    if offset and not 0 <= offset < size:
+        raise AddressError(f"query_ga: byte {offset} is outside of the array's {size} bytes")
+    return ga + offset
+
+
+@on_reset
+@on_close
+def _end_all() -> None:
+    for key in list(_published.values()):
+        key._forget()

@@ -1,0 +1,140 @@
+"""Arrays of any rank with NumPy's indexing: reading gets, assigning puts."""
+
+from math import prod
+from typing import Any
+
+from acp_mpi.engine import _engine
+from acp_mpi.rma.arrays import _shape
+
+
+class RemoteArray:
+    """A C-contiguous array at a global address, of any rank.
+
+    `R[index]` gets into a new NumPy array (a scalar for a single element), `R[index] = value`
+    puts with NumPy's broadcasting; both are done when they return. Index with integers, slices,
+    `...` and None, as for views of NumPy; index arrays are refused.
+    """
+
+    def __init__(self, ga: int, shape: Any, dtype: Any = float) -> None:
+        import numpy
+
+        self.ga = int(ga)
+        self.dtype = numpy.dtype(dtype)
+        self.shape = _shape(shape)
+        if self.dtype.hasobject:
+            raise TypeError(f"remote: {self.dtype} holds Python objects")
+        if any(n < 0 for n in self.shape):
+            raise ValueError(f"remote: the shape {self.shape} is negative")
+        _engine.query_rank(self.ga)  # an address, and of a rank that exists
+        # Never read: indexing it tells which bytes are meant.
+        self._plan = numpy.lib.stride_tricks.as_strided(
+            numpy.empty(1, self.dtype), self.shape, _strides(self.shape, self.dtype.itemsize)
+        )
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a remote array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<acp_mpi remote array {self.shape} {self.dtype} at {self.ga:#x}>"
+
+    def _select(self, key: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Return (byte offset, shape, strides) of what `key` selects."""
+        for part in key if isinstance(key, tuple) else (key,):
+            if not (part is None or part is Ellipsis or isinstance(part, slice)):
+                if not hasattr(part, "__index__") or isinstance(part, bool):
+                    raise TypeError(
+                        f"a remote array is indexed by integers and slices, not {part!r}; use "
+                        "copy_many for scattered elements"
+                    )
+        # A trailing ... makes even a single element a view.
+        parts = key if isinstance(key, tuple) else (key,)
+        if Ellipsis not in [p for p in parts if p is Ellipsis]:
+            parts = (*parts, Ellipsis)
+        chosen = self._plan[parts]
+        offset = chosen.__array_interface__["data"][0] - self._plan.__array_interface__["data"][0]
+        return offset, chosen.shape, chosen.strides
+
+    def __getitem__(self, key: Any) -> Any:
+        import numpy
+
+        offset, shape, strides = self._select(key)
+        out = numpy.empty(shape, self.dtype)
+        if out.size:
+            _move(self.ga + offset, out, strides, write=False)
+        return out if shape or _keeps_array(key) else out[()]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        import numpy
+
+        offset, shape, strides = self._select(key)
+        data = numpy.ascontiguousarray(numpy.broadcast_to(numpy.asarray(value, self.dtype), shape))
+        if data.size:
+            _move(self.ga + offset, data.reshape(shape), strides, write=True)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if copy is False:
+            raise ValueError("a remote array cannot be viewed without a copy; use acp.view")
+        data = self[...]
+        return data if dtype is None else data.astype(dtype, copy=False)
+
+
+def _keeps_array(key: Any) -> bool:
+    return key is Ellipsis or isinstance(key, tuple) and any(p is Ellipsis for p in key)
+
+
+def _strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    strides = []
+    for n in reversed(shape):
+        strides.append(itemsize)
+        itemsize *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def _move(ga: int, local: Any, strides: tuple[int, ...], *, write: bool) -> None:
+    """Transfer `local`, contiguous, from or to the bytes that `strides` select at `ga`."""
+    run = local.itemsize  # the bytes that lie together, in both
+    dimension = local.ndim
+    while dimension and (strides[dimension - 1] == run or local.shape[dimension - 1] == 1):
+        run *= local.shape[dimension - 1]
+        dimension -= 1
+    flat = memoryview(local.reshape(-1).view("u1"))
+    if dimension == 0:
+        (_engine.put if write else _engine.get)(ga, flat)
+        return
+    start = _engine.iput if write else _engine.iget
+    at = 0
+    for offset in _offsets(local.shape[:dimension], strides[:dimension]):
+        start(ga + offset, flat[at : at + run])
+        at += run
+    _engine.complete()
+
+
+def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    if not shape:
+        yield 0
+        return
+    for i in range(shape[0]):
+        for inner in _offsets(shape[1:], strides[1:]):
+            yield i * strides[0] + inner
+
+
+def remote(ga: int, shape: Any, dtype: Any = float) -> RemoteArray:
+    """Return a NumPy-like array at `ga` on any rank; slices get and put."""
+    return RemoteArray(ga, shape, dtype)

@@ -1,0 +1,323 @@
+"""The life of a job: init, finalize, reset, abort.
+
+Rooms register what they do at these moments with `on_reset` and `on_close`; nothing below this
+module knows mpi4py or the environment.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NoReturn
+
+from acp_mpi import config, host
+from acp_mpi.engine import _engine
+from acp_mpi.errors import Error, NotInitializedError, PeerLostError, RankError
+from acp_mpi.groups import Group, Job, mpi_group, join_job
+
+_log = logging.getLogger("acp_mpi.runtime")
+
+_FINALIZE = 2  # the barrier in which all say that they end
+_EXCHANGE = 1  # barriers of the library's own collectives
+
+_DOING = (
+    "computes", "is in complete", "is in sync", "is in barrier", "is in wait_until",
+    "is in lookup", "is in unregister_memory", "is in finalize",
+)  # fmt: skip
+
+_job: Job | None = None
+_count = 0
+_arguments: tuple[Any, ...] = ()
+_on_reset: list[Callable[[], None]] = []
+_on_close: list[Callable[[], None]] = []
+_hook_before: Callable[..., Any] | None = None
+_once_done = False
+
+
+def on_reset(action: Callable[[], None]) -> Callable[[], None]:
+    """Have `action` called when `reset` ends all addresses."""
+    _on_reset.append(action)
+    return action
+
+
+def on_close(action: Callable[[], None]) -> Callable[[], None]:
+    """Have `action` called when the job ends for this process."""
+    _on_close.append(action)
+    return action
+
+
+def job() -> Job:
+    """Return what this process knows of its job."""
+    if _job is None:
+        raise NotInitializedError("acp_mpi: call acp.init() first")
+    return _job
+
+
+class _Session:
+    """What `init` returns: `with acp.init():` finalizes at the end of the block."""
+
+    def __enter__(self) -> "_Session":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # After an error the others may never come: the exception must be seen first.
+        if kind is None or issubclass(kind, SystemExit):
+            finalize()
+
+    def __repr__(self) -> str:
+        if _job is None:
+            return "<acp_mpi session, closed>"
+        return f"<acp_mpi session, rank {_engine.rank()} of {_engine.procs()}>"
+
+
+def init(
+    comm: Any = None, *, heap_size: int | None = None, starter_size: int | None = None
+) -> _Session:
+    """Start, or join, the job; usable as `with acp.init():` (seed 003, table 1).
+
+    Collective over the caller's group: `comm` (default `COMM_WORLD`, duplicated), or the
+    processes of an ACP-only group. Waits for the groups that the job announces. `heap_size` limits
+    the bytes of global memory of this rank (`ACP_HEAP_SIZE`; default: half of the memory divided
+    by the ranks of the node), `starter_size` those of starter memory (`ACP_STARTER_SIZE`; 10240).
+    Calls are counted; the last `finalize` ends the job. Raises Error if a later call has other
+    arguments, HeapFullError if the limit is beyond the machine, TimeoutError and PermissionError
+    from joining other groups. Removes `--acp-*` options from `sys.argv`.
+    """
+    global _job, _count, _arguments
+    arguments = (comm, heap_size, starter_size)
+    if _count:
+        if any(new is not None and new != old for new, old in zip(arguments, _arguments)):
+            raise Error(
+                f"init: already initialised with {_describe(_arguments)}, now called with "
+                f"{_describe(arguments)}; give the same arguments or none"
+            )
+        _count += 1
+        return _Session()
+    settings = config.load(os.environ, sys.argv)
+    group = mpi_group(comm, settings)
+    _job = join_job(group, settings, heap_size, starter_size)
+    _count, _arguments = 1, arguments
+    _install(_job)
+    _log.info("rank %d of %d", _engine.rank(), _engine.procs())
+    return _Session()
+
+
+def _describe(arguments: tuple[Any, ...]) -> str:
+    names = ("comm", "heap_size", "starter_size")
+    return ", ".join(f"{name}={value}" for name, value in zip(names, arguments))
+
+
+def _install(job: Job) -> None:
+    global _hook_before, _once_done
+    if not _once_done:
+        atexit.register(_at_exit)
+        os.register_at_fork(after_in_child=_engine._after_fork_in_child)
+        _once_done = True
+    _engine.set_long_wait(_say_who_is_missing)
+    _hook_before = sys.excepthook
+    sys.excepthook = _uncaught
+    job.before_mpi_finalize(_close_all)
+
+
+def is_initialized() -> bool:
+    """Return whether `init` was called and the last `finalize` was not."""
+    return _count > 0 and _engine.is_open()
+
+
+def finalize() -> None:
+    """End the job for this process when it was called as often as `init` (seed 003, table 1).
+
+    Collective over the living ranks; completes outstanding operations first and raises their
+    errors last. Addresses die; arrays keep their memory while anything refers to them.
+    """
+    global _count
+    if _count == 0:
+        return
+    if _count > 1:
+        _count -= 1
+        return
+    _close_all()
+
+
+def _close_all() -> None:
+    global _job, _count, _hook_before
+    if not _count:
+        return
+    _count = 0
+    if not _engine.is_open():  # a forked child
+        return
+    error: BaseException | None = None
+    try:
+        _engine.complete()
+    except (Error, OSError, ValueError, MemoryError) as caught:
+        error = caught
+    _meet_the_living("finalize", _FINALIZE)
+    for action in reversed(_on_close):
+        action()
+    _engine.leaving()
+    if _job is not None:
+        _job.lost = [r for r in _engine.lost_ranks() if r in _job.own.ranks]
+        if not _job.lost:
+            _job.free()
+    _engine.close()
+    if sys.excepthook is _uncaught and _hook_before is not None:
+        sys.excepthook = _hook_before
+    if _job is None or not _job.lost:
+        _job = None
+    if error is not None:
+        raise error
+
+
+def _meet_the_living(function: str, purpose: int) -> None:
+    while True:
+        _engine.refresh()
+        try:
+            _engine.meet(function, None, purpose, None)
+            return
+        except PeerLostError:
+            continue
+
+
+def _at_exit() -> None:
+    if _count and _engine.is_open():
+        try:
+            _close_all()
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+            _leave(1)
+    if _job is not None and _job.lost and _job.own.has_mpi:
+        # MPI_Finalize would hang (Open MPI) or assert (MPICH) without the lost rank.
+        _leave(0)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
+def _leave(code: int) -> NoReturn:
+    _flush()
+    os._exit(code)
+
+
+def _uncaught(
+    kind: type[BaseException], value: BaseException, traceback: TracebackType | None
+) -> None:
+    """Print the traceback, then end the whole group: the others would wait for this rank."""
+    (_hook_before or sys.__excepthook__)(kind, value, traceback)
+    if is_initialized():
+        end_group(1)
+
+
+def end_group(code: int) -> NoReturn:
+    """End this process with `code`, and its MPI group with it."""
+    _flush()
+    if _job is not None:
+        _job.abort_mpi(code)
+    os._exit(code)
+
+
+def abort(message: str) -> NoReturn:
+    """End this process at once with `message` on stderr (seed 003, table 1).
+
+    The launcher may end the rest of an MPI group; the ranks of other groups see PeerLostError.
+    """
+    who = f"rank {_engine.rank()}: " if is_initialized() else ""
+    sys.stderr.write(f"acp_mpi: abort: {who}{message}\n")
+    end_group(1)
+
+
+def reset(rank: int) -> None:
+    """Return to the state after `init`, this process with rank `rank` (seed 003, section 2.3).
+
+    Collective over all ranks, whose new ranks must be a permutation: RankError on all of them
+    otherwise, and nothing has changed. Registrations and addresses of arrays end; starter memory
+    is zero again. The slot of a process (group offset + MPI rank) never changes.
+    """
+    from acp_mpi.rma.exchange import allgather
+
+    _engine.sync()
+    wanted = allgather(int(rank))
+    if sorted(wanted) != list(range(_engine.procs())):
+        raise RankError(
+            f"reset: the ranks {wanted} are not a permutation of 0 to {_engine.procs() - 1}; "
+            "every process must ask for a different one"
+        )
+    slots = [0] * len(wanted)
+    for old, new in enumerate(wanted):
+        slots[new] = _engine.slot_of(old)
+    _engine.meet("reset", None, _EXCHANGE, None)
+    for action in reversed(_on_reset):
+        action()
+    _engine.remap(slots)
+    _engine.meet("reset", None, _EXCHANGE, None)
+
+
+def barrier(ranks: list[int] | tuple[int, ...] | range, timeout: float | None = None) -> None:
+    """Complete this process's operations, then wait for the listed ranks.
+
+    Collective over `ranks`, which contain the caller. Raises RankError for a rank that does not
+    exist or an absent caller, PeerLostError, TimeoutError after `timeout` seconds.
+    """
+    procs = _engine.procs()
+    listed = sorted(int(r) for r in ranks)
+    for r in listed:
+        if not 0 <= r < procs:
+            raise RankError(f"barrier: there is no rank {r}, ranks are 0 to {procs - 1}")
+    if len(set(listed)) != len(listed):
+        raise RankError(f"barrier: {listed} names a rank twice")
+    if _engine.rank() not in listed:
+        raise RankError(f"barrier: the calling rank {_engine.rank()} is not in {listed}")
+    _engine.complete(_engine.HANDLE_ALL, timeout)
+    _engine.meet("barrier", listed, 0, timeout)
+
+
+def ranks() -> list[int]:
+    """Return the ranks that live, as far as this process knows."""
+    lost = set(_engine.lost_ranks())
+    return [r for r in range(_engine.procs()) if r not in lost]
+
+
+def refresh() -> list[int]:
+    """Accept the loss of ranks: from now on `sync` and `finalize` mean the living, returned."""
+    _engine.refresh()
+    return ranks()
+
+
+def groups() -> list[Group]:
+    """Return the groups of the job in the order of their slots."""
+    return job().groups()
+
+
+def group(name: str | None = None) -> Group:
+    """Return the group called `name`, or the caller's own."""
+    return job().group(name)
+
+
+def _say_who_is_missing() -> None:
+    """Log what the other ranks do while this one has waited for a minute."""
+    here = _engine.rank()
+    states = []
+    for r in ranks():
+        if r != here and len(states) < 16:
+            doing = _engine.doing(r)
+            what = _DOING[doing] if 0 <= doing < len(_DOING) else "does not answer"
+            states.append(f"rank {r} ({_group_of(r)}) {what}")
+    mine = _DOING[max(_engine.doing(here), 0)]
+    _log.warning("rank %d has waited for 60 s and %s; %s", here, mine, "; ".join(states))
+
+
+def _group_of(rank: int) -> str:
+    for g in groups():
+        if rank in g.ranks:
+            return f"group {g.name}"
+    return "no group"

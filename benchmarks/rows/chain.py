@@ -1,0 +1,47 @@
+"""A chain of dependent operations to a rank that only a link reaches, in round trips."""
+
+from itertools import repeat
+
+import acp_mpi as acp
+import numpy as np
+from mpi4py import MPI
+
+from harness import US, Body, Effort, Goal, Row, interleave
+from rows.activity import Activity, Target
+from rows.calls import fetch_add8
+
+LENGTH = 100
+
+
+def _chain(ga: int) -> Body:
+    add8, complete, null, cont = acp.add8, acp.complete, acp.GA_NULL, acp.HANDLE_CONT
+
+    def loop(count: int) -> None:
+        for _ in repeat(None, count):
+            for _ in repeat(None, LENGTH):
+                add8(null, ga, 1, order=cont)
+            complete()
+
+    return loop
+
+
+def measure(quick: bool) -> list[Row]:
+    """Measure as one rank of the job; rank 0 returns the rows."""
+    comm, effort = MPI.COMM_WORLD, Effort.of(quick)
+    rows: list[Row] = []
+    with acp.init(comm):
+        mine = acp.zeros(1, np.int64)
+        gas = comm.allgather(acp.query_ga(mine))
+        target = Target(comm)
+        if comm.rank == 0:
+            for activity in (Activity.IDLE, Activity.NUMPY):
+                with target.doing(activity):
+                    chain, trip = interleave(effort, _chain(gas[1]), fetch_add8(gas[1]))
+                rows.append(Row(f"{LENGTH} dependent add8 by link, target: {activity.value}", "µs",
+                                chain.median / US, "one fetch_add8", trip.median / US,
+                                Goal(times=2)))
+            target.release()
+        else:
+            target.serve()
+        acp.sync()
+    return rows

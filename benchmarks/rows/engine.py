@@ -1,0 +1,34 @@
+"""The same small operations from C, against the installed engine library and its header."""
+
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from harness import Effort, Goal, Row
+from rows.native import compile_c
+
+
+def _library() -> Path:
+    """Return the folder of the installed library and headers."""
+    spec = find_spec("acp_mpi")
+    assert spec is not None and spec.submodule_search_locations is not None
+    for location in spec.submodule_search_locations:
+        if Path(location, "engine", "libacp_engine.a").exists():
+            return Path(location, "engine")
+    raise FileNotFoundError("libacp_engine.a is not installed beside acp_mpi")
+
+
+def measure(quick: bool) -> list[Row]:
+    """Measure as one rank of the job; rank 0 returns the rows."""
+    engine = _library()
+    with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
+        program = compile_c("engine_calls.c", Path(folder, "engine_calls"), f"-I{engine}",
+                            str(engine / "libacp_engine.a"), "-pthread")
+        count = "200000" if quick else "2000000"
+        answer = subprocess.run([program, str(Effort.of(quick).rounds), count],
+                                check=True, stdout=subprocess.PIPE, text=True).stdout
+    copy, store, add, locked = (float(line) for line in answer.split())
+    goal = Goal(at_most=15)
+    return [Row("copy 8 B from C", "ns", copy, "load and store", store, goal),
+            Row("add8 from C", "ns", add, "processor atomic", locked, goal)]

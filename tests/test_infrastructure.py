@@ -1,0 +1,233 @@
+"""Start and end, ranks and groups, meeting, small objects: table 1 of seed 003 and what is ours."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+from support import OWN_NODES, fetch, pattern, refused, right, shared, starter, stale_address, store
+
+pytestmark = pytest.mark.mpi
+
+
+def even_ranks():
+    return [rank for rank in acp.ranks() if rank % 2 == 0]
+
+
+# Start and end --------------------------------------------------------------------------------
+
+
+def test_init_is_counted_and_only_the_last_finalize_ends_it():
+    acp.init()
+    with acp.init():
+        acp.finalize()
+        assert acp.is_initialized()
+    assert acp.is_initialized()
+    acp.sync()
+
+
+@pytest.mark.parametrize("arguments", [{"starter_size": 4097}, {"heap_size": 12345678}])
+def test_other_arguments_the_second_time_are_an_error(arguments):
+    with refused(acp.Error, "init", *arguments.values()):
+        acp.init(**arguments)
+    assert acp.is_initialized()
+
+
+def test_leaving_a_with_block_by_an_exception_shows_that_exception():
+    with pytest.raises(ZeroDivisionError), acp.init():
+        1 / 0  # noqa: B018
+    acp.finalize()  # the block leaves that to the program: others may never come
+    assert acp.is_initialized()
+
+
+# Ranks and groups -----------------------------------------------------------------------------
+
+
+def test_ranks_are_those_of_the_communicator_before_any_reset():
+    comm = acp.group().comm
+    assert (acp.rank(), acp.procs()) == (comm.rank, comm.size)
+    assert list(acp.ranks()) == list(range(comm.size))
+
+
+def test_the_communicator_of_the_group_is_a_duplicate():
+    from mpi4py import MPI
+    assert MPI.Comm.Compare(acp.group().comm, MPI.COMM_WORLD) == MPI.CONGRUENT
+
+
+def test_one_mpirun_is_one_group_of_all_ranks():
+    (group,) = acp.groups()
+    assert group.name == acp.group().name == acp.group(group.name).name
+    assert group.size == acp.procs()
+    assert list(group.ranks) == list(range(acp.procs()))
+    assert group.has_mpi
+
+
+def test_an_unknown_group_is_an_error_that_names_it():
+    with pytest.raises(acp.Error, match="'nobody'"):
+        acp.group("nobody")
+
+
+def test_refresh_without_losses_changes_nothing():
+    acp.refresh()
+    assert list(acp.ranks()) == list(range(acp.procs()))
+    acp.sync()
+
+
+# Reset ----------------------------------------------------------------------------------------
+
+
+def test_reset_permutes_the_ranks_and_keeps_the_slots():
+    old, name = acp.rank(), acp.group().name
+    before = list(acp.group().ranks)
+    acp.reset(right())
+    assert acp.rank() == (old + 1) % acp.procs()
+    assert list(acp.group(name).ranks) == [(r + 1) % acp.procs() for r in before]
+    store(starter(right()), old.to_bytes(8, "little"))
+    acp.sync()
+    assert fetch(starter(acp.rank()), 1)[0] == (old - 1) % acp.procs()
+    acp.sync()
+    acp.reset(old)
+    assert acp.rank() == old
+
+
+def test_reset_zeroes_starter_memory_and_ends_all_addresses():
+    array, places = shared(100)
+    key = acp.register_memory(np.ones(10))
+    everything = [*places, *acp.allgather(acp.query_ga(key))]
+    store(starter(right(), 16), b"rubbish")
+    acp.reset(acp.rank())
+    assert fetch(starter(acp.rank()), 10240) == bytes(10240)
+    for ga in everything:
+        with pytest.raises(acp.AddressError):
+            fetch(ga, 1)
+    assert array.sum() == 0  # the memory itself stays as long as the array
+    key.close()
+
+
+def test_reset_to_what_is_no_permutation_is_refused_on_all_ranks():
+    wanted = acp.procs() if acp.procs() == 1 else 0
+    with refused(acp.RankError, "reset"):
+        acp.reset(wanted)
+    assert acp.group().comm.rank == acp.rank()
+    acp.sync()
+
+
+# Meeting --------------------------------------------------------------------------------------
+
+
+def test_nobody_leaves_sync_before_all_have_come():
+    flags, places = shared(acp.procs())
+    for step in range(1, 20):
+        for ga in places:
+            store(ga + acp.rank(), bytes([step]))
+        acp.sync()
+        assert (flags == step).all()
+        acp.sync()
+
+
+def test_sync_completes_this_process_s_operations():
+    array, places = shared(100_000)
+    data = pattern(array.nbytes, acp.rank())
+    acp.iput(places[right()], data)
+    acp.sync()
+    assert np.array_equal(array, pattern(array.nbytes, (acp.rank() - 1) % acp.procs()))
+
+
+def test_barrier_waits_for_the_listed_ranks_only():
+    flags, places = shared(acp.procs())
+    mine = even_ranks() if acp.rank() % 2 == 0 else [acp.rank()]
+    for step in range(1, 20):
+        for rank in mine:
+            store(places[rank] + acp.rank(), bytes([step]))
+        acp.barrier(mine)
+        assert (flags[mine] == step).all()
+        acp.barrier(reversed(mine))
+
+
+def test_overlapping_barriers_do_not_disturb_each_other():
+    everyone = range(acp.procs())
+    for _ in range(10):
+        for pair in itertools.combinations(everyone, 2):
+            if acp.rank() in pair:
+                acp.barrier(pair)
+    acp.barrier(everyone)
+
+
+def test_barrier_with_a_rank_that_does_not_exist_is_refused():
+    with pytest.raises(acp.RankError, match=rf"barrier: .*{acp.procs()}"):
+        acp.barrier([acp.rank(), acp.procs()])
+
+
+def test_barrier_without_the_caller_is_refused():
+    others = [rank for rank in range(acp.procs()) if rank != acp.rank()]
+    with pytest.raises(acp.RankError, match="barrier: "):
+        acp.barrier(others)
+
+
+def test_sync_with_a_timeout_gives_up_and_can_be_repeated():
+    go, places = shared(1, np.uint64)
+    if acp.rank() == 0:
+        if acp.procs() > 1:
+            with pytest.raises(TimeoutError, match="sync"):
+                acp.sync(timeout=0.05)
+        for ga in places:
+            acp.fetch_add8(ga, 1)
+    acp.wait_until(acp.query_ga(go), "==", 1)
+    acp.sync(timeout=60)
+    acp.sync()
+
+
+# Small objects --------------------------------------------------------------------------------
+
+OBJECTS = [None, 7, "täxt", (1, [2.5, {"three": b"4"}]), list(range(50_000))]
+
+
+@pytest.mark.parametrize("value", OBJECTS, ids=lambda value: type(value).__name__)
+def test_bcast_gives_the_root_s_object_to_all(value):
+    for root in range(acp.procs()):
+        assert acp.bcast(value if acp.rank() == root else "not this", root=root) == value
+
+
+@pytest.mark.parametrize("value", OBJECTS, ids=lambda value: type(value).__name__)
+def test_allgather_orders_objects_by_rank(value):
+    assert acp.allgather((acp.rank(), value)) == [(rank, value) for rank in range(acp.procs())]
+
+
+def test_bcast_from_a_root_that_does_not_exist_is_refused():
+    with pytest.raises(acp.RankError, match=r"bcast: .*-1"):
+        acp.bcast(1, root=-1)
+
+
+def test_lookup_waits_until_somebody_publishes():
+    if acp.rank() == acp.procs() - 1:
+        acp.publish("ga of the last", (acp.query_starter_ga(acp.rank()), "and more"))
+    ga, text = acp.lookup("ga of the last")
+    assert (acp.query_rank(ga), text) == (acp.procs() - 1, "and more")
+
+
+def test_names_of_different_ranks_do_not_disturb_each_other():
+    for index in range(5):
+        acp.publish(f"rank {acp.rank()} index {index}", [acp.rank(), index] * 100)
+    for rank, index in itertools.product(range(acp.procs()), range(5)):
+        assert acp.lookup(f"rank {rank} index {index}") == [rank, index] * 100
+
+
+def test_lookup_of_a_name_that_nobody_publishes_times_out():
+    with pytest.raises(TimeoutError, match="lookup"):
+        acp.lookup("never published", timeout=0.05)
+
+
+# The collective helpers of the tests themselves -----------------------------------------------
+
+
+def test_a_stale_address_is_stale_for_all():
+    for rank in range(acp.procs()):
+        with pytest.raises(acp.AddressError):
+            fetch(stale_address(rank), 8)
+
+
+def test_each_rank_can_have_a_node_of_its_own():
+    if OWN_NODES and acp.procs() > 1:
+        with pytest.raises(acp.AddressError):
+            acp.view(starter(right()), (8,), np.uint8)

@@ -1,0 +1,81 @@
+"""The contract of names: what the package shows, what it lists, what the type stubs say."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import acp_mpi as acp
+from acp_mpi.engine import _engine
+
+ATOMICS = [f"{word}{size}" for word in ("cas", "swap", "add", "xor", "or", "and")
+           for size in (4, 8)]
+INTERFACE = {
+    "init", "finalize", "is_initialized", "refresh", "ranks", "reset", "abort", "sync", "barrier",
+    "rank", "procs", "groups", "group", "publish", "lookup", "bcast", "allgather",
+    "query_starter_ga", "register_memory", "unregister_memory", "query_ga", "query_address", "view",
+    "query_rank", "query_color", "colors", "empty", "zeros", "remote", "AtKey",
+    "copy", "copy_many", "complete", "inquire", "wait", "test", "iput", "iget", "put", "get",
+    "wait_until", "GA_NULL", "HANDLE_NULL", "HANDLE_ALL", "HANDLE_CONT",
+    "Error", "NotInitializedError", "RankError", "AddressError", "AlignmentError",
+    "HeapFullError", "PeerLostError", "TruncationError",
+    *ATOMICS, *(f"fetch_{name}" for name in ATOMICS), *(f"fetch_{name}_many" for name in ATOMICS),
+}  # fmt: skip
+
+
+def test_every_name_of_the_interface_is_there():
+    assert not INTERFACE - set(dir(acp))
+
+
+def test_dir_shows_exactly_what_all_lists():
+    shown = {name for name in dir(acp) if not name.startswith("_")}
+    assert shown == {name for name in acp.__all__ if not name.startswith("_")}
+    assert len(acp.__all__) == len(set(acp.__all__))
+
+
+def test_all_names_can_be_had_and_functions_are_documented():
+    for name in acp.__all__:
+        thing = getattr(acp, name)
+        if callable(thing):
+            assert inspect.getdoc(thing), f"acp_mpi.{name} has no docstring"
+
+
+def stub_names(path: Path) -> set[str]:
+    """Return the names that a stub defines at module level."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.FunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                names.add(name)
+    return names
+
+
+def test_the_engine_s_stub_names_what_the_engine_has():
+    stub = Path(_engine.__file__).with_name("_engine.pyi")
+    there = {name for name, thing in vars(_engine).items()
+             if not name.startswith("_") and not inspect.ismodule(thing)}
+    listed = {name for name in stub_names(stub) if not name.startswith("_")}
+    assert listed == there
+
+
+def test_the_package_is_marked_as_typed():
+    assert Path(acp.__file__).with_name("py.typed").exists()
+
+
+def modules():
+    return [module.name for module in pkgutil.walk_packages(acp.__path__, "acp_mpi.")
+            if not module.name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_every_module_says_what_it_is_for(name):
+    module = importlib.import_module(name)
+    if not name.endswith("._engine"):
+        assert (module.__doc__ or "").strip(), f"{name} has no docstring"
