@@ -1,0 +1,48 @@
+"""`python -m acp_mpi info`, and `python -m acp_mpi app.py ...`."""
+
+import argparse
+import runpy
+import sys
+
+from acp_mpi import info, runtime
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m acp_mpi",
+        description="Show what acp_mpi finds here, or run a program so that an error on one rank "
+        "ends its whole group.",
+        epilog="Under a launcher: mpiexec -n 4 python -m acp_mpi info",
+    )
+    parser.add_argument(
+        "what", metavar="info | PROGRAM.py", help="`info`, or the program to run"
+    )
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's arguments")
+    return parser
+
+
+def _run(program: str, arguments: list[str]) -> int:
+    """Run a program as `__main__`; an error or a non-zero exit ends the group."""
+    sys.argv = [program, *arguments]
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if code and runtime.is_initialized():
+            if not isinstance(end.code, int):
+                print(end.code, file=sys.stderr)
+            runtime.end_group(code)
+        raise
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """Run the command line; return the exit code."""
+    given = _parser().parse_args(argv)
+    if given.what == "info":
+        return info.main(given.arguments)
+    return _run(given.what, given.arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

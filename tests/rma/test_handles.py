@@ -1,0 +1,259 @@
+"""Handles: numbers, completion, order, errors that come late, and interrupted waits."""
+
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+from support import OWN_NODES, ROAD, fetch, pattern, refused, right, shared, stale_address
+
+pytestmark = pytest.mark.mpi
+
+LONG = 4 << 20  # bytes; copies above 1 MiB run in the background on every road
+UNKNOWN = 2**60
+
+
+@pytest.fixture
+def long_copy():
+    """A function that starts a long copy within this rank's memory and returns its handle."""
+    source, sink = acp.zeros(LONG, np.uint8), acp.zeros(LONG, np.uint8)
+    source[:] = 1
+    return lambda **order: acp.copy(acp.query_ga(sink), acp.query_ga(source), LONG, **order)
+
+
+# Numbers --------------------------------------------------------------------------------------
+
+
+def test_queued_operations_get_even_numbers_that_increase_by_two(long_copy):
+    handles = [long_copy() for _ in range(10)]
+    assert handles == list(range(handles[0], handles[0] + 20, 2))
+    assert handles[0] % 2 == 0
+    acp.complete()
+
+
+def test_an_operation_that_is_complete_at_once_has_the_last_number_and_one(long_copy):
+    last = long_copy()
+    acp.complete()
+    own = acp.zeros(16, np.uint8)
+    at_once = [acp.copy(acp.query_ga(own), acp.query_ga(own) + 8, 8) for _ in range(3)]
+    assert at_once == [last + 1] * 3
+    assert long_copy() == last + 2
+    acp.complete()
+
+
+def test_the_named_handles_are_no_operation():
+    assert acp.HANDLE_NULL == 0
+    assert len({acp.HANDLE_NULL, acp.HANDLE_ALL, acp.HANDLE_CONT}) == 3
+
+
+@pytest.mark.parametrize("bad", [-1, 2**63])
+def test_what_cannot_be_a_handle_is_refused(bad):
+    for call in (acp.complete, acp.inquire, acp.wait, acp.test):
+        with refused(ValueError, call.__name__, bad):
+            call(bad)
+
+
+def test_a_float_is_no_handle():
+    with pytest.raises(TypeError, match=r"wait: .*1\.5"):
+        acp.wait(1.5)
+
+
+# Completion -----------------------------------------------------------------------------------
+
+
+def test_null_unknown_and_finished_handles_are_complete_at_once(long_copy):
+    done = long_copy()
+    acp.complete()
+    for handle in (acp.HANDLE_NULL, done, done + 1, UNKNOWN):
+        acp.complete(handle)
+        acp.wait(handle)
+        assert acp.test(handle)
+        assert not acp.inquire(handle)
+
+
+def test_complete_of_a_handle_means_all_before_it(long_copy):
+    handles = [long_copy() for _ in range(8)]
+    acp.complete(handles[4])
+    assert all(acp.test(handle) for handle in handles[:5])
+    assert not acp.inquire(handles[4])
+    acp.complete()
+    assert all(acp.test(handle) for handle in handles)
+
+
+def test_complete_of_a_number_between_two_operations_means_those_before(long_copy):
+    first = long_copy()
+    long_copy()
+    acp.complete(first + 1)
+    assert acp.test(first)
+    acp.complete()
+
+
+def test_wait_means_one_operation_alone(long_copy):
+    handles = [long_copy() for _ in range(5)]
+    for handle in reversed(handles):
+        acp.wait(handle)
+        assert acp.test(handle)
+    assert not acp.inquire(acp.HANDLE_ALL)
+
+
+def test_test_and_inquire_come_to_agree(long_copy):
+    handle = long_copy()
+    while not acp.test(handle):
+        pass
+    while acp.inquire(handle):
+        pass
+    acp.complete()
+
+
+def test_a_handle_of_many_operations_stays_usable():
+    """No free slot: the call waits, it never fails."""
+    counter, places = shared(1, np.uint64)
+    handles = [acp.add8(acp.GA_NULL, places[right()], 1) for _ in range(5000)]
+    assert handles == sorted(handles)
+    acp.complete(handles[-1])
+    acp.sync()
+    assert counter[0] == 5000
+
+
+def test_more_long_operations_than_slots_are_all_done():
+    data, places = shared(300, np.uint64)
+    incoming = np.zeros((300, 300), np.uint64)
+    data[:] = acp.rank()
+    acp.sync()
+    for row in incoming:
+        acp.iget(places[right()], row, order=acp.HANDLE_ALL)
+    acp.complete()
+    assert (incoming == right()).all()
+
+
+# Errors that come late ------------------------------------------------------------------------
+
+
+def late_errors(count, ga):
+    """Issue operations on a stale address; skip where this road knows at the call."""
+    try:
+        return [acp.copy(acp.query_starter_ga(acp.rank()), ga, 8) for _ in range(count)]
+    except acp.AddressError:
+        pytest.skip("on this road the caller knows a stale address at once")
+
+
+def stale():
+    ga = stale_address(acp.procs() - 1)
+    if acp.procs() == 1 or ROAD == "any" or acp.rank() == acp.procs() - 1:
+        pytest.skip("here the caller knows a stale address at once")
+    return ga
+
+
+def test_a_late_error_is_raised_once_at_complete():
+    (handle,) = late_errors(1, stale())
+    with refused(acp.AddressError, "copy"):
+        acp.complete(handle)
+    acp.complete(handle)
+    acp.complete()
+
+
+def test_the_first_error_is_raised_and_the_others_are_notes():
+    handles = late_errors(3, stale())
+    with pytest.raises(acp.AddressError) as caught:
+        acp.complete()
+    notes = "\n".join(caught.value.__notes__)
+    assert all(str(handle) in notes for handle in handles)
+    acp.complete()
+
+
+def test_wait_raises_the_error_of_its_operation_alone():
+    first, second = late_errors(2, stale())
+    with pytest.raises(acp.AddressError):
+        acp.wait(second)
+    with pytest.raises(acp.AddressError):
+        acp.wait(first)
+    acp.complete()
+
+
+def test_an_error_that_nobody_completed_is_raised_at_sync():
+    ga = stale_address(acp.procs() - 1)
+    expect = acp.procs() > 1 and ROAD != "any" and acp.rank() < acp.procs() - 1
+    try:
+        acp.copy(acp.query_starter_ga(acp.rank()), ga, 8)
+    except acp.AddressError:
+        expect = False
+    if expect:
+        with pytest.raises(acp.AddressError):
+            acp.sync()
+    acp.sync()
+
+
+def test_an_operation_whose_order_failed_does_not_run_and_carries_the_error():
+    sink = acp.zeros(1, np.uint64)
+    (bad,) = late_errors(1, stale())
+    after = acp.add8(acp.GA_NULL, acp.query_ga(sink), 1, order=bad)
+    with pytest.raises(acp.AddressError):
+        acp.wait(after)
+    with pytest.raises(acp.AddressError):
+        acp.wait(bad)
+    assert sink[0] == 0
+    acp.complete()
+
+
+def test_errors_of_other_operations_do_not_stop_those_without_order():
+    target, places = shared(64)
+    ga = stale()
+    late_errors(1, ga)
+    acp.copy(places[acp.rank()], acp.query_starter_ga(right()), 8)
+    with pytest.raises(acp.AddressError):
+        acp.complete()
+    assert target[:8].tobytes() == fetch(acp.query_starter_ga(right()), 8)
+
+
+# Interrupted waits ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ctrl_c_soon():
+    """A function after which Ctrl-C comes while the program waits."""
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.02)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, old)
+
+
+def forever():
+    threading.Event().wait()
+
+
+def test_ctrl_c_interrupts_a_wait_that_nobody_would_end(ctrl_c_soon):
+    word = acp.zeros(1, np.uint64)
+    ctrl_c_soon()
+    with pytest.raises(KeyboardInterrupt):
+        acp.wait_until(acp.query_ga(word), "==", 1)
+
+
+def test_ctrl_c_interrupts_sync_which_can_be_called_again(ctrl_c_soon):
+    go, places = shared(1, np.uint64)
+    if acp.rank() == 0:
+        ctrl_c_soon()
+        with pytest.raises(KeyboardInterrupt):
+            acp.sync()
+            forever()  # with one rank sync returns
+        for ga in places:
+            acp.fetch_add8(ga, 1)
+    acp.wait_until(places[acp.rank()], "==", 1)
+    acp.sync()
+    assert go[0] == 1
+
+
+def test_ctrl_c_leaves_operations_running_and_their_buffers_held(ctrl_c_soon):
+    _, places = shared((20, LONG // 2) if acp.procs() == 1 or OWN_NODES else (20, LONG))
+    size = LONG // 2 if acp.procs() == 1 or OWN_NODES else LONG
+    ctrl_c_soon()
+    with pytest.raises(KeyboardInterrupt):
+        for row in range(20):
+            acp.iput(places[right()] + row * size, pattern(size, row))
+        acp.complete()
+        forever()  # the copies may be faster than the signal
+    issued = acp.test  # nothing is known of rows that were not issued
+    assert callable(issued)
+    acp.complete()
+    assert fetch(places[right()], size) == pattern(size, 0).tobytes()
