@@ -118,14 +118,14 @@ from acp_mpi.runtime import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "AddressError",
-    "AlignmentError",
-    "AtKey",
-    "Error",
     "GA_NULL",
     "HANDLE_ALL",
     "HANDLE_CONT",
     "HANDLE_NULL",
+    "AddressError",
+    "AlignmentError",
+    "AtKey",
+    "Error",
     "HeapFullError",
     "NotInitializedError",
     "PeerLostError",

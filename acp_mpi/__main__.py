@@ -14,9 +14,7 @@ def _parser() -> argparse.ArgumentParser:
         "ends its whole group.",
         epilog="Under a launcher: mpiexec -n 4 python -m acp_mpi info",
     )
-    parser.add_argument(
-        "what", metavar="info | PROGRAM.py", help="`info`, or the program to run"
-    )
+    parser.add_argument("what", metavar="info | PROGRAM.py", help="`info`, or the program to run")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's arguments")
     return parser
 

@@ -100,15 +100,15 @@ class MpiGroup:
 
     def from_first(self, make: Callable[[], Any]) -> Any:
         """Return what the process with MPI rank 0 makes; its error is everybody's."""
-        outcome: tuple[Any, Exception | None] = (None, None)
+        result, failed = None, None
         if self.rank == 0:
             try:
-                outcome = (make(), None)
+                result = make()
             except Exception as error:
-                outcome = (None, error)
-        result, error = self.comm.bcast(outcome, root=0)
-        if error is not None:
-            raise error
+                failed = error
+        result, failed = self.comm.bcast((result, failed), root=0)
+        if failed is not None:
+            raise failed
         return result
 
     def first_rank(self) -> int:
@@ -141,7 +141,7 @@ def mpi_group(comm: Any, settings: Settings) -> "Alone | MpiGroup":
         use = True
     if use is None:
         mpi = sys.modules.get("mpi4py.MPI")
-        use = mpi is not None and mpi.Is_initialized() or host.launched_by_mpi(os.environ)
+        use = (mpi is not None and mpi.Is_initialized()) or host.launched_by_mpi(os.environ)
     return MpiGroup(comm) if use else Alone(settings)
 
 

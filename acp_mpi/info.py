@@ -63,7 +63,8 @@ def _roads() -> list[tuple[str, str, str, float]]:
 def _table(rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
 
@@ -103,11 +104,13 @@ def _print(everyone: list[dict[str, Any]]) -> None:
     nodes: dict[str, list[int]] = {}
     for rank, one in enumerate(everyone):
         nodes.setdefault(one["node"], []).append(rank)
-    print(_table([[name, "ranks " + " ".join(map(str, members))] for name, members in nodes.items()]))
+    print(
+        _table([[name, "ranks " + " ".join(map(str, members))] for name, members in nodes.items()])
+    )
     print("\nroads: from, to, road, memory opened by, registered memory by, fetch_add8")
     rows = []
     for rank, one in enumerate(everyone):
-        for to, (road, opened, registered, us) in zip(one["ranks"], one["roads"]):
+        for to, (road, opened, registered, us) in zip(one["ranks"], one["roads"], strict=True):
             rows.append([str(rank), str(to), road, opened, registered, f"{us:.2f} us"])
     print(_table(rows))
     sys.stdout.flush()

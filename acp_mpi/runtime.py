@@ -13,10 +13,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
-from acp_mpi import config, host
+from acp_mpi import config
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, NotInitializedError, PeerLostError, RankError
-from acp_mpi.groups import Group, Job, mpi_group, join_job
+from acp_mpi.groups import Group, Job, join_job, mpi_group
 
 _log = logging.getLogger("acp_mpi.runtime")
 
@@ -94,7 +94,9 @@ def init(
     global _job, _count, _arguments
     arguments = (comm, heap_size, starter_size)
     if _count:
-        if any(new is not None and new != old for new, old in zip(arguments, _arguments)):
+        if any(
+            new is not None and new != old for new, old in zip(arguments, _arguments, strict=True)
+        ):
             raise Error(
                 f"init: already initialised with {_describe(_arguments)}, now called with "
                 f"{_describe(arguments)}; give the same arguments or none"
@@ -112,7 +114,7 @@ def init(
 
 def _describe(arguments: tuple[Any, ...]) -> str:
     names = ("comm", "heap_size", "starter_size")
-    return ", ".join(f"{name}={value}" for name, value in zip(names, arguments))
+    return ", ".join(f"{name}={value}" for name, value in zip(names, arguments, strict=True))
 
 
 def _install(job: Job) -> None:
@@ -306,7 +308,7 @@ def group(name: str | None = None) -> Group:
 def _say_who_is_missing() -> None:
     """Log what the other ranks do while this one has waited for a minute."""
     here = _engine.rank()
-    states = []
+    states: list[str] = []
     for r in ranks():
         if r != here and len(states) < 16:
             doing = _engine.doing(r)

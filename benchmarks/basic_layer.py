@@ -17,7 +17,6 @@ from pathlib import Path
 from harness import Row, environment, progress, table
 from jobs import Job, JobError, start, take_part
 
-
 # In the order of the table. A module is imported in its own job only: importing mpi4py.MPI starts MPI.
 JOBS = [
     Job("calls", "8-byte operations on global memory, one by one", 2, "rows.calls"),
@@ -30,10 +29,17 @@ JOBS = [
     Job("barrier-8", "sync and barrier, more ranks than cores", 8, "rows.barriers"),
     Job("chain", "100 dependent additions by link", 2, "rows.chain", {"ACP_PATH": "link"}),
     Job("idle", "processor time of a job that does nothing", 4, "rows.idle"),
-    *(Job(f"memory-{ranks}", f"memory of our own at {ranks} ranks", ranks, "rows.memory")
-      for ranks in (2, 8, 32)),
-    Job("memory-link", "memory of our own at 8 ranks by link", 8, "rows.memory",
-        {"ACP_PATH": "link"}),
+    *(
+        Job(f"memory-{ranks}", f"memory of our own at {ranks} ranks", ranks, "rows.memory")
+        for ranks in (2, 8, 32)
+    ),
+    Job(
+        "memory-link",
+        "memory of our own at 8 ranks by link",
+        8,
+        "rows.memory",
+        {"ACP_PATH": "link"},
+    ),
     Job("loss", "time until a killed rank is noticed", 0, "rows.loss"),
 ]
 
@@ -41,11 +47,18 @@ JOBS = [
 def _parser(jobs: dict[str, Job]) -> argparse.ArgumentParser:
     names = "\n".join(f"  {job.name:<14}{job.about}" for job in jobs.values())
     parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0], epilog=f"jobs:\n{names}",
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+        description=__doc__.splitlines()[0],
+        epilog=f"jobs:\n{names}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--quick", action="store_true", help="shorter slices and waits")
-    parser.add_argument("--only", metavar="NAME", action="append", default=[],
-                        help="only jobs whose name begins so; may be repeated")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="only jobs whose name begins so; may be repeated",
+    )
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures there")
     parser.add_argument("--job", choices=list(jobs), help=argparse.SUPPRESS)
     parser.add_argument("--result", help=argparse.SUPPRESS)
@@ -62,8 +75,11 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"} & os.environ.keys():
         parser.error("start me without mpiexec: I start my own jobs")
-    chosen = [job for job in jobs.values()
-              if not options.only or any(job.name.startswith(name) for name in options.only)]
+    chosen = [
+        job
+        for job in jobs.values()
+        if not options.only or any(job.name.startswith(name) for name in options.only)
+    ]
     if not chosen:
         parser.error("no job of that name; --help lists them")
 
@@ -82,8 +98,11 @@ def main(argv: Sequence[str]) -> int:
     missed = [row.what for row in rows if row.reached is False]
     print(f"\n{len(rows)} rows, {len(missed)} below their goal, {len(failures)} jobs failed")
     if options.json:
-        record = {"environment": about, "rows": [row.as_dict() for row in rows],
-                  "failures": failures}
+        record = {
+            "environment": about,
+            "rows": [row.as_dict() for row in rows],
+            "failures": failures,
+        }
         options.json.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     return 1 if failures else 0
 

@@ -80,7 +80,9 @@ def _calibrate(body: Body, target: float, comm: Any) -> int:
             elapsed = comm.bcast(elapsed, root=0)
         if elapsed >= target / 2:
             return max(1, round(count * target / elapsed))
-        count = count * 2 if elapsed < target / 20 else max(count + 1, round(count * target / elapsed))
+        count = (
+            count * 2 if elapsed < target / 20 else max(count + 1, round(count * target / elapsed))
+        )
 
 
 def loop_cost() -> Sample:
@@ -190,8 +192,10 @@ def table(rows: Sequence[Row]) -> str:
     lines = [["what", "acp_mpi", "the other side", "ratio", "goal", "reached"]]
     lines += [row.cells() for row in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines]
+    text = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
     printed = [text[0], "─" * max(len(line) for line in text)]
     for line, row in zip(text[1:], rows, strict=True):
         printed.append(line)
@@ -212,15 +216,17 @@ def environment() -> dict[str, Any]:
     mpi4py.rc.initialize = False
     from mpi4py import MPI
 
-    models = [line.partition(":")[2].strip()
-              for line in Path("/proc/cpuinfo").read_text().splitlines()
-              if line.startswith("model name")]
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
     return {
         "machine": models[0] if models else platform.machine(),
         "cores": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
         "kernel": platform.release(),
-        "MPI": MPI.Get_library_version().split("\n")[0].strip().rstrip("\x00").partition(",")[0],
+        "MPI": " ".join(MPI.Get_library_version().partition(",")[0].split("\n")[0].split()),
         "MPI name": MPI.get_vendor()[0],
         "python": platform.python_version(),
         "mpi4py": version("mpi4py"),

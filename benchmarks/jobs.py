@@ -57,7 +57,9 @@ def start(job: Job, program: str, quick: bool) -> list[Row]:
         command = [sys.executable, program, "--job", job.name, "--result", str(result)]
         if job.ranks:
             command = [launcher(), "-n", str(job.ranks), *command]
-        output, status = _run(command + ["--quick"] * quick, os.environ | _LAUNCHER | job.environment)
+        output, status = _run(
+            command + ["--quick"] * quick, os.environ | _LAUNCHER | job.environment
+        )
         if status or not result.exists():
             tail = "\n".join(output.splitlines()[-25:])
             raise JobError(f"{job.name}: exit status {status}\n{tail}")
@@ -66,10 +68,17 @@ def start(job: Job, program: str, quick: bool) -> list[Row]:
 
 def _run(command: list[str], environment: Mapping[str, str]) -> tuple[str, int]:
     """Run in a process group of its own, so that a hanging job ends with all its ranks."""
-    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        start_new_session=True,
-    ) as process:
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        ) as process,
+    ):
         try:
             status = process.wait(TIMEOUT)
         except BaseException as reason:

@@ -20,7 +20,7 @@ import acp_mpi as acp
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import launch  # noqa: E402
+import launch
 
 GUARD = 90.0  # seconds that ranks may drift apart; below the timeout of a test
 FAREWELL = 20.0  # seconds in which all ranks print after a failure
@@ -51,7 +51,7 @@ class Company:
         self.failed = True
 
     def check(self) -> None:
-        if self.failed_elsewhere:
+        if self.failed_elsewhere and not self.failed:
             pytest.fail("this test failed on another rank; here it was at the lines above")
 
     def _on_alarm(self, number: int, frame: FrameType | None) -> None:
@@ -83,15 +83,24 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("job")
+    acp.sync(timeout=GUARD)
+    yield
+    if not company.failed:
+        acp.sync(timeout=GUARD)
+
+
+def _stage(item: pytest.Item) -> Iterator[None]:
+    """Let the alarm through where pytest takes an exception for the outcome of the test."""
     company.in_test = True
     try:
         company.check()
-        acp.sync(timeout=GUARD)
-        yield
-        if not company.failed:
-            acp.sync(timeout=GUARD)
+        return (yield)
     finally:
         company.in_test = False
+
+
+for _name in ("setup", "call", "teardown"):
+    globals()[f"pytest_runtest_{_name}"] = pytest.hookimpl(wrapper=True)(_stage)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -107,6 +116,7 @@ def pytest_unconfigure() -> None:
     """After a failure leave together, without the collective end that a job in order has."""
     if company.failed and company.pids:
         from mpi4py import MPI
+
         sys.stdout.flush()
         meeting, deadline = MPI.COMM_WORLD.Ibarrier(), time.monotonic() + FAREWELL
         while not meeting.Test() and time.monotonic() < deadline:

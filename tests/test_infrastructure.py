@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from support import OWN_NODES, fetch, pattern, refused, right, shared, stale_address, starter, store
 
 import acp_mpi as acp
-from support import OWN_NODES, fetch, pattern, refused, right, shared, starter, stale_address, store
 
 pytestmark = pytest.mark.mpi
 
@@ -52,6 +52,7 @@ def test_ranks_are_those_of_the_communicator_before_any_reset():
 
 def test_the_communicator_of_the_group_is_a_duplicate():
     from mpi4py import MPI
+
     assert MPI.Comm.Compare(acp.group().comm, MPI.COMM_WORLD) == MPI.CONGRUENT
 
 

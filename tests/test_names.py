@@ -11,8 +11,9 @@ import pytest
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 
-ATOMICS = [f"{word}{size}" for word in ("cas", "swap", "add", "xor", "or", "and")
-           for size in (4, 8)]
+ATOMICS = [
+    f"{word}{size}" for word in ("cas", "swap", "add", "xor", "or", "and") for size in (4, 8)
+]
 INTERFACE = {
     "init", "finalize", "is_initialized", "refresh", "ranks", "reset", "abort", "sync", "barrier",
     "rank", "procs", "groups", "group", "publish", "lookup", "bcast", "allgather",
@@ -59,8 +60,11 @@ def stub_names(path: Path) -> set[str]:
 
 def test_the_engine_s_stub_names_what_the_engine_has():
     stub = Path(_engine.__file__).with_name("_engine.pyi")
-    there = {name for name, thing in vars(_engine).items()
-             if not name.startswith("_") and not inspect.ismodule(thing)}
+    there = {
+        name
+        for name, thing in vars(_engine).items()
+        if not name.startswith("_") and not inspect.ismodule(thing)
+    }
     listed = {name for name in stub_names(stub) if not name.startswith("_")}
     assert listed == there
 
@@ -70,8 +74,11 @@ def test_the_package_is_marked_as_typed():
 
 
 def modules():
-    return [module.name for module in pkgutil.walk_packages(acp.__path__, "acp_mpi.")
-            if not module.name.endswith("__main__")]
+    return [
+        module.name
+        for module in pkgutil.walk_packages(acp.__path__, "acp_mpi.")
+        if not module.name.endswith("__main__")
+    ]
 
 
 @pytest.mark.parametrize("name", modules())

@@ -219,6 +219,7 @@ struct acp_engine {
     uint64_t failures_dropped;
     struct op *waiting; /* for their order */
     struct op *stalled; /* for room on their road */
+    _Atomic bool some_stalled;
     struct op *work, **work_tail; /* for the leader to run in slices */
     struct op *tasks; /* of other processes, under way here */
     struct op *task_pool;
@@ -244,7 +245,8 @@ struct acp_engine {
     struct link **links; /* by number */
     uint32_t link_room;
     _Atomic uint32_t link_count;
-    uint32_t pending_handshakes;
+    uint32_t pending_handshakes; /* of links that others open */
+    _Atomic uint32_t handshakes;
     unsigned char *receive_buffer;
     struct link *dead_links;
 
@@ -408,6 +410,7 @@ uint64_t op_id(const struct op *op);
 void op_finish(acp_lane *lane, struct op *op);
 void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
+void op_stall(acp_engine *e, struct op *op);
 void op_list_remove(struct op **list, struct op *op);
 void ops_pump(acp_lane *lane);
 void ops_fail_peer(acp_lane *lane, struct peer *p);

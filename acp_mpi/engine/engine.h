@@ -93,6 +93,7 @@ typedef struct acp_config {
     uint64_t node;          /* processes with equal values may share memory */
     uint64_t memory_limit;  /* bytes committed in this rank's memory at most */
     uint64_t starter_size;
+    uint64_t span;          /* of offsets, at most; 0: 1 TiB */
     uint32_t group;
     uint8_t address[16];    /* IPv6, or IPv4 mapped: where links to this process arrive */
     uint32_t path;          /* acp_path */

@@ -84,6 +84,7 @@ static struct link *link_new(acp_engine *e, int fd)
     link->number = number;
     e->links[number] = link;
     atomic_fetch_add(&e->link_count, 1);
+    atomic_fetch_add(&e->handshakes, 1);
     return link;
 }
 
@@ -110,6 +111,7 @@ static void handshake_over(acp_engine *e, struct link *link)
     acp_handshake_cancel(link->handshake);
     free(link->handshake);
     link->handshake = NULL;
+    atomic_fetch_sub(&e->handshakes, 1);
     if (link->accepted) {
         e->pending_handshakes--;
         listen_for_more(e);
@@ -315,10 +317,7 @@ void link_ready(acp_lane *lane, uint32_t number, uint32_t events)
 
 bool links_pending(const acp_engine *e)
 {
-    for (uint32_t i = 0; e->link_count && i < e->link_room; i++)
-        if (e->links[i] && e->links[i]->handshake)
-            return true;
-    return false;
+    return atomic_load_explicit(&e->handshakes, memory_order_relaxed) > 0;
 }
 
 void links_timeouts(acp_lane *lane)

@@ -78,8 +78,7 @@ void many_push(acp_lane *lane, struct op *op)
         free(m);
         op_finish(lane, op);
     } else if (m->under_way == 0) { /* a ring is full: when there is room */
-        op->next = e->stalled;
-        e->stalled = op;
+        op_stall(e, op);
     }
 }
 

@@ -271,12 +271,20 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
     return handle;
 }
 
+void op_stall(acp_engine *e, struct op *op)
+{
+    op->next = e->stalled;
+    e->stalled = op;
+    atomic_store(&e->some_stalled, true);
+}
+
 /* Operations that found no room on their road try again. */
 void ops_pump(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     struct op *op = e->stalled, *next;
     e->stalled = NULL;
+    atomic_store(&e->some_stalled, false);
     for (; op; op = next) {
         next = op->next;
         op->next = NULL;

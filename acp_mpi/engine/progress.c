@@ -158,7 +158,7 @@ bool progress_poll(acp_engine *e)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
     bool any = false, interrupted;
-    if (inbox_waiting(e) || e->backlogged || e->loss_news || e->stalled) {
+    if (inbox_waiting(e) || e->backlogged || e->loss_news || e->some_stalled) {
         pthread_mutex_lock(&e->lock);
         any = inbox_drain(lane);
         backlog_push(lane);

@@ -244,7 +244,6 @@ bool work_step(acp_lane *lane)
 /* Sends or asks for as many parts as there is room for. */
 void op_push(acp_lane *lane, struct op *op)
 {
-    acp_engine *e = lane->engine;
     if (op->way == WAY_MANY) {
         many_push(lane, op);
         return;
@@ -266,8 +265,7 @@ void op_push(acp_lane *lane, struct op *op)
     if (op->in_flight == 0 && (op->fault.status != ACP_OK || op->settled == size)) {
         op_finish(lane, op);
     } else if (!room) {
-        op->next = e->stalled;
-        e->stalled = op;
+        op_stall(lane->engine, op);
     }
 }
 

@@ -262,6 +262,8 @@ int memory_create(acp_engine *e, acp_fault *fault)
         return ACP_E_FULL;
     }
     m->span = ACP_OFFSET_SPAN;
+    if (e->config.span && e->config.span < m->span)
+        m->span = (e->config.span & ~(PAGE - 1));
     struct rlimit space;
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
         uint64_t share = (uint64_t)space.rlim_cur / 4 & ~(PAGE - 1);

@@ -28,7 +28,9 @@ def empty(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
         raise ValueError(f"empty: the shape {extent} is negative")
     count = prod(extent)
     block = _engine.allocate(count * kind.itemsize, color)
-    return numpy.ndarray(extent, kind, buffer=block if count and kind.itemsize else None)
+    return numpy.ndarray(
+        extent, kind, buffer=memoryview(block) if count and kind.itemsize else None
+    )
 
 
 def zeros(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
@@ -49,4 +51,4 @@ def view(ga: int, shape: Any, dtype: Any = float) -> Any:
     extent = _shape(shape)
     count = prod(extent)
     block = _engine.mapped(ga, max(count * kind.itemsize, 1))
-    return numpy.ndarray(extent, kind, buffer=block)
+    return numpy.ndarray(extent, kind, buffer=memoryview(block))

@@ -62,13 +62,13 @@ def unusual(
 
 
 def _nothing() -> None:
-    """A copy that was sent needs no way back."""
+    """Do nothing: a copy that was sent needs no way back."""
 
 
 def place_of(buffer: Any, function: str, *, writable: bool = True) -> tuple[int, int, Any]:
     """Return (virtual address, bytes, what keeps it) of a contiguous buffer."""
     try:
-        return _engine.buffer_place(buffer, writable)  # type: ignore[no-any-return]
+        return _engine.buffer_place(buffer, writable)
     except (BufferError, TypeError, ValueError) as error:
         if writable and _has_buffer(buffer) and memoryview(buffer).readonly:
             raise ValueError(

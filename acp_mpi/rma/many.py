@@ -23,23 +23,21 @@ _KIND = {
 
 
 def _define(name: str) -> Callable[..., Any]:
-    if name.startswith("cas"):
+    def fetch_many(gas: Any, values: Any) -> Any:
+        return _many(name, gas, values)
 
-        def fetch_many(gas: Any, olds: Any, news: Any) -> Any:
-            return _many(name, gas, news, olds)
-    else:
+    def fetch_cas_many(gas: Any, olds: Any, news: Any) -> Any:
+        return _many(name, gas, news, olds)
 
-        def fetch_many(gas: Any, values: Any) -> Any:
-            return _many(name, gas, values)
-
-    fetch_many.__name__ = fetch_many.__qualname__ = f"fetch_{name}_many"
-    fetch_many.__doc__ = f"""Do `fetch_{name}` on every address of `gas`; return the values before.
+    function: Callable[..., Any] = fetch_cas_many if name.startswith("cas") else fetch_many
+    function.__name__ = function.__qualname__ = f"fetch_{name}_many"
+    function.__doc__ = f"""Do `fetch_{name}` on every address of `gas`; return the values before.
 
     Arguments are arrays of 8-byte integers with one dimension, or scalars for all elements; the
     result is an array of unsigned integers. Done when it returns; each element is atomic, their
     order is undefined. If an address is known to be bad nothing is started.
     """
-    return fetch_many
+    return function
 
 
 fetch_swap4_many = _define("swap4")

@@ -96,9 +96,7 @@ def register_memory(buffer: Any, color: int = 0) -> AtKey:
 def unregister_memory(key: AtKey) -> None:
     """End the addresses of `key` on every rank (seed 003, table 2)."""
     if not isinstance(key, AtKey):
-        raise TypeError(
-            f"unregister_memory: {type(key).__name__} is not a key of register_memory"
-        )
+        raise TypeError(f"unregister_memory: {type(key).__name__} is not a key of register_memory")
     key.close()
 
 
@@ -123,9 +121,7 @@ def _publish_waiting(wanted: AtKey) -> None:
             key._ga = ga + (key._address - low)
 
 
-def query_ga(
-    key: Any, offset: int = 0, *, address: int | None = None, view: Any = None
-) -> int:
+def query_ga(key: Any, offset: int = 0, *, address: int | None = None, view: Any = None) -> int:
     """Return the global address of a byte of registered memory (seed 003, table 2).
 
     The byte is at `offset` of the key's buffer, or at the virtual `address`, or where the array

@@ -44,7 +44,7 @@ class RemoteArray:
     @property
     def nbytes(self) -> int:
         """The number of bytes."""
-        return self.size * self.dtype.itemsize
+        return int(self.size * self.dtype.itemsize)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -57,12 +57,13 @@ class RemoteArray:
     def _select(self, key: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return (byte offset, shape, strides) of what `key` selects."""
         for part in key if isinstance(key, tuple) else (key,):
-            if not (part is None or part is Ellipsis or isinstance(part, slice)):
-                if not hasattr(part, "__index__") or isinstance(part, bool):
-                    raise TypeError(
-                        f"a remote array is indexed by integers and slices, not {part!r}; use "
-                        "copy_many for scattered elements"
-                    )
+            if part is None or part is Ellipsis or isinstance(part, slice):
+                continue
+            if not hasattr(part, "__index__") or isinstance(part, bool):
+                raise TypeError(
+                    f"a remote array is indexed by integers and slices, not {part!r}; use "
+                    "copy_many for scattered elements"
+                )
         # A trailing ... makes even a single element a view.
         parts = key if isinstance(key, tuple) else (key,)
         if Ellipsis not in [p for p in parts if p is Ellipsis]:
@@ -96,7 +97,7 @@ class RemoteArray:
 
 
 def _keeps_array(key: Any) -> bool:
-    return key is Ellipsis or isinstance(key, tuple) and any(p is Ellipsis for p in key)
+    return key is Ellipsis or (isinstance(key, tuple) and any(p is Ellipsis for p in key))
 
 
 def _strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

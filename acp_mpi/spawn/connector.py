@@ -36,8 +36,15 @@ class Kind(IntEnum):
     EXPIRED = 4  # rendezvous: who is missing when time is up, as text
 
 
-def join(address: str, secret: bytes, group_name: str, size: int, has_mpi: bool,
-         rows: Iterable[tuple[int, bytes]], timeout: float = 60.0) -> Membership:
+def join(
+    address: str,
+    secret: bytes,
+    group_name: str,
+    size: int,
+    has_mpi: bool,
+    rows: Iterable[tuple[int, bytes]],
+    timeout: float = 60.0,
+) -> Membership:
     """Join a job with one's group, or with one's part of it, and return the whole table.
 
     `address` is "host:port" of the rendezvous, `rows` are the (group rank, 64 bytes) that the
@@ -53,20 +60,28 @@ def join(address: str, secret: bytes, group_name: str, size: int, has_mpi: bool,
     announcement = Announcement(group_name, size, has_mpi, tuple(rows), timeout, origin)
     with _connect(address, deadline) as sock:
         try:
-            handshake.client(sock, secret, handshake.job_id(secret),
-                             role=handshake.Role.MEMBER, deadline=deadline)
+            handshake.client(
+                sock,
+                secret,
+                handshake.job_id(secret),
+                role=handshake.Role.MEMBER,
+                deadline=deadline,
+            )
             patience = max(deadline - time.monotonic(), 0.0)
             announcement = dataclasses.replace(announcement, patience=patience)
             handshake.send(sock, message(Kind.ANNOUNCE, announcement.pack()), deadline)
             kind, payload = _receive(sock, deadline + _LAST_WORD)
         except TimeoutError as reason:
-            raise TimeoutError(f"the rendezvous at {address} did not answer group {group_name!r} "
-                               f"within {timeout:g} s: {reason}") from reason
+            raise TimeoutError(
+                f"the rendezvous at {address} did not answer group {group_name!r} "
+                f"within {timeout:g} s: {reason}"
+            ) from reason
         except PermissionError as reason:
             raise PermissionError(f"the rendezvous at {address}: {reason}") from reason
         except (Error, OSError) as reason:
-            raise Error(f"group {group_name!r} could not join through the rendezvous at "
-                        f"{address}: {reason}") from reason
+            raise Error(
+                f"group {group_name!r} could not join through the rendezvous at {address}: {reason}"
+            ) from reason
     if kind == Kind.TABLE:
         return Membership.unpack(payload)
     text = payload.decode(errors="replace")
@@ -128,12 +143,16 @@ def _connect(address: str, deadline: float) -> socket.socket:
         except TimeoutError:
             refusal = "no answer"
         except OSError as reason:
-            raise Error(f"the rendezvous at {address} cannot be reached: "
-                        f"{reason.strerror or reason}; is ACP_RENDEZVOUS right?") from reason
+            raise Error(
+                f"the rendezvous at {address} cannot be reached: "
+                f"{reason.strerror or reason}; is ACP_RENDEZVOUS right?"
+            ) from reason
         left = deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError(f"the rendezvous at {address} cannot be reached: {refusal}; is it "
-                               "running, and is ACP_RENDEZVOUS right?")
+            raise TimeoutError(
+                f"the rendezvous at {address} cannot be reached: {refusal}; is it "
+                "running, and is ACP_RENDEZVOUS right?"
+            )
         if pause == 0.02:
             _log.info("no rendezvous at %s yet (%s): trying on for %.0f s", address, refusal, left)
         time.sleep(min(pause, left))

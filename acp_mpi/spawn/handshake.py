@@ -53,7 +53,7 @@ _MEANING = {
     Refusal.BAD_MAGIC: "the other side is no ACP process",
     Refusal.BAD_VERSION: "the other side has another version of acp_mpi",
     Refusal.BAD_JOB: "the other side belongs to another job or has another secret "
-                     "(compare ACP_SECRET_FILE of both)",
+    "(compare ACP_SECRET_FILE of both)",
     Refusal.BAD_ROLE: "a rank was taken for the rendezvous or the reverse",
     Refusal.WRONG_SLOT: "another rank answers at this address",
     Refusal.BAD_MAC: "the other side does not know the job's secret",
@@ -75,8 +75,17 @@ def job_id(secret: bytes) -> bytes:
     return hashlib.sha256(b"acp job" + secret).digest()[:16]
 
 
-def client(sock: socket.socket, secret: bytes, job: bytes, *, role: Role, slot: int = NO_SLOT,
-           want: int = NO_SLOT, process_nonce: int = 0, deadline: float) -> None:
+def client(
+    sock: socket.socket,
+    secret: bytes,
+    job: bytes,
+    *,
+    role: Role,
+    slot: int = NO_SLOT,
+    want: int = NO_SLOT,
+    process_nonce: int = 0,
+    deadline: float,
+) -> None:
     """Open a connected blocking socket as the side that connected.
 
     `want` is the slot that must answer, `deadline` a reading of `time.monotonic`. Raises
@@ -86,8 +95,9 @@ def client(sock: socket.socket, secret: bytes, job: bytes, *, role: Role, slot: 
     _drive(sock, client_steps(secret, job, role, slot, want, process_nonce), deadline)
 
 
-def server(sock: socket.socket, secret: bytes, job: bytes, *, slot: int = NO_SLOT,
-           deadline: float) -> Peer:
+def server(
+    sock: socket.socket, secret: bytes, job: bytes, *, slot: int = NO_SLOT, deadline: float
+) -> Peer:
     """Open a connected blocking socket as the side that was connected to.
 
     With a slot it serves links, without one it is the rendezvous and serves members. Raises as
@@ -98,11 +108,13 @@ def server(sock: socket.socket, secret: bytes, job: bytes, *, slot: int = NO_SLO
     return peer
 
 
-def client_steps(secret: bytes, job: bytes, role: Role, slot: int, want: int,
-                 process_nonce: int) -> Steps:
+def client_steps(
+    secret: bytes, job: bytes, role: Role, slot: int, want: int, process_nonce: int
+) -> Steps:
     """Yield (bytes to send, size to read) as the side that connected."""
-    hello = _HELLO.pack(b"ACPH", VERSION, role, 0, slot, want, process_nonce, job,
-                        secrets.token_bytes(32))
+    hello = _HELLO.pack(
+        b"ACPH", VERSION, role, 0, slot, want, process_nonce, job, secrets.token_bytes(32)
+    )
     yield hello, 0
     challenge = yield from _magic(b"ACPC")
     challenge += yield b"", 1
@@ -135,15 +147,26 @@ def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
         hello += yield b"", _HELLO.size - _PREFIX_SIZE
         _, _, role, _, client_slot, want, process_nonce, their_job, _ = _HELLO.unpack(hello)
         served = Role.MEMBER if slot == NO_SLOT else Role.LINK
-        verdict = (Refusal.BAD_JOB if their_job != job
-                   else Refusal.BAD_ROLE if role != served
-                   else Refusal.WRONG_SLOT if want != slot
-                   else 0)
+        verdict = (
+            Refusal.BAD_JOB
+            if their_job != job
+            else Refusal.BAD_ROLE
+            if role != served
+            else Refusal.WRONG_SLOT
+            if want != slot
+            else 0
+        )
     # Only who knows the job is told a slot and given a MAC; who does not still learns why.
     trusted = verdict not in (Refusal.BAD_JOB, Refusal.BAD_VERSION)
-    challenge = _CHALLENGE.pack(b"ACPC", VERSION, verdict, 0, slot if trusted else 0,
-                                secrets.token_bytes(32) if trusted else bytes(32),
-                                bytes(_MAC_SIZE))
+    challenge = _CHALLENGE.pack(
+        b"ACPC",
+        VERSION,
+        verdict,
+        0,
+        slot if trusted else 0,
+        secrets.token_bytes(32) if trusted else bytes(32),
+        bytes(_MAC_SIZE),
+    )
     if trusted:
         challenge = challenge[:-_MAC_SIZE] + _server_mac(secret, hello, challenge)
     yield challenge, 0

@@ -62,14 +62,16 @@ class Membership:
         try:
             return self._groups[name]
         except KeyError:
-            raise Error(f"no group {name!r} in this job; there is "
-                        f"{', '.join(map(repr, self._groups)) or 'none'}") from None
+            raise Error(
+                f"no group {name!r} in this job; there is "
+                f"{', '.join(map(repr, self._groups)) or 'none'}"
+            ) from None
 
     def row(self, slot: int) -> bytes:
         """Return the 64 bytes of a slot."""
         if not 0 <= slot < len(self):
             raise Error(f"no slot {slot} in a job of {len(self)}")
-        return bytes(self._rows[slot * ROW_SIZE:(slot + 1) * ROW_SIZE])
+        return bytes(self._rows[slot * ROW_SIZE : (slot + 1) * ROW_SIZE])
 
     def append(self, name: str, has_mpi: bool, rows: Sequence[bytes]) -> Group:
         """Give a new group the slots after the last, one for each of its rows."""
@@ -77,8 +79,10 @@ class Membership:
         if name in self._groups:
             raise Error(f"a group {name!r} is in this job already")
         if len(self) + len(rows) > RANKS_MAX:
-            raise Error(f"no room for the {len(rows)} ranks of group {name!r}: a job has at most "
-                        f"{RANKS_MAX}, and {len(self)} are taken")
+            raise Error(
+                f"no room for the {len(rows)} ranks of group {name!r}: a job has at most "
+                f"{RANKS_MAX}, and {len(self)} are taken"
+            )
         for rank, row in enumerate(rows):
             check_row(rank, row)
         group = Group(name, len(self), len(rows), has_mpi)
@@ -103,8 +107,9 @@ class Membership:
             name = reader.text()
             size, has_mpi = reader.numbers("<I?")
             rows = reader.take(size * ROW_SIZE)
-            table.append(name, has_mpi, [rows[at:at + ROW_SIZE]
-                                         for at in range(0, len(rows), ROW_SIZE)])
+            table.append(
+                name, has_mpi, [rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE)]
+            )
         reader.end()
         return table
 
@@ -128,25 +133,37 @@ class Announcement:
     def __post_init__(self) -> None:
         check_group(self.name, self.size)
         ranks = {rank for rank, _ in self.rows}
-        if not ranks or len(ranks) < len(self.rows) or not all(0 <= rank < self.size
-                                                               for rank in ranks):
-            raise Error(f"group {self.name!r} announces {len(self.rows)} rows with ranks from "
-                        f"{min(ranks, default=None)} to {max(ranks, default=None)}: expected "
-                        f"one or more different ones from 0 to {self.size - 1}")
+        if (
+            not ranks
+            or len(ranks) < len(self.rows)
+            or not all(0 <= rank < self.size for rank in ranks)
+        ):
+            raise Error(
+                f"group {self.name!r} announces {len(self.rows)} rows with ranks from "
+                f"{min(ranks, default=None)} to {max(ranks, default=None)}: expected "
+                f"one or more different ones from 0 to {self.size - 1}"
+            )
         if not 0 <= self.patience < 1e9:
             raise Error(f"a timeout of {self.patience} s: expected 0 to 1e9")
         if self.has_mpi and len(ranks) < self.size:
-            raise Error(f"group {self.name!r} has MPI and announces {len(ranks)} of its "
-                        f"{self.size} rows: gather all on one rank, and let it announce them")
+            raise Error(
+                f"group {self.name!r} has MPI and announces {len(ranks)} of its "
+                f"{self.size} rows: gather all on one rank, and let it announce them"
+            )
         for rank, row in self.rows:
             check_row(rank, row)
 
     def pack(self) -> bytes:
         """Return the announcement as bytes."""
         rows = (struct.pack("<I", rank) + row for rank, row in self.rows)
-        return b"".join((_pack_text(self.name), _pack_text(self.origin),
-                         struct.pack("<I?dI", self.size, self.has_mpi, self.patience,
-                                     len(self.rows)), *rows))
+        return b"".join(
+            (
+                _pack_text(self.name),
+                _pack_text(self.origin),
+                struct.pack("<I?dI", self.size, self.has_mpi, self.patience, len(self.rows)),
+                *rows,
+            )
+        )
 
     @classmethod
     def unpack(cls, data: bytes) -> "Announcement":
@@ -188,8 +205,9 @@ class Roll:
     @property
     def complete(self) -> bool:
         """Whether all groups of the job have come with all their ranks."""
-        return (len(self._arrivals) == self._count
-                and all(arrival.complete for arrival in self._arrivals.values()))
+        return len(self._arrivals) == self._count and all(
+            arrival.complete for arrival in self._arrivals.values()
+        )
 
     def enter(self, new: Announcement, origin: str) -> None:
         """Note what a member announces, or raise Error with what it should be told."""
@@ -198,16 +216,22 @@ class Roll:
             self._check_expected(new)
             arrival = self._arrivals[new.name] = _Arrival(new.size, new.has_mpi)
         elif arrival.has_mpi or new.has_mpi:
-            raise Error(f"a group {new.name!r} has come already, from "
-                        f"{_origins(arrival.origins)}: give each group a name of its own")
+            raise Error(
+                f"a group {new.name!r} has come already, from "
+                f"{_origins(arrival.origins)}: give each group a name of its own"
+            )
         elif arrival.size != new.size:
-            raise Error(f"group {new.name!r} has {arrival.size} ranks as announced by "
-                        f"{_origins(arrival.origins)}, and not {new.size}")
+            raise Error(
+                f"group {new.name!r} has {arrival.size} ranks as announced by "
+                f"{_origins(arrival.origins)}, and not {new.size}"
+            )
         for rank, _ in new.rows:
             if rank in arrival.rows:
-                raise Error(f"rank {rank} of group {new.name!r} has come already, from "
-                            f"{arrival.origins[rank]}: give each process an ACP_GROUP_RANK of "
-                            "its own, and each group a name of its own")
+                raise Error(
+                    f"rank {rank} of group {new.name!r} has come already, from "
+                    f"{arrival.origins[rank]}: give each process an ACP_GROUP_RANK of "
+                    "its own, and each group a name of its own"
+                )
         arrival.rows.update(new.rows)
         arrival.origins.update((rank, origin) for rank, _ in new.rows)
 
@@ -235,28 +259,37 @@ class Roll:
         came, missing = [], []
         for name, arrival in self._arrivals.items():
             ranks = "complete" if arrival.complete else f"ranks {_ranks(arrival.rows)}"
-            came.append(f"group {name!r} of {arrival.size} ({ranks}) from "
-                        f"{_origins(arrival.origins)}")
+            came.append(
+                f"group {name!r} of {arrival.size} ({ranks}) from {_origins(arrival.origins)}"
+            )
             if not arrival.complete:
                 absent = (rank for rank in range(arrival.size) if rank not in arrival.rows)
                 missing.append(f"ranks {_ranks(absent)} of group {name!r}")
         if self._sizes is not None:
-            missing += (f"all {size} ranks of group {name!r}"
-                        for name, size in self._sizes.items() if name not in self._arrivals)
+            missing += (
+                f"all {size} ranks of group {name!r}"
+                for name, size in self._sizes.items()
+                if name not in self._arrivals
+            )
         elif unnamed := self._count - len(self._arrivals):
             missing.append(f"{unnamed} more group{'s' * (unnamed > 1)}, not announced yet")
         return f"came: {'; '.join(came) or 'nobody'}; missing: {', '.join(missing) or 'nobody'}"
 
     def _check_expected(self, new: Announcement) -> None:
         if self._sizes is not None and new.name not in self._sizes:
-            raise Error(f"no group {new.name!r} belongs to this job: expected "
-                        f"{', '.join(map(repr, self._sizes))}")
+            raise Error(
+                f"no group {new.name!r} belongs to this job: expected "
+                f"{', '.join(map(repr, self._sizes))}"
+            )
         if self._sizes is not None and new.size != self._sizes[new.name]:
-            raise Error(f"group {new.name!r} comes with {new.size} ranks: expected "
-                        f"{self._sizes[new.name]}")
+            raise Error(
+                f"group {new.name!r} comes with {new.size} ranks: expected {self._sizes[new.name]}"
+            )
         if len(self._arrivals) == self._count:
-            raise Error(f"no more than {self._count} groups belong to this job, and these have "
-                        f"come: {', '.join(map(repr, self._arrivals))}")
+            raise Error(
+                f"no more than {self._count} groups belong to this job, and these have "
+                f"come: {', '.join(map(repr, self._arrivals))}"
+            )
 
 
 def check_group(name: str, size: int) -> None:
@@ -306,7 +339,7 @@ class _Reader:
         if size > len(self._data) - self._at:
             raise Error(f"a message ends {size - len(self._data) + self._at} bytes too early")
         self._at += size
-        return self._data[self._at - size:self._at]
+        return self._data[self._at - size : self._at]
 
     def numbers(self, form: str) -> tuple[Any, ...]:
         return struct.unpack(form, self.take(struct.calcsize(form)))

@@ -50,8 +50,14 @@ class Server:
     `close`, asleep while nothing arrives.
     """
 
-    def __init__(self, secret: bytes, groups: int | Mapping[str, int], *,
-                 listen: str = "127.0.0.1:0", timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        secret: bytes,
+        groups: int | Mapping[str, int],
+        *,
+        listen: str = "127.0.0.1:0",
+        timeout: float = 60.0,
+    ) -> None:
         self._secret, self._job = secret, handshake.job_id(secret)
         self._roll, self._roll_lock = Roll(groups), threading.Lock()
         self._timeout = timeout
@@ -67,8 +73,9 @@ class Server:
         self._pending = self._dropped = self._refused = 0
         self._outcome: concurrent.futures.Future[Membership] = concurrent.futures.Future()
         started = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(started,), name="acp-rendezvous",
-                                        daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name="acp-rendezvous", daemon=True
+        )
         self._thread.start()
         started.wait()
 
@@ -84,8 +91,9 @@ class Server:
                 raise
             with self._roll_lock:
                 report = self._roll.report()
-            raise TimeoutError(f"not all have joined and left within {timeout:g} s; "
-                               f"{report}") from None
+            raise TimeoutError(
+                f"not all have joined and left within {timeout:g} s; {report}"
+            ) from None
 
     def close(self) -> None:
         """Stop serving; whoever still waits sees the connection break."""
@@ -108,8 +116,12 @@ class Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     # ---- In the server's thread ------------------------------------------------------------
@@ -200,8 +212,9 @@ class Server:
         except TimeoutError:
             raise TimeoutError(f"no handshake within {HANDSHAKE_TIMEOUT:g} s") from None
 
-    async def _host(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
-                    address: str) -> None:
+    async def _host(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
+    ) -> None:
         kind, length, check = parse_header(await reader.readexactly(HEADER_SIZE))
         if kind != Kind.ANNOUNCE:
             raise Error(f"expected an announcement, and {kind.name} came")
@@ -220,13 +233,13 @@ class Server:
         left = asyncio.create_task(_leaving(reader))
         events: set[asyncio.Future[Any]] = {left, self._verdict}
         try:
-            await asyncio.wait(events, timeout=member.patience,
-                               return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(events, timeout=member.patience, return_when=asyncio.FIRST_COMPLETED)
             if self._verdict.done():
                 writer.write(message(*self._verdict.result()))
             elif left.done():
-                _log.warning("group %r from %s left before the job was complete", member.name,
-                             address)
+                _log.warning(
+                    "group %r from %s left before the job was complete", member.name, address
+                )
                 self._withdraw(member)
             else:
                 report = f"waited {member.patience:.1f} s; {self._roll.report()}"

@@ -38,8 +38,10 @@ def read(path: str | os.PathLike[str]) -> bytes:
     except PermissionError:
         raise
     except OSError as reason:
-        raise Error(f"the secret file {os.fspath(path)!r} cannot be read: {reason.strerror}; "
-                    "make one with acp_mpi.spawn.secret.create(path)") from reason
+        raise Error(
+            f"the secret file {os.fspath(path)!r} cannot be read: {reason.strerror}; "
+            "make one with acp_mpi.spawn.secret.create(path)"
+        ) from reason
     return _parse(text, f"the secret file {os.fspath(path)!r}")
 
 
@@ -53,8 +55,10 @@ def load(environ: Mapping[str, str]) -> bytes:
         return read(path)
     if digits := environ.get("ACP_SECRET"):
         return _parse(digits.encode(), "ACP_SECRET")
-    raise Error("this job has no secret: set ACP_SECRET_FILE to a file of mode 0600 with 64 "
-                "hexadecimal digits, the same for all processes of the job")
+    raise Error(
+        "this job has no secret: set ACP_SECRET_FILE to a file of mode 0600 with 64 "
+        "hexadecimal digits, the same for all processes of the job"
+    )
 
 
 def _refuse_if_shared(path: str | os.PathLike[str], state: os.stat_result) -> None:
@@ -62,12 +66,16 @@ def _refuse_if_shared(path: str | os.PathLike[str], state: os.stat_result) -> No
     if not stat.S_ISREG(state.st_mode):
         raise Error(f"the secret file {name!r} is no regular file")
     if state.st_uid != os.geteuid():
-        raise PermissionError(f"the secret file {name!r} belongs to user {state.st_uid}, who knows "
-                              f"the secret then; it must belong to user {os.geteuid()}")
+        raise PermissionError(
+            f"the secret file {name!r} belongs to user {state.st_uid}, who knows "
+            f"the secret then; it must belong to user {os.geteuid()}"
+        )
     if state.st_mode & 0o077:
-        raise PermissionError(f"the secret file {name!r} has mode "
-                              f"{stat.S_IMODE(state.st_mode):04o}: others than its owner may use "
-                              f"it; run `chmod 600 {name}`, or better make a new secret")
+        raise PermissionError(
+            f"the secret file {name!r} has mode "
+            f"{stat.S_IMODE(state.st_mode):04o}: others than its owner may use "
+            f"it; run `chmod 600 {name}`, or better make a new secret"
+        )
 
 
 def _parse(digits: bytes, where: str) -> bytes:

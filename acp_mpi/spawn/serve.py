@@ -35,16 +35,33 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m acp_mpi.spawn.serve",
-        description="Let the groups of one job find each other, then end.")
-    parser.add_argument("--groups", type=_groups, required=True, metavar="N|NAME=SIZE,...",
-                        help="how many groups the job has, or their names and sizes in the order "
-                             "of their ranks")
-    parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT",
-                        help="where to listen, port 0 for any free one (default: %(default)s)")
-    parser.add_argument("--secret-file", metavar="F",
-                        help="file of mode 0600 with the job's secret (default: ACP_SECRET_FILE)")
-    parser.add_argument("--timeout", type=_seconds, default=60.0, metavar="S",
-                        help="seconds until all must be there (default: %(default)g)")
+        description="Let the groups of one job find each other, then end.",
+    )
+    parser.add_argument(
+        "--groups",
+        type=_groups,
+        required=True,
+        metavar="N|NAME=SIZE,...",
+        help="how many groups the job has, or their names and sizes in the order of their ranks",
+    )
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="where to listen, port 0 for any free one (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--secret-file",
+        metavar="F",
+        help="file of mode 0600 with the job's secret (default: ACP_SECRET_FILE)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="seconds until all must be there (default: %(default)g)",
+    )
     return parser
 
 
@@ -52,14 +69,16 @@ def _groups(text: str) -> int | dict[str, int]:
     try:
         if text.isdigit() and int(text) > 0:
             return int(text)
-        sizes = {name: int(size) for name, _, size in
-                 (item.rpartition("=") for item in text.split(","))}
+        sizes = {
+            name: int(size) for name, _, size in (item.rpartition("=") for item in text.split(","))
+        }
         if len(sizes) == text.count(",") + 1 and all(sizes) and min(sizes.values()) > 0:
             return sizes
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(
-        f"{text!r}: expected a number of groups, or different names with sizes: ocean=8,ice=2")
+        f"{text!r}: expected a number of groups, or different names with sizes: ocean=8,ice=2"
+    )
 
 
 def _seconds(text: str) -> float:

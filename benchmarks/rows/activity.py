@@ -5,9 +5,10 @@ import time
 from collections.abc import Iterator
 from enum import Enum
 
-import acp_mpi as acp
 import numpy as np
 from mpi4py import MPI
+
+import acp_mpi as acp
 
 COMPUTE_SECONDS = 0.4
 
@@ -25,7 +26,9 @@ _LEAVE = 0
 _CODES = dict(enumerate(Activity, 1))
 
 
-def compute(activity: Activity, until: float, stop: np.ndarray | None = None, turn: int = 0) -> None:
+def compute(
+    activity: Activity, until: float, stop: np.ndarray | None = None, turn: int = 0
+) -> None:
     """Do it until that time, or until `stop[0]` reaches `turn`."""
     total, x, y = 0, np.ones(4096), np.full(4096, 1e-9)  # within the core's own cache
     while time.perf_counter() < until and (stop is None or stop[0] < turn):

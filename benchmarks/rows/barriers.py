@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from itertools import repeat
 
-import acp_mpi as acp
+from harness import US, Body, Effort, Goal, Row, interleave, progress
 from mpi4py import MPI
 
-from harness import US, Body, Effort, Goal, Row, interleave, progress
+import acp_mpi as acp
 from rows.cores import ProcessorTime
 from rows.mpi_side import IS_MPICH
 
@@ -57,8 +57,17 @@ def measure(quick: bool) -> list[Row]:
         if comm.rank == 0:
             progress("barrier: one late rank")
         for name, call in ours.items():
-            mine, theirs = (sorted(_waiting(comm, each) for _ in range(3))[1]
-                            for each in (call, comm.Barrier))
-            rows.append(Row(f"{name}, waiting for a late rank, {what}", "ms/s", mine, "Barrier",
-                            theirs, Goal(at_most=NOTHING)))
+            mine, theirs = (
+                sorted(_waiting(comm, each) for _ in range(3))[1] for each in (call, comm.Barrier)
+            )
+            rows.append(
+                Row(
+                    f"{name}, waiting for a late rank, {what}",
+                    "ms/s",
+                    mine,
+                    "Barrier",
+                    theirs,
+                    Goal(at_most=NOTHING),
+                )
+            )
     return rows

@@ -2,11 +2,11 @@
 
 from itertools import repeat
 
-import acp_mpi as acp
 import numpy as np
+from harness import US, Body, Effort, Goal, Row, interleave
 from mpi4py import MPI
 
-from harness import US, Body, Effort, Goal, Row, interleave
+import acp_mpi as acp
 from rows.mpi_side import Window, by_mpi
 
 
@@ -77,10 +77,22 @@ def measure(quick: bool) -> list[Row]:
             sides = [
                 ("copy 8 B + complete", copy8(there, gas[0]), window.put(1), "Put + Flush", 4, 14),
                 ("put 8 B", put(there, word), window.put(1), "Put + Flush", 4, 14),
-                ("fetch_add8", fetch_add8(there + 8), window.fetch_add(1),
-                 "Fetch_and_op + Flush", 6, 16),
-                ("fetch_cas8", fetch_cas8(there + 16), window.compare_and_swap(1),
-                 "Compare_and_swap + Flush", 6, 16),
+                (
+                    "fetch_add8",
+                    fetch_add8(there + 8),
+                    window.fetch_add(1),
+                    "Fetch_and_op + Flush",
+                    6,
+                    16,
+                ),
+                (
+                    "fetch_cas8",
+                    fetch_cas8(there + 16),
+                    window.compare_and_swap(1),
+                    "Compare_and_swap + Flush",
+                    6,
+                    16,
+                ),
             ]
             for what, ours, theirs, against, open_mpi, mpich in sides:
                 a, b = interleave(effort, ours, theirs)

@@ -2,11 +2,11 @@
 
 from itertools import repeat
 
-import acp_mpi as acp
 import numpy as np
+from harness import US, Body, Effort, Goal, Row, interleave
 from mpi4py import MPI
 
-from harness import US, Body, Effort, Goal, Row, interleave
+import acp_mpi as acp
 from rows.activity import Activity, Target
 from rows.calls import fetch_add8
 
@@ -37,9 +37,16 @@ def measure(quick: bool) -> list[Row]:
             for activity in (Activity.IDLE, Activity.NUMPY):
                 with target.doing(activity):
                     chain, trip = interleave(effort, _chain(gas[1]), fetch_add8(gas[1]))
-                rows.append(Row(f"{LENGTH} dependent add8 by link, target: {activity.value}", "µs",
-                                chain.median / US, "one fetch_add8", trip.median / US,
-                                Goal(times=2)))
+                rows.append(
+                    Row(
+                        f"{LENGTH} dependent add8 by link, target: {activity.value}",
+                        "µs",
+                        chain.median / US,
+                        "one fetch_add8",
+                        trip.median / US,
+                        Goal(times=2),
+                    )
+                )
             target.release()
         else:
             target.serve()

@@ -26,8 +26,12 @@ def busy_cores() -> Iterator[None]:
     A core that computes is woken for a thread in a few microseconds; a halted one, in a virtual
     machine, in tens.
     """
-    spinners = [subprocess.Popen([sys.executable, "-S", "-E", "-c", _SPIN, str(core)],
-                                 stdout=subprocess.PIPE) for core in os.sched_getaffinity(0)]
+    spinners = [
+        subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", _SPIN, str(core)], stdout=subprocess.PIPE
+        )
+        for core in os.sched_getaffinity(0)
+    ]
     try:
         for spinner in spinners:
             assert spinner.stdout is not None

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from harness import Effort, Goal, Row
+
 from rows.native import compile_c
 
 
@@ -23,12 +24,23 @@ def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     engine = _library()
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
-        program = compile_c("engine_calls.c", Path(folder, "engine_calls"), f"-I{engine}",
-                            str(engine / "libacp_engine.a"), "-pthread")
+        program = compile_c(
+            "engine_calls.c",
+            Path(folder, "engine_calls"),
+            f"-I{engine}",
+            str(engine / "libacp_engine.a"),
+            "-pthread",
+        )
         count = "200000" if quick else "2000000"
-        answer = subprocess.run([program, str(Effort.of(quick).rounds), count],
-                                check=True, stdout=subprocess.PIPE, text=True).stdout
+        answer = subprocess.run(
+            [program, str(Effort.of(quick).rounds), count],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
     copy, store, add, locked = (float(line) for line in answer.split())
     goal = Goal(at_most=15)
-    return [Row("copy 8 B from C", "ns", copy, "load and store", store, goal),
-            Row("add8 from C", "ns", add, "processor atomic", locked, goal)]
+    return [
+        Row("copy 8 B from C", "ns", copy, "load and store", store, goal),
+        Row("add8 from C", "ns", add, "processor atomic", locked, goal),
+    ]

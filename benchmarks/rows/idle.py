@@ -3,11 +3,11 @@
 import resource
 import time
 
-import acp_mpi as acp
 import numpy as np
+from harness import MS, Goal, Row, progress
 from mpi4py import MPI
 
-from harness import MS, Goal, Row, progress
+import acp_mpi as acp
 from rows.cores import ProcessorTime
 
 MEASURABLE = 1.0  # ms of processor time of all ranks together
@@ -36,7 +36,14 @@ def measure(quick: bool) -> list[Row]:
             progress("idle: with acp_mpi")
         both, both_switches = _sleep(comm, seconds)
         acp.sync()
-    return [Row(f"idle job, {comm.size} ranks, {seconds:g} s: beyond the application's own", "ms",
-                max(both - alone, 0.0) / MS, "mpi4py alone", alone / MS,
-                Goal(at_most=MEASURABLE),
-                note=f"threads went to sleep {both_switches} times, {alone_switches} without acp_mpi")]
+    return [
+        Row(
+            f"idle job, {comm.size} ranks, {seconds:g} s: beyond the application's own",
+            "ms",
+            max(both - alone, 0.0) / MS,
+            "mpi4py alone",
+            alone / MS,
+            Goal(at_most=MEASURABLE),
+            note=f"threads went to sleep {both_switches} times, {alone_switches} without acp_mpi",
+        )
+    ]

@@ -13,9 +13,9 @@ import time
 from itertools import count
 from pathlib import Path
 
-import acp_mpi as acp
-
 from harness import Goal, Row
+
+import acp_mpi as acp
 
 RANKS, VICTIM = 3, 1
 SCENES = {
@@ -55,13 +55,27 @@ def _notice(scene: str, environment: dict[str, str]) -> float:
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
         key = Path(folder, "secret")
         with rendezvous.Server(secret.create(key), {"bench": RANKS}) as server:
-            common = os.environ | environment | {
-                "ACP_MPI": "0", "ACP_RENDEZVOUS": server.address, "ACP_SECRET_FILE": str(key),
-                "ACP_GROUP": "bench", "ACP_GROUP_SIZE": str(RANKS)}
-            ranks = [subprocess.Popen([sys.executable, "-m", "rows.loss", scene],
-                                      text=True, cwd=Path(__file__).parents[1],
-                                      env=common | {"ACP_GROUP_RANK": str(rank)},
-                                      stdout=subprocess.PIPE) for rank in range(RANKS)]
+            common = (
+                os.environ
+                | environment
+                | {
+                    "ACP_MPI": "0",
+                    "ACP_RENDEZVOUS": server.address,
+                    "ACP_SECRET_FILE": str(key),
+                    "ACP_GROUP": "bench",
+                    "ACP_GROUP_SIZE": str(RANKS),
+                }
+            )
+            ranks = [
+                subprocess.Popen(
+                    [sys.executable, "-m", "rows.loss", scene],
+                    text=True,
+                    cwd=Path(__file__).parents[1],
+                    env=common | {"ACP_GROUP_RANK": str(rank)},
+                    stdout=subprocess.PIPE,
+                )
+                for rank in range(RANKS)
+            ]
             try:
                 for rank in ranks:
                     assert rank.stdout is not None
@@ -70,8 +84,11 @@ def _notice(scene: str, environment: dict[str, str]) -> float:
                 time.sleep(0.2)
                 killed = time.monotonic_ns()
                 ranks[VICTIM].send_signal(signal.SIGKILL)
-                times = [int(rank.communicate(timeout=60)[0] or 0)
-                         for number, rank in enumerate(ranks) if number != VICTIM]
+                times = [
+                    int(rank.communicate(timeout=60)[0] or 0)
+                    for number, rank in enumerate(ranks)
+                    if number != VICTIM
+                ]
             finally:
                 for rank in ranks:
                     rank.kill()
@@ -87,9 +104,15 @@ def measure(quick: bool) -> list[Row]:
     for road, environment in [("load/store", {}), ("link", {"ACP_PATH": "link"})]:
         for what, scene in SCENES.items():
             seconds = [_notice(scene, environment) for _ in range(3 if quick else 5)]
-            rows.append(Row(f"PeerLostError in {what}, {road}", "ms",
-                            1e3 * statistics.median(seconds), goal=Goal(at_most=500),
-                            note=f"the last survivor; slowest run {1e3 * max(seconds):.2f} ms"))
+            rows.append(
+                Row(
+                    f"PeerLostError in {what}, {road}",
+                    "ms",
+                    1e3 * statistics.median(seconds),
+                    goal=Goal(at_most=500),
+                    note=f"the last survivor; slowest run {1e3 * max(seconds):.2f} ms",
+                )
+            )
     return rows
 
 

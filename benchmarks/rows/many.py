@@ -2,11 +2,11 @@
 
 from itertools import repeat
 
-import acp_mpi as acp
 import numpy as np
+from harness import Body, Effort, Goal, Row, interleave
 from mpi4py import MPI
 
-from harness import Body, Effort, Goal, Row, interleave
+import acp_mpi as acp
 from rows.mpi_side import Window
 
 M = 1e6
@@ -69,17 +69,34 @@ def _fetch_loop(window: Window, places: np.ndarray) -> Body:
 def _words(effort: Effort, window: Window, own: int, there: int) -> list[Row]:
     rows = []
     random = np.random.default_rng(1)
-    for where, count, span, least in [("in cache", IN_CACHE, IN_CACHE * 8, 100),
-                                      ("at random over 200 MiB", AT_RANDOM, SPREAD, 15)]:
+    for where, count, span, least in [
+        ("in cache", IN_CACHE, IN_CACHE * 8, 100),
+        ("at random over 200 MiB", AT_RANDOM, SPREAD, 15),
+    ]:
         places = random.integers(0, span // 8, count) * 8
         srcs, dsts = there + places, own + 8 * np.arange(count)
-        pairs = [("copy_many of 8 B", _copy_many(dsts, srcs, 8), _get_loop, "Get in a loop"),
-                 ("fetch_add8_many", _fetch_add_many(srcs, np.ones(count, np.int64)),
-                  _fetch_loop, "Fetch_and_op in a loop")]
+        pairs = [
+            ("copy_many of 8 B", _copy_many(dsts, srcs, 8), _get_loop, "Get in a loop"),
+            (
+                "fetch_add8_many",
+                _fetch_add_many(srcs, np.ones(count, np.int64)),
+                _fetch_loop,
+                "Fetch_and_op in a loop",
+            ),
+        ]
         for what, ours, loop, against in pairs:
             a, b = interleave(effort, ours, loop(window, places[:LOOP]))
-            rows.append(Row(f"{what}, {where}", "M/s", count / a.median / M, against,
-                            LOOP / b.median / M, Goal(at_least=least), rate=True))
+            rows.append(
+                Row(
+                    f"{what}, {where}",
+                    "M/s",
+                    count / a.median / M,
+                    against,
+                    LOOP / b.median / M,
+                    Goal(at_least=least),
+                    rate=True,
+                )
+            )
     return rows
 
 
@@ -95,8 +112,17 @@ def _rows_against_memcpy(effort: Effort, own: int, there: int) -> list[Row]:
 
         a, b = interleave(effort, _copy_many(own + steps, there + steps, ROW), copyto)
         amount = ROWS * ROW / 1e9
-        rows.append(Row(f"copy_many of {ROWS} rows of 1 KiB, {what}", "GB/s", amount / a.median,
-                        "np.copyto", amount / b.median, Goal(speed=0.8), rate=True))
+        rows.append(
+            Row(
+                f"copy_many of {ROWS} rows of 1 KiB, {what}",
+                "GB/s",
+                amount / a.median,
+                "np.copyto",
+                amount / b.median,
+                Goal(speed=0.8),
+                rate=True,
+            )
+        )
     return rows
 
 

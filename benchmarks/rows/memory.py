@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import acp_mpi as acp
 import numpy as np
+from harness import Goal, Row
 from mpi4py import MPI
 
-from harness import Goal, Row
+import acp_mpi as acp
 
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)$")
 KIB = 1024
@@ -68,8 +68,9 @@ class Usage:
 
     def __sub__(self, other: "Usage") -> "Usage":
         """Return the growth."""
-        return Usage(self.private - other.private, self.shared - other.shared,
-                     self.tables - other.tables)
+        return Usage(
+            self.private - other.private, self.shared - other.shared, self.tables - other.tables
+        )
 
 
 def _talk(comm: MPI.Intracomm, gas: list[int]) -> tuple[Usage, int]:
@@ -122,13 +123,27 @@ def measure(quick: bool) -> list[Row]:
     by = f"{comm.size} ranks" + (", by link" if os.environ.get("ACP_PATH") == "link" else "")
     peers = comm.size - 1
     return [
-        Row(f"private memory touched by init + sync, {by}", "KiB", private / KIB,
-            "MPI's window of 64 MiB", window / KIB, Goal(at_most=256),
-            note=f"the rank that touched most; and {tables / KIB:.0f} KiB of page tables"),
-        Row(f"shared memory a rank after init + sync, {by}", "KiB", shared / KIB,
-            goal=Goal(at_most=64)),
-        Row(f"memory for each of {peers} peers talked to, {by}", "KiB",
-            max(grown.private + files, 0) / KIB / peers, goal=Goal(at_most=16),
+        Row(
+            f"private memory touched by init + sync, {by}",
+            "KiB",
+            private / KIB,
+            "MPI's window of 64 MiB",
+            window / KIB,
+            Goal(at_most=256),
+            note=f"the rank that touched most; and {tables / KIB:.0f} KiB of page tables",
+        ),
+        Row(
+            f"shared memory a rank after init + sync, {by}",
+            "KiB",
+            shared / KIB,
+            goal=Goal(at_most=64),
+        ),
+        Row(
+            f"memory for each of {peers} peers talked to, {by}",
+            "KiB",
+            max(grown.private + files, 0) / KIB / peers,
+            goal=Goal(at_most=16),
             note=f"caller {grown.private / KIB / peers:.1f} KiB, all memory files "
-                 f"{files / KIB / peers:.1f} KiB, page tables {grown.tables / KIB / peers:.1f} KiB"),
+            f"{files / KIB / peers:.1f} KiB, page tables {grown.tables / KIB / peers:.1f} KiB",
+        ),
     ]

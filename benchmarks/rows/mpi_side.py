@@ -5,9 +5,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from mpi4py import MPI
-
 from harness import Body
+from mpi4py import MPI
 
 IS_MPICH = MPI.get_vendor()[0] == "MPICH"
 
@@ -89,7 +88,11 @@ class Window:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if kind is None:
             self.close()

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-
 from harness import Body
 
 SOURCES = Path(__file__).parents[1]
@@ -18,8 +17,21 @@ SOURCES = Path(__file__).parents[1]
 def compile_c(source: str, output: Path, *flags: str) -> Path:
     """Compile a C source of the benchmarks with optimisation and return the output's path."""
     compiler = os.environ.get("CC") or shutil.which("gcc") or "cc"
-    subprocess.run([compiler, "-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra",
-                    str(SOURCES / source), "-o", str(output), *flags], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-O2",
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-Wall",
+            "-Wextra",
+            str(SOURCES / source),
+            "-o",
+            str(output),
+            *flags,
+        ],
+        check=True,
+    )
     return output
 
 
@@ -27,8 +39,14 @@ def compile_c(source: str, output: Path, *flags: str) -> Path:
 def _bare() -> ctypes.CDLL:
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
         library = ctypes.CDLL(str(compile_c("bare.c", Path(folder, "bare.so"), "-shared", "-fPIC")))
-    library.bare_transfer.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
-                                      ctypes.c_size_t, ctypes.c_long]
+    library.bare_transfer.argtypes = [
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_long,
+    ]
     library.bare_transfer.restype = ctypes.c_int
     return library
 

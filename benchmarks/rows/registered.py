@@ -8,11 +8,11 @@ waits until it calls MPI.
 import os
 import time
 
-import acp_mpi as acp
 import numpy as np
+from harness import MS, US, Effort, Goal, Row, interleave, progress
 from mpi4py import MPI
 
-from harness import MS, US, Effort, Goal, Row, interleave, progress
+import acp_mpi as acp
 from rows import native
 from rows.activity import COMPUTE_SECONDS, Activity, Target, compute
 from rows.calls import fetch_add8, get, put
@@ -30,8 +30,16 @@ def _transfers(effort: Effort, ga: int, address: int, pid: int) -> list[Row]:
             a, b = interleave(effort, ours, native.bare(pid, mine, address, write=write))
             call = "process_vm_writev" if write else "process_vm_readv"
             to = "to" if write else "from"
-            rows.append(Row(f"{what} {name} {to} a NumPy array", "µs", a.median / US, f"bare {call}",
-                            b.median / US, Goal(speed=0.8)))
+            rows.append(
+                Row(
+                    f"{what} {name} {to} a NumPy array",
+                    "µs",
+                    a.median / US,
+                    f"bare {call}",
+                    b.median / US,
+                    Goal(speed=0.8),
+                )
+            )
     return rows
 
 
@@ -47,8 +55,14 @@ def _atomics(effort: Effort, target: Target, ga: int) -> list[Row]:
     for activity in (Activity.PYTHON, Activity.NUMPY):
         with target.doing(activity):
             (sample,) = interleave(effort, body)
-        rows.append(Row(f"{what}, owner in a {activity.value}", "µs", sample.median / US,
-                        goal=Goal(at_most=30)))
+        rows.append(
+            Row(
+                f"{what}, owner in a {activity.value}",
+                "µs",
+                sample.median / US,
+                goal=Goal(at_most=30),
+            )
+        )
     return rows
 
 
@@ -56,8 +70,10 @@ def _waiting_for_owner(comm: MPI.Intracomm, effort: Effort) -> list[tuple[str, f
     """Return how long calls on a `Win.Create` window take whose owner computes, in seconds."""
     results = []
     with Window(comm, 4096, create=True) as window:
-        for what, body in [("Put + Flush", window.put(1)),
-                           ("Fetch_and_op + Flush", window.fetch_add(1))]:
+        for what, body in [
+            ("Put + Flush", window.put(1)),
+            ("Fetch_and_op + Flush", window.fetch_add(1)),
+        ]:
             for activity in (Activity.PYTHON, Activity.NUMPY, Activity.SLEEP):
                 times = []
                 for _ in range(3):
@@ -94,6 +110,13 @@ def measure(quick: bool) -> list[Row]:
         ours = rows[-1].ours * US if rows else 1.0
         for what, seconds in _waiting_for_owner(comm, effort):
             if "Fetch" in what and "sleep" not in what and rows:
-                rows.append(Row(f"fetch_add8 on a NumPy array: {what}", "ms", ours / MS,
-                                "Win.Create", seconds / MS))
+                rows.append(
+                    Row(
+                        f"fetch_add8 on a NumPy array: {what}",
+                        "ms",
+                        ours / MS,
+                        "Win.Create",
+                        seconds / MS,
+                    )
+                )
     return rows

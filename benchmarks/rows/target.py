@@ -1,10 +1,10 @@
 """Calls that need nobody at the other end, while their target is busy or asleep."""
 
-import acp_mpi as acp
 import numpy as np
+from harness import US, Body, Effort, Goal, Row, Sample, interleave, progress
 from mpi4py import MPI
 
-from harness import US, Body, Effort, Goal, Row, Sample, interleave, progress
+import acp_mpi as acp
 from rows.activity import Activity, Target
 from rows.calls import copy8, fetch_add8, fetch_cas8, get, put
 from rows.mpi_side import Window
@@ -49,8 +49,17 @@ def _rows(effort: Effort, target: Target, bodies: dict[str, Body]) -> list[Row]:
         worst = max(BUSY, key=lambda activity: medians[what, activity])
         note = ", ".join(f"{name} {ratio:.2f}" for name, ratio in times.items())
         goal = Goal() if what.startswith("mpi4py") else Goal(times=1.3)
-        rows.append(Row(f"{what}, target in a {worst.value}", "µs", medians[what, worst] / US,
-                        "target idle", idle / US, goal, note=f"time against idle: {note}"))
+        rows.append(
+            Row(
+                f"{what}, target in a {worst.value}",
+                "µs",
+                medians[what, worst] / US,
+                "target idle",
+                idle / US,
+                goal,
+                note=f"time against idle: {note}",
+            )
+        )
     return rows
 
 
@@ -59,7 +68,7 @@ def measure(quick: bool) -> list[Row]:
     comm, effort = MPI.COMM_WORLD, Effort.of(quick)
     rows: list[Row] = []
     array = np.zeros(LARGE, np.uint8)
-    with (acp.init(comm), acp.register_memory(array) as key, Window(comm, LARGE) as window):
+    with acp.init(comm), acp.register_memory(array) as key, Window(comm, LARGE) as window:
         mine = acp.zeros(LARGE, np.uint8)
         gas = comm.allgather(acp.query_ga(mine))
         registered = comm.bcast(acp.query_ga(key), root=1)

@@ -3,11 +3,11 @@
 import os
 from itertools import repeat
 
-import acp_mpi as acp
 import numpy as np
+from harness import US, Body, Effort, Goal, Row, interleave, progress
 from mpi4py import MPI
 
-from harness import US, Body, Effort, Goal, Row, interleave, progress
+import acp_mpi as acp
 from rows import native
 from rows.cores import busy_cores
 from rows.mpi_side import Window
@@ -56,13 +56,25 @@ def _global_memory(comm: MPI.Intracomm, effort: Effort) -> list[Row]:
         for size in (SMALL, LARGE) if comm.rank == 0 else ():
             views = [acp.view(gas[rank], (size,), np.uint8) for rank in (TARGET, SOURCE)]
             ours, copyto, both = interleave(
-                effort, _copy(gas[TARGET], gas[SOURCE], size), _copyto(*views),
-                _through_caller(window, size))
+                effort,
+                _copy(gas[TARGET], gas[SOURCE], size),
+                _copyto(*views),
+                _through_caller(window, size),
+            )
             what = f"third-party copy {size >> 20} MiB, global memory"
-            rows.append(Row(what, "µs", ours.median / US, "np.copyto", copyto.median / US,
-                            Goal(speed=0.85)))
-            rows.append(Row(what, "µs", ours.median / US, "Get + Put through the caller",
-                            both.median / US, Goal(speed=1.6)))
+            rows.append(
+                Row(what, "µs", ours.median / US, "np.copyto", copyto.median / US, Goal(speed=0.85))
+            )
+            rows.append(
+                Row(
+                    what,
+                    "µs",
+                    ours.median / US,
+                    "Get + Put through the caller",
+                    both.median / US,
+                    Goal(speed=1.6),
+                )
+            )
         acp.sync()
     return rows
 
@@ -78,12 +90,28 @@ def _numpy_memory(comm: MPI.Intracomm, effort: Effort) -> list[Row]:
             bare = native.bare(ranks[TARGET][2], array, ranks[TARGET][1], write=True)
             what = "third-party copy 1 MiB between NumPy arrays"
             a, b = interleave(effort, ours, bare)
-            rows.append(Row(f"{what}, idle cores", "µs", a.median / US, "process_vm_writev",
-                            b.median / US, Goal(speed=0.7)))
+            rows.append(
+                Row(
+                    f"{what}, idle cores",
+                    "µs",
+                    a.median / US,
+                    "process_vm_writev",
+                    b.median / US,
+                    Goal(speed=0.7),
+                )
+            )
             with busy_cores():
                 a, b = interleave(effort, ours, bare)
-            rows.append(Row(f"{what}, busy cores", "µs", a.median / US, "process_vm_writev",
-                            b.median / US, Goal(speed=0.8)))
+            rows.append(
+                Row(
+                    f"{what}, busy cores",
+                    "µs",
+                    a.median / US,
+                    "process_vm_writev",
+                    b.median / US,
+                    Goal(speed=0.8),
+                )
+            )
         acp.sync()
     return rows
 

@@ -5,9 +5,20 @@ import ctypes.util
 
 import numpy as np
 import pytest
+from support import (
+    OWN_NODES,
+    SLOW_ROAD,
+    fetch,
+    refused,
+    registered,
+    right,
+    shared,
+    starter,
+    store,
+    word,
+)
 
 import acp_mpi as acp
-from support import OWN_NODES, SLOW_ROAD, fetch, refused, registered, right, shared, starter, store, word
 
 pytestmark = pytest.mark.mpi
 
@@ -34,7 +45,7 @@ def words(request):
         store(starter(acp.rank(), 512), bytes(64))
         places = [starter(rank, 512) for rank in range(acp.procs())]
     elif request.param == "array":
-        array, places = shared(64)  # noqa: RUF059 - keeps the memory
+        array, places = shared(64)
     else:
         key, array, places = registered(64)
     acp.sync()
@@ -53,7 +64,7 @@ def put_word(ga, value, size):
 
 
 def rotated(values, by):
-    return values[by % len(values):] + values[:by % len(values)]
+    return values[by % len(values) :] + values[: by % len(values)]
 
 
 # Against a model ------------------------------------------------------------------------------
@@ -104,11 +115,17 @@ def test_four_byte_operations_leave_their_neighbours_alone(words):
     for place in (4, 8):
         ga = words[right()]
         store(ga, b"\xff" * 16)
-        for operation, value in (("add", 1), ("add", -1), ("xor", -1), ("or", 2**33 + 5),
-                                 ("and", 0), ("swap", -1)):
+        for operation, value in (
+            ("add", 1),
+            ("add", -1),
+            ("xor", -1),
+            ("or", 2**33 + 5),
+            ("and", 0),
+            ("swap", -1),
+        ):
             getattr(acp, f"fetch_{operation}4")(ga + place, value)
             around = fetch(ga, 16)
-            assert around[:place] + around[place + 4:] == b"\xff" * 12
+            assert around[:place] + around[place + 4 :] == b"\xff" * 12
 
 
 def test_values_beyond_64_bits_are_refused(size, words):

@@ -5,9 +5,9 @@ import os
 
 import numpy as np
 import pytest
+from support import fetch, pattern, registered, right, shared, starter, store
 
 import acp_mpi as acp
-from support import fetch, pattern, registered, right, shared, starter, store
 
 pytestmark = pytest.mark.mpi
 
@@ -55,15 +55,19 @@ def test_every_rank_copies_from_every_rank_to_every_rank(kind, other_kind):
     procs, size = acp.procs(), 100
     source = Memory(kind, size)
     source.bytes[:] = pattern(size, acp.rank())
-    result, places = (shared(procs * procs * size) if other_kind == "starter"
-                      else (m := Memory(other_kind, procs * procs * size)) and (m.bytes, m.places))
+    result, places = (
+        shared(procs * procs * size)
+        if other_kind == "starter"
+        else (m := Memory(other_kind, procs * procs * size)) and (m.bytes, m.places)
+    )
     acp.sync()
     for src, dst in itertools.product(range(procs), repeat=2):
         acp.copy(places[dst] + (acp.rank() * procs + src) * size, source.places[src], size)
     acp.complete()
     acp.sync()
-    for (_caller, src), block in zip(itertools.product(range(procs), repeat=2),
-                                     result.reshape(-1, size), strict=True):
+    for (_caller, src), block in zip(
+        itertools.product(range(procs), repeat=2), result.reshape(-1, size), strict=True
+    ):
         assert np.array_equal(block, pattern(size, src))
     source.close()
 
@@ -99,7 +103,7 @@ def test_any_size_at_any_alignment(size):
         acp.sync()
         from_rank = (acp.rank() - 1) % acp.procs()
         expected = np.full(size + 16, 0xAA, np.uint8)
-        expected[dst_offset:dst_offset + size] = pattern(size + 16, from_rank)[src_offset:][:size]
+        expected[dst_offset : dst_offset + size] = pattern(size + 16, from_rank)[src_offset:][:size]
         assert np.array_equal(sink, expected)
         acp.sync()
 
@@ -153,11 +157,12 @@ def test_overlapping_copies_are_like_memmove(size, shift, kind):
     memory = Memory(kind, room)
     memory.bytes[:] = pattern(room, acp.rank())
     acp.sync()
-    acp.complete(acp.copy(memory.places[right()] + 4096 + shift,
-                          memory.places[right()] + 4096, size))
+    acp.complete(
+        acp.copy(memory.places[right()] + 4096 + shift, memory.places[right()] + 4096, size)
+    )
     acp.sync()
     expected = pattern(room, acp.rank())
-    expected[4096 + shift:4096 + shift + size] = expected[4096:4096 + size].copy()
+    expected[4096 + shift : 4096 + shift + size] = expected[4096 : 4096 + size].copy()
     assert np.array_equal(memory.bytes, expected)
     memory.close()
 
@@ -184,10 +189,19 @@ def test_a_chain_of_dependent_copies_through_five_ranks_in_one_expression(size):
     g = [places[(acp.rank() + hop) % acp.procs()] + hop * size for hop in range(5)]
     if acp.rank() == 0:
         store(g[0], pattern(size, 4711))
-        acp.complete(acp.copy(g[4], g[3], size,
-                              order=acp.copy(g[3], g[2], size,
-                                             order=acp.copy(g[2], g[1], size,
-                                                            order=acp.copy(g[1], g[0], size)))))
+        acp.complete(
+            acp.copy(
+                g[4],
+                g[3],
+                size,
+                order=acp.copy(
+                    g[3],
+                    g[2],
+                    size,
+                    order=acp.copy(g[2], g[1], size, order=acp.copy(g[1], g[0], size)),
+                ),
+            )
+        )
         assert fetch(g[4], size) == pattern(size, 4711).tobytes()
 
 
@@ -198,8 +212,10 @@ def test_a_token_goes_round_by_order_alone(order, size):
     token, places = shared((laps + 1, size))
     if acp.rank() == 0:
         token[0] = pattern(size)
-        path = [places[hop % acp.procs()] + hop // acp.procs() * size
-                for hop in range(laps * acp.procs() + 1)]
+        path = [
+            places[hop % acp.procs()] + hop // acp.procs() * size
+            for hop in range(laps * acp.procs() + 1)
+        ]
         for src, dst in itertools.pairwise(path):
             acp.copy(dst, src, size, order=order)
         acp.complete()

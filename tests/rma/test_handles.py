@@ -5,9 +5,9 @@ import threading
 
 import numpy as np
 import pytest
+from support import OWN_NODES, ROAD, fetch, pattern, refused, right, shared, stale_address
 
 import acp_mpi as acp
-from support import OWN_NODES, ROAD, fetch, pattern, refused, right, shared, stale_address
 
 pytestmark = pytest.mark.mpi
 

@@ -4,9 +4,9 @@ import gc
 
 import numpy as np
 import pytest
+from support import OWN_NODES, fetch, pattern, refused, registered, right, shared, starter, store
 
 import acp_mpi as acp
-from support import OWN_NODES, fetch, pattern, refused, registered, right, shared, starter, store
 
 pytestmark = pytest.mark.mpi
 
@@ -35,8 +35,11 @@ def test_registered_memory_is_read_and_written_by_all_ranks():
         acp.sync()
 
 
-@pytest.mark.parametrize("buffer", [bytearray(64), np.zeros(8), memoryview(bytearray(64))],
-                         ids=["bytearray", "ndarray", "memoryview"])
+@pytest.mark.parametrize(
+    "buffer",
+    [bytearray(64), np.zeros(8), memoryview(bytearray(64))],
+    ids=["bytearray", "ndarray", "memoryview"],
+)
 def test_any_buffer_can_be_registered(buffer):
     with acp.register_memory(buffer) as key:
         store(acp.query_ga(key) + 8, b"abc")
@@ -50,8 +53,12 @@ def test_query_ga_takes_an_offset_a_machine_address_or_a_view():
         assert acp.query_ga(key, 80) == ga + 80
         assert acp.query_ga(key, address=array.ctypes.data + 16) == ga + 16
         assert acp.query_ga(key, view=array[3:5]) == ga + 24
-        for outside in ({"offset": 801}, {"offset": -1}, {"address": array.ctypes.data - 1},
-                        {"view": np.zeros(1)}):
+        for outside in (
+            {"offset": 801},
+            {"offset": -1},
+            {"address": array.ctypes.data - 1},
+            {"view": np.zeros(1)},
+        ):
             with pytest.raises(acp.AddressError, match="query_ga"):
                 acp.query_ga(key, **outside)
 
@@ -96,7 +103,11 @@ def test_closing_a_key_ends_its_addresses_on_every_rank():
 
 
 def test_the_ways_to_unregister_are_the_same():
-    for way in (acp.unregister_memory, lambda key: key.close(), lambda key: key.__exit__(*[None] * 3)):
+    for way in (
+        acp.unregister_memory,
+        lambda key: key.close(),
+        lambda key: key.__exit__(*[None] * 3),
+    ):
         key = acp.register_memory(bytearray(8))
         ga = acp.query_ga(key)
         fetch(ga, 8)
@@ -157,8 +168,11 @@ def test_a_second_address_of_global_memory_dies_with_its_key():
 # Arrays of global memory ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int16, "<f4", np.complex128, "M8[s]",
-                                   [("a", "i4"), ("b", "f8", 3)]], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [np.uint8, np.int16, "<f4", np.complex128, "M8[s]", [("a", "i4"), ("b", "f8", 3)]],
+    ids=str,
+)
 @pytest.mark.parametrize("shape", [5, (3,), (2, 3, 4), ()], ids=str)
 def test_empty_and_zeros_make_ordinary_arrays(shape, dtype):
     expected = np.zeros(shape, dtype)
@@ -251,8 +265,17 @@ def test_remote_arrays_get_and_put_by_slices():
     acp.sync()
     there = acp.remote(places[right()], (6, 5), np.float64)
     assert (there.shape, there.dtype) == ((6, 5), np.float64)
-    for index in (np.s_[:], np.s_[2], np.s_[-1], np.s_[1:4], np.s_[2, 3], np.s_[:, 1],
-                  np.s_[::2, ::3], np.s_[4:1:-1], np.s_[..., 0]):
+    for index in (
+        np.s_[:],
+        np.s_[2],
+        np.s_[-1],
+        np.s_[1:4],
+        np.s_[2, 3],
+        np.s_[:, 1],
+        np.s_[::2, ::3],
+        np.s_[4:1:-1],
+        np.s_[..., 0],
+    ):
         assert np.array_equal(there[index], expected[index]), index
     with pytest.raises(IndexError):
         there[6]

@@ -5,9 +5,9 @@ import os
 
 import numpy as np
 import pytest
+from support import SLOW_ROAD, fetch, shared
 
 import acp_mpi as acp
-from support import SLOW_ROAD, fetch, shared
 
 pytestmark = pytest.mark.mpi
 
@@ -49,8 +49,10 @@ def make_use_drop_large():
     acp.empty(8 << 20, np.uint8)[::PAGE] = 1
 
 
-@pytest.mark.parametrize(("action", "rounds"), [
-    (register_use_release, 4000), (make_use_drop, 2000), (make_use_drop_large, 20)])
+@pytest.mark.parametrize(
+    ("action", "rounds"),
+    [(register_use_release, 4000), (make_use_drop, 2000), (make_use_drop_large, 20)],
+)
 def test_repeated_use_and_release_leaves_memory_as_it_was(action, rounds):
     assert grows(action, rounds) < 4 << 20
 

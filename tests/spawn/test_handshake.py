@@ -42,10 +42,12 @@ def outcome(call, sock, *args, **kwargs):
 
 def meet(*, server_secret=SECRET, server_job=JOB, server_slot=7, role=Role.LINK, want=7):
     with ends() as (a, b), ThreadPoolExecutor(1) as pool:
-        server = pool.submit(outcome, handshake.server, b, server_secret, server_job,
-                             slot=server_slot)
-        client = outcome(handshake.client, a, SECRET, JOB, role=role, slot=3, want=want,
-                         process_nonce=NONCE)
+        server = pool.submit(
+            outcome, handshake.server, b, server_secret, server_job, slot=server_slot
+        )
+        client = outcome(
+            handshake.client, a, SECRET, JOB, role=role, slot=3, want=want, process_nonce=NONCE
+        )
         return client, server.result()
 
 
@@ -91,11 +93,14 @@ def test_a_client_that_only_claims_the_job_is_found_out():
         assert isinstance(server.result(), PermissionError)
 
 
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"server_slot": 8}, "another rank"),
-    ({"server_slot": handshake.NO_SLOT}, "rendezvous"),
-    ({"role": Role.MEMBER}, "rendezvous"),
-])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"server_slot": 8}, "another rank"),
+        ({"server_slot": handshake.NO_SLOT}, "rendezvous"),
+        ({"role": Role.MEMBER}, "rendezvous"),
+    ],
+)
 def test_a_refusal_names_its_reason_at_both_sides(changes, words):
     client, server = meet(**changes)
     assert words in str(client)

@@ -60,7 +60,9 @@ def test_two_groups_receive_the_same_table(pool):
         a = join(server.address, SECRET, "a", 2, True, whole("a", 2))
         assert a.pack() == b.result().pack() == server.wait(20).pack()
     assert [(g.name, g.offset, g.size, g.has_mpi) for g in a.groups] == [
-        ("a", 0, 2, True), ("b", 2, 3, False)]
+        ("a", 0, 2, True),
+        ("b", 2, 3, False),
+    ]
     assert [a.row(slot) for slot in a.group("b").slots] == [row("b", r) for r in range(3)]
 
 
@@ -76,8 +78,10 @@ def test_processes_without_mpi_come_one_by_one_in_any_order(pool):
     order = list(range(20))
     random.Random(3).shuffle(order)
     with Server(SECRET, 1) as server:
-        joining = [pool.submit(join, server.address, SECRET, "g", 20, False, rows("g", rank))
-                   for rank in order]
+        joining = [
+            pool.submit(join, server.address, SECRET, "g", 20, False, rows("g", rank))
+            for rank in order
+        ]
         tables = [j.result().pack() for j in joining]
         assert server.wait(20).rows == b"".join(row("g", rank) for rank in range(20))
     assert len(set(tables)) == 1
@@ -120,9 +124,14 @@ def test_the_deadline_says_who_came_from_where_and_who_is_missing(pool):
         with pytest.raises(TimeoutError) as caught:
             server.wait(20)
         said = str(caught.value)
-        for words in ("group 'ocean' of 2 (complete)", "group 'ice' of 4 (ranks 0, 2)",
-                      socket.gethostname(), f"pid {os.getpid()}", "127.0.0.1",
-                      "missing: ranks 1, 3 of group 'ice', all 3 ranks of group 'land'"):
+        for words in (
+            "group 'ocean' of 2 (complete)",
+            "group 'ice' of 4 (ranks 0, 2)",
+            socket.gethostname(),
+            f"pid {os.getpid()}",
+            "127.0.0.1",
+            "missing: ranks 1, 3 of group 'ice', all 3 ranks of group 'land'",
+        ):
             assert words in said
         for member in members:
             with pytest.raises(TimeoutError, match=re.escape("all 3 ranks of group 'land'")):
@@ -175,17 +184,33 @@ def test_closing_the_server_ends_the_wait_of_its_members(pool):
 
 def announce(sock, announcement):
     """Join by hand and say nothing more."""
-    handshake.client(sock, SECRET, handshake.job_id(SECRET), role=handshake.Role.MEMBER,
-                     deadline=float("1e9"))
+    handshake.client(
+        sock, SECRET, handshake.job_id(SECRET), role=handshake.Role.MEMBER, deadline=float("1e9")
+    )
     sock.sendall(message(Kind.ANNOUNCE, announcement.pack()))
 
 
-@pytest.mark.parametrize(("first", "second", "words"), [
-    (("a", 2, True, whole("x", 2)), ("a", 2, True, whole("y", 2)), "a group 'a' has come already"),
-    (("a", 2, False, rows("x", 0)), ("a", 2, True, whole("y", 2)), "a group 'a' has come already"),
-    (("a", 2, False, rows("x", 1)), ("a", 2, False, rows("y", 1)), "rank 1 of group 'a' has come"),
-    (("a", 2, False, rows("x", 1)), ("a", 3, False, rows("y", 0)), "has 2 ranks as announced"),
-])
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (
+            ("a", 2, True, whole("x", 2)),
+            ("a", 2, True, whole("y", 2)),
+            "a group 'a' has come already",
+        ),
+        (
+            ("a", 2, False, rows("x", 0)),
+            ("a", 2, True, whole("y", 2)),
+            "a group 'a' has come already",
+        ),
+        (
+            ("a", 2, False, rows("x", 1)),
+            ("a", 2, False, rows("y", 1)),
+            "rank 1 of group 'a' has come",
+        ),
+        (("a", 2, False, rows("x", 1)), ("a", 3, False, rows("y", 0)), "has 2 ranks as announced"),
+    ],
+)
 def test_a_second_claim_is_refused_and_the_first_stands(pool, first, second, words):
     with Server(SECRET, 2) as server:
         one = pool.submit(join, server.address, SECRET, *first)
@@ -194,18 +219,24 @@ def test_a_second_claim_is_refused_and_the_first_stands(pool, first, second, wor
             join(server.address, SECRET, *second)
         assert f"pid {os.getpid()}" in str(caught.value)  # who was first
         name, size, has_mpi, ranks = first
-        rest = [pool.submit(join, server.address, SECRET, name, size, has_mpi, rows("x", rank))
-                for rank in range(size) if rank not in dict(ranks)]
+        rest = [
+            pool.submit(join, server.address, SECRET, name, size, has_mpi, rows("x", rank))
+            for rank in range(size)
+            if rank not in dict(ranks)
+        ]
         join(server.address, SECRET, "b", 1, False, whole("b", 1))
         table = one.result()
         assert [table.row(slot) for slot in table.group("a").slots] == [row("x", 0), row("x", 1)]
         assert all(r.result().pack() == table.pack() for r in rest)
 
 
-@pytest.mark.parametrize(("expected", "late", "words"), [
-    ({"a": 1, "b": 1}, ("c", 1), "no group 'c' belongs to this job: expected 'a', 'b'"),
-    ({"a": 1, "b": 1}, ("b", 2), "group 'b' comes with 2 ranks: expected 1"),
-])
+@pytest.mark.parametrize(
+    ("expected", "late", "words"),
+    [
+        ({"a": 1, "b": 1}, ("c", 1), "no group 'c' belongs to this job: expected 'a', 'b'"),
+        ({"a": 1, "b": 1}, ("b", 2), "group 'b' comes with 2 ranks: expected 1"),
+    ],
+)
 def test_a_group_that_is_not_expected_is_refused(expected, late, words):
     name, size = late
     with Server(SECRET, expected) as server, pytest.raises(Error, match=words):
@@ -239,8 +270,13 @@ def test_garbage_on_the_port_is_dropped_at_once_and_disturbs_nobody(pool):
     source = random.Random(11)
     with Server(SECRET, 2) as server:
         one = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
-        for start in (b"GET / HTTP/1.1\r\n", b"ACPQ", b"ACPH\x09", b"\x16\x03\x01",
-                      *(source.randbytes(source.randrange(1, 300)) for _ in range(100))):
+        for start in (
+            b"GET / HTTP/1.1\r\n",
+            b"ACPQ",
+            b"ACPH\x09",
+            b"\x16\x03\x01",
+            *(source.randbytes(source.randrange(1, 300)) for _ in range(100)),
+        ):
             with socket.create_connection(parse_address(server.address), 20) as sock:
                 sock.sendall(start)
                 with contextlib.suppress(ConnectionError):
@@ -262,11 +298,20 @@ def test_strangers_who_keep_silent_are_dropped_and_everybody_else_gets_in(pool, 
 
 def test_a_member_that_talks_nonsense_is_dropped(pool):
     with Server(SECRET, 1) as server:
-        for nonsense in (b"\xff" * 12, struct.pack("<B3xII", 1, 4, 0) + b"oops",
-                         struct.pack("<B3xII", 2, 0, 0), struct.pack("<B3xII", 1, 0, 0)):
+        for nonsense in (
+            b"\xff" * 12,
+            struct.pack("<B3xII", 1, 4, 0) + b"oops",
+            struct.pack("<B3xII", 2, 0, 0),
+            struct.pack("<B3xII", 1, 0, 0),
+        ):
             with socket.create_connection(parse_address(server.address), 20) as sock:
-                handshake.client(sock, SECRET, handshake.job_id(SECRET),
-                                 role=handshake.Role.MEMBER, deadline=float("1e9"))
+                handshake.client(
+                    sock,
+                    SECRET,
+                    handshake.job_id(SECRET),
+                    role=handshake.Role.MEMBER,
+                    deadline=float("1e9"),
+                )
                 sock.sendall(nonsense)
                 assert sock.recv(100) == b""
         assert len(join(server.address, SECRET, "a", 1, False, whole("a", 1))) == 1
@@ -295,28 +340,32 @@ def test_random_bytes_are_no_announcement():
     sound = Announcement("g", 4, False, tuple(rows("g", 1, 3)), 5.0, "here").pack()
     assert Announcement.unpack(sound).rows == tuple(rows("g", 1, 3))
     for _ in range(3000):
-        data = bytearray(sound[:source.randrange(len(sound))] + source.randbytes(30))
+        data = bytearray(sound[: source.randrange(len(sound))] + source.randbytes(30))
         with contextlib.suppress(Error):
             Announcement.unpack(bytes(data))
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (("", 1, False, whole("x", 1)), "group name"),
-    (("a\n", 1, False, whole("x", 1)), "group name"),
-    (("a", 0, False, []), "size 0"),
-    (("a", 2, True, rows("x", 0)), "gather all"),
-    (("a", 2, False, rows("x", 2)), "ranks from 2 to 2"),
-    (("a", 2, False, rows("x", 0, 0)), "different"),
-    (("a", 2, False, []), "one or more"),
-    (("a", 1, False, [(0, b"short")]), "expected 64"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("", 1, False, whole("x", 1)), "group name"),
+        (("a\n", 1, False, whole("x", 1)), "group name"),
+        (("a", 0, False, []), "size 0"),
+        (("a", 2, True, rows("x", 0)), "gather all"),
+        (("a", 2, False, rows("x", 2)), "ranks from 2 to 2"),
+        (("a", 2, False, rows("x", 0, 0)), "different"),
+        (("a", 2, False, []), "one or more"),
+        (("a", 1, False, [(0, b"short")]), "expected 64"),
+    ],
+)
 def test_what_cannot_be_announced_fails_before_anything_is_sent(arguments, words):
     with pytest.raises(Error, match=words):
         join("127.0.0.1:1", SECRET, *arguments)
 
 
-@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:-1", "host:70000", "::1:5",
-                                     "host:x"])
+@pytest.mark.parametrize(
+    "address", ["", "host", "host:", ":1", "host:-1", "host:70000", "::1:5", "host:x"]
+)
 def test_a_wrong_address_says_what_is_expected(address):
     with pytest.raises(Error, match="HOST:PORT"):
         join(address, SECRET, "a", 1, False, whole("a", 1))
@@ -340,9 +389,13 @@ PACKAGE_PARENT = Path(acp_mpi.errors.__file__).parent.parent
 
 
 def serve(*arguments, environ=None):
-    return subprocess.Popen([sys.executable, "-m", "acp_mpi.spawn.serve", *arguments],
-                            env=dict(os.environ, PYTHONPATH=str(PACKAGE_PARENT), **(environ or {})),
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "acp_mpi.spawn.serve", *arguments],
+        env=dict(os.environ, PYTHONPATH=str(PACKAGE_PARENT), **(environ or {})),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_the_program_prints_its_address_and_ends_when_all_have_left(pool, tmp_path):
@@ -361,17 +414,24 @@ def test_the_program_prints_its_address_and_ends_when_all_have_left(pool, tmp_pa
 
 def test_the_program_says_who_is_missing_and_fails(tmp_path):
     secret.create(tmp_path / "secret")
-    with serve("--groups", "2", "--timeout", "0.1",
-               environ={"ACP_SECRET_FILE": str(tmp_path / "secret")}) as program:
+    with serve(
+        "--groups", "2", "--timeout", "0.1", environ={"ACP_SECRET_FILE": str(tmp_path / "secret")}
+    ) as program:
         assert program.wait(20) == 1
         assert "missing: 2 more groups" in program.stderr.read()
 
 
-@pytest.mark.parametrize(("arguments", "status"), [
-    (["--groups", "0"], 2), (["--groups", "a=1,a=2"], 2), ([], 2), (["--groups", "1"], 1),
-    (["--groups", "1", "--timeout", "-1"], 2),
-    (["--groups", "1", "--secret-file", "/nonexistent"], 1),
-])
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["--groups", "0"], 2),
+        (["--groups", "a=1,a=2"], 2),
+        ([], 2),
+        (["--groups", "1"], 1),
+        (["--groups", "1", "--timeout", "-1"], 2),
+        (["--groups", "1", "--secret-file", "/nonexistent"], 1),
+    ],
+)
 def test_usage_errors_are_2_and_others_1(arguments, status):
     with serve(*arguments, environ={"ACP_SECRET_FILE": "", "ACP_SECRET": ""}) as program:
         assert program.wait(20) == status
