@@ -152,7 +152,6 @@ class Job:
         self._process = process
         self._membership = membership
         self._own = own
-        self.lost: list[int] = []
         self.before_mpi_finalize = process.before_finalize
         self.abort_mpi = process.abort
         self.free = process.free

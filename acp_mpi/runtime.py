@@ -35,6 +35,7 @@ _on_reset: list[Callable[[], None]] = []
 _on_close: list[Callable[[], None]] = []
 _hook_before: Callable[..., Any] | None = None
 _once_done = False
+_mpi_broken = False  # a rank of the own MPI group was lost
 
 
 def on_reset(action: Callable[[], None]) -> Callable[[], None]:
@@ -150,7 +151,7 @@ def finalize() -> None:
 
 
 def _close_all() -> None:
-    global _job, _count, _hook_before
+    global _job, _count, _mpi_broken
     if not _count:
         return
     _count = 0
@@ -165,15 +166,14 @@ def _close_all() -> None:
     for action in reversed(_on_close):
         action()
     _engine.leaving()
-    if _job is not None:
-        _job.lost = [r for r in _engine.lost_ranks() if r in _job.own.ranks]
-        if not _job.lost:
-            _job.free()
+    own = job().own
+    _mpi_broken = own.has_mpi and not set(own.ranks).isdisjoint(_engine.lost_ranks())
+    if not _mpi_broken:
+        job().free()
     _engine.close()
     if sys.excepthook is _uncaught and _hook_before is not None:
         sys.excepthook = _hook_before
-    if _job is None or not _job.lost:
-        _job = None
+    _job = None
     if error is not None:
         raise error
 
@@ -195,7 +195,7 @@ def _at_exit() -> None:
         except Exception:
             sys.excepthook(*sys.exc_info())
             _leave(1)
-    if _job is not None and _job.lost and _job.own.has_mpi:
+    if _mpi_broken:
         # MPI_Finalize would hang (Open MPI) or assert (MPICH) without the lost rank.
         _leave(0)
 

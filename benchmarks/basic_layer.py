@@ -14,10 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import Row, environment, progress, table
+from harness import Row, environment, progress, table, wait_for_quiet
 from jobs import Job, JobError, start, take_part
 
-# In the order of the table. A module is imported in its own job only: importing mpi4py.MPI starts MPI.
+# In the order of the table. A module is imported in its own job only, because importing mpi4py.MPI
+# starts MPI.
 JOBS = [
     Job("calls", "8-byte operations on global memory, one by one", 2, "rows.calls"),
     Job("engine", "8-byte operations from C through engine.h", 0, "rows.engine"),
@@ -86,8 +87,13 @@ def main(argv: Sequence[str]) -> int:
     about = environment()
     rows: list[Row] = []
     failures: list[str] = []
+    disturbed: list[str] = []
     for job in chosen:
+        others = wait_for_quiet()
         progress(f"{job.name}: {job.about}")
+        if others > 0.05:
+            disturbed.append(job.name)
+            progress(f"other programs use {others:.0%} of the cores")
         try:
             rows += start(job, __file__, options.quick)
         except JobError as reason:
@@ -97,11 +103,14 @@ def main(argv: Sequence[str]) -> int:
     print(table(rows))
     missed = [row.what for row in rows if row.reached is False]
     print(f"\n{len(rows)} rows, {len(missed)} below their goal, {len(failures)} jobs failed")
+    if disturbed:
+        print("disturbed by other programs: " + ", ".join(disturbed))
     if options.json:
         record = {
             "environment": about,
             "rows": [row.as_dict() for row in rows],
             "failures": failures,
+            "disturbed": disturbed,
         }
         options.json.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     return 1 if failures else 0

@@ -64,6 +64,19 @@ def interleave(effort: Effort, *bodies: Body, comm: Any = None) -> list[Sample]:
     return [Sample.of(each) for each in seconds]
 
 
+def spaced(effort: Effort, *bodies: Body) -> list[Sample]:
+    """Measure single calls, each after a pause in which the cores fall asleep."""
+    seconds: list[list[float]] = [[] for _ in bodies]
+    for body in bodies:
+        body(10)
+    for number in range(10 * effort.rounds):
+        for turn in range(len(bodies)):
+            side = (number + turn) % len(bodies)
+            time.sleep(0.002)
+            seconds[side].append(_seconds(bodies[side], 1))
+    return [Sample.of(each) for each in seconds]
+
+
 def _seconds(body: Body, count: int) -> float:
     start = time.perf_counter_ns()
     body(count)
@@ -207,6 +220,24 @@ def table(rows: Sequence[Row]) -> str:
 def progress(text: str) -> None:
     """Say on stderr what is being measured."""
     print(f"[{time.monotonic() - _start:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+def wait_for_quiet(seconds: float = 20.0) -> float:
+    """Wait a while until other programs leave the cores alone; return the share that they use."""
+    deadline = time.monotonic() + seconds
+    while True:
+        before = _processor_times()
+        time.sleep(0.3)
+        idle, total = (b - a for a, b in zip(before, _processor_times(), strict=True))
+        share = 1 - idle / total if total else 0.0
+        if share < 0.05 or time.monotonic() >= deadline:
+            return share
+
+
+def _processor_times() -> tuple[int, int]:
+    """Return the ticks in which all cores were idle, and all ticks."""
+    values = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return values[3] + values[4], sum(values)
 
 
 def environment() -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Job:
     about: str
     ranks: int
     module: str  # its `measure(quick)` runs on every rank; what rank 0 returns counts
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 def launcher() -> str:

@@ -20,7 +20,8 @@ import acp_mpi as acp
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import launch
+import launch  # noqa: E402
+import support  # noqa: E402
 
 GUARD = 90.0  # seconds that ranks may drift apart; below the timeout of a test
 FAREWELL = 20.0  # seconds in which all ranks print after a failure
@@ -87,6 +88,7 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if not company.failed:
         acp.sync(timeout=GUARD)
+        support.release()
 
 
 def _stage(item: pytest.Item) -> Iterator[None]:

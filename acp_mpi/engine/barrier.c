@@ -210,7 +210,9 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         uint32_t now = generation(atomic_load(&entry->state));
         bool through = (int32_t)(now - g->passed_at) >= 0;
         long slept = 0;
-        if (!through && (rc = trouble(e, g->party)) == ACP_OK) {
+        if (!through && e->stopping)
+            rc = ACP_E_CLOSED;
+        if (!through && rc == ACP_OK && (rc = trouble(e, g->party)) == ACP_OK) {
             int64_t left = timeout_ns == ACP_FOREVER
                                ? slice
                                : timeout_ns - (int64_t)(now_ns() - start);

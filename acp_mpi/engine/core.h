@@ -474,7 +474,8 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
 
 /* progress.c */
 int progress_start(acp_engine *e);
-void progress_stop(acp_engine *e);
+void progress_join(acp_engine *e);  /* the thread has ended */
+void progress_close(acp_engine *e); /* descriptors */
 void progress_kick(acp_engine *e);
 void progress_event(acp_engine *e); /* wake the followers */
 void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */

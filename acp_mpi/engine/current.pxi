@@ -24,6 +24,12 @@ cdef inline int need(str function) except -1:
     return 0
 
 
+cdef acp_engine *hold() noexcept:
+    # Around a wait without the interpreter lock: another thread may finalize meanwhile.
+    acp_engine_hold(engine)
+    return engine
+
+
 cdef object exception_of(str function, const acp_fault *fault):
     cdef uint32_t procs = acp_procs(engine) if engine != NULL else 0
     return _errors.from_fault(function, fault.status, fault.ga, fault.size, fault.rank,

@@ -176,15 +176,22 @@ void acp_engine_leaving(acp_engine *e)
 
 void acp_engine_close(acp_engine *e)
 {
+    atomic_store(&e->stopping, true);
     if (e->control)
         e->control->phase = PHASE_CLOSED;
-    progress_stop(e);
+    waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
+    progress_join(e);
+    pthread_mutex_lock(&e->leader);
+    pthread_mutex_lock(&e->lock);
     links_flush(e, UINT64_MAX);
     links_close(e);
     if (e->peers)
         peers_close(e);
+    progress_close(e);
     if (e->control)
         memory_close(e);
+    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&e->leader);
 }
 
 bool acp_engine_closed(const acp_engine *e)
@@ -225,8 +232,10 @@ acp_lane *acp_lane_take(acp_engine *e)
 {
     for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++) {
         uint32_t no = 0;
-        if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1))
+        if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1)) {
+            acp_engine_hold(e); /* another thread may finalize meanwhile */
             return &e->lanes[i];
+        }
     }
     return NULL;
 }
@@ -234,6 +243,7 @@ acp_lane *acp_lane_take(acp_engine *e)
 void acp_lane_give(acp_lane *lane)
 {
     atomic_store(&lane->taken, 0);
+    acp_engine_free(lane->engine);
 }
 
 const acp_fault *acp_lane_fault(const acp_lane *lane)

@@ -147,8 +147,10 @@ def doing(rank):
     cdef uint32_t r = rank_of(rank, "doing")
     cdef acp_doing what
     cdef int rc
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_peer_doing(engine, r, &what)
+        rc = acp_peer_doing(e, r, &what)
+    acp_engine_free(e)
     return <int>what if rc == ACP_OK else -1
 
 

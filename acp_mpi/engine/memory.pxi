@@ -108,8 +108,10 @@ def retire(ga, size):
     cdef int rc
     if acp_segment_retire(lane0, ga, size, &ticket) != ACP_OK:
         raise_fault("unregister_memory", lane0)
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_segment_quiet(engine, ticket, ACP_FOREVER)
+        rc = acp_segment_quiet(e, ticket, ACP_FOREVER)
+    acp_engine_free(e)
     ended("unregister_memory", rc)
 
 

@@ -158,6 +158,8 @@ bool progress_poll(acp_engine *e)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
     bool any = false, interrupted;
+    if (e->stopping)
+        return false;
     if (inbox_waiting(e) || e->backlogged || e->loss_news || e->some_stalled) {
         pthread_mutex_lock(&e->lock);
         any = inbox_drain(lane);
@@ -198,7 +200,7 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
     int64_t left = timeout_ns;
     int rc = ACP_OK;
     bool lead = leader_try(e), interrupted = false;
-    for (uint32_t spin = 0; !ready(context); spin++) {
+    for (uint32_t spin = 0; !ready(context) && !e->stopping; spin++) {
         if (lead)
             progress_poll(e);
         else
@@ -302,14 +304,17 @@ int progress_start(acp_engine *e)
     return e->thread_runs ? ACP_OK : ACP_E_SYSTEM;
 }
 
-void progress_stop(acp_engine *e)
+void progress_join(acp_engine *e)
 {
-    atomic_store(&e->stopping, true);
-    if (e->thread_runs) {
+    if (e->wake_fd >= 0)
         progress_kick(e);
+    if (e->thread_runs)
         pthread_join(e->thread, NULL);
-        e->thread_runs = false;
-    }
+    e->thread_runs = false;
+}
+
+void progress_close(acp_engine *e)
+{
     int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->wake_fd,
                           &e->door_fd,  &e->giver_fd, &e->listen_fd};
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {

@@ -501,7 +501,8 @@ void acp_memory_drop(acp_lane *lane, void *address, uint64_t size)
         acp_segment_retire(lane, ga, 0, NULL);
         return;
     }
-    uint64_t offset = (uint64_t)((unsigned char *)address - m->base), whole = round_up(size);
+    uint64_t offset = (uint64_t)((unsigned char *)address - m->base);
+    uint64_t whole = round_up(size ? size : 1);
     pthread_mutex_lock(&e->space); /* its address died in a reset */
     push_range(&m->unpunched, &m->unpunched_count, &m->unpunched_room,
                (struct range){offset, offset + whole});

@@ -39,6 +39,12 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
         acp_lane_give(lane)
 
 
+cdef int met(str function, int status, acp_engine *e) except -1:
+    cdef int64_t who = acp_trouble_rank(e)
+    acp_engine_free(e)
+    return ended(function, status, who)
+
+
 def meet(str function, ranks, purpose, timeout):
     """Wait in `function` for all living ranks, or for those listed: sorted, with this one."""
     need(function)
@@ -53,11 +59,11 @@ def meet(str function, ranks, purpose, timeout):
             raise MemoryError
         for i in range(count):
             list[i] = ranks[i]
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_barrier(engine, list, count, why, limit)
+        rc = acp_barrier(e, list, count, why, limit)
     free(list)
-    if rc != ACP_OK:
-        ended(function, rc, acp_trouble_rank(engine))
+    met(function, rc, e)
 
 
 def sync(timeout=None):
@@ -75,10 +81,10 @@ def sync(timeout=None):
     if timeout is not None:
         meet("sync", None, 0, timeout)
         return
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_barrier(engine, NULL, 0, 0, ACP_FOREVER)
-    if rc != ACP_OK:
-        ended("sync", rc, acp_trouble_rank(engine))
+        rc = acp_barrier(e, NULL, 0, 0, ACP_FOREVER)
+    met("sync", rc, e)
 
 
 def board_put(low, high, first, second, timeout):
@@ -89,8 +95,10 @@ def board_put(low, high, first, second, timeout):
     cdef int64_t limit = nanoseconds(timeout, "publish")
     cdef int rc
     key[0], key[1], value[0], value[1] = low, high, first, second
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_publish(engine, key, value, limit)
+        rc = acp_publish(e, key, value, limit)
+    acp_engine_free(e)
     ended("publish", rc)
 
 
@@ -102,7 +110,9 @@ def board_get(low, high, timeout):
     cdef int64_t limit = nanoseconds(timeout, "lookup")
     cdef int rc
     key[0], key[1] = low, high
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_lookup(engine, key, value, limit)
+        rc = acp_lookup(e, key, value, limit)
+    acp_engine_free(e)
     ended("lookup", rc)
     return value[0], value[1]

@@ -70,25 +70,35 @@ def put(ga, buffer, flag=None):
     cdef uint64_t a
     if engine == NULL:
         no_engine("put")
+    if flag is not None:
+        put_with_flag(ga, buffer, flag)
+        return
     a = address(ga, "put")
     plain_buffer(buffer, &view, False, "put")
     try:
         moved("put", <object>view.obj, True, a, &view)
     finally:
         PyBuffer_Release(&view)
-    if flag is not None:
-        set_flag(flag)
 
 
-cdef int set_flag(object flag) except -1:
+cdef int put_with_flag(object ga, object buffer, object flag) except -1:
+    # Both are sent at once; who keeps the flag's memory keeps them in order.
     cdef uint64_t word, a
+    cdef Py_buffer view
     where, value = flag
     a = address(where, "put")
     if a & 7:
         raise _errors.from_fault("put", _errors.Status.ALIGN, a, 8, acp_ga_rank(a))
     word = value_of(value, "put")
-    data = (<char *>&word)[:8]
-    put(where, data)
+    plain_buffer(buffer, &view, False, "put")
+    try:
+        data = started("put", ga, <object>view.obj, HANDLE_NULL, True)
+        flagged = started("put", where, (<char *>&word)[:8], HANDLE_CONT, True)
+        wait_alone("put", data, ACP_FOREVER)
+        wait_alone("put", flagged, ACP_FOREVER)
+    finally:
+        PyBuffer_Release(&view)
+    acp_set_previous(1)
     return 0
 
 

@@ -6,7 +6,7 @@ cdef dict held = {}  # handle -> buffers that an operation in flight reads or wr
 cdef int drop_held() except -1:
     # Buffers of finished operations; called where operations are issued and completed.
     cdef uint64_t mark
-    if held:
+    if held and engine != NULL:
         mark = acp_watermark(engine)
         for handle in [h for h in held if h <= mark or acp_done(engine, h)]:
             del held[handle]
@@ -48,8 +48,10 @@ cdef int ended(str function, int status, int64_t rank=-1) except -1:
 
 cdef int wait_for_room(str function) except -1:
     cdef int rc
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_wait_room(engine, ACP_FOREVER)
+        rc = acp_wait_room(e, ACP_FOREVER)
+    acp_engine_free(e)
     ended(function, rc)
     drop_held()
     return 0
@@ -57,8 +59,10 @@ cdef int wait_for_room(str function) except -1:
 
 cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
     cdef int rc
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_wait(engine, handle, limit)
+        rc = acp_wait(e, handle, limit)
+    acp_engine_free(e)
     ended(function, rc)
     drop_held()
     raise_failures(handle, True)
@@ -82,8 +86,10 @@ def complete(handle=HANDLE_ALL, timeout=None):
         return
     h = handle_of(handle, "complete")
     limit = nanoseconds(timeout, "complete")
+    cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_complete(engine, h, limit)
+        rc = acp_complete(e, h, limit)
+    acp_engine_free(e)
     ended("complete", rc)
     drop_held()
     raise_failures(h, False)

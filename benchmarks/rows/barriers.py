@@ -35,7 +35,7 @@ def _waiting(comm: MPI.Intracomm, call: Callable[[], object]) -> float:
         time.sleep(LATE_SECONDS)
     call()
     waiting = 0.0 if comm.rank == comm.size - 1 else used.seconds()
-    return 1e3 * comm.allreduce(waiting) / (comm.size - 1) / LATE_SECONDS
+    return 1e3 * float(comm.allreduce(waiting)) / (comm.size - 1) / LATE_SECONDS
 
 
 def measure(quick: bool) -> list[Row]:
@@ -45,10 +45,8 @@ def measure(quick: bool) -> list[Row]:
     rows = []
     with acp.init(comm):
         everybody = list(range(comm.size))
-        if comm.size <= cores:
-            goal = Goal(times=1.5)
-        else:
-            goal = Goal(speed=1.5) if IS_MPICH else Goal()
+        crowded = Goal(speed=1.5) if IS_MPICH else Goal()
+        goal = crowded if comm.size > cores else Goal(times=1.5)
         ours = {"sync": acp.sync, "barrier(ranks)": lambda: acp.barrier(everybody)}
         what = f"{comm.size} ranks on {cores} cores"
         for name, call in ours.items():

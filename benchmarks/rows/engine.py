@@ -13,7 +13,8 @@ from rows.native import compile_c
 def _library() -> Path:
     """Return the folder of the installed library and headers."""
     spec = find_spec("acp_mpi")
-    assert spec is not None and spec.submodule_search_locations is not None
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
     for location in spec.submodule_search_locations:
         if Path(location, "engine", "libacp_engine.a").exists():
             return Path(location, "engine")

@@ -16,16 +16,16 @@ from mpi4py import MPI
 
 import acp_mpi as acp
 
-_MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)$")
+_MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ...(.)")
 KIB = 1024
 
 
 def _private() -> int:
-    """Return the bytes of private dirty pages outside memory files."""
+    """Return the bytes of pages written in private mappings: no file of anybody's memory."""
     total, counted = 0, True
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if mapping := _MAPPING.match(line):
-            counted = "memfd:" not in mapping[1]
+            counted = mapping[1] == "p"
         elif counted and line.startswith("Private_Dirty:"):
             total += int(line.split()[1]) * KIB
     return total
@@ -97,7 +97,7 @@ def _mpi_window(comm: MPI.Intracomm) -> int:
     taken = Usage.now() - before
     win.Unlock_all()
     win.Free()
-    return comm.allreduce(taken.private, op=MPI.MAX)
+    return int(comm.allreduce(taken.private, op=MPI.MAX))
 
 
 def measure(quick: bool) -> list[Row]:

@@ -30,7 +30,7 @@ class Window:
             self.win = MPI.Win.Create(self.memory, 1, comm=comm)
         else:
             self.win = MPI.Win.Allocate(size, 1, comm=comm)
-            self.memory = np.frombuffer(self.win.tomemory(), np.uint8)
+            self.memory = np.asarray(self.win.tomemory(), np.uint8)
             self.memory[:] = 0
         self.win.Lock_all()
         self._one = np.ones(1, np.int64)

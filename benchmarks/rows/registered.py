@@ -6,10 +6,11 @@ waits until it calls MPI.
 """
 
 import os
+import statistics
 import time
 
 import numpy as np
-from harness import MS, US, Effort, Goal, Row, interleave, progress
+from harness import US, Effort, Goal, Row, interleave, progress, spaced
 from mpi4py import MPI
 
 import acp_mpi as acp
@@ -20,80 +21,80 @@ from rows.cores import busy_cores
 from rows.mpi_side import Window
 
 LARGE = 1 << 20
+COMPUTING = (Activity.PYTHON, Activity.NUMPY)
+ATOMIC = "fetch_add8 on a NumPy array"
 
 
 def _transfers(effort: Effort, ga: int, address: int, pid: int) -> list[Row]:
     rows = []
     for size, name in [(8, "8 B"), (LARGE, "1 MiB")]:
         mine = np.zeros(size, np.uint8)
-        for what, ours, write in [("put", put(ga, mine), True), ("get", get(ga, mine), False)]:
-            a, b = interleave(effort, ours, native.bare(pid, mine, address, write=write))
-            call = "process_vm_writev" if write else "process_vm_readv"
-            to = "to" if write else "from"
-            rows.append(
-                Row(
-                    f"{what} {name} {to} a NumPy array",
-                    "µs",
-                    a.median / US,
-                    f"bare {call}",
-                    b.median / US,
-                    Goal(speed=0.8),
-                )
-            )
+        sides = [
+            (f"put {name} to a NumPy array", put(ga, mine), "process_vm_writev"),
+            (f"get {name} from a NumPy array", get(ga, mine), "process_vm_readv"),
+        ]
+        for what, ours, call in sides:
+            bare = native.bare(pid, mine, address, write=call.endswith("writev"))
+            a, b = interleave(effort, ours, bare)
+            goal = Goal(speed=0.8)
+            rows.append(Row(what, "µs", a.median / US, f"bare {call}", b.median / US, goal))
     return rows
 
 
 def _atomics(effort: Effort, target: Target, ga: int) -> list[Row]:
-    rows, body = [], fetch_add8(ga)
-    what = "fetch_add8 on a NumPy array"
+    body = fetch_add8(ga)
     with target.doing(Activity.IDLE):
-        (sample,) = interleave(effort, body)
-        rows.append(Row(f"{what}, idle cores", "µs", sample.median / US, goal=Goal(at_most=40)))
+        (idle,) = spaced(effort, body)
         with busy_cores():
-            (sample,) = interleave(effort, body)
-        rows.append(Row(f"{what}, busy cores", "µs", sample.median / US, goal=Goal(at_most=15)))
-    for activity in (Activity.PYTHON, Activity.NUMPY):
+            (busy,) = interleave(effort, body)
+    return [
+        Row(f"{ATOMIC}, idle cores", "µs", idle.median / US, goal=Goal(at_most=40)),
+        Row(f"{ATOMIC}, busy cores", "µs", busy.median / US, goal=Goal(at_most=15)),
+    ]
+
+
+def _while_computing(effort: Effort, target: Target, ga: int) -> dict[str, float]:
+    """Return the seconds of each call while the owner computes."""
+    seconds = {}
+    word = np.ones(1, np.int64)
+    for activity in COMPUTING:
         with target.doing(activity):
-            (sample,) = interleave(effort, body)
-        rows.append(
-            Row(
-                f"{what}, owner in a {activity.value}",
-                "µs",
-                sample.median / US,
-                goal=Goal(at_most=30),
-            )
-        )
-    return rows
+            a, b = interleave(effort, fetch_add8(ga), put(ga, word))
+        seconds[f"{ATOMIC}, owner in a {activity.value}"] = a.median
+        seconds[f"put 8 B to a NumPy array, owner in a {activity.value}"] = b.median
+    return seconds
 
 
-def _waiting_for_owner(comm: MPI.Intracomm, effort: Effort) -> list[tuple[str, float]]:
-    """Return how long calls on a `Win.Create` window take whose owner computes, in seconds."""
-    results = []
+def _waiting_for_owner(comm: MPI.Intracomm) -> list[float]:
+    """Return the seconds of the same calls, in the same order, on a `Win.Create` window.
+
+    Each is made once while the owner computes for `COMPUTE_SECONDS`; the median of three.
+    """
+    seconds = []
     with Window(comm, 4096, create=True) as window:
-        for what, body in [
-            ("Put + Flush", window.put(1)),
-            ("Fetch_and_op + Flush", window.fetch_add(1)),
-        ]:
-            for activity in (Activity.PYTHON, Activity.NUMPY, Activity.SLEEP):
+        for activity in COMPUTING:
+            for body in (window.fetch_add(1), window.put(1)):
                 times = []
                 for _ in range(3):
                     comm.Barrier()
+                    start = time.perf_counter()
                     if comm.rank == 0:
                         time.sleep(0.03)
                         start = time.perf_counter()
                         body(1)
-                        times.append(time.perf_counter() - start)
                     else:
-                        compute(activity, time.perf_counter() + COMPUTE_SECONDS)
-                results.append((f"{what}, {activity.value}", sorted(times or [0.0] * 3)[1]))
+                        compute(activity, start + COMPUTE_SECONDS)
+                    times.append(time.perf_counter() - start)
+                seconds.append(statistics.median(times))
         comm.Barrier()
-    return results
+    return seconds
 
 
 def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     comm, effort = MPI.COMM_WORLD, Effort.of(quick)
     rows: list[Row] = []
+    computing: dict[str, float] = {}
     array = np.zeros(LARGE, np.uint8)
     native.allow_access()
     with acp.init(comm), acp.register_memory(array) as key:
@@ -103,20 +104,14 @@ def measure(quick: bool) -> list[Row]:
             rows = _transfers(effort, ga, address, pid)
             progress("registered: atomics")
             rows += _atomics(effort, target, ga)
+            computing = _while_computing(effort, target, ga)
             target.release()
         else:
             target.serve()
         acp.sync()
-        ours = rows[-1].ours * US if rows else 1.0
-        for what, seconds in _waiting_for_owner(comm, effort):
-            if "Fetch" in what and "sleep" not in what and rows:
-                rows.append(
-                    Row(
-                        f"fetch_add8 on a NumPy array: {what}",
-                        "ms",
-                        ours / MS,
-                        "Win.Create",
-                        seconds / MS,
-                    )
-                )
+        waiting = _waiting_for_owner(comm)
+    against = f"Win.Create, owner computes {COMPUTE_SECONDS:g} s"
+    for (what, ours), theirs in zip(computing.items(), waiting, strict=False):
+        goal = Goal(at_most=30) if what.startswith(ATOMIC) else Goal()
+        rows.append(Row(what, "µs", ours / US, against, theirs / US, goal))
     return rows

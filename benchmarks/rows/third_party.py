@@ -4,7 +4,7 @@ import os
 from itertools import repeat
 
 import numpy as np
-from harness import US, Body, Effort, Goal, Row, interleave, progress
+from harness import US, Body, Effort, Goal, Row, interleave, progress, spaced
 from mpi4py import MPI
 
 import acp_mpi as acp

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from support import OWN_NODES, ROAD, fetch, pattern, refused, right, shared, stale_address
+from support import ROAD, fetch, pattern, refused, right, shared, stale_address
 
 import acp_mpi as acp
 
@@ -51,7 +51,7 @@ def test_the_named_handles_are_no_operation():
 @pytest.mark.parametrize("bad", [-1, 2**63])
 def test_what_cannot_be_a_handle_is_refused(bad):
     for call in (acp.complete, acp.inquire, acp.wait, acp.test):
-        with refused(ValueError, call.__name__, bad):
+        with pytest.raises(ValueError, match=f"{call.__name__}: .*{bad}"):
             call(bad)
 
 
@@ -245,15 +245,14 @@ def test_ctrl_c_interrupts_sync_which_can_be_called_again(ctrl_c_soon):
 
 
 def test_ctrl_c_leaves_operations_running_and_their_buffers_held(ctrl_c_soon):
-    _, places = shared((20, LONG // 2) if acp.procs() == 1 or OWN_NODES else (20, LONG))
-    size = LONG // 2 if acp.procs() == 1 or OWN_NODES else LONG
+    rows = 20
+    _, places = shared((rows, LONG))
+    for row in range(rows):
+        acp.iput(places[right()] + row * LONG, pattern(LONG))
     ctrl_c_soon()
     with pytest.raises(KeyboardInterrupt):
-        for row in range(20):
-            acp.iput(places[right()] + row * size, pattern(size, row))
         acp.complete()
-        forever()  # the copies may be faster than the signal
-    issued = acp.test  # nothing is known of rows that were not issued
-    assert callable(issued)
+        forever()  # the transfers may be faster than the signal
     acp.complete()
-    assert fetch(places[right()], size) == pattern(size, 0).tobytes()
+    for row in range(rows):
+        assert fetch(places[right()] + row * LONG, LONG) == pattern(LONG).tobytes()

@@ -1,0 +1,234 @@
+"""Every error of the interface, on every road: class, function, value, next step."""
+
+import mmap
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+from support import STRANGE_ADDRESSES, finish, refused, right, shared, stale_address, starter
+
+pytestmark = pytest.mark.mpi
+
+BUFFER = bytearray(8)
+ATOMICS = [f"{word}{size}" for word in ("swap", "add", "xor", "or", "and") for size in (4, 8)]
+
+# Everything that takes a global address, as a function of one.
+USES = {
+    "copy": lambda ga: finish(acp.copy(starter(acp.rank()), ga, 8)),
+    "copy to": lambda ga: finish(acp.copy(ga, starter(acp.rank()), 8)),
+    "copy_many": lambda ga: finish(acp.copy_many([starter(acp.rank())], [ga], 8)),
+    "put": lambda ga: acp.put(ga, BUFFER),
+    "put flag": lambda ga: acp.put(starter(acp.rank()), BUFFER, flag=(ga, 1)),
+    "get": lambda ga: acp.get(ga, BUFFER),
+    "iput": lambda ga: finish(acp.iput(ga, BUFFER)),
+    "iget": lambda ga: finish(acp.iget(ga, BUFFER)),
+    "view": lambda ga: acp.view(ga, 8, np.uint8),
+    "query_address": acp.query_address,
+    "wait_until": lambda ga: acp.wait_until(ga, "==", 0),
+    "remote": lambda ga: acp.remote(ga, 8, np.uint8)[:],
+    "add8 result": lambda ga: finish(acp.add8(ga, starter(acp.rank()), 1)),
+    "cas4": lambda ga: finish(acp.cas4(acp.GA_NULL, ga, 0, 1)),
+    "fetch_cas8": lambda ga: acp.fetch_cas8(ga, 0, 1),
+    "fetch_add8_many": lambda ga: acp.fetch_add8_many([ga], 1),
+    **{name: lambda ga, name=name: finish(getattr(acp, name)(acp.GA_NULL, ga, 1))
+       for name in ATOMICS},
+    **{f"fetch_{name}": lambda ga, name=name: getattr(acp, f"fetch_{name}")(ga, 1)
+       for name in ATOMICS},
+}
+NULL_MEANS_DROP = "add8 result"
+# What the message calls a use: an error that comes late, at complete, names the command.
+NAMES = {
+    "copy to": "copy",
+    "copy_many": "copy_many|copy",
+    "iput": "iput|copy",
+    "iget": "iget|copy",
+    "put flag": "put",
+    "add8 result": "add8",
+    "remote": "remote|get",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("what", STRANGE_ADDRESSES)
+def test_an_address_of_nothing_is_refused(use, what):
+    ga = STRANGE_ADDRESSES[what]
+    if ga == 0 and use == NULL_MEANS_DROP:
+        return
+    with refused((acp.AddressError, acp.RankError), NAMES.get(use, use),
+                 f"{ga:#x}" if ga else "null"):
+        USES[use](ga)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_stale_address_is_refused(use):
+    for rank in range(acp.procs()):
+        ga = stale_address(rank)
+        with refused(acp.AddressError, NAMES.get(use, use), f"{ga:#x}"):
+            USES[use](ga)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_bytes_beyond_the_end_of_a_region_are_refused(use):
+    _, places = shared(4096)
+    for ga in places:
+        with refused(acp.AddressError, NAMES.get(use, use), f"{ga + 4096:#x}"):
+            USES[use](ga + 4096)
+
+
+def test_a_transfer_that_runs_past_the_end_is_refused_whole():
+    array, places = shared(4096)
+    for ga in places:
+        with refused(acp.AddressError, "put", f"{ga + 4000:#x}", 200):
+            acp.put(ga + 4000, bytes([1]) * 200)
+    acp.sync()
+    assert not array.any()
+
+
+@pytest.mark.parametrize("size", [2**40, 2**62])
+def test_a_size_larger_than_any_region_is_refused(size):
+    for rank in range(acp.procs()):
+        with refused(acp.AddressError, "copy", size):
+            finish(acp.copy(starter(rank), starter(rank), size))
+
+
+# What is no address, no size, no value --------------------------------------------------------
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("wrong", [2.0**40, np.float64(2**40), "0x10", None, [64]], ids=repr)
+def test_what_is_no_integer_is_no_address(use, wrong):
+    with pytest.raises(TypeError):
+        USES[use](wrong)
+
+
+def test_a_float_address_is_refused_with_the_reason_it_came_about():
+    array = np.array([starter(acp.rank())]) + np.uint64(8)  # int64 and uint64: float64
+    with pytest.raises(TypeError, match=r"(?s)get: .*float64.*int64 and uint64"):
+        acp.get(array[0], BUFFER)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_numpy_integers_are_addresses(kind):
+    acp.get(kind(starter(right())), BUFFER)
+    acp.complete(acp.copy(kind(starter(acp.rank())), kind(starter(right())), kind(8)))
+    assert acp.query_rank(kind(starter(right()))) == right()
+
+
+@pytest.mark.parametrize("ga", [-1, 2**63, 2**64, 10**30])
+def test_integers_that_cannot_be_addresses_are_refused(ga):
+    for use in ("copy", "put", "get", "fetch_add8", "query_address", "view"):
+        with pytest.raises(acp.AddressError, match=f"{use}: .*{ga}"):
+            USES[use](ga)
+
+
+@pytest.mark.parametrize("size", [-1, 2**63, 10**30])
+def test_sizes_that_cannot_be_are_refused(size):
+    with pytest.raises(ValueError, match=f"copy: .*{size}"):
+        acp.copy(starter(acp.rank()), starter(acp.rank()), size)
+    with pytest.raises(TypeError, match="copy"):
+        acp.copy(starter(acp.rank()), starter(acp.rank()), 8.0)
+
+
+def test_values_are_integers():
+    with pytest.raises(TypeError, match=r"fetch_add8: .*1\.5"):
+        acp.fetch_add8(starter(acp.rank()), 1.5)
+
+
+@pytest.mark.parametrize("rank", [-1, -5, 99, 2**40])
+def test_a_rank_that_does_not_exist_is_refused(rank):
+    with pytest.raises(acp.RankError, match=f"query_starter_ga: .*{rank}"):
+        acp.query_starter_ga(rank)
+
+
+# Buffers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("buffer", [b"12345678", np.broadcast_to(np.uint8(0), 8),
+                                    memoryview(b"12345678")], ids=["bytes", "ndarray", "view"])
+def test_a_read_only_destination_is_refused(buffer):
+    for call in (acp.get, acp.iget):
+        with refused(ValueError, call.__name__):
+            call(starter(right()), buffer)
+
+
+@pytest.mark.parametrize("thing", [17, "text", None, object()], ids=repr)
+def test_what_is_no_buffer_is_refused(thing):
+    for call in (acp.put, acp.get, acp.iput, acp.iget):
+        with pytest.raises(TypeError, match=f"{call.__name__}: "):
+            call(starter(right()), thing)
+    with pytest.raises(TypeError, match="register_memory: "):
+        acp.register_memory(thing)
+
+
+def test_objects_are_no_bytes():
+    for call in (acp.put, acp.get):
+        with pytest.raises(TypeError, match=f"{call.__name__}: "):
+            call(starter(right()), np.array([None, 1], object))
+
+
+class DeviceArray:
+    """Memory of an accelerator, as libraries show it."""
+
+    __cuda_array_interface__ = {"shape": (8,), "typestr": "|u1", "data": (64, False), "version": 3}
+
+
+def test_device_memory_is_refused_until_it_is_supported():
+    with pytest.raises(TypeError, match=r"put: .*device"):
+        acp.put(starter(right()), DeviceArray())
+    with pytest.raises(TypeError, match=r"register_memory: .*device"):
+        acp.register_memory(DeviceArray())
+
+
+class ArrayInterface:
+    """Something that shows its memory by NumPy's protocol only."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
+def test_the_array_interface_alone_makes_a_buffer():
+    source, sink = np.arange(4, dtype=np.int64), np.zeros(4, np.int64)
+    acp.put(starter(acp.rank()), ArrayInterface(source))
+    acp.get(starter(acp.rank()), ArrayInterface(sink))
+    assert np.array_equal(sink, source)
+
+
+def test_registration_refuses_what_is_not_contiguous_or_read_only():
+    for wrong in (np.zeros((4, 4))[:, 1], np.zeros((4, 4))[::2], b"read only"):
+        with refused(ValueError, "register_memory"):
+            acp.register_memory(wrong)
+
+
+def test_iput_refuses_a_buffer_that_is_not_contiguous():
+    with refused(ValueError, "iput"):
+        acp.iput(starter(right()), np.zeros((4, 4))[:, 1])
+
+
+@pytest.mark.parametrize("color", [-1, 4, 99])
+def test_a_color_that_does_not_exist_is_refused(color):
+    with pytest.raises(ValueError, match=f"register_memory: .*{color}"):
+        acp.query_ga(acp.register_memory(bytearray(8), color))
+    with pytest.raises(ValueError, match=f"empty: .*{color}"):
+        acp.empty(8, np.uint8, color=color)
+
+
+def test_memory_of_a_mapping_can_be_registered():
+    with mmap.mmap(-1, 4096) as memory, acp.register_memory(memory) as key:
+        acp.put(acp.query_ga(key), b"mapped")
+        assert memory[:6] == b"mapped"
+        key.close()
+
+
+# The limit ------------------------------------------------------------------------------------
+
+
+def test_an_array_beyond_the_limit_is_refused_before_anything_is_touched():
+    with refused(acp.HeapFullError, "empty", 2**45):
+        acp.empty(2**45, np.uint8)
+    with pytest.raises(MemoryError):
+        acp.empty(2**39, np.uint8)
+    with pytest.raises((ValueError, MemoryError)):
+        acp.empty(2**60, np.float64)
+    acp.zeros(10)
