@@ -1,6 +1,6 @@
 /* The operations as users call them: run at once where load and store reach both ends and
  * nothing is waited for, else handed to the operation table. */
-#include "core.h"
+#include "op.h"
 
 static acp_handle_t refuse(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
 {

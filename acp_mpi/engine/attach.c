@@ -1,7 +1,7 @@
 /* Opening the memory of a process of the node: through /proc, or, where that is forbidden
  * (other group id, not dumpable, another PID namespace), by asking it for the descriptor
  * over an abstract Unix socket. */
-#include "core.h"
+#include "op.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,106 +2,16 @@
  * member's doors, found by a key that is made of the set; the last arrival releases the
  * others with one futex call. Between nodes the lowest members signal each other in
  * ceil(log2 n) rounds. */
-#include "core.h"
+#include "party.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FIRST_SLICE_NS ((int64_t)20000000)
 #define SLICE_NS ((int64_t)500000000)
 #define ARRIVE ((uint64_t)1 << 16)
 #define USER ((uint64_t)1)
 #define REKEYED 0xffffu /* users: the entry gets another key just now */
-
-/* A set of ranks as one member sees it. */
-struct party {
-    uint64_t key;
-    uint32_t purpose;
-    uint32_t *slots;
-    uint32_t count;
-    uint32_t here;   /* members on this node */
-    uint32_t leader; /* the lowest of them */
-    uint32_t *leaders;
-    uint32_t nodes, own_node;
-};
-
-struct signal_count {
-    uint64_t key;
-    uint32_t round, count;
-};
-
-static uint64_t mix(uint64_t h, uint64_t x)
-{
-    h = (h ^ x) * 0x9e3779b97f4a7c15ull;
-    return h ^ h >> 29;
-}
-
-static uint64_t node_of(const acp_engine *e, uint32_t slot)
-{
-    return e->config.path == ACP_PATH_LINK ? slot : e->rows[slot].node;
-}
-
-static int compare_slots(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void party_free(struct party *p)
-{
-    if (p) {
-        free(p->slots);
-        free(p->leaders);
-        free(p);
-    }
-}
-
-static struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count,
-                               uint32_t purpose)
-{
-    struct party *p = calloc(1, sizeof *p);
-    uint32_t most = ranks ? count : e->procs;
-    if (!p || !(p->slots = malloc(most * sizeof *p->slots)) ||
-        !(p->leaders = malloc(most * sizeof *p->leaders))) {
-        party_free(p);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < most; i++) {
-        uint32_t slot = ranks ? slot_of_rank(e, ranks[i]) : i;
-        struct peer *peer = e->losses_accepted ? peer_of_slot(e, slot) : NULL;
-        if (!peer || !peer->loss_accepted)
-            p->slots[p->count++] = slot;
-    }
-    qsort(p->slots, p->count, sizeof *p->slots, compare_slots);
-    uint64_t *nodes = malloc((p->count ? p->count : 1) * sizeof *nodes);
-    if (!nodes) {
-        party_free(p);
-        return NULL;
-    }
-    p->purpose = purpose;
-    p->key = mix(mix(0x61637000, purpose), e->losses_accepted);
-    for (uint32_t i = 0; i < p->count; i++) {
-        uint64_t node = node_of(e, p->slots[i]);
-        p->key = mix(p->key, p->slots[i] + 1);
-        uint32_t n = 0;
-        while (n < p->nodes && nodes[n] != node)
-            n++;
-        if (n == p->nodes) {
-            nodes[n] = node;
-            p->leaders[p->nodes++] = p->slots[i];
-        }
-        if (node == node_of(e, e->self)) {
-            p->own_node = n;
-            p->leader = p->leaders[n];
-            p->here++;
-        }
-    }
-    p->key |= 1; /* 0 is a free entry */
-    free(nodes);
-    return p;
-}
 
 static uint32_t generation(uint64_t state)
 {
@@ -149,34 +59,6 @@ static struct barrier_entry *entry_of(struct doors *doors, uint64_t key)
     }
 }
 
-/* Why a member will not come, if that is so. */
-static int trouble(acp_engine *e, const struct party *p)
-{
-    bool all_well = e->losses == e->losses_accepted && (!e->leavers || p->purpose > 1);
-    for (uint32_t i = 0; !all_well && i < p->count; i++) {
-        struct peer *peer = peer_of_slot(e, p->slots[i]);
-        if (peer->lost && !peer->loss_accepted) {
-            e->trouble_rank = rank_of_slot(e, peer->slot);
-            return ACP_E_LOST;
-        }
-        if (peer->leaving && p->purpose <= 1) {
-            e->trouble_rank = rank_of_slot(e, peer->slot);
-            return ACP_E_FINALIZING;
-        }
-    }
-    return ACP_OK;
-}
-
-/* After a while without a result: hear of deaths, and tell everybody that this rank leaves. */
-static void look_around(acp_engine *e, const struct party *p)
-{
-    for (uint32_t i = 0; i < p->count; i++)
-        if (p->slots[i] != e->self)
-            peer_watch(e, peer_of_slot(e, p->slots[i]));
-    if (p->purpose > 1)
-        acp_engine_leaving(e);
-}
-
 struct gate {
     acp_engine *engine;
     struct party *party;
@@ -212,7 +94,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         long slept = 0;
         if (!through && e->stopping)
             rc = ACP_E_CLOSED;
-        if (!through && rc == ACP_OK && (rc = trouble(e, g->party)) == ACP_OK) {
+        if (!through && rc == ACP_OK && (rc = party_trouble(e, g->party)) == ACP_OK) {
             int64_t left = timeout_ns == ACP_FOREVER
                                ? slice
                                : timeout_ns - (int64_t)(now_ns() - start);
@@ -233,7 +115,7 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
             tick(e, ACP_TICK_LONG);
         }
         if (slept < 0 && slice == FIRST_SLICE_NS) {
-            look_around(e, g->party);
+            party_look_around(e, g->party);
             slice = SLICE_NS;
         }
     }
@@ -280,93 +162,19 @@ static bool retract(struct gate *g)
     return false;
 }
 
-void signal_arrived(acp_engine *e, const struct message *m)
-{
-    uint32_t free_at = e->signal_used;
-    for (uint32_t i = 0; i < e->signal_used; i++) {
-        struct signal_count *s = &e->signals[i];
-        if (s->count && s->key == m->a && s->round == (uint32_t)m->b) {
-            s->count++;
-            progress_event(e);
-            return;
-        }
-        if (!s->count)
-            free_at = i;
-    }
-    if (free_at == e->signal_room) {
-        uint32_t room = free_at ? free_at * 2 : 8;
-        struct signal_count *grown = realloc(e->signals, room * sizeof *grown);
-        if (!grown)
-            return;
-        e->signals = grown;
-        e->signal_room = room;
-    }
-    if (free_at == e->signal_used)
-        e->signal_used++;
-    e->signals[free_at] = (struct signal_count){m->a, (uint32_t)m->b, 1};
-    progress_event(e);
-}
-
-struct signal_wait {
-    acp_engine *engine;
-    struct party *party;
-    uint32_t round;
-    bool got;
-    int trouble;
-};
-
-static bool signal_here(void *context)
-{
-    struct signal_wait *w = context;
-    acp_engine *e = w->engine;
-    pthread_mutex_lock(&e->lock);
-    for (uint32_t i = 0; i < e->signal_used && !w->got; i++) {
-        struct signal_count *s = &e->signals[i];
-        if (s->count && s->key == w->party->key && s->round == w->round) {
-            s->count--;
-            w->got = true;
-        }
-    }
-    pthread_mutex_unlock(&e->lock);
-    return w->got || (w->trouble = trouble(e, w->party)) != ACP_OK;
-}
-
-/* The node's lowest member meets those of the other nodes. */
-static int meet_nodes(acp_engine *e, struct party *p, int64_t timeout_ns)
-{
-    uint32_t round = 0;
-    for (uint32_t distance = 1; distance < p->nodes; distance *= 2, round++) {
-        struct peer *to = peer_of_slot(e, p->leaders[(p->own_node + distance) % p->nodes]);
-        struct message m = {.kind = ACP_SIGNAL, .from = e->self, .a = p->key, .b = round};
-        pthread_mutex_lock(&e->lock);
-        int rc = road_to(e, to)->send(&e->lanes[LANE_LOCKED], to, 0, &m);
-        pthread_mutex_unlock(&e->lock);
-        if (rc != ACP_OK && rc != ACP_E_LOST)
-            return rc;
-        struct signal_wait w = {e, p, round, false, ACP_OK};
-        rc = progress_wait(e, signal_here, &w, timeout_ns,
-                           p->purpose > 1 ? ACP_DOING_FINALIZE : ACP_DOING_SYNC);
-        if (rc == ACP_OK && !w.got)
-            rc = w.trouble;
-        if (rc != ACP_OK)
-            return rc;
-    }
-    return ACP_OK;
-}
-
 static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
 {
     struct gate g = {.engine = e, .party = p};
     struct peer *leader = peer_of_slot(e, p->leader);
     uint64_t start = now_ns();
     bool last;
-    int rc = trouble(e, p);
+    int rc = party_trouble(e, p);
     if (rc != ACP_OK)
         return rc;
     if (peer_attach(e, leader) == RELATION_REMOTE && leader != e->own)
         return ACP_E_SYSTEM;
     if (leader->lost)
-        return trouble(e, p);
+        return party_trouble(e, p);
     do {
         if (!(g.entry = entry_of(leader->doors, p->key)))
             return ACP_E_FULL;
@@ -383,7 +191,7 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
             int64_t left = timeout_ns == ACP_FOREVER
                                ? timeout_ns
                                : timeout_ns - (int64_t)(now_ns() - start);
-            rc = meet_nodes(e, p, left);
+            rc = party_meet_nodes(e, p, left);
             g.arrived_at--; /* past taking back */
             atomic_fetch_add(&g.entry->state, rc == ACP_OK ? 1ull << 32 : 0);
         }
@@ -400,19 +208,6 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
     return rc != ACP_OK && p->nodes == 1 ? ACP_OK : rc;
 }
 
-static struct party *party_of_all(acp_engine *e, uint32_t purpose)
-{
-    struct party **cached = &e->everyone;
-    uint32_t living = e->procs - e->losses_accepted;
-    if (*cached && ((*cached)->count != living || (*cached)->purpose != purpose)) {
-        party_free(*cached);
-        *cached = NULL;
-    }
-    if (!*cached)
-        *cached = party_new(e, NULL, 0, purpose);
-    return *cached;
-}
-
 int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns)
 {
@@ -420,7 +215,7 @@ int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t p
     if (!p)
         return ACP_E_SYSTEM;
     atomic_store(&e->control->barrier_key, p->key);
-    uint32_t was = atomic_exchange(&e->control->doing, purpose > 1 ? ACP_DOING_FINALIZE
+    uint32_t was = atomic_exchange(&e->control->doing, purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE
                                                        : ranks     ? ACP_DOING_BARRIER
                                                                    : ACP_DOING_SYNC);
     int rc = p->count > 1 ? meet(e, p, timeout_ns) : ACP_OK;
@@ -428,12 +223,4 @@ int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t p
     if (ranks)
         party_free(p);
     return rc;
-}
-
-void barrier_close(acp_engine *e)
-{
-    party_free(e->everyone);
-    free(e->signals);
-    e->everyone = NULL;
-    e->signals = NULL;
 }

@@ -1,6 +1,6 @@
 /* The job's notice board: names (128-bit keys) with 16 bytes each, kept by the rank that the
  * key selects. A lookup of a name that is not there waits at its keeper until it is. */
-#include "core.h"
+#include "op.h"
 
 #include <stdlib.h>
 

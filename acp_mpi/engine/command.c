@@ -1,5 +1,5 @@
 /* The executor: what a command does to memory that this process can reach. */
-#include "core.h"
+#include "op.h"
 
 #include <errno.h>
 #include <string.h>

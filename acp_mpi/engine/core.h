@@ -11,17 +11,16 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-#define SMALL_BYTES ((uint64_t)16 << 10)       /* run with the caller's lock held */
 #define BACKGROUND_BYTES ((uint64_t)1 << 20)   /* above: the progress thread's work */
 #define SLICE_BYTES ((uint64_t)256 << 10)
 #define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
 #define CHUNKS_IN_FLIGHT 8u
 #define BOUNCE_CHUNKS 4u
+#define PAGE ((uint64_t)4096)
+#define VIEW_LIMIT 64u /* views of a peer before those without living regions go */
 #define OPS 1024u
 #define LONG_WAIT_NS ((uint64_t)60000000000) /* then it is said who is missing */
 #define SPIN_NS 40000u /* a waiting caller looks so long before it sleeps */
-
-typedef struct message message_t;
 
 /* How this process reaches a place: itself, or which road leads to its owner. */
 enum reach { REACH_LOAD = 0, REACH_VM, REACH_RING, REACH_LINK };
@@ -293,172 +292,11 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* segment.c: the memory of this rank and its directory */
-int memory_create(acp_engine *e, acp_fault *fault);
-void memory_close(acp_engine *e);
-void memory_reset(acp_engine *e);
-void memory_release(acp_engine *e);
-bool segment_retirees_step(acp_engine *e); /* true: some remain */
-
-/* A directory entry as read in one piece. */
-struct region {
-    uint64_t offset, length, target;
-    uint32_t generation, kind, color, slot;
-};
-int directory_find(const struct control *c, uint64_t offset, struct region *out);
-static inline const _Atomic uint32_t *directory_order(const struct control *c)
-{
-    return (const _Atomic uint32_t *)((const char *)c + ORDER_OFFSET);
-}
-static inline const struct entry *directory_entries(const struct control *c)
-{
-    return (const struct entry *)((const char *)c + ENTRIES_OFFSET);
-}
-
-/* peer.c: who is there, and the memory of the node's */
-int peers_join(acp_engine *e, const struct row *rows, uint32_t count, uint32_t own_slot);
-void peers_close(acp_engine *e); /* descriptors */
-void peers_free(acp_engine *e);  /* mappings */
-struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
-int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
-void peer_watch(acp_engine *e, struct peer *p);
-void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
-struct peer *peer_next(acp_engine *e, struct peer *after); /* of those ever talked to */
-bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);
-int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *out,
-              enum reach *reach);
-const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size);
-void lane_flush(acp_lane *lane);
-
-static inline bool covers(const struct translation *t, acp_ga_t ga, uint64_t size)
-{
-    uint64_t at = ga - t->low;
-    return at < t->length && size <= t->length - at;
-}
-
-/* The region of `ga` if this lane may load and store there, else NULL: with a status in the
- * lane's fault, or ACP_OK there when only another road leads to it. */
-static inline const struct translation *lane_find(acp_lane *lane, uint32_t role, acp_ga_t ga,
-                                                  uint64_t size)
-{
-    const struct translation *t = &lane->recent[role];
-    if (likely(covers(t, ga, size) && *t->generation == t->live && !t->peer->lost))
-        return t;
-    return lane_miss(lane, role, ga, size);
-}
-
-#define ROLE_DST 0u
-#define ROLE_SRC 1u
-
-/* Brackets one access: while the flag is odd the owner does not let the memory go. False if
- * the region has died; then nothing is entered. */
-static inline bool enter(const struct translation *t, uint32_t role)
-{
-    _Atomic uint32_t *busy = &t->busy[role];
-    uint32_t seen = atomic_load_explicit(busy, memory_order_relaxed);
-    atomic_store_explicit(busy, seen + 1, memory_order_relaxed);
-    atomic_signal_fence(memory_order_seq_cst);
-    if (unlikely(t->fence))
-        atomic_thread_fence(memory_order_seq_cst);
-    if (likely(atomic_load_explicit(t->generation, memory_order_acquire) == t->live))
-        return true;
-    atomic_store_explicit(busy, seen + 2, memory_order_release);
-    return false;
-}
-
-static inline void leave(const struct translation *t, uint32_t role)
-{
-    _Atomic uint32_t *busy = &t->busy[role];
-    uint32_t seen = atomic_load_explicit(busy, memory_order_relaxed);
-    atomic_store_explicit(busy, seen + 1, memory_order_release);
-}
-
-/* attach.c: opening the memory of a process of the node */
-int attach_open(acp_engine *e, struct peer *p, uint8_t *opened);
-int giver_open(acp_engine *e);
-void giver_serve(acp_engine *e);
-
-/* command.c: the one function that executes a command on memory in reach. Of a copy it does
- * the part [from, from + size); `local` stands for src or dst of a copy. ACP_E_BUSY: the fast
- * way was refused just now, ask the router again. */
-int command_run(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
-                uint64_t size, uint64_t *old);
-int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
-                const struct translation *s, acp_ga_t src, uint64_t size);
-int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
-                 uint64_t size);
-int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
-                uint64_t size);
-int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
-                  uint64_t value, uint64_t compare, uint64_t *old);
-static inline bool is_atomic(uint8_t kind) { return kind >= ACP_CAS4 && kind <= ACP_AND8; }
-static inline uint32_t atomic_width(uint8_t kind) { return (kind & 1) ? 8 : 4; }
-
 /* doorbell.c: waking a sleeping process */
 int door_open(acp_engine *e);
 void door_ring(acp_engine *e, const struct peer *p);
 void door_drain(acp_engine *e);
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
-
-/* operation.c: all with the lock held */
-struct op *op_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
-struct op *task_new(acp_engine *e);
-void task_free(acp_engine *e, struct op *op);
-void operations_close(acp_engine *e);
-struct op *op_find(acp_engine *e, uint64_t id);
-uint64_t op_id(const struct op *op);
-void op_finish(acp_lane *lane, struct op *op);
-void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
-acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
-void op_stall(acp_engine *e, struct op *op);
-void op_list_remove(struct op **list, struct op *op);
-void ops_pump(acp_lane *lane);
-void ops_fail_peer(acp_lane *lane, struct peer *p);
-bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
-static inline bool order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)
-{
-    return likely(order == ACP_HANDLE_NULL) ||
-           likely(!atomic_load_explicit(&e->outstanding, memory_order_acquire) &&
-                  !atomic_load_explicit(&e->failure_count, memory_order_relaxed)) ||
-           order_met_slow(e, lane, order);
-}
-static inline acp_handle_t handle_now(acp_engine *e)
-{
-    return atomic_load_explicit(&e->last, memory_order_relaxed) | 1;
-}
-
-/* roads.c: the one function that decides which way an operation goes, and its steps */
-void op_start(acp_lane *lane, struct op *op);
-void op_push(acp_lane *lane, struct op *op); /* more chunks, while there is room */
-void op_reply(acp_lane *lane, struct op *op, const struct message *m,
-              const unsigned char *payload, uint64_t size);
-bool chain_may_go(acp_lane *lane, struct op *op);
-bool work_step(acp_lane *lane); /* takes the lock itself */
-const struct road *road_to(acp_engine *e, struct peer *p);
-int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);
-int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
-               const unsigned char *buffer);
-
-/* serve.c: what arrives */
-void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
-                     const struct message *m, const unsigned char *payload, uint64_t size);
-void task_reply(acp_lane *lane, struct op *op);
-void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
-                 const struct message *command, uint64_t value);
-void notify_all(acp_lane *lane, const struct message *m); /* whoever this process talks to */
-
-/* many.c */
-void many_push(acp_lane *lane, struct op *op);
-void many_child_done(acp_lane *lane, struct op *child);
-
-/* inbox.c */
-bool inbox_drain(acp_lane *lane);
-bool inbox_waiting(const acp_engine *e);
-bool backlog_push(acp_lane *lane);
-void backlog_free(struct peer *p);
-struct bounce *bounce_of(struct op *op, const struct message *reply);
-void bounce_give(acp_engine *e, struct op *op, struct bounce *b);
-void inbox_close(acp_engine *e);
 
 /* link.c */
 int link_listen(acp_engine *e);

@@ -1,6 +1,6 @@
 /* Waking another process of the node: an abstract Unix datagram socket each, rung only when
  * the owner has said that it sleeps, or sleeps until certain bytes change. */
-#include "core.h"
+#include "op.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The life of an engine: creation, joining, reset, the end. */
-#include "core.h"
+#include "op.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>

@@ -3,7 +3,7 @@
  *
  * A writer claims a cell with its own line number in it before it writes. If it dies there,
  * the owner sees whose cell it is and skips it. */
-#include "core.h"
+#include "op.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef ACP_LINK_H
 #define ACP_LINK_H
 
-#include "core.h"
+#include "op.h"
 #include "handshake.h"
 
 enum link_state { LINK_CONNECTING = 1, LINK_HANDSHAKE, LINK_OPEN, LINK_CLOSED };

@@ -1,6 +1,6 @@
 /* Many small operations in one call. What load and store reach is done in batches at once;
  * the rest becomes one operation whose elements travel as tasks of this process. */
-#include "core.h"
+#include "op.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,9 @@ from cpython.buffer cimport (PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, Py
                              PyObject_GetBuffer)
 
 
+DEF BIG = 1048576  # committing and releasing so much takes long enough to let others run
+
+
 cdef class Block:
     """Memory in the global address space that lives as long as this object.
 
@@ -31,7 +34,7 @@ cdef class Block:
             return
         if self.owned and not acp_engine_closed(self.home):
             lane = acp_lane_take(self.home)
-            if self.bytes > 1 << 20 and lane != NULL:
+            if self.bytes > BIG and lane != NULL:
                 with nogil:
                     acp_memory_drop(lane, self.memory, self.bytes)
             else:
@@ -49,10 +52,20 @@ def allocate(size, color=0):
     cdef uint64_t n = amount(size, "empty")
     cdef uint32_t c = color
     cdef int rc
-    with nogil:
+    cdef acp_lane *lane = acp_lane_take(engine) if n > BIG else NULL
+    if lane == NULL:
         rc = acp_memory_alloc(lane0, n, c, &block.ga, &block.memory)
-    if rc != ACP_OK:
-        raise_fault("empty", lane0)
+        if rc != ACP_OK:
+            raise_fault("empty", lane0)
+    else:
+        with nogil:
+            rc = acp_memory_alloc(lane, n, c, &block.ga, &block.memory)
+        try:
+            if rc != ACP_OK:
+                raise_fault("empty", lane)
+        finally:
+            acp_lane_give(lane)
+    need("empty")
     block.bytes = n
     block.owned = True
     block.home = engine

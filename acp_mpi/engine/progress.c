@@ -4,7 +4,7 @@
  * All descriptors are in an inner epoll set; the progress thread sleeps on an outer set that
  * holds the inner one. A caller that leads takes the inner set out of the outer one, so that
  * what arrives wakes it alone. */
-#include "core.h"
+#include "op.h"
 
 #include <errno.h>
 #include <sched.h>

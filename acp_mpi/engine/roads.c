@@ -8,7 +8,7 @@
  * A command that arrives from another process is routed in the same way, with what that
  * process reaches. A command only ever travels to the owner of one of its ends and from the
  * source's side towards the destination's, so it cannot circle. */
-#include "core.h"
+#include "op.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* What arrives from other processes: commands to run on memory of this one, replies to its
  * own operations, and notices. With the lock held. */
-#include "core.h"
+#include "op.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What the engine asks of Linux, in one place. */
-#include "core.h"
+#include "op.h"
 
 #include <errno.h>
 #include <fcntl.h>

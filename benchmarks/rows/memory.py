@@ -1,13 +1,13 @@
 """Memory of our own: what init and sync touch in each rank, what is shared, what a peer costs.
 
-Private is every page that a process has written outside the memory files of the job; shared is
-what those files occupy. MPI and all modules are loaded before, so their memory is not counted;
-pages that MPI touches because init uses it are.
+Private is what a process has written in mappings of its own; shared is what the memory files of
+the job occupy, each counted once. MPI and all modules are loaded before, so their memory is not
+counted; pages that MPI writes because init uses it are.
 """
 
+import ctypes
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,88 +16,80 @@ from mpi4py import MPI
 
 import acp_mpi as acp
 
-_MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ...(.)")
+_PRIVATE = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ...(.)")
 KIB = 1024
 
 
 def _private() -> int:
-    """Return the bytes of pages written in private mappings: no file of anybody's memory."""
+    """Return the bytes that this process has written in private mappings."""
     total, counted = 0, True
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        if mapping := _MAPPING.match(line):
-            counted = mapping[1] == "p"
-        elif counted and line.startswith("Private_Dirty:"):
-            total += int(line.split()[1]) * KIB
+    with open("/proc/self/smaps") as mappings:
+        for line in mappings:
+            if mapping := _PRIVATE.match(line):
+                counted = mapping[1] == "p"
+            elif counted and line.startswith("Private_Dirty:"):
+                total += int(line.split()[1]) * KIB
     return total
 
 
 def _page_tables() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmPTE:"):
-            return int(line.split()[1]) * KIB
-    return 0
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmPTE:")[2].split()[0]) * KIB
 
 
-def _own_file() -> int:
-    """Return what the memory file of this rank occupies: the one that it holds a descriptor of."""
-    total, seen = 0, set()
+def _files(comm: MPI.Intracomm) -> int:
+    """Return the bytes that all memory files of the ranks occupy. Collective."""
+    mine = {}
     for entry in os.scandir("/proc/self/fd"):
         try:
             name, state = os.readlink(entry.path), os.stat(entry.path)
         except OSError:  # the descriptor of the scan itself
             continue
-        if name.startswith("/memfd:") and state.st_ino not in seen:
-            seen.add(state.st_ino)
-            total += state.st_blocks * 512
-    return total
+        if name.startswith("/memfd:"):
+            mine[state.st_ino] = state.st_blocks * 512
+    everything: dict[int, int] = {}
+    for files in comm.allgather(mine):
+        everything |= files
+    return sum(everything.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What one rank takes, in bytes."""
+class Growth:
+    """What this rank has taken since the object was made."""
 
-    private: int
-    shared: int
-    tables: int
+    def __init__(self) -> None:
+        # what is free must count again when it is written again
+        ctypes.CDLL(None).malloc_trim(0)
+        for _ in range(3):  # looking takes memory itself, the first time
+            self._private, self._tables = _private(), _page_tables()
 
-    @classmethod
-    def now(cls) -> "Usage":
-        """Look."""
-        # twice: the first look touches memory itself
-        return [cls(_private(), _own_file(), _page_tables()) for _ in range(2)][1]
+    def private(self) -> int:
+        """Return the bytes written in private mappings since then."""
+        return _private() - self._private
 
-    def __sub__(self, other: "Usage") -> "Usage":
-        """Return the growth."""
-        return Usage(
-            self.private - other.private, self.shared - other.shared, self.tables - other.tables
-        )
+    def tables(self) -> int:
+        """Return the bytes of page tables since then."""
+        return _page_tables() - self._tables
 
 
-def _talk(comm: MPI.Intracomm, gas: list[int]) -> tuple[Usage, int]:
-    """Let rank 0 talk to everybody: its growth, and that of all memory files."""
+def _talk(gas: list[int]) -> None:
     word = np.ones(1, np.int64)
-    comm.Barrier()
-    before, files = Usage.now(), comm.allreduce(_own_file())
-    if comm.rank == 0:
-        for ga in gas[1:]:
-            acp.put(ga, word)
-            acp.fetch_add8(ga, 1)
-            acp.complete(acp.copy(gas[0], ga, 8))
-    comm.Barrier()
-    return Usage.now() - before, comm.allreduce(_own_file()) - files
+    for ga in gas[1:]:
+        acp.put(ga, word)
+        acp.fetch_add8(ga, 1)
+        acp.complete(acp.copy(gas[0], ga, 8))
 
 
 def _mpi_window(comm: MPI.Intracomm) -> int:
     """Return the private memory that MPI takes for a window of 64 MiB over existing memory."""
     part = np.empty(64 << 20, np.uint8)
-    before = Usage.now()
+    growth = Growth()
     win = MPI.Win.Create(part, 1, comm=comm)
     win.Lock_all()
     comm.Barrier()
-    taken = Usage.now() - before
+    taken = growth.private()
     win.Unlock_all()
     win.Free()
-    return int(comm.allreduce(taken.private, op=MPI.MAX))
+    return int(comm.allreduce(taken, op=MPI.MAX))
 
 
 def measure(quick: bool) -> list[Row]:
@@ -107,30 +99,35 @@ def measure(quick: bool) -> list[Row]:
     comm.Dup().Free()
     comm.allgather(bytes(64))
     comm.Barrier()
-    before = Usage.now()
+    start = Growth()
     with acp.init(comm):
         acp.sync()
-        own = Usage.now() - before
-        private = comm.allreduce(own.private, op=MPI.MAX)
-        shared = comm.allreduce(own.shared) / comm.size
-        tables = comm.allreduce(own.tables, op=MPI.MAX)
+        private, tables = start.private(), start.tables()
+        shared = _files(comm) / comm.size
         mine = acp.zeros(1, np.int64)
         gas = comm.allgather(acp.query_ga(mine))
         acp.sync()
-        grown, files = _talk(comm, gas)
+        files, talked = _files(comm), Growth()
+        if comm.rank == 0:
+            _talk(gas)
+        comm.Barrier()
+        caller, files = talked.private(), _files(comm) - files
+        peer_tables = talked.tables()
         acp.sync()
     window = _mpi_window(comm)
+    most = comm.allreduce(private, op=MPI.MAX)
     by = f"{comm.size} ranks" + (", by link" if os.environ.get("ACP_PATH") == "link" else "")
     peers = comm.size - 1
     return [
         Row(
             f"private memory touched by init + sync, {by}",
             "KiB",
-            private / KIB,
-            "MPI's window of 64 MiB",
+            most / KIB,
+            "for MPI's window of 64 MiB",
             window / KIB,
             Goal(at_most=256),
-            note=f"the rank that touched most; and {tables / KIB:.0f} KiB of page tables",
+            note=f"the rank that touched most; rank 0: {private / KIB:.0f} KiB, "
+            f"and {tables / KIB:.0f} KiB of page tables",
         ),
         Row(
             f"shared memory a rank after init + sync, {by}",
@@ -141,9 +138,9 @@ def measure(quick: bool) -> list[Row]:
         Row(
             f"memory for each of {peers} peers talked to, {by}",
             "KiB",
-            max(grown.private + files, 0) / KIB / peers,
+            (caller + files) / KIB / peers,
             goal=Goal(at_most=16),
-            note=f"caller {grown.private / KIB / peers:.1f} KiB, all memory files "
-            f"{files / KIB / peers:.1f} KiB, page tables {grown.tables / KIB / peers:.1f} KiB",
+            note=f"caller {caller / KIB / peers:.1f} KiB, all memory files "
+            f"{files / KIB / peers:.1f} KiB; and page tables {peer_tables / KIB / peers:.1f} KiB",
         ),
     ]

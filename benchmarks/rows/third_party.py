@@ -89,7 +89,7 @@ def _numpy_memory(comm: MPI.Intracomm, effort: Effort) -> list[Row]:
             ours = _copy(ranks[TARGET][0], ranks[SOURCE][0], SMALL)
             bare = native.bare(ranks[TARGET][2], array, ranks[TARGET][1], write=True)
             what = "third-party copy 1 MiB between NumPy arrays"
-            a, b = interleave(effort, ours, bare)
+            a, b = spaced(effort, ours, bare)
             rows.append(
                 Row(
                     f"{what}, idle cores",

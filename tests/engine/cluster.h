@@ -5,7 +5,7 @@
 #define ACP_TESTS_CLUSTER_H
 
 #include "check.h"
-#include "core.h"
+#include "op.h"
 
 #include <pthread.h>
 #include <stdio.h>

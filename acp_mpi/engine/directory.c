@@ -1,0 +1,126 @@
+/* The directory of a rank: which regions of its offset space live. Its owner changes it, any
+ * process of the node reads it; a version counter tells a reader that it must look again. */
+#include "op.h"
+
+#include <stdlib.h>
+
+static uint32_t order_lower_bound(acp_engine *e, uint64_t offset)
+{
+    uint32_t low = 0, high = atomic_load_explicit(&e->control->directory_count,
+                                                  memory_order_relaxed);
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (e->entries[e->order[middle]].offset < offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void order_begin(acp_engine *e)
+{
+    atomic_fetch_add(&e->control->directory_version, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void order_end(acp_engine *e)
+{
+    atomic_fetch_add_explicit(&e->control->directory_version, 1, memory_order_release);
+}
+
+int directory_publish(acp_engine *e, const struct region *region)
+{
+    struct memory *m = &e->memory;
+    uint32_t slot;
+    if (m->free_slot_count)
+        slot = m->free_slots[--m->free_slot_count];
+    else if (m->slots_touched < ENTRIES_MAX)
+        slot = m->slots_touched++;
+    else
+        return ACP_E_FULL;
+    struct entry *entry = &e->entries[slot];
+    entry->kind = (uint16_t)region->kind;
+    entry->color = (uint16_t)region->color;
+    entry->offset = region->offset;
+    entry->length = region->length;
+    entry->target = region->target;
+    uint32_t at = order_lower_bound(e, region->offset), count = e->control->directory_count;
+    order_begin(e);
+    for (uint32_t i = count; i > at; i--)
+        e->order[i] = e->order[i - 1];
+    e->order[at] = slot;
+    e->control->directory_count = count + 1;
+    atomic_fetch_add_explicit(&entry->generation, 1, memory_order_release);
+    order_end(e);
+    m->live_segments++;
+    m->live_private += region->kind != SEGMENT_MEMORY;
+    m->used += region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
+    return ACP_OK;
+}
+
+/* Kills the entry; whoever is inside an operation on it is inside still. */
+void directory_unpublish(acp_engine *e, const struct region *region)
+{
+    struct memory *m = &e->memory;
+    uint32_t at = order_lower_bound(e, region->offset), count = e->control->directory_count;
+    atomic_fetch_add(&e->entries[region->slot].generation, 1);
+    order_begin(e);
+    for (uint32_t i = at; i + 1 < count; i++)
+        e->order[i] = e->order[i + 1];
+    e->control->directory_count = count - 1;
+    order_end(e);
+    m->live_segments--;
+    m->live_private -= region->kind != SEGMENT_MEMORY;
+    m->used -= region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
+    if (m->free_slot_count == m->free_slot_room) {
+        uint32_t room = m->free_slot_room ? m->free_slot_room * 2 : 16;
+        uint32_t *grown = realloc(m->free_slots, room * sizeof *grown);
+        if (!grown)
+            return; /* the slot stays unused */
+        m->free_slots = grown;
+        m->free_slot_room = room;
+    }
+    m->free_slots[m->free_slot_count++] = region->slot;
+}
+
+/* Reads the entry that holds `offset`, from any process's directory. */
+int directory_find(const struct control *c, uint64_t offset, struct region *out)
+{
+    const _Atomic uint32_t *order = directory_order(c);
+    const struct entry *entries = directory_entries(c);
+    for (uint32_t attempt = 0; attempt < 1u << 20; attempt++) {
+        uint64_t version = atomic_load_explicit(&c->directory_version, memory_order_acquire);
+        if (version & 1) {
+            cpu_relax();
+            continue;
+        }
+        uint32_t count = c->directory_count, low = 0, high = count;
+        if (count > ENTRIES_MAX)
+            return ACP_E_UNREGISTERED;
+        while (low < high) { /* the last entry at or below offset */
+            uint32_t middle = (low + high) / 2, slot = order[middle] & (ENTRIES_MAX - 1);
+            if (entries[slot].offset <= offset)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        bool found = false;
+        if (low > 0) {
+            const struct entry *entry = &entries[order[low - 1] & (ENTRIES_MAX - 1)];
+            out->slot = (uint32_t)(entry - entries);
+            out->generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
+            out->offset = entry->offset;
+            out->length = entry->length;
+            out->target = entry->target;
+            out->kind = entry->kind;
+            out->color = entry->color;
+            found = (out->generation & 1) && offset - out->offset < out->length;
+        }
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load_explicit(&c->directory_version, memory_order_relaxed) == version)
+            return found ? ACP_OK : ACP_E_UNREGISTERED;
+    }
+    return ACP_E_LOST; /* the owner died while it changed its directory */
+}
+

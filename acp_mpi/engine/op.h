@@ -1,0 +1,83 @@
+/* Operations on their way: the table, the executor, the roads and what arrives on them. */
+#ifndef ACP_OP_H
+#define ACP_OP_H
+
+#include "reach.h"
+
+/* command.c: the one function that executes a command on memory in reach. Of a copy it does
+ * the part [from, from + size); `local` stands for src or dst of a copy. ACP_E_BUSY: the fast
+ * way was refused just now, ask the router again. */
+int command_run(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
+                uint64_t size, uint64_t *old);
+int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
+                const struct translation *s, acp_ga_t src, uint64_t size);
+int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
+                 uint64_t size);
+int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
+                uint64_t size);
+int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
+                  uint64_t value, uint64_t compare, uint64_t *old);
+static inline bool is_atomic(uint8_t kind) { return kind >= ACP_CAS4 && kind <= ACP_AND8; }
+static inline uint32_t atomic_width(uint8_t kind) { return (kind & 1) ? 8 : 4; }
+
+/* operation.c: all with the lock held */
+struct op *op_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
+struct op *task_new(acp_engine *e);
+void task_free(acp_engine *e, struct op *op);
+void operations_close(acp_engine *e);
+struct op *op_find(acp_engine *e, uint64_t id);
+uint64_t op_id(const struct op *op);
+void op_finish(acp_lane *lane, struct op *op);
+void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
+acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
+void op_stall(acp_engine *e, struct op *op);
+void op_list_remove(struct op **list, struct op *op);
+void ops_pump(acp_lane *lane);
+void ops_fail_peer(acp_lane *lane, struct peer *p);
+bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
+static inline bool order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)
+{
+    return likely(order == ACP_HANDLE_NULL) ||
+           likely(!atomic_load_explicit(&e->outstanding, memory_order_acquire) &&
+                  !atomic_load_explicit(&e->failure_count, memory_order_relaxed)) ||
+           order_met_slow(e, lane, order);
+}
+static inline acp_handle_t handle_now(acp_engine *e)
+{
+    return atomic_load_explicit(&e->last, memory_order_relaxed) | 1;
+}
+
+/* roads.c: the one function that decides which way an operation goes, and its steps */
+void op_start(acp_lane *lane, struct op *op);
+void op_push(acp_lane *lane, struct op *op); /* more chunks, while there is room */
+void op_reply(acp_lane *lane, struct op *op, const struct message *m,
+              const unsigned char *payload, uint64_t size);
+bool chain_may_go(acp_lane *lane, struct op *op);
+bool work_step(acp_lane *lane); /* takes the lock itself */
+const struct road *road_to(acp_engine *e, struct peer *p);
+int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);
+int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
+               const unsigned char *buffer);
+
+/* serve.c: what arrives */
+void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m, const unsigned char *payload, uint64_t size);
+void task_reply(acp_lane *lane, struct op *op);
+void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
+                 const struct message *command, uint64_t value);
+void notify_all(acp_lane *lane, const struct message *m); /* whoever this process talks to */
+
+/* many.c */
+void many_push(acp_lane *lane, struct op *op);
+void many_child_done(acp_lane *lane, struct op *child);
+
+/* inbox.c */
+bool inbox_drain(acp_lane *lane);
+bool inbox_waiting(const acp_engine *e);
+bool backlog_push(acp_lane *lane);
+void backlog_free(struct peer *p);
+struct bounce *bounce_of(struct op *op, const struct message *reply);
+void bounce_give(acp_engine *e, struct op *op, struct bounce *b);
+void inbox_close(acp_engine *e);
+
+#endif

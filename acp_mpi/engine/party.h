@@ -1,0 +1,28 @@
+/* A set of ranks that meet: who they are, where they are, and what keeps one from coming. */
+#ifndef ACP_PARTY_H
+#define ACP_PARTY_H
+
+#include "op.h"
+
+#define PURPOSE_FINALIZE 2u
+
+/* A set of ranks as one member sees it. */
+struct party {
+    uint64_t key;
+    uint32_t purpose;
+    uint32_t *slots;
+    uint32_t count;
+    uint32_t here;   /* members on this node */
+    uint32_t leader; /* the lowest of them */
+    uint32_t *leaders;
+    uint32_t nodes, own_node;
+};
+
+struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
+struct party *party_of_all(acp_engine *e, uint32_t purpose);
+void party_free(struct party *p);
+int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
+void party_look_around(acp_engine *e, const struct party *p);
+int party_meet_nodes(acp_engine *e, struct party *p, int64_t timeout_ns);
+
+#endif

@@ -1,0 +1,105 @@
+/* Memory: this rank's own, the peers', and how an address becomes a place in either. */
+#ifndef ACP_REACH_H
+#define ACP_REACH_H
+
+#include "core.h"
+
+/* segment.c: the memory of this rank */
+int memory_create(acp_engine *e, acp_fault *fault);
+void memory_close(acp_engine *e);
+void memory_reset(acp_engine *e);
+void memory_release(acp_engine *e);
+void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
+static inline uint64_t page_up(uint64_t n)
+{
+    return (n + PAGE - 1) & ~(PAGE - 1);
+}
+
+/* release.c: the end of segments */
+void memory_punch(acp_engine *e);          /* with the space lock, which it lets go meanwhile */
+bool segment_retirees_step(acp_engine *e); /* true: some remain */
+void retirees_close(acp_engine *e);
+
+/* directory.c */
+
+/* A directory entry as read in one piece. */
+struct region {
+    uint64_t offset, length, target;
+    uint32_t generation, kind, color, slot;
+};
+int directory_publish(acp_engine *e, const struct region *region);
+void directory_unpublish(acp_engine *e, const struct region *region);
+int directory_find(const struct control *c, uint64_t offset, struct region *out);
+static inline const _Atomic uint32_t *directory_order(const struct control *c)
+{
+    return (const _Atomic uint32_t *)((const char *)c + ORDER_OFFSET);
+}
+static inline const struct entry *directory_entries(const struct control *c)
+{
+    return (const struct entry *)((const char *)c + ENTRIES_OFFSET);
+}
+
+/* peer.c: who is there, and the memory of the node's */
+int peers_join(acp_engine *e, const struct row *rows, uint32_t count, uint32_t own_slot);
+void peers_close(acp_engine *e); /* descriptors */
+void peers_free(acp_engine *e);  /* mappings */
+struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
+int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
+void peer_watch(acp_engine *e, struct peer *p);
+void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
+struct peer *peer_next(acp_engine *e, struct peer *after); /* of those ever talked to */
+bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);
+int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *out,
+              enum reach *reach);
+const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size);
+void lane_flush(acp_lane *lane);
+
+static inline bool covers(const struct translation *t, acp_ga_t ga, uint64_t size)
+{
+    uint64_t at = ga - t->low;
+    return at < t->length && size <= t->length - at;
+}
+
+/* The region of `ga` if this lane may load and store there, else NULL: with a status in the
+ * lane's fault, or ACP_OK there when only another road leads to it. */
+static inline const struct translation *lane_find(acp_lane *lane, uint32_t role, acp_ga_t ga,
+                                                  uint64_t size)
+{
+    const struct translation *t = &lane->recent[role];
+    if (likely(covers(t, ga, size) && *t->generation == t->live && !t->peer->lost))
+        return t;
+    return lane_miss(lane, role, ga, size);
+}
+
+#define ROLE_DST 0u
+#define ROLE_SRC 1u
+
+/* Brackets one access: while the flag is odd the owner does not let the memory go. False if
+ * the region has died; then nothing is entered. */
+static inline bool enter(const struct translation *t, uint32_t role)
+{
+    _Atomic uint32_t *busy = &t->busy[role];
+    uint32_t seen = atomic_load_explicit(busy, memory_order_relaxed);
+    atomic_store_explicit(busy, seen + 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (unlikely(t->fence))
+        atomic_thread_fence(memory_order_seq_cst);
+    if (likely(atomic_load_explicit(t->generation, memory_order_acquire) == t->live))
+        return true;
+    atomic_store_explicit(busy, seen + 2, memory_order_release);
+    return false;
+}
+
+static inline void leave(const struct translation *t, uint32_t role)
+{
+    _Atomic uint32_t *busy = &t->busy[role];
+    uint32_t seen = atomic_load_explicit(busy, memory_order_relaxed);
+    atomic_store_explicit(busy, seen + 1, memory_order_release);
+}
+
+/* attach.c: opening the memory of a process of the node */
+int attach_open(acp_engine *e, struct peer *p, uint8_t *opened);
+int giver_open(acp_engine *e);
+void giver_serve(acp_engine *e);
+
+#endif
