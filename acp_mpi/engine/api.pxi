@@ -32,6 +32,8 @@ cdef extern from "engine.h" nogil:
         pass
     ctypedef enum acp_compare:
         pass
+    ctypedef struct acp_word:
+        pass
     ctypedef struct acp_fault:
         int status
         int error
@@ -118,7 +120,8 @@ cdef extern from "engine.h" nogil:
     acp_handle_t acp_last_handle(const acp_engine *)
     acp_handle_t acp_watermark(const acp_engine *)
     int acp_wait_room(acp_engine *, int64_t)
-    int acp_wait_until(acp_lane *, acp_ga_t, uint32_t, acp_compare, uint64_t, bint, int64_t)
+    int acp_word_find(acp_lane *, acp_ga_t, uint32_t, acp_word *)
+    int acp_word_wait(acp_engine *, const acp_word *, acp_compare, uint64_t, bint, int64_t)
     int acp_barrier(acp_engine *, const uint32_t *, uint32_t, uint32_t, int64_t)
     int64_t acp_trouble_rank(const acp_engine *)
     acp_ga_t acp_post(acp_engine *, uint32_t)

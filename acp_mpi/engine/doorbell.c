@@ -110,10 +110,8 @@ static bool word_ready(void *context)
     return false;
 }
 
-int acp_wait_until(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_compare op, uint64_t value,
-                   bool is_signed, int64_t timeout_ns)
+int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word)
 {
-    acp_engine *e = lane->engine;
     struct translation t;
     enum reach reach;
     if (ga & (width - 1))
@@ -121,37 +119,57 @@ int acp_wait_until(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_compare op, 
     int rc = translate(lane, ga, width, &t, &reach);
     if (rc != ACP_OK)
         return rc;
-    if (t.peer != e->own)
+    if (t.peer != lane->engine->own)
         return fail(lane, ACP_E_PRIVATE, ga, width);
-    struct word_wait w = {t.base + (ga - t.low), width, op, value, is_signed, NULL,
-                          now_ns() + SPIN_NS / 2};
+    *word = (acp_word){t.base + (ga - t.low), t.position + (ga - t.low), width};
+    return ACP_OK;
+}
+
+static struct watch *watch_take(acp_engine *e, const acp_word *word)
+{
+    struct watch *watch = NULL;
+    pthread_mutex_lock(&e->space);
+    for (uint32_t i = 0; i < WATCHES && !watch; i++)
+        if (e->doors->watches[i].high == 0)
+            watch = &e->doors->watches[i];
+    if (watch) {
+        watch->low = word->position;
+        watch->high = word->position + word->width;
+        atomic_fetch_add(&e->doors->watching, 1);
+    }
+    pthread_mutex_unlock(&e->space);
+    return watch;
+}
+
+static void watch_give(acp_engine *e, struct watch *watch)
+{
+    atomic_store(&watch->armed, 0);
+    watch->low = 0;
+    atomic_store(&watch->high, 0);
+    atomic_fetch_sub(&e->doors->watching, 1);
+}
+
+int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t value,
+                  bool is_signed, int64_t timeout_ns)
+{
+    struct word_wait w = {.word = word->address, .width = word->width, .op = op, .value = value,
+                          .is_signed = is_signed};
     for (uint32_t spin = 0; spin < 200; spin++) {
         if (holds(&w))
             return ACP_OK;
         cpu_relax();
     }
-    uint64_t position = t.position + (ga - t.low);
-    pthread_mutex_lock(&e->space);
-    for (uint32_t i = 0; i < WATCHES && !w.watch; i++)
-        if (e->doors->watches[i].high == 0)
-            w.watch = &e->doors->watches[i];
+    uint64_t start = now_ns();
+    int rc;
+    w.arm_at = start + SPIN_NS / 2;
+    w.watch = watch_take(e, word);
     if (w.watch) {
-        w.watch->low = position;
-        w.watch->high = position + width;
-        atomic_fetch_add(&e->doors->watching, 1);
-    }
-    pthread_mutex_unlock(&e->space);
-    if (!w.watch) { /* more waiting threads than watches: this one looks every millisecond */
-        uint64_t start = now_ns();
-        do
-            rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
-        while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
+        rc = progress_wait(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
+        watch_give(e, w.watch);
         return rc;
     }
-    rc = progress_wait(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
-    atomic_store(&w.watch->armed, 0);
-    w.watch->low = 0;
-    atomic_store(&w.watch->high, 0);
-    atomic_fetch_sub(&e->doors->watching, 1);
+    do /* more waiting threads than watches: this one looks every millisecond */
+        rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
+    while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
     return rc;
 }

@@ -188,8 +188,14 @@ acp_handle_t acp_watermark(const acp_engine *engine);
 int acp_wait_room(acp_engine *engine, int64_t timeout_ns);
 
 /* A word of this process, until it compares so; woken by any operation that writes there. */
-int acp_wait_until(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_compare op, uint64_t value,
-                   bool is_signed, int64_t timeout_ns);
+typedef struct acp_word {
+    const void *address;
+    uint64_t position;
+    uint32_t width; /* 4 or 8 */
+} acp_word;
+int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
+int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,
+                  bool is_signed, int64_t timeout_ns);
 
 /* Barrier over ranks (sorted, distinct, the caller among them); NULL: all the living. */
 int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,

@@ -16,7 +16,7 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     cdef bint signed = value < 0
     cdef uint32_t width
     cdef int rc, what
-    cdef acp_lane *lane
+    cdef acp_word word
     if op not in _compare:
         raise ValueError(f"wait_until: {op!r} is not one of {' '.join(_compare)}")
     if size not in (4, 8):
@@ -25,18 +25,13 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     what = _compare[op]
     if size == 4 and not signed and v >> 32:
         raise OverflowError(f"wait_until: the value {value} does not fit a word of 4 bytes")
-    lane = acp_lane_take(engine)
-    if lane == NULL:
-        raise _errors.Error("wait_until: more than 6 threads of this process wait at once")
-    try:
-        with nogil:
-            rc = acp_wait_until(lane, a, width, <acp_compare>what, v, signed, limit)
-        if rc == ACP_OK or rc == ACP_E_TIMEOUT or rc == ACP_E_INTERRUPTED:
-            ended("wait_until", rc)
-        else:
-            raise_fault("wait_until", lane)
-    finally:
-        acp_lane_give(lane)
+    if acp_word_find(lane0, a, width, &word) != ACP_OK:
+        raise_fault("wait_until", lane0)
+    cdef acp_engine *e = hold()
+    with nogil:
+        rc = acp_word_wait(e, &word, <acp_compare>what, v, signed, limit)
+    acp_engine_free(e)
+    ended("wait_until", rc)
 
 
 cdef int met(str function, int status, acp_engine *e) except -1:

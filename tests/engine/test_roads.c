@@ -225,6 +225,13 @@ static void many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     free(old);
 }
 
+static void await(acp_engine *e, acp_ga_t ga, uint64_t value)
+{
+    acp_word word;
+    CHECK(acp_word_find(acp_engine_lane(e), ga, 8, &word) == ACP_OK);
+    CHECK(acp_word_wait(e, &word, ACP_GE, value, false, ACP_FOREVER) == ACP_OK);
+}
+
 static void flags(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     acp_handle_t pending;
@@ -233,15 +240,13 @@ static void flags(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
     meet(e);
     for (uint64_t turn = 1; turn <= 50; turn++) {
         if (rank != 0)
-            CHECK(acp_wait_until(lane, acp_starter(e, rank) + 5600, 8, ACP_GE, turn, false,
-                                 ACP_FOREVER) == ACP_OK);
+            await(e, acp_starter(e, rank) + 5600, turn);
         uint64_t value = turn;
         CHECK(acp_put(lane, acp_starter(e, (rank + 1) % c->count) + 5600, &value, 8, &pending) ==
               ACP_OK);
         CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
         if (rank == 0)
-            CHECK(acp_wait_until(lane, acp_starter(e, 0) + 5600, 8, ACP_GE, turn, false,
-                                 ACP_FOREVER) == ACP_OK);
+            await(e, acp_starter(e, 0) + 5600, turn);
     }
     meet(e);
 }

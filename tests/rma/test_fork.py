@@ -1,0 +1,110 @@
+"""Forked children: they read arrays, calls raise, and their end disturbs nobody."""
+
+import os
+import sys
+import traceback
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+from support import CAN_LOAD, fetch, right, shared, starter
+
+pytestmark = [
+    pytest.mark.mpi,
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
+
+
+def in_child(check, leave=os._exit):
+    """Run `check` in a forked child; return its exit status, 0 if it passed."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            check()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stderr.flush()
+        leave(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_child_reads_arrays_of_global_memory():
+    array, places = shared(1000, np.int64)
+    array[:] = np.arange(1000)
+    theirs = acp.view(places[right()], 1000, np.int64) if CAN_LOAD else array
+    acp.sync()
+
+    def check():
+        assert array.sum() == theirs.sum() == 499_500
+
+    assert in_child(check) == 0
+
+
+def test_a_child_s_stores_are_seen_by_the_parent():
+    array, _ = shared(1, np.int64)
+
+    def check():
+        array[0] = 17
+
+    assert in_child(check) == 0
+    assert array[0] == 17
+
+
+CALLS = {
+    "rank": acp.rank,
+    "sync": acp.sync,
+    "get": lambda: acp.get(1, bytearray(1)),
+    "fetch_add8": lambda: acp.fetch_add8(1, 1),
+    "copy": lambda: acp.copy(1, 1, 1),
+    "complete": acp.complete,
+    "empty": lambda: acp.empty(3, np.uint8),
+    "register_memory": lambda: acp.register_memory(bytearray(8)),
+    "allgather": lambda: acp.allgather(1),
+    "barrier": lambda: acp.barrier([0]),
+}
+
+
+def test_every_call_raises_in_a_child_and_says_why():
+    def check():
+        assert not acp.is_initialized()
+        for call in CALLS.values():
+            with pytest.raises(acp.NotInitializedError, match="fork"):
+                call()
+
+    assert in_child(check) == 0
+
+
+def test_keys_and_arrays_that_a_child_drops_live_on_in_the_parent():
+    buffer = bytearray(b"still there")
+    key = acp.register_memory(buffer)
+    ga = acp.query_ga(key)
+    arrays = [acp.zeros(1000), acp.zeros(2 << 20)]
+    gas = [acp.query_ga(array) for array in arrays]
+
+    def check():
+        key.close()
+        arrays.clear()
+
+    assert in_child(check) == 0
+    assert fetch(ga, 11) == b"still there"
+    for place in gas:
+        fetch(place, 8)
+    key.close()
+
+
+def test_finalize_in_a_child_ends_nothing():
+    assert in_child(acp.finalize) == 0
+    acp.sync()
+    assert fetch(starter(right()), 8) is not None
+
+
+def test_the_parent_goes_on_after_many_children():
+    counter, places = shared(1, np.uint64)
+    for _ in range(5):
+        assert in_child(lambda: None) == 0
+        acp.fetch_add8(places[right()], 1)
+    acp.sync()
+    assert counter[0] == 5

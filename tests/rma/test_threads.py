@@ -1,0 +1,144 @@
+"""Several Python threads of a process at once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+from support import SLOW_ROAD, fetch, pattern, refused, right, shared, stale_address, starter
+
+pytestmark = pytest.mark.mpi
+
+THREADS = 5
+ROUNDS = 30 if SLOW_ROAD else 500
+MIB = 1 << 20
+
+
+def together(work):
+    """Run work(i) in THREADS threads that start at once; return the results or raise."""
+    start = threading.Barrier(THREADS)
+
+    def run(index):
+        start.wait()
+        return work(index)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(run, range(THREADS)))
+
+
+def test_no_atomic_of_any_thread_is_lost():
+    counter, places = shared(1, np.uint64)
+    drawn = together(lambda _: [acp.fetch_add8(places[0], 1) for _ in range(ROUNDS)])
+    everyone = acp.allgather(sum(drawn, []))
+    assert sorted(sum(everyone, [])) == list(range(THREADS * ROUNDS * acp.procs()))
+    assert acp.rank() or counter[0] == THREADS * ROUNDS * acp.procs()
+
+
+@pytest.mark.parametrize("size", [8, 1000, 100_000, 2 * MIB])
+def test_threads_transfer_through_rows_of_their_own(size):
+    rows, places = shared((THREADS, size))
+
+    def work(index):
+        ga = places[right()] + index * size
+        for step in range(5 if size > 1000 else 50):
+            data = pattern(size, step * THREADS + index)
+            acp.put(ga, data)
+            assert fetch(ga, size) == data.tobytes()
+
+    together(work)
+    acp.sync()
+    assert rows.any()
+
+
+def test_each_thread_continues_its_own_previous_operation():
+    rows, places = shared((THREADS, ROUNDS + 1), np.uint64)
+
+    def work(index):
+        base = places[right()] + index * (ROUNDS + 1) * 8
+        acp.put(base, (index + 1).to_bytes(8, "little"))
+        for step in range(ROUNDS):
+            acp.copy(base + 8 * (step + 1), base + 8 * step, 8, order=acp.HANDLE_CONT)
+        acp.complete()
+
+    together(work)
+    acp.sync()
+    for index in range(THREADS):
+        assert (rows[index] == index + 1).all()
+
+
+def test_handles_are_numbered_over_all_threads():
+    source, own = shared(4 * MIB)
+    sinks = [acp.empty(source.nbytes, np.uint8) for _ in range(THREADS)]
+
+    def work(index):
+        return [acp.copy(acp.query_ga(sinks[index]), own[acp.rank()], source.nbytes)
+                for _ in range(3)]
+
+    handles = sorted(sum(together(work), []))
+    assert len(set(handles)) == 3 * THREADS
+    assert handles == list(range(handles[0], handles[0] + 6 * THREADS, 2))
+    together(lambda _: acp.complete())
+
+
+def test_one_thread_sleeps_while_another_sends():
+    word, places = shared(1, np.uint64)
+
+    def work(index):
+        if index == 0:
+            acp.wait_until(places[acp.rank()], "==", THREADS - 1, timeout=60)
+            return word[0]
+        acp.fetch_add8(places[right()], 1)
+        return THREADS - 1
+
+    assert together(work) == [THREADS - 1] * THREADS
+
+
+def test_an_error_is_raised_in_the_thread_whose_call_it_was():
+    _, places = shared(8)
+    bad = stale_address(acp.rank()) if acp.procs() == 1 else None
+    bad = bad or acp.allgather(starter(acp.rank()))[right()] + 2**20
+
+    def work(index):
+        for _ in range(ROUNDS):
+            if index == 0:
+                with refused(acp.AddressError, "get"):
+                    acp.get(bad, bytearray(8))
+            else:
+                acp.get(places[right()], bytearray(8))
+
+    together(work)
+
+
+def test_threads_register_and_release_at_once():
+    def work(index):
+        for step in range(ROUNDS):
+            buffer = bytearray(b"%d" % (index * ROUNDS + step))
+            with acp.register_memory(buffer) as key:
+                assert fetch(acp.query_ga(key), len(buffer)) == buffer
+            acp.empty(100 + index, np.uint8)
+
+    together(work)
+
+
+def test_threads_copy_while_the_main_thread_meets():
+    rows, places = shared((THREADS, 1000))
+    done = threading.Event()
+
+    def work(index):
+        while not done.is_set():
+            acp.put(places[right()] + index * 1000, bytes([index + 1]) * 1000)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        try:
+            running = [pool.submit(work, index) for index in range(THREADS)]
+            for _ in range(20):
+                acp.barrier(range(acp.procs()))
+        finally:
+            done.set()
+        for thread in running:
+            thread.result()
+    acp.sync()
+    for index in range(THREADS):
+        assert set(rows[index].tolist()) <= {0, index + 1}
