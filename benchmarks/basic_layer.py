@@ -17,6 +17,8 @@ from pathlib import Path
 from harness import Row, environment, progress, table, wait_for_quiet
 from jobs import Job, JobError, start, take_part
 
+CORES = len(os.sched_getaffinity(0))
+
 # In the order of the table. A module is imported in its own job only, because importing mpi4py.MPI
 # starts MPI.
 JOBS = [
@@ -26,8 +28,8 @@ JOBS = [
     Job("third-party", "copies between two other ranks", 3, "rows.third_party"),
     Job("registered", "NumPy memory of another rank: put, get, atomics", 2, "rows.registered"),
     Job("target", "the same calls while the target does something else", 2, "rows.target"),
-    Job("barrier-2", "sync and barrier, no more ranks than cores", 2, "rows.barriers"),
-    Job("barrier-8", "sync and barrier, more ranks than cores", 8, "rows.barriers"),
+    Job("barrier-2", "sync and barrier of 2 ranks", 2, "rows.barriers"),
+    Job("barrier-crowd", "the same with 4 ranks a core", 4 * CORES, "rows.barriers"),
     Job("chain", "100 dependent additions by link", 2, "rows.chain", {"ACP_PATH": "link"}),
     Job("idle", "processor time of a job that does nothing", 4, "rows.idle"),
     *(

@@ -67,14 +67,19 @@ def mpi_name(python: str = sys.executable) -> str:
     return "openmpi" if "Open MPI" in version or "open-mpi" in version else "mpich"
 
 
+# MPICH's launcher tells survivors of a death by SIGUSR1, which ends whoever does not expect it, and
+# often kills them all the same when it reaps the dead: it must see a good end.
+_SHELTER = ["sh", "-c", 'trap "" USR1; "$@"; exit 0', "sh"]
+
+
 def mpiexec(ranks: int, *, survive: bool = False, python: str = sys.executable) -> list[str]:
     """Return the launcher's command line; `survive`: the death of a rank does not end the job."""
-    command = [os.path.join(os.path.dirname(python), "mpiexec")]
-    if survive:
-        command.append(
-            "--enable-recovery" if mpi_name(python) == "openmpi" else "-disable-auto-cleanup"
-        )
-    return [*command, "-n", str(ranks)]
+    command = [os.path.join(os.path.dirname(python), "mpiexec"), "-n", str(ranks)]
+    if not survive:
+        return command
+    if mpi_name(python) == "openmpi":
+        return [*command, "--enable-recovery"]
+    return [*command, "-disable-auto-cleanup", *_SHELTER]
 
 
 def program(function: object, *arguments: object, python: str = sys.executable) -> list[str]:
@@ -125,7 +130,7 @@ class Job:
         """Return the processes of the job that are alive, orphans included."""
         return [pid for pid in _all_processes() if self._mark in _environment(pid)]
 
-    def wait(self, limit: float = 60.0) -> int:
+    def wait(self, limit: float = 40.0) -> int:
         """Return the exit status, or kill the job and raise Hang after `limit` seconds."""
         try:
             return self._process.wait(limit)

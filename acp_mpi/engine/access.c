@@ -26,6 +26,11 @@ static bool known_good(acp_lane *lane, acp_ga_t ga, uint64_t size)
     return translate(lane, ga, size, &t, &reach) == ACP_OK;
 }
 
+int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size)
+{
+    return known_good(lane, ga, size) ? ACP_OK : lane->fault.status;
+}
+
 static acp_handle_t submit(acp_lane *lane, const struct message *command, struct place local,
                            acp_handle_t order)
 {

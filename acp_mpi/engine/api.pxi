@@ -97,6 +97,7 @@ cdef extern from "engine.h" nogil:
     int acp_query_address(acp_lane *, acp_ga_t, uint64_t, void **)
     acp_ga_t acp_starter(acp_engine *, uint32_t)
     void acp_memory_statistics_get(acp_engine *, acp_memory_statistics *)
+    int acp_check(acp_lane *, acp_ga_t, uint64_t)
     acp_handle_t acp_copy(acp_lane *, acp_ga_t, acp_ga_t, uint64_t, acp_handle_t)
     acp_handle_t acp_atomic(acp_lane *, acp_kind, acp_ga_t, acp_ga_t, uint64_t, uint64_t,
                             acp_handle_t)

@@ -17,6 +17,7 @@
 #define CHUNKS_IN_FLIGHT 8u
 #define BOUNCE_CHUNKS 4u
 #define PAGE ((uint64_t)4096)
+#define GUARD_BYTES PAGE /* of offsets behind every region: past its end is nobody's */
 #define VIEW_LIMIT 64u /* views of a peer before those without living regions go */
 #define OPS 1024u
 #define LONG_WAIT_NS ((uint64_t)60000000000) /* then it is said who is missing */
@@ -116,6 +117,7 @@ struct op {
     bool kept;     /* a task that somebody waits for and frees */
     bool chained;  /* `then` is its order */
     bool stripped; /* the target answers with the old value, which goes to dst from here */
+    bool stalled;    /* in the list of those that wait for room */
     bool sent_after; /* went out before `then` was done: the target keeps the order */
     struct place local; /* the caller's own memory in place of src (put) or dst (get) */
     bool backward;      /* overlapping: the last slice first */
@@ -217,8 +219,8 @@ struct acp_engine {
     uint32_t failure_room;
     uint64_t failures_dropped;
     struct op *waiting; /* for their order */
-    struct op *stalled; /* for room on their road */
-    _Atomic bool some_stalled;
+    struct op *stalled; /* for room on their road, the longest waiting first */
+    _Atomic uint32_t stalled_count;
     struct op *work, **work_tail; /* for the leader to run in slices */
     struct op *tasks; /* of other processes, under way here */
     struct op *task_pool;

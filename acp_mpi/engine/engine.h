@@ -144,6 +144,8 @@ typedef struct acp_memory_statistics {
 } acp_memory_statistics;
 void acp_memory_statistics_get(acp_engine *engine, acp_memory_statistics *out);
 
+int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size); /* what this process can know */
+
 /* Operations. `dst` of an atomic may be null. */
 acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
                       acp_handle_t order);

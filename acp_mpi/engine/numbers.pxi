@@ -87,12 +87,23 @@ cdef int64_t nanoseconds(object timeout, str function) except? -2:
 
 def query_rank(ga):
     """Return the rank that owns `ga`, -1 for the null address (seed 003, table 2)."""
-    need("query_rank")
-    cdef uint64_t a = address(ga, "query_rank")
-    if acp_ga_rank(a) >= <int64_t>acp_procs(engine):
-        raise _errors.from_fault("query_rank", ACP_E_RANK, a, 0, acp_ga_rank(a), 0, 0, 0,
+    return owner(ga, "query_rank")
+
+
+def owner(ga, str function):
+    """Return the rank that owns `ga`, -1 for null; errors name `function`."""
+    need(function)
+    cdef uint64_t a = address(ga, function)
+    if a and not 0 <= acp_ga_rank(a) < <int64_t>acp_procs(engine):
+        raise _errors.from_fault(function, ACP_E_RANK, a, 0, acp_ga_rank(a), 0, 0, 0,
                                  acp_procs(engine))
     return acp_ga_rank(a)
+
+
+def existing_rank(rank, str function):
+    """Return `rank` if there is one; errors name `function`."""
+    need(function)
+    return rank_of(rank, function)
 
 
 def query_color(ga):

@@ -31,7 +31,6 @@ void op_finish(acp_lane *lane, struct op *op);
 void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
 void op_stall(acp_engine *e, struct op *op);
-void op_list_remove(struct op **list, struct op *op);
 void ops_pump(acp_lane *lane);
 void ops_fail_peer(acp_lane *lane, struct peer *p);
 bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);

@@ -82,7 +82,7 @@ void op_fault(struct op *op, const acp_fault *fault)
         op->fault = *fault;
 }
 
-void op_list_remove(struct op **list, struct op *op)
+static void op_list_remove(struct op **list, struct op *op)
 {
     for (; *list; list = &(*list)->next) {
         if (*list == op) {
@@ -185,9 +185,32 @@ static void advance(acp_lane *lane)
     }
 }
 
+void op_stall(acp_engine *e, struct op *op)
+{
+    struct op **at = &e->stalled;
+    if (op->stalled)
+        return; /* a reply made it try again in between */
+    while (*at)
+        at = &(*at)->next;
+    op->next = NULL;
+    op->stalled = true;
+    *at = op;
+    atomic_fetch_add(&e->stalled_count, 1);
+}
+
+static void op_unstall(acp_engine *e, struct op *op)
+{
+    if (!op->stalled)
+        return;
+    op_list_remove(&e->stalled, op);
+    op->stalled = false;
+    atomic_fetch_sub(&e->stalled_count, 1);
+}
+
 void op_finish(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
+    op_unstall(e, op);
     op->state = OP_DONE;
     op->local.local = NULL;
     free(op->payload);
@@ -271,23 +294,13 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
     return handle;
 }
 
-void op_stall(acp_engine *e, struct op *op)
-{
-    op->next = e->stalled;
-    e->stalled = op;
-    atomic_store(&e->some_stalled, true);
-}
-
 /* Operations that found no room on their road try again. */
 void ops_pump(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    struct op *op = e->stalled, *next;
-    e->stalled = NULL;
-    atomic_store(&e->some_stalled, false);
-    for (; op; op = next) {
-        next = op->next;
-        op->next = NULL;
+    for (uint32_t left = e->stalled_count; left && e->stalled; left--) {
+        struct op *op = e->stalled;
+        op_unstall(e, op);
         op_push(lane, op);
     }
 }
@@ -303,7 +316,6 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
         op->in_flight = 0;
         fault.ga = op->way == WAY_PUT ? op->command.dst : op->command.src;
         op_fault(op, &fault);
-        op_list_remove(&e->stalled, op);
         if (op->way != WAY_RUN)
             op_finish(lane, op);
     }
@@ -316,7 +328,6 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
         if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN) {
             op->in_flight = 0;
             op_fault(op, &fault);
-            op_list_remove(&e->stalled, op);
             op_finish(lane, op);
             next = e->tasks; /* finishing may end more tasks than this one */
         }

@@ -160,7 +160,7 @@ bool progress_poll(acp_engine *e)
     bool any = false, interrupted;
     if (e->stopping)
         return false;
-    if (inbox_waiting(e) || e->backlogged || e->loss_news || e->some_stalled) {
+    if (inbox_waiting(e) || e->backlogged || e->loss_news || e->stalled_count) {
         pthread_mutex_lock(&e->lock);
         any = inbox_drain(lane);
         backlog_push(lane);

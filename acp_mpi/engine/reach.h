@@ -16,6 +16,7 @@ static inline uint64_t page_up(uint64_t n)
 }
 
 /* release.c: the end of segments */
+void memory_unpunched(struct memory *m, uint64_t offset, uint64_t bytes);
 void memory_punch(acp_engine *e);          /* with the space lock, which it lets go meanwhile */
 bool segment_retirees_step(acp_engine *e); /* true: some remain */
 void retirees_close(acp_engine *e);

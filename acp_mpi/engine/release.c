@@ -19,6 +19,14 @@ struct retiree {
     } inside[];
 };
 
+/* Released memory, with the guard behind it so that neighbours become one hole. */
+void memory_unpunched(struct memory *m, uint64_t offset, uint64_t bytes)
+{
+    range_push(&m->unpunched, &m->unpunched_count, &m->unpunched_room,
+               (struct range){offset, offset + bytes + GUARD_BYTES});
+    m->unpunched_bytes += bytes;
+}
+
 /* Without the space lock meanwhile: 0.2 ms a mebibyte. */
 void memory_punch(acp_engine *e)
 {
@@ -93,8 +101,7 @@ bool segment_retirees_step(acp_engine *e)
         *at = r->next;
         atomic_fetch_sub(&m->retiring, 1);
         if (r->committed) {
-            range_push(&m->unpunched, &m->unpunched_count, &m->unpunched_room, r->range);
-            m->unpunched_bytes += r->range.high - r->range.low;
+            memory_unpunched(m, r->range.low, r->range.high - r->range.low - GUARD_BYTES);
         } else {
             range_push(&m->free, &m->free_count, &m->free_room, r->range);
         }
@@ -147,9 +154,9 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
         r->ticket = number;
         r->committed = region.kind == SEGMENT_MEMORY;
         if (r->committed) {
-            r->range = (struct range){dead.low, page_up(dead.high)};
+            r->range = (struct range){dead.low, page_up(dead.high) + GUARD_BYTES};
         } else if (dead.low == region.offset && dead.high == region.offset + region.length) {
-            r->range = (struct range){dead.low & ~(PAGE - 1), page_up(dead.high)};
+            r->range = (struct range){dead.low & ~(PAGE - 1), page_up(dead.high) + GUARD_BYTES};
         } else { /* only whole pages of a piece: its neighbours share the others */
             r->range = (struct range){page_up(dead.low), dead.high & ~(PAGE - 1)};
         }
@@ -177,9 +184,7 @@ void acp_memory_drop(acp_lane *lane, void *address, uint64_t size)
     uint64_t offset = (uint64_t)((unsigned char *)address - m->base);
     uint64_t whole = page_up(size ? size : 1);
     pthread_mutex_lock(&e->space); /* its address died in a reset */
-    range_push(&m->unpunched, &m->unpunched_count, &m->unpunched_room,
-               (struct range){offset, offset + whole});
-    m->unpunched_bytes += whole;
+    memory_unpunched(m, offset, whole);
     if (m->unpunched_bytes >= PUNCH_BYTES)
         memory_punch(e);
     pthread_mutex_unlock(&e->space);

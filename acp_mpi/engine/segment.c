@@ -125,15 +125,16 @@ int memory_create(acp_engine *e, acp_fault *fault)
     e->doors = (struct doors *)(void *)(m->base + DOORS_OFFSET);
     e->order = (_Atomic uint32_t *)(void *)(m->base + ORDER_OFFSET);
     e->entries = (struct entry *)(void *)(m->base + ENTRIES_OFFSET);
-    if (m->span < STARTER_OFFSET + m->starter_size + PAGE) {
+    if (m->span < STARTER_OFFSET + m->starter_size + 2 * GUARD_BYTES) {
         fault->size = m->span;
         return ACP_E_FULL;
     }
     struct region post = {.offset = POST_OFFSET, .length = 64, .kind = SEGMENT_MEMORY};
     struct region starter = {.offset = STARTER_OFFSET, .length = e->config.starter_size,
                              .kind = SEGMENT_MEMORY};
-    m->bump = STARTER_OFFSET + m->starter_size;
-    int rc = commit(e, POST_OFFSET, m->bump - POST_OFFSET, fault);
+    uint64_t end = STARTER_OFFSET + m->starter_size;
+    m->bump = end + GUARD_BYTES;
+    int rc = commit(e, POST_OFFSET, end - POST_OFFSET, fault);
     if (rc == ACP_OK)
         rc = directory_publish(e, &post);
     if (rc == ACP_OK && m->starter_size)
@@ -155,7 +156,7 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
     int rc = ACP_OK;
     if (m->committed + whole > m->limit && m->unpunched_bytes)
         memory_punch(e);
-    uint64_t offset = take_offsets(m, whole);
+    uint64_t offset = take_offsets(m, whole + GUARD_BYTES);
     if (!offset)
         rc = ACP_E_FULL;
     if (rc == ACP_OK)
@@ -165,13 +166,11 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
                                 .kind = SEGMENT_MEMORY};
         rc = directory_publish(e, &region);
         if (rc != ACP_OK) {
-            range_push(&m->unpunched, &m->unpunched_count, &m->unpunched_room,
-                       (struct range){offset, offset + whole});
-            m->unpunched_bytes += whole;
+            memory_unpunched(m, offset, whole);
         }
     } else if (offset) {
         range_push(&m->free, &m->free_count, &m->free_room,
-                   (struct range){offset, offset + whole});
+                   (struct range){offset, offset + whole + GUARD_BYTES});
     }
     pthread_mutex_unlock(&e->space);
     if (rc == ACP_OK) {
@@ -193,7 +192,7 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
         return lane->fault.status = ACP_E_ARGUMENT;
     bool global = virtual >= base && virtual - base < m->span;
     pthread_mutex_lock(&e->space);
-    uint64_t offset = take_offsets(m, page_up(into_page + size));
+    uint64_t offset = take_offsets(m, page_up(into_page + size) + GUARD_BYTES);
     int rc = offset ? ACP_OK : ACP_E_FULL;
     if (rc == ACP_OK) {
         struct region region = {.offset = offset + into_page, .length = size, .color = color,

@@ -1,7 +1,10 @@
 # Transfers between unregistered memory of this process and global memory; blocking ones and
 # ones that return a handle.
 
-from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
+from cpython.buffer cimport PyBUF_FORMAT
+from libc.string cimport strchr
+
+DEF OBJECT = 79  # "O": pointers to Python objects
 
 cdef object unusual_buffer = None  # (buffer, writable, function) -> (contiguous one, finish)
 
@@ -15,7 +18,10 @@ def set_unusual_buffer(callback):
 cdef object plain_buffer(object buffer, Py_buffer *view, bint writable, str function):
     # Fills `view`; returns what must be called afterwards, or None.
     try:
-        PyObject_GetBuffer(buffer, view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
+        PyObject_GetBuffer(buffer, view, PyBUF_FORMAT | (PyBUF_WRITABLE if writable else 0))
+        if view.format != NULL and strchr(view.format, OBJECT) != NULL:
+            PyBuffer_Release(view)
+            raise TypeError("objects")
         return None
     except (BufferError, TypeError, ValueError) as error:
         if unusual_buffer is None:
@@ -83,20 +89,34 @@ def put(ga, buffer, flag=None):
 
 cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     # Both are sent at once; who keeps the flag's memory keeps them in order.
-    cdef uint64_t word, a
+    cdef uint64_t word, a, data, flagged, more
     cdef Py_buffer view
+    cdef acp_failure failure, second
+    cdef int rc
+    cdef acp_engine *e
     where, value = flag
     a = address(where, "put")
     if a & 7:
         raise _errors.from_fault("put", _errors.Status.ALIGN, a, 8, acp_ga_rank(a))
     word = value_of(value, "put")
+    if acp_check(lane0, a, 8) != ACP_OK:
+        raise_fault("put", lane0)
     plain_buffer(buffer, &view, False, "put")
+    e = hold()
     try:
         data = started("put", ga, <object>view.obj, HANDLE_NULL, True)
         flagged = started("put", where, (<char *>&word)[:8], HANDLE_CONT, True)
-        wait_alone("put", data, ACP_FOREVER)
-        wait_alone("put", flagged, ACP_FOREVER)
+        with nogil:
+            rc = acp_wait(e, flagged, ACP_FOREVER)
+            if rc == ACP_OK:
+                rc = acp_wait(e, data, ACP_FOREVER)
+        ended("put", rc)
+        if acp_failures_take(engine, data, True, &failure, 1, &more):
+            acp_failures_take(engine, flagged, True, &second, 1, &more)  # the same error
+            raise exception_of("put", &failure.fault)
+        raise_failures(flagged, True)
     finally:
+        acp_engine_free(e)
         PyBuffer_Release(&view)
     acp_set_previous(1)
     return 0

@@ -6,6 +6,12 @@ from typing import Any
 from acp_mpi.engine import _engine
 
 
+def check_color(color: int, function: str) -> None:
+    """Raise ValueError for a color that does not exist."""
+    if not 0 <= color < _engine.colors():
+        raise ValueError(f"{function}: color {color} is not one of 0 to {_engine.colors() - 1}")
+
+
 def _shape(shape: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in shape) if hasattr(shape, "__iter__") else (int(shape),)
 
@@ -26,6 +32,7 @@ def empty(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
     extent = _shape(shape)
     if any(n < 0 for n in extent):
         raise ValueError(f"empty: the shape {extent} is negative")
+    check_color(color, "empty")
     count = prod(extent)
     block = _engine.allocate(count * kind.itemsize, color)
     return numpy.ndarray(

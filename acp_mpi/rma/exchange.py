@@ -77,8 +77,7 @@ def _posted(rank: int) -> Any:
 
 def bcast(obj: Any, root: int = 0) -> Any:
     """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
-    _engine.query_starter_ga(root)  # a rank that exists
-    mine = _engine.rank() == root
+    mine = _engine.rank() == _engine.existing_rank(root, "bcast")
     block = None
     if mine:
         block = _block_of(obj)

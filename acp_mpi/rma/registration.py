@@ -9,6 +9,7 @@ from typing import Any
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error
+from acp_mpi.rma.arrays import check_color
 from acp_mpi.rma.buffers import place_of
 from acp_mpi.runtime import on_close, on_reset
 
@@ -80,10 +81,7 @@ def register_memory(buffer: Any, color: int = 0) -> AtKey:
     """
     if not _engine.is_open():
         _engine.rank()  # says what to do
-    if not 0 <= color < _engine.colors():
-        raise ValueError(
-            f"register_memory: color {color} is not one of 0 to {_engine.colors() - 1}"
-        )
+    check_color(color, "register_memory")
     address, size, keep = place_of(buffer, "register_memory")
     if size == 0:
         raise ValueError("register_memory: the buffer is empty; there is nothing to address")

@@ -1,9 +1,11 @@
 """Arrays of any rank with NumPy's indexing: reading gets, assigning puts."""
 
 from math import prod
+from operator import index
 from typing import Any
 
 from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError
 from acp_mpi.rma.arrays import _shape
 
 
@@ -18,14 +20,15 @@ class RemoteArray:
     def __init__(self, ga: int, shape: Any, dtype: Any = float) -> None:
         import numpy
 
-        self.ga = int(ga)
         self.dtype = numpy.dtype(dtype)
         self.shape = _shape(shape)
         if self.dtype.hasobject:
             raise TypeError(f"remote: {self.dtype} holds Python objects")
         if any(n < 0 for n in self.shape):
             raise ValueError(f"remote: the shape {self.shape} is negative")
-        _engine.query_rank(self.ga)  # an address, and of a rank that exists
+        if _engine.owner(ga, "remote") < 0:
+            raise AddressError("remote: the null address 0 was given; ask the owner for its array's")
+        self.ga = index(ga)
         # Never read: indexing it tells which bytes are meant.
         self._plan = numpy.lib.stride_tricks.as_strided(
             numpy.empty(1, self.dtype), self.shape, _strides(self.shape, self.dtype.itemsize)

@@ -3,7 +3,7 @@
 from itertools import repeat
 
 import numpy as np
-from harness import US, Body, Effort, Goal, Row, interleave
+from harness import US, Body, Effort, Goal, Row, singles
 from mpi4py import MPI
 
 import acp_mpi as acp
@@ -36,7 +36,7 @@ def measure(quick: bool) -> list[Row]:
         if comm.rank == 0:
             for activity in (Activity.IDLE, Activity.NUMPY):
                 with target.doing(activity):
-                    chain, trip = interleave(effort, _chain(gas[1]), fetch_add8(gas[1]))
+                    chain, trip = singles(effort, _chain(gas[1]), fetch_add8(gas[1]))
                 rows.append(
                     Row(
                         f"{LENGTH} dependent add8 by link, target: {activity.value}",

@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Iterator
 
+ASLEEP = 0.002  # seconds after which a core that has nothing to do is halted
+
 _SPIN = """
 import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})

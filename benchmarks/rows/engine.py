@@ -42,6 +42,6 @@ def measure(quick: bool) -> list[Row]:
     copy, store, add, locked = (float(line) for line in answer.split())
     goal = Goal(at_most=15)
     return [
-        Row("copy 8 B from C", "ns", copy, "load and store", store, goal),
-        Row("add8 from C", "ns", add, "processor atomic", locked, goal),
+        Row("copy 8 B from C", "ns", copy, "load and store alone", store, goal),
+        Row("add8 from C", "ns", add, "processor atomic alone", locked, goal),
     ]

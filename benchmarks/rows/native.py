@@ -6,10 +6,11 @@ import shutil
 import subprocess
 import tempfile
 from functools import cache
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
-from harness import Body
+from harness import NS, Body
 
 SOURCES = Path(__file__).parents[1]
 
@@ -46,6 +47,7 @@ def _bare() -> ctypes.CDLL:
         ctypes.c_void_p,
         ctypes.c_size_t,
         ctypes.c_long,
+        ctypes.c_void_p,
     ]
     library.bare_transfer.restype = ctypes.c_int
     return library
@@ -56,13 +58,22 @@ def allow_access() -> None:
     ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(-1 & (1 << 64) - 1), 0, 0, 0)
 
 
-def bare(pid: int, local: np.ndarray, remote: int, *, write: bool) -> Body:
-    """Return a loop in C of `process_vm_writev` or `readv` between two arrays."""
+def bare(pid: int, local: np.ndarray, remote: int, *, write: bool, tight: bool = False) -> Body:
+    """Return a loop of `process_vm_writev` or `readv` between two arrays, timed in C.
+
+    Each call is made from Python, as those of the other side are: between two calls the interpreter
+    runs, which makes the second one slower than in a tight loop in C.
+    """
     transfer, address, size = _bare().bare_transfer, local.ctypes.data, local.nbytes
 
-    def loop(count: int) -> None:
-        error = transfer(write, pid, address, remote, size, count)
-        if error:
-            raise OSError(error, os.strerror(error))
+    def loop(count: int) -> float:
+        spent = ctypes.c_int64()
+        place = ctypes.byref(spent)
+        calls, each = (1, count) if tight else (count, 1)
+        for _ in repeat(None, calls):
+            error = transfer(write, pid, address, remote, size, each, place)
+            if error:
+                raise OSError(error, os.strerror(error))
+        return spent.value * NS
 
     return loop

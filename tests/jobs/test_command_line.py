@@ -1,0 +1,163 @@
+"""What users type: `python -m acp_mpi`, options, variables; and what importing brings in."""
+
+import sys
+import warnings
+
+import pytest
+
+import acp_mpi as acp
+import launch
+from acp_mpi.__main__ import main
+
+MODULE = [sys.executable, "-P", "-m", "acp_mpi"]
+
+
+# info -----------------------------------------------------------------------------------------
+
+
+def show():
+    main(["info"])
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_info_tells_what_a_bug_report_needs(passes, road):
+    output = passes([*launch.mpiexec(2), *launch.program(show)], launch.ROADS[road])
+    for word in (acp.__version__, "Python", "mpi4py", "NumPy", "thread level", "memory",
+                 "environment", "nodes", "roads"):
+        assert word in output
+    pairs = {(a, b) for a in "01" for b in "01"}
+    lines = [line.split() for line in output.partition("roads:")[2].splitlines()]
+    rows = {(row[0], row[1]): row for row in lines if tuple(row[:2]) in pairs}
+    assert set(rows) == pairs
+    expected = {"owner": "owner", "link": "link", "nodes": "link"}.get(road, "")
+    assert expected in " ".join(rows["0", "1"])
+    assert all(float(row[-2]) >= 0 and row[-1] == "us" for row in rows.values())
+
+
+def test_info_works_without_a_launcher_and_without_mpi(passes):
+    assert acp.__version__ in passes([*MODULE, "info"], {"ACP_MPI": "0"})
+
+
+def test_info_does_not_show_the_secret(passes):
+    digits = "c0ffee" * 10 + "beef"
+    output = passes([*MODULE, "info"], {"ACP_MPI": "0", "ACP_SECRET": digits})
+    assert digits not in output
+    assert "not shown" in output
+
+
+# Running a program ----------------------------------------------------------------------------
+
+
+def write(tmp_path, text):
+    path = tmp_path / "app.py"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_program_runs_with_its_arguments(passes, tmp_path):
+    app = write(tmp_path, "import sys, __main__\nprint(__name__, __file__, sys.argv[1:])")
+    output = passes([*MODULE, app, "--flag", "x"])
+    assert f"__main__ {app} ['--flag', 'x']" in output
+
+
+@pytest.mark.parametrize(("end", "shown"), [
+    ("raise RuntimeError('the reason')", "RuntimeError: the reason"),
+    ("sys.exit('the reason')", "the reason"), ("sys.exit(3)", "")])
+def test_an_error_of_one_rank_ends_the_whole_group(fails, tmp_path, end, shown):
+    app = write(tmp_path, "import sys\nimport acp_mpi as acp\nacp.init()\n"
+                f"if acp.rank() == 1:\n    {end}\nacp.sync()\n")
+    assert shown in fails([*launch.mpiexec(3), *MODULE, app])
+
+
+@pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit()", "pass"])
+def test_a_good_end_is_a_good_end(passes, tmp_path, end):
+    passes([*launch.mpiexec(2), *MODULE,
+            write(tmp_path, f"import sys\nimport acp_mpi as acp\nacp.init()\n{end}\n")])
+
+
+# Options and variables ------------------------------------------------------------------------
+
+
+def take_options(*arguments):
+    sys.argv = ["program", "--acp-starter-size", "4K", "input.txt", "--acp-heap-size=1M", "-v"]
+    with acp.init():
+        assert sys.argv == ["program", "input.txt", "-v"]
+        acp.put(acp.query_starter_ga(0) + 4095, b"x")
+        with pytest.raises(acp.AddressError):
+            acp.put(acp.query_starter_ga(0) + 4096, b"x")
+        with pytest.raises(acp.HeapFullError):
+            acp.empty(2 << 20, "u1")
+
+
+def test_options_are_taken_from_the_command_line(passes):
+    passes(launch.program(take_options), {"ACP_MPI": "0"})
+
+
+def warn():
+    with pytest.warns(UserWarning, match="ACP_STARTERSIZE"), acp.init():
+        pass
+
+
+def test_unknown_variables_are_warned_of(passes):
+    passes(launch.program(warn), {"ACP_MPI": "0", "ACP_STARTERSIZE": "1"})
+
+
+def refuse(name):
+    with pytest.raises(acp.Error, match=f"init: {name}=nonsense"):
+        acp.init()
+    assert not acp.is_initialized()
+
+
+@pytest.mark.parametrize("name", ["ACP_PATH", "ACP_HEAP_SIZE", "ACP_STARTER_SIZE", "ACP_MPI",
+                                  "ACP_PEER_TIMEOUT", "ACP_GROUP_SIZE"])
+def test_values_that_mean_nothing_are_refused(passes, name):
+    passes(launch.program(refuse, name), {name: "nonsense"})
+
+
+# Before init, and what importing brings in ----------------------------------------------------
+
+
+def call_everything_too_early():
+    assert not acp.is_initialized()
+    acp.finalize()
+    calls = [acp.rank, acp.procs, acp.sync, acp.complete, acp.ranks, acp.groups, acp.group,
+             acp.refresh, lambda: acp.query_starter_ga(0), lambda: acp.copy(1, 2, 3),
+             lambda: acp.put(1, b""), lambda: acp.empty(3), lambda: acp.fetch_add8(8, 1),
+             lambda: acp.register_memory(bytearray(8)), lambda: acp.query_rank(1),
+             lambda: acp.bcast(1), lambda: acp.lookup("x"), lambda: acp.barrier([0]),
+             lambda: acp.wait(2), lambda: acp.reset(0), lambda: acp.remote(1, 3)]
+    for call in calls:
+        with pytest.raises(acp.NotInitializedError, match=r"acp\.init\(\)"):
+            call()
+
+
+def test_every_call_before_init_says_what_to_do(passes):
+    passes(launch.program(call_everything_too_early), {"ACP_MPI": "0"})
+
+
+def import_little():
+    warnings.simplefilter("error")
+    with acp.init():
+        ga = acp.query_starter_ga(0)
+        acp.put(ga, bytearray(b"12345678"))
+        assert acp.get(ga, bytearray(8)) == b"12345678"
+        assert acp.fetch_add8(ga + 8, 5) == 0
+        with acp.register_memory(bytearray(100)) as key:
+            acp.complete(acp.copy(acp.query_ga(key), ga, 8))
+        acp.publish("name", 1)
+        assert acp.lookup("name") == acp.bcast(1) == acp.allgather(1)[0]
+        acp.sync()
+    heavy = {"numpy", "mpi4py"} & set(sys.modules)
+    assert not heavy, f"{heavy} imported"
+
+
+def test_a_program_with_bytearrays_imports_neither_numpy_nor_mpi4py(passes, tmp_path):
+    source = "import sys\nimport acp_mpi as acp\nimport warnings\n"
+    app = write(tmp_path, source + inspect_source(import_little) + "\nimport_little()\n")
+    passes([sys.executable, app], {"ACP_MPI": "0"})
+
+
+def inspect_source(function):
+    import inspect
+
+    return inspect.getsource(function)

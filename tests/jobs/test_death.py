@@ -1,0 +1,165 @@
+"""SIGKILL: the others get PeerLostError, go on without the dead, and nothing stays behind."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import acp_mpi as acp
+import launch
+
+RANKS = 4
+SIZE = 100_000
+
+
+def survive(folder):
+    """Say so in a file: a launcher whose rank has died may lose what others print."""
+    Path(folder, f"{acp.rank()} survived").touch()
+
+
+def storm(folder, victim):
+    """Copy between all ranks until one dies, then go on among the living."""
+    acp.init()
+    victim = int(victim)
+    mine = acp.empty(SIZE * acp.procs(), "u1")
+    places = acp.allgather(acp.query_ga(mine))
+    counter = acp.query_starter_ga(victim)
+    try:
+        while True:
+            for src, dst in ((s, d) for s in acp.ranks() for d in acp.ranks()):
+                acp.copy(places[dst] + acp.rank() * SIZE, places[src], SIZE)
+                acp.add8(acp.GA_NULL, counter, 1)
+            acp.complete()
+            if acp.rank() == victim:
+                os.kill(os.getpid(), signal.SIGKILL)
+            acp.fetch_add8(counter, 1)
+    except acp.PeerLostError as error:
+        assert error.rank == victim, error
+        assert "refresh" in str(error)
+    go_on(victim, places)
+    survive(folder)
+
+
+def go_on(victim, places):
+    """Live without the victim, as the interface promises."""
+    while True:
+        try:
+            acp.complete()
+            acp.sync()
+        except acp.PeerLostError:
+            acp.refresh()
+        else:
+            break
+    living = [rank for rank in range(acp.procs()) if rank != victim]
+    assert acp.ranks() == living
+    assert acp.procs() == len(living) + 1
+    for rank in living:
+        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+        acp.complete(acp.copy(places[rank], places[acp.rank()], SIZE))
+    acp.barrier(living)
+    try:
+        acp.complete(acp.copy(places[acp.rank()], places[victim], 8))
+        raise AssertionError("a copy from the dead went well")
+    except acp.PeerLostError:
+        pass
+    acp.sync()
+
+
+def survivors(folder):
+    return {rank for rank in range(RANKS) if (folder / f"{rank} survived").exists()}
+
+
+def nothing_stays(*jobs):
+    for job in jobs:
+        assert not job.processes(), f"processes stayed behind:\n{job.output}"
+    assert not [name for name in os.listdir("/dev/shm") if "acp" in name.lower()]
+    assert not [line for line in Path("/proc/net/unix").read_text().splitlines()
+                if any(f"acp-{job.pid}" in line for job in jobs)]
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("victim", [0, RANKS - 1])
+def test_the_others_of_an_mpi_group_go_on(start, tmp_path, road, victim):
+    job = start([*launch.mpiexec(RANKS, survive=True), *launch.program(storm, tmp_path, victim)],
+                launch.ROADS[road])
+    job.wait()
+    assert survivors(tmp_path) == set(range(RANKS)) - {victim}, job.output
+    nothing_stays(job)
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_the_others_of_a_group_without_mpi_go_on(without_mpi, tmp_path, road):
+    victim = 1
+    jobs = without_mpi(RANKS, launch.program(storm, tmp_path, victim), launch.ROADS[road])
+    statuses = [job.wait() for job in jobs]
+    text = "\n".join(job.output for job in jobs)
+    assert statuses == [-signal.SIGKILL if rank == victim else 0 for rank in range(RANKS)], text
+    assert survivors(tmp_path) == set(range(RANKS)) - {victim}, text
+    nothing_stays(*jobs)
+
+
+def sleep_in_every_wait(folder):
+    """Every rank waits in another call; each says so first."""
+    acp.init()
+    array = acp.zeros(1, "u8")
+    Path(folder, f"{acp.rank()} waits").touch()
+    if acp.rank() == 0:
+        while len(list(Path(folder).glob("* waits"))) < acp.procs():
+            os.sched_yield()
+        os.kill(os.getpid(), signal.SIGKILL)
+    waits = [acp.sync, lambda: acp.barrier(range(acp.procs())), lambda: acp.allgather(1)]
+    try:
+        waits[acp.rank() % len(waits)]()
+    except acp.PeerLostError as error:
+        assert error.rank == 0
+        survive(folder)
+    assert array[0] == 0
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_a_death_wakes_whoever_waits(without_mpi, tmp_path, road):
+    jobs = without_mpi(RANKS, launch.program(sleep_in_every_wait, tmp_path), launch.ROADS[road])
+    for job in jobs:
+        job.wait()
+    assert survivors(tmp_path) == set(range(1, RANKS)), [job.output for job in jobs]
+    nothing_stays(*jobs)
+
+
+def storm_for_ever(folder):
+    acp.init()
+    mine = acp.empty(SIZE, "u1")
+    places = acp.allgather(acp.query_ga(mine))
+    Path(folder, f"{acp.rank()} storms").touch()
+    while True:
+        for ga in places:
+            acp.copy(ga, places[0], SIZE)
+        acp.complete()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_nothing_stays_behind_when_all_are_killed(without_mpi, tmp_path, road):
+    jobs = without_mpi(RANKS, launch.program(storm_for_ever, tmp_path), launch.ROADS[road])
+    end = time.monotonic() + 60
+    while len(list(tmp_path.glob("* storms"))) < RANKS:
+        assert time.monotonic() < end, [job.output for job in jobs]
+    for job in jobs:
+        os.kill(job.pid, signal.SIGKILL)
+    assert all(job.wait() for job in jobs)  # the last may have heard of the first
+    nothing_stays(*jobs)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_fifty_storms_are_survived(start, tmp_path, road):
+    for index in range(50):
+        victim = index % RANKS
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        job = start([*launch.mpiexec(RANKS, survive=True), *launch.program(storm, folder, victim)],
+                    launch.ROADS[road])
+        job.wait()
+        assert survivors(folder) == set(range(RANKS)) - {victim}, job.output
+        nothing_stays(job)

@@ -1,0 +1,51 @@
+"""The programs in examples/ and the pages of documentation that are programs."""
+
+import re
+import sys
+
+import pytest
+
+import launch
+
+EXAMPLES = sorted((launch.ROOT / "examples").glob("*.py"))
+NEEDS_TWO = {"pipeline"}
+SMALL = {
+    "allgather": ["--bytes", "100"],
+    "pipeline": ["--blocks", "8", "--length", "5000"],
+    "stencil": ["--size", "48", "--steps", "60"],
+}
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_checks_itself(start, example, ranks):
+    job = start([*launch.mpiexec(ranks), sys.executable, str(example), *SMALL[example.stem]])
+    status = job.wait()
+    if example.stem in NEEDS_TWO and ranks == 1:
+        assert status == 2, job.output
+        assert "2 ranks" in job.output
+    else:
+        assert status == 0, job.output
+
+
+@pytest.mark.parametrize("road", ["owner", "link", "nodes"])
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_on_every_road(passes, example, road):
+    passes([*launch.mpiexec(3), sys.executable, str(example), *SMALL[example.stem]],
+           launch.ROADS[road])
+
+
+def test_the_stencil_draws_a_picture(passes, tmp_path):
+    picture = tmp_path / "heat.png"
+    passes([*launch.mpiexec(2), sys.executable, str(launch.ROOT / "examples" / "stencil.py"),
+            *SMALL["stencil"], "--picture", str(picture)])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("page", ["docs/tour.md", "README.md"])
+def test_the_code_of_a_page_is_a_program_that_runs(passes, tmp_path, page, ranks):
+    blocks = re.findall(r"^```python\n(.*?)^```", (launch.ROOT / page).read_text(), re.M | re.S)
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(blocks))
+    passes([*launch.mpiexec(ranks), sys.executable, str(program)])

@@ -1,0 +1,170 @@
+"""What went wrong in the C library: starts that hang, jobs that mix, errors nobody sees."""
+
+import time
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+import launch
+
+RANKS = 3
+
+
+# Fault 1: start and end lose wake-ups ---------------------------------------------------------
+
+
+def start_and_end():
+    with acp.init():
+        assert acp.allgather(acp.rank()) == list(range(acp.procs()))
+
+
+def start_and_end_many_times(times):
+    for _ in range(int(times)):
+        start_and_end()
+        assert not acp.is_initialized()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_a_process_can_start_and_end_fifty_times(passes, road):
+    passes([*launch.mpiexec(RANKS), *launch.program(start_and_end_many_times, 50)],
+           launch.ROADS[road])
+
+
+def test_ten_jobs_start_and_end(passes):
+    for index in range(10):
+        passes([*launch.mpiexec(1 + index % 4), *launch.program(start_and_end)])
+
+
+def test_a_process_alone_starts_and_ends_without_a_launcher(passes):
+    for mpi in "01":
+        passes(launch.program(start_and_end), {"ACP_MPI": mpi})
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+def test_a_thousand_jobs_start_and_end(passes):
+    roads = list(launch.ROADS.values())
+    for index in range(1000):
+        passes([*launch.mpiexec(1 + index % 4), *launch.program(start_and_end)],
+               roads[index // 4 % len(roads)])
+
+
+def end_without_finalize():
+    acp.init()
+    acp.fetch_add8(acp.query_starter_ga(0), 1)
+
+
+def test_a_program_that_does_not_finalize_ends_all_the_same(passes):
+    passes([*launch.mpiexec(RANKS), *launch.program(end_without_finalize)])
+
+
+# Fault 4 and 6: the end of one is known to all ------------------------------------------------
+
+
+def fail_on_one_rank():
+    acp.init()
+    if acp.rank() == 1:
+        raise ZeroDivisionError("the reason")
+    acp.sync()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_an_uncaught_exception_ends_its_group_with_the_traceback(start, road):
+    job = start([*launch.mpiexec(RANKS), *launch.program(fail_on_one_rank)], launch.ROADS[road])
+    assert job.wait() != 0
+    assert "in fail_on_one_rank" in job.output
+    assert "ZeroDivisionError: the reason" in job.output
+    assert job.output.index("Traceback") < job.output.index("ZeroDivisionError")
+    assert not job.processes()
+
+
+def fail_inside_with():
+    with acp.init():
+        if acp.rank() == 0:
+            raise KeyError("inside")
+        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1)
+
+
+def test_an_exception_inside_a_with_block_is_no_hang_either(fails):
+    assert "KeyError: 'inside'" in fails([*launch.mpiexec(2), *launch.program(fail_inside_with)])
+
+
+def abort_on_one_rank():
+    acp.init()
+    if acp.rank() == acp.procs() - 1:
+        acp.abort("enough is enough")
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1)
+
+
+@pytest.mark.parametrize("ranks", [1, RANKS])
+def test_abort_ends_the_group_with_the_message(fails, ranks):
+    output = fails([*launch.mpiexec(ranks), *launch.program(abort_on_one_rank)])
+    assert "enough is enough" in output
+    assert f"rank {ranks - 1}" in output
+
+
+def finalize_on_one_rank():
+    acp.init()
+    if acp.rank() == 0:
+        acp.finalize()
+    else:
+        with pytest.raises(acp.Error, match=r"sync: rank 0 .*finalize"):
+            acp.sync()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_who_waits_in_sync_for_a_rank_in_finalize_is_told(passes, road):
+    passes([*launch.mpiexec(RANKS), *launch.program(finalize_on_one_rank)], launch.ROADS[road])
+
+
+# Fault 5: jobs on one machine -----------------------------------------------------------------
+
+
+def fill_and_check(seed):
+    with acp.init():
+        mine = acp.view(acp.query_starter_ga(acp.rank()), (10240,), np.uint8)
+        assert not mine.any(), "starter memory shows another job's data"
+        mine[:] = int(seed)
+        acp.sync()
+        for _ in range(20):
+            for rank in range(acp.procs()):
+                data = acp.get(acp.query_starter_ga(rank), np.empty(10240, np.uint8))
+                assert (data == int(seed)).all(), "two jobs share memory"
+            acp.sync()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_two_jobs_on_one_machine_do_not_see_each_other(start, road):
+    jobs = [start([*launch.mpiexec(2), *launch.program(fill_and_check, seed)], launch.ROADS[road])
+            for seed in (1, 2)]
+    for job in jobs:
+        assert job.wait() == 0, job.output
+
+
+# Fault 8: nobody computes and the progress thread neither ---------------------------------------
+
+
+def be_served_while_computing():
+    """Rank 0 works on memory of ranks whose Python never enters the library."""
+    with acp.init():
+        array = np.zeros(1, np.uint64)
+        key = acp.register_memory(array)
+        places = acp.allgather(acp.query_ga(key))
+        if acp.rank() == 0:
+            for ga in places:
+                for _ in range(10):
+                    acp.fetch_add8(ga, 1)
+            assert [acp.fetch_add8(ga, 1) for ga in places] == [10] * acp.procs()
+        else:
+            end = time.monotonic() + 60
+            while array[0] != 11:  # plain loads: no call that could make progress
+                assert time.monotonic() < end
+        acp.sync()
+        key.close()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_atomics_on_registered_memory_run_while_the_owner_computes(passes, road):
+    passes([*launch.mpiexec(RANKS), *launch.program(be_served_while_computing)],
+           launch.ROADS[road])

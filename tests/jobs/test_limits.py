@@ -1,0 +1,122 @@
+"""Limits of memory: refused before anything is touched; never more than a little is used here."""
+
+import gc
+import os
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+import launch
+
+MIB = 1 << 20
+TOO_MUCH = 2**46
+
+
+def committed():
+    """Return bytes that the memory files of this process take."""
+    total = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if "memfd:" in os.readlink(f"/proc/self/fd/{name}"):
+                total += os.stat(f"/proc/self/fd/{name}").st_blocks * 512
+        except OSError:
+            continue
+    return total
+
+
+def refuse_too_much(how):
+    given = {"argument": {"heap_size": TOO_MUCH}}.get(how, {})
+    with pytest.raises(acp.HeapFullError, match=r"init: .*heap_size"):
+        acp.init(**given)
+    assert not acp.is_initialized()
+    assert committed() < MIB
+    if how == "argument":
+        with acp.init():  # the refusal left nothing behind
+            acp.sync()
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_heap_beyond_the_machine_s_memory_is_refused_by_init(passes, ranks):
+    passes([*launch.mpiexec(ranks), *launch.program(refuse_too_much, "argument")])
+    passes([*launch.mpiexec(ranks), *launch.program(refuse_too_much, "variable")],
+           {"ACP_HEAP_SIZE": str(TOO_MUCH)})
+
+
+def keep_the_limit():
+    with acp.init(heap_size=16 * MIB):
+        before = committed()
+        keep = acp.zeros(10 * MIB, np.uint8)
+        for _ in range(3):
+            with pytest.raises(acp.HeapFullError, match=rf"empty: {10 * MIB} bytes"):
+                acp.empty(10 * MIB, np.uint8)
+        small = acp.empty(MIB, np.uint8)
+        assert committed() <= before + 16 * MIB
+        del keep, small
+        gc.collect()
+        again = acp.empty(10 * MIB, np.uint8)
+        again.fill(1)
+        del again
+        gc.collect()
+        assert committed() <= before + 5 * MIB, "large memory does not go back to the system"
+        acp.sync()
+
+
+def test_the_limit_is_hard_and_released_memory_counts_no_more(passes):
+    passes([*launch.mpiexec(2), *launch.program(keep_the_limit)])
+
+
+def fill_with_small_arrays():
+    with acp.init(heap_size=4 * MIB):
+        arrays = []
+        with pytest.raises(acp.HeapFullError):
+            while True:
+                arrays.append(acp.empty(5000, np.uint8))
+        assert 2 * MIB < sum(array.nbytes for array in arrays) <= 4 * MIB
+        for index, array in enumerate(arrays):
+            array.fill(index % 256)
+        assert all((array == index % 256).all() for index, array in enumerate(arrays))
+        arrays.clear()
+        gc.collect()
+        acp.zeros(3 * MIB, np.uint8)
+        acp.sync()
+
+
+def test_small_arrays_fill_the_heap_to_the_limit_without_overlap(passes):
+    passes([*launch.mpiexec(1), *launch.program(fill_with_small_arrays)])
+
+
+def have_starter_memory(size):
+    size = int(size)
+    with acp.init() as session:
+        assert session is not None
+        last = acp.query_starter_ga((acp.rank() + 1) % acp.procs()) + size - 1
+        acp.put(last, b"x")
+        acp.sync()
+        with pytest.raises(acp.AddressError):
+            acp.put(last, b"xy")
+        assert acp.view(acp.query_starter_ga(acp.rank()), size, np.uint8)[-1] == ord("x")
+        acp.sync()
+
+
+@pytest.mark.parametrize("size", [1, 4096, 5_000_000])
+@pytest.mark.parametrize("road", ["any", "nodes"])
+def test_starter_memory_has_exactly_the_size_that_was_asked_for(passes, size, road):
+    passes([*launch.mpiexec(2), *launch.program(have_starter_memory, size)],
+           launch.ROADS[road] | {"ACP_STARTER_SIZE": str(size)})
+
+
+def work_with_little_address_space():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    with acp.init():
+        array = acp.zeros(MIB)
+        places = acp.allgather(acp.query_ga(array))
+        acp.put(places[(acp.rank() + 1) % acp.procs()], np.ones(MIB))
+        acp.sync()
+        assert array.all()
+
+
+def test_a_limit_of_address_space_is_respected(passes):
+    passes([*launch.mpiexec(2), *launch.program(work_with_little_address_space)])

@@ -1,0 +1,135 @@
+"""Arrays that outlive finalize, ends in any order, and a second beginning."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+import launch
+
+RANKS = 3
+
+
+def still_usable(array, value):
+    assert (array == value).all()
+    array += 1
+    assert (array == value + 1).all()
+
+
+def outlive():
+    acp.init()
+    mine = acp.empty(300_000, np.int64)
+    mine[:] = acp.rank()
+    ga = acp.query_ga(mine)
+    places = acp.allgather(ga)
+    right = (acp.rank() + 1) % acp.procs()
+    rank, theirs = acp.rank(), None
+    try:
+        theirs = acp.view(places[right], 300_000, np.int64)
+    except acp.AddressError:
+        pass  # every rank is a node of its own
+    starter = acp.view(acp.query_starter_ga(rank), 8, np.uint8)
+    acp.sync()
+    acp.finalize()
+    still_usable(mine, rank) if theirs is None else None
+    assert starter.sum() == 0
+    if theirs is not None:
+        assert theirs[0] == right  # the mapping stays, whether its owner lives or not
+    for call in (acp.sync, lambda: acp.query_ga(mine), lambda: acp.get(ga, bytearray(8))):
+        with pytest.raises(acp.NotInitializedError, match=r"acp\.init"):
+            call()
+    part = mine[5:]
+    del mine, theirs, starter
+    gc.collect()
+    assert part.sum() > -1
+    acp.init()
+    with pytest.raises(acp.AddressError):
+        acp.query_ga(part)
+    again = acp.zeros(10)
+    acp.get(acp.allgather(acp.query_ga(again))[right], bytearray(80))
+    del part
+    gc.collect()
+    acp.sync()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_arrays_outlive_finalize_and_addresses_do_not(passes, road):
+    passes([*launch.mpiexec(RANKS), *launch.program(outlive)], launch.ROADS[road])
+
+
+def finalize_mpi_first():
+    from mpi4py import MPI
+
+    acp.init()
+    array = acp.empty(1000, np.uint8)
+    array.fill(acp.rank())
+    rank, places = acp.rank(), acp.allgather(acp.query_ga(array))
+    acp.iput(places[(rank + 1) % acp.procs()], bytes([77]) * 1000)
+    MPI.Finalize()
+    assert not acp.is_initialized()
+    assert (array == 77).all()  # outstanding operations were completed
+    with pytest.raises(acp.NotInitializedError):
+        acp.sync()
+    acp.finalize()
+    with pytest.raises(acp.Error, match="MPI"):
+        acp.init()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_the_program_may_finalize_mpi_first(passes, road):
+    passes([*launch.mpiexec(RANKS), *launch.program(finalize_mpi_first)], launch.ROADS[road])
+
+
+def init_on_half():
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    half = world.Split(world.rank % 2)
+    if world.rank % 2 == 0:
+        with acp.init(half):
+            assert (acp.rank(), acp.procs()) == (half.rank, half.size)
+            assert acp.allgather(world.rank) == list(range(0, world.size, 2))
+    world.Barrier()
+
+
+def test_processes_outside_the_communicator_do_not_call(passes):
+    passes([*launch.mpiexec(4), *launch.program(init_on_half)])
+
+
+def two_users():
+    """A language runtime and the program both use the library."""
+    with acp.init():
+        acp.init()
+        acp.sync()
+        acp.finalize()
+        acp.sync()
+
+
+def test_two_users_in_one_program_do_not_disturb_each_other(passes):
+    passes([*launch.mpiexec(2), *launch.program(two_users)])
+
+
+def errors_at_the_end():
+    """An error that nobody completed is raised by finalize at the latest."""
+    acp.init()
+    array = acp.zeros(100)
+    ga = acp.bcast(acp.query_ga(array) if acp.rank() == 0 else None)
+    if acp.rank() == 0:
+        del array
+        gc.collect()
+    acp.sync()
+    try:
+        acp.copy(acp.query_starter_ga(acp.rank()), ga, 8)
+    except acp.AddressError:
+        acp.finalize()
+        return
+    with pytest.raises(acp.AddressError):
+        acp.finalize()
+    assert not acp.is_initialized()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_an_error_that_nobody_completed_is_raised_by_finalize(passes, road):
+    passes([*launch.mpiexec(2), *launch.program(errors_at_the_end)], launch.ROADS[road])
