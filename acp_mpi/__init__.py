@@ -17,6 +17,7 @@ from acp_mpi.engine._engine import (
     add8,
     and4,
     and8,
+    barrier,
     cas4,
     cas8,
     colors,
@@ -104,7 +105,6 @@ from acp_mpi.rma.remote import (
 )
 from acp_mpi.runtime import (
     abort,
-    barrier,
     finalize,
     group,
     groups,

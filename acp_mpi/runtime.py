@@ -182,7 +182,7 @@ def _meet_the_living(function: str, purpose: int) -> None:
     while True:
         _engine.refresh()
         try:
-            _engine.meet(function, None, purpose, None)
+            _engine.meet(function, purpose, None)
             return
         except PeerLostError:
             continue
@@ -257,30 +257,11 @@ def reset(rank: int) -> None:
     slots = [0] * len(wanted)
     for old, new in enumerate(wanted):
         slots[new] = _engine.slot_of(old)
-    _engine.meet("reset", None, _EXCHANGE, None)
+    _engine.meet("reset", _EXCHANGE, None)
     for action in reversed(_on_reset):
         action()
     _engine.remap(slots)
-    _engine.meet("reset", None, _EXCHANGE, None)
-
-
-def barrier(ranks: list[int] | tuple[int, ...] | range, timeout: float | None = None) -> None:
-    """Complete this process's operations, then wait for the listed ranks.
-
-    Collective over `ranks`, which contain the caller. Raises RankError for a rank that does not
-    exist or an absent caller, PeerLostError, TimeoutError after `timeout` seconds.
-    """
-    procs = _engine.procs()
-    listed = sorted(int(r) for r in ranks)
-    for r in listed:
-        if not 0 <= r < procs:
-            raise RankError(f"barrier: there is no rank {r}, ranks are 0 to {procs - 1}")
-    if len(set(listed)) != len(listed):
-        raise RankError(f"barrier: {listed} names a rank twice")
-    if _engine.rank() not in listed:
-        raise RankError(f"barrier: the calling rank {_engine.rank()} is not in {listed}")
-    _engine.complete(_engine.HANDLE_ALL, timeout)
-    _engine.meet("barrier", listed, 0, timeout)
+    _engine.meet("reset", _EXCHANGE, None)
 
 
 def ranks() -> list[int]:

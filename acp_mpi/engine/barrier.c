@@ -211,7 +211,7 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
 int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns)
 {
-    struct party *p = ranks ? party_new(e, ranks, count, purpose) : party_of_all(e, purpose);
+    struct party *p = party_take(e, ranks, ranks ? count : 0, purpose);
     if (!p)
         return ACP_E_SYSTEM;
     atomic_store(&e->control->barrier_key, p->key);
@@ -220,7 +220,6 @@ int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t p
                                                                    : ACP_DOING_SYNC);
     int rc = p->count > 1 ? meet(e, p, timeout_ns) : ACP_OK;
     atomic_store(&e->control->doing, was);
-    if (ranks)
-        party_free(p);
+    party_give(e, p);
     return rc;
 }

@@ -76,12 +76,15 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
 }
 
 struct answer_wait {
+    acp_engine *engine;
     const struct op *op;
 };
 
+/* The answer, or the loss of a rank: perhaps of the one that was to publish. */
 static bool answered(void *context)
 {
-    return ((struct answer_wait *)context)->op->state == OP_DONE;
+    struct answer_wait *w = context;
+    return w->op->state == OP_DONE || w->engine->losses != w->engine->losses_accepted;
 }
 
 /* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1]. */
@@ -120,12 +123,12 @@ int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint6
         op->state = OP_DONE;
     }
     pthread_mutex_unlock(&e->lock);
-    struct answer_wait w = {op};
+    struct answer_wait w = {e, op};
     if (rc == ACP_OK && !answered(&w))
         rc = progress_wait(e, answered, &w, timeout_ns, doing);
     pthread_mutex_lock(&e->lock);
     if (rc == ACP_OK)
-        rc = op->fault.status;
+        rc = op->state == OP_DONE ? op->fault.status : ACP_E_LOST;
     reply[0] = op->result;
     reply[1] = op->command.b;
     task_free(e, op);

@@ -19,9 +19,11 @@
 #define PAGE ((uint64_t)4096)
 #define GUARD_BYTES PAGE /* of offsets behind every region: past its end is nobody's */
 #define VIEW_LIMIT 64u /* views of a peer before those without living regions go */
-#define OPS 1024u
+#define OPS 256u
 #define LONG_WAIT_NS ((uint64_t)60000000000) /* then it is said who is missing */
 #define SPIN_NS 40000u /* a waiting caller looks so long before it sleeps */
+#define SPIN_MOST_NS 250000u /* and longer for the bytes under way, up to this */
+#define LOOK_ON_NS 20000u /* the progress thread, after it has served somebody */
 
 /* How this process reaches a place: itself, or which road leads to its owner. */
 enum reach { REACH_LOAD = 0, REACH_VM, REACH_RING, REACH_LINK };
@@ -125,6 +127,7 @@ struct op {
     struct peer *target;
     uint32_t color;
     uint64_t issued, settled;
+    uint64_t away; /* its share of bytes_away */
     uint32_t in_flight;
     uint64_t result;
     acp_fault fault;
@@ -214,6 +217,7 @@ struct acp_engine {
     struct op *ops; /* OPS of them, by handle */
     _Atomic acp_handle_t last, watermark;
     _Atomic uint32_t outstanding;
+    _Atomic uint64_t bytes_away; /* that owners move for this process */
     _Atomic uint32_t failure_count;
     struct acp_failure *failures;
     uint32_t failure_room;
@@ -237,6 +241,7 @@ struct acp_engine {
     bool armed;
     int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, listen_fd;
     _Atomic uint32_t event, followers;
+    _Atomic uint32_t suitors; /* waiting threads that would lead */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     _Atomic bool joined;
@@ -246,12 +251,14 @@ struct acp_engine {
     struct link **links; /* by number */
     uint32_t link_room;
     _Atomic uint32_t link_count;
+    _Atomic uint32_t held_links; /* with frames that wait for company */
     uint32_t pending_handshakes; /* of links that others open */
     _Atomic uint32_t handshakes;
     unsigned char *receive_buffer;
     struct link *dead_links;
 
-    struct party *everyone; /* the set of all living, for sync */
+    struct party *everyone;   /* the set of all living, for sync */
+    struct party *last_party; /* of the last barrier over a list */
     struct signal_count *signals;
     uint32_t signal_used, signal_room;
     struct name *names;
@@ -308,6 +315,7 @@ void links_timeouts(acp_lane *lane);
 bool links_pending(const acp_engine *e); /* a handshake with a deadline is under way */
 void links_flush(acp_engine *e, uint64_t deadline); /* before the end: what is written goes out */
 void links_close(acp_engine *e);
+void links_release(acp_engine *e); /* sends what waits for company */
 void links_lost(acp_lane *lane, struct peer *p);
 int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
               uint64_t size);
@@ -322,6 +330,7 @@ void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
 bool leader_try(acp_engine *e);
 void leader_release(acp_engine *e);
 bool progress_poll(acp_engine *e);
+void node_watch(acp_engine *e); /* hear of the death of any process of the node */
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                   acp_doing doing);
 /* A signal interrupted a wait, or the wait is long: true if it must end. Holding no lock. */
@@ -338,6 +347,7 @@ enum { TAG_DOOR = 1, TAG_WAKE, TAG_GIVER, TAG_LISTEN, TAG_INNER };
 
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);
+void barrier_forget(acp_engine *e);
 void barrier_close(acp_engine *e);
 
 /* board.c */

@@ -67,6 +67,8 @@ struct word_wait {
     uint64_t value;
     bool is_signed;
     struct watch *watch;
+    acp_engine *engine;
+    bool lost;
     uint64_t arm_at; /* until then the waiter spins and needs no bell */
 };
 
@@ -103,6 +105,8 @@ static bool word_ready(void *context)
     struct word_wait *w = context;
     if (holds(w))
         return true;
+    if (w->engine->losses != w->engine->losses_accepted)
+        return w->lost = true; /* perhaps the one that was to write */
     if (w->watch && now_ns() >= w->arm_at && !atomic_exchange(&w->watch->armed, 1)) {
         membarrier_all();
         return holds(w);
@@ -153,7 +157,7 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
                   bool is_signed, int64_t timeout_ns)
 {
     struct word_wait w = {.word = word->address, .width = word->width, .op = op, .value = value,
-                          .is_signed = is_signed};
+                          .is_signed = is_signed, .engine = e};
     for (uint32_t spin = 0; spin < 200; spin++) {
         if (holds(&w))
             return ACP_OK;
@@ -166,10 +170,10 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
     if (w.watch) {
         rc = progress_wait(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
-        return rc;
+        return rc == ACP_OK && w.lost ? ACP_E_LOST : rc;
     }
     do /* more waiting threads than watches: this one looks every millisecond */
         rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
     while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
-    return rc;
+    return rc == ACP_OK && w.lost ? ACP_E_LOST : rc;
 }

@@ -153,6 +153,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     inbox_close(e);
     memory_reset(e);
     board_close(e);
+    barrier_forget(e);
     free(e->slot_of_rank);
     free(e->rank_of_slot);
     e->slot_of_rank = forward;

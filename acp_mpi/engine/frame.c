@@ -10,6 +10,9 @@
 
 void frames_send(acp_lane *lane, struct link *link)
 {
+    if (link->held)
+        atomic_fetch_sub(&lane->engine->held_links, 1);
+    link->held = false;
     while (link->out_sent < link->out_size) {
         ssize_t n = send(link->fd, link->out + link->out_sent, link->out_size - link->out_sent,
                          MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -69,11 +72,29 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
     head.crc = acp_crc32c(0, &head.message, sizeof head.message);
     head.crc = acp_crc32c(head.crc, body, size);
     memcpy(at, &head, sizeof head);
-    bool idle = link->out_sent == link->out_size;
+    bool idle = link->out_sent == link->out_size || link->held;
+    bool command = m->kind < ACP_REPLY;
     link->out_size += sizeof head + size;
-    if (link->state == LINK_OPEN && idle)
+    link->unanswered += command;
+    if (link->state != LINK_OPEN || link->corked || !idle)
+        return ACP_OK;
+    if (command && link->unanswered > 1 && link->out_size - link->out_sent < COMPANY_BYTES) {
+        if (!link->held)
+            atomic_fetch_add(&lane->engine->held_links, 1);
+        link->held = true;
+    } else {
         frames_send(lane, link);
+    }
     return ACP_OK;
+}
+
+void links_release(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t i = 0; e->held_links && i < e->link_room; i++)
+        if (e->links[i] && e->links[i]->held)
+            frames_send(&e->lanes[LANE_LOCKED], e->links[i]);
+    pthread_mutex_unlock(&e->lock);
 }
 
 /* Takes whole frames from the receive buffer; a begun one is kept with the link. */
@@ -97,6 +118,8 @@ void frames_parse(acp_lane *lane, struct link *link, size_t size)
             link_broken(lane, link);
             return;
         }
+        if (head.message.kind == ACP_REPLY && link->unanswered)
+            link->unanswered--;
         message_arrived(lane, link->peer, link, &head.message, head.length ? body : NULL,
                         head.length);
         at += sizeof head + head.length;
@@ -127,7 +150,11 @@ void frames_receive(acp_lane *lane, struct link *link)
         link_broken(lane, link);
         return;
     }
+    link->corked = true;
     frames_parse(lane, link, have + (n > 0 ? (size_t)n : 0));
+    link->corked = false;
+    if (link->state == LINK_OPEN && link->out_sent < link->out_size)
+        frames_send(lane, link);
 }
 
 static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)

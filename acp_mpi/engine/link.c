@@ -123,6 +123,9 @@ static void link_close(acp_engine *e, struct link *link)
     if (link->state == LINK_CLOSED)
         return;
     link->state = LINK_CLOSED;
+    if (link->held)
+        atomic_fetch_sub(&e->held_links, 1);
+    link->held = false;
     handshake_over(e, link);
     close(link->fd);
     for (uint32_t color = 0; link->peer && color < ACP_COLORS; color++)

@@ -14,6 +14,9 @@ struct link {
     uint8_t state;
     bool accepted;
     bool writing; /* waits for the socket to take more */
+    bool corked;  /* frames go out together when what has come is dealt with */
+    bool held;    /* frames wait for company: an answer is due that will send them */
+    uint32_t unanswered; /* commands of this process on it */
     uint32_t color;
     struct peer *peer; /* NULL: an accepted one, before its handshake */
     acp_handshake *handshake;
@@ -34,6 +37,7 @@ static_assert(sizeof(struct frame_head) == 64, "one cache line before the payloa
 
 #define OUT_MOST ((size_t)256 << 10) /* above: no more parts of long transfers */
 #define IN_BUFFER ((size_t)160 << 10)
+#define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
 #define KEEP_BYTES ((size_t)4096) /* a buffer that is empty and larger goes */
 
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);

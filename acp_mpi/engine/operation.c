@@ -211,6 +211,8 @@ void op_finish(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     op_unstall(e, op);
+    atomic_fetch_sub_explicit(&e->bytes_away, op->away, memory_order_relaxed);
+    op->away = 0;
     op->state = OP_DONE;
     op->local.local = NULL;
     free(op->payload);

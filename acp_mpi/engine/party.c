@@ -3,6 +3,7 @@
 #include "party.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct signal_count {
     uint64_t key;
@@ -26,16 +27,17 @@ static int compare_slots(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-void party_free(struct party *p)
+static void party_free(struct party *p)
 {
     if (p) {
+        free(p->ranks);
         free(p->slots);
         free(p->leaders);
         free(p);
     }
 }
 
-struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count,
+static struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count,
                                uint32_t purpose)
 {
     struct party *p = calloc(1, sizeof *p);
@@ -108,17 +110,56 @@ void party_look_around(acp_engine *e, const struct party *p)
         acp_engine_leaving(e);
 }
 
-struct party *party_of_all(acp_engine *e, uint32_t purpose)
+static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
+                 uint32_t count, uint32_t purpose)
 {
-    struct party **cached = &e->everyone;
-    uint32_t living = e->procs - e->losses_accepted;
-    if (*cached && ((*cached)->count != living || (*cached)->purpose != purpose)) {
-        party_free(*cached);
-        *cached = NULL;
+    return p && p->purpose == purpose && p->asked == count && p->losses == e->losses_accepted &&
+           p->procs == e->procs && (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
+}
+
+static void forget(struct party **kept)
+{
+    if (*kept && --(*kept)->users == 0)
+        party_free(*kept);
+    *kept = NULL;
+}
+
+/* The set, all the living if `ranks` is NULL. The last ones are kept: programs meet in the
+ * same sets again and again. */
+struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose)
+{
+    struct party **kept = ranks ? &e->last_party : &e->everyone, *p;
+    pthread_mutex_lock(&e->space);
+    if (!fits(e, *kept, ranks, count, purpose)) {
+        forget(kept);
+        p = party_new(e, ranks, count, purpose);
+        if (p && !(p->ranks = malloc(count * sizeof *ranks + 1))) {
+            party_free(p);
+            p = NULL;
+        }
+        if (p) {
+            if (ranks)
+                memcpy(p->ranks, ranks, count * sizeof *ranks);
+            p->asked = count;
+            p->losses = e->losses_accepted;
+            p->procs = e->procs;
+            p->users = 1; /* being kept */
+            *kept = p;
+        }
     }
-    if (!*cached)
-        *cached = party_new(e, NULL, 0, purpose);
-    return *cached;
+    p = *kept;
+    if (p)
+        p->users++;
+    pthread_mutex_unlock(&e->space);
+    return p;
+}
+
+void party_give(acp_engine *e, struct party *p)
+{
+    pthread_mutex_lock(&e->space);
+    if (--p->users == 0)
+        party_free(p);
+    pthread_mutex_unlock(&e->space);
 }
 
 void signal_arrived(acp_engine *e, const struct message *m)
@@ -195,10 +236,18 @@ int party_meet_nodes(acp_engine *e, struct party *p, int64_t timeout_ns)
     return ACP_OK;
 }
 
+/* Ranks mean other processes after a reset. */
+void barrier_forget(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    forget(&e->last_party);
+    forget(&e->everyone);
+    pthread_mutex_unlock(&e->space);
+}
+
 void barrier_close(acp_engine *e)
 {
-    party_free(e->everyone);
+    barrier_forget(e);
     free(e->signals);
-    e->everyone = NULL;
     e->signals = NULL;
 }

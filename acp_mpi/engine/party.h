@@ -16,11 +16,13 @@ struct party {
     uint32_t leader; /* the lowest of them */
     uint32_t *leaders;
     uint32_t nodes, own_node;
+    uint32_t *ranks; /* as asked for, and when */
+    uint32_t asked, losses, procs;
+    uint32_t users; /* calls under way, and being kept */
 };
 
-struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
-struct party *party_of_all(acp_engine *e, uint32_t purpose);
-void party_free(struct party *p);
+struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
+void party_give(acp_engine *e, struct party *p);
 int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
 void party_look_around(acp_engine *e, const struct party *p);
 int party_meet_nodes(acp_engine *e, struct party *p, int64_t timeout_ns);

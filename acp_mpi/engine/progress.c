@@ -15,6 +15,7 @@
 
 #define EVENTS 32
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
+#define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also listens for deaths on the node */
 #define RETRY_NS ((int64_t)1000000)        /* a full ring, a dying segment, a handshake */
 
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
@@ -193,6 +194,14 @@ static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     atomic_store(&e->control->asleep, 0);
 }
 
+void node_watch(acp_engine *e)
+{
+    uint64_t node = e->config.node;
+    for (uint32_t slot = 0; slot < e->procs; slot++)
+        if (slot != e->self && e->rows[slot].node == node)
+            peer_watch(e, peer_of_slot(e, slot));
+}
+
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                   acp_doing doing)
 {
@@ -200,19 +209,30 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
     int64_t left = timeout_ns;
     int rc = ACP_OK;
     bool lead = leader_try(e), interrupted = false;
+    uint64_t patience = SPIN_NS + atomic_load(&e->bytes_away) / 8; /* 8 bytes a nanosecond */
+    if (patience > SPIN_MOST_NS)
+        patience = SPIN_MOST_NS;
+    atomic_fetch_add(&e->suitors, 1);
+    if (atomic_load_explicit(&e->held_links, memory_order_relaxed))
+        links_release(e);
     for (uint32_t spin = 0; !ready(context) && !e->stopping; spin++) {
-        if (lead)
+        if (lead || (lead = leader_try(e)))
             progress_poll(e);
         else
             cpu_relax();
         if ((spin & 15) == 15)
             sched_yield();
-        if ((spin & 7) == 7 && now_ns() - start > SPIN_NS)
+        if ((spin & 7) == 7 && now_ns() - start > patience)
             break;
     }
+    atomic_fetch_sub(&e->suitors, 1);
     uint32_t was = atomic_exchange(&e->control->doing, doing);
-    bool told = false;
+    bool told = false, watching = false;
     while (!ready(context)) {
+        if (!watching && now_ns() - start > LOOK_AROUND_NS) {
+            watching = true;
+            node_watch(e);
+        }
         bool is_long = !told && now_ns() - start > LONG_WAIT_NS;
         if (interrupted || is_long) {
             if (lead) /* a handler may use the engine */
@@ -235,7 +255,8 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
             rc = ACP_E_TIMEOUT;
             break;
         }
-        int64_t slice = left < WAIT_SLICE_NS ? left : WAIT_SLICE_NS;
+        int64_t most = watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS;
+        int64_t slice = left < most ? left : most;
         if (lead || (lead = leader_try(e))) {
             arm(e, false);
             if (!progress_poll(e) && !ready(context))
@@ -255,6 +276,21 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
     return rc;
 }
 
+/* Who was served often has more to say: waking up once more would cost as much. */
+static void look_on(acp_engine *e)
+{
+    uint64_t until = now_ns() + LOOK_ON_NS;
+    for (uint32_t spin = 1; now_ns() < until && !e->suitors && !e->stopping; spin++) {
+        if (inbox_waiting(e)) {
+            progress_poll(e);
+            until = now_ns() + LOOK_ON_NS;
+        }
+        cpu_relax();
+        if (spin % 16 == 0)
+            sched_yield();
+    }
+}
+
 static void *progress_main(void *argument)
 {
     acp_engine *e = argument;
@@ -269,6 +305,7 @@ static void *progress_main(void *argument)
         do
             poll_for(e, 0, &interrupted);
         while (progress_poll(e));
+        look_on(e);
         while (!atomic_load(&e->stopping) &&
                (e->backlogged || e->memory.retiring || links_pending(e))) {
             lead_asleep(e, RETRY_NS, &interrupted);

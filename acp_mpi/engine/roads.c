@@ -180,7 +180,7 @@ static void run(acp_lane *lane, struct op *op)
             return;
         }
         fault_from_lane(lane, op);
-    } else if (c->a > (own_operation(op) ? BACKGROUND_BYTES : SLICE_BYTES)) {
+    } else if (c->a > BACKGROUND_BYTES) {
         op->next = NULL;
         *e->work_tail = op;
         e->work_tail = &op->next;
@@ -278,6 +278,8 @@ static void ask(acp_lane *lane, struct op *op)
     if (op->stripped)
         m.dst = ACP_GA_NULL;
     op->in_flight = 1;
+    op->away = is_atomic(m.kind) ? 0 : m.a;
+    atomic_fetch_add_explicit(&lane->engine->bytes_away, op->away, memory_order_relaxed);
     if (op->road->send(lane, op->target, op->color, &m) != ACP_OK) {
         fault_from_lane(lane, op);
         op->in_flight = 0;

@@ -1,5 +1,6 @@
 # What processes do together: waiting for words, barriers, names.
 
+list_type = list
 _compare = {"==": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 
@@ -40,25 +41,70 @@ cdef int met(str function, int status, acp_engine *e) except -1:
     return ended(function, status, who)
 
 
-def meet(str function, ranks, purpose, timeout):
-    """Wait in `function` for all living ranks, or for those listed: sorted, with this one."""
+def meet(str function, purpose, timeout):
+    """Wait in `function` for all living ranks; those with another `purpose` do not count."""
     need(function)
-    cdef uint32_t *list = NULL
-    cdef uint32_t count = 0, i, why = purpose
+    cdef uint32_t why = purpose
     cdef int64_t limit = nanoseconds(timeout, function)
     cdef int rc
-    if ranks is not None:
-        count = len(ranks)
-        list = <uint32_t *>malloc(count * sizeof(uint32_t) + 1)
-        if list == NULL:
-            raise MemoryError
-        for i in range(count):
-            list[i] = ranks[i]
     cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_barrier(e, list, count, why, limit)
-    free(list)
+        rc = acp_barrier(e, NULL, 0, why, limit)
     met(function, rc, e)
+
+
+cdef int listed(object ranks, uint32_t *list, uint32_t count) except -1:
+    # The ranks in order; each exists, none twice, the caller among them.
+    cdef uint32_t i, j, rank
+    cdef bint here = False
+    for i in range(count):
+        rank = rank_of(ranks[i], "barrier")
+        here = here or rank == acp_rank(engine)
+        j = i
+        while j > 0 and list[j - 1] > rank:
+            list[j] = list[j - 1]
+            j -= 1
+        if j > 0 and list[j - 1] == rank:
+            raise _errors.RankError(f"barrier: rank {rank} is named twice in {ranks}")
+        list[j] = rank
+    if not here:
+        raise _errors.RankError(
+            f"barrier: the calling rank {acp_rank(engine)} is not among {ranks}")
+    return 0
+
+
+def barrier(ranks, timeout=None):
+    """Complete this process's operations, then wait for the listed ranks.
+
+    Collective over `ranks`, which contain the caller. Raises RankError for a rank that does not
+    exist, one that is named twice or an absent caller; PeerLostError; TimeoutError after
+    `timeout` seconds.
+    """
+    need("barrier")
+    cdef uint32_t few[64]
+    cdef uint32_t *list = few
+    cdef uint32_t count
+    cdef int64_t limit = nanoseconds(timeout, "barrier")
+    cdef int rc
+    cdef acp_engine *e
+    if not isinstance(ranks, (list_type, tuple, range)):
+        ranks = sorted(ranks)
+    count = len(ranks)
+    if count > 64:
+        list = <uint32_t *>malloc(count * sizeof(uint32_t))
+        if list == NULL:
+            raise MemoryError
+    try:
+        listed(ranks, list, count)
+        if not acp_quiet(engine) or held:
+            complete(HANDLE_ALL, timeout)
+        e = hold()
+        with nogil:
+            rc = acp_barrier(e, list, count, 0, limit)
+        met("barrier", rc, e)
+    finally:
+        if list != few:
+            free(list)
 
 
 def sync(timeout=None):
@@ -74,7 +120,7 @@ def sync(timeout=None):
     if not acp_quiet(engine) or held:
         complete(HANDLE_ALL, timeout)
     if timeout is not None:
-        meet("sync", None, 0, timeout)
+        meet("sync", 0, timeout)
         return
     cdef acp_engine *e = hold()
     with nogil:

@@ -82,9 +82,9 @@ def bcast(obj: Any, root: int = 0) -> Any:
     if mine:
         block = _block_of(obj)
         _post(block)
-    _engine.meet("bcast", None, _EXCHANGE, None)
+    _engine.meet("bcast", _EXCHANGE, None)
     result = obj if mine else _posted(root)
-    _engine.meet("bcast", None, _EXCHANGE, None)
+    _engine.meet("bcast", _EXCHANGE, None)
     return result
 
 
@@ -92,13 +92,13 @@ def allgather(obj: Any) -> list[Any]:
     """Return the objects of all ranks, in rank order. Collective over all ranks; pickled."""
     block = _block_of(obj)
     _post(block)
-    _engine.meet("allgather", None, _EXCHANGE, None)
+    _engine.meet("allgather", _EXCHANGE, None)
     here = _engine.rank()
     lost = set(_engine.lost_ranks())
     result = [
         obj if r == here else None if r in lost else _posted(r) for r in range(_engine.procs())
     ]
-    _engine.meet("allgather", None, _EXCHANGE, None)
+    _engine.meet("allgather", _EXCHANGE, None)
     return result
 
 
