@@ -12,11 +12,12 @@ _LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 def node_key(name: str | None) -> int:
     """Return the number that processes which may share memory have in common.
 
-    Same boot, host name, network namespace and `ACP_NODE` (`name`; unset is a value too).
+    Same boot, host name, namespaces of network and process ids (by which processes know each
+    other) and `ACP_NODE` (`name`; unset is a value too).
     """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    network = os.readlink("/proc/self/ns/net")
-    parts = (boot, socket.gethostname(), network, "unset" if name is None else f"={name}")
+    spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid")]
+    parts = (boot, socket.gethostname(), *spaces, "unset" if name is None else f"={name}")
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8], "little")
 
 

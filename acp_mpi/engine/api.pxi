@@ -77,6 +77,8 @@ cdef extern from "engine.h" nogil:
     int acp_engine_reset(acp_engine *, const uint32_t *, uint32_t)
     void acp_engine_leaving(acp_engine *)
     bint acp_engine_closed(const acp_engine *)
+    bint acp_engine_foreign(const acp_engine *)
+    void acp_engine_forked(acp_engine *)
     void acp_engine_close(acp_engine *)
     void acp_engine_free(acp_engine *)
     void acp_engine_hold(acp_engine *)

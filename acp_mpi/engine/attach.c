@@ -43,6 +43,8 @@ int giver_open(acp_engine *e)
 void giver_serve(acp_engine *e)
 {
     int fd;
+    if (e->spare_fd < 0)
+        e->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     while ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         struct ucred who;
         socklen_t size = sizeof who;
@@ -60,6 +62,12 @@ void giver_serve(acp_engine *e)
             sendmsg(fd, &m, MSG_NOSIGNAL);
         }
         close(fd);
+    }
+    if ((errno == EMFILE || errno == ENFILE) && e->spare_fd >= 0) {
+        close(e->spare_fd); /* to turn one away: the socket would stay readable */
+        e->spare_fd = -1;
+        if ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+            close(fd);
     }
 }
 

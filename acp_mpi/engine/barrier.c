@@ -104,15 +104,18 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         atomic_fetch_sub(&entry->sleepers, 1);
         if (through || rc != ACP_OK)
             break;
-        if (slept < 0 && error == EINTR && tick(e, ACP_TICK_SIGNAL))
-            rc = ACP_E_INTERRUPTED;
+        if (slept < 0 && (error == EINTR || error == ETIMEDOUT) && tick(e, ACP_TICK_SIGNAL))
+            rc = ACP_E_INTERRUPTED; /* a signal may have come just before the sleep */
         else if (timeout_ns != ACP_FOREVER && (int64_t)(now_ns() - start) >= timeout_ns)
             rc = ACP_E_TIMEOUT;
         if (rc != ACP_OK)
             break;
         if (!told && now_ns() - start > LONG_WAIT_NS) {
             told = true;
-            tick(e, ACP_TICK_LONG);
+            if (tick(e, ACP_TICK_LONG)) {
+                rc = ACP_E_INTERRUPTED;
+                break;
+            }
         }
         if (slept < 0 && slice == FIRST_SLICE_NS) {
             party_look_around(e, g->party);

@@ -41,6 +41,8 @@ static int store(acp_lane *lane, const uint64_t key[2], const uint64_t value[2])
         if (waits_for(op, key)) {
             op->result = value[0];
             op->command.b = value[1];
+            if (op->kept)
+                progress_kick(e); /* the thread that waits may sleep as the leader */
             op_finish(lane, op);
             next = e->tasks; /* the list has changed */
         }

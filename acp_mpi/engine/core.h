@@ -84,6 +84,7 @@ struct peer {
     struct view *views;
     uint32_t view_count, view_limit;
     _Atomic uint32_t leaving;
+    bool gone; /* it has said its last word */
     struct link *links[ACP_COLORS];
     struct backlog *backlog; /* messages for a full ring */
     struct chain_failure *chain_failures;
@@ -178,6 +179,7 @@ struct memory {
     struct range *unpunched; /* with memory behind them */
     uint32_t unpunched_count, unpunched_room;
     uint64_t unpunched_bytes;
+    uint32_t punching; /* threads that give memory back just now */
     struct retiree *retirees;
     uint64_t tickets;
     _Atomic uint32_t retiring;
@@ -239,7 +241,7 @@ struct acp_engine {
     _Atomic bool stopping;
     _Atomic bool work_pending;
     bool armed;
-    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, listen_fd;
+    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, listen_fd, spare_fd;
     _Atomic uint32_t event, followers;
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     struct waiter *waiters;
@@ -252,6 +254,7 @@ struct acp_engine {
     uint32_t link_room;
     _Atomic uint32_t link_count;
     _Atomic uint32_t held_links; /* with frames that wait for company */
+    uint64_t listen_again; /* when descriptors had run out */
     uint32_t pending_handshakes; /* of links that others open */
     _Atomic uint32_t handshakes;
     unsigned char *receive_buffer;
@@ -338,7 +341,7 @@ static inline bool tick(acp_engine *e, int reason)
 {
     if (!e->config.tick)
         return reason == ACP_TICK_SIGNAL;
-    return e->config.tick(e->config.tick_context, reason) != 0 && reason == ACP_TICK_SIGNAL;
+    return e->config.tick(e->config.tick_context, reason) != 0;
 }
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */

@@ -57,11 +57,15 @@ cdef int tick_with_gil(int reason) noexcept:
         if long_wait is not None:
             long_wait()
     except Exception:
-        pass  # a diagnosis that fails must not end the wait
+        return 0  # a diagnosis that fails must not end the wait
+    except BaseException as end:  # Ctrl-C: to be raised where the wait was called
+        PyErr_SetObject(type(end), end)
+        return 1
     return 0
 
 
 cdef extern from "Python.h":
+    void PyErr_SetObject(object, object)
     int signals_raised "PyErr_CheckSignals"() noexcept
 
 
@@ -69,6 +73,7 @@ def _after_fork_in_child():
     global engine, lane0, forked
     if engine != NULL:
         forked = True
+        acp_engine_forked(engine)
     engine = NULL
     lane0 = NULL
 

@@ -2,7 +2,10 @@
  * process of the node reads it; a version counter tells a reader that it must look again. */
 #include "op.h"
 
+#include <sched.h>
 #include <stdlib.h>
+
+#define CHANGE_NS ((uint64_t)2000000000) /* no living owner takes so long for a change */
 
 static uint32_t order_lower_bound(acp_engine *e, uint64_t offset)
 {
@@ -29,16 +32,9 @@ static void order_end(acp_engine *e)
     atomic_fetch_add_explicit(&e->control->directory_version, 1, memory_order_release);
 }
 
-int directory_publish(acp_engine *e, const struct region *region)
+static void insert(acp_engine *e, uint32_t slot, const struct region *region)
 {
     struct memory *m = &e->memory;
-    uint32_t slot;
-    if (m->free_slot_count)
-        slot = m->free_slots[--m->free_slot_count];
-    else if (m->slots_touched < ENTRIES_MAX)
-        slot = m->slots_touched++;
-    else
-        return ACP_E_FULL;
     struct entry *entry = &e->entries[slot];
     entry->kind = (uint16_t)region->kind;
     entry->color = (uint16_t)region->color;
@@ -46,33 +42,41 @@ int directory_publish(acp_engine *e, const struct region *region)
     entry->length = region->length;
     entry->target = region->target;
     uint32_t at = order_lower_bound(e, region->offset), count = e->control->directory_count;
-    order_begin(e);
     for (uint32_t i = count; i > at; i--)
         e->order[i] = e->order[i - 1];
     e->order[at] = slot;
     e->control->directory_count = count + 1;
     atomic_fetch_add_explicit(&entry->generation, 1, memory_order_release);
-    order_end(e);
     m->live_segments++;
     m->live_private += region->kind != SEGMENT_MEMORY;
     m->used += region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
-    return ACP_OK;
 }
 
-/* Kills the entry; whoever is inside an operation on it is inside still. */
-void directory_unpublish(acp_engine *e, const struct region *region)
+static void erase(acp_engine *e, const struct region *region)
 {
     struct memory *m = &e->memory;
     uint32_t at = order_lower_bound(e, region->offset), count = e->control->directory_count;
-    atomic_fetch_add(&e->entries[region->slot].generation, 1);
-    order_begin(e);
     for (uint32_t i = at; i + 1 < count; i++)
         e->order[i] = e->order[i + 1];
     e->control->directory_count = count - 1;
-    order_end(e);
     m->live_segments--;
     m->live_private -= region->kind != SEGMENT_MEMORY;
     m->used -= region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
+}
+
+static bool take_slot(struct memory *m, uint32_t *slot)
+{
+    if (m->free_slot_count)
+        *slot = m->free_slots[--m->free_slot_count];
+    else if (m->slots_touched < ENTRIES_MAX)
+        *slot = m->slots_touched++;
+    else
+        return false;
+    return true;
+}
+
+static void give_slot(struct memory *m, uint32_t slot)
+{
     if (m->free_slot_count == m->free_slot_room) {
         uint32_t room = m->free_slot_room ? m->free_slot_room * 2 : 16;
         uint32_t *grown = realloc(m->free_slots, room * sizeof *grown);
@@ -81,7 +85,35 @@ void directory_unpublish(acp_engine *e, const struct region *region)
         m->free_slots = grown;
         m->free_slot_room = room;
     }
-    m->free_slots[m->free_slot_count++] = region->slot;
+    m->free_slots[m->free_slot_count++] = slot;
+}
+
+int directory_publish(acp_engine *e, const struct region *region)
+{
+    uint32_t slot;
+    if (!take_slot(&e->memory, &slot))
+        return ACP_E_FULL;
+    order_begin(e);
+    insert(e, slot, region);
+    order_end(e);
+    return ACP_OK;
+}
+
+/* The end of `old`; `left` and `right` (NULL or empty: none) are there at the same moment, so
+ * that nobody finds them missing. Whoever is inside an operation on `old` is inside still. */
+void directory_replace(acp_engine *e, const struct region *old, const struct region *left,
+                       const struct region *right)
+{
+    uint32_t slot;
+    order_begin(e);
+    erase(e, old);
+    if (left && left->length && take_slot(&e->memory, &slot))
+        insert(e, slot, left);
+    if (right && right->length && take_slot(&e->memory, &slot))
+        insert(e, slot, right);
+    order_end(e);
+    atomic_fetch_add(&e->entries[old->slot].generation, 1);
+    give_slot(&e->memory, old->slot);
 }
 
 /* Reads the entry that holds `offset`, from any process's directory. */
@@ -89,7 +121,15 @@ int directory_find(const struct control *c, uint64_t offset, struct region *out)
 {
     const _Atomic uint32_t *order = directory_order(c);
     const struct entry *entries = directory_entries(c);
-    for (uint32_t attempt = 0; attempt < 1u << 20; attempt++) {
+    uint64_t start = 0;
+    for (uint32_t attempt = 1;; attempt++) {
+        if (attempt % 1024 == 0) { /* its owner is preempted in the middle of a change, or dead */
+            uint64_t now = now_ns();
+            start = start ? start : now;
+            if (now - start > CHANGE_NS)
+                break;
+            sched_yield();
+        }
         uint64_t version = atomic_load_explicit(&c->directory_version, memory_order_acquire);
         if (version & 1) {
             cpu_relax();

@@ -1,5 +1,5 @@
 /* The life of an engine: creation, joining, reset, the end. */
-#include "op.h"
+#include "link.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -49,7 +49,7 @@ static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
     e->memory.fd = -1;
-    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->listen_fd = -1;
+    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->listen_fd = e->spare_fd = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
         fault->error = errno;
         return ACP_E_SYSTEM;
@@ -184,6 +184,10 @@ void acp_engine_close(acp_engine *e)
     progress_join(e);
     pthread_mutex_lock(&e->leader);
     pthread_mutex_lock(&e->lock);
+    if (e->peers) {
+        struct message m = {.kind = ACP_LEAVING, .from = e->self, .a = FAREWELL};
+        notify_all(&e->lanes[LANE_LOCKED], &m);
+    }
     links_flush(e, UINT64_MAX);
     links_close(e);
     if (e->peers)
@@ -198,6 +202,28 @@ void acp_engine_close(acp_engine *e)
 bool acp_engine_closed(const acp_engine *e)
 {
     return e->control->phase == PHASE_CLOSED;
+}
+
+bool acp_engine_foreign(const acp_engine *e)
+{
+    return e->row.pid != (uint32_t)getpid();
+}
+
+/* A child keeps mappings, but no descriptor: a link of a dead parent must end. */
+void acp_engine_forked(acp_engine *e)
+{
+    for (uint32_t i = 0; i < e->link_room; i++)
+        if (e->links[i] && e->links[i]->state != LINK_CLOSED)
+            close(e->links[i]->fd);
+    for (uint32_t slot = 0; slot < e->procs; slot++) {
+        struct peer **page = e->peers[slot / PEER_PAGE];
+        struct peer *p = page ? page[slot % PEER_PAGE] : NULL;
+        if (p && p->pidfd >= 0)
+            close(p->pidfd);
+        if (p && p->fd >= 0)
+            close(p->fd);
+    }
+    progress_close(e);
 }
 
 void acp_engine_hold(acp_engine *e)

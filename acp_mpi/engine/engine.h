@@ -112,6 +112,8 @@ int acp_engine_join(acp_engine *engine, const uint8_t *rows, uint32_t count, uin
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
 bool acp_engine_closed(const acp_engine *engine);
+bool acp_engine_foreign(const acp_engine *engine); /* this process is a forked child */
+void acp_engine_forked(acp_engine *engine);        /* what such a child calls once */
 void acp_engine_close(acp_engine *engine);   /* threads end, addresses die, mappings stay */
 void acp_engine_free(acp_engine *engine);    /* after close: the last mapping goes */
 void acp_engine_hold(acp_engine *engine);    /* one more reference to the mappings */

@@ -70,6 +70,7 @@ static int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const stru
         at = &(*at)->next;
     *at = entry;
     atomic_fetch_add(&e->backlogged, 1);
+    progress_kick(e); /* the caller may go on to compute */
     return ACP_OK;
 }
 
@@ -103,13 +104,25 @@ void backlog_free(struct peer *p)
     }
 }
 
-bool inbox_waiting(const acp_engine *e)
+static uint32_t head_phase(const acp_engine *e)
 {
     if (!atomic_load_explicit(&e->joined, memory_order_acquire))
-        return false;
+        return CELL_FREE;
     const struct cell *cell = &e->doors->cells[e->inbox_head % INBOX_CELLS];
     uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
-    return state != cell_state(e->inbox_head, CELL_FREE, 0);
+    bool now = state >> 32 == (e->inbox_head / INBOX_CELLS & 0xffffffff);
+    return now ? (uint32_t)(state >> 30) & 3 : CELL_FREE;
+}
+
+bool inbox_waiting(const acp_engine *e)
+{
+    return head_phase(e) == CELL_FULL;
+}
+
+/* Its writer is about to fill it, and will ring; or has died there, or been stopped. */
+bool inbox_claimed(const acp_engine *e)
+{
+    return head_phase(e) == CELL_CLAIMED;
 }
 
 /* Handles what has arrived; true if there was anything. */

@@ -100,6 +100,7 @@ struct control {
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
 };
+#define FAREWELL 1u /* of ACP_LEAVING: the last message of a rank */
 #define PHASE_OPEN 1u
 #define PHASE_LEAVING 2u
 #define PHASE_CLOSED 3u

@@ -97,6 +97,15 @@ void link_want(acp_engine *e, struct link *link, bool writing)
     link->writing = writing;
 }
 
+/* No descriptor is left to accept with: the listener would be readable for ever. */
+static void listen_pause(acp_engine *e)
+{
+    struct epoll_event event = {.events = 0, .data.u64 = TAG_LISTEN};
+    epoll_ctl(e->epoll_fd, EPOLL_CTL_MOD, e->listen_fd, &event);
+    e->listen_again = now_ns() + LINGER_NS;
+    atomic_fetch_add(&e->handshakes, 1); /* so that somebody looks at the time */
+}
+
 static void listen_for_more(acp_engine *e)
 {
     struct epoll_event event = {.events = e->pending_handshakes < PENDING_MOST ? EPOLLIN : 0,
@@ -136,7 +145,6 @@ static void link_close(acp_engine *e, struct link *link)
             op->client_link = NULL;
             op->client = NULL; /* nobody to answer */
         }
-    e->links[link->number] = NULL;
     atomic_fetch_sub(&e->link_count, 1);
     link->next_dead = e->dead_links; /* a frame of it may be in work: freed later */
     e->dead_links = link;
@@ -147,6 +155,7 @@ static void bury(acp_engine *e)
     while (e->dead_links) {
         struct link *link = e->dead_links;
         e->dead_links = link->next_dead;
+        e->links[link->number] = NULL; /* not before: an event for it may still be on its way */
         free(link->out);
         free(link->in);
         free(link);
@@ -157,7 +166,7 @@ static void bury(acp_engine *e)
 void link_broken(acp_lane *lane, struct link *link)
 {
     struct peer *p = link->peer;
-    bool matters = p && !p->leaving && (link->state == LINK_OPEN || !link->accepted);
+    bool matters = p && !p->gone && (link->state == LINK_OPEN || !link->accepted);
     link_close(lane->engine, link);
     if (matters)
         peer_mark_lost(lane->engine, p);
@@ -167,7 +176,7 @@ void links_lost(acp_lane *lane, struct peer *p)
 {
     acp_engine *e = lane->engine;
     for (uint32_t i = 0; i < e->link_room; i++)
-        if (e->links[i] && e->links[i]->peer == p)
+        if (e->links[i] && e->links[i]->state != LINK_CLOSED && e->links[i]->peer == p)
             link_close(e, e->links[i]);
 }
 
@@ -222,8 +231,11 @@ void link_accept(acp_lane *lane)
     acp_engine *e = lane->engine;
     while (e->pending_handshakes < PENDING_MOST) {
         int fd = accept4(e->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
+        if (fd < 0) {
+            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+                listen_pause(e);
             return;
+        }
         struct link *link = link_new(e, fd);
         if (!link) {
             close(fd);
@@ -264,7 +276,8 @@ static void opened(acp_lane *lane, struct link *link)
         struct message m = {.kind = ACP_LEAVING, .from = e->self};
         link_send(lane, link, &m, NULL, 0);
     }
-    frames_send(lane, link);
+    if (link->state == LINK_OPEN)
+        frames_send(lane, link);
 }
 
 static void handshake_step(acp_lane *lane, struct link *link)
@@ -295,7 +308,7 @@ void link_ready(acp_lane *lane, uint32_t number, uint32_t events)
 {
     acp_engine *e = lane->engine;
     struct link *link = number < e->link_room ? e->links[number] : NULL;
-    if (!link)
+    if (!link || link->state == LINK_CLOSED)
         return;
     if (link->state == LINK_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) {
         int error = 0;
@@ -328,9 +341,14 @@ void links_timeouts(acp_lane *lane)
     acp_engine *e = lane->engine;
     uint64_t now = 0;
     bury(e);
+    if (e->listen_again && now_ns() >= e->listen_again) {
+        e->listen_again = 0;
+        atomic_fetch_sub(&e->handshakes, 1);
+        listen_for_more(e);
+    }
     for (uint32_t i = 0; i < e->link_room; i++) {
         struct link *link = e->links[i];
-        if (!link || !link->handshake)
+        if (!link || link->state == LINK_CLOSED || !link->handshake)
             continue;
         if (!now)
             now = now_ns();

@@ -187,6 +187,8 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
         atomic_thread_fence(memory_order_acq_rel);
         leave(s, ROLE_SRC);
         leave(d, ROLE_DST);
+        if (unlikely(d->fence))
+            atomic_thread_fence(memory_order_seq_cst);
         if (unlikely(d->peer->doors->watching)) /* a waiter came meanwhile: let it look */
             watch_hit(lane->engine, d->peer, 0, UINT64_MAX / 2);
     }

@@ -30,7 +30,7 @@ cdef class Block:
 
     def __dealloc__(self):
         cdef acp_lane *lane
-        if self.home == NULL or forked:
+        if self.home == NULL or acp_engine_foreign(self.home):
             return
         if self.owned and not acp_engine_closed(self.home):
             lane = acp_lane_take(self.home)

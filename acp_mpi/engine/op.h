@@ -62,6 +62,7 @@ int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
                      const struct message *m, const unsigned char *payload, uint64_t size);
 void task_reply(acp_lane *lane, struct op *op);
+void task_get(acp_lane *lane, struct op *op);
 void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
                  const struct message *command, uint64_t value);
 void notify_all(acp_lane *lane, const struct message *m); /* whoever this process talks to */
@@ -73,6 +74,7 @@ void many_child_done(acp_lane *lane, struct op *child);
 /* inbox.c */
 bool inbox_drain(acp_lane *lane);
 bool inbox_waiting(const acp_engine *e);
+bool inbox_claimed(const acp_engine *e);
 bool backlog_push(acp_lane *lane);
 void backlog_free(struct peer *p);
 struct bounce *bounce_of(struct op *op, const struct message *reply);

@@ -327,8 +327,11 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
             op->client = NULL;
             op->client_link = NULL;
         }
-        if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN) {
+        if (!op->client && op->state == OP_WAITING && op->command.kind == ACP_LOOKUP && !op->kept) {
+            task_free(e, op); /* nobody waits for it any more */
+        } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN) {
             op->in_flight = 0;
+            fault.ga = op->way == WAY_PUT ? op->command.dst : op->command.src;
             op_fault(op, &fault);
             op_finish(lane, op);
             next = e->tasks; /* finishing may end more tasks than this one */

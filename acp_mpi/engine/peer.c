@@ -2,7 +2,6 @@
  * a structure; memory of a process of the node is mapped when it is first used. */
 #include "op.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -104,13 +103,15 @@ void peer_watch(acp_engine *e, struct peer *p)
         p->pidfd = open_pidfd(p->row.pid);
         /* The number may have gone to another process since. */
         uint64_t start = process_start_time(p->row.pid, &dead);
-        if (p->pidfd < 0 ? errno == ESRCH : dead || start != p->row.start_time)
+        if (dead || start != p->row.start_time)
             peer_mark_lost(e, p);
         else if (p->pidfd >= 0)
             poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot);
     }
     pthread_mutex_unlock(&e->space);
 }
+
+#define CLAIMING ((uint64_t)1 << 63)
 
 /* Claims a line of flags in the doors of the peer; false: none is free. */
 static bool claim_line(acp_engine *e, struct peer *p)
@@ -121,12 +122,14 @@ static bool claim_line(acp_engine *e, struct peer *p)
             uint64_t holder = l->holder;
             if (holder && (round == 0 || !peer_line_dead(e, p->doors, i)))
                 continue;
-            if (!atomic_compare_exchange_strong(&l->holder, &holder, e->self + 1))
+            /* Until the line is filled in, its holder is known by its process id alone. */
+            if (!atomic_compare_exchange_strong(&l->holder, &holder, CLAIMING | e->row.pid))
                 continue;
             for (uint32_t flag = 0; flag < 2 * ATTACH_LANES; flag++)
                 l->busy[flag] &= ~1u;
             l->start_time = e->row.start_time;
             l->pid = e->row.pid;
+            l->holder = e->self + 1;
             p->line = i;
             return true;
         }
@@ -137,10 +140,15 @@ static bool claim_line(acp_engine *e, struct peer *p)
 bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line)
 {
     struct attach_line *l = &doors->lines[line];
-    uint32_t pid = l->pid;
+    uint64_t holder = l->holder;
+    uint32_t pid = holder & CLAIMING ? (uint32_t)holder : l->pid;
     bool dead;
-    if (!l->holder)
+    if (!holder)
         return true;
+    if (holder & CLAIMING && pid != e->row.pid) {
+        process_start_time(pid, &dead);
+        return dead;
+    }
     if (pid == 0 || pid == e->row.pid)
         return false;
     return process_start_time(pid, &dead) != l->start_time || dead;

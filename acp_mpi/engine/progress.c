@@ -76,7 +76,8 @@ void leader_release(acp_engine *e)
 {
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    bool more = busy(e) || e->memory.retiring;
+    bool more = busy(e) || e->memory.retiring || e->stopping || links_pending(e) ||
+                inbox_claimed(e);
     arm(e, true);
     pthread_mutex_unlock(&e->leader);
     if (more)
@@ -161,7 +162,8 @@ bool progress_poll(acp_engine *e)
     bool any = false, interrupted;
     if (e->stopping)
         return false;
-    if (inbox_waiting(e) || e->backlogged || e->loss_news || e->stalled_count) {
+    if (inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
+        e->stalled_count) {
         pthread_mutex_lock(&e->lock);
         any = inbox_drain(lane);
         backlog_push(lane);
@@ -169,7 +171,7 @@ bool progress_poll(acp_engine *e)
         ops_pump(lane);
         pthread_mutex_unlock(&e->lock);
     }
-    if (e->link_count) {
+    if (e->link_count || e->handshakes) {
         any |= poll_for(e, 0, &interrupted);
         pthread_mutex_lock(&e->lock);
         links_timeouts(lane);
@@ -184,7 +186,7 @@ bool progress_poll(acp_engine *e)
 /* Sleeps until something arrives. Leader only. */
 static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
-    if (e->backlogged || e->memory.retiring || links_pending(e))
+    if (e->backlogged || e->memory.retiring || links_pending(e) || inbox_claimed(e))
         timeout_ns = timeout_ns < RETRY_NS ? timeout_ns : RETRY_NS;
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
@@ -228,7 +230,12 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
     atomic_fetch_sub(&e->suitors, 1);
     uint32_t was = atomic_exchange(&e->control->doing, doing);
     bool told = false, watching = false;
+    uint64_t asked = start;
     while (!ready(context)) {
+        if (now_ns() - asked > (uint64_t)WAIT_SLICE_NS) {
+            interrupted = true; /* a signal may have come while this thread was busy */
+            asked = now_ns();
+        }
         if (!watching && now_ns() - start > LOOK_AROUND_NS) {
             watching = true;
             node_watch(e);
@@ -243,8 +250,10 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
                 rc = ACP_E_INTERRUPTED;
                 break;
             }
-            if (is_long)
-                tick(e, ACP_TICK_LONG);
+            if (is_long && tick(e, ACP_TICK_LONG)) {
+                rc = ACP_E_INTERRUPTED;
+                break;
+            }
             interrupted = false;
         }
         if (atomic_load(&e->stopping)) {
@@ -307,7 +316,7 @@ static void *progress_main(void *argument)
         while (progress_poll(e));
         look_on(e);
         while (!atomic_load(&e->stopping) &&
-               (e->backlogged || e->memory.retiring || links_pending(e))) {
+               (e->backlogged || e->memory.retiring || links_pending(e) || inbox_claimed(e))) {
             lead_asleep(e, RETRY_NS, &interrupted);
             progress_poll(e);
         }
@@ -353,7 +362,7 @@ void progress_join(acp_engine *e)
 void progress_close(acp_engine *e)
 {
     int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->wake_fd,
-                          &e->door_fd,  &e->giver_fd, &e->listen_fd};
+                          &e->door_fd,  &e->giver_fd, &e->listen_fd, &e->spare_fd};
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
         if (*descriptors[i] >= 0)
             close(*descriptors[i]);

@@ -18,13 +18,17 @@ static void views_trim(acp_engine *e, struct peer *p)
             return;
     for (struct view **at = &p->views; *at;) {
         struct view *v = *at;
-        bool used = v->pinned;
+        uint64_t version = p->control->directory_version;
+        bool used = v->pinned || (version & 1);
         uint32_t count = p->control->directory_count;
         for (uint32_t i = 0; i < count && i < ENTRIES_MAX && !used; i++) {
             const struct entry *entry =
                 &directory_entries(p->control)[directory_order(p->control)[i] & (ENTRIES_MAX - 1)];
             used = entry->offset < v->high && entry->offset + entry->length > v->low;
         }
+        atomic_thread_fence(memory_order_acquire);
+        if (p->control->directory_version != version)
+            used = true; /* it changed meanwhile: another time */
         if (used || e->config.map) {
             at = &v->next;
             continue;

@@ -37,11 +37,13 @@ void memory_punch(acp_engine *e)
     m->unpunched = NULL;
     m->unpunched_count = m->unpunched_room = 0;
     m->unpunched_bytes = 0;
+    m->punching++;
     pthread_mutex_unlock(&e->space);
     for (uint32_t i = 0; i < count; i++)
         fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)list[i].low,
                   (off_t)(list[i].high - list[i].low));
     pthread_mutex_lock(&e->space);
+    m->punching--;
     m->committed -= bytes;
     m->next_check = m->committed;
     for (uint32_t i = 0; i < count; i++)
@@ -124,25 +126,24 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     int rc = directory_find(e->control, offset, &region);
     if (rc == ACP_OK && region.offset < STARTER_OFFSET + m->starter_size)
         rc = ACP_E_UNREGISTERED; /* starter memory is not the caller's to release */
-    if (rc == ACP_OK && size > region.offset + region.length - offset)
-        rc = ACP_E_BOUNDS;
+    if (rc == ACP_OK && (size > region.offset + region.length - offset ||
+                         (region.kind == SEGMENT_MEMORY && size && size < region.length)))
+        rc = ACP_E_BOUNDS; /* memory goes as a whole, registrations in pieces */
     if (rc != ACP_OK) {
         pthread_mutex_unlock(&e->space);
         return fail(lane, rc, ga, size);
     }
     struct range dead = {region.offset, region.offset + region.length};
-    directory_unpublish(e, &region);
     if (size && size < region.length) { /* what its neighbours hold lives on */
         struct region left = region, right = region;
         left.length = offset - region.offset;
         right.offset = offset + size;
         right.length = region.offset + region.length - right.offset;
         right.target = region.target + (right.offset - region.offset);
-        if (left.length)
-            directory_publish(e, &left);
-        if (right.length)
-            directory_publish(e, &right);
+        directory_replace(e, &region, &left, &right);
         dead = (struct range){offset, offset + size};
+    } else {
+        directory_replace(e, &region, NULL, NULL);
     }
     if (e->expedited)
         membarrier_all();

@@ -294,6 +294,10 @@ void op_start(acp_lane *lane, struct op *op)
         many_push(lane, op);
         return;
     }
+    if (op->command.kind == ACP_GET) {
+        task_get(lane, op);
+        return;
+    }
     if (decide(lane, op, &plan) != ACP_OK) {
         fault_from_lane(lane, op);
         op_finish(lane, op);

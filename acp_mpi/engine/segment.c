@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -191,7 +192,13 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
     if (color >= ACP_COLORS || !size || size > m->span)
         return lane->fault.status = ACP_E_ARGUMENT;
     bool global = virtual >= base && virtual - base < m->span;
+    struct region whole;
     pthread_mutex_lock(&e->space);
+    if (global && (directory_find(e->control, virtual - base, &whole) != ACP_OK ||
+                   size > whole.offset + whole.length - (virtual - base))) {
+        pthread_mutex_unlock(&e->space);
+        return lane->fault.status = ACP_E_BOUNDS;
+    }
     uint64_t offset = take_offsets(m, page_up(into_page + size) + GUARD_BYTES);
     int rc = offset ? ACP_OK : ACP_E_FULL;
     if (rc == ACP_OK) {
@@ -257,7 +264,7 @@ void memory_reset(acp_engine *e)
         struct region region;
         pthread_mutex_lock(&e->space);
         if (directory_find(e->control, victim, &region) == ACP_OK)
-            directory_unpublish(e, &region);
+            directory_replace(e, &region, NULL, NULL);
         pthread_mutex_unlock(&e->space);
     }
     memset(e->memory.base + STARTER_OFFSET, 0, e->memory.starter_size);
@@ -266,15 +273,25 @@ void memory_reset(acp_engine *e)
 void memory_close(acp_engine *e)
 {
     struct memory *m = &e->memory;
+    pthread_mutex_lock(&e->space);
+    while (m->punching) { /* a thread that drops an array does so without the lock */
+        pthread_mutex_unlock(&e->space);
+        sched_yield();
+        pthread_mutex_lock(&e->space);
+    }
     retirees_close(e);
     free(m->free);
     free(m->unpunched);
     free(m->free_slots);
     m->free = m->unpunched = NULL;
     m->free_slots = NULL;
+    m->free_count = m->free_room = m->unpunched_count = m->unpunched_room = 0;
+    m->free_slot_count = m->free_slot_room = 0;
+    m->unpunched_bytes = 0;
     if (m->fd >= 0)
         close(m->fd);
     m->fd = -1;
+    pthread_mutex_unlock(&e->space);
 }
 
 void memory_release(acp_engine *e)

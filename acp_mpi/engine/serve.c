@@ -41,6 +41,8 @@ void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
 static void remember_failure(struct peer *from, uint64_t id, const acp_fault *fault)
 {
     uint32_t kept = 0;
+    if (id >> 63)
+        return; /* a task of the peer: no chain names it */
     for (uint32_t i = 0; i < from->chain_failure_count; i++) /* what no chain can name now */
         if (from->chain_failures[i].id + 2 * OPS > id)
             from->chain_failures[kept++] = from->chain_failures[i];
@@ -88,8 +90,8 @@ void task_reply(acp_lane *lane, struct op *op)
         settle(lane, op->client, op->client_link, &m, &op->fault, op->result);
 }
 
-static void serve_get(acp_lane *lane, struct peer *from, struct link *link,
-                      const struct message *m)
+static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m)
 {
     struct translation t;
     enum reach reach;
@@ -99,16 +101,29 @@ static void serve_get(acp_lane *lane, struct peer *from, struct link *link,
         rc = fail(lane, ACP_E_UNREGISTERED, m->src, m->a);
     if (rc != ACP_OK) {
         settle(lane, from, link, m, &lane->fault, 0);
-        return;
+        return rc;
     }
     send_reply(lane, from, link, m, NULL, 0, t.base + (m->src - t.low), m->a);
     leave(&t, ROLE_SRC);
+    return ACP_OK;
+}
+
+/* A get that waited here for its order. */
+void task_get(acp_lane *lane, struct op *op)
+{
+    struct message m = op->command;
+    m.id = op->client_id;
+    if (op->client && serve_get(lane, op->client, op->client_link, &m) != ACP_OK)
+        op_fault(op, &lane->fault); /* for those that follow it */
+    op->client = NULL;              /* it has its answer */
+    op_finish(lane, op);
 }
 
 /* A task: a command that is not done at once. */
 static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
                        const struct message *m, const unsigned char *payload, struct op *then)
 {
+    /* A put has been checked against its frame before. */
     acp_engine *e = lane->engine;
     struct op *op = task_new(e);
     if (!op) {
@@ -122,8 +137,14 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
     op->client_id = m->id;
     if (m->kind == ACP_PUT) {
         op->payload = malloc(m->a);
-        if (op->payload)
-            memcpy(op->payload, payload, m->a);
+        if (!op->payload) {
+            fail(lane, ACP_E_SYSTEM, m->dst, m->a);
+            settle(lane, from, link, m, &lane->fault, 0);
+            op->client = NULL;
+            task_free(e, op);
+            return;
+        }
+        memcpy(op->payload, payload, m->a);
         op->local = (struct place){op->payload, true};
     }
     if (then) {
@@ -142,6 +163,11 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
                           const struct message *m, const unsigned char *payload, uint64_t size)
 {
     acp_engine *e = lane->engine;
+    if (m->kind == ACP_PUT && (m->a != size || !payload)) {
+        fail(lane, ACP_E_ARGUMENT, m->dst, m->a);
+        settle(lane, from, link, m, &lane->fault, 0);
+        return;
+    }
     if (m->after) {
         const acp_fault *earlier = earlier_failure(from, m->after);
         if (earlier) {
@@ -161,10 +187,8 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
     } else if (m->kind == ACP_GET) {
         serve_get(lane, from, link, m);
     } else if (m->kind == ACP_PUT) {
-        int rc = m->a == size && payload
-                     ? command_run(lane, m, (struct place){(unsigned char *)(uintptr_t)payload,
-                                                           true}, 0, size, NULL)
-                     : fail(lane, ACP_E_ARGUMENT, m->dst, m->a);
+        struct place source = {(unsigned char *)(uintptr_t)payload, true};
+        int rc = command_run(lane, m, source, 0, size, NULL);
         settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
     } else if (is_atomic(m->kind) && m->dst == ACP_GA_NULL) {
         uint64_t old = 0;
@@ -223,6 +247,8 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
     case ACP_LEAVING:
         if (!atomic_exchange(&from->leaving, 1))
             atomic_fetch_add(&e->leavers, 1);
+        if (m->a == FAREWELL)
+            from->gone = true;
         waiters_wake(e);
         break;
     case ACP_SIGNAL:
