@@ -52,11 +52,14 @@ acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
 {
     acp_engine *e = lane->engine;
     if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
-        const struct translation *d = lane_find(lane, ROLE_DST, dst, size), *s;
-        if (likely(d && (s = lane_find(lane, ROLE_SRC, src, size)))) {
-            if (likely(copy_loaded(lane, d, dst, s, src, size) == ACP_OK))
+        const struct translation *d, *s;
+        while (likely((d = lane_find(lane, ROLE_DST, dst, size)) != NULL &&
+                      (s = lane_find(lane, ROLE_SRC, src, size)) != NULL)) {
+            int rc = copy_loaded(lane, d, dst, s, src, size);
+            if (likely(rc == ACP_OK))
                 return handle_now(e);
-            return 0;
+            if (rc != ACP_E_UNREGISTERED) /* it changed just now: look it up again */
+                return 0;
         }
         if (lane->fault.status != ACP_OK)
             return 0;
@@ -82,8 +85,9 @@ acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t sr
         const struct translation *s = lane_find(lane, ROLE_SRC, src, width), *d = NULL;
         if (likely(s && (dst == ACP_GA_NULL || (d = lane_find(lane, ROLE_DST, dst, width))))) {
             uint64_t old;
-            if (unlikely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, &old)))
-                return 0;
+            while (unlikely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, &old)))
+                if (!(s = lane_find(lane, ROLE_SRC, src, width)))
+                    return 0;
             if (d && unlikely(write_loaded(lane, d, dst, &old, width) != ACP_OK))
                 return 0;
             return handle_now(e);
@@ -115,9 +119,10 @@ acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t si
 {
     acp_engine *e = lane->engine;
     if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
-        const struct translation *d = lane_find(lane, ROLE_DST, dst, size);
-        if (likely(d != NULL))
-            return write_loaded(lane, d, dst, src, size) == ACP_OK ? handle_now(e) : 0;
+        const struct translation *d;
+        while (likely((d = lane_find(lane, ROLE_DST, dst, size)) != NULL))
+            if (likely(write_loaded(lane, d, dst, src, size) == ACP_OK))
+                return handle_now(e);
         if (lane->fault.status != ACP_OK)
             return 0;
     }
@@ -129,9 +134,10 @@ acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, ac
 {
     acp_engine *e = lane->engine;
     if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
-        const struct translation *s = lane_find(lane, ROLE_SRC, src, size);
-        if (likely(s != NULL))
-            return read_loaded(lane, dst, s, src, size) == ACP_OK ? handle_now(e) : 0;
+        const struct translation *s;
+        while (likely((s = lane_find(lane, ROLE_SRC, src, size)) != NULL))
+            if (likely(read_loaded(lane, dst, s, src, size) == ACP_OK))
+                return handle_now(e);
         if (lane->fault.status != ACP_OK)
             return 0;
     }
@@ -176,10 +182,9 @@ int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_ha
 {
     const struct translation *d =
         size - 1 < BACKGROUND_BYTES ? lane_find(lane, ROLE_DST, dst, size) : NULL;
-    if (likely(d != NULL)) {
-        *pending = 0;
-        return write_loaded(lane, d, dst, src, size);
-    }
+    *pending = 0;
+    if (likely(d != NULL && write_loaded(lane, d, dst, src, size) == ACP_OK))
+        return ACP_OK;
     return blocking(lane, dst, (struct place){(unsigned char *)(uintptr_t)src, true}, size,
                     pending);
 }
@@ -188,10 +193,9 @@ int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t
 {
     const struct translation *s =
         size - 1 < BACKGROUND_BYTES ? lane_find(lane, ROLE_SRC, src, size) : NULL;
-    if (likely(s != NULL)) {
-        *pending = 0;
-        return read_loaded(lane, dst, s, src, size);
-    }
+    *pending = 0;
+    if (likely(s != NULL && read_loaded(lane, dst, s, src, size) == ACP_OK))
+        return ACP_OK;
     return blocking(lane, src, (struct place){dst, false}, size, pending);
 }
 
@@ -201,9 +205,10 @@ int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, 
     uint32_t width = atomic_width((uint8_t)kind);
     if (unlikely(src & (width - 1)))
         return fail(lane, ACP_E_ALIGN, src, width);
-    const struct translation *s = lane_find(lane, ROLE_SRC, src, width);
-    if (likely(s != NULL))
-        return atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, old);
+    const struct translation *s;
+    while (likely((s = lane_find(lane, ROLE_SRC, src, width)) != NULL))
+        if (likely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, old) == ACP_OK))
+            return ACP_OK;
     return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
 }
 

@@ -139,5 +139,8 @@ cdef extern from "engine.h" nogil:
 cdef extern from *:
     """
     static __thread uint64_t acp_previous_of_thread = 1; /* what HANDLE_CONT means here */
+    #define acp_set_previous(h) (acp_previous_of_thread = (h))
+    #define acp_get_previous() (acp_previous_of_thread)
     """
-    uint64_t acp_previous_of_thread
+    void acp_set_previous(uint64_t)
+    uint64_t acp_get_previous()

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #define FIRST_SLICE_NS ((int64_t)20000000)
 #define SLICE_NS ((int64_t)500000000)
@@ -64,6 +65,7 @@ struct gate {
     struct party *party;
     struct barrier_entry *entry;
     uint32_t arrived_at, passed_at;
+    struct meeting meeting;
 };
 
 static int await_gate(struct gate *g, int64_t timeout_ns)
@@ -165,12 +167,90 @@ static bool retract(struct gate *g)
     return false;
 }
 
+/* A barrier over several nodes that its caller left after the node had been complete: what is
+ * signalled cannot be taken back, so the next call goes on where this one stopped. */
+struct unfinished {
+    struct unfinished *next;
+    uint64_t key;
+    struct barrier_entry *entry;
+    uint32_t arrived_at;
+    struct meeting meeting;
+};
+
+static bool resume(acp_engine *e, const struct party *p, struct gate *g)
+{
+    bool found = false;
+    pthread_mutex_lock(&e->space);
+    struct unfinished **at = &e->unfinished;
+    while (*at && (*at)->key != p->key)
+        at = &(*at)->next;
+    if (*at) {
+        struct unfinished *u = *at;
+        g->entry = u->entry;
+        g->arrived_at = u->arrived_at;
+        g->meeting = u->meeting;
+        *at = u->next;
+        free(u);
+        found = true;
+    }
+    pthread_mutex_unlock(&e->space);
+    return found;
+}
+
+static void leave_unfinished(acp_engine *e, const struct party *p, const struct gate *g)
+{
+    struct unfinished *u = malloc(sizeof *u);
+    if (!u)
+        return;
+    *u = (struct unfinished){.key = p->key, .entry = g->entry, .arrived_at = g->arrived_at,
+                             .meeting = g->meeting};
+    pthread_mutex_lock(&e->space);
+    u->next = e->unfinished;
+    e->unfinished = u;
+    pthread_mutex_unlock(&e->space);
+}
+
+void barriers_drop_unfinished(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    while (e->unfinished) {
+        struct unfinished *u = e->unfinished;
+        e->unfinished = u->next;
+        free(u);
+    }
+    pthread_mutex_unlock(&e->space);
+}
+
+static int64_t left_of(int64_t timeout_ns, uint64_t start)
+{
+    return timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - (int64_t)(now_ns() - start);
+}
+
+/* Waits until the node is complete, meets the other nodes, and lets the members go on. */
+static int lead_node(struct gate *g, bool last, int64_t timeout_ns, uint64_t start)
+{
+    acp_engine *e = g->engine;
+    int rc = ACP_OK;
+    g->passed_at = g->arrived_at + 1;
+    if (!last && !g->meeting.begun)
+        rc = await_gate(g, timeout_ns);
+    if (rc == ACP_OK) {
+        g->meeting.begun = true;
+        rc = party_meet_nodes(e, g->party, &g->meeting, left_of(timeout_ns, start));
+    }
+    if (rc == ACP_OK) {
+        atomic_fetch_add(&g->entry->state, 1ull << 32);
+        release(g->entry);
+    }
+    return rc;
+}
+
 static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
 {
     struct gate g = {.engine = e, .party = p};
     struct peer *leader = peer_of_slot(e, p->leader);
     uint64_t start = now_ns();
-    bool last;
+    bool last = false;
     int rc = party_trouble(e, p);
     if (rc != ACP_OK)
         return rc;
@@ -178,27 +258,20 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
         return ACP_E_SYSTEM;
     if (leader->lost)
         return party_trouble(e, p);
-    do {
+    bool resumed = e->unfinished && resume(e, p, &g);
+    while (!resumed) {
         if (!(g.entry = entry_of(leader->doors, p->key)))
             return ACP_E_FULL;
-    } while (!arrive(&g, &last));
+        if (arrive(&g, &last))
+            break;
+    }
     /* One generation when the node is complete, one more when all nodes have met. */
     g.passed_at = g.arrived_at + 2;
     if (last && p->nodes == 1) {
         atomic_fetch_add(&g.entry->state, 1ull << 32);
         release(g.entry);
     } else if (e->self == p->leader && p->nodes > 1) {
-        g.passed_at = g.arrived_at + 1;
-        rc = last ? ACP_OK : await_gate(&g, timeout_ns);
-        if (rc == ACP_OK) {
-            int64_t left = timeout_ns == ACP_FOREVER
-                               ? timeout_ns
-                               : timeout_ns - (int64_t)(now_ns() - start);
-            rc = party_meet_nodes(e, p, left);
-            g.arrived_at--; /* past taking back */
-            atomic_fetch_add(&g.entry->state, rc == ACP_OK ? 1ull << 32 : 0);
-        }
-        release(g.entry);
+        rc = lead_node(&g, last, timeout_ns, start);
     } else {
         if (last)
             release(g.entry); /* for the leader, who goes on */
@@ -206,9 +279,12 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
     }
     if (rc != ACP_OK && retract(&g))
         return rc;
+    if (rc != ACP_OK && p->nodes > 1) {
+        leave_unfinished(e, p, &g);
+        return rc;
+    }
     atomic_fetch_sub(&g.entry->state, USER);
-    /* Let through while giving up: a single node has met, whatever came after. */
-    return rc != ACP_OK && p->nodes == 1 ? ACP_OK : rc;
+    return ACP_OK; /* let through, perhaps while it was giving up */
 }
 
 int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose,

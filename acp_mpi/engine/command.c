@@ -155,8 +155,8 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
     return rc;
 }
 
-int command_run(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
-                uint64_t size, uint64_t *old)
+static int run_once(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
+                    uint64_t size, uint64_t *old)
 {
     struct translation d, s;
     enum reach reach_d = REACH_LOAD, reach_s = REACH_LOAD;
@@ -201,4 +201,14 @@ int command_run(acp_lane *lane, const struct message *c, struct place local, uin
         return rc;
     }
     return fail(lane, ACP_E_BUSY, dst, size);
+}
+
+int command_run(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
+                uint64_t size, uint64_t *old)
+{
+    int rc = ACP_E_UNREGISTERED;
+    /* A neighbour's release may change a region between looking it up and entering it. */
+    for (int attempt = 0; attempt < 3 && rc == ACP_E_UNREGISTERED; attempt++)
+        rc = run_once(lane, c, local, from, size, old);
+    return rc;
 }

@@ -262,6 +262,7 @@ struct acp_engine {
 
     struct party *everyone;   /* the set of all living, for sync */
     struct party *last_party; /* of the last barrier over a list */
+    struct unfinished *unfinished; /* barriers that were left half-way */
     struct signal_count *signals;
     uint32_t signal_used, signal_room;
     struct name *names;
@@ -351,6 +352,7 @@ enum { TAG_DOOR = 1, TAG_WAKE, TAG_GIVER, TAG_LISTEN, TAG_INNER };
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);
 void barrier_forget(acp_engine *e);
+void barriers_drop_unfinished(acp_engine *e);
 void barrier_close(acp_engine *e);
 
 /* board.c */

@@ -327,6 +327,7 @@ void acp_refresh(acp_engine *e)
             accepted++;
         }
     e->losses_accepted = accepted;
+    barriers_drop_unfinished(e); /* with the losses their keys have changed */
     pthread_mutex_unlock(&e->lock);
 }
 

@@ -166,16 +166,18 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
         if (!s)
             return lane->fault.status != ACP_OK ? lane->fault.status
                                                 : fail(lane, ACP_E_UNREGISTERED, at(dst, i), n);
-        if (n > BATCH_BYTES || d->peer->doors->watching || !enter(d, ROLE_DST)) {
+        if (n > BATCH_BYTES || d->peer->doors->watching) {
             int rc = copy_loaded(lane, d, at(dst, i), s, at(src, i), n);
-            if (rc != ACP_OK)
+            if (rc != ACP_OK && rc != ACP_E_UNREGISTERED)
                 return rc;
-            i++;
-            continue;
+            i += rc == ACP_OK;
+            continue; /* if it changed just now it is looked up again */
         }
+        if (!enter(d, ROLE_DST))
+            continue;
         if (!enter(s, ROLE_SRC)) {
             leave(d, ROLE_DST);
-            return fail(lane, ACP_E_UNREGISTERED, at(src, i), n);
+            continue;
         }
         atomic_thread_fence(memory_order_acq_rel);
         do {
@@ -225,10 +227,12 @@ acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_c
     for (uint64_t i = 0; i < count; i++) {
         uint64_t before;
         *bad = i;
-        const struct translation *s = lane_find(lane, ROLE_SRC, at(ga, i), width);
-        if (!s || atomic_loaded(lane, (uint8_t)kind, s, at(ga, i), at(value, i),
-                                compare.data ? at(compare, i) : 0, &before) != ACP_OK)
-            return 0;
+        const struct translation *s;
+        do
+            if (!(s = lane_find(lane, ROLE_SRC, at(ga, i), width)))
+                return 0;
+        while (atomic_loaded(lane, (uint8_t)kind, s, at(ga, i), at(value, i),
+                             compare.data ? at(compare, i) : 0, &before) != ACP_OK);
         if (old)
             old[i] = before;
     }

@@ -119,13 +119,18 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
     PyObject_GetBuffer(out, &view, PyBUF_WRITABLE)
     try:
         while True:
+            need(function)
+            if c is not None:
+                none = c.column
             lane = acp_lane_take(engine)
             if lane == NULL:
                 lane = lane0
-            with nogil:
-                h = acp_atomic_many(lane, <acp_kind>kind, g.column, v.column,
-                                    none if c is None else c.column, <uint64_t *>view.buf, count,
-                                    0, &bad)
+                h = acp_atomic_many(lane, <acp_kind>kind, g.column, v.column, none,
+                                    <uint64_t *>view.buf, count, 0, &bad)
+            else:
+                with nogil:
+                    h = acp_atomic_many(lane, <acp_kind>kind, g.column, v.column, none,
+                                        <uint64_t *>view.buf, count, 0, &bad)
             try:
                 if h or acp_lane_fault(lane).status != ACP_E_BUSY:
                     if not h:

@@ -115,15 +115,22 @@ def register(where, size, color):
 
 
 def retire(ga, size):
-    """End the addresses of `size` bytes at `ga`; returns when no peer is inside them."""
+    """End the addresses of `size` bytes at `ga`; returns a ticket for `quiet`."""
     need("unregister_memory")
     cdef uint64_t ticket
-    cdef int rc
     if acp_segment_retire(lane0, ga, size, &ticket) != ACP_OK:
         raise_fault("unregister_memory", lane0)
+    return ticket
+
+
+def quiet(ticket):
+    """Wait until no peer is inside what `retire` ended."""
+    need("unregister_memory")
+    cdef uint64_t number = ticket
+    cdef int rc
     cdef acp_engine *e = hold()
     with nogil:
-        rc = acp_segment_quiet(e, ticket, ACP_FOREVER)
+        rc = acp_segment_quiet(e, number, ACP_FOREVER)
     acp_engine_free(e)
     ended("unregister_memory", rc)
 

@@ -5,18 +5,8 @@ DEF BACKGROUND = 1048576
 
 
 cdef inline object issued(uint64_t handle):
-    global acp_previous_of_thread
     acp_set_previous(handle)
     return handle
-
-
-cdef extern from *:
-    """
-    #define acp_set_previous(h) (acp_previous_of_thread = (h))
-    #define acp_get_previous() (acp_previous_of_thread)
-    """
-    void acp_set_previous(uint64_t)
-    uint64_t acp_get_previous()
 
 
 cdef inline uint64_t order_of(object order, str function) except? 0xffffffffffffffff:

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FIRST_NS ((int64_t)20000000) /* then it looks around */
+
 struct signal_count {
     uint64_t key;
     uint32_t round, count;
@@ -213,25 +215,40 @@ static bool signal_here(void *context)
     return w->got || (w->trouble = party_trouble(e, w->party)) != ACP_OK;
 }
 
-/* The node's lowest member meets those of the other nodes. */
-int party_meet_nodes(acp_engine *e, struct party *p, int64_t timeout_ns)
+/* The node's lowest member meets those of the other nodes; a later call goes on where an
+ * earlier one has stopped. */
+int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns)
 {
-    uint32_t round = 0;
-    for (uint32_t distance = 1; distance < p->nodes; distance *= 2, round++) {
-        struct peer *to = peer_of_slot(e, p->leaders[(p->own_node + distance) % p->nodes]);
-        struct message m = {.kind = ACP_SIGNAL, .from = e->self, .a = p->key, .b = round};
-        pthread_mutex_lock(&e->lock);
-        int rc = road_to(e, to)->send(&e->lanes[LANE_LOCKED], to, 0, &m);
-        pthread_mutex_unlock(&e->lock);
-        if (rc != ACP_OK && rc != ACP_E_LOST)
-            return rc;
-        struct signal_wait w = {e, p, round, false, ACP_OK};
-        rc = progress_wait(e, signal_here, &w, timeout_ns,
-                           p->purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE : ACP_DOING_SYNC);
+    uint64_t start = now_ns();
+    acp_doing doing = p->purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE : ACP_DOING_SYNC;
+    for (; 1u << m->round < p->nodes; m->round++) {
+        uint32_t partner = (p->own_node + (1u << m->round)) % p->nodes;
+        struct peer *to = peer_of_slot(e, p->leaders[partner]);
+        struct message signal = {.kind = ACP_SIGNAL, .from = e->self, .a = p->key,
+                                 .b = m->round};
+        int rc = ACP_OK;
+        if (!m->signalled) {
+            pthread_mutex_lock(&e->lock);
+            rc = road_to(e, to)->send(&e->lanes[LANE_LOCKED], to, 0, &signal);
+            pthread_mutex_unlock(&e->lock);
+            if (rc != ACP_OK && rc != ACP_E_LOST)
+                return rc;
+            m->signalled = true;
+        }
+        struct signal_wait w = {e, p, m->round, false, ACP_OK};
+        int64_t left = timeout_ns == ACP_FOREVER ? timeout_ns
+                                                 : timeout_ns - (int64_t)(now_ns() - start);
+        rc = progress_wait(e, signal_here, &w, left < FIRST_NS ? left : FIRST_NS, doing);
+        if (rc == ACP_E_TIMEOUT && left > FIRST_NS) {
+            party_look_around(e, p);
+            rc = progress_wait(e, signal_here, &w,
+                               left == ACP_FOREVER ? left : left - FIRST_NS, doing);
+        }
         if (rc == ACP_OK && !w.got)
             rc = w.trouble;
         if (rc != ACP_OK)
             return rc;
+        m->signalled = false;
     }
     return ACP_OK;
 }
@@ -248,6 +265,7 @@ void barrier_forget(acp_engine *e)
 void barrier_close(acp_engine *e)
 {
     barrier_forget(e);
+    barriers_drop_unfinished(e);
     free(e->signals);
     e->signals = NULL;
 }

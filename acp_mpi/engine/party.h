@@ -21,10 +21,16 @@ struct party {
     uint32_t users; /* calls under way, and being kept */
 };
 
+/* How far the lowest member of a node has come in meeting the others. */
+struct meeting {
+    bool begun, signalled;
+    uint32_t round;
+};
+
 struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
 void party_give(acp_engine *e, struct party *p);
 int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
 void party_look_around(acp_engine *e, const struct party *p);
-int party_meet_nodes(acp_engine *e, struct party *p, int64_t timeout_ns);
+int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
 
 #endif

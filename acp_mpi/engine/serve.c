@@ -97,8 +97,9 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
     enum reach reach;
     int rc = m->a <= CHUNK_BYTES ? translate(lane, m->src, m->a, &t, &reach)
                                  : fail(lane, ACP_E_ARGUMENT, m->src, m->a);
-    if (rc == ACP_OK && (reach != REACH_LOAD || !enter(&t, ROLE_SRC)))
-        rc = fail(lane, ACP_E_UNREGISTERED, m->src, m->a);
+    while (rc == ACP_OK && (reach != REACH_LOAD || !enter(&t, ROLE_SRC)))
+        rc = reach != REACH_LOAD ? fail(lane, ACP_E_UNREGISTERED, m->src, m->a)
+                                 : translate(lane, m->src, m->a, &t, &reach);
     if (rc != ACP_OK) {
         settle(lane, from, link, m, &lane->fault, 0);
         return rc;

@@ -1,6 +1,5 @@
 # What processes do together: waiting for words, barriers, names.
 
-list_type = list
 _compare = {"==": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 
@@ -53,7 +52,7 @@ def meet(str function, purpose, timeout):
     met(function, rc, e)
 
 
-cdef int listed(object ranks, uint32_t *list, uint32_t count) except -1:
+cdef int listed(object ranks, uint32_t *chosen, uint32_t count) except -1:
     # The ranks in order; each exists, none twice, the caller among them.
     cdef uint32_t i, j, rank
     cdef bint here = False
@@ -61,12 +60,12 @@ cdef int listed(object ranks, uint32_t *list, uint32_t count) except -1:
         rank = rank_of(ranks[i], "barrier")
         here = here or rank == acp_rank(engine)
         j = i
-        while j > 0 and list[j - 1] > rank:
-            list[j] = list[j - 1]
+        while j > 0 and chosen[j - 1] > rank:
+            chosen[j] = chosen[j - 1]
             j -= 1
-        if j > 0 and list[j - 1] == rank:
+        if j > 0 and chosen[j - 1] == rank:
             raise _errors.RankError(f"barrier: rank {rank} is named twice in {ranks}")
-        list[j] = rank
+        chosen[j] = rank
     if not here:
         raise _errors.RankError(
             f"barrier: the calling rank {acp_rank(engine)} is not among {ranks}")
@@ -82,29 +81,30 @@ def barrier(ranks, timeout=None):
     """
     need("barrier")
     cdef uint32_t few[64]
-    cdef uint32_t *list = few
+    cdef uint32_t *chosen = few
     cdef uint32_t count
     cdef int64_t limit = nanoseconds(timeout, "barrier")
     cdef int rc
     cdef acp_engine *e
-    if not isinstance(ranks, (list_type, tuple, range)):
+    if not isinstance(ranks, (list, tuple, range)):
         ranks = sorted(ranks)
     count = len(ranks)
     if count > 64:
-        list = <uint32_t *>malloc(count * sizeof(uint32_t))
-        if list == NULL:
+        chosen = <uint32_t *>malloc(count * sizeof(uint32_t))
+        if chosen == NULL:
             raise MemoryError
     try:
-        listed(ranks, list, count)
+        listed(ranks, chosen, count)
         if not acp_quiet(engine) or held:
             complete(HANDLE_ALL, timeout)
+            need("barrier")
         e = hold()
         with nogil:
-            rc = acp_barrier(e, list, count, 0, limit)
+            rc = acp_barrier(e, chosen, count, 0, limit)
         met("barrier", rc, e)
     finally:
-        if list != few:
-            free(list)
+        if chosen != few:
+            free(chosen)
 
 
 def sync(timeout=None):
@@ -119,6 +119,7 @@ def sync(timeout=None):
         no_engine("sync")
     if not acp_quiet(engine) or held:
         complete(HANDLE_ALL, timeout)
+        need("sync")
     if timeout is not None:
         meet("sync", 0, timeout)
         return

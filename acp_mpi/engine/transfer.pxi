@@ -111,6 +111,7 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
             if rc == ACP_OK:
                 rc = acp_wait(e, data, ACP_FOREVER)
         ended("put", rc)
+        need("put")
         if acp_failures_take(engine, data, True, &failure, 1, &more):
             acp_failures_take(engine, flagged, True, &second, 1, &more)  # the same error
             raise exception_of("put", &failure.fault)
@@ -151,6 +152,8 @@ cdef object started(str function, object ga, object buffer, object order, bint w
         PyBuffer_Release(&view)
         raise ValueError(f"{function}: the buffer is not contiguous; use get, or a contiguous one")
     try:
+        need(function)  # the buffer may be of a class with Python code
+        acp_lane_previous(lane0, acp_get_previous())
         while not h:
             h = acp_iput(lane0, a, view.buf, view.len, o) if write else acp_iget(
                 lane0, view.buf, a, view.len, o)

@@ -8,8 +8,8 @@ cdef int drop_held() except -1:
     cdef uint64_t mark
     if held and engine != NULL:
         mark = acp_watermark(engine)
-        for handle in [h for h in held if h <= mark or acp_done(engine, h)]:
-            del held[handle]
+        for handle in [h for h in list(held) if h <= mark or acp_done(engine, h)]:
+            held.pop(handle, None)  # may run a finalizer, which may come here again
     return 0
 
 
@@ -23,6 +23,7 @@ cdef int raise_failures(uint64_t upto, bint alone) except -1:
     cdef acp_failure failures[16]
     cdef uint64_t more = 0
     cdef uint32_t i, n
+    need("complete")
     n = acp_failures_take(engine, upto, alone, failures, 16, &more)
     if n == 0:
         return 0
@@ -53,6 +54,8 @@ cdef int wait_for_room(str function) except -1:
         rc = acp_wait_room(e, ACP_FOREVER)
     acp_engine_free(e)
     ended(function, rc)
+    need(function)  # another thread may have finalized meanwhile
+    acp_lane_previous(lane0, acp_get_previous())
     drop_held()
     return 0
 

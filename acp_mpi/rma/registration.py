@@ -30,6 +30,7 @@ class AtKey:
         self._color = color
         self._keep = keep
         self._ga = 0
+        self._ticket: int | None = None
         self._closed = False
 
     @property
@@ -52,7 +53,9 @@ class AtKey:
         if self._closed:
             return
         if self._ga and _engine.is_open():
-            _engine.retire(self._ga, self._size)
+            if self._ticket is None:
+                self._ticket = _engine.retire(self._ga, self._size)
+            _engine.quiet(self._ticket)  # after Ctrl-C here it can be closed again
         self._forget()
 
     def _forget(self) -> None:
