@@ -57,37 +57,15 @@ def selection(mode: str, mpi: str) -> list[Work]:
 def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:
     """Run one job; return whether it passed, and its output or, if it passed, a summary."""
     marker = f"{'mpi' if work.ranks else 'not mpi'} and {MARKERS[mode]}"
-    pytest = [
-        "-q",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "--color=no",
-        "-m",
-        marker,
-        "--basetemp",
-        str(folder / "tmp"),
-        *extra,
-        str(launch.TESTS),
-    ]
-    command = [sys.executable, __file__]
+    options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
+    command = [sys.executable, __file__, "--rank", str(folder), *options]
     if work.ranks:
-        command = [
-            *launch.mpiexec(work.ranks),
-            *command,
-            "--rank",
-            str(folder),
-            "-x",
-            "--with-mpi",
-            *pytest,
-        ]
-    else:
-        command += ["--rank", str(folder), *pytest]
+        command = [*launch.mpiexec(work.ranks), *command, "--with-mpi", "-x"]
+    command += [*extra, str(launch.TESTS)]
+    env = launch.ROADS[work.road] | {"OTHER_PYTHON": str(path) for path in _other_pythons()}
     hung = ""
-    other = {"OTHER_PYTHON": str(path) for path in _other_pythons()}
-    with launch.Job(
-        command, folder / "launcher", launch.ROADS[work.road] | other, cwd=launch.ROOT
-    ) as job:
+    # In a folder of its own: the checkout's acp_mpi has no extension module and must not be found.
+    with launch.Job(command, folder / "launcher", env) as job:
         try:
             status = job.wait(LIMITS[mode])
         except launch.Hang as reason:
@@ -140,17 +118,18 @@ def _other_pythons() -> list[Path]:
     return [beside] if beside.exists() else []
 
 
-def _be_rank(folder: str, argv: list[str]) -> int:
+def _be_rank(folder: Path, argv: list[str]) -> int:
     """Be one rank of a job: keep its output apart from that of the others, run pytest."""
-    log = os.open(Path(folder) / f"rank-{launch.group_rank()}", os.O_WRONLY | os.O_CREAT, 0o600)
+    rank = launch.group_rank()
+    log = os.open(folder / f"rank-{rank}", os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
     import pytest
 
-    return int(pytest.main(argv))
+    return int(pytest.main([f"--basetemp={folder / f'tmp-{rank}'}", *argv]))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--rank"]:
-        sys.exit(_be_rank(sys.argv[2], sys.argv[3:]))
+        sys.exit(_be_rank(Path(sys.argv[2]), sys.argv[3:]))
     sys.exit(main(sys.argv[1:]))

@@ -43,6 +43,7 @@ struct translation {
 };
 
 #define LANE_CACHE 64u
+#define LANE_PEERS 16u
 struct acp_lane {
     acp_engine *engine;
     uint32_t index;
@@ -51,6 +52,7 @@ struct acp_lane {
     acp_fault fault;
     struct translation recent[2]; /* by role: destination, source */
     struct translation cache[LANE_CACHE];
+    struct peer *peers[LANE_PEERS]; /* lately asked for, by slot */
     _Atomic uint32_t nowhere[2]; /* the flags for regions that never die */
 };
 

@@ -51,7 +51,7 @@ void op_start(acp_lane *lane, struct op *op);
 void op_push(acp_lane *lane, struct op *op); /* more chunks, while there is room */
 void op_reply(acp_lane *lane, struct op *op, const struct message *m,
               const unsigned char *payload, uint64_t size);
-bool chain_may_go(acp_lane *lane, struct op *op);
+bool op_start_behind(acp_lane *lane, struct op *op);
 bool work_step(acp_lane *lane); /* takes the lock itself */
 const struct road *road_to(acp_engine *e, struct peer *p);
 int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);

@@ -268,12 +268,8 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
                               : NULL;
         if (then && then->handle == lane->previous && then->state != OP_DONE) {
             op->then = then;
-            if (then->state == OP_RUNNING && chain_may_go(lane, op)) {
-                op->sent_after = true;
-                op->state = OP_RUNNING;
-                op_start(lane, op);
+            if (then->state == OP_RUNNING && op_start_behind(lane, op))
                 return handle;
-            }
             struct op **at = &then->followers;
             while (*at)
                 at = &(*at)->next_follower;

@@ -101,7 +101,10 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
         return fail(lane, ACP_E_NULL, ga, size);
     if (rank < 0 || rank >= (int64_t)e->procs || ga >> 63)
         return fail(lane, ACP_E_RANK, ga, size);
-    struct peer *p = peer_of_slot(e, slot_of_rank(e, (uint32_t)rank));
+    uint32_t slot = slot_of_rank(e, (uint32_t)rank);
+    struct peer **last = &lane->peers[slot % LANE_PEERS], *p = *last;
+    if (!p || p->slot != slot)
+        p = *last = peer_of_slot(e, slot);
     if (!p)
         return fail(lane, ACP_E_SYSTEM, ga, size);
     int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);
@@ -160,20 +163,34 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     return ACP_OK;
 }
 
+static struct translation *cached(acp_lane *lane, acp_ga_t ga)
+{
+    uint64_t where = (ga >> 16) ^ (ga >> (ACP_OFFSET_BITS + ACP_COLOR_BITS)) * 7;
+    return &lane->cache[where % LANE_CACHE];
+}
+
+static bool good(const struct translation *t, acp_ga_t ga, uint64_t size)
+{
+    return covers(t, ga, size) && *t->generation == t->live && !t->peer->lost;
+}
+
 int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
               enum reach *reach)
 {
-    return locate(lane, ga, size, t, reach, false);
+    struct translation *known = cached(lane, ga);
+    if (good(known, ga, size)) {
+        *t = *known;
+        *reach = REACH_LOAD;
+        return ACP_OK;
+    }
+    int rc = locate(lane, ga, size, t, reach, false);
+    if (rc == ACP_OK && *reach == REACH_LOAD)
+        *known = *t;
+    return rc;
 }
 
 const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size)
 {
-    struct translation *cached =
-        &lane->cache[((ga >> 16) ^ (ga >> (ACP_OFFSET_BITS + ACP_COLOR_BITS)) * 7) % LANE_CACHE];
-    if (covers(cached, ga, size) && *cached->generation == cached->live && !cached->peer->lost) {
-        lane->recent[role] = *cached;
-        return &lane->recent[role];
-    }
     struct translation t;
     enum reach reach;
     lane->fault.status = ACP_OK;
@@ -182,7 +199,6 @@ const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, 
     if (lane->engine->config.path == ACP_PATH_OWNER && t.peer != lane->engine->own &&
         lane->index != LANE_LEADER)
         return NULL;
-    *cached = t;
     lane->recent[role] = t;
     return &lane->recent[role];
 }

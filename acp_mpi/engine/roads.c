@@ -125,22 +125,21 @@ static int decide(acp_lane *lane, const struct op *op, struct plan *plan)
 /* May `op` be sent now although the operation before it is under way? If both are settled at
  * the same target, which keeps their order, and nothing that the first still brings to this
  * process is read by the second. */
-bool chain_may_go(acp_lane *lane, struct op *op)
+static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct op *before = op->then;
-    struct plan plan;
     if (op->way == WAY_MANY)
         return false;
     bool single = before->way == WAY_ASK ||
                   (before->way == WAY_PUT && before->issued == before->command.a &&
                    before->command.a <= CHUNK_BYTES);
-    if (!single || decide(lane, op, &plan) != ACP_OK || plan.target != before->target ||
-        plan.road != before->road || plan.color != before->color)
+    if (!single || decide(lane, op, plan) != ACP_OK || plan->target != before->target ||
+        plan->road != before->road || plan->color != before->color)
         return false;
-    if (plan.way == WAY_ASK)
+    if (plan->way == WAY_ASK)
         return true;
     return op->command.a <= CHUNK_BYTES &&
-           (plan.way == WAY_GET || (plan.way == WAY_PUT && !before->stripped));
+           (plan->way == WAY_GET || (plan->way == WAY_PUT && !before->stripped));
 }
 
 static void fault_from_lane(acp_lane *lane, struct op *op)
@@ -287,6 +286,34 @@ static void ask(acp_lane *lane, struct op *op)
     }
 }
 
+static void follow(acp_lane *lane, struct op *op, const struct plan *plan)
+{
+    op->way = (uint8_t)plan->way;
+    op->road = plan->road;
+    op->target = plan->target;
+    op->color = plan->color;
+    op->stripped = plan->strip;
+    op->backward = plan->backward;
+    if (plan->way == WAY_RUN)
+        run(lane, op);
+    else if (plan->way == WAY_ASK)
+        ask(lane, op);
+    else
+        op_push(lane, op);
+}
+
+/* Sends `op` behind the operation before it if the target will keep their order. */
+bool op_start_behind(acp_lane *lane, struct op *op)
+{
+    struct plan plan;
+    if (!may_go(lane, op, &plan))
+        return false;
+    op->sent_after = true;
+    op->state = OP_RUNNING;
+    follow(lane, op, &plan);
+    return true;
+}
+
 void op_start(acp_lane *lane, struct op *op)
 {
     struct plan plan;
@@ -303,18 +330,7 @@ void op_start(acp_lane *lane, struct op *op)
         op_finish(lane, op);
         return;
     }
-    op->way = (uint8_t)plan.way;
-    op->road = plan.road;
-    op->target = plan.target;
-    op->color = plan.color;
-    op->stripped = plan.strip;
-    op->backward = plan.backward;
-    if (plan.way == WAY_RUN)
-        run(lane, op);
-    else if (plan.way == WAY_ASK)
-        ask(lane, op);
-    else
-        op_push(lane, op);
+    follow(lane, op, &plan);
 }
 
 /* Reads the part of the source at `at` into memory of this process, for a put. */

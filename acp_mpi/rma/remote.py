@@ -27,7 +27,9 @@ class RemoteArray:
         if any(n < 0 for n in self.shape):
             raise ValueError(f"remote: the shape {self.shape} is negative")
         if _engine.owner(ga, "remote") < 0:
-            raise AddressError("remote: the null address 0 was given; ask the owner for its array's")
+            raise AddressError(
+                "remote: the null address 0 was given; ask the owner for its array's"
+            )
         self.ga = index(ga)
         # Never read: indexing it tells which bytes are meant.
         self._plan = numpy.lib.stride_tricks.as_strided(

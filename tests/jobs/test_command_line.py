@@ -22,8 +22,17 @@ def show():
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_info_tells_what_a_bug_report_needs(passes, road):
     output = passes([*launch.mpiexec(2), *launch.program(show)], launch.ROADS[road])
-    for word in (acp.__version__, "Python", "mpi4py", "NumPy", "thread level", "memory",
-                 "environment", "nodes", "roads"):
+    for word in (
+        acp.__version__,
+        "Python",
+        "mpi4py",
+        "NumPy",
+        "thread level",
+        "memory",
+        "environment",
+        "nodes",
+        "roads",
+    ):
         assert word in output
     pairs = {(a, b) for a in "01" for b in "01"}
     lines = [line.split() for line in output.partition("roads:")[2].splitlines()]
@@ -60,19 +69,32 @@ def test_a_program_runs_with_its_arguments(passes, tmp_path):
     assert f"__main__ {app} ['--flag', 'x']" in output
 
 
-@pytest.mark.parametrize(("end", "shown"), [
-    ("raise RuntimeError('the reason')", "RuntimeError: the reason"),
-    ("sys.exit('the reason')", "the reason"), ("sys.exit(3)", "")])
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        ("raise RuntimeError('the reason')", "RuntimeError: the reason"),
+        ("sys.exit('the reason')", "the reason"),
+        ("sys.exit(3)", ""),
+    ],
+)
 def test_an_error_of_one_rank_ends_the_whole_group(fails, tmp_path, end, shown):
-    app = write(tmp_path, "import sys\nimport acp_mpi as acp\nacp.init()\n"
-                f"if acp.rank() == 1:\n    {end}\nacp.sync()\n")
+    app = write(
+        tmp_path,
+        "import sys\nimport acp_mpi as acp\nacp.init()\n"
+        f"if acp.rank() == 1:\n    {end}\nacp.sync()\n",
+    )
     assert shown in fails([*launch.mpiexec(3), *MODULE, app])
 
 
 @pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit()", "pass"])
 def test_a_good_end_is_a_good_end(passes, tmp_path, end):
-    passes([*launch.mpiexec(2), *MODULE,
-            write(tmp_path, f"import sys\nimport acp_mpi as acp\nacp.init()\n{end}\n")])
+    passes(
+        [
+            *launch.mpiexec(2),
+            *MODULE,
+            write(tmp_path, f"import sys\nimport acp_mpi as acp\nacp.init()\n{end}\n"),
+        ]
+    )
 
 
 # Options and variables ------------------------------------------------------------------------
@@ -108,8 +130,17 @@ def refuse(name):
     assert not acp.is_initialized()
 
 
-@pytest.mark.parametrize("name", ["ACP_PATH", "ACP_HEAP_SIZE", "ACP_STARTER_SIZE", "ACP_MPI",
-                                  "ACP_PEER_TIMEOUT", "ACP_GROUP_SIZE"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ACP_PATH",
+        "ACP_HEAP_SIZE",
+        "ACP_STARTER_SIZE",
+        "ACP_MPI",
+        "ACP_PEER_TIMEOUT",
+        "ACP_GROUP_SIZE",
+    ],
+)
 def test_values_that_mean_nothing_are_refused(passes, name):
     passes(launch.program(refuse, name), {name: "nonsense"})
 
@@ -120,12 +151,29 @@ def test_values_that_mean_nothing_are_refused(passes, name):
 def call_everything_too_early():
     assert not acp.is_initialized()
     acp.finalize()
-    calls = [acp.rank, acp.procs, acp.sync, acp.complete, acp.ranks, acp.groups, acp.group,
-             acp.refresh, lambda: acp.query_starter_ga(0), lambda: acp.copy(1, 2, 3),
-             lambda: acp.put(1, b""), lambda: acp.empty(3), lambda: acp.fetch_add8(8, 1),
-             lambda: acp.register_memory(bytearray(8)), lambda: acp.query_rank(1),
-             lambda: acp.bcast(1), lambda: acp.lookup("x"), lambda: acp.barrier([0]),
-             lambda: acp.wait(2), lambda: acp.reset(0), lambda: acp.remote(1, 3)]
+    calls = [
+        acp.rank,
+        acp.procs,
+        acp.sync,
+        acp.complete,
+        acp.ranks,
+        acp.groups,
+        acp.group,
+        acp.refresh,
+        lambda: acp.query_starter_ga(0),
+        lambda: acp.copy(1, 2, 3),
+        lambda: acp.put(1, b""),
+        lambda: acp.empty(3),
+        lambda: acp.fetch_add8(8, 1),
+        lambda: acp.register_memory(bytearray(8)),
+        lambda: acp.query_rank(1),
+        lambda: acp.bcast(1),
+        lambda: acp.lookup("x"),
+        lambda: acp.barrier([0]),
+        lambda: acp.wait(2),
+        lambda: acp.reset(0),
+        lambda: acp.remote(1, 3),
+    ]
     for call in calls:
         with pytest.raises(acp.NotInitializedError, match=r"acp\.init\(\)"):
             call()

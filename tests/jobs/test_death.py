@@ -75,15 +75,20 @@ def nothing_stays(*jobs):
     for job in jobs:
         assert not job.processes(), f"processes stayed behind:\n{job.output}"
     assert not [name for name in os.listdir("/dev/shm") if "acp" in name.lower()]
-    assert not [line for line in Path("/proc/net/unix").read_text().splitlines()
-                if any(f"acp-{job.pid}" in line for job in jobs)]
+    assert not [
+        line
+        for line in Path("/proc/net/unix").read_text().splitlines()
+        if any(f"acp-{job.pid}" in line for job in jobs)
+    ]
 
 
 @pytest.mark.parametrize("road", launch.ROADS)
 @pytest.mark.parametrize("victim", [0, RANKS - 1])
 def test_the_others_of_an_mpi_group_go_on(start, tmp_path, road, victim):
-    job = start([*launch.mpiexec(RANKS, survive=True), *launch.program(storm, tmp_path, victim)],
-                launch.ROADS[road])
+    job = start(
+        [*launch.mpiexec(RANKS, survive=True), *launch.program(storm, tmp_path, victim)],
+        launch.ROADS[road],
+    )
     job.wait()
     assert survivors(tmp_path) == set(range(RANKS)) - {victim}, job.output
     nothing_stays(job)
@@ -158,8 +163,10 @@ def test_fifty_storms_are_survived(start, tmp_path, road):
         victim = index % RANKS
         folder = tmp_path / str(index)
         folder.mkdir()
-        job = start([*launch.mpiexec(RANKS, survive=True), *launch.program(storm, folder, victim)],
-                    launch.ROADS[road])
+        job = start(
+            [*launch.mpiexec(RANKS, survive=True), *launch.program(storm, folder, victim)],
+            launch.ROADS[road],
+        )
         job.wait()
         assert survivors(folder) == set(range(RANKS)) - {victim}, job.output
         nothing_stays(job)

@@ -31,14 +31,23 @@ def test_an_example_runs_and_checks_itself(start, example, ranks):
 @pytest.mark.parametrize("road", ["owner", "link", "nodes"])
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_on_every_road(passes, example, road):
-    passes([*launch.mpiexec(3), sys.executable, str(example), *SMALL[example.stem]],
-           launch.ROADS[road])
+    passes(
+        [*launch.mpiexec(3), sys.executable, str(example), *SMALL[example.stem]], launch.ROADS[road]
+    )
 
 
 def test_the_stencil_draws_a_picture(passes, tmp_path):
     picture = tmp_path / "heat.png"
-    passes([*launch.mpiexec(2), sys.executable, str(launch.ROOT / "examples" / "stencil.py"),
-            *SMALL["stencil"], "--picture", str(picture)])
+    passes(
+        [
+            *launch.mpiexec(2),
+            sys.executable,
+            str(launch.ROOT / "examples" / "stencil.py"),
+            *SMALL["stencil"],
+            "--picture",
+            str(picture),
+        ]
+    )
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -51,12 +51,16 @@ def start_groups(start, meeting, sizes, road):
     names, jobs = ",".join(sizes), []
     for name, (python, ranks) in sizes.items():
         if python is None:
-            jobs.append(start(launch.program(meet, names),
-                              place | {"ACP_GROUP": name, "ACP_MPI": "0"}))
+            jobs.append(
+                start(launch.program(meet, names), place | {"ACP_GROUP": name, "ACP_MPI": "0"})
+            )
         else:
             command = launch.program(meet, names, python=python)
-            jobs.append(start([*launch.mpiexec(ranks, python=python), *command],
-                              place | {"ACP_GROUP": name}))
+            jobs.append(
+                start(
+                    [*launch.mpiexec(ranks, python=python), *command], place | {"ACP_GROUP": name}
+                )
+            )
     return jobs
 
 
@@ -77,8 +81,14 @@ def test_both_mpis_and_a_process_without_one_are_one_job(start, meeting, road):
     if not other:
         pytest.skip("no environment with the other MPI beside this one (ACP_TEST_OTHER_PYTHON)")
     assert launch.mpi_name(other) != launch.mpi_name()
-    all_pass(start_groups(start, meeting, {"atmosphere": (other, 2), "solo": (None, 1),
-                                           "ocean": (sys.executable, 2)}, road))
+    all_pass(
+        start_groups(
+            start,
+            meeting,
+            {"atmosphere": (other, 2), "solo": (None, 1), "ocean": (sys.executable, 2)},
+            road,
+        )
+    )
 
 
 @pytest.mark.parametrize("road", launch.ROADS)

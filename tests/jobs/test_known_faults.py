@@ -27,8 +27,9 @@ def start_and_end_many_times(times):
 
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_a_process_can_start_and_end_fifty_times(passes, road):
-    passes([*launch.mpiexec(RANKS), *launch.program(start_and_end_many_times, 50)],
-           launch.ROADS[road])
+    passes(
+        [*launch.mpiexec(RANKS), *launch.program(start_and_end_many_times, 50)], launch.ROADS[road]
+    )
 
 
 def test_ten_jobs_start_and_end(passes):
@@ -46,8 +47,10 @@ def test_a_process_alone_starts_and_ends_without_a_launcher(passes):
 def test_a_thousand_jobs_start_and_end(passes):
     roads = list(launch.ROADS.values())
     for index in range(1000):
-        passes([*launch.mpiexec(1 + index % 4), *launch.program(start_and_end)],
-               roads[index // 4 % len(roads)])
+        passes(
+            [*launch.mpiexec(1 + index % 4), *launch.program(start_and_end)],
+            roads[index // 4 % len(roads)],
+        )
 
 
 def end_without_finalize():
@@ -136,8 +139,10 @@ def fill_and_check(seed):
 
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_two_jobs_on_one_machine_do_not_see_each_other(start, road):
-    jobs = [start([*launch.mpiexec(2), *launch.program(fill_and_check, seed)], launch.ROADS[road])
-            for seed in (1, 2)]
+    jobs = [
+        start([*launch.mpiexec(2), *launch.program(fill_and_check, seed)], launch.ROADS[road])
+        for seed in (1, 2)
+    ]
     for job in jobs:
         assert job.wait() == 0, job.output
 
@@ -166,5 +171,4 @@ def be_served_while_computing():
 
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_atomics_on_registered_memory_run_while_the_owner_computes(passes, road):
-    passes([*launch.mpiexec(RANKS), *launch.program(be_served_while_computing)],
-           launch.ROADS[road])
+    passes([*launch.mpiexec(RANKS), *launch.program(be_served_while_computing)], launch.ROADS[road])

@@ -39,8 +39,10 @@ def refuse_too_much(how):
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_heap_beyond_the_machine_s_memory_is_refused_by_init(passes, ranks):
     passes([*launch.mpiexec(ranks), *launch.program(refuse_too_much, "argument")])
-    passes([*launch.mpiexec(ranks), *launch.program(refuse_too_much, "variable")],
-           {"ACP_HEAP_SIZE": str(TOO_MUCH)})
+    passes(
+        [*launch.mpiexec(ranks), *launch.program(refuse_too_much, "variable")],
+        {"ACP_HEAP_SIZE": str(TOO_MUCH)},
+    )
 
 
 def keep_the_limit():
@@ -102,8 +104,10 @@ def have_starter_memory(size):
 @pytest.mark.parametrize("size", [1, 4096, 5_000_000])
 @pytest.mark.parametrize("road", ["any", "nodes"])
 def test_starter_memory_has_exactly_the_size_that_was_asked_for(passes, size, road):
-    passes([*launch.mpiexec(2), *launch.program(have_starter_memory, size)],
-           launch.ROADS[road] | {"ACP_STARTER_SIZE": str(size)})
+    passes(
+        [*launch.mpiexec(2), *launch.program(have_starter_memory, size)],
+        launch.ROADS[road] | {"ACP_STARTER_SIZE": str(size)},
+    )
 
 
 def work_with_little_address_space():

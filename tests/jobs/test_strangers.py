@@ -107,10 +107,17 @@ def test_strangers_at_the_rendezvous_disturb_nobody(start, tmp_path):
     with Server(secret.create(path), {"alone": 3}) as server:
         port = int(server.address.rpartition(":")[2])
         connections = shout(port)
-        env = {"ACP_MPI": "0", "ACP_RENDEZVOUS": server.address, "ACP_SECRET_FILE": str(path),
-               "ACP_GROUP": "alone", "ACP_GROUP_SIZE": "3"}
-        jobs = [start(launch.program(join_and_sum), env | {"ACP_GROUP_RANK": str(rank)})
-                for rank in range(3)]
+        env = {
+            "ACP_MPI": "0",
+            "ACP_RENDEZVOUS": server.address,
+            "ACP_SECRET_FILE": str(path),
+            "ACP_GROUP": "alone",
+            "ACP_GROUP_SIZE": "3",
+        }
+        jobs = [
+            start(launch.program(join_and_sum), env | {"ACP_GROUP_RANK": str(rank)})
+            for rank in range(3)
+        ]
         connections += shout(port)
         for job in jobs:
             assert job.wait() == 0, job.output
@@ -127,8 +134,10 @@ def be_refused():
 def test_a_process_with_another_secret_is_refused(passes, meeting, tmp_path):
     other = tmp_path / "other"
     secret.create(other)
-    passes(launch.program(be_refused),
-           meeting(2) | {"ACP_SECRET_FILE": str(other), "ACP_MPI": "0", "ACP_GROUP": "stranger"})
+    passes(
+        launch.program(be_refused),
+        meeting(2) | {"ACP_SECRET_FILE": str(other), "ACP_MPI": "0", "ACP_GROUP": "stranger"},
+    )
 
 
 def miss_the_others():
@@ -138,9 +147,11 @@ def miss_the_others():
 
 
 def test_who_waits_in_vain_is_told_who_is_missing(passes, meeting):
-    passes(launch.program(miss_the_others),
-           meeting({"early": 1, "late": 1})
-           | {"ACP_JOIN_TIMEOUT": "1", "ACP_MPI": "0", "ACP_GROUP": "early"})
+    passes(
+        launch.program(miss_the_others),
+        meeting({"early": 1, "late": 1})
+        | {"ACP_JOIN_TIMEOUT": "1", "ACP_MPI": "0", "ACP_GROUP": "early"},
+    )
 
 
 def read_environment():

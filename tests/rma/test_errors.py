@@ -31,10 +31,14 @@ USES = {
     "cas4": lambda ga: finish(acp.cas4(acp.GA_NULL, ga, 0, 1)),
     "fetch_cas8": lambda ga: acp.fetch_cas8(ga, 0, 1),
     "fetch_add8_many": lambda ga: acp.fetch_add8_many([ga], 1),
-    **{name: lambda ga, name=name: finish(getattr(acp, name)(acp.GA_NULL, ga, 1))
-       for name in ATOMICS},
-    **{f"fetch_{name}": lambda ga, name=name: getattr(acp, f"fetch_{name}")(ga, 1)
-       for name in ATOMICS},
+    **{
+        name: lambda ga, name=name: finish(getattr(acp, name)(acp.GA_NULL, ga, 1))
+        for name in ATOMICS
+    },
+    **{
+        f"fetch_{name}": lambda ga, name=name: getattr(acp, f"fetch_{name}")(ga, 1)
+        for name in ATOMICS
+    },
 }
 NULL_MEANS_DROP = "add8 result"
 # What the message calls a use: an error that comes late, at complete, names the command.
@@ -55,8 +59,9 @@ def test_an_address_of_nothing_is_refused(use, what):
     ga = STRANGE_ADDRESSES[what]
     if ga == 0 and use == NULL_MEANS_DROP:
         return
-    with refused((acp.AddressError, acp.RankError), NAMES.get(use, use),
-                 f"{ga:#x}" if ga else "null"):
+    with refused(
+        (acp.AddressError, acp.RankError), NAMES.get(use, use), f"{ga:#x}" if ga else "null"
+    ):
         USES[use](ga)
 
 
@@ -144,8 +149,11 @@ def test_a_rank_that_does_not_exist_is_refused(rank):
 # Buffers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("buffer", [b"12345678", np.broadcast_to(np.uint8(0), 8),
-                                    memoryview(b"12345678")], ids=["bytes", "ndarray", "view"])
+@pytest.mark.parametrize(
+    "buffer",
+    [b"12345678", np.broadcast_to(np.uint8(0), 8), memoryview(b"12345678")],
+    ids=["bytes", "ndarray", "view"],
+)
 def test_a_read_only_destination_is_refused(buffer):
     for call in (acp.get, acp.iget):
         with refused(ValueError, call.__name__):

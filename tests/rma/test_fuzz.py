@@ -75,8 +75,14 @@ def test_transfers_at_random_addresses_work_or_refuse(ga, size):
 
 @one_rank_fuzzes
 @fuzz
-@given(st.sampled_from(["swap", "add", "xor", "or", "and"]), st.sampled_from([4, 8]), addresses,
-       addresses, values, orders)
+@given(
+    st.sampled_from(["swap", "add", "xor", "or", "and"]),
+    st.sampled_from([4, 8]),
+    addresses,
+    addresses,
+    values,
+    orders,
+)
 def test_atomics_on_random_addresses_work_or_refuse(name, size, dst, src, value, order):
     works_or_refuses(lambda: getattr(acp, f"fetch_{name}{size}")(src, value))
     works_or_refuses(lambda: getattr(acp, f"{name}{size}")(dst, src, value, order=order))
@@ -87,7 +93,9 @@ def test_atomics_on_random_addresses_work_or_refuse(name, size, dst, src, value,
 @fuzz
 @given(st.lists(st.tuples(addresses, addresses, sizes), max_size=20), orders)
 def test_many_copies_between_random_addresses_work_or_refuse(rows, order):
-    dsts, srcs, lengths = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 3
+    dsts, srcs, lengths = (
+        (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 3
+    )
     works_or_refuses(lambda: acp.copy_many(dsts, srcs, lengths, order=order))
     works_or_refuses(lambda: acp.fetch_add8_many(srcs, 1))
 
@@ -96,9 +104,14 @@ def test_many_copies_between_random_addresses_work_or_refuse(rows, order):
 @fuzz
 @given(addresses)
 def test_queries_of_random_addresses_answer_or_refuse(ga):
-    for call in (acp.query_rank, acp.query_color, acp.query_address,
-                 lambda ga: acp.view(ga, 4, np.uint8), lambda ga: acp.remote(ga, 4, np.uint8)[:],
-                 lambda ga: acp.wait_until(ga, "==", 0, timeout=0)):
+    for call in (
+        acp.query_rank,
+        acp.query_color,
+        acp.query_address,
+        lambda ga: acp.view(ga, 4, np.uint8),
+        lambda ga: acp.remote(ga, 4, np.uint8)[:],
+        lambda ga: acp.wait_until(ga, "==", 0, timeout=0),
+    ):
         with contextlib.suppress(*REFUSALS, TimeoutError):
             call(ga)
 

@@ -38,8 +38,13 @@ def test_one_call_moves_rows_of_different_sizes_between_other_ranks():
     source[:] = pattern(50_000, acp.rank()).reshape(50, 1000)
     sizes = np.arange(50) * 20
     acp.sync()
-    acp.complete(acp.copy_many(addresses(sinks[(right() + 1) % acp.procs()], 50, 1000),
-                               addresses(places[right()], 50, 1000), sizes))
+    acp.complete(
+        acp.copy_many(
+            addresses(sinks[(right() + 1) % acp.procs()], 50, 1000),
+            addresses(places[right()], 50, 1000),
+            sizes,
+        )
+    )
     acp.sync()
     expected = pattern(50_000, (acp.rank() - 1) % acp.procs()).reshape(50, 1000)
     for row, size in enumerate(sizes):
@@ -56,10 +61,18 @@ def test_scalars_stand_for_every_element():
     assert (sink == 7).all()
 
 
-@pytest.mark.parametrize("make", [
-    list, tuple, np.int64, lambda x: array.array("q", x.tolist()),
-    lambda x: np.repeat(x, 3)[::3], lambda x: x[::-1][::-1]],
-    ids=["list", "tuple", "int64", "array", "strided", "reversed"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        tuple,
+        np.int64,
+        lambda x: array.array("q", x.tolist()),
+        lambda x: np.repeat(x, 3)[::3],
+        lambda x: x[::-1][::-1],
+    ],
+    ids=["list", "tuple", "int64", "array", "strided", "reversed"],
+)
 def test_arrays_may_be_of_any_integer_kind_and_stride(make):
     sink, places = shared(10, np.uint64)
     source, own = shared(10, np.uint64)
@@ -83,8 +96,9 @@ def test_no_elements_are_no_operation():
 def test_order_holds_for_all_elements_of_a_call():
     sink, places = shared(200, np.uint64)
     first = acp.copy_many(addresses(places[right()], 200), starter(acp.rank(), 64), 8)
-    acp.complete(acp.copy_many(addresses(places[right()], 200), starter(acp.rank(), 72), 8,
-                               order=first))
+    acp.complete(
+        acp.copy_many(addresses(places[right()], 200), starter(acp.rank(), 72), 8, order=first)
+    )
     acp.sync()
     assert (sink == word(starter(acp.rank(), 72))).all()
 
@@ -112,9 +126,15 @@ def test_one_word_named_many_times_counts_every_time():
     assert acp.rank() or counter[0] == COUNT * acp.procs()
 
 
-@pytest.mark.parametrize(("operation", "values", "after"), [
-    ("swap", 5, [5, 5, 5]), ("xor", 3, [3 ^ 1, 3 ^ 2, 0]), ("or", 4, [5, 6, 7]),
-    ("and", [1, 1, 1], [1, 0, 1])])
+@pytest.mark.parametrize(
+    ("operation", "values", "after"),
+    [
+        ("swap", 5, [5, 5, 5]),
+        ("xor", 3, [3 ^ 1, 3 ^ 2, 0]),
+        ("or", 4, [5, 6, 7]),
+        ("and", [1, 1, 1], [1, 0, 1]),
+    ],
+)
 @pytest.mark.parametrize("size", [4, 8])
 def test_every_atomic_has_a_form_for_many(operation, values, after, size):
     words, places = shared(3, f"u{size}")

@@ -73,8 +73,9 @@ def test_handles_are_numbered_over_all_threads():
     sinks = [acp.empty(source.nbytes, np.uint8) for _ in range(THREADS)]
 
     def work(index):
-        return [acp.copy(acp.query_ga(sinks[index]), own[acp.rank()], source.nbytes)
-                for _ in range(3)]
+        return [
+            acp.copy(acp.query_ga(sinks[index]), own[acp.rank()], source.nbytes) for _ in range(3)
+        ]
 
     handles = sorted(sum(together(work), []))
     assert len(set(handles)) == 3 * THREADS

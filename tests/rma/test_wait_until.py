@@ -121,12 +121,15 @@ def test_a_word_of_another_rank_is_refused():
             acp.wait_until(starter(right()), "==", 0)
 
 
-@pytest.mark.parametrize(("arguments", "error", "words"), [
-    (("=", 1), ValueError, "'='"),
-    (("==", 1.0), TypeError, "1.0"),
-    (("==", 2**64), OverflowError, str(2**64)),
-    (("==", 1, -1), ValueError, "-1"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (("=", 1), ValueError, "'='"),
+        (("==", 1.0), TypeError, "1.0"),
+        (("==", 2**64), OverflowError, str(2**64)),
+        (("==", 1, -1), ValueError, "-1"),
+    ],
+)
 def test_wrong_arguments_are_refused(arguments, error, words):
     with pytest.raises(error, match="wait_until") as caught:
         acp.wait_until(starter(acp.rank()), *arguments)

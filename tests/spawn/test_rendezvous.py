@@ -390,7 +390,7 @@ PACKAGE_PARENT = Path(acp_mpi.errors.__file__).parent.parent
 
 def serve(*arguments, environ=None):
     return subprocess.Popen(
-        [sys.executable, "-m", "acp_mpi.spawn.serve", *arguments],
+        [sys.executable, "-P", "-m", "acp_mpi.spawn.serve", *arguments],
         env=dict(os.environ, PYTHONPATH=str(PACKAGE_PARENT), **(environ or {})),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
