@@ -106,7 +106,8 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
         atomic_fetch_sub(&entry->sleepers, 1);
         if (through || rc != ACP_OK)
             break;
-        if (slept < 0 && (error == EINTR || error == ETIMEDOUT) && tick(e, ACP_TICK_SIGNAL))
+        bool look = error == EINTR || (error == ETIMEDOUT && e->config.tick);
+        if (slept < 0 && look && tick(e, ACP_TICK_SIGNAL))
             rc = ACP_E_INTERRUPTED; /* a signal may have come just before the sleep */
         else if (timeout_ns != ACP_FOREVER && (int64_t)(now_ns() - start) >= timeout_ns)
             rc = ACP_E_TIMEOUT;

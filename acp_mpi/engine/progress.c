@@ -232,7 +232,7 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
     bool told = false, watching = false;
     uint64_t asked = start;
     while (!ready(context)) {
-        if (now_ns() - asked > (uint64_t)WAIT_SLICE_NS) {
+        if (e->config.tick && now_ns() - asked > (uint64_t)WAIT_SLICE_NS) {
             interrupted = true; /* a signal may have come while this thread was busy */
             asked = now_ns();
         }
