@@ -20,8 +20,8 @@ import acp_mpi as acp
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import launch  # noqa: E402
-import support  # noqa: E402
+import launch
+import support
 
 GUARD = 90.0  # seconds that ranks may drift apart; below the timeout of a test
 FAREWELL = 20.0  # seconds in which all ranks print after a failure

@@ -62,7 +62,7 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
     if work.ranks:
         command = [*launch.mpiexec(work.ranks), *command, "--with-mpi", "-x"]
     command += [*extra, str(launch.TESTS)]
-    env = launch.ROADS[work.road] | {"OTHER_PYTHON": str(path) for path in _other_pythons()}
+    env = launch.ROADS[work.road] | _other_python()
     hung = ""
     # In a folder of its own: the checkout's acp_mpi has no extension module and must not be found.
     with launch.Job(command, folder / "launcher", env) as job:
@@ -109,13 +109,13 @@ def main(argv: Sequence[str]) -> int:
     return 1 if failures else 0
 
 
-def _other_pythons() -> list[Path]:
-    """Return the Python of the environment with the other MPI, where there is one beside this."""
+def _other_python() -> dict[str, str]:
+    """Say where the environment with the other MPI is, if there is one beside this."""
     if name := os.environ.get("ACP_TEST_OTHER_PYTHON"):
-        return [Path(name)]
+        return {"OTHER_PYTHON": name}
     name = "openmpi" if launch.mpi_name() == "mpich" else "mpich"
     beside = Path(sys.prefix).with_name(name) / "bin" / "python"
-    return [beside] if beside.exists() else []
+    return {"OTHER_PYTHON": str(beside)} if beside.exists() else {}
 
 
 def _be_rank(folder: Path, argv: list[str]) -> int:

@@ -5,9 +5,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import launch
 import pytest
 
-import launch
 from acp_mpi.spawn import secret
 from acp_mpi.spawn.rendezvous import Server
 

@@ -3,10 +3,10 @@
 import sys
 import warnings
 
+import launch
 import pytest
 
 import acp_mpi as acp
-import launch
 from acp_mpi.__main__ import main
 
 MODULE = [sys.executable, "-P", "-m", "acp_mpi"]

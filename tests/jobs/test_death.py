@@ -5,10 +5,10 @@ import signal
 import time
 from pathlib import Path
 
+import launch
 import pytest
 
 import acp_mpi as acp
-import launch
 
 RANKS = 4
 SIZE = 100_000

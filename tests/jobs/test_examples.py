@@ -3,9 +3,8 @@
 import re
 import sys
 
-import pytest
-
 import launch
+import pytest
 
 EXAMPLES = sorted((launch.ROOT / "examples").glob("*.py"))
 NEEDS_TWO = {"pipeline"}

@@ -3,10 +3,10 @@
 import os
 import sys
 
+import launch
 import pytest
 
 import acp_mpi as acp
-import launch
 
 WORD = 8
 

@@ -3,11 +3,11 @@
 import gc
 import os
 
+import launch
 import numpy as np
 import pytest
 
 import acp_mpi as acp
-import launch
 
 MIB = 1 << 20
 TOO_MUCH = 2**46

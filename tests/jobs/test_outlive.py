@@ -2,11 +2,11 @@
 
 import gc
 
+import launch
 import numpy as np
 import pytest
 
 import acp_mpi as acp
-import launch
 
 RANKS = 3
 

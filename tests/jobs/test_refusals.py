@@ -6,10 +6,10 @@ import os
 import platform
 import struct
 
+import launch
 import pytest
 
 import acp_mpi as acp
-import launch
 from acp_mpi.__main__ import main
 
 RANKS = 3

@@ -5,10 +5,10 @@ import random
 import socket
 from pathlib import Path
 
+import launch
 import pytest
 
 import acp_mpi as acp
-import launch
 from acp_mpi.spawn import secret
 from acp_mpi.spawn.rendezvous import Server
 

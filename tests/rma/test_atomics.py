@@ -2,6 +2,7 @@
 
 import ctypes
 import ctypes.util
+import itertools
 
 import numpy as np
 import pytest
@@ -161,7 +162,7 @@ def test_every_fetched_value_is_fetched_once(size):
     mine = [draw(places[0], 1) for _ in range(count)]
     assert mine == sorted(mine)
     everyone = acp.allgather(mine)
-    assert sorted(sum(everyone, [])) == list(range(count * acp.procs()))
+    assert sorted([*itertools.chain.from_iterable(everyone)]) == list(range(count * acp.procs()))
     assert acp.rank() or array[0] == count * acp.procs()
 
 

@@ -4,9 +4,9 @@ import mmap
 
 import numpy as np
 import pytest
+from support import STRANGE_ADDRESSES, finish, refused, right, shared, stale_address, starter
 
 import acp_mpi as acp
-from support import STRANGE_ADDRESSES, finish, refused, right, shared, stale_address, starter
 
 pytestmark = pytest.mark.mpi
 

@@ -6,9 +6,9 @@ import traceback
 
 import numpy as np
 import pytest
+from support import CAN_LOAD, fetch, right, shared, starter
 
 import acp_mpi as acp
-from support import CAN_LOAD, fetch, right, shared, starter
 
 pytestmark = [
     pytest.mark.mpi,

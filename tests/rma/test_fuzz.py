@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support import SLOW_ROAD, fetch, registered, shared, starter, store
 
 import acp_mpi as acp
-from support import SLOW_ROAD, fetch, registered, shared, starter, store
 
 pytestmark = pytest.mark.mpi
 

@@ -4,9 +4,9 @@ import array
 
 import numpy as np
 import pytest
+from support import SLOW_ROAD, finish, pattern, refused, right, shared, stale_address, starter, word
 
 import acp_mpi as acp
-from support import SLOW_ROAD, finish, pattern, refused, right, shared, stale_address, starter, word
 
 pytestmark = pytest.mark.mpi
 

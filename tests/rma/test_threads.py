@@ -1,13 +1,14 @@
 """Several Python threads of a process at once."""
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from support import SLOW_ROAD, fetch, pattern, refused, right, shared, stale_address, starter
 
 import acp_mpi as acp
-from support import SLOW_ROAD, fetch, pattern, refused, right, shared, stale_address, starter
 
 pytestmark = pytest.mark.mpi
 
@@ -31,8 +32,10 @@ def together(work):
 def test_no_atomic_of_any_thread_is_lost():
     counter, places = shared(1, np.uint64)
     drawn = together(lambda _: [acp.fetch_add8(places[0], 1) for _ in range(ROUNDS)])
-    everyone = acp.allgather(sum(drawn, []))
-    assert sorted(sum(everyone, [])) == list(range(THREADS * ROUNDS * acp.procs()))
+    everyone = acp.allgather([*itertools.chain.from_iterable(drawn)])
+    assert sorted([*itertools.chain.from_iterable(everyone)]) == list(
+        range(THREADS * ROUNDS * acp.procs())
+    )
     assert acp.rank() or counter[0] == THREADS * ROUNDS * acp.procs()
 
 
@@ -77,7 +80,7 @@ def test_handles_are_numbered_over_all_threads():
             acp.copy(acp.query_ga(sinks[index]), own[acp.rank()], source.nbytes) for _ in range(3)
         ]
 
-    handles = sorted(sum(together(work), []))
+    handles = sorted([*itertools.chain.from_iterable(together(work))])
     assert len(set(handles)) == 3 * THREADS
     assert handles == list(range(handles[0], handles[0] + 6 * THREADS, 2))
     together(lambda _: acp.complete())

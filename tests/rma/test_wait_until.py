@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from support import registered, right, shared, starter
 
 import acp_mpi as acp
-from support import registered, right, shared, starter
 
 pytestmark = pytest.mark.mpi
 
