@@ -1,7 +1,7 @@
 """The life of a job: init, finalize, reset, abort.
 
-Rooms register what they do at these moments with `on_reset` and `on_close`; nothing below this
-module knows mpi4py or the environment.
+The parts of the package register in `rooms` what they do at these moments; nothing below this
+module reads the environment.
 """
 
 import atexit
@@ -13,10 +13,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NoReturn
 
-from acp_mpi import config
+from acp_mpi import config, rooms
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, NotInitializedError, PeerLostError, RankError
 from acp_mpi.groups import Group, Job, join_job, mpi_group
+from acp_mpi.rma.exchange import allgather
 
 _log = logging.getLogger("acp_mpi.runtime")
 
@@ -31,23 +32,9 @@ _DOING = (
 _job: Job | None = None
 _count = 0
 _arguments: tuple[Any, ...] = ()
-_on_reset: list[Callable[[], None]] = []
-_on_close: list[Callable[[], None]] = []
 _hook_before: Callable[..., Any] | None = None
 _once_done = False
 _mpi_broken = False  # a rank of the own MPI group was lost
-
-
-def on_reset(action: Callable[[], None]) -> Callable[[], None]:
-    """Have `action` called when `reset` ends all addresses."""
-    _on_reset.append(action)
-    return action
-
-
-def on_close(action: Callable[[], None]) -> Callable[[], None]:
-    """Have `action` called when the job ends for this process."""
-    _on_close.append(action)
-    return action
 
 
 def job() -> Job:
@@ -163,8 +150,7 @@ def _close_all() -> None:
     except (Error, OSError, ValueError, MemoryError) as caught:
         error = caught
     _meet_the_living("finalize", _FINALIZE)
-    for action in reversed(_on_close):
-        action()
+    rooms.close()
     _engine.leaving()
     own = job().own
     _mpi_broken = own.has_mpi and not set(own.ranks).isdisjoint(_engine.lost_ranks())
@@ -245,8 +231,6 @@ def reset(rank: int) -> None:
     otherwise, and nothing has changed. Registrations and addresses of arrays end; starter memory
     is zero again. The slot of a process (group offset + MPI rank) never changes.
     """
-    from acp_mpi.rma.exchange import allgather
-
     _engine.sync()
     wanted = allgather(int(rank))
     if sorted(wanted) != list(range(_engine.procs())):
@@ -258,8 +242,7 @@ def reset(rank: int) -> None:
     for old, new in enumerate(wanted):
         slots[new] = _engine.slot_of(old)
     _engine.meet("reset", _EXCHANGE, None)
-    for action in reversed(_on_reset):
-        action()
+    rooms.reset()
     _engine.remap(slots)
     _engine.meet("reset", _EXCHANGE, None)
 

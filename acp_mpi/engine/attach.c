@@ -16,19 +16,10 @@
 
 #define ASK_NS ((uint64_t)2000000000)
 
-static socklen_t giver_name(struct sockaddr_un *name, uint64_t nonce)
-{
-    memset(name, 0, sizeof *name);
-    name->sun_family = AF_UNIX;
-    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "acp_mpi.memory.%016llx",
-                     (unsigned long long)nonce);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
 int giver_open(acp_engine *e)
 {
     struct sockaddr_un name;
-    socklen_t size = giver_name(&name, e->row.nonce);
+    socklen_t size = socket_name(&name, "memory", e->row.nonce);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
@@ -76,7 +67,7 @@ void giver_serve(acp_engine *e)
 static int ask(acp_engine *e, const struct row *row)
 {
     struct sockaddr_un name;
-    socklen_t size = giver_name(&name, row->nonce);
+    socklen_t size = socket_name(&name, "memory", row->nonce);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), got = -1;
     if (fd < 0)
         return -1;

@@ -6,6 +6,7 @@
 #include "layout.h"
 
 #include <pthread.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -294,6 +295,8 @@ uint64_t process_start_time(uint32_t pid, bool *dead);
 int open_pidfd(uint32_t pid);
 uint64_t memory_available(void);
 uint64_t memory_total(void);
+struct sockaddr_un;
+socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce);
 int membarrier_register(void);
 int membarrier_all(void);
 long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared);

@@ -8,19 +8,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static socklen_t door_name(struct sockaddr_un *name, uint64_t nonce)
-{
-    memset(name, 0, sizeof *name);
-    name->sun_family = AF_UNIX;
-    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "acp_mpi.door.%016llx",
-                     (unsigned long long)nonce);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
 int door_open(acp_engine *e)
 {
     struct sockaddr_un name;
-    socklen_t size = door_name(&name, e->row.nonce);
+    socklen_t size = socket_name(&name, "door", e->row.nonce);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&name, size)) {
         close(fd);
@@ -33,7 +24,7 @@ int door_open(acp_engine *e)
 void door_ring(acp_engine *e, const struct peer *p)
 {
     struct sockaddr_un name;
-    socklen_t size = door_name(&name, p->row.nonce);
+    socklen_t size = socket_name(&name, "door", p->row.nonce);
     char byte = 'd';
     if (p == e->own)
         progress_kick(e);

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -104,6 +106,16 @@ uint64_t memory_total(void)
 {
     uint64_t machine = meminfo("MemTotal:"), group = cgroup_left(true);
     return machine < group ? machine : group;
+}
+
+/* The abstract Unix address of a process's socket of that kind; vanishes with it. */
+socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce)
+{
+    memset(name, 0, sizeof *name);
+    name->sun_family = AF_UNIX;
+    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "acp_mpi.%s.%016llx", kind,
+                     (unsigned long long)nonce);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
 int membarrier_register(void)

@@ -11,7 +11,7 @@ from typing import Any
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
-from acp_mpi.runtime import on_close, on_reset
+from acp_mpi.rooms import on_close, on_reset
 
 _PAIR = struct.Struct("<QQ")
 _EXCHANGE = 1

@@ -11,7 +11,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error
 from acp_mpi.rma.arrays import check_color
 from acp_mpi.rma.buffers import place_of
-from acp_mpi.runtime import on_close, on_reset
+from acp_mpi.rooms import on_close, on_reset
 
 _waiting: "list[AtKey]" = []
 _published: "dict[int, AtKey]" = {}  # keeps the buffers of keys that nobody holds

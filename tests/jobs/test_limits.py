@@ -71,7 +71,7 @@ def test_the_limit_is_hard_and_released_memory_counts_no_more(passes):
 def fill_with_small_arrays():
     with acp.init(heap_size=4 * MIB):
         arrays = []
-        with pytest.raises(acp.HeapFullError):
+        with pytest.raises(acp.HeapFullError):  # noqa: PT012
             while True:
                 arrays.append(acp.empty(5000, np.uint8))
         assert 2 * MIB < sum(array.nbytes for array in arrays) <= 4 * MIB

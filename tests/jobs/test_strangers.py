@@ -1,5 +1,6 @@
 """Garbage on the ports of links and of the rendezvous disturbs nobody."""
 
+import contextlib
 import os
 import random
 import socket
@@ -37,10 +38,8 @@ def shout(port, count=20):
     for index in range(count):
         connection = socket.create_connection(("127.0.0.1", port), 10)
         piece = PIECES[index] if index < len(PIECES) else noise.randbytes(noise.randrange(300))
-        try:
+        with contextlib.suppress(OSError):  # it may have been refused already
             connection.sendall(piece)
-        except OSError:
-            pass  # it was refused already
         if index % 2:
             connection.close()
         else:

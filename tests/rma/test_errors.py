@@ -178,7 +178,12 @@ def test_objects_are_no_bytes():
 class DeviceArray:
     """Memory of an accelerator, as libraries show it."""
 
-    __cuda_array_interface__ = {"shape": (8,), "typestr": "|u1", "data": (64, False), "version": 3}
+    __cuda_array_interface__ = {  # noqa: RUF012
+        "shape": (8,),
+        "typestr": "|u1",
+        "data": (64, False),
+        "version": 3,
+    }
 
 
 def test_device_memory_is_refused_until_it_is_supported():

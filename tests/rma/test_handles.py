@@ -234,7 +234,7 @@ def test_ctrl_c_interrupts_sync_which_can_be_called_again(ctrl_c_soon):
     go, places = shared(1, np.uint64)
     if acp.rank() == 0:
         ctrl_c_soon()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
             acp.sync()
             forever()  # with one rank sync returns
         for ga in places:
@@ -250,7 +250,7 @@ def test_ctrl_c_leaves_operations_running_and_their_buffers_held(ctrl_c_soon):
     for row in range(rows):
         acp.iput(places[right()] + row * LONG, pattern(LONG))
     ctrl_c_soon()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         acp.complete()
         forever()  # the transfers may be faster than the signal
     acp.complete()

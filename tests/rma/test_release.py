@@ -81,7 +81,7 @@ def test_many_registrations_at_once_come_and_go():
 def read_until_stale(ga: int, size: int, started: int) -> None:
     """Read again and again; what arrives was there before the release, always."""
     data = bytearray(size)
-    with pytest.raises(acp.AddressError):
+    with pytest.raises(acp.AddressError):  # noqa: PT012
         while True:
             acp.get(ga, data)
             assert data.count(OLD) == size, "a read saw memory after its release"

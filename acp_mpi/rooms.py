@@ -1,0 +1,32 @@
+"""What the parts of the package do when a job is reset or ends: they register it here."""
+
+from collections.abc import Callable
+
+Action = Callable[[], None]
+
+_on_reset: list[Action] = []
+_on_close: list[Action] = []
+
+
+def on_reset(action: Action) -> Action:
+    """Have `action` called when `reset` ends all addresses."""
+    _on_reset.append(action)
+    return action
+
+
+def on_close(action: Action) -> Action:
+    """Have `action` called when the job ends for this process."""
+    _on_close.append(action)
+    return action
+
+
+def reset() -> None:
+    """Call what was registered for a reset, the last first."""
+    for action in reversed(_on_reset):
+        action()
+
+
+def close() -> None:
+    """Call what was registered for the end, the last first."""
+    for action in reversed(_on_close):
+        action()
