@@ -70,6 +70,7 @@ def _table(rows: list[list[str]]) -> str:
 
 
 def _environment() -> list[tuple[str, str]]:
+    """Return what is set; `init` takes the secret away, so this comes before it."""
     rows = []
     for name in sorted(config.VARIABLES):
         if name in os.environ:
@@ -96,10 +97,10 @@ def _facts() -> list[tuple[str, str]]:
     ]
 
 
-def _print(everyone: list[dict[str, Any]]) -> None:
+def _print(everyone: list[dict[str, Any]], environment: list[tuple[str, str]]) -> None:
     print(_table([[name, value] for name, value in _facts()]))
     print("\nenvironment")
-    print(_table([[name, value] for name, value in _environment()]))
+    print(_table([[name, value] for name, value in environment]))
     print("\nnodes")
     nodes: dict[str, list[int]] = {}
     for rank, one in enumerate(everyone):
@@ -120,6 +121,7 @@ def main(argv: list[str]) -> int:
     """Print the report on rank 0. Collective over the job."""
     parser = argparse.ArgumentParser(prog="python -m acp_mpi info", description=__doc__)
     parser.parse_args(argv)
+    environment = _environment()
     with acp.init():
         mine: dict[str, Any] = {"roads": [], "ranks": acp.ranks()}
         name = os.environ.get("ACP_NODE")
@@ -131,5 +133,5 @@ def main(argv: list[str]) -> int:
             acp.sync()
         everyone = acp.allgather(mine)
         if acp.rank() == 0:
-            _print(everyone)
+            _print(everyone, environment)
     return 0

@@ -108,8 +108,12 @@ void party_look_around(acp_engine *e, const struct party *p)
     for (uint32_t i = 0; i < p->count; i++)
         if (p->slots[i] != e->self)
             peer_watch(e, peer_of_slot(e, p->slots[i]));
-    if (p->purpose >= PURPOSE_FINALIZE)
-        acp_engine_leaving(e);
+    if (p->purpose < PURPOSE_FINALIZE)
+        return;
+    for (uint32_t i = 0; i < p->count; i++) /* they can be told, wherever they wait */
+        if (e->rows[p->slots[i]].node == e->config.node)
+            peer_attach(e, peer_of_slot(e, p->slots[i]));
+    acp_engine_leaving(e);
 }
 
 static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
