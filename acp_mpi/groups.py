@@ -2,7 +2,9 @@
 
 import dataclasses
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -78,6 +80,17 @@ class Alone:
         """Nothing to give back."""
 
 
+def _outlive_the_launcher_s_warning() -> None:
+    """Ignore SIGUSR1 unless the program handles it.
+
+    MPICH's launcher sends it to the survivors when a rank has died, even if told to leave them
+    alone (`-disable-auto-cleanup`); its default action would end them too.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
 class MpiGroup:
     """The processes of a communicator, which mpi4py lets speak to each other."""
 
@@ -93,6 +106,7 @@ class MpiGroup:
         self.size = self.comm.Get_size()
         self.rank = self.comm.Get_rank()
         self._key: int | None = None
+        _outlive_the_launcher_s_warning()
 
     def exchange(self, x: Any) -> list[Any]:
         """Return what every process of the group says, in MPI order."""

@@ -120,6 +120,7 @@ struct op {
     struct op *next;
     _Atomic uint8_t state;
     uint8_t way;
+    uint8_t asked; /* the kind that the caller asked for: delivering a result is a copy */
     bool kept;     /* a task that somebody waits for and frees */
     bool chained;  /* `then` is its order */
     bool stripped; /* the target answers with the old value, which goes to dst from here */

@@ -77,6 +77,7 @@ static int create(acp_engine *e, acp_fault *fault)
     c->start_time = e->row.start_time;
     c->pid = e->row.pid;
     c->span = e->memory.span;
+    c->base = (uint64_t)(uintptr_t)e->memory.base;
     c->fences = !e->expedited;
     c->ptracer = e->config.ptracer;
     c->phase = PHASE_OPEN;

@@ -89,6 +89,7 @@ struct control {
     uint64_t nonce;
     uint64_t start_time;
     uint64_t span; /* bytes of offset space in use by this rank */
+    uint64_t base; /* where its owner has it mapped */
     uint32_t pid;
     uint32_t ptracer;
     _Atomic uint32_t phase;

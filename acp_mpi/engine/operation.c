@@ -107,7 +107,7 @@ static void keep_failure(acp_engine *e, const struct op *op)
         e->failure_room = room;
     }
     e->failures[e->failure_count] =
-        (acp_failure){.handle = op->handle, .fault = op->fault, .kind = op->command.kind};
+        (acp_failure){.handle = op->handle, .fault = op->fault, .kind = op->asked};
     atomic_fetch_add(&e->failure_count, 1);
 }
 
@@ -257,6 +257,7 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = op->handle, before = e->last;
+    op->asked = op->command.kind;
     atomic_store_explicit(&e->last, handle, memory_order_release);
     atomic_fetch_add_explicit(&e->outstanding, 1, memory_order_release);
     if (order == ACP_HANDLE_CONT) {

@@ -154,6 +154,17 @@ bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line)
     return process_start_time(pid, &dead) != l->start_time || dead;
 }
 
+/* May this process read the peer's private memory, and is it that process's? */
+static bool vm_allowed(const struct peer *p)
+{
+    uint64_t magic = 0;
+    struct iovec here = {&magic, sizeof magic};
+    struct iovec there = {(void *)(uintptr_t)p->control->base, sizeof magic};
+    return p->control->ptracer &&
+           process_vm_readv((pid_t)p->row.pid, &here, 1, &there, 1, 0) == sizeof magic &&
+           magic == LAYOUT_MAGIC;
+}
+
 int peer_attach(acp_engine *e, struct peer *p)
 {
     uint32_t relation = atomic_load_explicit(&p->relation, memory_order_acquire);
@@ -172,7 +183,7 @@ int peer_attach(acp_engine *e, struct peer *p)
         relation = RELATION_REMOTE;
         if (rc == ACP_OK && claim_line(e, p)) {
             p->opened = opened;
-            p->vm_refused = opened == OPENED_SOCKET; /* its process id may mean another here */
+            p->vm_refused = !vm_allowed(p);
             relation = RELATION_NODE;
         } else if (rc == ACP_E_LOST) {
             relation = RELATION_UNKNOWN;

@@ -74,6 +74,8 @@ static bool busy(const acp_engine *e)
 
 void leader_release(acp_engine *e)
 {
+    if (e->held_links)
+        links_release(e);
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
     bool more = busy(e) || e->memory.retiring || e->stopping || links_pending(e) ||
@@ -186,6 +188,8 @@ bool progress_poll(acp_engine *e)
 /* Sleeps until something arrives. Leader only. */
 static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
+    if (e->held_links) /* the answers that would send them may depend on them */
+        links_release(e);
     if (e->backlogged || e->memory.retiring || links_pending(e) || inbox_claimed(e))
         timeout_ns = timeout_ns < RETRY_NS ? timeout_ns : RETRY_NS;
     atomic_store(&e->control->asleep, 1);

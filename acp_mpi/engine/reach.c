@@ -151,7 +151,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
         if (p == e->own)
             t->base = (unsigned char *)(uintptr_t)region.target;
         else
-            *reach = p->vm_refused || !p->control->ptracer ? REACH_RING : REACH_VM;
+            *reach = p->vm_refused ? REACH_RING : REACH_VM;
         return ACP_OK;
     }
     pthread_mutex_lock(&e->space);
@@ -238,7 +238,7 @@ int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
                                             : "link";
     out->registered = relation == RELATION_SELF     ? "self"
                       : relation == RELATION_REMOTE ? "link"
-                      : forced || p->vm_refused || !p->control->ptracer ? "owner"
+                      : forced || p->vm_refused ? "owner"
                                                                         : "process_vm";
     return ACP_OK;
 }

@@ -115,7 +115,7 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
         if acp_failures_take(engine, data, True, &failure, 1, &more):
             acp_failures_take(engine, flagged, True, &second, 1, &more)  # the same error
             raise exception_of("put", &failure.fault)
-        raise_failures(flagged, True)
+        raise_failures(flagged, True, "put")
     finally:
         acp_engine_free(e)
         PyBuffer_Release(&view)

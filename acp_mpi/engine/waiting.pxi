@@ -18,8 +18,9 @@ _names = {ACP_COPY: "copy", ACP_CAS4: "cas4", ACP_CAS8: "cas8", ACP_SWAP4: "swap
           ACP_XOR8: "xor8", ACP_OR4: "or4", ACP_OR8: "or8", ACP_AND4: "and4", ACP_AND8: "and8"}
 
 
-cdef int raise_failures(uint64_t upto, bint alone) except -1:
-    # The first error with the others as notes; each is reported once.
+cdef int raise_failures(uint64_t upto, bint alone, str function=None) except -1:
+    # The first error with the others as notes; each is reported once. A blocking call gives its
+    # own name, the others are called by the command that failed.
     cdef acp_failure failures[16]
     cdef uint64_t more = 0
     cdef uint32_t i, n
@@ -27,7 +28,8 @@ cdef int raise_failures(uint64_t upto, bint alone) except -1:
     n = acp_failures_take(engine, upto, alone, failures, 16, &more)
     if n == 0:
         return 0
-    first = exception_of(_names.get(failures[0].kind, "operation"), &failures[0].fault)
+    name = function or _names.get(failures[0].kind, "operation")
+    first = exception_of(name, &failures[0].fault)
     first.add_note(f"handle {failures[0].handle}")
     for i in range(1, n):
         other = exception_of(_names.get(failures[i].kind, "operation"), &failures[i].fault)
@@ -68,7 +70,7 @@ cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
     acp_engine_free(e)
     ended(function, rc)
     drop_held()
-    raise_failures(handle, True)
+    raise_failures(handle, True, None if function == "wait" else function)
     return 0
 
 
