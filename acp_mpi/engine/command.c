@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#define BATCH ((uint64_t)1024) /* atomics in one stay inside a region */
 #define VM_BYTES ((uint64_t)1 << 30) /* one process_vm call moves less than 2 GiB */
 
 /* Aligned words are copied whole; everything written before is seen by who sees the word. */
@@ -114,6 +115,29 @@ int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp
     leave(s, ROLE_SRC);
     written(lane->engine, s, src, width);
     return ACP_OK;
+}
+
+/* Elements from `i` on while they lie in region `s`, at most BATCH of them: how many. */
+uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
+                        acp_column value, acp_column compare, uint64_t *old, uint64_t i,
+                        uint64_t count)
+{
+    uint32_t width = atomic_width(kind);
+    uint64_t first = i, end = count - i < BATCH ? count : i + BATCH;
+    if (!enter(s, ROLE_SRC))
+        return 0;
+    for (; i < end && covers(s, at(ga, i), width); i++) {
+        uint64_t before = apply(kind, s->base + (at(ga, i) - s->low), at(value, i),
+                                compare.data ? at(compare, i) : 0);
+        if (old)
+            old[i] = before;
+    }
+    leave(s, ROLE_SRC);
+    if (unlikely(s->fence))
+        atomic_thread_fence(memory_order_seq_cst);
+    if (unlikely(s->peer->doors->watching)) /* which word, each sleeper sees for itself */
+        watch_hit(lane->engine, s->peer, 0, UINT64_MAX / 2);
+    return i - first;
 }
 
 /* Between memory of this process and registered memory of another of the node. */

@@ -19,13 +19,6 @@ struct many {
     uint64_t data[];
 };
 
-static inline uint64_t at(acp_column c, uint64_t i)
-{
-    uint64_t value;
-    memcpy(&value, c.data + (int64_t)i * c.stride, sizeof value);
-    return value;
-}
-
 static struct many *many_new(uint8_t kind, const acp_column columns[4], uint64_t count,
                              uint64_t *old)
 {
@@ -224,17 +217,13 @@ acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_c
         const acp_column columns[4] = {{NULL, 0}, ga, value, compare};
         return submit_many(lane, many_new((uint8_t)kind, columns, count, old), order);
     }
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t before;
+    for (uint64_t i = 0; i < count;) {
         *bad = i;
-        const struct translation *s;
-        do
-            if (!(s = lane_find(lane, ROLE_SRC, at(ga, i), width)))
-                return 0;
-        while (atomic_loaded(lane, (uint8_t)kind, s, at(ga, i), at(value, i),
-                             compare.data ? at(compare, i) : 0, &before) != ACP_OK);
-        if (old)
-            old[i] = before;
+        const struct translation *s = lane_find(lane, ROLE_SRC, at(ga, i), width);
+        if (!s)
+            return 0;
+        /* none, if the region changed just now: it is looked up again */
+        i += atomics_loaded(lane, (uint8_t)kind, s, ga, value, compare, old, i, count);
     }
     return handle_now(lane->engine);
 }

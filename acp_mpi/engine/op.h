@@ -15,6 +15,15 @@ int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, cons
                  uint64_t size);
 int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
                 uint64_t size);
+static inline uint64_t at(acp_column c, uint64_t i)
+{
+    uint64_t value;
+    __builtin_memcpy(&value, c.data + (int64_t)i * c.stride, sizeof value);
+    return value;
+}
+uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
+                        acp_column value, acp_column compare, uint64_t *old, uint64_t i,
+                        uint64_t count);
 int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
                   uint64_t value, uint64_t compare, uint64_t *old);
 static inline bool is_atomic(uint8_t kind) { return kind >= ACP_CAS4 && kind <= ACP_AND8; }
