@@ -84,7 +84,7 @@ def parallel(size: int, steps: int) -> np.ndarray | None:
         """Return the address of a row of a neighbour's slab; -1 is its last row."""
         height = bounds[neighbour + 1] - bounds[neighbour] + 2
         index = generation * height + row % height
-        return places[neighbour][0] + index * columns * slab.itemsize
+        return int(places[neighbour][0] + index * columns * slab.itemsize)
 
     for step in range(1, steps + 1):
         generation = step % 2
