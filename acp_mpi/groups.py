@@ -105,7 +105,6 @@ class MpiGroup:
         self.comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
         self.size = self.comm.Get_size()
         self.rank = self.comm.Get_rank()
-        self._key: int | None = None
         _outlive_the_launcher_s_warning()
 
     def exchange(self, x: Any) -> list[Any]:
@@ -133,7 +132,6 @@ class MpiGroup:
         """Call `action` when the program finalizes MPI first."""
         key = self._mpi.Comm.Create_keyval(delete_fn=lambda *ignored: action())
         self._mpi.COMM_SELF.Set_attr(key, None)
-        self._key = key
 
     def abort(self, code: int) -> None:
         """End the processes of the communicator."""
@@ -241,7 +239,6 @@ def join_job(
             node=node,
             memory_limit=limit,
             starter_size=starter,
-            group=0,
             address=_LOOPBACK,
             path=PATHS[settings.path],
             ptracer=settings.ptrace,

@@ -141,15 +141,16 @@ def _close_all() -> None:
     global _job, _count, _mpi_broken
     if not _count:
         return
-    _count = 0
     if not _engine.is_open():  # a forked child
+        _count = 0
         return
     error: BaseException | None = None
     try:
         _engine.complete()
     except (Error, OSError, ValueError, MemoryError) as caught:
         error = caught
-    _meet_the_living("finalize", _FINALIZE)
+    _meet_the_living("finalize", _FINALIZE)  # Ctrl-C here leaves the job open
+    _count = 0
     rooms.close()
     _engine.leaving()
     own = job().own

@@ -52,7 +52,6 @@ cdef extern from "engine.h" nogil:
         uint64_t node
         uint64_t memory_limit
         uint64_t starter_size
-        uint32_t group
         uint8_t address[16]
         uint32_t path
         uint32_t ptracer
@@ -120,7 +119,6 @@ cdef extern from "engine.h" nogil:
     bint acp_quiet(const acp_engine *)
     uint32_t acp_failures_take(acp_engine *, acp_handle_t, bint, acp_failure *, uint32_t,
                                uint64_t *)
-    acp_handle_t acp_last_handle(const acp_engine *)
     acp_handle_t acp_watermark(const acp_engine *)
     int acp_wait_room(acp_engine *, int64_t)
     int acp_word_find(acp_lane *, acp_ga_t, uint32_t, acp_word *)
@@ -129,7 +127,6 @@ cdef extern from "engine.h" nogil:
     int64_t acp_trouble_rank(const acp_engine *)
     acp_ga_t acp_post(acp_engine *, uint32_t)
     uint32_t acp_lost_ranks(acp_engine *, uint32_t *, uint32_t)
-    bint acp_lost_news(const acp_engine *)
     void acp_refresh(acp_engine *)
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, int64_t)

@@ -168,8 +168,9 @@ static bool retract(struct gate *g)
     return false;
 }
 
-/* A barrier over several nodes that its caller left after the node had been complete: what is
- * signalled cannot be taken back, so the next call goes on where this one stopped. */
+/* A barrier that its caller left when its arrival could not be taken back any more: other nodes
+ * have been signalled, or the others let through while a signal handler raised. The next call
+ * with the same set goes on where this one stopped. */
 struct unfinished {
     struct unfinished *next;
     uint64_t key;
@@ -280,12 +281,12 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
     }
     if (rc != ACP_OK && retract(&g))
         return rc;
-    if (rc != ACP_OK && p->nodes > 1) {
+    if (rc != ACP_OK && (p->nodes > 1 || rc == ACP_E_INTERRUPTED)) {
         leave_unfinished(e, p, &g);
         return rc;
     }
     atomic_fetch_sub(&g.entry->state, USER);
-    return ACP_OK; /* let through, perhaps while it was giving up */
+    return ACP_OK; /* let through, perhaps while its time ran out */
 }
 
 int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose,
@@ -294,10 +295,10 @@ int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t p
     struct party *p = party_take(e, ranks, ranks ? count : 0, purpose);
     if (!p)
         return ACP_E_SYSTEM;
-    atomic_store(&e->control->barrier_key, p->key);
-    uint32_t was = atomic_exchange(&e->control->doing, purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE
-                                                       : ranks     ? ACP_DOING_BARRIER
-                                                                   : ACP_DOING_SYNC);
+    acp_doing doing = purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE
+                      : ranks                     ? ACP_DOING_BARRIER
+                                                  : ACP_DOING_SYNC;
+    uint32_t was = atomic_exchange(&e->control->doing, doing);
     int rc = p->count > 1 ? meet(e, p, timeout_ns) : ACP_OK;
     atomic_store(&e->control->doing, was);
     party_give(e, p);

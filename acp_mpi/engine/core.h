@@ -101,13 +101,13 @@ struct place {
     bool is_source;
 };
 
-enum op_state { OP_FREE = 0, OP_WAITING, OP_RUNNING, OP_DONE };
+enum op_state { OP_WAITING = 1, OP_RUNNING, OP_DONE };
 enum op_way { WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_MANY };
 
 struct bounce {
     acp_ga_t ga;
     unsigned char *data;
-    uint64_t at, size; /* which part of the operation it carries; size 0: free */
+    uint64_t at, size; /* which part of the operation it carries */
     struct bounce *next;
 };
 
@@ -151,8 +151,6 @@ struct op {
 
 /* A way to an owner: its ring in shared memory, or a stream. All calls with the lock held. */
 struct road {
-    const char *name;
-    enum reach reach;
     /* Delivers a command for `op`, or a reply or a notice (op == NULL). */
     int (*send)(acp_lane *lane, struct peer *to, uint32_t color, const struct message *message);
     int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
@@ -247,6 +245,7 @@ struct acp_engine {
     bool armed;
     int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, listen_fd, spare_fd;
     _Atomic uint32_t event, followers;
+    _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
@@ -323,7 +322,7 @@ void link_ready(acp_lane *lane, uint32_t number, uint32_t events);
 void link_accept(acp_lane *lane);
 void links_timeouts(acp_lane *lane);
 bool links_pending(const acp_engine *e); /* a handshake with a deadline is under way */
-void links_flush(acp_engine *e, uint64_t deadline); /* before the end: what is written goes out */
+void links_flush(acp_engine *e); /* before the end: what is written goes out */
 void links_close(acp_engine *e);
 void links_release(acp_engine *e); /* sends what waits for company */
 void links_lost(acp_lane *lane, struct peer *p);
@@ -332,7 +331,7 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
 
 /* progress.c */
 int progress_start(acp_engine *e);
-void progress_join(acp_engine *e);  /* the thread has ended */
+void progress_join(acp_engine *e);  /* the thread has ended, waiting callers have left */
 void progress_close(acp_engine *e); /* descriptors */
 void progress_kick(acp_engine *e);
 void progress_event(acp_engine *e); /* wake the followers */

@@ -1,7 +1,5 @@
 # The engine of this process, and how its faults become exceptions.
 
-from cpython.exc cimport PyErr_CheckSignals
-
 from acp_mpi import errors as _errors
 
 cdef acp_engine *engine = NULL
@@ -24,8 +22,10 @@ cdef inline int need(str function) except -1:
     return 0
 
 
-cdef acp_engine *hold() noexcept:
-    # Around a wait without the interpreter lock: another thread may finalize meanwhile.
+cdef acp_engine *hold(str function) except NULL:
+    # Around a wait without the interpreter lock: another thread may finalize meanwhile, or have
+    # done so since this call began.
+    need(function)
     acp_engine_hold(engine)
     return engine
 

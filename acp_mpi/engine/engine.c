@@ -62,7 +62,6 @@ static int create(acp_engine *e, acp_fault *fault)
     e->row.pid = (uint32_t)getpid();
     e->row.start_time = process_start_time(e->row.pid, &dead);
     e->row.memory_fd = e->memory.fd;
-    e->row.group = e->config.group;
     e->row.uid = (uint32_t)geteuid();
     e->row.layout = LAYOUT_VERSION;
     e->ops = calloc(OPS, sizeof *e->ops);
@@ -189,7 +188,7 @@ void acp_engine_close(acp_engine *e)
         struct message m = {.kind = ACP_LEAVING, .from = e->self, .a = FAREWELL};
         notify_all(&e->lanes[LANE_LOCKED], &m);
     }
-    links_flush(e, UINT64_MAX);
+    links_flush(e);
     links_close(e);
     if (e->peers)
         peers_close(e);
@@ -313,11 +312,6 @@ int64_t acp_trouble_rank(const acp_engine *e)
     return e->trouble_rank;
 }
 
-bool acp_lost_news(const acp_engine *e)
-{
-    return e->losses != e->losses_accepted;
-}
-
 void acp_refresh(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
@@ -330,9 +324,4 @@ void acp_refresh(acp_engine *e)
     e->losses_accepted = accepted;
     barriers_drop_unfinished(e); /* with the losses their keys have changed */
     pthread_mutex_unlock(&e->lock);
-}
-
-void acp_set_doing(acp_engine *e, acp_doing doing)
-{
-    e->control->doing = doing;
 }

@@ -94,7 +94,6 @@ typedef struct acp_config {
     uint64_t memory_limit;  /* bytes committed in this rank's memory at most */
     uint64_t starter_size;
     uint64_t span;          /* of offsets, at most; 0: 1 TiB */
-    uint32_t group;
     uint8_t address[16];    /* IPv6, or IPv4 mapped: where links to this process arrive */
     uint32_t path;          /* acp_path */
     uint32_t ptracer;       /* let peers of the node reach registered memory at once */
@@ -187,7 +186,6 @@ bool acp_done(const acp_engine *engine, acp_handle_t handle);    /* it alone */
 bool acp_quiet(const acp_engine *engine); /* nothing outstanding and no error kept */
 uint32_t acp_failures_take(acp_engine *engine, acp_handle_t upto, bool alone, acp_failure *out,
                            uint32_t most, uint64_t *more);
-acp_handle_t acp_last_handle(const acp_engine *engine);
 acp_handle_t acp_watermark(const acp_engine *engine);
 int acp_wait_room(acp_engine *engine, int64_t timeout_ns);
 
@@ -206,10 +204,8 @@ int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint3
                 int64_t timeout_ns);
 int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
 uint32_t acp_lost_ranks(acp_engine *engine, uint32_t *out, uint32_t most);
-bool acp_lost_news(const acp_engine *engine); /* losses that refresh has not accepted */
 void acp_refresh(acp_engine *engine);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
-void acp_set_doing(acp_engine *engine, acp_doing doing);
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % procs. */
 int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2],

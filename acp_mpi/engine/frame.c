@@ -201,6 +201,5 @@ static int road_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
 }
 
 const struct road road_link = {
-    .name = "link", .reach = REACH_LINK, .send = road_send, .put = road_put, .get = road_get,
-    .room = road_room,
+    .send = road_send, .put = road_put, .get = road_get, .room = road_room,
 };

@@ -34,7 +34,7 @@ struct row {
     uint64_t start_time; /* of the process, /proc/PID/stat field 22 */
     uint32_t pid;
     int32_t memory_fd;
-    uint32_t group;
+    uint32_t spare;
     uint16_t port; /* of its links, network order */
     uint16_t flags;
     uint8_t address[16];
@@ -96,8 +96,6 @@ struct control {
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
     _Alignas(64) _Atomic uint32_t asleep;
     _Alignas(64) _Atomic uint32_t doing;
-    _Atomic uint32_t barrier_waits;
-    _Atomic uint64_t barrier_key;
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
 };

@@ -5,7 +5,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 
-def create(*, bytes secret, bytes job, node, memory_limit, starter_size, group, bytes address,
+def create(*, bytes secret, bytes job, node, memory_limit, starter_size, bytes address,
            path, ptracer, peer_timeout):
     """Make the engine of this process; `join` tells it who else there is.
 
@@ -24,7 +24,6 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, group, 
     config.node = node
     config.memory_limit = memory_limit
     config.starter_size = starter_size
-    config.group = group
     config.path = path
     config.ptracer = ptracer
     config.peer_timeout_ns = <uint64_t>(peer_timeout * 1e9)
@@ -129,12 +128,6 @@ def lost_ranks():
     return result
 
 
-def lost_news():
-    """Return whether ranks have died that `refresh` has not accepted yet."""
-    need("refresh")
-    return acp_lost_news(engine)
-
-
 def refresh():
     """Accept the losses: from now on `sync` and `finalize` mean the living."""
     need("refresh")
@@ -147,7 +140,7 @@ def doing(rank):
     cdef uint32_t r = rank_of(rank, "doing")
     cdef acp_doing what
     cdef int rc
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold("doing")
     with nogil:
         rc = acp_peer_doing(e, r, &what)
     acp_engine_free(e)

@@ -359,11 +359,9 @@ void links_timeouts(acp_lane *lane)
 
 /* What is written goes out and what the peers wrote is read, or a reset would destroy their
  * last words; both within a second. */
-void links_flush(acp_engine *e, uint64_t deadline)
+void links_flush(acp_engine *e)
 {
     uint64_t end = now_ns() + LINGER_NS;
-    if (deadline < end)
-        end = deadline;
     for (uint32_t i = 0; i < e->link_room; i++) {
         struct link *link = e->links[i];
         if (!link || link->state != LINK_OPEN)

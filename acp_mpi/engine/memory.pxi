@@ -128,7 +128,7 @@ def quiet(ticket):
     need("unregister_memory")
     cdef uint64_t number = ticket
     cdef int rc
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold("unregister_memory")
     with nogil:
         rc = acp_segment_quiet(e, number, ACP_FOREVER)
     acp_engine_free(e)

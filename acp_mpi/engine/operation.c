@@ -39,7 +39,6 @@ struct op *task_new(acp_engine *e)
     else if (!(op = malloc(sizeof *op)))
         return NULL;
     memset(op, 0, sizeof *op);
-    op->client_id = 0;
     op->order = TASK_BIT | ++e->task_serial; /* a task has no order: this is its id */
     op->state = OP_WAITING;
     op->next_task = e->tasks;
@@ -216,7 +215,9 @@ void op_finish(acp_lane *lane, struct op *op)
     op->state = OP_DONE;
     op->local.local = NULL;
     free(op->payload);
+    free(op->many); /* one that failed before it was started */
     op->payload = NULL;
+    op->many = NULL;
     while (op->bounces)
         bounce_give(e, op, op->bounces);
     if (op->handle) {

@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-
 int peers_join(acp_engine *e, const struct row *rows, uint32_t count, uint32_t own_slot)
 {
     uint32_t before = e->procs;

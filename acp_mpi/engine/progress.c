@@ -69,7 +69,13 @@ bool leader_try(acp_engine *e)
 /* Is there anything that a leader would do now? */
 static bool busy(const acp_engine *e)
 {
-    return inbox_waiting(e) || e->work_pending || e->backlogged || e->loss_news;
+    return inbox_waiting(e) || e->work_pending || e->loss_news;
+}
+
+/* Is there anything that nobody will ring for, so that a leader must look again soon? */
+static bool must_look(const acp_engine *e)
+{
+    return e->backlogged || e->memory.retiring || links_pending(e) || inbox_claimed(e);
 }
 
 void leader_release(acp_engine *e)
@@ -78,16 +84,13 @@ void leader_release(acp_engine *e)
         links_release(e);
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    bool more = busy(e) || e->memory.retiring || e->stopping || links_pending(e) ||
-                inbox_claimed(e);
+    bool more = busy(e) || must_look(e) || e->stopping;
     arm(e, true);
     pthread_mutex_unlock(&e->leader);
     if (more)
         progress_kick(e);
-    if (atomic_load(&e->followers)) { /* one of them may want to lead */
-        atomic_fetch_add(&e->event, 1);
-        futex_wake(&e->event, false);
-    }
+    if (atomic_load(&e->followers)) /* one of them may want to lead */
+        progress_event(e);
 }
 
 static void dispatch(acp_lane *lane, const struct epoll_event *event)
@@ -190,11 +193,11 @@ static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     if (e->held_links) /* the answers that would send them may depend on them */
         links_release(e);
-    if (e->backlogged || e->memory.retiring || links_pending(e) || inbox_claimed(e))
+    if (must_look(e))
         timeout_ns = timeout_ns < RETRY_NS ? timeout_ns : RETRY_NS;
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
-    if (inbox_waiting(e) || e->work_pending || e->loss_news)
+    if (busy(e))
         timeout_ns = 0;
     poll_for(e, timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
@@ -208,8 +211,17 @@ void node_watch(acp_engine *e)
             peer_watch(e, peer_of_slot(e, slot));
 }
 
-int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-                  acp_doing doing)
+/* A handler may use the engine, and even close it: it counts as outside. */
+static bool tick_outside(acp_engine *e, int reason)
+{
+    atomic_fetch_sub(&e->callers, 1);
+    bool end = tick(e, reason);
+    atomic_fetch_add(&e->callers, 1);
+    return end;
+}
+
+static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                       acp_doing doing)
 {
     uint64_t start = now_ns();
     int64_t left = timeout_ns;
@@ -246,15 +258,12 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
         }
         bool is_long = !told && now_ns() - start > LONG_WAIT_NS;
         if (interrupted || is_long) {
-            if (lead) /* a handler may use the engine */
+            if (lead)
                 leader_release(e);
             lead = false;
             told |= is_long;
-            if (interrupted && tick(e, ACP_TICK_SIGNAL)) {
-                rc = ACP_E_INTERRUPTED;
-                break;
-            }
-            if (is_long && tick(e, ACP_TICK_LONG)) {
+            if ((interrupted && tick_outside(e, ACP_TICK_SIGNAL)) ||
+                (is_long && tick_outside(e, ACP_TICK_LONG))) {
                 rc = ACP_E_INTERRUPTED;
                 break;
             }
@@ -289,6 +298,16 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
     return rc;
 }
 
+int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                  acp_doing doing)
+{
+    atomic_fetch_add(&e->callers, 1);
+    int rc = atomic_load(&e->stopping) ? ACP_E_CLOSED
+                                       : wait_inside(e, ready, context, timeout_ns, doing);
+    atomic_fetch_sub(&e->callers, 1);
+    return rc;
+}
+
 /* Who was served often has more to say: waking up once more would cost as much. */
 static void look_on(acp_engine *e)
 {
@@ -310,8 +329,7 @@ static void *progress_main(void *argument)
     bool interrupted;
     while (!atomic_load(&e->stopping)) {
         struct epoll_event event;
-        int64_t retry = -1;
-        if (epoll_wait(e->outer_fd, &event, 1, (int)retry) < 0 && errno != EINTR)
+        if (epoll_wait(e->outer_fd, &event, 1, -1) < 0 && errno != EINTR)
             break;
         pthread_mutex_lock(&e->leader);
         atomic_store(&e->control->asleep, 0);
@@ -319,8 +337,7 @@ static void *progress_main(void *argument)
             poll_for(e, 0, &interrupted);
         while (progress_poll(e));
         look_on(e);
-        while (!atomic_load(&e->stopping) &&
-               (e->backlogged || e->memory.retiring || links_pending(e) || inbox_claimed(e))) {
+        while (!atomic_load(&e->stopping) && must_look(e)) {
             lead_asleep(e, RETRY_NS, &interrupted);
             progress_poll(e);
         }
@@ -361,6 +378,10 @@ void progress_join(acp_engine *e)
     if (e->thread_runs)
         pthread_join(e->thread, NULL);
     e->thread_runs = false;
+    while (atomic_load(&e->callers)) { /* they have been told: `stopping` */
+        progress_event(e);
+        sched_yield();
+    }
 }
 
 void progress_close(acp_engine *e)

@@ -216,7 +216,6 @@ int acp_segment_quiet(acp_engine *e, uint64_t ticket, int64_t timeout_ns)
     return progress_wait(e, ticket_gone, &w, timeout_ns, ACP_DOING_UNREGISTER);
 }
 
-
 void retirees_close(acp_engine *e)
 {
     while (e->memory.retirees) {

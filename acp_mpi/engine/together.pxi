@@ -27,7 +27,7 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
         raise OverflowError(f"wait_until: the value {value} does not fit a word of 4 bytes")
     if acp_word_find(lane0, a, width, &word) != ACP_OK:
         raise_fault("wait_until", lane0)
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold("wait_until")
     with nogil:
         rc = acp_word_wait(e, &word, <acp_compare>what, v, signed, limit)
     acp_engine_free(e)
@@ -46,7 +46,7 @@ def meet(str function, purpose, timeout):
     cdef uint32_t why = purpose
     cdef int64_t limit = nanoseconds(timeout, function)
     cdef int rc
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold(function)
     with nogil:
         rc = acp_barrier(e, NULL, 0, why, limit)
     met(function, rc, e)
@@ -98,7 +98,7 @@ def barrier(ranks, timeout=None):
         if not acp_quiet(engine) or held:
             complete(HANDLE_ALL, timeout)
             need("barrier")
-        e = hold()
+        e = hold("barrier")
         with nogil:
             rc = acp_barrier(e, chosen, count, 0, limit)
         met("barrier", rc, e)
@@ -123,7 +123,7 @@ def sync(timeout=None):
     if timeout is not None:
         meet("sync", 0, timeout)
         return
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold("sync")
     with nogil:
         rc = acp_barrier(e, NULL, 0, 0, ACP_FOREVER)
     met("sync", rc, e)
@@ -137,7 +137,7 @@ def board_put(low, high, first, second, timeout):
     cdef int64_t limit = nanoseconds(timeout, "publish")
     cdef int rc
     key[0], key[1], value[0], value[1] = low, high, first, second
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold("publish")
     with nogil:
         rc = acp_publish(e, key, value, limit)
     acp_engine_free(e)
@@ -152,7 +152,7 @@ def board_get(low, high, timeout):
     cdef int64_t limit = nanoseconds(timeout, "lookup")
     cdef int rc
     key[0], key[1] = low, high
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold("lookup")
     with nogil:
         rc = acp_lookup(e, key, value, limit)
     acp_engine_free(e)

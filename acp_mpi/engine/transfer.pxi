@@ -93,7 +93,7 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     cdef Py_buffer view
     cdef acp_failure failure, second
     cdef int rc
-    cdef acp_engine *e
+    cdef acp_engine *e = NULL
     where, value = flag
     a = address(where, "put")
     if a & 7:
@@ -102,8 +102,8 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     if acp_check(lane0, a, 8) != ACP_OK:
         raise_fault("put", lane0)
     plain_buffer(buffer, &view, False, "put")
-    e = hold()
     try:
+        e = hold("put")
         data = started("put", ga, <object>view.obj, HANDLE_NULL, True)
         flagged = started("put", where, (<char *>&word)[:8], HANDLE_CONT, True)
         with nogil:
@@ -117,7 +117,8 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
             raise exception_of("put", &failure.fault)
         raise_failures(flagged, True, "put")
     finally:
-        acp_engine_free(e)
+        if e != NULL:
+            acp_engine_free(e)
         PyBuffer_Release(&view)
     acp_set_previous(1)
     return 0

@@ -40,18 +40,17 @@ cdef int raise_failures(uint64_t upto, bint alone, str function=None) except -1:
 
 
 cdef int ended(str function, int status, int64_t rank=-1) except -1:
-    # What a wait returned: an exception of a signal handler is set already when interrupted.
+    # What a wait returned: when interrupted, the exception of a signal handler is set already.
     if status == ACP_OK:
         return 0
     if status == ACP_E_INTERRUPTED:
-        PyErr_CheckSignals()
         return -1
     raise_status(function, status, rank)
 
 
 cdef int wait_for_room(str function) except -1:
     cdef int rc
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold(function)
     with nogil:
         rc = acp_wait_room(e, ACP_FOREVER)
     acp_engine_free(e)
@@ -64,7 +63,7 @@ cdef int wait_for_room(str function) except -1:
 
 cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
     cdef int rc
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold(function)
     with nogil:
         rc = acp_wait(e, handle, limit)
     acp_engine_free(e)
@@ -91,7 +90,7 @@ def complete(handle=HANDLE_ALL, timeout=None):
         return
     h = handle_of(handle, "complete")
     limit = nanoseconds(timeout, "complete")
-    cdef acp_engine *e = hold()
+    cdef acp_engine *e = hold("complete")
     with nogil:
         rc = acp_complete(e, h, limit)
     acp_engine_free(e)

@@ -5,7 +5,7 @@ from operator import index
 from typing import Any
 
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError
+from acp_mpi.errors import AddressError, Error
 from acp_mpi.rma.arrays import _shape
 
 
@@ -27,9 +27,7 @@ class RemoteArray:
         if any(n < 0 for n in self.shape):
             raise ValueError(f"remote: the shape {self.shape} is negative")
         if _engine.owner(ga, "remote") < 0:
-            raise AddressError(
-                "remote: the null address 0 was given; ask the owner for its array's"
-            )
+            raise AddressError("remote: the null address 0 was given; ask its owner for another")
         self.ga = index(ga)
         # Never read: indexing it tells which bytes are meant.
         self._plan = numpy.lib.stride_tricks.as_strided(
@@ -126,10 +124,18 @@ def _move(ga: int, local: Any, strides: tuple[int, ...], *, write: bool) -> None
         return
     start = _engine.iput if write else _engine.iget
     at = 0
+    handles = []
     for offset in _offsets(local.shape[:dimension], strides[:dimension]):
-        start(ga + offset, flat[at : at + run])
+        handles.append(start(ga + offset, flat[at : at + run]))
         at += run
-    _engine.complete()
+    error: Exception | None = None
+    for handle in handles:  # all, so that no error is left for a later call
+        try:
+            _engine.wait(handle)
+        except (Error, OSError) as late:
+            error = error or late
+    if error is not None:
+        raise error
 
 
 def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:

@@ -70,6 +70,42 @@ static void a_barrier_that_timed_out_can_be_called_again(void)
     }
 }
 
+/* A signal handler that raises only after the others have been let through. */
+static int raise_late(void *context, int reason)
+{
+    (void)context;
+    (void)reason;
+    atomic_store(&stage, 1); /* rank 1 may come now, */
+    until(2);                /* and has gone on */
+    return 1;
+}
+
+static void interrupted_too_late(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    (void)lane;
+    if (rank == 0) {
+        e->config.tick = raise_late;
+        CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_E_INTERRUPTED);
+        e->config.tick = NULL;
+    } else {
+        until(1);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK); /* rank 0: the same once more */
+    if (rank == 1)
+        atomic_store(&stage, 2);
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+static void an_interrupted_barrier_can_be_called_again(void)
+{
+    struct cluster c;
+    atomic_store(&stage, 0);
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, false);
+    cluster_run(&c, interrupted_too_late);
+    cluster_stop(&c);
+}
+
 static void sync_against_finalize(struct cluster *c, uint32_t rank, acp_engine *e,
                                   acp_lane *lane)
 {
@@ -125,6 +161,15 @@ static void a_chain_waits_at_its_target(void)
         CHECK(acp_failures_take(e, ACP_HANDLE_ALL, false, both, 2, &more) == 2);
         CHECK(both[1].fault.status == ACP_E_UNREGISTERED);
     }
+    for (int round = 0; round < 2 * (int)OPS; round++) { /* nor does one over many */
+        acp_failure failures[2];
+        uint64_t more, bad, eight = 8, dst = to, src = from;
+        acp_handle_t h = acp_copy(lane, to, from + size, 8, ACP_HANDLE_NULL);
+        h = acp_copy_many(lane, (acp_column){(char *)&dst, 0}, (acp_column){(char *)&src, 0},
+                          (acp_column){(char *)&eight, 0}, 100, h, &bad);
+        CHECK(h && acp_complete(e, h, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_failures_take(e, ACP_HANDLE_ALL, false, failures, 2, &more) == 2);
+    }
     cluster_stop(&c);
 }
 
@@ -179,6 +224,7 @@ int main(void)
 {
     close_ends_waits();
     a_barrier_that_timed_out_can_be_called_again();
+    an_interrupted_barrier_can_be_called_again();
     a_rank_in_finalize_is_told_of(1);
     a_rank_in_finalize_is_told_of(2);
     a_chain_waits_at_its_target();
