@@ -61,6 +61,7 @@ class Settings:
     group_size: int = 1
     group_rank: int = 0
     ptrace: bool = True
+    interfaces: str = ""
 
 
 VARIABLES: dict[str, Callable[[str], Any]] = {
@@ -78,6 +79,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_GROUP_SIZE": int,
     "ACP_GROUP_RANK": int,
     "ACP_PTRACE": _switch,
+    "ACP_INTERFACES": str,
 }
 # Read by the tests and the benchmarks, not by the library.
 _OTHERS = ("ACP_TEST_", "ACP_BENCH_")

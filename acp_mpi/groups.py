@@ -16,8 +16,6 @@ from acp_mpi.spawn import connector, handshake, secret
 from acp_mpi.spawn.membership import Group as Member
 from acp_mpi.spawn.membership import Membership
 
-_LOOPBACK = bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 1])
-
 
 @dataclasses.dataclass(frozen=True)
 class Group:
@@ -229,17 +227,21 @@ def join_job(
     starter = settings.starter_size if starter_size is None else starter_size
     key = _secret(process, settings)
     node = host.node_key(settings.node)
-    nodes = process.exchange(node)
+    host_key = host.host_key()
+    nodes, hosts = zip(*process.exchange((node, host_key)), strict=True)
+    wide = len(set(hosts)) > 1 or connector.may_span_hosts(settings.rendezvous)
     outcome: bytes | Exception
     try:
-        limit = _limits(nodes, heap_size, settings, process.size) + starter + 2**16
+        limit = _limits(list(nodes), heap_size, settings, process.size) + starter + 2**16
         _engine.create(
             secret=key,
             job=handshake.job_id(key),
             node=node,
             memory_limit=limit,
             starter_size=starter,
-            address=_LOOPBACK,
+            host=host_key,
+            wide=wide,
+            interfaces=host.interfaces_of(settings.interfaces),
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
             peer_timeout=settings.peer_timeout,

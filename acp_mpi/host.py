@@ -6,6 +6,8 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from acp_mpi.errors import Error
+
 _LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
 
@@ -19,6 +21,27 @@ def node_key(name: str | None) -> int:
     spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid")]
     parts = (boot, socket.gethostname(), *spaces, "unset" if name is None else f"={name}")
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8], "little")
+
+
+def host_key() -> int:
+    """Return the number that processes which reach each other by loopback have in common."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    parts = (boot, os.readlink("/proc/self/ns/net"))
+    return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:4], "little")
+
+
+def interfaces_of(text: str) -> bytes:
+    """Check a list of network interfaces ("eth0,ib0"; "" means all) and return it."""
+    here = [name for _, name in socket.if_nameindex()]
+    for name in filter(None, text.split(",")):
+        if name not in here:
+            raise Error(
+                f"init: ACP_INTERFACES={text}: there is no interface {name!r} on "
+                f"{socket.gethostname()}; there are {', '.join(here)}"
+            )
+    if len(text) >= 256:
+        raise Error(f"init: ACP_INTERFACES has {len(text)} characters; at most 255")
+    return text.encode()
 
 
 def memory_total() -> int:

@@ -52,7 +52,9 @@ cdef extern from "engine.h" nogil:
         uint64_t node
         uint64_t memory_limit
         uint64_t starter_size
-        uint8_t address[16]
+        uint32_t host
+        uint32_t wide
+        char interfaces[256]
         uint32_t path
         uint32_t ptracer
         uint64_t peer_timeout_ns

@@ -16,6 +16,7 @@
 #define SLICE_BYTES ((uint64_t)256 << 10)
 #define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
 #define CHUNKS_IN_FLIGHT 8u
+#define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define BOUNCE_CHUNKS 4u
 #define PAGE ((uint64_t)4096)
 #define GUARD_BYTES PAGE /* of offsets behind every region: past its end is nobody's */
@@ -243,7 +244,8 @@ struct acp_engine {
     _Atomic bool stopping;
     _Atomic bool work_pending;
     bool armed;
-    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, listen_fd, spare_fd;
+    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, spare_fd;
+    int listeners[LISTENERS];
     _Atomic uint32_t event, followers;
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
@@ -317,7 +319,6 @@ void door_drain(acp_engine *e);
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 
 /* link.c */
-int link_listen(acp_engine *e);
 void link_ready(acp_lane *lane, uint32_t number, uint32_t events);
 void link_accept(acp_lane *lane);
 void links_timeouts(acp_lane *lane);

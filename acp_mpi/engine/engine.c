@@ -1,4 +1,5 @@
 /* The life of an engine: creation, joining, reset, the end. */
+#include "endpoint.h"
 #include "link.h"
 
 #include <errno.h>
@@ -49,7 +50,9 @@ static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
     e->memory.fd = -1;
-    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->listen_fd = e->spare_fd = -1;
+    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->spare_fd = -1;
+    for (uint32_t i = 0; i < LISTENERS; i++)
+        e->listeners[i] = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
         fault->error = errno;
         return ACP_E_SYSTEM;
@@ -133,8 +136,8 @@ int acp_engine_join(acp_engine *e, const uint8_t *rows, uint32_t count, uint32_t
     memcpy(copy, rows, count * sizeof *copy);
     int rc = peers_join(e, copy, count, own_slot);
     free(copy);
-    if (rc == ACP_OK && first && poll_add(e, e->listen_fd, 1 /* EPOLLIN */, TAG_LISTEN))
-        rc = ACP_E_SYSTEM;
+    if (rc == ACP_OK && first)
+        endpoints_watch(e, true);
     return rc;
 }
 

@@ -94,7 +94,9 @@ typedef struct acp_config {
     uint64_t memory_limit;  /* bytes committed in this rank's memory at most */
     uint64_t starter_size;
     uint64_t span;          /* of offsets, at most; 0: 1 TiB */
-    uint8_t address[16];    /* IPv6, or IPv4 mapped: where links to this process arrive */
+    uint32_t host;          /* processes with equal values reach each other by loopback */
+    uint32_t wide;          /* the job spans hosts: links arrive on their networks too */
+    char interfaces[256];   /* only on these of them, as "eth0,ib0"; empty: on all */
     uint32_t path;          /* acp_path */
     uint32_t ptracer;       /* let peers of the node reach registered memory at once */
     uint64_t peer_timeout_ns;

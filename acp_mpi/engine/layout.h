@@ -34,12 +34,12 @@ struct row {
     uint64_t start_time; /* of the process, /proc/PID/stat field 22 */
     uint32_t pid;
     int32_t memory_fd;
-    uint32_t spare;
-    uint16_t port; /* of its links, network order */
-    uint16_t flags;
-    uint8_t address[16];
     uint32_t uid;
-    uint32_t layout;
+    uint32_t host; /* equal: reached by the loopback interface */
+    uint16_t port; /* of its links, network order */
+    uint8_t layout;
+    uint8_t six; /* the last 16 bytes of `addresses` are an IPv6 address */
+    uint8_t addresses[20]; /* IPv4, until a zero one; none: it is reached on its host only */
 };
 static_assert(sizeof(struct row) == 64, "a row is 64 bytes");
 

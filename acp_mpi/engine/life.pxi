@@ -5,12 +5,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 
-def create(*, bytes secret, bytes job, node, memory_limit, starter_size, bytes address,
-           path, ptracer, peer_timeout):
+def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, wide,
+           bytes interfaces, path, ptracer, peer_timeout):
     """Make the engine of this process; `join` tells it who else there is.
 
-    `secret` has 32 bytes, `job` 16, `address` 16 (IPv6 or mapped IPv4); sizes in bytes,
-    `peer_timeout` in seconds. Raises HeapFullError before anything is touched if the memory limit
+    `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
+    networks others may connect then (b"eth0,ib0", b"" all); sizes in bytes, `peer_timeout` in
+    seconds. Raises HeapFullError before anything is touched if the memory limit
     is beyond the machine's.
     """
     global engine, lane0, forked
@@ -20,7 +21,9 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, bytes a
     memset(&config, 0, sizeof(config))
     memcpy(config.secret, PyBytes_AS_STRING(secret), 32)
     memcpy(config.job, PyBytes_AS_STRING(job), 16)
-    memcpy(config.address, PyBytes_AS_STRING(address), 16)
+    memcpy(config.interfaces, PyBytes_AS_STRING(interfaces), len(interfaces))
+    config.host = host
+    config.wide = wide
     config.node = node
     config.memory_limit = memory_limit
     config.starter_size = starter_size

@@ -1,5 +1,6 @@
 /* Opening, authenticating and closing links. A link is opened by whoever first has something
  * to say and used by both; if both open one at a time, each keeps speaking on its own. */
+#include "endpoint.h"
 #include "link.h"
 
 #include <errno.h>
@@ -16,49 +17,9 @@
 #define PENDING_MOST 256u
 #define LINGER_NS ((uint64_t)1000000000)
 
-static const uint8_t v4_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-static socklen_t socket_address(struct sockaddr_storage *s, const uint8_t address[16],
-                                uint16_t port)
-{
-    memset(s, 0, sizeof *s);
-    if (memcmp(address, v4_prefix, sizeof v4_prefix) == 0) {
-        struct sockaddr_in *in = (struct sockaddr_in *)(void *)s;
-        in->sin_family = AF_INET;
-        in->sin_port = port;
-        memcpy(&in->sin_addr, address + 12, 4);
-        return sizeof *in;
-    }
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)s;
-    in6->sin6_family = AF_INET6;
-    in6->sin6_port = port;
-    memcpy(&in6->sin6_addr, address, 16);
-    return sizeof *in6;
-}
-
-/* Listens; the port goes into the own row. Nobody is let in before the table is known. */
-int link_listen(acp_engine *e)
-{
-    struct sockaddr_storage s;
-    socklen_t size = socket_address(&s, e->config.address, 0);
-    int fd = socket(s.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    if (bind(fd, (struct sockaddr *)&s, size) || listen(fd, 1024) ||
-        getsockname(fd, (struct sockaddr *)&s, &size)) {
-        close(fd);
-        return -1;
-    }
-    e->row.port = s.ss_family == AF_INET ? ((struct sockaddr_in *)(void *)&s)->sin_port
-                                         : ((struct sockaddr_in6 *)(void *)&s)->sin6_port;
-    memcpy(e->row.address, e->config.address, sizeof e->row.address);
-    return fd;
-}
-
 static struct link *link_new(acp_engine *e, int fd)
 {
     uint32_t number = 0;
-    int on = 1;
     while (number < e->link_room && e->links[number])
         number++;
     if (number == e->link_room) {
@@ -79,7 +40,6 @@ static struct link *link_new(acp_engine *e, int fd)
     }
     if (!link)
         return NULL;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     link->fd = fd;
     link->number = number;
     e->links[number] = link;
@@ -100,17 +60,14 @@ void link_want(acp_engine *e, struct link *link, bool writing)
 /* No descriptor is left to accept with: the listener would be readable for ever. */
 static void listen_pause(acp_engine *e)
 {
-    struct epoll_event event = {.events = 0, .data.u64 = TAG_LISTEN};
-    epoll_ctl(e->epoll_fd, EPOLL_CTL_MOD, e->listen_fd, &event);
+    endpoints_watch(e, false);
     e->listen_again = now_ns() + LINGER_NS;
     atomic_fetch_add(&e->handshakes, 1); /* so that somebody looks at the time */
 }
 
 static void listen_for_more(acp_engine *e)
 {
-    struct epoll_event event = {.events = e->pending_handshakes < PENDING_MOST ? EPOLLIN : 0,
-                                .data.u64 = TAG_LISTEN};
-    epoll_ctl(e->epoll_fd, EPOLL_CTL_MOD, e->listen_fd, &event);
+    endpoints_watch(e, e->pending_handshakes < PENDING_MOST);
 }
 
 static void handshake_over(acp_engine *e, struct link *link)
@@ -136,7 +93,8 @@ static void link_close(acp_engine *e, struct link *link)
         atomic_fetch_sub(&e->held_links, 1);
     link->held = false;
     handshake_over(e, link);
-    close(link->fd);
+    if (link->fd >= 0)
+        close(link->fd);
     for (uint32_t color = 0; link->peer && color < ACP_COLORS; color++)
         if (link->peer->links[color] == link)
             link->peer->links[color] = NULL;
@@ -162,10 +120,43 @@ static void bury(acp_engine *e)
     }
 }
 
+/* Calls the next address of the peer; false: there is none left. */
+static bool call_next(acp_engine *e, struct link *link)
+{
+    struct peer *p = link->peer;
+    for (; link->attempt < endpoint_count(e, p); link->attempt++) {
+        struct sockaddr_storage s;
+        socklen_t size = endpoint_of(e, p, link->color, link->attempt, &s);
+        int on = 1, fd = socket(s.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+            return false;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        link->fd = fd;
+        link->writing = true;
+        link->state = LINK_CONNECTING;
+        link->deadline = now_ns() + HANDSHAKE_NS;
+        if ((connect(fd, (struct sockaddr *)&s, size) == 0 || errno == EINPROGRESS) &&
+            acp_handshake_client(link->handshake, e->config.secret, e->config.job, ACP_ROLE_LINK,
+                                 e->self, p->slot, e->row.nonce) >= 0 &&
+            poll_add(e, fd, EPOLLIN | EPOLLOUT, TAG_LINK | link->number) == 0) {
+            link->attempt++;
+            return true;
+        }
+        close(fd);
+    }
+    return false;
+}
+
 /* The stream ended or broke. Unless the peer had said that it leaves, it is dead. */
 void link_broken(acp_lane *lane, struct link *link)
 {
     struct peer *p = link->peer;
+    if (link->handshake && !link->accepted && link->fd >= 0) { /* another address may answer */
+        close(link->fd);
+        link->fd = -1;
+        if (call_next(lane->engine, link))
+            return;
+    }
     bool matters = p && !p->gone && (link->state == LINK_OPEN || !link->accepted);
     link_close(lane->engine, link);
     if (matters)
@@ -195,44 +186,29 @@ static bool speak(struct link *link)
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
 {
     acp_engine *e = lane->engine;
-    struct sockaddr_storage s;
     if (p->links[color])
         return p->links[color];
     if (p->lost)
         return NULL;
-    socklen_t size = socket_address(&s, p->row.address, p->row.port);
-    int fd = socket(s.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
+    struct link *link = link_new(e, -1);
+    if (!link)
         return NULL;
-    struct link *link = link_new(e, fd);
-    if (!link) {
-        close(fd);
-        return NULL;
-    }
     link->peer = p;
     link->color = color;
-    link->state = LINK_CONNECTING;
-    link->deadline = now_ns() + e->config.peer_timeout_ns;
     p->links[color] = link;
-    int rc = connect(fd, (struct sockaddr *)&s, size);
-    if ((rc && errno != EINPROGRESS) ||
-        acp_handshake_client(link->handshake, e->config.secret, e->config.job, ACP_ROLE_LINK,
-                             e->self, p->slot, e->row.nonce) < 0 ||
-        poll_add(e, fd, EPOLLIN | EPOLLOUT, TAG_LINK | link->number)) {
-        link_broken(lane, link);
-        return NULL;
-    }
-    link->writing = true;
-    return link;
+    if (call_next(e, link))
+        return link;
+    link_broken(lane, link);
+    return NULL;
 }
 
 void link_accept(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     while (e->pending_handshakes < PENDING_MOST) {
-        int fd = accept4(e->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int on = 1, fd = endpoint_accept(e);
         if (fd < 0) {
-            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+            if (errno != EAGAIN)
                 listen_pause(e);
             return;
         }
@@ -241,6 +217,7 @@ void link_accept(acp_lane *lane)
             close(fd);
             return;
         }
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         link->accepted = true;
         link->state = LINK_HANDSHAKE;
         link->deadline = now_ns() + HANDSHAKE_NS;

@@ -18,6 +18,7 @@ struct link {
     bool held;    /* frames wait for company: an answer is due that will send them */
     uint32_t unanswered; /* commands of this process on it */
     uint32_t color;
+    uint32_t attempt; /* how many addresses of the peer have been called */
     struct peer *peer; /* NULL: an accepted one, before its handshake */
     acp_handshake *handshake;
     uint64_t deadline; /* of the handshake */

@@ -4,6 +4,7 @@
  * All descriptors are in an inner epoll set; the progress thread sleeps on an outer set that
  * holds the inner one. A caller that leads takes the inner set out of the outer one, so that
  * what arrives wakes it alone. */
+#include "endpoint.h"
 #include "op.h"
 
 #include <errno.h>
@@ -355,9 +356,8 @@ int progress_start(acp_engine *e)
     e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e->door_fd = door_open(e);
     e->giver_fd = giver_open(e);
-    e->listen_fd = link_listen(e);
     if (e->epoll_fd < 0 || e->outer_fd < 0 || e->wake_fd < 0 || e->door_fd < 0 ||
-        e->giver_fd < 0 || e->listen_fd < 0 || poll_add(e, e->door_fd, EPOLLIN, TAG_DOOR) ||
+        e->giver_fd < 0 || endpoints_open(e) != ACP_OK || poll_add(e, e->door_fd, EPOLLIN, TAG_DOOR) ||
         poll_add(e, e->wake_fd, EPOLLIN, TAG_WAKE) ||
         poll_add(e, e->giver_fd, EPOLLIN, TAG_GIVER) ||
         epoll_ctl(e->outer_fd, EPOLL_CTL_ADD, e->epoll_fd, &inner))
@@ -387,7 +387,8 @@ void progress_join(acp_engine *e)
 void progress_close(acp_engine *e)
 {
     int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->wake_fd,
-                          &e->door_fd,  &e->giver_fd, &e->listen_fd, &e->spare_fd};
+                          &e->door_fd,  &e->giver_fd, &e->spare_fd};
+    endpoints_close(e);
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
         if (*descriptors[i] >= 0)
             close(*descriptors[i]);

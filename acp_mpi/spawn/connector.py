@@ -122,6 +122,14 @@ def parse_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def may_span_hosts(rendezvous: str | None) -> bool:
+    """Return whether processes of other hosts can come to this rendezvous."""
+    if rendezvous is None:
+        return False
+    host = parse_address(rendezvous)[0]
+    return host != "localhost" and host != "::1" and not host.startswith("127.")
+
+
 def format_address(host: str, port: int) -> str:
     """Return what `parse_address` takes apart."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -39,7 +39,6 @@ static inline void cluster_start(struct cluster *c, uint32_t count, uint32_t nod
         acp_config config = {.node = 1 + i % nodes, .memory_limit = 256 << 20,
                              .starter_size = 10240, .span = 1ull << 30, .path = path, .ptracer = 1,
                              .peer_timeout_ns = 5000000000u,
-                             .address = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 127, 0, 0, 1},
                              .map = shared ? cluster_map : NULL, .map_context = c};
         acp_fault fault;
         memset(config.secret, 7, sizeof config.secret);
