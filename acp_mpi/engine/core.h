@@ -82,6 +82,7 @@ struct peer {
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;
     int pidfd;
+    int door_fd; /* its event counter */
     uint32_t line; /* ours among its attach lines */
     const struct control *control;
     struct doors *doors;
@@ -248,7 +249,7 @@ struct acp_engine {
     _Atomic bool stopping;
     _Atomic bool work_pending;
     bool armed;
-    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, timer_fd, spare_fd;
+    int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
     _Atomic uint32_t event, followers;
     _Atomic uint32_t callers; /* threads inside progress_wait */
@@ -301,6 +302,7 @@ static inline uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
 /* system.c */
 uint64_t process_start_time(uint32_t pid, bool *dead);
 int open_pidfd(uint32_t pid);
+int descriptor_of(int pidfd, int number);
 uint64_t memory_available(void);
 uint64_t memory_total(void);
 struct sockaddr_un;
@@ -319,9 +321,8 @@ static inline void cpu_relax(void)
 }
 
 /* doorbell.c: waking a sleeping process */
-int door_open(acp_engine *e);
 void door_ring(acp_engine *e, const struct peer *p);
-void door_drain(acp_engine *e);
+void progress_kick(acp_engine *e); /* the own bell: whoever leads looks again */
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 
 /* wire.c */
@@ -343,7 +344,6 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
 int progress_start(acp_engine *e);
 void progress_join(acp_engine *e);  /* the thread has ended, waiting callers have left */
 void progress_close(acp_engine *e); /* descriptors */
-void progress_kick(acp_engine *e);
 void progress_event(acp_engine *e); /* wake the followers */
 void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
 bool leader_try(acp_engine *e);
@@ -363,7 +363,7 @@ void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
 #define TAG_WIRE (2ull << 32) /* | number */
-enum { TAG_DOOR = 1, TAG_WAKE, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
+enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
 
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);

@@ -50,7 +50,7 @@ static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
     e->memory.fd = -1;
-    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
+    e->epoll_fd = e->outer_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
     for (uint32_t i = 0; i < LISTENERS; i++)
         e->listeners[i] = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
@@ -82,6 +82,7 @@ static int create(acp_engine *e, acp_fault *fault)
     c->base = (uint64_t)(uintptr_t)e->memory.base;
     c->fences = !e->expedited;
     c->ptracer = e->config.ptracer;
+    c->door_fd = e->door_fd;
     c->phase = PHASE_OPEN;
     c->magic = LAYOUT_MAGIC;
     if (e->config.ptracer)
@@ -193,9 +194,11 @@ void acp_engine_close(acp_engine *e)
     }
     links_flush(e);
     links_close(e);
+    pthread_mutex_lock(&e->space);
     if (e->peers)
         peers_close(e);
     progress_close(e);
+    pthread_mutex_unlock(&e->space);
     if (e->control)
         memory_close(e);
     pthread_mutex_unlock(&e->lock);
@@ -225,6 +228,8 @@ void acp_engine_forked(acp_engine *e)
             close(p->pidfd);
         if (p && p->fd >= 0)
             close(p->fd);
+        if (p && p->door_fd >= 0)
+            close(p->door_fd);
     }
     progress_close(e);
 }

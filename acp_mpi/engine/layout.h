@@ -92,6 +92,7 @@ struct control {
     uint64_t base; /* where its owner has it mapped */
     uint32_t pid;
     uint32_t ptracer;
+    int32_t door_fd; /* an event counter: written to, it wakes the owner */
     _Atomic uint32_t phase;
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
     _Alignas(64) _Atomic uint32_t asleep;

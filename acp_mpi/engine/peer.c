@@ -57,7 +57,7 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot)
         if (*page && !(p = (*page)[slot % PEER_PAGE]) && (p = calloc(1, sizeof *p))) {
             p->row = e->rows[slot];
             p->slot = slot;
-            p->fd = p->pidfd = -1;
+            p->fd = p->pidfd = p->door_fd = -1;
             p->view_limit = VIEW_LIMIT;
             p->lost = e->outcast;
             (*page)[slot % PEER_PAGE] = p;
@@ -212,7 +212,9 @@ void peers_close(acp_engine *e)
             close(p->pidfd);
         if (p->fd >= 0)
             close(p->fd);
-        p->pidfd = p->fd = -1;
+        if (p->door_fd >= 0)
+            close(p->door_fd);
+        p->pidfd = p->fd = p->door_fd = -1;
     }
 }
 
