@@ -1,6 +1,6 @@
-/* Opening the memory of a process of the node: through /proc, or, where that is forbidden
- * (other group id, not dumpable, another PID namespace), by asking it for the descriptor
- * over an abstract Unix socket. */
+/* Opening the memory of a process of the node, and the node's table of ranks: through /proc, or,
+ * where that is forbidden (other group id, not dumpable), by asking the process for its
+ * descriptors over an abstract Unix socket. */
 #include "op.h"
 
 #include <errno.h>
@@ -16,6 +16,8 @@
 
 #define ASK_NS ((uint64_t)2000000000)
 
+enum { MEMORY, TABLE, GIVEN };
+
 int giver_open(acp_engine *e)
 {
     struct sockaddr_un name;
@@ -30,7 +32,8 @@ int giver_open(acp_engine *e)
     return fd;
 }
 
-/* Gives the memory file to processes of the same user that ask; never blocks. */
+/* Gives the memory file, and the table if there is one, to processes of the same user that ask;
+ * never blocks. */
 void giver_serve(acp_engine *e)
 {
     int fd;
@@ -41,15 +44,17 @@ void giver_serve(acp_engine *e)
         socklen_t size = sizeof who;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
             (who.uid == geteuid() || who.uid == 0)) {
-            char byte = 'm', space[CMSG_SPACE(sizeof(int))] = {0};
+            int fds[GIVEN] = {[MEMORY] = e->memory.fd, [TABLE] = e->table.fd};
+            size_t bytes = sizeof *fds * (fds[TABLE] < 0 ? TABLE : GIVEN);
+            char byte = 'm', space[CMSG_SPACE(sizeof fds)] = {0};
             struct iovec io = {&byte, 1};
             struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
-                               .msg_controllen = sizeof space};
+                               .msg_controllen = CMSG_SPACE(bytes)};
             struct cmsghdr *c = CMSG_FIRSTHDR(&m);
             c->cmsg_level = SOL_SOCKET;
             c->cmsg_type = SCM_RIGHTS;
-            c->cmsg_len = CMSG_LEN(sizeof(int));
-            memcpy(CMSG_DATA(c), &e->memory.fd, sizeof(int));
+            c->cmsg_len = CMSG_LEN(bytes);
+            memcpy(CMSG_DATA(c), fds, bytes);
             sendmsg(fd, &m, MSG_NOSIGNAL);
         }
         close(fd);
@@ -64,11 +69,11 @@ void giver_serve(acp_engine *e)
 
 /* Asks the peer; meanwhile answers those who ask this process, or two would wait for each
  * other. */
-static int ask(acp_engine *e, const struct row *row)
+static int ask(acp_engine *e, const struct row *row, int wanted)
 {
     struct sockaddr_un name;
     socklen_t size = socket_name(&name, "memory", row->nonce);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), got = -1;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), got[GIVEN] = {-1, -1};
     if (fd < 0)
         return -1;
     if (connect(fd, (struct sockaddr *)&name, size)) {
@@ -86,18 +91,21 @@ static int ask(acp_engine *e, const struct row *row)
         if (set[1].revents)
             giver_serve(e);
         if (set[0].revents) {
-            char byte, space[CMSG_SPACE(sizeof(int))];
+            char byte, space[CMSG_SPACE(sizeof got)];
             struct iovec io = {&byte, 1};
             struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
                                .msg_controllen = sizeof space};
             struct cmsghdr *c = recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 ? CMSG_FIRSTHDR(&m) : NULL;
-            if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-                memcpy(&got, CMSG_DATA(c), sizeof(int));
+            if (c && c->cmsg_type == SCM_RIGHTS)
+                memcpy(got, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)); /* `space` bounds it */
             break;
         }
     }
     close(fd);
-    return got;
+    for (int i = 0; i < GIVEN; i++)
+        if (i != wanted && got[i] >= 0)
+            close(got[i]);
+    return got[wanted];
 }
 
 /* The file is what the row says it is: a sealed memory file of this layout and this libc,
@@ -118,6 +126,25 @@ static bool genuine(const acp_engine *e, int fd, const struct row *row)
            head.span <= (uint64_t)st.st_size;
 }
 
+static int open_of(const struct row *row)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", row->pid, row->memory_fd);
+    return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+int attach_table(acp_engine *e, const struct row *place)
+{
+    for (int way = 0; way < 2; way++) {
+        int fd = way == 0 ? open_of(place) : ask(e, place, TABLE);
+        if (fd >= 0 && table_genuine(e, fd, place->nonce))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+    }
+    return -1;
+}
+
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
 {
     if (e->config.map) {
@@ -129,16 +156,14 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
         *opened = OPENED_GIVEN;
         return ACP_OK;
     }
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/fd/%d", p->row.pid, p->row.memory_fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open_of(&p->row);
     *opened = OPENED_PROC;
     if (fd >= 0 && !genuine(e, fd, &p->row)) {
         close(fd);
         fd = -1;
     }
     if (fd < 0) {
-        fd = ask(e, &p->row);
+        fd = ask(e, &p->row, MEMORY);
         *opened = OPENED_SOCKET;
     }
     if (fd >= 0 && !genuine(e, fd, &p->row)) {
