@@ -250,23 +250,31 @@ def join_job(
         failed = error
     try:
         company.agree(failed)
-        rows = company.gather(_engine.row())
-        table = Membership()
-
-        def learn() -> tuple[Member, ...]:
-            nonlocal table
-            table = _membership(process, settings, name, key, rows)
-            return table.groups
-
-        members = process.from_first(learn)
-        slot = next(member for member in members if member.name == name).slots[process.rank]
-        company.enter(table.rows, members[-1].slots.stop, slot)
+        members = _introduce(process, company, settings, name, key)
     except Exception:
         _engine.close()
         raise
     finally:
         company.close()
     return Job(process, members, name)
+
+
+def _introduce(
+    process: Alone | MpiGroup, company: Company | Lone, settings: Settings, name: str, key: bytes
+) -> tuple[Member, ...]:
+    """Let the engine know who there is, and return the groups."""
+    rows = company.gather(_engine.row())
+    table = Membership()
+
+    def learn() -> tuple[Member, ...]:
+        nonlocal table
+        table = _membership(process, settings, name, key, rows)
+        return table.groups
+
+    members = process.from_first(learn)
+    own = next(member for member in members if member.name == name)
+    company.enter(table.rows, members[-1].slots.stop, own.slots[process.rank])
+    return members
 
 
 def _membership(
