@@ -160,9 +160,7 @@ def mpi_group(comm: Any, settings: Settings) -> "Alone | MpiGroup":
 class Job:
     """What this process knows of its job."""
 
-    def __init__(
-        self, process: Alone | MpiGroup, members: tuple[Member, ...], own: str
-    ) -> None:
+    def __init__(self, process: Alone | MpiGroup, members: tuple[Member, ...], own: str) -> None:
         self._process = process
         self._members = members
         self._own = own
@@ -254,8 +252,6 @@ def join_job(
     except Exception:
         _engine.close()
         raise
-    finally:
-        company.close()
     return Job(process, members, name)
 
 
@@ -271,7 +267,7 @@ def _introduce(
         table = _membership(process, settings, name, key, rows)
         return table.groups
 
-    members = process.from_first(learn)
+    members: tuple[Member, ...] = process.from_first(learn)
     own = next(member for member in members if member.name == name)
     company.enter(table.rows, members[-1].slots.stop, own.slots[process.rank])
     return members

@@ -1,6 +1,7 @@
-"""How the rows of a job get to every node: once each, as bytes, on the way to the engine's table."""
+"""How the rows of a job get into the table of every node: as bytes, and once to each."""
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 from acp_mpi.engine import _engine
@@ -8,8 +9,9 @@ from acp_mpi.spawn.membership import ROW_SIZE
 
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
 _WHERE = struct.Struct("<QI")  # node, host
-_SEAT = struct.Struct("<III?")  # first rank of the node, how many others, most on a node, wide
-_ASK, _MAPPED, _ROWS = range(3)  # tags
+_NOBODY = -1
+# parent and two children of the node in the tree; who is before and after on the node; most, wide
+_SEAT = struct.Struct("<5iI?")
 
 
 class Lone:
@@ -34,15 +36,14 @@ class Lone:
         _engine.add_rows(0, rows)
         _engine.join(count, slot)
 
-    def close(self) -> None:
-        """Nothing to give back."""
-
 
 class Company:
     """The processes of a communicator, and how they are spread over nodes. Calls are collective.
 
     `most` is how many are on the fullest node, `wide` whether they are on several hosts. The first
-    process of the communicator looks at all of them; no other process does.
+    process of the communicator looks at all of them; every other one knows its neighbours in a
+    tree of the nodes and in a chain along its own. No communicators are made for that: MPICH takes
+    2 MB when it has more than a few.
     """
 
     def __init__(self, comm: Any, node: int, host: int) -> None:
@@ -52,12 +53,11 @@ class Company:
         size, self._rank = comm.Get_size(), comm.Get_rank()
         everyone = bytearray(size * _WHERE.size) if self._rank == 0 else None
         comm.Gather(_WHERE.pack(node, host), everyone, root=0)
-        own = bytearray(_SEAT.size)
-        comm.Scatter(None if everyone is None else _seats(everyone), own, root=0)
-        self._first, self._mates, self.most, self.wide = _SEAT.unpack(own)
-        # One communicator more, not one a node: MPICH keeps room for a few.
-        color = 0 if self._first == self._rank else MPI.UNDEFINED
-        self._firsts = comm.Split(color)  # the lowest rank of each node
+        seat = bytearray(_SEAT.size)
+        comm.Scatter(None if everyone is None else _seats(everyone), seat, root=0)
+        *neighbours, self.most, self.wide = _SEAT.unpack(seat)
+        places = (MPI.PROC_NULL if rank == _NOBODY else rank for rank in neighbours)
+        self._parent, self._left, self._right, self._previous, self._next = places
 
     def agree(self, error: Exception | None) -> None:
         """Raise on every process if there is an error on any: its own, or the first."""
@@ -75,13 +75,21 @@ class Company:
 
     def enter(self, rows: bytes, count: int, slot: int) -> None:
         """Let the engine know all `count` members, whose rows the first process brings."""
+        is_first = self._previous == self._mpi.PROC_NULL
         failed = None
         try:
-            if self._first == self._rank:
-                self._share(self._spread(rows, count), count)
+            if is_first:
+                failed = self._spread(rows, count)
+                told = failed, b"" if failed else _engine.table_place()
             else:
-                self._receive(count)
-            _engine.join(count, slot)
+                told = self._comm.recv(source=self._previous)
+            self._comm.send(told, self._next)
+            failed, place = told
+            if failed is None:
+                failed = None if is_first else self._map(place, count)
+                self._help_next(count, failed)
+            if failed is None:
+                _engine.join(count, slot)
         except Exception as error:
             failed = error
         self.agree(failed)
@@ -89,65 +97,56 @@ class Company:
     def _spread(self, rows: bytes, count: int) -> Exception | None:
         """Bring the rows to the first process of each node, and into the table that it makes."""
         failed = None
-        for at in range(0, count, _PIECE):
-            piece = bytearray(rows[at * ROW_SIZE : (at + _PIECE) * ROW_SIZE])
-            piece = piece or bytearray(min(_PIECE, count - at) * ROW_SIZE)
-            self._firsts.Bcast(piece, root=0)
+        for at, size in _pieces(count):
+            piece = bytearray(rows[at * ROW_SIZE : (at + _PIECE) * ROW_SIZE] or size * ROW_SIZE)
+            self._comm.Recv(piece, self._parent)
+            self._comm.Send(piece, self._left)
+            self._comm.Send(piece, self._right)
             failed = failed or _added(at, piece)
         return failed
 
-    def _share(self, failed: Exception | None, count: int) -> None:
-        """Tell the others of the node where the table is, or what went wrong."""
-        told = (failed, None if failed else _engine.table_place())
-        status, mates = self._mpi.Status(), []
-        for _ in range(self._mates):
-            self._comm.recv(source=self._mpi.ANY_SOURCE, tag=_ASK, status=status)
-            mates.append(status.Get_source())
-            self._comm.send(told, mates[-1], _ASK)
-        if failed is not None:
-            raise failed
-        for mate in mates:
-            if not self._comm.recv(source=mate, tag=_MAPPED):
-                for at in range(0, count, _PIECE):
-                    piece = _engine.rows(at, min(_PIECE, count - at))
-                    self._comm.Send(piece, mate, _ROWS)
-
-    def _receive(self, count: int) -> None:
+    def _map(self, place: bytes, count: int) -> Exception | None:
         """Map the table of the node; where the system keeps processes apart, copy it."""
-        self._comm.send(None, self._first, _ASK)
-        failed, place = self._comm.recv(source=self._first, tag=_ASK)
-        if failed is not None:
-            raise failed
         mapped = _engine.map_table(place)
-        self._comm.send(mapped, self._first, _MAPPED)
-        if mapped:
-            return
-        for at in range(0, count, _PIECE):
-            piece = bytearray(min(_PIECE, count - at) * ROW_SIZE)
-            self._comm.Recv(piece, self._first, _ROWS)
+        self._comm.send(mapped, self._previous)
+        failed = None
+        for at, size in _pieces(0 if mapped else count):
+            piece = bytearray(size * ROW_SIZE)
+            self._comm.Recv(piece, self._previous)
             failed = failed or _added(at, piece)
-        if failed is not None:
-            raise failed
+        return failed
 
-    def close(self) -> None:
-        """Give the communicator of the nodes' first processes back."""
-        if self._firsts != self._mpi.COMM_NULL:
-            self._firsts.Free()
+    def _help_next(self, count: int, failed: Exception | None) -> None:
+        """Send the rows to the next process of the node if it could not map them."""
+        if self._next == self._mpi.PROC_NULL or self._comm.recv(source=self._next):
+            return
+        for at, size in _pieces(count):
+            piece = bytearray(size * ROW_SIZE) if failed else _engine.rows(at, size)
+            self._comm.Send(piece, self._next)
+
+
+def _pieces(count: int) -> Iterator[tuple[int, int]]:
+    return ((at, min(_PIECE, count - at)) for at in range(0, count, _PIECE))
 
 
 def _seats(everyone: bytearray) -> bytes:
-    """Return what each process is told of its node, and of the fullest."""
-    nodes, hosts = [], set()
-    members: dict[int, tuple[int, int]] = {}  # of a node: its first rank, how many
+    """Return what each process is told: its neighbours, `most` and `wide`."""
+    chains: dict[int, list[int]] = {}
+    hosts = set()
     for rank, (node, host) in enumerate(_WHERE.iter_unpack(everyone)):
-        first, count = members.get(node, (rank, 0))
-        members[node] = first, count + 1
-        nodes.append(node)
+        chains.setdefault(node, []).append(rank)
         hosts.add(host)
-    most = max(count for _, count in members.values())
-    return b"".join(
-        _SEAT.pack(members[node][0], members[node][1] - 1, most, len(hosts) > 1) for node in nodes
-    )
+    firsts = [chain[0] for chain in chains.values()]
+    most, wide = max(map(len, chains.values())), len(hosts) > 1
+    seats = bytearray(len(everyone) // _WHERE.size * _SEAT.size)
+    for index, chain in enumerate(chains.values()):
+        left, right, *_ = [*firsts[2 * index + 1 : 2 * index + 3], _NOBODY, _NOBODY]
+        tree = firsts[(index - 1) // 2] if index else _NOBODY, left, right
+        line = zip([_NOBODY, *chain[:-1]], chain, [*chain[1:], _NOBODY], strict=True)
+        for before, rank, after in line:
+            _SEAT.pack_into(seats, rank * _SEAT.size, *tree, before, after, most, wide)
+            tree = _NOBODY, _NOBODY, _NOBODY
+    return bytes(seats)
 
 
 def _added(first: int, rows: bytearray) -> Exception | None:

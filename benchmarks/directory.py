@@ -3,8 +3,8 @@
     python benchmarks/directory.py [--ranks 100000 ...] [--processes 4]
 
 A few processes under mpiexec join a job in which all other ranks are simulated: one group of rows
-that say that they are on other nodes of 64. Memory is what the system counts (smaps, and the blocks of
-the memory file) after `init` and a look at the whole job. The first line, a job without
+that say that they are on other nodes of 64. Memory is what the system counts (smaps, and the blocks
+of the memory file) after `init` and a look at the whole job. The first line, a job without
 simulated ranks, is what the others compare with.
 """
 

@@ -5,7 +5,7 @@ unpickled. A row is 64 bytes that only the engine understands.
 """
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
