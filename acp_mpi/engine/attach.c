@@ -1,6 +1,6 @@
-/* The memory of a process of the node and its doorbell: two descriptors, taken through /proc and
- * its pidfd, or, where that is forbidden (other group id, not dumpable, an old Linux), asked for
- * over an abstract Unix socket. */
+/* The memory of a process of the node and its doorbell, and the node's table of ranks: descriptors
+ * taken through /proc and its pidfd, or, where that is forbidden (other group id, not dumpable, an
+ * old Linux), asked for over an abstract Unix socket. */
 #include "op.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #define ASK_NS ((uint64_t)2000000000)
 
-enum { MEMORY, DOOR, BOTH };
+enum { MEMORY, DOOR, TABLE, GIVEN };
 
 int giver_open(acp_engine *e)
 {
@@ -32,7 +32,7 @@ int giver_open(acp_engine *e)
     return fd;
 }
 
-/* Gives both to processes of the same user that ask; never blocks. */
+/* Gives them, the table if there is one, to processes of the same user that ask; never blocks. */
 void giver_serve(acp_engine *e)
 {
     int fd;
@@ -43,16 +43,18 @@ void giver_serve(acp_engine *e)
         socklen_t size = sizeof who;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
             (who.uid == geteuid() || who.uid == 0)) {
-            int fds[BOTH] = {[MEMORY] = e->memory.fd, [DOOR] = e->door_fd};
+            int fds[GIVEN] = {
+                [MEMORY] = e->memory.fd, [DOOR] = e->door_fd, [TABLE] = e->table.fd};
+            size_t bytes = sizeof *fds * (fds[TABLE] < 0 ? TABLE : GIVEN);
             char byte = 'm', space[CMSG_SPACE(sizeof fds)] = {0};
             struct iovec io = {&byte, 1};
             struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
-                               .msg_controllen = sizeof space};
+                               .msg_controllen = CMSG_SPACE(bytes)};
             struct cmsghdr *c = CMSG_FIRSTHDR(&m);
             c->cmsg_level = SOL_SOCKET;
             c->cmsg_type = SCM_RIGHTS;
-            c->cmsg_len = CMSG_LEN(sizeof fds);
-            memcpy(CMSG_DATA(c), fds, sizeof fds);
+            c->cmsg_len = CMSG_LEN(bytes);
+            memcpy(CMSG_DATA(c), fds, bytes);
             sendmsg(fd, &m, MSG_NOSIGNAL);
         }
         close(fd);
@@ -65,9 +67,23 @@ void giver_serve(acp_engine *e)
     }
 }
 
+static size_t bounded(size_t bytes) /* the space is padded and may hold one more */
+{
+    return bytes < sizeof(int[GIVEN]) ? bytes : sizeof(int[GIVEN]);
+}
+
+static void drop(int fds[GIVEN])
+{
+    for (int i = 0; i < GIVEN; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
 /* Asks the peer; meanwhile answers those who ask this process, or two would wait for each
  * other. */
-static void ask(acp_engine *e, const struct row *row, int fds[BOTH])
+static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
 {
     struct sockaddr_un name;
     socklen_t size = socket_name(&name, "memory", row->nonce);
@@ -89,13 +105,13 @@ static void ask(acp_engine *e, const struct row *row, int fds[BOTH])
         if (set[1].revents)
             giver_serve(e);
         if (set[0].revents) {
-            char byte, space[CMSG_SPACE(sizeof(int[BOTH]))];
+            char byte, space[CMSG_SPACE(sizeof(int[GIVEN]))];
             struct iovec io = {&byte, 1};
             struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
                                .msg_controllen = sizeof space};
             struct cmsghdr *c = recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 ? CMSG_FIRSTHDR(&m) : NULL;
             if (c && c->cmsg_type == SCM_RIGHTS)
-                memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+                memcpy(fds, CMSG_DATA(c), bounded(c->cmsg_len - CMSG_LEN(0)));
             break;
         }
     }
@@ -119,33 +135,54 @@ static bool genuine(const acp_engine *e, int fd, const struct row *row, struct c
            head->span <= (uint64_t)st.st_size && head->phase != PHASE_CLOSED;
 }
 
-static void take(const acp_engine *e, const struct peer *p, int fds[BOTH])
+static int open_of(const struct row *row)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", row->pid, row->memory_fd);
+    return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static void take(const acp_engine *e, const struct peer *p, int fds[GIVEN])
 {
     struct control head;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/fd/%d", p->row.pid, p->row.memory_fd);
-    fds[MEMORY] = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    fds[MEMORY] = open_of(&p->row);
     if (fds[MEMORY] >= 0 && genuine(e, fds[MEMORY], &p->row, &head))
         fds[DOOR] = descriptor_of(p->pidfd, head.door_fd);
 }
 
-/* Asked when both are here: an owner that had not begun to close then gave its own door. */
-static bool usable(const acp_engine *e, const struct peer *p, int fds[BOTH])
+/* Asked when memory and door are here: an owner that had not begun to close then gave its own. */
+static bool usable(const acp_engine *e, const struct peer *p, int fds[GIVEN])
 {
     struct control head;
-    if (fds[MEMORY] >= 0 && fds[DOOR] >= 0 && genuine(e, fds[MEMORY], &p->row, &head))
+    if (fds[MEMORY] >= 0 && fds[DOOR] >= 0 && genuine(e, fds[MEMORY], &p->row, &head)) {
+        if (fds[TABLE] >= 0)
+            close(fds[TABLE]);
         return true;
-    for (int i = 0; i < BOTH; i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
-        fds[i] = -1;
     }
+    drop(fds);
     return false;
+}
+
+int attach_table(acp_engine *e, const struct row *place)
+{
+    int fds[GIVEN] = {-1, -1, open_of(place)};
+    for (int way = 0; way < 2; way++) {
+        if (way == 1)
+            ask(e, place, fds);
+        int table = fds[TABLE];
+        if (table >= 0 && table_genuine(e, table, place->nonce)) {
+            fds[TABLE] = -1;
+            drop(fds);
+            return table;
+        }
+        drop(fds);
+    }
+    return -1;
 }
 
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
 {
-    int fds[BOTH] = {-1, -1};
+    int fds[GIVEN] = {-1, -1, -1};
     take(e, p, fds);
     *opened = OPENED_PROC;
     if (!usable(e, p, fds)) {

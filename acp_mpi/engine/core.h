@@ -195,6 +195,13 @@ struct memory {
     uint64_t live_private, live_segments;
 };
 
+/* Who belongs to the job, as the node has it (table.c). */
+struct table {
+    int fd;
+    const unsigned char *base; /* mapped whole */
+    const struct table_head *head;
+};
+
 struct waiter {
     _Atomic uint32_t *word; /* the futex in another's memory that a thread here sleeps on */
     struct waiter *next;
@@ -205,7 +212,8 @@ struct acp_engine {
     struct row row;
     uint32_t self; /* slot */
     _Atomic uint32_t procs;
-    uint32_t *slot_of_rank, *rank_of_slot; /* NULL: the identity */
+    uint32_t rank;
+    const uint32_t *slot_of_rank; /* in the table; NULL: the identity */
     struct memory memory;
     struct control *control;
     struct doors *doors;
@@ -213,7 +221,7 @@ struct acp_engine {
     _Atomic uint32_t *order;
     bool expedited; /* membarrier works */
 
-    struct row *rows;
+    struct table table;
     struct peer ***peers; /* pages of PEER_PAGE */
     struct peer *own;
     pthread_mutex_t space; /* peers, views, own directory */
@@ -294,10 +302,7 @@ static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
 {
     return e->slot_of_rank ? e->slot_of_rank[rank] : rank;
 }
-static inline uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
-{
-    return e->rank_of_slot ? e->rank_of_slot[slot] : slot;
-}
+uint32_t rank_of_slot(const acp_engine *e, uint32_t slot); /* after a reset it searches */
 
 /* system.c */
 uint64_t process_start_time(uint32_t pid, bool *dead);

@@ -208,10 +208,10 @@ static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 
 void node_watch(acp_engine *e)
 {
-    uint64_t node = e->config.node;
-    for (uint32_t slot = 0; slot < e->procs; slot++)
-        if (slot != e->self && e->rows[slot].node == node)
-            peer_watch(e, peer_of_slot(e, slot));
+    uint32_t count;
+    const uint32_t *mates = table_mates(e, &count);
+    for (uint32_t i = 0; i < count; i++)
+        peer_watch(e, peer_of_slot(e, mates[i]));
 }
 
 /* A handler may use the engine, and even close it: it counts as outside. */
