@@ -12,6 +12,8 @@ from acp_mpi import host
 from acp_mpi.config import PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
+from acp_mpi.rma import window
+from acp_mpi.rma.window import Window
 from acp_mpi.spawn import connector, handshake, secret
 from acp_mpi.spawn.membership import Group as Member
 from acp_mpi.spawn.membership import Membership
@@ -23,14 +25,17 @@ _LOOPBACK = bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 1])
 class Group:
     """The processes of one communicator, or ACP-only processes that started together.
 
-    `ranks` are the job's ranks in the order of the group's MPI ranks; `comm` is the communicator
-    of the caller's own group, else None.
+    `ranks` are the job's ranks in the order of the group's MPI ranks. Of the caller's own group,
+    else None: `comm` is the communicator, `window` the `mpi4py.MPI.Win` over the window parts of
+    all its ranks, locked for all, unit 1: the displacement of an address `ga` of a rank is
+    `ga - acp.query_starter_ga(rank)`. None also where there is no window.
     """
 
     name: str
     ranks: tuple[int, ...]
     has_mpi: bool
     comm: Any = dataclasses.field(default=None, repr=False, compare=False)
+    window: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -160,18 +165,21 @@ def mpi_group(comm: Any, settings: Settings) -> "Alone | MpiGroup":
 class Job:
     """What this process knows of its job."""
 
-    def __init__(self, process: Alone | MpiGroup, membership: Membership, own: str) -> None:
+    def __init__(
+        self, process: Alone | MpiGroup, membership: Membership, own: str, window: Window
+    ) -> None:
         self._process = process
         self._membership = membership
         self._own = own
+        self._window = window
         self.before_mpi_finalize = process.before_finalize
         self.abort_mpi = process.abort
-        self.free = process.free
 
     def _group(self, member: Member, rank_of_slot: dict[int, int]) -> Group:
         ranks = tuple(rank_of_slot[slot] for slot in member.slots)
-        comm = self._process.comm if member.name == self._own else None
-        return Group(member.name, ranks, member.has_mpi, comm)
+        if member.name != self._own:
+            return Group(member.name, ranks, member.has_mpi)
+        return Group(member.name, ranks, member.has_mpi, self._process.comm, self._window.win)
 
     def groups(self) -> list[Group]:
         """Return the groups in the order of their slots."""
@@ -191,6 +199,17 @@ class Job:
     def own(self) -> Group:
         """The caller's group."""
         return self.group()
+
+    @property
+    def window_state(self) -> str:
+        """What there is of an MPI window, and whether it is a road."""
+        return self._window.state
+
+    def free(self, collective: bool) -> None:
+        """Give back what MPI lent; not `collective` after a loss in the own group."""
+        self._window.close(collective)
+        if collective:
+            self._process.free()
 
 
 def _secret(process: Alone | MpiGroup, settings: Settings) -> bytes:
@@ -230,6 +249,7 @@ def join_job(
     key = _secret(process, settings)
     node = host.node_key(settings.node)
     nodes = process.exchange(node)
+    window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size)
     outcome: bytes | Exception
     try:
         limit = _limits(nodes, heap_size, settings, process.size) + starter + 2**16
@@ -243,6 +263,8 @@ def join_job(
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
             peer_timeout=settings.peer_timeout,
+            window_size=window_size,
+            window_committed=len(set(nodes)) > 1,
         )
         outcome = _engine.row()
     except Exception as error:
@@ -258,9 +280,10 @@ def join_job(
     except Exception:
         _engine.close()
         raise
-    own = membership.group(name).slots[process.rank]
-    _engine.join(membership.rows, own)
-    return Job(process, membership, name)
+    slots = membership.group(name).slots
+    _engine.join(membership.rows, slots[process.rank])
+    made = window.make(process, nodes, no_window, settings.path, slots, starter)
+    return Job(process, membership, name, made)
 
 
 def _membership(

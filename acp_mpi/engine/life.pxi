@@ -6,11 +6,11 @@ from libc.string cimport memcpy, memset
 
 
 def create(*, bytes secret, bytes job, node, memory_limit, starter_size, bytes address,
-           path, ptracer, peer_timeout):
+           path, ptracer, peer_timeout, window_size, window_committed):
     """Make the engine of this process; `join` tells it who else there is.
 
     `secret` has 32 bytes, `job` 16, `address` 16 (IPv6 or mapped IPv4); sizes in bytes,
-    `peer_timeout` in seconds. Raises HeapFullError before anything is touched if the memory limit
+    `peer_timeout` in seconds; the window part is committed at once, or sparse. Raises HeapFullError before anything is touched if the memory limit
     is beyond the machine's.
     """
     global engine, lane0, forked
@@ -26,6 +26,8 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, bytes a
     config.starter_size = starter_size
     config.path = path
     config.ptracer = ptracer
+    config.window_size = window_size
+    config.window_committed = window_committed
     config.peer_timeout_ns = <uint64_t>(peer_timeout * 1e9)
     config.tick = on_tick
     with nogil:

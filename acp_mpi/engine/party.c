@@ -20,7 +20,7 @@ static uint64_t mix(uint64_t h, uint64_t x)
 
 static uint64_t node_of(const acp_engine *e, uint32_t slot)
 {
-    return e->config.path == ACP_PATH_LINK ? slot : e->rows[slot].node;
+    return apart(e) ? slot : e->rows[slot].node;
 }
 
 static int compare_slots(const void *a, const void *b)

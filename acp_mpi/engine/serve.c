@@ -226,7 +226,7 @@ static void lost_notice(acp_lane *lane, const struct message *m)
     struct peer *p = peer_of_slot(e, (uint32_t)m->a);
     if (!p || p == e->own)
         return;
-    if (p->row.node == e->config.node && e->config.path != ACP_PATH_LINK)
+    if (p->row.node == e->config.node && !apart(e))
         peer_watch(e, p); /* this process can see for itself */
     else
         peer_mark_lost(e, p);
@@ -258,6 +258,9 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
     case ACP_PUBLISH:
     case ACP_LOOKUP:
         board_serve(lane, from, link, m);
+        break;
+    case ACP_GUEST:
+        window_guest(lane, from, link, m);
         break;
     case ACP_DOING:
         send_reply(lane, from, link, m, NULL, e->control->doing, NULL, 0);
