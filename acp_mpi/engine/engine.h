@@ -221,7 +221,7 @@ int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[
 int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
 
 /* The MPI window of the process's group, over the window parts of its ranks. `user` is the
- * path of a loaded object that depends on the MPI library; the rest are MPI's handles and
+ * path of a loaded object that depends on the MPI library (NULL: the program); the rest are MPI's handles and
  * constants, the members' slots in MPI order, and how many bytes from starter memory on every
  * member has and never releases. */
 typedef struct acp_window_config {

@@ -17,7 +17,7 @@ struct mpi {
 };
 
 /* `user` is the path of a loaded object that calls MPI itself, as mpi4py's module does: what
- * it depends on is searched. Returns NULL, or what is not there. */
+ * it depends on is searched; NULL: the program. Returns NULL, or what is not there. */
 const char *mpi_find(struct mpi *mpi, const char *user);
 
 #endif

@@ -33,7 +33,9 @@ class Window:
         if self.win is None:
             return
         _engine.window_close(keep=not collective)
-        if collective:
+        from mpi4py import MPI
+
+        if collective and not MPI.Is_finalized():
             self.win.Unlock_all()
             self.win.Free()
             self._comm.Free()
