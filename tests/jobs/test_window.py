@@ -57,7 +57,7 @@ def exchange(*words):
         if rank == 0:
             print(f"window: {state()}")
             for word in words:
-                assert word.replace("_", " ") in state(), state()
+                assert word in state(), state()
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -78,13 +78,13 @@ def test_where_the_network_does_it_alone_the_window_is_the_road_between_nodes(pa
 @mpich_only
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_a_put_that_comes_after_its_flush_is_caught(passes, ranks):
-    words = ("a_put_was_not_there_when_its_flush_had_returned,_rank_0_to_rank_1", "links_only")
+    words = ("a put was not there when its flush had returned, rank 0 to rank 1", "links only")
     passes([*launch.mpiexec(ranks), *launch.program(exchange, *words)], TCP)
 
 
 @mpich_only
 def test_such_a_window_is_usable_as_a_forced_road(passes):
-    words = ("a_put_was_not_there", "road_for_put_and_get")
+    words = ("a put was not there", "road for put and get")
     command = launch.program(exchange, *words)
     passes([*launch.mpiexec(2), *command], TCP | launch.ROADS["window"])
 
@@ -127,7 +127,7 @@ def no_window(reason):
         assert acp.get(right, bytearray(8)) == b"12345678"
 
 
-@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("road", ["nodes", "window"])
 def test_a_size_of_zero_is_no_window(passes, road):
     env = launch.ROADS[road] | {"ACP_WINDOW_SIZE": "0"}
     output = passes([*launch.mpiexec(2), *launch.program(no_window, "ACP_WINDOW_SIZE=0")], env)
@@ -164,7 +164,7 @@ def two_groups():
     acp.finalize()
 
 
-@pytest.mark.parametrize("road", ["any", "nodes", "window"])
+@pytest.mark.parametrize("road", ["nodes", "window"])
 def test_each_group_has_a_window_of_its_own(start, meeting, road):
     place = meeting({"ocean": 2, "land": 2}) | launch.ROADS[road]
     jobs = [
@@ -191,7 +191,7 @@ def init_again():
 
 
 @pytest.mark.parametrize("function", [finalize_mpi_first, init_again])
-@pytest.mark.parametrize("road", ["any", "window"])
+@pytest.mark.parametrize("road", ["window"])
 def test_the_window_goes_with_the_job(passes, function, road):
     passes([*launch.mpiexec(2), *launch.program(function)], launch.ROADS[road])
 
