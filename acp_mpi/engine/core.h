@@ -199,6 +199,7 @@ struct memory {
     uint64_t live_private, live_segments;
     uint64_t window_size; /* of the window part, from starter memory on */
     acp_fault window_fault; /* why there is none */
+    uint64_t probe; /* place in it of a word for its test; 0: none */
 };
 
 struct waiter {
@@ -380,6 +381,7 @@ bool window_writes(acp_engine *e, uint64_t position);
 void window_start(acp_lane *lane, struct op *op);
 void window_welcome(acp_lane *lane, struct op *op);
 void window_step(acp_lane *lane, struct op *first);
+void window_help(acp_engine *e, acp_handle_t handle);
 void window_guest(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
 void window_forget(acp_engine *e, struct peer *p); /* its guests have gone with it */
 void window_drive(acp_engine *e);

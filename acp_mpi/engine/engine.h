@@ -231,8 +231,10 @@ typedef struct acp_window_config {
     uint32_t first_slot, count;
     uint64_t extent;
 } acp_window_config;
-/* The own window part; ACP_E_FULL with the reason in the fault if it could not be had. */
-int acp_window_part(const acp_engine *engine, void **base, uint64_t *size, acp_fault *fault);
+/* The own window part, and how far into it a word is kept for its test (0: none);
+ * ACP_E_FULL with the reason in the fault if it could not be had. */
+int acp_window_part(const acp_engine *engine, void **base, uint64_t *size, uint64_t *probe,
+                    acp_fault *fault);
 int acp_window_attach(acp_engine *engine, const acp_window_config *config, const char **missing);
 void acp_window_open(acp_engine *engine);  /* from now on a road */
 void acp_window_close(acp_engine *engine); /* no MPI call from now on, none is under way */

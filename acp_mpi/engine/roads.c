@@ -198,6 +198,22 @@ struct op *work_take(acp_engine *e)
     return op;
 }
 
+/* Takes that operation, wherever it stands; NULL: it is under way, or done. */
+struct op *work_claim(acp_engine *e, acp_handle_t handle)
+{
+    struct op **at = &e->work;
+    while (*at && (*at)->handle != handle)
+        at = &(*at)->next;
+    struct op *op = *at;
+    if (op) {
+        *at = op->next;
+        if (!op->next)
+            e->work_tail = at;
+        op->next = NULL;
+    }
+    return op;
+}
+
 static void run(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;

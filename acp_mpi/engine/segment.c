@@ -112,14 +112,21 @@ static void window_reserve(acp_engine *e, uint64_t starter_end)
         return;
     }
     m->window_size = size;
-    if (end > starter_end)
-        m->bump = end + GUARD_BYTES;
+    if (end <= starter_end)
+        return;
+    m->bump = end + GUARD_BYTES;
+    struct region probe = {.offset = end - PROBE_SIZE, .length = PROBE_SIZE,
+                           .kind = SEGMENT_MEMORY};
+    if (e->config.window_committed && directory_publish(e, &probe) == ACP_OK)
+        m->probe = probe.offset - STARTER_OFFSET;
 }
 
-int acp_window_part(const acp_engine *e, void **base, uint64_t *size, acp_fault *fault)
+int acp_window_part(const acp_engine *e, void **base, uint64_t *size, uint64_t *probe,
+                    acp_fault *fault)
 {
     *base = e->memory.base + STARTER_OFFSET;
     *size = e->memory.window_size;
+    *probe = e->memory.probe;
     *fault = e->memory.window_fault;
     return fault->status;
 }

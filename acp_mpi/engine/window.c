@@ -305,21 +305,10 @@ static void move(acp_lane *lane, const struct window *w, struct part *parts, uin
     }
 }
 
-/* A slice of each of the first window operations in the list of work. With the lock held,
- * which it lets go while it calls MPI. */
-void window_step(acp_lane *lane, struct op *first)
+/* With the lock held, which it lets go while it calls MPI. */
+static void carry_out(acp_lane *lane, struct window *w, struct part *parts, uint32_t count)
 {
     acp_engine *e = lane->engine;
-    struct window *w = atomic_load(&e->window);
-    struct part parts[BATCH];
-    uint64_t staged = 0;
-    uint32_t count = 1;
-    prepare(w, first, &staged, &parts[0]);
-    while (count < BATCH && e->work && by_window(e->work->way) &&
-           prepare(w, e->work, &staged, &parts[count])) {
-        count++;
-        work_take(e);
-    }
     pthread_mutex_unlock(&e->lock);
     if (enter_mpi(w)) {
         move(lane, w, parts, count);
@@ -339,4 +328,43 @@ void window_step(acp_lane *lane, struct op *first)
         else
             work_add(e, op); /* the next one has its turn */
     }
+}
+
+/* A slice of each of the first window operations in the list of work. With the lock held. */
+void window_step(acp_lane *lane, struct op *first)
+{
+    acp_engine *e = lane->engine;
+    struct window *w = atomic_load(&e->window);
+    struct part parts[BATCH];
+    uint64_t staged = 0;
+    uint32_t count = 1;
+    prepare(w, first, &staged, &parts[0]);
+    while (count < BATCH && e->work && by_window(e->work->way) &&
+           prepare(w, e->work, &staged, &parts[count])) {
+        count++;
+        work_take(e);
+    }
+    carry_out(lane, w, parts, count);
+}
+
+/* Who waits for its own short put or get does it, unless the leader has begun: that saves the
+ * turn through the leader. */
+void window_help(acp_engine *e, acp_handle_t handle)
+{
+    struct window *w = atomic_load_explicit(&e->window, memory_order_acquire);
+    if (!w || !atomic_load_explicit(&w->open, memory_order_relaxed) || forced(e))
+        return;
+    atomic_fetch_add(&e->callers, 1);
+    pthread_mutex_lock(&e->lock);
+    struct op *op = atomic_load(&e->stopping) ? NULL : work_claim(e, handle);
+    if (op && by_window(op->way) && op->local.local && op->command.a <= SLICE_BYTES) {
+        struct part part;
+        uint64_t staged = 0;
+        prepare(w, op, &staged, &part);
+        carry_out(&e->lanes[LANE_LOCKED], w, &part, 1);
+    } else if (op) {
+        work_add(e, op);
+    }
+    pthread_mutex_unlock(&e->lock);
+    atomic_fetch_sub(&e->callers, 1);
 }

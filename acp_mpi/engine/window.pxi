@@ -2,14 +2,17 @@
 
 
 def window_part():
-    """Return (address, size) of the own window part; HeapFullError if it could not be had."""
+    """Return (address, size, place of the test's word) of the own window part.
+
+    HeapFullError if it could not be had.
+    """
     need("init")
     cdef void *base
-    cdef uint64_t size
+    cdef uint64_t size, probe
     cdef acp_fault fault
-    if acp_window_part(engine, &base, &size, &fault) != ACP_OK:
+    if acp_window_part(engine, &base, &size, &probe, &fault) != ACP_OK:
         raise exception_of("init", &fault)
-    return <uintptr_t>base, size
+    return <uintptr_t>base, size, probe
 
 
 def window_attach(*, user, window, comm, byte, word4, word8, any_source, any_tag, first_slot,
@@ -57,15 +60,15 @@ def window_close(keep):
         acp_engine_hold(engine)
 
 
-def window_put(rank, value):
-    """Put an 8-byte word to the starter memory of `rank` by MPI, and flush."""
+def window_put(rank, place, value):
+    """Put an 8-byte word to a place in the window part of `rank` by MPI, and flush."""
     need("init")
-    cdef uint64_t word = value
+    cdef uint64_t word = value, at = place
     cdef uint32_t target = rank
     cdef int rc
     cdef acp_engine *e = hold("init")
     with nogil:
-        rc = acp_window_put(e, target, 0, &word, 8)
+        rc = acp_window_put(e, target, at, &word, 8)
     acp_engine_free(e)
     if rc != ACP_OK:
         raise_status("init", rc)

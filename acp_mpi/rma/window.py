@@ -16,7 +16,7 @@ from acp_mpi.errors import Error
 
 _log = logging.getLogger("acp_mpi.rma.window")
 
-_FLUSH = 0.2  # seconds that a flush may take if the target need not help
+_FLUSH = 0.1  # seconds that a flush may take if the target need not help
 _ARRIVAL = 10.0  # seconds for a put to arrive when the target drives MPI
 
 
@@ -77,9 +77,9 @@ def make(
         return Window(why_not)
     wanted = path == "window" or (path == "" and len(set(nodes)) > 1)
     try:
-        address, size = (0, 0) if why_not else _engine.window_part()
+        address, size, probe = (0, 0, 0) if why_not else _engine.window_part()
     except Error as error:
-        address, size, why_not = 0, 0, f"none: {error}"
+        address, size, probe, why_not = 0, 0, 0, f"none: {error}"
     refused = _first(process.exchange(why_not))
     if refused:
         if wanted and process.rank == 0 and "ACP_WINDOW_SIZE=0" not in refused:
@@ -91,7 +91,7 @@ def make(
             _log.warning("links only between nodes, MPI window %s", why_not)
         return window
     if wanted:
-        failed = _test(process, nodes, slots, starter_size) if len(set(nodes)) > 1 else ""
+        failed = _test(process, nodes, slots, probe) if len(set(nodes)) > 1 else ""
         if failed:
             window.state += f", self-test failed: {failed}"
         if path == "window" or not failed:
@@ -144,7 +144,7 @@ def _create(
     return Window(state, win, comm), why_not
 
 
-def _test(process: Any, nodes: Sequence[int], slots: range, starter_size: int) -> str:
+def _test(process: Any, nodes: Sequence[int], slots: range, probe: int) -> str:
     """Return "" if puts between nodes need nobody at the target, else which one did.
 
     The first rank of each node puts a word to the first of the next one, in rounds: whoever puts
@@ -152,33 +152,36 @@ def _test(process: Any, nodes: Sequence[int], slots: range, starter_size: int) -
     """
     firsts = [nodes.index(node) for node in dict.fromkeys(nodes)]
     ranks = list(slots)  # no reset has permuted them yet
-    small = min(process.exchange(starter_size)) < 8
-    if small:
-        return "starter memory has less than 8 bytes"
-    failed = ""
+    probes = process.exchange(probe)
+    if not all(probes):
+        return "the window part is smaller than starter memory and a page"
     count = len(firsts)
     for turn in range(2 + count % 2):
+        failed = ""
         _engine.barrier(ranks)
         for place, first in enumerate(firsts):
-            last_of_odd = count % 2 == 1 and place == count - 1
-            if first == process.rank and turn == (2 if last_of_odd else place % 2):
-                target = ranks[firsts[(place + 1) % count]]
-                reason = _try(target)
-                if reason:
-                    failed = f"{reason}, rank {ranks[first]} to rank {target}"
-    _engine.barrier(ranks)
-    return _first(process.exchange(failed))
+            alone = count % 2 == 1 and place == count - 1  # its next is the first: a third round
+            if first == process.rank and turn == (2 if alone else place % 2):
+                target = firsts[(place + 1) % count]
+                failed = _try(ranks[target], probes[target])
+                if failed:
+                    failed += f", rank {ranks[first]} to rank {ranks[target]}"
+        _engine.barrier(ranks)
+        failed = _first(process.exchange(failed))
+        if failed:
+            return failed
+    return ""
 
 
-def _try(target: int) -> str:
+def _try(target: int, place: int) -> str:
     """Put a fresh word to `target` and look for it by link; leave the word zero again."""
-    ga = _engine.query_starter_ga(target)
+    ga = _engine.query_starter_ga(target) + place
     value = int.from_bytes(os.urandom(8), "little") | 1
     errors: list[Exception] = []
 
     def put() -> None:
         try:
-            _engine.window_put(target, value)
+            _engine.window_put(target, place, value)
         except Error as error:
             errors.append(error)
 
