@@ -45,7 +45,7 @@ def run(count: int, bins: int) -> int:
     local = np.bincount(samples(rank, count, bins * procs), minlength=bins * procs)
     for target in range(procs):
         part = local[target * bins : (target + 1) * bins]
-        win.Accumulate(part, target, [first, bins, MPI.INT64_T], MPI.SUM)
+        win.Accumulate([part, MPI.INT64_T], target, [first, bins, MPI.INT64_T], MPI.SUM)
     win.Flush_all()
     acp.group().comm.Barrier()  # MPI's calls may need MPI at their target: a barrier of MPI
 
@@ -60,7 +60,7 @@ def run(count: int, bins: int) -> int:
     acp.sync()
 
     right = np.empty(1, np.int64)
-    win.Get(right, 0, [0, 1, MPI.INT64_T])
+    win.Get([right, MPI.INT64_T], 0, [0, 1, MPI.INT64_T])
     win.Flush(0)
     acp.group().comm.Barrier()
     if right[0] != procs:

@@ -107,9 +107,7 @@ def _first(reasons: Sequence[str]) -> str:
     return next(filter(None, reasons), "")
 
 
-def _create(
-    process: Any, address: int, size: int, slots: range, extent: int
-) -> tuple[Window, str]:
+def _create(process: Any, address: int, size: int, slots: range, extent: int) -> tuple[Window, str]:
     from mpi4py import MPI
 
     comm = process.comm.Dup()  # private: nothing is ever sent on it

@@ -144,7 +144,7 @@ def below_multiple():
 @pytest.mark.parametrize("road", ["any", "nodes", "window"])
 def test_below_thread_level_multiple_there_are_links_only(passes, road):
     output = passes([*launch.mpiexec(2), *launch.program(below_multiple)], launch.ROADS[road])
-    warned = 'thread level SERIALIZED' in output and "mpi4py.rc.thread_level" in output
+    warned = "thread level SERIALIZED" in output and "mpi4py.rc.thread_level" in output
     assert warned == (road != "any")
     assert output.count("links only") == (road != "any")
 
