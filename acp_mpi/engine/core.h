@@ -242,6 +242,7 @@ struct acp_engine {
     struct op *stalled; /* for room on their road, the longest waiting first */
     _Atomic uint32_t stalled_count;
     struct op *work, **work_tail; /* for the leader to run in slices */
+    bool work_kicked; /* a leader has been called for it */
     struct op *tasks; /* of other processes, under way here */
     struct op *task_pool;
     uint64_t task_serial;

@@ -184,8 +184,10 @@ void work_add(acp_engine *e, struct op *op)
     *e->work_tail = op;
     e->work_tail = &op->next;
     atomic_store(&e->work_pending, true);
-    if (!op->awaited || atomic_load(&e->callers)) /* another thread may lead, asleep */
-        progress_kick(e);
+    if (e->work_kicked || (op->awaited && !atomic_load(&e->callers)))
+        return; /* a leader comes, or nobody leads and the caller will */
+    e->work_kicked = true;
+    progress_kick(e);
 }
 
 struct op *work_take(acp_engine *e)
@@ -248,6 +250,7 @@ bool work_step(acp_lane *lane)
     pthread_mutex_lock(&e->lock);
     if (!e->work) {
         atomic_store(&e->work_pending, false);
+        e->work_kicked = false;
         pthread_mutex_unlock(&e->lock);
         return false;
     }
