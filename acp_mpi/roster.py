@@ -10,13 +10,15 @@ from acp_mpi.spawn.membership import ROW_SIZE
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
 _WHERE = struct.Struct("<QI")  # node, host
 _NOBODY = -1
-# parent and two children of the node in the tree; who is before and after on the node; most, wide
-_SEAT = struct.Struct("<5iI?")
+# parent and two children of the node in the tree; who is before and after on the node; most, nodes,
+# wide
+_SEAT = struct.Struct("<5iII?")
 
 
 class Lone:
     """A process that speaks for itself, and keeps a table of its own."""
 
+    nodes = 1
     wide = False
 
     def __init__(self, size: int) -> None:
@@ -40,10 +42,10 @@ class Lone:
 class Company:
     """The processes of a communicator, and how they are spread over nodes. Calls are collective.
 
-    `most` is how many are on the fullest node, `wide` whether they are on several hosts. The first
-    process of the communicator looks at all of them; every other one knows its neighbours in a
-    tree of the nodes and in a chain along its own. No communicators are made for that: MPICH takes
-    2 MB when it has more than a few.
+    `most` is how many are on the fullest of `nodes`, `wide` whether they are on several hosts. The
+    first process of the communicator looks at all of them; every other one knows its neighbours in
+    a tree of the nodes and in a chain along its own. No communicators are made for that: MPICH
+    takes 2 MB when it has more than a few.
     """
 
     def __init__(self, comm: Any, node: int, host: int) -> None:
@@ -55,7 +57,7 @@ class Company:
         comm.Gather(_WHERE.pack(node, host), everyone, root=0)
         seat = bytearray(_SEAT.size)
         comm.Scatter(None if everyone is None else _seats(everyone), seat, root=0)
-        *neighbours, self.most, self.wide = _SEAT.unpack(seat)
+        *neighbours, self.most, self.nodes, self.wide = _SEAT.unpack(seat)
         places = (MPI.PROC_NULL if rank == _NOBODY else rank for rank in neighbours)
         self._parent, self._left, self._right, self._previous, self._next = places
 
@@ -137,14 +139,14 @@ def _seats(everyone: bytearray) -> bytes:
         chains.setdefault(node, []).append(rank)
         hosts.add(host)
     firsts = [chain[0] for chain in chains.values()]
-    most, wide = max(map(len, chains.values())), len(hosts) > 1
+    most, nodes, wide = max(map(len, chains.values())), len(chains), len(hosts) > 1
     seats = bytearray(len(everyone) // _WHERE.size * _SEAT.size)
     for index, chain in enumerate(chains.values()):
         left, right, *_ = [*firsts[2 * index + 1 : 2 * index + 3], _NOBODY, _NOBODY]
         tree = firsts[(index - 1) // 2] if index else _NOBODY, left, right
         line = zip([_NOBODY, *chain[:-1]], chain, [*chain[1:], _NOBODY], strict=True)
         for before, rank, after in line:
-            _SEAT.pack_into(seats, rank * _SEAT.size, *tree, before, after, most, wide)
+            _SEAT.pack_into(seats, rank * _SEAT.size, *tree, before, after, most, nodes, wide)
             tree = _NOBODY, _NOBODY, _NOBODY
     return bytes(seats)
 
