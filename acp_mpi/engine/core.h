@@ -15,7 +15,6 @@
 #define BACKGROUND_BYTES ((uint64_t)1 << 20)   /* above: the progress thread's work */
 #define SLICE_BYTES ((uint64_t)256 << 10)
 #define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
-#define CHUNKS_IN_FLIGHT 8u
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define BOUNCE_CHUNKS 4u
 #define PAGE ((uint64_t)4096)
@@ -69,6 +68,7 @@ struct view {
 enum relation { RELATION_UNKNOWN = 0, RELATION_SELF, RELATION_NODE, RELATION_REMOTE };
 
 struct link;
+struct wire;
 
 struct peer {
     struct row row;
@@ -157,6 +157,7 @@ struct road {
     int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
     int (*get)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
     bool (*room)(acp_lane *lane, struct peer *to, uint32_t color);
+    uint32_t parts; /* of one long transfer under way, at most */
 };
 extern const struct road road_ring, road_link;
 
@@ -215,6 +216,7 @@ struct acp_engine {
     pthread_mutex_t space; /* peers, views, own directory */
     _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
     _Atomic uint32_t losses, losses_accepted;
+    _Atomic bool outcast; /* the others hold this process for dead */
     _Atomic uint32_t leavers;
     _Atomic int64_t trouble_rank; /* who made the last barrier fail */
 
@@ -244,7 +246,7 @@ struct acp_engine {
     _Atomic bool stopping;
     _Atomic bool work_pending;
     bool armed;
-    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, spare_fd;
+    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
     _Atomic uint32_t event, followers;
     _Atomic uint32_t callers; /* threads inside progress_wait */
@@ -255,15 +257,17 @@ struct acp_engine {
     uint64_t inbox_head;
     _Atomic uint32_t backlogged;
 
-    struct link **links; /* by number */
-    uint32_t link_room;
-    _Atomic uint32_t link_count;
+    struct link *links, *dead_links;
+    uint64_t sessions; /* links that this process has opened */
     _Atomic uint32_t held_links; /* with frames that wait for company */
+    struct wire **wires; /* by number */
+    uint32_t wire_room;
+    _Atomic uint32_t wire_count;
+    struct wire *dead_wires;
     uint64_t listen_again; /* when descriptors had run out */
-    uint32_t pending_handshakes; /* of links that others open */
-    _Atomic uint32_t handshakes;
+    uint32_t pending_handshakes; /* of wires that others open */
     unsigned char *receive_buffer;
-    struct link *dead_links;
+    uint64_t timer_at; /* for which the timer is set; 0: it is not */
 
     struct party *everyone;   /* the set of all living, for sync */
     struct party *last_party; /* of the last barrier over a list */
@@ -318,11 +322,14 @@ void door_ring(acp_engine *e, const struct peer *p);
 void door_drain(acp_engine *e);
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 
+/* wire.c */
+void wire_accept(acp_lane *lane);
+void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+
 /* link.c */
-void link_ready(acp_lane *lane, uint32_t number, uint32_t events);
-void link_accept(acp_lane *lane);
-void links_timeouts(acp_lane *lane);
-bool links_pending(const acp_engine *e); /* a handshake with a deadline is under way */
+void links_tick(acp_lane *lane); /* deadlines, calls to be made again, signs of life */
+void links_watch(acp_engine *e); /* somebody waits: are the peers still there? */
+void links_bury(acp_engine *e);
 void links_flush(acp_engine *e); /* before the end: what is written goes out */
 void links_close(acp_engine *e);
 void links_release(acp_engine *e); /* sends what waits for company */
@@ -350,10 +357,11 @@ static inline bool tick(acp_engine *e, int reason)
         return reason == ACP_TICK_SIGNAL;
     return e->config.tick(e->config.tick_context, reason) != 0;
 }
+void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
-#define TAG_LINK (2ull << 32) /* | number */
-enum { TAG_DOOR = 1, TAG_WAKE, TAG_GIVER, TAG_LISTEN, TAG_INNER };
+#define TAG_WIRE (2ull << 32) /* | number */
+enum { TAG_DOOR = 1, TAG_WAKE, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
 
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);

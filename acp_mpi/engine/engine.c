@@ -1,6 +1,6 @@
 /* The life of an engine: creation, joining, reset, the end. */
 #include "endpoint.h"
-#include "link.h"
+#include "wire.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -50,7 +50,7 @@ static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
     e->memory.fd = -1;
-    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->spare_fd = -1;
+    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
     for (uint32_t i = 0; i < LISTENERS; i++)
         e->listeners[i] = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
@@ -215,9 +215,9 @@ bool acp_engine_foreign(const acp_engine *e)
 /* A child keeps mappings, but no descriptor: a link of a dead parent must end. */
 void acp_engine_forked(acp_engine *e)
 {
-    for (uint32_t i = 0; i < e->link_room; i++)
-        if (e->links[i] && e->links[i]->state != LINK_CLOSED)
-            close(e->links[i]->fd);
+    for (uint32_t i = 0; i < e->wire_room; i++)
+        if (e->wires[i] && e->wires[i]->fd >= 0)
+            close(e->wires[i]->fd);
     for (uint32_t slot = 0; slot < e->procs; slot++) {
         struct peer **page = e->peers[slot / PEER_PAGE];
         struct peer *p = page ? page[slot % PEER_PAGE] : NULL;

@@ -48,6 +48,7 @@ typedef enum acp_kind {
     ACP_XOR4, ACP_XOR8, ACP_OR4, ACP_OR8, ACP_AND4, ACP_AND8,
     ACP_PUT = 16, ACP_GET, ACP_REPLY,
     ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
+    ACP_SESSION = 64, ACP_ACK, ACP_PROBE, /* of links themselves */
 } acp_kind;
 
 typedef enum acp_path { ACP_PATH_ANY = 0, ACP_PATH_OWNER, ACP_PATH_LINK } acp_path;

@@ -59,6 +59,7 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot)
             p->slot = slot;
             p->fd = p->pidfd = -1;
             p->view_limit = VIEW_LIMIT;
+            p->lost = e->outcast;
             (*page)[slot % PEER_PAGE] = p;
         }
     }
@@ -88,6 +89,14 @@ void peer_mark_lost(acp_engine *e, struct peer *p)
     atomic_fetch_add(&e->losses, 1);
     atomic_fetch_add(&e->loss_news, 1);
     progress_kick(e);
+}
+
+/* The others hold this process for dead: it must not do anything to them any more. */
+void peers_cast_out(acp_engine *e)
+{
+    atomic_store(&e->outcast, true);
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        peer_mark_lost(e, p);
 }
 
 /* Hears of the death of a process of this machine, whether or not its memory is in use. */

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define EVENTS 32
@@ -30,6 +31,16 @@ void progress_kick(acp_engine *e)
     uint64_t one = 1;
     ssize_t n = write(e->wake_fd, &one, sizeof one);
     (void)n; /* a full counter has woken it already */
+}
+
+void timer_until(acp_engine *e, uint64_t when)
+{
+    struct itimerspec at = {.it_value = {.tv_sec = (time_t)(when / 1000000000),
+                                         .tv_nsec = (long)(when % 1000000000)}};
+    if (e->timer_at && e->timer_at <= when)
+        return;
+    e->timer_at = when;
+    timerfd_settime(e->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
 void progress_event(acp_engine *e)
@@ -62,7 +73,7 @@ bool leader_try(acp_engine *e)
     if (pthread_mutex_trylock(&e->leader))
         return false;
     atomic_store(&e->control->asleep, 0);
-    if (atomic_load_explicit(&e->link_count, memory_order_relaxed))
+    if (atomic_load_explicit(&e->wire_count, memory_order_relaxed))
         arm(e, false);
     return true;
 }
@@ -76,7 +87,7 @@ static bool busy(const acp_engine *e)
 /* Is there anything that nobody will ring for, so that a leader must look again soon? */
 static bool must_look(const acp_engine *e)
 {
-    return e->backlogged || e->memory.retiring || links_pending(e) || inbox_claimed(e);
+    return e->backlogged || e->memory.retiring || inbox_claimed(e);
 }
 
 void leader_release(acp_engine *e)
@@ -113,11 +124,16 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
         giver_serve(e);
         return;
     case TAG_LISTEN:
-        link_accept(lane);
+        wire_accept(lane);
+        return;
+    case TAG_TIMER:
+        while (read(e->timer_fd, &count, sizeof count) > 0)
+            continue;
+        links_tick(lane);
         return;
     }
-    if (tag & TAG_LINK) {
-        link_ready(lane, (uint32_t)tag, event->events);
+    if (tag & TAG_WIRE) {
+        wire_ready(lane, (uint32_t)tag, event->events);
     } else if (tag & TAG_PEER) {
         struct peer *p = peer_of_slot(e, (uint32_t)tag);
         if (p) {
@@ -157,6 +173,7 @@ static bool poll_for(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     pthread_mutex_lock(&e->lock);
     for (int i = 0; i < n; i++)
         dispatch(lane, &events[i]);
+    links_bury(e);
     pthread_mutex_unlock(&e->lock);
     return n > 0;
 }
@@ -177,10 +194,9 @@ bool progress_poll(acp_engine *e)
         ops_pump(lane);
         pthread_mutex_unlock(&e->lock);
     }
-    if (e->link_count || e->handshakes) {
+    if (e->wire_count) {
         any |= poll_for(e, 0, &interrupted);
         pthread_mutex_lock(&e->lock);
-        links_timeouts(lane);
         ops_pump(lane);
         pthread_mutex_unlock(&e->lock);
     }
@@ -256,6 +272,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
         if (!watching && now_ns() - start > LOOK_AROUND_NS) {
             watching = true;
             node_watch(e);
+            links_watch(e);
         }
         bool is_long = !told && now_ns() - start > LONG_WAIT_NS;
         if (interrupted || is_long) {
@@ -356,9 +373,11 @@ int progress_start(acp_engine *e)
     e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e->door_fd = door_open(e);
     e->giver_fd = giver_open(e);
+    e->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (e->epoll_fd < 0 || e->outer_fd < 0 || e->wake_fd < 0 || e->door_fd < 0 ||
-        e->giver_fd < 0 || endpoints_open(e) != ACP_OK || poll_add(e, e->door_fd, EPOLLIN, TAG_DOOR) ||
+        e->giver_fd < 0 || e->timer_fd < 0 || endpoints_open(e) != ACP_OK || poll_add(e, e->door_fd, EPOLLIN, TAG_DOOR) ||
         poll_add(e, e->wake_fd, EPOLLIN, TAG_WAKE) ||
+        poll_add(e, e->timer_fd, EPOLLIN, TAG_TIMER) ||
         poll_add(e, e->giver_fd, EPOLLIN, TAG_GIVER) ||
         epoll_ctl(e->outer_fd, EPOLL_CTL_ADD, e->epoll_fd, &inner))
         return ACP_E_SYSTEM;
@@ -387,7 +406,7 @@ void progress_join(acp_engine *e)
 void progress_close(acp_engine *e)
 {
     int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->wake_fd,
-                          &e->door_fd,  &e->giver_fd, &e->spare_fd};
+                          &e->door_fd,  &e->giver_fd, &e->timer_fd, &e->spare_fd};
     endpoints_close(e);
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
         if (*descriptors[i] >= 0)

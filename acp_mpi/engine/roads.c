@@ -247,9 +247,13 @@ void op_push(acp_lane *lane, struct op *op)
         many_push(lane, op);
         return;
     }
+    if (op->command.kind == ACP_GET) { /* a peer's, which found no room for its bytes */
+        task_get(lane, op);
+        return;
+    }
     uint64_t size = op->command.a;
     bool room = true;
-    while (op->issued < size && op->in_flight < CHUNKS_IN_FLIGHT && op->fault.status == ACP_OK &&
+    while (op->issued < size && op->in_flight < op->road->parts && op->fault.status == ACP_OK &&
            (room = op->road->room(lane, op->target, op->color))) {
         uint64_t part = size - op->issued < CHUNK_BYTES ? size - op->issued : CHUNK_BYTES;
         int rc = op->way == WAY_PUT ? op->road->put(lane, op, op->issued, part)

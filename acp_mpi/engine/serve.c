@@ -1,6 +1,6 @@
 /* What arrives from other processes: commands to run on memory of this one, replies to its
  * own operations, and notices. With the lock held. */
-#include "op.h"
+#include "link.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,11 +109,15 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
     return ACP_OK;
 }
 
-/* A get that waited here for its order. */
+/* A get that waited here for its order, or for room for what it brings. */
 void task_get(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
     m.id = op->client_id;
+    if (op->client_link && !link_room(op->client_link)) {
+        op_stall(lane->engine, op);
+        return;
+    }
     if (op->client && serve_get(lane, op->client, op->client_link, &m) != ACP_OK)
         op_fault(op, &lane->fault); /* for those that follow it */
     op->client = NULL;              /* it has its answer */
@@ -185,6 +189,8 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
     if (is_atomic(m->kind) && (m->src & (atomic_width(m->kind) - 1))) {
         fail(lane, ACP_E_ALIGN, m->src, atomic_width(m->kind));
         settle(lane, from, link, m, &lane->fault, 0);
+    } else if (m->kind == ACP_GET && link && !link_room(link)) {
+        begin_task(lane, from, link, m, payload, NULL);
     } else if (m->kind == ACP_GET) {
         serve_get(lane, from, link, m);
     } else if (m->kind == ACP_PUT) {
@@ -224,9 +230,11 @@ static void lost_notice(acp_lane *lane, const struct message *m)
 {
     acp_engine *e = lane->engine;
     struct peer *p = peer_of_slot(e, (uint32_t)m->a);
-    if (!p || p == e->own)
+    if (!p)
         return;
-    if (p->row.node == e->config.node && e->config.path != ACP_PATH_LINK)
+    if (p == e->own)
+        peers_cast_out(e);
+    else if (p->row.node == e->config.node && e->config.path != ACP_PATH_LINK)
         peer_watch(e, p); /* this process can see for itself */
     else
         peer_mark_lost(e, p);
