@@ -103,7 +103,7 @@ struct place {
 };
 
 enum op_state { OP_WAITING = 1, OP_RUNNING, OP_DONE };
-enum op_way { WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_MANY };
+enum op_way { WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_MANY, WAY_BATCH };
 
 struct bounce {
     acp_ga_t ga;
@@ -141,9 +141,11 @@ struct op {
     struct peer *client;
     struct link *client_link;
     uint64_t client_id;
-    unsigned char *payload; /* of a put that waits for its order here */
+    unsigned char *payload; /* that came with a command which waits here */
+    uint64_t payload_size;
     struct op *parent;
     struct many *many;
+    struct batch *batch;
     struct bounce *bounces;
     struct op *followers;
     struct op *next_follower;
