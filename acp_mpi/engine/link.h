@@ -49,6 +49,10 @@ void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead */
 void link_without_wire(acp_engine *e, struct link *link);
 void link_unhold(acp_engine *e, struct link *link);
 
+/* road_link.c */
+int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                 const void *payload, uint64_t size);
+
 /* traffic.c: frames on its wire */
 bool link_room(const struct link *link);
 void link_push(acp_lane *lane, struct link *link);

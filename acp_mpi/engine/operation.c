@@ -218,6 +218,8 @@ void op_finish(acp_lane *lane, struct op *op)
     free(op->many); /* one that failed before it was started */
     op->payload = NULL;
     op->many = NULL;
+    free(op->batch);
+    op->batch = NULL;
     while (op->bounces)
         bounce_give(e, op, op->bounces);
     if (op->handle) {

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-static int send_on(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
-                   const void *payload, uint64_t size)
+int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                 const void *payload, uint64_t size)
 {
     struct link *link = link_to(lane, to, color);
     if (!link)
@@ -14,7 +14,7 @@ static int send_on(acp_lane *lane, struct peer *to, uint32_t color, const struct
 
 static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
 {
-    return send_on(lane, to, color, m, NULL, 0);
+    return link_command(lane, to, color, m, NULL, 0);
 }
 
 static bool road_room(acp_lane *lane, struct peer *to, uint32_t color)
@@ -30,12 +30,12 @@ static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
                         .dst = op->command.dst + at, .a = size,
                         .after = op->sent_after ? op->order : 0};
     if (op->local.local)
-        return send_on(lane, op->target, op->color, &m, op->local.local + at, size);
+        return link_command(lane, op->target, op->color, &m, op->local.local + at, size);
     unsigned char *buffer = malloc(size);
     int rc = buffer ? part_read(lane, op, at, size, buffer)
                     : fail(lane, ACP_E_SYSTEM, m.dst, size);
     if (rc == ACP_OK)
-        rc = send_on(lane, op->target, op->color, &m, buffer, size);
+        rc = link_command(lane, op->target, op->color, &m, buffer, size);
     free(buffer);
     return rc;
 }
@@ -45,7 +45,7 @@ static int road_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
     struct message m = {.kind = ACP_GET, .id = op_id(op), .from = lane->engine->self, .dst = at,
                         .src = op->command.src + at, .a = size,
                         .after = op->sent_after ? op->order : 0};
-    return send_on(lane, op->target, op->color, &m, NULL, 0);
+    return link_command(lane, op->target, op->color, &m, NULL, 0);
 }
 
 const struct road road_link = {

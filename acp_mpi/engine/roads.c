@@ -12,15 +12,6 @@
 
 #include <string.h>
 
-struct plan {
-    enum op_way way;
-    const struct road *road;
-    struct peer *target;
-    uint32_t color;
-    bool strip;
-    bool backward;
-};
-
 const struct road *road_to(acp_engine *e, struct peer *p)
 {
     return peer_attach(e, p) == RELATION_NODE ? &road_ring : &road_link;
@@ -70,7 +61,7 @@ static void go(struct plan *plan, enum op_way way, const struct end *to, acp_ga_
     plan->color = acp_ga_color(ga);
 }
 
-static int decide_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
+static int route_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct message *c = &op->command;
     struct end s, d = {.reach = REACH_LOAD};
@@ -88,13 +79,13 @@ static int decide_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
     return ACP_OK;
 }
 
-static int decide(acp_lane *lane, const struct op *op, struct plan *plan)
+int route(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct message *c = &op->command;
     struct end s, d;
     memset(plan, 0, sizeof *plan);
     if (is_atomic(c->kind))
-        return decide_atomic(lane, op, plan);
+        return route_atomic(lane, op, plan);
     if (c->a == 0) {
         plan->way = WAY_RUN;
         return ACP_OK;
@@ -133,7 +124,7 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
     bool single = before->way == WAY_ASK ||
                   (before->way == WAY_PUT && before->issued == before->command.a &&
                    before->command.a <= CHUNK_BYTES);
-    if (!single || decide(lane, op, plan) != ACP_OK || plan->target != before->target ||
+    if (!single || route(lane, op, plan) != ACP_OK || plan->target != before->target ||
         plan->road != before->road || plan->color != before->color)
         return false;
     if (plan->way == WAY_ASK)
@@ -247,8 +238,8 @@ void op_push(acp_lane *lane, struct op *op)
         many_push(lane, op);
         return;
     }
-    if (op->command.kind == ACP_GET) { /* a peer's, which found no room for its bytes */
-        task_get(lane, op);
+    if (op->command.kind == ACP_GET || op->command.kind == ACP_BATCH) {
+        task_serve(lane, op); /* a peer's, for whose answer there was no room */
         return;
     }
     uint64_t size = op->command.a;
@@ -325,11 +316,11 @@ void op_start(acp_lane *lane, struct op *op)
         many_push(lane, op);
         return;
     }
-    if (op->command.kind == ACP_GET) {
-        task_get(lane, op);
+    if (op->command.kind == ACP_GET || op->command.kind == ACP_BATCH) {
+        task_serve(lane, op);
         return;
     }
-    if (decide(lane, op, &plan) != ACP_OK) {
+    if (route(lane, op, &plan) != ACP_OK) {
         fault_from_lane(lane, op);
         op_finish(lane, op);
         return;
@@ -373,6 +364,10 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
         acp_fault fault = {.status = m->status, .ga = m->b, .size = m->after,
                            .rank = acp_ga_rank(m->b)};
         op_fault(op, &fault);
+    }
+    if (op->way == WAY_BATCH) {
+        batch_reply(lane, op, payload, size);
+        return;
     }
     if (op->way == WAY_ASK) {
         op->result = m->a;
