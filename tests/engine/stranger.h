@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +38,11 @@ struct stranger {
 
 static inline void stranger_patience(int fd)
 {
+    int on = 1;
     struct timeval patience = {.tv_sec = PATIENCE_S};
     CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
     CHECK(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0);
+    CHECK(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
 }
 
 static inline uint16_t stranger_listen(int *listener)
@@ -69,9 +72,11 @@ static inline void town_start(struct town *t, uint64_t peer_timeout_ns)
     for (uint32_t i = RESIDENTS; i < RESIDENTS + STRANGERS; i++)
         t->rows[i] = (struct row){.nonce = 1000 + i, .node = 100 + i,
                                   .port = stranger_listen(&t->listeners[i])};
-    for (uint32_t i = 0; i < RESIDENTS; i++)
-        CHECK(acp_engine_join(t->engines[i], (const uint8_t *)t->rows, RESIDENTS + STRANGERS, i) ==
+    for (uint32_t i = 0; i < RESIDENTS; i++) {
+        CHECK(acp_table_add(t->engines[i], 0, (const uint8_t *)t->rows, RESIDENTS + STRANGERS) ==
               ACP_OK);
+        CHECK(acp_engine_join(t->engines[i], RESIDENTS + STRANGERS, i) == ACP_OK);
+    }
 }
 
 static inline void town_stop(struct town *t)

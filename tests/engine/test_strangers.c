@@ -2,7 +2,6 @@
  * says things twice, loses its stream or its link, and nobody else notices. */
 #include "stranger.h"
 
-#include <netinet/tcp.h>
 #include <poll.h>
 
 #define PEER_TIMEOUT_NS ((uint64_t)30000000000)
@@ -152,7 +151,7 @@ static void test_an_engine_is_not_taken_in_by_its_own_words(struct town *t)
     town_check_served(t, 0);
 }
 
-/* A process that was there before, or is not of the job, has the secret but no place. */
+/* A process that was there before has the secret, but no place any more. */
 static void test_a_process_that_is_not_in_the_table_is_refused(struct town *t)
 {
     struct town other = *t;
@@ -161,18 +160,9 @@ static void test_a_process_that_is_not_in_the_table_is_refused(struct town *t)
     stranger_call(t, &s, 6, 0);
     CHECK(stranger_prove(&other, &s, 0, stranger_secret) == ACP_HANDSHAKE_DONE);
     stranger_sees_the_end(&s);
-    struct town wider = *t;
-    stranger_call(t, &s, RESIDENTS + STRANGERS, 0);
-    s.slot = 6;
-    acp_handshake hs;
-    uint8_t challenge[ACP_CHALLENGE_SIZE];
-    size_t used;
-    acp_handshake_client(&hs, stranger_secret, stranger_job, ACP_ROLE_LINK,
-                         RESIDENTS + STRANGERS, 0, wider.rows[6].nonce);
-    stranger_out(&s, &hs);
-    CHECK(stranger_receive(&s, challenge, sizeof challenge));
-    CHECK(acp_handshake_feed(&hs, challenge, sizeof challenge, &used) == ACP_HANDSHAKE_DONE);
-    stranger_out(&s, &hs);
+    stranger_call(t, &s, 7, 0); /* as another member */
+    other.rows[7].nonce = t->rows[6].nonce;
+    CHECK(stranger_prove(&other, &s, 0, stranger_secret) == ACP_HANDSHAKE_DONE);
     stranger_sees_the_end(&s);
 }
 
@@ -291,6 +281,26 @@ static void test_a_session_cannot_acknowledge_what_was_not_sent(struct town *t)
     town_check_served(t, 0);
 }
 
+/* What failed is remembered for the chain behind it, however much fails. */
+static void test_failures_of_a_peer_do_not_pile_up(struct town *t)
+{
+    struct message answer, m = {.kind = ACP_GET, .src = 1, .a = 8};
+    acp_engine *e = t->engines[0];
+    struct stranger s;
+    struct frame f;
+    come_in(t, &s, 12);
+    CHECK(stranger_session(&s, 12, true, 0, &answer));
+    for (uint64_t i = 0; i < 10 * OPS; i++) {
+        m.id = i < 5 * OPS ? 2 : (1ull << 40) - 4 * OPS * i; /* one again and again; many */
+        stranger_say(&s, &m, s.heard, NULL, 0);
+        CHECK(stranger_hear(&s, &f) && f.message.kind == ACP_REPLY && f.message.status != ACP_OK);
+        pthread_mutex_lock(&e->lock);
+        CHECK(peer_of_slot(e, 12)->chain_failure_count <= 2 * OPS);
+        pthread_mutex_unlock(&e->lock);
+    }
+    stranger_leave(&s);
+}
+
 static void test_an_idle_stream_that_breaks_is_no_loss(struct town *t)
 {
     static uint64_t old;
@@ -337,6 +347,7 @@ int main(void)
         test_a_link_is_named_first_and_once,
         test_who_acknowledges_too_much_is_left_alone,
         test_a_session_cannot_acknowledge_what_was_not_sent,
+        test_failures_of_a_peer_do_not_pile_up,
     };
     struct town t;
     town_start(&t, PEER_TIMEOUT_NS);
