@@ -12,6 +12,7 @@
 #define PEER_TIMEOUT_NS ((uint64_t)60000000000)
 #define VICTIM 0u
 #define MOST ((size_t)1 << 14)
+#define PAYLOAD_KEPT 128u /* longest in the corpus */
 
 static unsigned char brought[1 << 20]; /* by gets of the victim, which may never end */
 
@@ -29,7 +30,7 @@ static void pick_message(struct message *m, unsigned char *payload, uint32_t *si
     }
     memcpy(m, from + 8, sizeof *m);
     memcpy(size, from + 4, sizeof *size);
-    *size = *size <= 64 && (size_t)(end - from) >= frame_bytes(*size) ? *size : 0;
+    *size = *size <= PAYLOAD_KEPT && (size_t)(end - from) >= frame_bytes(*size) ? *size : 0;
     memcpy(payload, from + FRAME_HEAD, *size);
 }
 
@@ -82,6 +83,8 @@ static void say_something(struct stranger *s)
     pick_message(&m, payload, &size);
     if (fuzz_below(3))
         distort(&m);
+    if (size && fuzz_below(3) == 0)
+        payload[fuzz_below(size)] ^= (unsigned char)(1u << fuzz_below(8));
     if (fuzz_below(12) == 0)
         size = (uint32_t)fuzz_below(sizeof payload + 1);
     if (m.kind == ACP_PUT && fuzz_below(4))
@@ -93,7 +96,7 @@ static void say_something(struct stranger *s)
 /* A frame with flipped bits: whatever it would have said, the stream ends here. */
 static void say_flipped(struct stranger *s)
 {
-    unsigned char frame[FRAME_HEAD], payload[64];
+    unsigned char frame[FRAME_HEAD], payload[PAYLOAD_KEPT];
     struct message m;
     uint32_t size;
     pick_message(&m, payload, &size);
