@@ -39,7 +39,8 @@ test-all: $(MPIS:%=.venv/%/.extra-test) ## every combination, slow tests too
 	@$(MAKE) --no-print-directory -C tests/engine plain
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --all; done
 
-campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention
+campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention; fuzzers
+	@$(MAKE) --no-print-directory -C tests/engine fuzz
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --campaign; done
 
 sanitize: ## engine tests under the address, undefined behaviour and thread sanitizers

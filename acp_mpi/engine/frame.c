@@ -39,7 +39,7 @@ void frame_write(unsigned char *to, const struct message *m, uint64_t number, ui
     if (!size)
         return;
     memcpy(to + FRAME_HEAD, payload, size);
-    sum = acp_crc32c(0, to + FRAME_HEAD, size);
+    sum = acp_crc32c(sum, to + FRAME_HEAD, size);
     memcpy(to + FRAME_HEAD + size, &sum, sizeof sum);
 }
 
@@ -60,8 +60,9 @@ enum frame_result frame_read(const unsigned char *from, size_t have, uint64_t nu
     if (have < frame->total)
         return FRAME_MORE;
     if (frame->size) {
+        uint32_t whole = acp_crc32c(sum, frame->payload, frame->size);
         memcpy(&sum, from + FRAME_HEAD + frame->size, sizeof sum);
-        if (sum != acp_crc32c(0, frame->payload, frame->size))
+        if (sum != whole)
             return FRAME_BAD;
     }
     return FRAME_WHOLE;

@@ -70,11 +70,11 @@ bool outbox_ack(struct outbox *o, uint64_t count)
         return false;
     if (count <= o->acked)
         return true; /* an old one, overtaken on another stream */
-    o->acked = count;
     for (struct outbox_block *b; (b = o->head) && o->first + b->frames <= count;) {
         if (b == o->at && o->offset < b->size)
             return false; /* acknowledged before it was sent */
         o->first += b->frames;
+        o->acked = o->first;
         o->held -= b->size;
         if (!b->next && b->room == BLOCK_BYTES) { /* kept for the next frame */
             b->size = b->frames = 0;
@@ -90,6 +90,7 @@ bool outbox_ack(struct outbox *o, uint64_t count)
             o->tail = NULL;
         free(b);
     }
+    o->acked = count;
     return true;
 }
 

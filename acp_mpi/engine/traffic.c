@@ -78,9 +78,11 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
 void links_release(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; e->held_links && link; link = link->next)
+    for (struct link *link = e->links, *next; e->held_links && link; link = next) {
+        next = link->next; /* its end, if it ends here, is no end of the others */
         if (link->held)
             link_push(&e->lanes[LANE_LOCKED], link);
+    }
     pthread_mutex_unlock(&e->lock);
 }
 
