@@ -154,9 +154,8 @@ def _close_all() -> None:
     rooms.close()
     _engine.leaving()
     own = job().own
-    _mpi_broken = own.has_mpi and not set(own.ranks).isdisjoint(_engine.lost_ranks())
-    if not _mpi_broken:
-        job().free()
+    _mpi_broken = own.has_mpi and any(rank in own.ranks for rank in _engine.lost_ranks())
+    job().free(collective=not _mpi_broken)
     _engine.close()
     if sys.excepthook is _uncaught and _hook_before is not None:
         sys.excepthook = _hook_before
@@ -244,6 +243,7 @@ def reset(rank: int) -> None:
         slots[new] = _engine.slot_of(old)
     _engine.meet("reset", _EXCHANGE, None)
     rooms.reset()
+    _engine.meet("reset", _EXCHANGE, None)  # the ranks of a node change theirs in one table
     _engine.remap(slots)
     _engine.meet("reset", _EXCHANGE, None)
 

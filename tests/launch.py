@@ -27,6 +27,7 @@ ROADS: dict[str, dict[str, str]] = {
     "any": {},
     "owner": {"ACP_PATH": "owner"},
     "link": {"ACP_PATH": "link"},
+    "window": {"ACP_PATH": "window"},
     "nodes": {"NODE_FOR_EACH_RANK": "1"},
 }
 
