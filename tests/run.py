@@ -15,12 +15,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import launch
-
-if TYPE_CHECKING:
-    from hosts.network import Network
+from hosts.network import Network, why_not
 
 RANKS = (1, 2, 3, 4)
 LIMITS = {"test": 600.0, "all": 1800.0, "campaign": 7200.0}  # seconds for one job
@@ -37,7 +35,7 @@ class Work(NamedTuple):
     ranks: int
     road: str
     tests: Sequence[str] = (str(launch.TESTS),)
-    network: "Network | None" = None
+    network: Network | None = None
 
     def __str__(self) -> str:
         if not self.ranks:
@@ -99,6 +97,8 @@ def main(argv: Sequence[str]) -> int:
         mode.add_argument(f"--{name}", dest="mode", action="store_const", const=name, help=text)
     parser.set_defaults(mode="test")
     options, extra = parser.parse_known_args(argv)
+    if reason := why_not():
+        print(f"no tests on several hosts: {reason}", flush=True)
     mpi, began, failures = launch.mpi_name(), time.monotonic(), 0
     for work in selection(options.mode, mpi):
         start = time.monotonic()

@@ -42,21 +42,32 @@ def four_hosts(connect: Connect) -> network.Network:
 
 
 @pytest.fixture
-def on_each_host(start: Start, tmp_path: Path) -> Callable[..., list[launch.Job]]:
+def serve(start: Start, tmp_path: Path) -> Callable[..., dict[str, str]]:
+    """serve(network, groups) opens a rendezvous at the switch; returns what the groups need."""
+
+    def run(hosts: network.Network, groups: dict[str, int]) -> dict[str, str]:
+        path = tmp_path / "secret"
+        secret.create(path)
+        address = f"{hosts.switch.address}:{RENDEZVOUS_PORT}"
+        sizes = ",".join(f"{name}={size}" for name, size in groups.items())
+        module = [sys.executable, "-m", "acp_mpi.spawn.serve"]
+        options = ["--listen", address, "--groups", sizes, "--secret-file", str(path)]
+        start(hosts.switch.command([*module, *options]))
+        return {"ACP_RENDEZVOUS": address, "ACP_SECRET_FILE": str(path)}
+
+    return run
+
+
+@pytest.fixture
+def on_each_host(start: Start, serve: Callable[..., dict[str, str]]) -> Callable[..., list]:
     """on_each_host(network, command, env) starts one ACP-only process a host, in one group."""
 
     def run(
         hosts: network.Network, command: list[str], env: dict[str, str] | None = None
     ) -> list[launch.Job]:
-        path, size = tmp_path / "secret", len(hosts.hosts)
-        secret.create(path)
-        address = f"{hosts.switch.address}:{RENDEZVOUS_PORT}"
-        serve = [sys.executable, "-m", "acp_mpi.spawn.serve", "--listen", address,
-                 "--groups", f"apart={size}", "--secret-file", str(path)]  # fmt: skip
-        start(hosts.switch.command(serve))
-        place = {
-            "ACP_RENDEZVOUS": address, "ACP_SECRET_FILE": str(path), "ACP_MPI": "0",
-            "ACP_GROUP": "apart", "ACP_GROUP_SIZE": str(size),
+        size = len(hosts.hosts)
+        place = serve(hosts, {"apart": size}) | {
+            "ACP_MPI": "0", "ACP_GROUP": "apart", "ACP_GROUP_SIZE": str(size),
         } | (env or {})  # fmt: skip
         return [
             start(host.command(command), place | {"ACP_GROUP_RANK": str(rank)})

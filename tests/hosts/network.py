@@ -30,7 +30,7 @@ _SPACES = ("--net", "--uts", "--mount")
 # UCX reads the interfaces in /sys, which shows those of the namespace that mounted it; limits of
 # memory are read there, too, and stay. `read` ends with the holder's input, that is, its maker.
 _HOLD = """
-hostname "$1" && mount --bind "$2" /etc/hosts &&
+echo "$1" > /proc/sys/kernel/hostname && mount --bind "$2" /etc/hosts &&
 mount --bind /sys/fs/cgroup /mnt && mount -t sysfs sysfs /sys &&
 mount --move /mnt /sys/fs/cgroup && echo ready || exit
 read -r end
@@ -61,9 +61,9 @@ def why_not() -> str:
     """Return why this process cannot make hosts, or "" if it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    for tool in ("ip", "unshare", "nsenter", "mount", "hostname"):
+    for tool in ("ip", "unshare", "nsenter", "mount"):
         if shutil.which(tool) is None:
-            return f"network namespaces need the program {tool!r} (iproute2, util-linux, hostname)"
+            return f"network namespaces need the program {tool!r} (iproute2, util-linux)"
     trial = ["unshare", *_SPACES, "sh", "-c", "ip link add type veth && mount -t sysfs x /mnt"]
     outcome = subprocess.run(trial, capture_output=True, text=True)
     if outcome.returncode:

@@ -65,7 +65,7 @@ def echo(near, far):
 
 
 def test_each_host_has_its_own_name_and_knows_the_others(three_hosts):
-    names = [host.run("hostname").strip() for host in (three_hosts.switch, *three_hosts)]
+    names = [host.run("uname", "-n").strip() for host in (three_hosts.switch, *three_hosts)]
     assert len({*names, socket.gethostname()}) == 5
     for host in three_hosts:
         for other in (three_hosts.switch, *three_hosts):
@@ -206,9 +206,11 @@ def test_a_shaped_wire_can_be_made_plain_again(two_hosts):
         stream(near, far, 2**22)
 
 
+@pytest.mark.parametrize("shape", [{}, {"delay": 0.01}], ids=["plain", "slow"])
 @pytest.mark.parametrize("cut", ["cable", "interface"])
-def test_a_connection_survives_that_a_host_is_cut_off(two_hosts, cut):
+def test_a_connection_survives_that_a_host_is_cut_off(two_hosts, cut, shape):
     a, b = two_hosts
+    two_hosts.shape(a, **shape)
     near, far = connection(a, b)
     with near, far:
         echo(near, far)
