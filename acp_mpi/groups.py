@@ -5,28 +5,30 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from acp_mpi import host
 from acp_mpi.config import PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
+from acp_mpi.roster import Company, Lone
 from acp_mpi.spawn import connector, handshake, secret
+from acp_mpi.spawn.membership import ROW_SIZE, Membership
 from acp_mpi.spawn.membership import Group as Member
-from acp_mpi.spawn.membership import Membership
 
 
 @dataclasses.dataclass(frozen=True)
 class Group:
     """The processes of one communicator, or ACP-only processes that started together.
 
-    `ranks` are the job's ranks in the order of the group's MPI ranks; `comm` is the communicator
+    `ranks` are the job's ranks in the order of the group's MPI ranks: a `range` unless `reset` has
+    permuted them; `comm` is the communicator
     of the caller's own group, else None.
     """
 
     name: str
-    ranks: tuple[int, ...]
+    ranks: Sequence[int]
     has_mpi: bool
     comm: Any = dataclasses.field(default=None, repr=False, compare=False)
 
@@ -56,9 +58,9 @@ class Alone:
                 "set ACP_RENDEZVOUS and ACP_SECRET_FILE"
             )
 
-    def exchange(self, x: Any) -> list[Any]:
-        """Return what the processes that this one speaks for say: itself."""
-        return [x]
+    def company(self, node: int, host: int) -> Lone:
+        """Return those with whom this process learns who there is: nobody."""
+        return Lone(self.size)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
         """Return what the first of these processes makes."""
@@ -105,9 +107,9 @@ class MpiGroup:
         self.rank = self.comm.Get_rank()
         _outlive_the_launcher_s_warning()
 
-    def exchange(self, x: Any) -> list[Any]:
-        """Return what every process of the group says, in MPI order."""
-        return list(self.comm.allgather(x))
+    def company(self, node: int, host: int) -> Company:
+        """Return those with whom this process learns who there is."""
+        return Company(self.comm, node, host)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
         """Return what the process with MPI rank 0 makes; its error is everybody's."""
@@ -158,31 +160,29 @@ def mpi_group(comm: Any, settings: Settings) -> "Alone | MpiGroup":
 class Job:
     """What this process knows of its job."""
 
-    def __init__(self, process: Alone | MpiGroup, membership: Membership, own: str) -> None:
+    def __init__(self, process: Alone | MpiGroup, members: tuple[Member, ...], own: str) -> None:
         self._process = process
-        self._membership = membership
+        self._members = members
         self._own = own
         self.before_mpi_finalize = process.before_finalize
         self.abort_mpi = process.abort
         self.free = process.free
 
-    def _group(self, member: Member, rank_of_slot: dict[int, int]) -> Group:
-        ranks = tuple(rank_of_slot[slot] for slot in member.slots)
+    def _group(self, member: Member) -> Group:
         comm = self._process.comm if member.name == self._own else None
-        return Group(member.name, ranks, member.has_mpi, comm)
+        return Group(member.name, _engine.ranks_of(member.slots), member.has_mpi, comm)
 
     def groups(self) -> list[Group]:
         """Return the groups in the order of their slots."""
-        rank_of_slot = {_engine.slot_of(rank): rank for rank in range(_engine.procs())}
-        return [self._group(member, rank_of_slot) for member in self._membership.groups]
+        return [self._group(member) for member in self._members]
 
     def group(self, name: str | None = None) -> Group:
         """Return the group called `name`, or the caller's own."""
         wanted = self._own if name is None else name
-        for group in self.groups():
-            if group.name == wanted:
-                return group
-        names = ", ".join(member.name for member in self._membership.groups)
+        for member in self._members:
+            if member.name == wanted:
+                return self._group(member)
+        names = ", ".join(member.name for member in self._members)
         raise Error(f"group: there is no group {name!r} in this job; there are {names}")
 
     @property
@@ -204,16 +204,14 @@ def _secret(process: Alone | MpiGroup, settings: Settings) -> bytes:
     return bytes(process.from_first(make))
 
 
-def _limits(nodes: list[int], heap_size: int | None, settings: Settings, size: int) -> int:
-    """Return the bytes of global memory that this rank may have."""
+def _limit(most_here: int, heap_size: int | None, settings: Settings) -> int:
+    """Return the bytes of global memory that a rank may have where so many share a node."""
     chosen = settings.heap_size if heap_size is None else heap_size
     if chosen is not None:
         if chosen < 0:
             raise ValueError(f"init: heap_size={chosen} is negative")
         return chosen
-    # A process that speaks for itself alone takes its whole group to be on this node.
-    here = max(map(nodes.count, nodes)) if len(nodes) > 1 else size
-    return host.memory_total() // 2 // here
+    return host.memory_total() // 2 // most_here
 
 
 def join_job(
@@ -228,11 +226,11 @@ def join_job(
     key = _secret(process, settings)
     node = host.node_key(settings.node)
     host_key = host.host_key()
-    nodes, hosts = zip(*process.exchange((node, host_key)), strict=True)
-    wide = len(set(hosts)) > 1 or connector.may_span_hosts(settings.rendezvous)
-    outcome: bytes | Exception
+    company = process.company(node, host_key)
+    wide = company.wide or connector.may_span_hosts(settings.rendezvous)
+    failed = None
     try:
-        limit = _limits(list(nodes), heap_size, settings, process.size) + starter + 2**16
+        limit = _limit(company.most, heap_size, settings) + starter + 2**16
         _engine.create(
             secret=key,
             job=handshake.job_id(key),
@@ -246,23 +244,33 @@ def join_job(
             ptracer=settings.ptrace,
             peer_timeout=settings.peer_timeout,
         )
-        outcome = _engine.row()
     except Exception as error:
-        outcome = error
-    outcomes = process.exchange(outcome)
-    failed = next((o for o in outcomes if isinstance(o, Exception)), None)
-    if failed is not None:
-        _engine.close()
-        raise outcome if isinstance(outcome, Exception) else failed
-    rows = list(enumerate(outcomes, process.first_rank()))
+        failed = error
     try:
-        membership = process.from_first(lambda: _membership(process, settings, name, key, rows))
+        company.agree(failed)
+        members = _introduce(process, company, settings, name, key)
     except Exception:
         _engine.close()
         raise
-    own = membership.group(name).slots[process.rank]
-    _engine.join(membership.rows, own)
-    return Job(process, membership, name)
+    return Job(process, members, name)
+
+
+def _introduce(
+    process: Alone | MpiGroup, company: Company | Lone, settings: Settings, name: str, key: bytes
+) -> tuple[Member, ...]:
+    """Let the engine know who there is, and return the groups."""
+    rows = company.gather(_engine.row())
+    table = Membership()
+
+    def learn() -> tuple[Member, ...]:
+        nonlocal table
+        table = _membership(process, settings, name, key, rows)
+        return table.groups
+
+    members: tuple[Member, ...] = process.from_first(learn)
+    own = next(member for member in members if member.name == name)
+    company.enter(table.rows, members[-1].slots.stop, own.slots[process.rank])
+    return members
 
 
 def _membership(
@@ -270,12 +278,19 @@ def _membership(
     settings: Settings,
     name: str,
     key: bytes,
-    rows: list[tuple[int, bytes]],
+    rows: bytes,
 ) -> Membership:
     if settings.rendezvous is None:
         membership = Membership()
-        membership.append(name, process.has_mpi, [row for _, row in rows])
+        membership.append(name, process.has_mpi, rows)
         return membership
+    single = (rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE))
     return connector.join(
-        settings.rendezvous, key, name, process.size, process.has_mpi, rows, settings.join_timeout
+        settings.rendezvous,
+        key,
+        name,
+        process.size,
+        process.has_mpi,
+        enumerate(single, process.first_rank()),
+        settings.join_timeout,
     )

@@ -154,7 +154,7 @@ def _close_all() -> None:
     rooms.close()
     _engine.leaving()
     own = job().own
-    _mpi_broken = own.has_mpi and not set(own.ranks).isdisjoint(_engine.lost_ranks())
+    _mpi_broken = own.has_mpi and any(rank in own.ranks for rank in _engine.lost_ranks())
     if not _mpi_broken:
         job().free()
     _engine.close()
@@ -244,6 +244,7 @@ def reset(rank: int) -> None:
         slots[new] = _engine.slot_of(old)
     _engine.meet("reset", _EXCHANGE, None)
     rooms.reset()
+    _engine.meet("reset", _EXCHANGE, None)  # the ranks of a node change theirs in one table
     _engine.remap(slots)
     _engine.meet("reset", _EXCHANGE, None)
 

@@ -99,7 +99,8 @@ int main(int argc, char **argv)
         acp_engine_row(engines[i], rows[i]);
     }
     for (uint32_t i = 0; i < 2; i++) {
-        check(acp_engine_join(engines[i], rows[0], 2, i), "acp_engine_join");
+        check(acp_table_add(engines[i], 0, rows[0], 2), "acp_table_add");
+        check(acp_engine_join(engines[i], 2, i), "acp_engine_join");
         check(acp_memory_alloc(acp_engine_lane(engines[i]), 4096, 0, &gas[i], &words[i]),
               "acp_memory_alloc");
     }

@@ -16,7 +16,7 @@ from harness import Row
 
 # Open MPI refuses root, refuses more ranks than cores, and binds each rank to one core, where
 # a progress thread would compete with the program.
-_LAUNCHER = {
+LAUNCHER = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
@@ -58,7 +58,7 @@ def start(job: Job, program: str, quick: bool) -> list[Row]:
         if job.ranks:
             command = [launcher(), "-n", str(job.ranks), *command]
         output, status = _run(
-            command + ["--quick"] * quick, os.environ | _LAUNCHER | job.environment
+            command + ["--quick"] * quick, os.environ | LAUNCHER | job.environment
         )
         if status or not result.exists():
             tail = "\n".join(output.splitlines()[-25:])

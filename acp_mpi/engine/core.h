@@ -82,6 +82,7 @@ struct peer {
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;
     int pidfd;
+    int door_fd; /* its event counter */
     uint32_t line; /* ours among its attach lines */
     const struct control *control;
     struct doors *doors;
@@ -194,6 +195,13 @@ struct memory {
     uint64_t live_private, live_segments;
 };
 
+/* Who belongs to the job, as the node has it (table.c). */
+struct table {
+    int fd;
+    const unsigned char *base; /* mapped whole */
+    const struct table_head *head;
+};
+
 struct waiter {
     _Atomic uint32_t *word; /* the futex in another's memory that a thread here sleeps on */
     struct waiter *next;
@@ -204,7 +212,8 @@ struct acp_engine {
     struct row row;
     uint32_t self; /* slot */
     _Atomic uint32_t procs;
-    uint32_t *slot_of_rank, *rank_of_slot; /* NULL: the identity */
+    uint32_t rank;
+    const uint32_t *slot_of_rank; /* in the table; NULL: the identity */
     struct memory memory;
     struct control *control;
     struct doors *doors;
@@ -212,7 +221,7 @@ struct acp_engine {
     _Atomic uint32_t *order;
     bool expedited; /* membarrier works */
 
-    struct row *rows;
+    struct table table;
     struct peer ***peers; /* pages of PEER_PAGE */
     struct peer *own;
     pthread_mutex_t space; /* peers, views, own directory */
@@ -248,7 +257,7 @@ struct acp_engine {
     _Atomic bool stopping;
     _Atomic bool work_pending;
     bool armed;
-    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, timer_fd, spare_fd;
+    int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
     _Atomic uint32_t event, followers;
     _Atomic uint32_t callers; /* threads inside progress_wait */
@@ -293,14 +302,12 @@ static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
 {
     return e->slot_of_rank ? e->slot_of_rank[rank] : rank;
 }
-static inline uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
-{
-    return e->rank_of_slot ? e->rank_of_slot[slot] : slot;
-}
+uint32_t rank_of_slot(const acp_engine *e, uint32_t slot); /* after a reset it searches */
 
 /* system.c */
 uint64_t process_start_time(uint32_t pid, bool *dead);
 int open_pidfd(uint32_t pid);
+int descriptor_of(int pidfd, int number);
 uint64_t memory_available(void);
 uint64_t memory_total(void);
 struct sockaddr_un;
@@ -319,9 +326,8 @@ static inline void cpu_relax(void)
 }
 
 /* doorbell.c: waking a sleeping process */
-int door_open(acp_engine *e);
 void door_ring(acp_engine *e, const struct peer *p);
-void door_drain(acp_engine *e);
+void progress_kick(acp_engine *e); /* the own bell: whoever leads looks again */
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 
 /* wire.c */
@@ -343,7 +349,6 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
 int progress_start(acp_engine *e);
 void progress_join(acp_engine *e);  /* the thread has ended, waiting callers have left */
 void progress_close(acp_engine *e); /* descriptors */
-void progress_kick(acp_engine *e);
 void progress_event(acp_engine *e); /* wake the followers */
 void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
 bool leader_try(acp_engine *e);
@@ -363,7 +368,7 @@ void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
 #define TAG_WIRE (2ull << 32) /* | number */
-enum { TAG_DOOR = 1, TAG_WAKE, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
+enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
 
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);

@@ -1,43 +1,27 @@
-/* Waking another process of the node: an abstract Unix datagram socket each, rung only when
- * the owner has said that it sleeps, or sleeps until certain bytes change. */
+/* Waking a process of the node: an event counter each, of which its peers hold a descriptor.
+ * They ring only when the owner has said that it sleeps, or sleeps until certain bytes change. */
 #include "op.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-int door_open(acp_engine *e)
+/* Under the lock that closing takes: after that the number may name another file. */
+static void ring(acp_engine *e, const int *door)
 {
-    struct sockaddr_un name;
-    socklen_t size = socket_name(&name, "door", e->row.nonce);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&name, size)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    uint64_t one = 1;
+    pthread_mutex_lock(&e->space);
+    ssize_t n = *door < 0 ? 0 : write(*door, &one, sizeof one);
+    pthread_mutex_unlock(&e->space);
+    (void)n;
 }
 
-/* A full queue is as good as a ring: the owner has not emptied it yet. */
 void door_ring(acp_engine *e, const struct peer *p)
 {
-    struct sockaddr_un name;
-    socklen_t size = socket_name(&name, "door", p->row.nonce);
-    char byte = 'd';
-    if (p == e->own)
-        progress_kick(e);
-    else
-        sendto(e->door_fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name,
-               size);
+    ring(e, p == e->own ? &e->door_fd : &p->door_fd);
 }
 
-void door_drain(acp_engine *e)
+void progress_kick(acp_engine *e)
 {
-    char bytes[64];
-    while (recv(e->door_fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
-        continue;
+    ring(e, &e->door_fd);
 }
 
 /* Bytes at `position` of p's memory (its offset, or a virtual address of registered memory)

@@ -49,8 +49,8 @@ static uint32_t libc_tag(void)
 static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
-    e->memory.fd = -1;
-    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
+    e->memory.fd = e->table.fd = -1;
+    e->epoll_fd = e->outer_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
     for (uint32_t i = 0; i < LISTENERS; i++)
         e->listeners[i] = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
@@ -82,6 +82,7 @@ static int create(acp_engine *e, acp_fault *fault)
     c->base = (uint64_t)(uintptr_t)e->memory.base;
     c->fences = !e->expedited;
     c->ptracer = e->config.ptracer;
+    c->door_fd = e->door_fd;
     c->phase = PHASE_OPEN;
     c->magic = LAYOUT_MAGIC;
     if (e->config.ptracer)
@@ -127,15 +128,18 @@ void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
     memcpy(row, &e->row, ACP_ROW_SIZE);
 }
 
-int acp_engine_join(acp_engine *e, const uint8_t *rows, uint32_t count, uint32_t own_slot)
+int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
 {
     bool first = !e->own;
-    struct row *copy = malloc((count ? count : 1) * sizeof *copy);
-    if (!copy)
-        return ACP_E_SYSTEM;
-    memcpy(copy, rows, count * sizeof *copy);
-    int rc = peers_join(e, copy, count, own_slot);
-    free(copy);
+    int rc = ACP_OK;
+    if (!e->table.base || count > atomic_load(&e->table.head->count) - e->procs)
+        return ACP_E_ARGUMENT;
+    for (uint32_t i = 0; e->slot_of_rank && rc == ACP_OK && i < count; i++) {
+        uint32_t slot = e->procs + i;
+        rc = table_permute(e, slot, &slot, 1);
+    }
+    if (rc == ACP_OK)
+        rc = peers_join(e, count, own_slot);
     if (rc == ACP_OK && first)
         endpoints_watch(e, true);
     return rc;
@@ -143,24 +147,25 @@ int acp_engine_join(acp_engine *e, const uint8_t *rows, uint32_t count, uint32_t
 
 int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
 {
-    uint32_t *forward = malloc(count * sizeof *forward), *back = malloc(count * sizeof *back);
-    if (!forward || !back || count != e->procs) {
-        free(forward);
-        free(back);
-        return ACP_E_ARGUMENT;
+    bool identity = true;
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        identity &= slot_of[i] == i;
+        if (slot_of[i] == e->self)
+            rank = i;
     }
-    memcpy(forward, slot_of, count * sizeof *forward);
-    for (uint32_t rank = 0; rank < count; rank++)
-        back[forward[rank]] = rank;
+    if (count != e->procs)
+        return ACP_E_ARGUMENT;
+    int rc = identity ? ACP_OK : table_permute(e, 0, slot_of, count);
+    if (rc != ACP_OK)
+        return rc;
     pthread_mutex_lock(&e->lock);
     inbox_close(e);
     memory_reset(e);
     board_close(e);
     barrier_forget(e);
-    free(e->slot_of_rank);
-    free(e->rank_of_slot);
-    e->slot_of_rank = forward;
-    e->rank_of_slot = back;
+    e->slot_of_rank = identity ? NULL : table_slots(e);
+    e->rank = rank;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         lane_flush(&e->lanes[i]);
     pthread_mutex_unlock(&e->lock);
@@ -193,9 +198,12 @@ void acp_engine_close(acp_engine *e)
     }
     links_flush(e);
     links_close(e);
+    pthread_mutex_lock(&e->space);
     if (e->peers)
         peers_close(e);
+    table_close(e);
     progress_close(e);
+    pthread_mutex_unlock(&e->space);
     if (e->control)
         memory_close(e);
     pthread_mutex_unlock(&e->lock);
@@ -221,11 +229,16 @@ void acp_engine_forked(acp_engine *e)
     for (uint32_t slot = 0; slot < e->procs; slot++) {
         struct peer **page = e->peers[slot / PEER_PAGE];
         struct peer *p = page ? page[slot % PEER_PAGE] : NULL;
+        if (!page)
+            slot |= PEER_PAGE - 1;
         if (p && p->pidfd >= 0)
             close(p->pidfd);
         if (p && p->fd >= 0)
             close(p->fd);
+        if (p && p->door_fd >= 0)
+            close(p->door_fd);
     }
+    table_close(e);
     progress_close(e);
 }
 
@@ -240,12 +253,11 @@ void acp_engine_free(acp_engine *e)
     if (atomic_fetch_sub(&e->memory.references, 1) > 1)
         return;
     peers_free(e);
+    table_free(e);
     memory_release(e);
     barrier_close(e);
     board_close(e);
     operations_close(e);
-    free(e->slot_of_rank);
-    free(e->rank_of_slot);
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->leader);
@@ -288,7 +300,7 @@ void acp_lane_previous(acp_lane *lane, acp_handle_t handle)
 
 uint32_t acp_rank(const acp_engine *e)
 {
-    return e->own ? rank_of_slot(e, e->self) : 0;
+    return e->rank;
 }
 
 uint32_t acp_procs(const acp_engine *e)
@@ -305,8 +317,8 @@ uint32_t acp_lost_ranks(acp_engine *e, uint32_t *out, uint32_t most)
 {
     uint32_t count = 0;
     for (struct peer *p = NULL; e->losses && (p = peer_next(e, p));)
-        if (p->lost && count < most)
-            out[count++] = rank_of_slot(e, p->slot);
+        if (p->lost && count++ < most)
+            out[count - 1] = rank_of_slot(e, p->slot);
     return count;
 }
 

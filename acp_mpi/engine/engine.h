@@ -107,10 +107,11 @@ typedef struct acp_config {
     void *tick_context;
 } acp_config;
 
-/* Start and end. acp_join appends rows of members; its first call names the own slot. */
+/* Start and end. acp_engine_join takes in `count` more members, whose rows must be in the table;
+ * its first call names the own slot. */
 int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault);
 void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
-int acp_engine_join(acp_engine *engine, const uint8_t *rows, uint32_t count, uint32_t own_slot);
+int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
 bool acp_engine_closed(const acp_engine *engine);
@@ -129,6 +130,15 @@ void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* what ACP_HANDLE_
 uint32_t acp_rank(const acp_engine *engine);
 uint32_t acp_procs(const acp_engine *engine);
 int64_t acp_slot_of(const acp_engine *engine, uint32_t rank);
+/* The ranks of the slots from `first` on; false, and nothing written: each is its slot. */
+bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint32_t *ranks);
+
+/* The table of all members' rows, which the processes of a node share: one of them makes it by its
+ * first acp_table_add and gives its place to the others, who map it before they join. */
+int acp_table_add(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
+int acp_table_rows(const acp_engine *engine, uint32_t first, uint8_t *rows, uint32_t count);
+int acp_table_place(const acp_engine *engine, uint8_t place[ACP_ROW_SIZE]);
+int acp_table_map(acp_engine *engine, const uint8_t place[ACP_ROW_SIZE]);
 
 /* Global memory of this rank. */
 int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address);
@@ -206,6 +216,7 @@ int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint
 int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns);
 int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
+/* How many there are, and the first `most` of them. */
 uint32_t acp_lost_ranks(acp_engine *engine, uint32_t *out, uint32_t most);
 void acp_refresh(acp_engine *engine);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);

@@ -1,5 +1,5 @@
-/* What processes share: the membership row, the control part of a rank's memory file and
- * the message that travels through rings and links. Everything here is untrusted after a
+/* What processes share: the membership row, the table of the rows, the control part of a rank's
+ * memory file and the message that travels through rings and links. Everything here is untrusted after a
  * crash: readers check bounds before they use a value. */
 #ifndef ACP_LAYOUT_H
 #define ACP_LAYOUT_H
@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
 #define LAYOUT_VERSION 1
@@ -35,13 +36,35 @@ struct row {
     uint32_t pid;
     int32_t memory_fd;
     uint32_t uid;
-    uint32_t host; /* equal: reached by the loopback interface */
     uint16_t port; /* of its links, network order */
     uint8_t layout;
     uint8_t six; /* the last 16 bytes of `addresses` are an IPv6 address */
     uint8_t addresses[20]; /* IPv4, until a zero one; none: it is reached on its host only */
+    uint32_t host; /* equal: reached by the loopback interface */
 };
 static_assert(sizeof(struct row) == 64, "a row is 64 bytes");
+
+/* The table of a node: this head, then four arrays with room for every possible rank. A row there
+ * has no `host`: all who read the table are on one, and `six` says whether the member is, too. */
+struct table_head {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t spare;
+    uint64_t nonce; /* of the process that made it */
+    uint64_t node;
+    _Atomic uint32_t count; /* of rows; the others may be ahead of it */
+    _Atomic uint32_t nodes, mates;
+};
+#define TABLE_MAGIC 0x314b4e5250434121ull /* "!ACPRNK1" */
+#define TABLE_ROW offsetof(struct row, host)
+#define TABLE_ROWS ((uint64_t)4096)
+#define TABLE_FIRSTS (TABLE_ROWS + TABLE_ROW * (ACP_RANKS_MAX + 1))  /* the lowest slot of each node */
+#define TABLE_MATES (TABLE_FIRSTS + 4ull * (ACP_RANKS_MAX + 1)) /* the slots of this node */
+#define TABLE_SLOTS (TABLE_MATES + 4ull * (ACP_RANKS_MAX + 1)) /* of the ranks, after a reset */
+#define TABLE_SIZE (TABLE_SLOTS + 4ull * (ACP_RANKS_MAX + 1))
+#define TABLE_SIX 1u
+#define TABLE_SAME_HOST 2u
+static_assert(TABLE_ROW == 60, "a row of the table is 60 bytes");
 
 /* Commands and replies. `a` is the size of a copy or the value of an atomic, `b` what
  * compare-and-swap compares with, `after` the sender's operation that must be done first. */
@@ -92,6 +115,7 @@ struct control {
     uint64_t base; /* where its owner has it mapped */
     uint32_t pid;
     uint32_t ptracer;
+    int32_t door_fd; /* an event counter: written to, it wakes the owner */
     _Atomic uint32_t phase;
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
     _Alignas(64) _Atomic uint32_t asleep;

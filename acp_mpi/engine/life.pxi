@@ -1,5 +1,6 @@
 # Start and end, and what this process knows of the job.
 
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -48,11 +49,53 @@ def row():
     return (<char *>data)[:64]
 
 
-def join(bytes rows, slot):
-    """Append rows of members, 64 bytes each; the first call names this process's slot."""
-    need("join")
-    cdef int rc = acp_engine_join(engine, <const uint8_t *>PyBytes_AS_STRING(rows),
-                                  len(rows) // ACP_ROW_SIZE, slot)
+def add_rows(first, const uint8_t[::1] rows not None):
+    """Add the rows of the slots from `first` on to this node's table, 64 bytes each.
+
+    The first call makes the table unless `map_table` has found one. Rows that are there already
+    must be the same.
+    """
+    need("init")
+    cdef uint32_t count = rows.shape[0] // ACP_ROW_SIZE, slot = first
+    cdef int rc = acp_table_add(engine, slot, &rows[0], count) if count else ACP_OK
+    if rc != ACP_OK:
+        raise_status("init", rc)
+
+
+def rows(first, count):
+    """Return the rows of `count` slots from `first` on."""
+    need("init")
+    cdef bytearray out = bytearray(count * ACP_ROW_SIZE)
+    cdef int rc = acp_table_rows(engine, first, <uint8_t *>PyByteArray_AS_STRING(out), count)
+    if rc != ACP_OK:
+        raise_status("init", rc)
+    return out
+
+
+def table_place():
+    """Return the 64 bytes by which the others of the node find the table that this one made."""
+    need("init")
+    cdef uint8_t place[64]
+    cdef int rc = acp_table_place(engine, place)
+    if rc != ACP_OK:
+        raise_status("init", rc)
+    return (<char *>place)[:64]
+
+
+def map_table(bytes place):
+    """Map the table of another process of the node; return whether the system lets us."""
+    need("init")
+    cdef int rc
+    cdef const uint8_t *where = <const uint8_t *>PyBytes_AS_STRING(place)
+    with nogil:
+        rc = acp_table_map(engine, where)
+    return rc == ACP_OK
+
+
+def join(count, slot):
+    """Take in `count` more members, the next in the table; the first call names the own slot."""
+    need("init")
+    cdef int rc = acp_engine_join(engine, count, slot)
     if rc != ACP_OK:
         raise_status("init", rc)
 
@@ -118,14 +161,28 @@ def slot_of(rank):
     return acp_slot_of(engine, rank_of(rank, "slot_of"))
 
 
+def ranks_of(slots):
+    """Return the ranks of a range of slots: that range itself if each is its slot."""
+    need("groups")
+    cdef uint32_t count = len(slots), first = slots.start, i
+    cdef uint32_t *ranks = <uint32_t *>malloc(count * sizeof(uint32_t) + 1)
+    if ranks == NULL:
+        raise MemoryError
+    result = slots
+    if acp_ranks_of(engine, first, count, ranks):
+        result = tuple([ranks[i] for i in range(count)])
+    free(ranks)
+    return result
+
+
 def lost_ranks():
     """Return the list of ranks that have died."""
     need("ranks")
-    cdef uint32_t n = acp_procs(engine), i
+    cdef uint32_t n = acp_lost_ranks(engine, NULL, 0), i
     cdef uint32_t *lost = <uint32_t *>malloc(n * sizeof(uint32_t) + 1)
     if lost == NULL:
         raise MemoryError
-    n = acp_lost_ranks(engine, lost, n)
+    n = min(acp_lost_ranks(engine, lost, n), n)
     result = sorted([lost[i] for i in range(n)])
     free(lost)
     return result

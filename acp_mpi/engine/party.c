@@ -1,5 +1,5 @@
-/* Sets of ranks: their key, their nodes, and how the lowest member of each node meets the
- * others: in ceil(log2 n) rounds of signals. */
+/* Sets of ranks that meet: what keeps a member from coming, and how the lowest member of each node
+ * meets the others: in ceil(log2 n) rounds of signals. */
 #include "party.h"
 
 #include <stdlib.h>
@@ -12,91 +12,17 @@ struct signal_count {
     uint32_t round, count;
 };
 
-static uint64_t mix(uint64_t h, uint64_t x)
-{
-    h = (h ^ x) * 0x9e3779b97f4a7c15ull;
-    return h ^ h >> 29;
-}
-
-static uint64_t node_of(const acp_engine *e, uint32_t slot)
-{
-    return e->config.path == ACP_PATH_LINK ? slot : e->rows[slot].node;
-}
-
-static int compare_slots(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void party_free(struct party *p)
-{
-    if (p) {
-        free(p->ranks);
-        free(p->slots);
-        free(p->leaders);
-        free(p);
-    }
-}
-
-static struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count,
-                               uint32_t purpose)
-{
-    struct party *p = calloc(1, sizeof *p);
-    uint32_t most = ranks ? count : e->procs;
-    if (!p || !(p->slots = malloc(most * sizeof *p->slots)) ||
-        !(p->leaders = malloc(most * sizeof *p->leaders))) {
-        party_free(p);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < most; i++) {
-        uint32_t slot = ranks ? slot_of_rank(e, ranks[i]) : i;
-        struct peer *peer = e->losses_accepted ? peer_of_slot(e, slot) : NULL;
-        if (!peer || !peer->loss_accepted)
-            p->slots[p->count++] = slot;
-    }
-    qsort(p->slots, p->count, sizeof *p->slots, compare_slots);
-    uint64_t *nodes = malloc((p->count ? p->count : 1) * sizeof *nodes);
-    if (!nodes) {
-        party_free(p);
-        return NULL;
-    }
-    p->purpose = purpose;
-    p->key = mix(mix(0x61637000, purpose), e->losses_accepted);
-    for (uint32_t i = 0; i < p->count; i++) {
-        uint64_t node = node_of(e, p->slots[i]);
-        p->key = mix(p->key, p->slots[i] + 1);
-        uint32_t n = 0;
-        while (n < p->nodes && nodes[n] != node)
-            n++;
-        if (n == p->nodes) {
-            nodes[n] = node;
-            p->leaders[p->nodes++] = p->slots[i];
-        }
-        if (node == node_of(e, e->self)) {
-            p->own_node = n;
-            p->leader = p->leaders[n];
-            p->here++;
-        }
-    }
-    p->key |= 1; /* 0 is a free entry */
-    free(nodes);
-    return p;
-}
-
 /* Why a member will not come, if that is so. */
 int party_trouble(acp_engine *e, const struct party *p)
 {
     bool all_well = e->losses == e->losses_accepted && (!e->leavers || p->purpose >= PURPOSE_FINALIZE);
-    for (uint32_t i = 0; !all_well && i < p->count; i++) {
-        struct peer *peer = peer_of_slot(e, p->slots[i]);
-        if (peer->lost && !peer->loss_accepted) {
+    /* Whoever is lost or leaves is known by it. */
+    for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
+        bool is_lost = peer->lost && !peer->loss_accepted;
+        bool leaves = peer->leaving && p->purpose < PURPOSE_FINALIZE;
+        if ((is_lost || leaves) && party_has(p, peer->slot)) {
             e->trouble_rank = rank_of_slot(e, peer->slot);
-            return ACP_E_LOST;
-        }
-        if (peer->leaving && p->purpose < PURPOSE_FINALIZE) {
-            e->trouble_rank = rank_of_slot(e, peer->slot);
-            return ACP_E_FINALIZING;
+            return is_lost ? ACP_E_LOST : ACP_E_FINALIZING;
         }
     }
     return ACP_OK;
@@ -105,15 +31,18 @@ int party_trouble(acp_engine *e, const struct party *p)
 /* After a while without a result: hear of deaths, and tell everybody that this rank leaves. */
 void party_look_around(acp_engine *e, const struct party *p)
 {
-    for (uint32_t i = 0; i < p->count; i++)
-        if (p->slots[i] != e->self)
-            peer_watch(e, peer_of_slot(e, p->slots[i]));
-    if (p->purpose < PURPOSE_FINALIZE)
-        return;
-    for (uint32_t i = 0; i < p->count; i++) /* they can be told, wherever they wait */
-        if (e->rows[p->slots[i]].node == e->config.node)
-            peer_attach(e, peer_of_slot(e, p->slots[i]));
-    acp_engine_leaving(e);
+    uint32_t count;
+    const uint32_t *mates = table_mates(e, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct peer *mate = party_has(p, mates[i]) ? peer_of_slot(e, mates[i]) : NULL;
+        if (!mate)
+            continue;
+        peer_watch(e, mate);
+        if (p->purpose >= PURPOSE_FINALIZE) /* it can be told, wherever it waits */
+            peer_attach(e, mate);
+    }
+    if (p->purpose >= PURPOSE_FINALIZE)
+        acp_engine_leaving(e);
 }
 
 static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
@@ -139,16 +68,7 @@ struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, u
     if (!fits(e, *kept, ranks, count, purpose)) {
         forget(kept);
         p = party_new(e, ranks, count, purpose);
-        if (p && !(p->ranks = malloc(count * sizeof *ranks + 1))) {
-            party_free(p);
-            p = NULL;
-        }
         if (p) {
-            if (ranks)
-                memcpy(p->ranks, ranks, count * sizeof *ranks);
-            p->asked = count;
-            p->losses = e->losses_accepted;
-            p->procs = e->procs;
             p->users = 1; /* being kept */
             *kept = p;
         }
@@ -226,8 +146,7 @@ int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t 
     uint64_t start = now_ns();
     acp_doing doing = p->purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE : ACP_DOING_SYNC;
     for (; 1u << m->round < p->nodes; m->round++) {
-        uint32_t partner = (p->own_node + (1u << m->round)) % p->nodes;
-        struct peer *to = peer_of_slot(e, p->leaders[partner]);
+        struct peer *to = peer_of_slot(e, p->partners[m->round]);
         struct message signal = {.kind = ACP_SIGNAL, .from = e->self, .a = p->key,
                                  .b = m->round};
         int rc = ACP_OK;

@@ -10,14 +10,14 @@
 struct party {
     uint64_t key;
     uint32_t purpose;
-    uint32_t *slots;
     uint32_t count;
-    uint32_t here;   /* members on this node */
-    uint32_t leader; /* the lowest of them */
-    uint32_t *leaders;
-    uint32_t nodes, own_node;
-    uint32_t *ranks; /* as asked for, and when */
-    uint32_t asked, losses, procs;
+    uint32_t *slots, *ranks; /* of a list: rising, and as asked for; NULL: everybody but the absent */
+    uint32_t *absent, absences;
+    uint32_t asked, losses, procs; /* when it was made */
+    uint32_t here;                 /* members on this node */
+    uint32_t leader;               /* the lowest of them */
+    uint32_t nodes;
+    uint32_t partners[ACP_RANK_BITS]; /* the leaders that are 1, 2, 4, ... nodes further */
     uint32_t users; /* calls under way, and being kept */
 };
 
@@ -27,6 +27,12 @@ struct meeting {
     uint32_t round;
 };
 
+/* members.c */
+struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
+void party_free(struct party *p);
+bool party_has(const struct party *p, uint32_t slot);
+
+/* party.c */
 struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
 void party_give(acp_engine *e, struct party *p);
 int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */

@@ -8,24 +8,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int peers_join(acp_engine *e, const struct row *rows, uint32_t count, uint32_t own_slot)
+int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
 {
     uint32_t before = e->procs;
     if (count > ACP_RANKS_MAX - before)
         return ACP_E_ARGUMENT;
     uint32_t procs = before + count;
     pthread_mutex_lock(&e->space);
-    struct row *grown = realloc(e->rows, procs * sizeof *grown);
     uint32_t pages = (procs + PEER_PAGE - 1) / PEER_PAGE;
-    struct peer ***index = grown ? realloc(e->peers, pages * sizeof *index) : NULL;
+    struct peer ***index = realloc(e->peers, pages * sizeof *index);
     if (!index) {
         pthread_mutex_unlock(&e->space);
         return ACP_E_SYSTEM;
     }
     uint32_t had = (before + PEER_PAGE - 1) / PEER_PAGE;
     memset(index + had, 0, (pages - had) * sizeof *index);
-    memcpy(grown + before, rows, count * sizeof *grown);
-    e->rows = grown;
     e->peers = index;
     e->procs = procs;
     pthread_mutex_unlock(&e->space);
@@ -38,7 +35,7 @@ int peers_join(acp_engine *e, const struct row *rows, uint32_t count, uint32_t o
         own->opened = OPENED_SELF;
         own->line = 0;
         own->relation = RELATION_SELF;
-        e->self = own_slot;
+        e->self = e->rank = own_slot;
         e->own = own;
         atomic_store(&e->joined, true); /* from now on messages are read */
         progress_kick(e);
@@ -55,14 +52,24 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot)
         if (!*page)
             *page = calloc(PEER_PAGE, sizeof **page);
         if (*page && !(p = (*page)[slot % PEER_PAGE]) && (p = calloc(1, sizeof *p))) {
-            p->row = e->rows[slot];
+            p->row = table_row(e, slot);
             p->slot = slot;
-            p->fd = p->pidfd = -1;
+            p->fd = p->pidfd = p->door_fd = -1;
             p->view_limit = VIEW_LIMIT;
             p->lost = e->outcast;
             (*page)[slot % PEER_PAGE] = p;
         }
     }
+    pthread_mutex_unlock(&e->space);
+    return p;
+}
+
+struct peer *peer_known(acp_engine *e, uint32_t slot)
+{
+    struct peer *p = NULL;
+    pthread_mutex_lock(&e->space);
+    if (slot < e->procs && e->peers[slot / PEER_PAGE])
+        p = e->peers[slot / PEER_PAGE][slot % PEER_PAGE];
     pthread_mutex_unlock(&e->space);
     return p;
 }
@@ -212,7 +219,9 @@ void peers_close(acp_engine *e)
             close(p->pidfd);
         if (p->fd >= 0)
             close(p->fd);
-        p->pidfd = p->fd = -1;
+        if (p->door_fd >= 0)
+            close(p->door_fd);
+        p->pidfd = p->fd = p->door_fd = -1;
     }
 }
 
@@ -238,8 +247,6 @@ void peers_free(acp_engine *e)
         free(e->peers[page]);
     }
     free(e->peers);
-    free(e->rows);
     e->peers = NULL;
-    e->rows = NULL;
     e->procs = 0;
 }

@@ -26,13 +26,6 @@ int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
     return epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-void progress_kick(acp_engine *e)
-{
-    uint64_t one = 1;
-    ssize_t n = write(e->wake_fd, &one, sizeof one);
-    (void)n; /* a full counter has woken it already */
-}
-
 void timer_until(acp_engine *e, uint64_t when)
 {
     struct itimerspec at = {.it_value = {.tv_sec = (time_t)(when / 1000000000),
@@ -108,16 +101,9 @@ void leader_release(acp_engine *e)
 static void dispatch(acp_lane *lane, const struct epoll_event *event)
 {
     acp_engine *e = lane->engine;
-    uint64_t tag = event->data.u64;
-    uint64_t count;
+    uint64_t tag = event->data.u64, count;
     switch (tag) {
     case TAG_DOOR:
-        door_drain(e);
-        progress_event(e);
-        return;
-    case TAG_WAKE:
-        while (read(e->wake_fd, &count, sizeof count) > 0)
-            continue;
         progress_event(e);
         return;
     case TAG_GIVER:
@@ -222,10 +208,10 @@ static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 
 void node_watch(acp_engine *e)
 {
-    uint64_t node = e->config.node;
-    for (uint32_t slot = 0; slot < e->procs; slot++)
-        if (slot != e->self && e->rows[slot].node == node)
-            peer_watch(e, peer_of_slot(e, slot));
+    uint32_t count;
+    const uint32_t *mates = table_mates(e, &count);
+    for (uint32_t i = 0; i < count; i++)
+        peer_watch(e, peer_of_slot(e, mates[i]));
 }
 
 /* A handler may use the engine, and even close it: it counts as outside. */
@@ -351,6 +337,7 @@ static void *progress_main(void *argument)
             break;
         pthread_mutex_lock(&e->leader);
         atomic_store(&e->control->asleep, 0);
+        progress_poll(e); /* somebody may wait for what is in the inbox */
         do
             poll_for(e, 0, &interrupted);
         while (progress_poll(e));
@@ -370,13 +357,13 @@ int progress_start(acp_engine *e)
     sigset_t all, before;
     e->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     e->outer_fd = epoll_create1(EPOLL_CLOEXEC);
-    e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    e->door_fd = door_open(e);
+    e->door_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e->giver_fd = giver_open(e);
     e->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (e->epoll_fd < 0 || e->outer_fd < 0 || e->wake_fd < 0 || e->door_fd < 0 ||
-        e->giver_fd < 0 || e->timer_fd < 0 || endpoints_open(e) != ACP_OK || poll_add(e, e->door_fd, EPOLLIN, TAG_DOOR) ||
-        poll_add(e, e->wake_fd, EPOLLIN, TAG_WAKE) ||
+    /* Every ring is an event of its own, so that nobody need take back the count. */
+    if (e->epoll_fd < 0 || e->outer_fd < 0 || e->door_fd < 0 || e->giver_fd < 0 ||
+        e->timer_fd < 0 || endpoints_open(e) != ACP_OK ||
+        poll_add(e, e->door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||
         poll_add(e, e->timer_fd, EPOLLIN, TAG_TIMER) ||
         poll_add(e, e->giver_fd, EPOLLIN, TAG_GIVER) ||
         epoll_ctl(e->outer_fd, EPOLL_CTL_ADD, e->epoll_fd, &inner))
@@ -392,8 +379,7 @@ int progress_start(acp_engine *e)
 
 void progress_join(acp_engine *e)
 {
-    if (e->wake_fd >= 0)
-        progress_kick(e);
+    progress_kick(e);
     if (e->thread_runs)
         pthread_join(e->thread, NULL);
     e->thread_runs = false;
@@ -405,8 +391,8 @@ void progress_join(acp_engine *e)
 
 void progress_close(acp_engine *e)
 {
-    int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->wake_fd,
-                          &e->door_fd,  &e->giver_fd, &e->timer_fd, &e->spare_fd};
+    int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->door_fd,
+                          &e->giver_fd, &e->timer_fd, &e->spare_fd};
     endpoints_close(e);
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
         if (*descriptors[i] >= 0)

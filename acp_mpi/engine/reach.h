@@ -41,11 +41,27 @@ static inline const struct entry *directory_entries(const struct control *c)
     return (const struct entry *)((const char *)c + ENTRIES_OFFSET);
 }
 
+/* table.c: the rows of all members, once per node */
+static inline const uint32_t *table_slots(const acp_engine *e)
+{
+    return (const uint32_t *)(const void *)(e->table.base + TABLE_SLOTS);
+}
+int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count);
+void table_close(acp_engine *e); /* the descriptor */
+void table_free(acp_engine *e);  /* the mapping */
+bool table_genuine(const acp_engine *e, int fd, uint64_t nonce);
+struct row table_row(const acp_engine *e, uint32_t slot);
+uint64_t table_node(const acp_engine *e, uint32_t slot);
+/* Slots below procs, rising: the lowest of each node, and those of this node. */
+const uint32_t *table_firsts(const acp_engine *e, uint32_t *count);
+const uint32_t *table_mates(const acp_engine *e, uint32_t *count);
+
 /* peer.c: who is there, and the memory of the node's */
-int peers_join(acp_engine *e, const struct row *rows, uint32_t count, uint32_t own_slot);
+int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot); /* the rows are in the table */
 void peers_close(acp_engine *e); /* descriptors */
 void peers_free(acp_engine *e);  /* mappings */
 struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
+struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to */
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
@@ -102,6 +118,7 @@ static inline void leave(const struct translation *t, uint32_t role)
 
 /* attach.c: opening the memory of a process of the node */
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened);
+int attach_table(acp_engine *e, const struct row *place); /* a descriptor, or -1 */
 int giver_open(acp_engine *e);
 void giver_serve(acp_engine *e);
 

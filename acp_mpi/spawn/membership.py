@@ -5,7 +5,7 @@ unpickled. A row is 64 bytes that only the engine understands.
 """
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,21 +73,22 @@ class Membership:
             raise Error(f"no slot {slot} in a job of {len(self)}")
         return bytes(self._rows[slot * ROW_SIZE : (slot + 1) * ROW_SIZE])
 
-    def append(self, name: str, has_mpi: bool, rows: Sequence[bytes]) -> Group:
-        """Give a new group the slots after the last, one for each of its rows."""
-        check_group(name, len(rows))
+    def append(self, name: str, has_mpi: bool, rows: bytes) -> Group:
+        """Give a new group the slots after the last, one for each 64 bytes of its rows."""
+        size, rest = divmod(len(rows), ROW_SIZE)
+        if rest:
+            raise Error(f"the rows of group {name!r} end after {rest} bytes of {ROW_SIZE}")
+        check_group(name, size)
         if name in self._groups:
             raise Error(f"a group {name!r} is in this job already")
-        if len(self) + len(rows) > RANKS_MAX:
+        if len(self) + size > RANKS_MAX:
             raise Error(
-                f"no room for the {len(rows)} ranks of group {name!r}: a job has at most "
+                f"no room for the {size} ranks of group {name!r}: a job has at most "
                 f"{RANKS_MAX}, and {len(self)} are taken"
             )
-        for rank, row in enumerate(rows):
-            check_row(rank, row)
-        group = Group(name, len(self), len(rows), has_mpi)
+        group = Group(name, len(self), size, has_mpi)
         self._groups[name] = group
-        self._rows += b"".join(rows)
+        self._rows += rows
         return group
 
     def pack(self) -> bytes:
@@ -95,7 +96,7 @@ class Membership:
         parts = [struct.pack("<I", len(self._groups))]
         for group in self.groups:
             parts += _pack_text(group.name), struct.pack("<I?", group.size, group.has_mpi)
-            parts += (self.row(slot) for slot in group.slots)
+            parts.append(bytes(self._rows[group.offset * ROW_SIZE : group.slots.stop * ROW_SIZE]))
         return b"".join(parts)
 
     @classmethod
@@ -106,10 +107,7 @@ class Membership:
         for _ in range(groups):
             name = reader.text()
             size, has_mpi = reader.numbers("<I?")
-            rows = reader.take(size * ROW_SIZE)
-            table.append(
-                name, has_mpi, [rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE)]
-            )
+            table.append(name, has_mpi, reader.take(size * ROW_SIZE))
         reader.end()
         return table
 
@@ -251,7 +249,8 @@ class Roll:
         table = Membership()
         for name in self._sizes or sorted(self._arrivals):
             arrival = self._arrivals[name]
-            table.append(name, arrival.has_mpi, [arrival.rows[r] for r in range(arrival.size)])
+            rows = b"".join(arrival.rows[rank] for rank in range(arrival.size))
+            table.append(name, arrival.has_mpi, rows)
         return table
 
     def report(self) -> str:

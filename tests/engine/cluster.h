@@ -56,8 +56,10 @@ static inline void cluster_start(struct cluster *c, uint32_t count, uint32_t nod
 {
     uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
     cluster_create(c, count, nodes, path, shared, 5000000000u, rows);
-    for (uint32_t i = 0; i < count; i++)
-        CHECK(acp_engine_join(c->engines[i], rows[0], count, i) == ACP_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        CHECK(acp_table_add(c->engines[i], 0, rows[0], count) == ACP_OK);
+        CHECK(acp_engine_join(c->engines[i], count, i) == ACP_OK);
+    }
 }
 
 struct cluster_rank {

@@ -27,7 +27,8 @@ static void start(struct cluster *c, uint64_t peer_timeout_ns)
         for (uint32_t other = 0; other < RANKS; other++)
             if (other != i)
                 ((struct row *)(void *)seen[other])->port = proxies[other].port;
-        CHECK(acp_engine_join(c->engines[i], seen[0], RANKS, i) == ACP_OK);
+        CHECK(acp_table_add(c->engines[i], 0, seen[0], RANKS) == ACP_OK);
+        CHECK(acp_engine_join(c->engines[i], RANKS, i) == ACP_OK);
     }
 }
 

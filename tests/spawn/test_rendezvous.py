@@ -322,8 +322,8 @@ def test_a_member_that_talks_nonsense_is_dropped(pool):
 
 def test_a_table_survives_packing_and_damage_is_an_error():
     table = Membership()
-    table.append("océan", True, [row("o", r) for r in range(3)])
-    table.append("ice", False, [row("i", 0)])
+    table.append("océan", True, b"".join(row("o", r) for r in range(3)))
+    table.append("ice", False, row("i", 0))
     packed = table.pack()
     again = Membership.unpack(packed)
     assert again.groups == table.groups
