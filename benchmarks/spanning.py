@@ -27,7 +27,7 @@ def why_not() -> str:
 def run(
     job: "Job", command: list[str], environment: Mapping[str, str], folder: Path
 ) -> tuple[str, int]:
-    """Run a job to its end; return what each process wrote last, and a status that is not 0, if any."""
+    """Run a job to its end; return what each process wrote last, and its worst status."""
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(network.Network(job.hosts))
 
@@ -49,4 +49,4 @@ def run(
         except launch.Hang as reason:
             return str(reason), 1
         ends = [process.output.splitlines()[-LINES:] for process in processes]
-        return "\n".join(itertools.chain(*ends)), next(filter(None, statuses), 0)
+        return "\n".join(itertools.chain(*ends)), max(statuses, key=abs)
