@@ -1,18 +1,13 @@
 """Networks of hosts on this machine, and jobs that span them."""
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import launch
 import pytest
-from hosts import network
+from hosts import group, network
 from starting import Start
-
-from acp_mpi.spawn import secret
-
-RENDEZVOUS_PORT = 7700  # free at every switch: it is a host of its own
 
 Connect = Callable[..., network.Network]
 
@@ -65,13 +60,11 @@ def on_each_host(start: Start, serve: Callable[..., dict[str, str]]) -> Callable
     def run(
         hosts: network.Network, command: list[str], env: dict[str, str] | None = None
     ) -> list[launch.Job]:
-        size = len(hosts.hosts)
-        place = serve(hosts, {"apart": size}) | {
-            "ACP_MPI": "0", "ACP_GROUP": "apart", "ACP_GROUP_SIZE": str(size),
-        } | (env or {})  # fmt: skip
+        serve, places = group.apart(hosts, tmp_path)
+        start(serve)
         return [
-            start(host.command(command), place | {"ACP_GROUP_RANK": str(rank)})
-            for rank, host in enumerate(hosts)
+            start(host.command(command), place | (env or {}))
+            for host, place in zip(hosts, places, strict=True)
         ]
 
     return run

@@ -103,7 +103,7 @@ class Host:
     def command(self, command: Sequence[str | os.PathLike[str]]) -> list[str]:
         """Return the command line that runs `command` on this host."""
         enter = ["nsenter", "--target", str(self.pid), *_SPACES]
-        return [*enter, *map(os.fspath, command)]
+        return [*enter, *(os.fspath(word) for word in command)]
 
     def run(self, *command: str | os.PathLike[str], stdin: str = "") -> str:
         """Run a short command here and return what it prints; OSError if it fails."""
