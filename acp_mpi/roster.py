@@ -11,13 +11,14 @@ from acp_mpi.spawn.membership import ROW_SIZE
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
 _WHERE = struct.Struct("<QI")  # node, host
 _NOBODY = -1
-# whether it is the first of its node, then its parent and two children in the tree; most, wide
-_SEAT = struct.Struct("<?3iI?")
+# whether it is the first of its node, its parent and two children in the tree; most, nodes, wide
+_SEAT = struct.Struct("<?3iII?")
 
 
 class Lone:
     """A process that speaks for itself, and keeps a table of its own."""
 
+    nodes = 1
     wide = False
 
     def __init__(self, size: int) -> None:
@@ -41,10 +42,11 @@ class Lone:
 class Company:
     """The processes of a communicator, and how they are spread over nodes. Calls are collective.
 
-    `most` is how many are on the fullest node, `wide` whether they are on several hosts. The first
-    process of the communicator looks at all of them; the first of each node knows its neighbours
-    in a tree of the nodes. No communicators are made for that, and within a node nothing is sent:
-    MPICH takes 2 MB for more than a few of the former, 256 KiB for a message that surprises it.
+    `most` is how many are on the fullest of `nodes`, `wide` whether they are on several hosts. The
+    first process of the communicator looks at all of them; the first of each node knows its
+    neighbours in a tree of the nodes. No communicators are made for that, and nothing is sent
+    within a node: MPICH takes 2 MB for more than a few of the former, 256 KiB for a message that
+    surprises it.
     """
 
     def __init__(self, comm: Any, node: int, host: int) -> None:
@@ -59,7 +61,7 @@ class Company:
             self._firsts, seats = _seats(everyone)
         seat = bytearray(_SEAT.size)
         comm.Scatter(seats, seat, root=0)
-        self._is_first, *neighbours, self.most, self.wide = _SEAT.unpack(seat)
+        self._is_first, *neighbours, self.most, self.nodes, self.wide = _SEAT.unpack(seat)
         self._parent, *self._children = (
             MPI.PROC_NULL if rank == _NOBODY else rank for rank in neighbours
         )
@@ -145,12 +147,12 @@ def _seats(everyone: bytearray) -> "tuple[array[int], bytes]":
         firsts.append(member[0])
         hosts.add(host)
     nodes = [first for first, _ in members.values()]
-    most, wide = max(count for _, count in members.values()), len(hosts) > 1
-    seats = bytearray(_SEAT.pack(False, _NOBODY, _NOBODY, _NOBODY, most, wide) * len(firsts))
+    everybody = max(count for _, count in members.values()), len(nodes), len(hosts) > 1
+    seats = bytearray(_SEAT.pack(False, _NOBODY, _NOBODY, _NOBODY, *everybody) * len(firsts))
     for index, first in enumerate(nodes):
         left, right, *_ = [*nodes[2 * index + 1 : 2 * index + 3], _NOBODY, _NOBODY]
         parent = nodes[(index - 1) // 2] if index else _NOBODY
-        _SEAT.pack_into(seats, first * _SEAT.size, True, parent, left, right, most, wide)
+        _SEAT.pack_into(seats, first * _SEAT.size, True, parent, left, right, *everybody)
     return firsts, bytes(seats)
 
 

@@ -1,6 +1,6 @@
-/* Opening the memory of a process of the node, and the node's table of ranks: through /proc, or,
- * where that is forbidden (other group id, not dumpable), by asking the process for its
- * descriptors over an abstract Unix socket. */
+/* The memory of a process of the node and its doorbell, and the node's table of ranks: descriptors
+ * taken through /proc and its pidfd, or, where that is forbidden (other group id, not dumpable, an
+ * old Linux), asked for over an abstract Unix socket. */
 #include "op.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #define ASK_NS ((uint64_t)2000000000)
 
-enum { MEMORY, TABLE, GIVEN };
+enum { MEMORY, DOOR, TABLE, GIVEN };
 
 int giver_open(acp_engine *e)
 {
@@ -32,8 +32,7 @@ int giver_open(acp_engine *e)
     return fd;
 }
 
-/* Gives the memory file, and the table if there is one, to processes of the same user that ask;
- * never blocks. */
+/* Gives them, the table if there is one, to processes of the same user that ask; never blocks. */
 void giver_serve(acp_engine *e)
 {
     int fd;
@@ -44,7 +43,8 @@ void giver_serve(acp_engine *e)
         socklen_t size = sizeof who;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
             (who.uid == geteuid() || who.uid == 0)) {
-            int fds[GIVEN] = {[MEMORY] = e->memory.fd, [TABLE] = e->table.fd};
+            int fds[GIVEN] = {
+                [MEMORY] = e->memory.fd, [DOOR] = e->door_fd, [TABLE] = e->table.fd};
             size_t bytes = sizeof *fds * (fds[TABLE] < 0 ? TABLE : GIVEN);
             char byte = 'm', space[CMSG_SPACE(sizeof fds)] = {0};
             struct iovec io = {&byte, 1};
@@ -67,18 +67,32 @@ void giver_serve(acp_engine *e)
     }
 }
 
+static size_t bounded(size_t bytes) /* the space is padded and may hold one more */
+{
+    return bytes < sizeof(int[GIVEN]) ? bytes : sizeof(int[GIVEN]);
+}
+
+static void drop(int fds[GIVEN])
+{
+    for (int i = 0; i < GIVEN; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
 /* Asks the peer; meanwhile answers those who ask this process, or two would wait for each
  * other. */
-static int ask(acp_engine *e, const struct row *row, int wanted)
+static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
 {
     struct sockaddr_un name;
     socklen_t size = socket_name(&name, "memory", row->nonce);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), got[GIVEN] = {-1, -1};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return -1;
+        return;
     if (connect(fd, (struct sockaddr *)&name, size)) {
         close(fd);
-        return -1;
+        return;
     }
     uint64_t until = now_ns() + ASK_NS;
     for (;;) {
@@ -91,39 +105,34 @@ static int ask(acp_engine *e, const struct row *row, int wanted)
         if (set[1].revents)
             giver_serve(e);
         if (set[0].revents) {
-            char byte, space[CMSG_SPACE(sizeof got)];
+            char byte, space[CMSG_SPACE(sizeof(int[GIVEN]))];
             struct iovec io = {&byte, 1};
             struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
                                .msg_controllen = sizeof space};
             struct cmsghdr *c = recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 ? CMSG_FIRSTHDR(&m) : NULL;
             if (c && c->cmsg_type == SCM_RIGHTS)
-                memcpy(got, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)); /* `space` bounds it */
+                memcpy(fds, CMSG_DATA(c), bounded(c->cmsg_len - CMSG_LEN(0)));
             break;
         }
     }
     close(fd);
-    for (int i = 0; i < GIVEN; i++)
-        if (i != wanted && got[i] >= 0)
-            close(got[i]);
-    return got[wanted];
 }
 
 /* The file is what the row says it is: a sealed memory file of this layout and this libc,
  * of that very process. */
-static bool genuine(const acp_engine *e, int fd, const struct row *row)
+static bool genuine(const acp_engine *e, int fd, const struct row *row, struct control *head)
 {
     struct stat st;
-    struct control head;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < CONTROL_SIZE)
         return false;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK))
         return false;
-    if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head)
+    if (pread(fd, head, sizeof *head, 0) != (ssize_t)sizeof *head)
         return false;
-    return head.magic == LAYOUT_MAGIC && head.version == LAYOUT_VERSION &&
-           head.nonce == row->nonce && head.libc == e->control->libc &&
-           head.span <= (uint64_t)st.st_size;
+    return head->magic == LAYOUT_MAGIC && head->version == LAYOUT_VERSION &&
+           head->nonce == row->nonce && head->libc == e->control->libc &&
+           head->span <= (uint64_t)st.st_size && head->phase != PHASE_CLOSED;
 }
 
 static int open_of(const struct row *row)
@@ -133,20 +142,60 @@ static int open_of(const struct row *row)
     return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
+static void take(const acp_engine *e, const struct peer *p, int fds[GIVEN])
+{
+    struct control head;
+    fds[MEMORY] = open_of(&p->row);
+    if (fds[MEMORY] >= 0 && genuine(e, fds[MEMORY], &p->row, &head))
+        fds[DOOR] = descriptor_of(p->pidfd, head.door_fd);
+}
+
+/* Asked when memory and door are here: an owner that had not begun to close then gave its own. */
+static bool usable(const acp_engine *e, const struct peer *p, int fds[GIVEN])
+{
+    struct control head;
+    if (fds[MEMORY] >= 0 && fds[DOOR] >= 0 && genuine(e, fds[MEMORY], &p->row, &head)) {
+        if (fds[TABLE] >= 0)
+            close(fds[TABLE]);
+        return true;
+    }
+    drop(fds);
+    return false;
+}
+
 int attach_table(acp_engine *e, const struct row *place)
 {
+    int fds[GIVEN] = {-1, -1, open_of(place)};
     for (int way = 0; way < 2; way++) {
-        int fd = way == 0 ? open_of(place) : ask(e, place, TABLE);
-        if (fd >= 0 && table_genuine(e, fd, place->nonce))
-            return fd;
-        if (fd >= 0)
-            close(fd);
+        if (way == 1)
+            ask(e, place, fds);
+        int table = fds[TABLE];
+        if (table >= 0 && table_genuine(e, table, place->nonce)) {
+            fds[TABLE] = -1;
+            drop(fds);
+            return table;
+        }
+        drop(fds);
     }
     return -1;
 }
 
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
 {
+    int fds[GIVEN] = {-1, -1, -1};
+    take(e, p, fds);
+    *opened = OPENED_PROC;
+    if (!usable(e, p, fds)) {
+        ask(e, &p->row, fds);
+        *opened = OPENED_SOCKET;
+        if (!usable(e, p, fds)) {
+            bool dead;
+            uint64_t start = process_start_time(p->row.pid, &dead);
+            return dead || start != p->row.start_time ? ACP_E_LOST : ACP_E_SYSTEM;
+        }
+    }
+    p->fd = fds[MEMORY];
+    p->door_fd = fds[DOOR];
     if (e->config.map) {
         unsigned char *base = e->config.map(e->config.map_context, &p->row, 0, CONTROL_SIZE);
         if (!base)
@@ -156,37 +205,16 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
         *opened = OPENED_GIVEN;
         return ACP_OK;
     }
-    int fd = open_of(&p->row);
-    *opened = OPENED_PROC;
-    if (fd >= 0 && !genuine(e, fd, &p->row)) {
-        close(fd);
-        fd = -1;
-    }
-    if (fd < 0) {
-        fd = ask(e, &p->row, MEMORY);
-        *opened = OPENED_SOCKET;
-    }
-    if (fd >= 0 && !genuine(e, fd, &p->row)) {
-        close(fd);
-        fd = -1;
-    }
-    if (fd < 0) {
-        bool dead;
-        uint64_t start = process_start_time(p->row.pid, &dead);
-        return dead || start != p->row.start_time ? ACP_E_LOST : ACP_E_SYSTEM;
-    }
-    void *control = mmap(NULL, CONTROL_SIZE, PROT_READ, MAP_SHARED, fd, 0);
-    void *doors = mmap(NULL, sizeof(struct doors), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+    void *control = mmap(NULL, CONTROL_SIZE, PROT_READ, MAP_SHARED, p->fd, 0);
+    void *doors = mmap(NULL, sizeof(struct doors), PROT_READ | PROT_WRITE, MAP_SHARED, p->fd,
                        DOORS_OFFSET);
     if (control == MAP_FAILED || doors == MAP_FAILED) {
         if (control != MAP_FAILED)
             munmap(control, CONTROL_SIZE);
         if (doors != MAP_FAILED)
             munmap(doors, sizeof(struct doors));
-        close(fd);
         return ACP_E_SYSTEM;
     }
-    p->fd = fd;
     p->control = control;
     p->doors = doors;
     return ACP_OK;

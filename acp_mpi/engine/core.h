@@ -15,7 +15,6 @@
 #define BACKGROUND_BYTES ((uint64_t)1 << 20)   /* above: the progress thread's work */
 #define SLICE_BYTES ((uint64_t)256 << 10)
 #define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
-#define CHUNKS_IN_FLIGHT 8u
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define BOUNCE_CHUNKS 4u
 #define PAGE ((uint64_t)4096)
@@ -69,6 +68,7 @@ struct view {
 enum relation { RELATION_UNKNOWN = 0, RELATION_SELF, RELATION_NODE, RELATION_REMOTE };
 
 struct link;
+struct wire;
 
 struct peer {
     struct row row;
@@ -82,6 +82,7 @@ struct peer {
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;
     int pidfd;
+    int door_fd; /* its event counter */
     uint32_t line; /* ours among its attach lines */
     const struct control *control;
     struct doors *doors;
@@ -89,6 +90,7 @@ struct peer {
     uint32_t view_count, view_limit;
     _Atomic uint32_t leaving;
     bool gone; /* it has said its last word */
+    uint32_t guests; /* its operations that need this process to drive MPI */
     struct link *links[ACP_COLORS];
     struct backlog *backlog; /* messages for a full ring */
     struct chain_failure *chain_failures;
@@ -103,7 +105,14 @@ struct place {
 };
 
 enum op_state { OP_WAITING = 1, OP_RUNNING, OP_DONE };
-enum op_way { WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_MANY };
+enum op_way {
+    WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_WINDOW_PUT, WAY_WINDOW_GET, WAY_MANY,
+    WAY_BATCH
+};
+static inline bool by_window(uint8_t way)
+{
+    return way == WAY_WINDOW_PUT || way == WAY_WINDOW_GET;
+}
 
 struct bounce {
     acp_ga_t ga;
@@ -123,6 +132,8 @@ struct op {
     uint8_t way;
     uint8_t asked; /* the kind that the caller asked for: delivering a result is a copy */
     bool kept;     /* a task that somebody waits for and frees */
+    bool awaited;  /* its caller waits, and does it meanwhile: nobody need be woken */
+    bool rings;    /* writes a word that its owner may sleep on: never unseen by the owner */
     bool chained;  /* `then` is its order */
     bool stripped; /* the target answers with the old value, which goes to dst from here */
     bool stalled;    /* in the list of those that wait for room */
@@ -141,9 +152,11 @@ struct op {
     struct peer *client;
     struct link *client_link;
     uint64_t client_id;
-    unsigned char *payload; /* of a put that waits for its order here */
+    unsigned char *payload; /* that came with a command which waits here */
+    uint64_t payload_size;
     struct op *parent;
     struct many *many;
+    struct batch *batch;
     struct bounce *bounces;
     struct op *followers;
     struct op *next_follower;
@@ -157,6 +170,7 @@ struct road {
     int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
     int (*get)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
     bool (*room)(acp_lane *lane, struct peer *to, uint32_t color);
+    uint32_t parts; /* of one long transfer under way, at most */
 };
 extern const struct road road_ring, road_link;
 
@@ -189,6 +203,9 @@ struct memory {
     uint64_t next_check; /* committed bytes at which the machine is asked again */
     _Atomic uint32_t references;
     uint64_t live_private, live_segments;
+    uint64_t window_size; /* of the window part, from starter memory on */
+    acp_fault window_fault; /* why there is none */
+    uint64_t probe; /* place in it of a word for its test; 0: none */
 };
 
 /* Who belongs to the job, as the node has it (table.c). */
@@ -223,6 +240,7 @@ struct acp_engine {
     pthread_mutex_t space; /* peers, views, own directory */
     _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
     _Atomic uint32_t losses, losses_accepted;
+    _Atomic bool outcast; /* the others hold this process for dead */
     _Atomic uint32_t leavers;
     _Atomic int64_t trouble_rank; /* who made the last barrier fail */
 
@@ -239,6 +257,7 @@ struct acp_engine {
     struct op *stalled; /* for room on their road, the longest waiting first */
     _Atomic uint32_t stalled_count;
     struct op *work, **work_tail; /* for the leader to run in slices */
+    bool work_kicked; /* a leader has been called for it */
     struct op *tasks; /* of other processes, under way here */
     struct op *task_pool;
     uint64_t task_serial;
@@ -252,7 +271,7 @@ struct acp_engine {
     _Atomic bool stopping;
     _Atomic bool work_pending;
     bool armed;
-    int epoll_fd, outer_fd, wake_fd, door_fd, giver_fd, spare_fd;
+    int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
     _Atomic uint32_t event, followers;
     _Atomic uint32_t callers; /* threads inside progress_wait */
@@ -263,15 +282,21 @@ struct acp_engine {
     uint64_t inbox_head;
     _Atomic uint32_t backlogged;
 
-    struct link **links; /* by number */
-    uint32_t link_room;
-    _Atomic uint32_t link_count;
+    struct link *links, *dead_links;
+    uint64_t sessions; /* links that this process has opened */
     _Atomic uint32_t held_links; /* with frames that wait for company */
+    struct wire **wires; /* by number */
+    uint32_t wire_room;
+    _Atomic uint32_t wire_count;
+    struct wire *dead_wires;
     uint64_t listen_again; /* when descriptors had run out */
-    uint32_t pending_handshakes; /* of links that others open */
-    _Atomic uint32_t handshakes;
+    uint32_t pending_handshakes; /* of wires that others open */
     unsigned char *receive_buffer;
-    struct link *dead_links;
+    uint64_t timer_at; /* for which the timer is set; 0: it is not */
+
+    struct window *_Atomic window; /* NULL: none */
+    _Atomic uint32_t guests; /* operations of all peers that need MPI driven here */
+    _Atomic uint32_t window_words; /* words that threads wait for and a window may write */
 
     struct party *everyone;   /* the set of all living, for sync */
     struct party *last_party; /* of the last barrier over a list */
@@ -296,10 +321,16 @@ static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
     return e->slot_of_rank ? e->slot_of_rank[rank] : rank;
 }
 uint32_t rank_of_slot(const acp_engine *e, uint32_t slot); /* after a reset it searches */
+/* Treats this path the ranks of the own node as if they were on others? */
+static inline bool apart(const acp_engine *e)
+{
+    return e->config.path == ACP_PATH_LINK || e->config.path == ACP_PATH_WINDOW;
+}
 
 /* system.c */
 uint64_t process_start_time(uint32_t pid, bool *dead);
 int open_pidfd(uint32_t pid);
+int descriptor_of(int pidfd, int number);
 uint64_t memory_available(void);
 uint64_t memory_total(void);
 struct sockaddr_un;
@@ -318,16 +349,18 @@ static inline void cpu_relax(void)
 }
 
 /* doorbell.c: waking a sleeping process */
-int door_open(acp_engine *e);
 void door_ring(acp_engine *e, const struct peer *p);
-void door_drain(acp_engine *e);
+void progress_kick(acp_engine *e); /* the own bell: whoever leads looks again */
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 
+/* wire.c */
+void wire_accept(acp_lane *lane);
+void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+
 /* link.c */
-void link_ready(acp_lane *lane, uint32_t number, uint32_t events);
-void link_accept(acp_lane *lane);
-void links_timeouts(acp_lane *lane);
-bool links_pending(const acp_engine *e); /* a handshake with a deadline is under way */
+void links_tick(acp_lane *lane); /* deadlines, calls to be made again, signs of life */
+void links_watch(acp_engine *e); /* somebody waits: are the peers still there? */
+void links_bury(acp_engine *e);
 void links_flush(acp_engine *e); /* before the end: what is written goes out */
 void links_close(acp_engine *e);
 void links_release(acp_engine *e); /* sends what waits for company */
@@ -339,7 +372,6 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
 int progress_start(acp_engine *e);
 void progress_join(acp_engine *e);  /* the thread has ended, waiting callers have left */
 void progress_close(acp_engine *e); /* descriptors */
-void progress_kick(acp_engine *e);
 void progress_event(acp_engine *e); /* wake the followers */
 void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
 bool leader_try(acp_engine *e);
@@ -355,10 +387,24 @@ static inline bool tick(acp_engine *e, int reason)
         return reason == ACP_TICK_SIGNAL;
     return e->config.tick(e->config.tick_context, reason) != 0;
 }
+void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
-#define TAG_LINK (2ull << 32) /* | number */
-enum { TAG_DOOR = 1, TAG_WAKE, TAG_GIVER, TAG_LISTEN, TAG_INNER };
+#define TAG_WIRE (2ull << 32) /* | number */
+enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
+
+/* window.c */
+bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
+bool window_writes(acp_engine *e, uint64_t position);
+void window_start(acp_lane *lane, struct op *op);
+void window_welcome(acp_lane *lane, struct op *op);
+void window_step(acp_lane *lane, struct op *first);
+void window_help(acp_engine *e, acp_handle_t handle);
+void window_guest(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
+void window_forget(acp_engine *e, struct peer *p); /* its guests have gone with it */
+void window_drive(acp_engine *e);
+void window_pause(acp_engine *e);
+void window_free(acp_engine *e);
 
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);

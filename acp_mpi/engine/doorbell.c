@@ -1,43 +1,27 @@
-/* Waking another process of the node: an abstract Unix datagram socket each, rung only when
- * the owner has said that it sleeps, or sleeps until certain bytes change. */
+/* Waking a process of the node: an event counter each, of which its peers hold a descriptor.
+ * They ring only when the owner has said that it sleeps, or sleeps until certain bytes change. */
 #include "op.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-int door_open(acp_engine *e)
+/* Under the lock that closing takes: after that the number may name another file. */
+static void ring(acp_engine *e, const int *door)
 {
-    struct sockaddr_un name;
-    socklen_t size = socket_name(&name, "door", e->row.nonce);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&name, size)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
+    uint64_t one = 1;
+    pthread_mutex_lock(&e->space);
+    ssize_t n = *door < 0 ? 0 : write(*door, &one, sizeof one);
+    pthread_mutex_unlock(&e->space);
+    (void)n;
 }
 
-/* A full queue is as good as a ring: the owner has not emptied it yet. */
 void door_ring(acp_engine *e, const struct peer *p)
 {
-    struct sockaddr_un name;
-    socklen_t size = socket_name(&name, "door", p->row.nonce);
-    char byte = 'd';
-    if (p == e->own)
-        progress_kick(e);
-    else
-        sendto(e->door_fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name,
-               size);
+    ring(e, p == e->own ? &e->door_fd : &p->door_fd);
 }
 
-void door_drain(acp_engine *e)
+void progress_kick(acp_engine *e)
 {
-    char bytes[64];
-    while (recv(e->door_fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
-        continue;
+    ring(e, &e->door_fd);
 }
 
 /* Bytes at `position` of p's memory (its offset, or a virtual address of registered memory)
@@ -155,16 +139,19 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
         cpu_relax();
     }
     uint64_t start = now_ns();
+    uint32_t unseen = window_writes(e, word->position);
     int rc;
+    atomic_fetch_add(&e->window_words, unseen);
     w.arm_at = start + SPIN_NS / 2;
     w.watch = watch_take(e, word);
     if (w.watch) {
         rc = progress_wait(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
-        return rc == ACP_OK && w.lost ? ACP_E_LOST : rc;
+    } else {
+        do /* more waiting threads than watches: this one looks every millisecond */
+            rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
+        while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
     }
-    do /* more waiting threads than watches: this one looks every millisecond */
-        rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
-    while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
+    atomic_fetch_sub(&e->window_words, unseen);
     return rc == ACP_OK && w.lost ? ACP_E_LOST : rc;
 }

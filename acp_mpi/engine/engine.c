@@ -1,6 +1,6 @@
 /* The life of an engine: creation, joining, reset, the end. */
 #include "endpoint.h"
-#include "link.h"
+#include "wire.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -32,7 +32,7 @@ const char *acp_status_name(int status)
         "ok", "null address", "no such rank", "not registered", "out of its region",
         "misaligned", "memory limit reached", "rank lost", "timed out", "interrupted",
         "no free slot", "system error", "private memory", "a rank is in finalize",
-        "unknown handle", "closed", "bad argument"};
+        "unknown handle", "closed", "bad argument", "an error of MPI"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
 }
@@ -50,7 +50,7 @@ static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
     e->memory.fd = e->table.fd = -1;
-    e->epoll_fd = e->outer_fd = e->wake_fd = e->door_fd = e->giver_fd = e->spare_fd = -1;
+    e->epoll_fd = e->outer_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
     for (uint32_t i = 0; i < LISTENERS; i++)
         e->listeners[i] = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
@@ -82,6 +82,7 @@ static int create(acp_engine *e, acp_fault *fault)
     c->base = (uint64_t)(uintptr_t)e->memory.base;
     c->fences = !e->expedited;
     c->ptracer = e->config.ptracer;
+    c->door_fd = e->door_fd;
     c->phase = PHASE_OPEN;
     c->magic = LAYOUT_MAGIC;
     if (e->config.ptracer)
@@ -197,10 +198,12 @@ void acp_engine_close(acp_engine *e)
     }
     links_flush(e);
     links_close(e);
+    pthread_mutex_lock(&e->space);
     if (e->peers)
         peers_close(e);
     table_close(e);
     progress_close(e);
+    pthread_mutex_unlock(&e->space);
     if (e->control)
         memory_close(e);
     pthread_mutex_unlock(&e->lock);
@@ -220,9 +223,9 @@ bool acp_engine_foreign(const acp_engine *e)
 /* A child keeps mappings, but no descriptor: a link of a dead parent must end. */
 void acp_engine_forked(acp_engine *e)
 {
-    for (uint32_t i = 0; i < e->link_room; i++)
-        if (e->links[i] && e->links[i]->state != LINK_CLOSED)
-            close(e->links[i]->fd);
+    for (uint32_t i = 0; i < e->wire_room; i++)
+        if (e->wires[i] && e->wires[i]->fd >= 0)
+            close(e->wires[i]->fd);
     for (uint32_t slot = 0; slot < e->procs; slot++) {
         struct peer **page = e->peers[slot / PEER_PAGE];
         struct peer *p = page ? page[slot % PEER_PAGE] : NULL;
@@ -232,6 +235,8 @@ void acp_engine_forked(acp_engine *e)
             close(p->pidfd);
         if (p && p->fd >= 0)
             close(p->fd);
+        if (p && p->door_fd >= 0)
+            close(p->door_fd);
     }
     table_close(e);
     progress_close(e);
@@ -252,6 +257,7 @@ void acp_engine_free(acp_engine *e)
     memory_release(e);
     barrier_close(e);
     board_close(e);
+    window_free(e);
     operations_close(e);
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->lock);

@@ -251,5 +251,5 @@ void inbox_close(acp_engine *e)
 }
 
 const struct road road_ring = {
-    .send = ring_send, .put = ring_put, .get = ring_get, .room = ring_room,
+    .send = ring_send, .put = ring_put, .get = ring_get, .room = ring_room, .parts = 8,
 };

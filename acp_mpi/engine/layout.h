@@ -17,6 +17,7 @@
 #define CONTROL_SIZE ((uint64_t)32 << 20)
 #define POST_OFFSET CONTROL_SIZE /* 64 bytes for the library's own exchanges */
 #define STARTER_OFFSET (CONTROL_SIZE + 4096)
+#define PROBE_SIZE ((uint64_t)64) /* at the end of the window part: for the test of the window */
 #define DOORS_OFFSET 0x1000
 #define ORDER_OFFSET 0x20000
 #define ENTRIES_OFFSET 0x200000
@@ -115,6 +116,7 @@ struct control {
     uint64_t base; /* where its owner has it mapped */
     uint32_t pid;
     uint32_t ptracer;
+    int32_t door_fd; /* an event counter: written to, it wakes the owner */
     _Atomic uint32_t phase;
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
     _Alignas(64) _Atomic uint32_t asleep;

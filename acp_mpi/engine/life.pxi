@@ -6,12 +6,12 @@ from libc.string cimport memcpy, memset
 
 
 def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, wide,
-           bytes interfaces, path, ptracer, peer_timeout):
+           bytes interfaces, path, ptracer, peer_timeout, window_size, window_committed):
     """Make the engine of this process; `join` tells it who else there is.
 
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
     networks others may connect then (b"eth0,ib0", b"" all); sizes in bytes, `peer_timeout` in
-    seconds. Raises HeapFullError before anything is touched if the memory limit
+    seconds; the window part is committed at once, or sparse. Raises HeapFullError before anything is touched if the memory limit
     is beyond the machine's.
     """
     global engine, lane0, forked
@@ -29,6 +29,8 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     config.starter_size = starter_size
     config.path = path
     config.ptracer = ptracer
+    config.window_size = window_size
+    config.window_committed = window_committed
     config.peer_timeout_ns = <uint64_t>(peer_timeout * 1e9)
     config.tick = on_tick
     with nogil:

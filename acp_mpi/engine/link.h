@@ -1,51 +1,62 @@
-/* A link: an authenticated byte stream between two processes, one frame after another.
- * link.c opens and closes it, frame.c sends and receives on it. With the lock held. */
+/* A link: what one process says to another and hears from it, in order and once, over one wire
+ * after another. link.c opens, resumes and ends it; wire.c is the connection below; outbox.c
+ * keeps what is not acknowledged; road_link.c sends commands on it. With the lock held. */
 #ifndef ACP_LINK_H
 #define ACP_LINK_H
 
 #include "op.h"
-#include "handshake.h"
+#include "outbox.h"
 
-enum link_state { LINK_CONNECTING = 1, LINK_HANDSHAKE, LINK_OPEN, LINK_CLOSED };
+enum link_state { LINK_CALLING = 1, LINK_OPEN, LINK_CLOSED };
+
+struct wire;
 
 struct link {
-    uint32_t number;
-    int fd;
+    struct link *next;
+    uint64_t session; /* named by the process that opened it */
+    bool opener;      /* this one: it calls again when the wire breaks */
+    bool known;       /* the peer has answered: it knows the session */
     uint8_t state;
-    bool accepted;
-    bool writing; /* waits for the socket to take more */
-    bool corked;  /* frames go out together when what has come is dealt with */
-    bool held;    /* frames wait for company: an answer is due that will send them */
-    uint32_t unanswered; /* commands of this process on it */
+    bool corked;      /* frames go out together when what has come is dealt with */
+    bool held;        /* frames wait for company: an answer is due that will send them */
     uint32_t color;
-    uint32_t attempt; /* how many addresses of the peer have been called */
-    struct peer *peer; /* NULL: an accepted one, before its handshake */
-    acp_handshake *handshake;
-    uint64_t deadline; /* of the handshake */
-    unsigned char *out;
-    size_t out_sent, out_size, out_room;
-    unsigned char *in; /* the begin of a frame whose rest has not come */
-    size_t in_size;
-    struct link *next_dead;
+    uint32_t unanswered; /* commands of this process on it */
+    struct peer *peer;
+    struct wire *wire;
+    struct outbox out;
+    uint64_t received; /* frames of the peer that have been run */
+    size_t untold;     /* bytes of those that it does not know of yet */
+    uint64_t heard;    /* when something last came */
+    uint64_t asked;    /* when it was asked for a sign of life, in vain so far; 0: not */
+    bool moved;        /* something was said or heard on this wire */
+    /* without a wire */
+    uint32_t attempt, refusals; /* addresses called in this round; of them refused */
+    uint64_t retry_at, pause;   /* the next round; the time between two */
+    uint64_t lost_at;           /* then the peer counts as dead */
 };
 
-struct frame_head {
-    uint32_t length; /* of the payload */
-    uint32_t crc;    /* of message and payload */
-    struct message message;
-};
-static_assert(sizeof(struct frame_head) == 64, "one cache line before the payload");
-
-#define OUT_MOST ((size_t)256 << 10) /* above: no more parts of long transfers */
-#define IN_BUFFER ((size_t)160 << 10)
+#define UNSENT_MOST ((size_t)128 << 10) /* above: no more parts of long transfers */
+#define HELD_MOST ((size_t)4 << 20)     /* and above this many not acknowledged */
+#define FLOOD ((size_t)64 << 20)        /* no peer that keeps to this is owed so much */
+#define UNTOLD_MOST ((size_t)128 << 10) /* acknowledged at once, if nothing else is said */
+#define IN_BUFFER ((size_t)256 << 10)
 #define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
-#define KEEP_BYTES ((size_t)4096) /* a buffer that is empty and larger goes */
 
+/* link.c: its life */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
-void link_broken(acp_lane *lane, struct link *link);
-void link_want(acp_engine *e, struct link *link, bool writing);
-void frames_send(acp_lane *lane, struct link *link);
-void frames_receive(acp_lane *lane, struct link *link);
-void frames_parse(acp_lane *lane, struct link *link, size_t size); /* of the receive buffer */
+struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
+void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead */
+void link_without_wire(acp_engine *e, struct link *link);
+void link_unhold(acp_engine *e, struct link *link);
+
+/* road_link.c */
+int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                 const void *payload, uint64_t size);
+
+/* traffic.c: frames on its wire */
+bool link_room(const struct link *link);
+void link_push(acp_lane *lane, struct link *link);
+int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+              uint64_t size);
 
 #endif

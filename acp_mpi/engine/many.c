@@ -1,23 +1,12 @@
-/* Many small operations in one call. What load and store reach is done in batches at once;
- * the rest becomes one operation whose elements travel as tasks of this process. */
-#include "op.h"
+/* Many small operations in one call. What load and store reach is done at once; the rest becomes
+ * one operation whose elements travel in batches by link, or as tasks of this process. */
+#include "many.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define WINDOW 256u
 #define BATCH_BYTES ((uint64_t)64 << 10) /* the longest stay inside a region */
-
-struct many {
-    uint64_t count, next;
-    uint32_t under_way;
-    bool pushing;
-    uint8_t kind;
-    uint64_t *old;
-    /* copies, atomics: dst or null | src | size or value | compare */
-    uint64_t *columns[4];
-    uint64_t data[];
-};
 
 static struct many *many_new(uint8_t kind, const acp_column columns[4], uint64_t count,
                              uint64_t *old)
@@ -40,6 +29,42 @@ static void element_command(const struct many *m, uint64_t i, struct message *c)
                           .a = m->columns[2][i], .b = m->columns[3][i]};
 }
 
+static bool start_alone(acp_lane *lane, struct op *op, const struct message *element)
+{
+    struct many *m = op->many;
+    struct op *child = task_new(lane->engine);
+    if (!child)
+        return false;
+    child->command = *element;
+    if (m->old)
+        child->local = (struct place){(unsigned char *)(m->old + m->next), false};
+    child->parent = op;
+    child->state = OP_RUNNING;
+    m->next++;
+    m->under_way++;
+    op_start(lane, child);
+    return true;
+}
+
+/* The next element; false: not now. */
+static bool start_next(acp_lane *lane, struct op *op)
+{
+    struct many *m = op->many;
+    struct op probe = {.parent = op};
+    struct plan plan;
+    element_command(m, m->next, &probe.command);
+    if (route(lane, &probe, &plan) == ACP_OK && batch_takes(&plan, &probe.command)) {
+        bool added = batch_add(lane, op, m->next, &plan, &probe.command);
+        m->next += added;
+        return added;
+    }
+    if (start_alone(lane, op, &probe.command))
+        return true;
+    fail(lane, ACP_E_SYSTEM, 0, 0);
+    op_fault(op, &lane->fault);
+    return false;
+}
+
 /* Starts as many elements as the window allows; ends the operation after the last. */
 void many_push(acp_lane *lane, struct op *op)
 {
@@ -49,22 +74,9 @@ void many_push(acp_lane *lane, struct op *op)
         return;
     m->pushing = true;
     while (m->next < m->count && m->under_way < WINDOW && op->fault.status == ACP_OK &&
-           !e->backlogged) {
-        struct op *child = task_new(e);
-        if (!child) {
-            fail(lane, ACP_E_SYSTEM, 0, 0);
-            op_fault(op, &lane->fault);
-            break;
-        }
-        element_command(m, m->next, &child->command);
-        if (m->old)
-            child->local = (struct place){(unsigned char *)(m->old + m->next), false};
-        child->parent = op;
-        child->state = OP_RUNNING;
-        m->next++;
-        m->under_way++;
-        op_start(lane, child);
-    }
+           !e->backlogged && start_next(lane, op))
+        continue;
+    batches_send(lane, op);
     m->pushing = false;
     if (m->under_way == 0 && (m->next == m->count || op->fault.status != ACP_OK)) {
         op->many = NULL;

@@ -56,12 +56,24 @@ static inline acp_handle_t handle_now(acp_engine *e)
 }
 
 /* roads.c: the one function that decides which way an operation goes, and its steps */
+struct plan {
+    enum op_way way;
+    const struct road *road;
+    struct peer *target;
+    uint32_t color;
+    bool strip;
+    bool backward;
+};
+int route(acp_lane *lane, const struct op *op, struct plan *plan);
 void op_start(acp_lane *lane, struct op *op);
 void op_push(acp_lane *lane, struct op *op); /* more chunks, while there is room */
 void op_reply(acp_lane *lane, struct op *op, const struct message *m,
               const unsigned char *payload, uint64_t size);
 bool op_start_behind(acp_lane *lane, struct op *op);
 bool work_step(acp_lane *lane); /* takes the lock itself */
+void work_add(acp_engine *e, struct op *op);
+struct op *work_take(acp_engine *e);
+struct op *work_claim(acp_engine *e, acp_handle_t handle);
 const struct road *road_to(acp_engine *e, struct peer *p);
 int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);
 int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
@@ -71,7 +83,7 @@ int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
                      const struct message *m, const unsigned char *payload, uint64_t size);
 void task_reply(acp_lane *lane, struct op *op);
-void task_get(acp_lane *lane, struct op *op);
+void task_serve(acp_lane *lane, struct op *op);
 void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
                  const struct message *command, uint64_t value);
 void notify_all(acp_lane *lane, const struct message *m); /* whoever this process talks to */
@@ -79,6 +91,11 @@ void notify_all(acp_lane *lane, const struct message *m); /* whoever this proces
 /* many.c */
 void many_push(acp_lane *lane, struct op *op);
 void many_child_done(acp_lane *lane, struct op *child);
+
+/* batch.c */
+void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload, uint64_t size);
+int batch_run(acp_lane *lane, const struct message *m, const unsigned char *records,
+              uint64_t size, unsigned char **answer, uint64_t *answer_size);
 
 /* inbox.c */
 bool inbox_drain(acp_lane *lane);

@@ -54,8 +54,9 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot)
         if (*page && !(p = (*page)[slot % PEER_PAGE]) && (p = calloc(1, sizeof *p))) {
             p->row = table_row(e, slot);
             p->slot = slot;
-            p->fd = p->pidfd = -1;
+            p->fd = p->pidfd = p->door_fd = -1;
             p->view_limit = VIEW_LIMIT;
+            p->lost = e->outcast;
             (*page)[slot % PEER_PAGE] = p;
         }
     }
@@ -97,12 +98,20 @@ void peer_mark_lost(acp_engine *e, struct peer *p)
     progress_kick(e);
 }
 
+/* The others hold this process for dead: it must not do anything to them any more. */
+void peers_cast_out(acp_engine *e)
+{
+    atomic_store(&e->outcast, true);
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        peer_mark_lost(e, p);
+}
+
 /* Hears of the death of a process of this machine, whether or not its memory is in use. */
 void peer_watch(acp_engine *e, struct peer *p)
 {
     pthread_mutex_lock(&e->space);
     bool watch = !p->watched && p != e->own && p->row.node == e->config.node &&
-                 e->config.path != ACP_PATH_LINK && !p->lost;
+                 !apart(e) && !p->lost;
     if (watch) {
         bool dead;
         p->watched = true;
@@ -176,7 +185,7 @@ int peer_attach(acp_engine *e, struct peer *p)
     uint32_t relation = atomic_load_explicit(&p->relation, memory_order_acquire);
     if (likely(relation != RELATION_UNKNOWN))
         return (int)relation;
-    if (p->row.node != e->config.node || e->config.path == ACP_PATH_LINK) {
+    if (p->row.node != e->config.node || apart(e)) {
         atomic_store(&p->relation, RELATION_REMOTE);
         return RELATION_REMOTE;
     }
@@ -210,7 +219,9 @@ void peers_close(acp_engine *e)
             close(p->pidfd);
         if (p->fd >= 0)
             close(p->fd);
-        p->pidfd = p->fd = -1;
+        if (p->door_fd >= 0)
+            close(p->door_fd);
+        p->pidfd = p->fd = p->door_fd = -1;
     }
 }
 

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define EVENTS 32
@@ -25,11 +26,14 @@ int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
     return epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-void progress_kick(acp_engine *e)
+void timer_until(acp_engine *e, uint64_t when)
 {
-    uint64_t one = 1;
-    ssize_t n = write(e->wake_fd, &one, sizeof one);
-    (void)n; /* a full counter has woken it already */
+    struct itimerspec at = {.it_value = {.tv_sec = (time_t)(when / 1000000000),
+                                         .tv_nsec = (long)(when % 1000000000)}};
+    if (e->timer_at && e->timer_at <= when)
+        return;
+    e->timer_at = when;
+    timerfd_settime(e->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
 void progress_event(acp_engine *e)
@@ -62,7 +66,7 @@ bool leader_try(acp_engine *e)
     if (pthread_mutex_trylock(&e->leader))
         return false;
     atomic_store(&e->control->asleep, 0);
-    if (atomic_load_explicit(&e->link_count, memory_order_relaxed))
+    if (atomic_load_explicit(&e->wire_count, memory_order_relaxed))
         arm(e, false);
     return true;
 }
@@ -76,7 +80,7 @@ static bool busy(const acp_engine *e)
 /* Is there anything that nobody will ring for, so that a leader must look again soon? */
 static bool must_look(const acp_engine *e)
 {
-    return e->backlogged || e->memory.retiring || links_pending(e) || inbox_claimed(e);
+    return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests;
 }
 
 void leader_release(acp_engine *e)
@@ -97,27 +101,25 @@ void leader_release(acp_engine *e)
 static void dispatch(acp_lane *lane, const struct epoll_event *event)
 {
     acp_engine *e = lane->engine;
-    uint64_t tag = event->data.u64;
-    uint64_t count;
+    uint64_t tag = event->data.u64, count;
     switch (tag) {
     case TAG_DOOR:
-        door_drain(e);
-        progress_event(e);
-        return;
-    case TAG_WAKE:
-        while (read(e->wake_fd, &count, sizeof count) > 0)
-            continue;
         progress_event(e);
         return;
     case TAG_GIVER:
         giver_serve(e);
         return;
     case TAG_LISTEN:
-        link_accept(lane);
+        wire_accept(lane);
+        return;
+    case TAG_TIMER:
+        while (read(e->timer_fd, &count, sizeof count) > 0)
+            continue;
+        links_tick(lane);
         return;
     }
-    if (tag & TAG_LINK) {
-        link_ready(lane, (uint32_t)tag, event->events);
+    if (tag & TAG_WIRE) {
+        wire_ready(lane, (uint32_t)tag, event->events);
     } else if (tag & TAG_PEER) {
         struct peer *p = peer_of_slot(e, (uint32_t)tag);
         if (p) {
@@ -139,6 +141,7 @@ static void handle_losses(acp_lane *lane)
             p->loss_handled = true;
             ops_fail_peer(lane, p);
             links_lost(lane, p);
+            window_forget(e, p);
             struct message m = {.kind = ACP_LOST, .from = e->self, .a = p->slot};
             notify_all(lane, &m);
         }
@@ -157,6 +160,7 @@ static bool poll_for(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     pthread_mutex_lock(&e->lock);
     for (int i = 0; i < n; i++)
         dispatch(lane, &events[i]);
+    links_bury(e);
     pthread_mutex_unlock(&e->lock);
     return n > 0;
 }
@@ -177,14 +181,14 @@ bool progress_poll(acp_engine *e)
         ops_pump(lane);
         pthread_mutex_unlock(&e->lock);
     }
-    if (e->link_count || e->handshakes) {
+    if (e->wire_count) {
         any |= poll_for(e, 0, &interrupted);
         pthread_mutex_lock(&e->lock);
-        links_timeouts(lane);
         ops_pump(lane);
         pthread_mutex_unlock(&e->lock);
     }
     any |= work_step(lane);
+    window_drive(e);
     segment_retirees_step(e);
     return any;
 }
@@ -194,6 +198,11 @@ static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     if (e->held_links) /* the answers that would send them may depend on them */
         links_release(e);
+    if (atomic_load(&e->guests)) { /* they need MPI driven all the time */
+        poll_for(e, 0, interrupted);
+        window_pause(e);
+        return;
+    }
     if (must_look(e))
         timeout_ns = timeout_ns < RETRY_NS ? timeout_ns : RETRY_NS;
     atomic_store(&e->control->asleep, 1);
@@ -256,6 +265,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
         if (!watching && now_ns() - start > LOOK_AROUND_NS) {
             watching = true;
             node_watch(e);
+            links_watch(e);
         }
         bool is_long = !told && now_ns() - start > LONG_WAIT_NS;
         if (interrupted || is_long) {
@@ -279,6 +289,8 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
             break;
         }
         int64_t most = watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS;
+        if (doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->window_words))
+            most = RETRY_NS; /* nobody rings for what a window writes */
         int64_t slice = left < most ? left : most;
         if (lead || (lead = leader_try(e))) {
             arm(e, false);
@@ -334,6 +346,7 @@ static void *progress_main(void *argument)
             break;
         pthread_mutex_lock(&e->leader);
         atomic_store(&e->control->asleep, 0);
+        progress_poll(e); /* somebody may wait for what is in the inbox */
         do
             poll_for(e, 0, &interrupted);
         while (progress_poll(e));
@@ -353,12 +366,14 @@ int progress_start(acp_engine *e)
     sigset_t all, before;
     e->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     e->outer_fd = epoll_create1(EPOLL_CLOEXEC);
-    e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    e->door_fd = door_open(e);
+    e->door_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e->giver_fd = giver_open(e);
-    if (e->epoll_fd < 0 || e->outer_fd < 0 || e->wake_fd < 0 || e->door_fd < 0 ||
-        e->giver_fd < 0 || endpoints_open(e) != ACP_OK || poll_add(e, e->door_fd, EPOLLIN, TAG_DOOR) ||
-        poll_add(e, e->wake_fd, EPOLLIN, TAG_WAKE) ||
+    e->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    /* Every ring is an event of its own, so that nobody need take back the count. */
+    if (e->epoll_fd < 0 || e->outer_fd < 0 || e->door_fd < 0 || e->giver_fd < 0 ||
+        e->timer_fd < 0 || endpoints_open(e) != ACP_OK ||
+        poll_add(e, e->door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||
+        poll_add(e, e->timer_fd, EPOLLIN, TAG_TIMER) ||
         poll_add(e, e->giver_fd, EPOLLIN, TAG_GIVER) ||
         epoll_ctl(e->outer_fd, EPOLL_CTL_ADD, e->epoll_fd, &inner))
         return ACP_E_SYSTEM;
@@ -373,8 +388,7 @@ int progress_start(acp_engine *e)
 
 void progress_join(acp_engine *e)
 {
-    if (e->wake_fd >= 0)
-        progress_kick(e);
+    progress_kick(e);
     if (e->thread_runs)
         pthread_join(e->thread, NULL);
     e->thread_runs = false;
@@ -386,8 +400,8 @@ void progress_join(acp_engine *e)
 
 void progress_close(acp_engine *e)
 {
-    int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->wake_fd,
-                          &e->door_fd,  &e->giver_fd, &e->spare_fd};
+    int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->door_fd,
+                          &e->giver_fd, &e->timer_fd, &e->spare_fd};
     endpoints_close(e);
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
         if (*descriptors[i] >= 0)

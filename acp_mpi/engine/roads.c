@@ -4,6 +4,7 @@
  *   ask   the command travels to an owner, who runs or forwards it: third-party copies
  *   put   the source is here and the destination is not: parts travel to its owner
  *   get   the other way round
+ *   window put, window get: the same, by MPI and without the owner
  *
  * A command that arrives from another process is routed in the same way, with what that
  * process reaches. A command only ever travels to the owner of one of its ends and from the
@@ -11,15 +12,6 @@
 #include "op.h"
 
 #include <string.h>
-
-struct plan {
-    enum op_way way;
-    const struct road *road;
-    struct peer *target;
-    uint32_t color;
-    bool strip;
-    bool backward;
-};
 
 const struct road *road_to(acp_engine *e, struct peer *p)
 {
@@ -70,7 +62,7 @@ static void go(struct plan *plan, enum op_way way, const struct end *to, acp_ga_
     plan->color = acp_ga_color(ga);
 }
 
-static int decide_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
+static int route_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct message *c = &op->command;
     struct end s, d = {.reach = REACH_LOAD};
@@ -88,13 +80,14 @@ static int decide_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
     return ACP_OK;
 }
 
-static int decide(acp_lane *lane, const struct op *op, struct plan *plan)
+int route(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct message *c = &op->command;
+    acp_engine *e = lane->engine;
     struct end s, d;
     memset(plan, 0, sizeof *plan);
     if (is_atomic(c->kind))
-        return decide_atomic(lane, op, plan);
+        return route_atomic(lane, op, plan);
     if (c->a == 0) {
         plan->way = WAY_RUN;
         return ACP_OK;
@@ -119,6 +112,12 @@ static int decide(acp_lane *lane, const struct op *op, struct plan *plan)
     } else {
         go(plan, WAY_ASK, &d, c->dst);
     }
+    if (plan->way == WAY_GET && plan->road == &road_link &&
+        window_reaches(e, plan->target, c->src, c->a))
+        plan->way = WAY_WINDOW_GET;
+    if (plan->way == WAY_PUT && plan->road == &road_link && !op->rings &&
+        window_reaches(e, plan->target, c->dst, c->a))
+        plan->way = WAY_WINDOW_PUT;
     return ACP_OK;
 }
 
@@ -133,7 +132,7 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
     bool single = before->way == WAY_ASK ||
                   (before->way == WAY_PUT && before->issued == before->command.a &&
                    before->command.a <= CHUNK_BYTES);
-    if (!single || decide(lane, op, plan) != ACP_OK || plan->target != before->target ||
+    if (!single || route(lane, op, plan) != ACP_OK || plan->target != before->target ||
         plan->road != before->road || plan->color != before->color)
         return false;
     if (plan->way == WAY_ASK)
@@ -169,6 +168,45 @@ static void deliver(acp_lane *lane, struct op *op)
     }
 }
 
+/* Gives the leader something to do in slices. */
+void work_add(acp_engine *e, struct op *op)
+{
+    op->next = NULL;
+    *e->work_tail = op;
+    e->work_tail = &op->next;
+    atomic_store(&e->work_pending, true);
+    if (e->work_kicked || (op->awaited && !atomic_load(&e->callers)))
+        return; /* a leader comes, or nobody leads and the caller will */
+    e->work_kicked = true;
+    progress_kick(e);
+}
+
+struct op *work_take(acp_engine *e)
+{
+    struct op *op = e->work;
+    e->work = op->next;
+    if (!e->work)
+        e->work_tail = &e->work;
+    op->next = NULL;
+    return op;
+}
+
+/* Takes that operation, wherever it stands; NULL: it is under way, or done. */
+struct op *work_claim(acp_engine *e, acp_handle_t handle)
+{
+    struct op **at = &e->work;
+    while (*at && (*at)->handle != handle)
+        at = &(*at)->next;
+    struct op *op = *at;
+    if (op) {
+        *at = op->next;
+        if (!op->next)
+            e->work_tail = at;
+        op->next = NULL;
+    }
+    return op;
+}
+
 static void run(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
@@ -180,11 +218,7 @@ static void run(acp_lane *lane, struct op *op)
         }
         fault_from_lane(lane, op);
     } else if (c->a > BACKGROUND_BYTES) {
-        op->next = NULL;
-        *e->work_tail = op;
-        e->work_tail = &op->next;
-        atomic_store(&e->work_pending, true);
-        progress_kick(e);
+        work_add(e, op);
         return;
     } else if (c->a) {
         int rc = command_run(lane, c, op->local, 0, c->a, NULL);
@@ -205,16 +239,18 @@ bool work_step(acp_lane *lane)
     if (!atomic_load_explicit(&e->work_pending, memory_order_acquire))
         return false;
     pthread_mutex_lock(&e->lock);
-    struct op *op = e->work;
-    if (!op) {
+    if (!e->work) {
         atomic_store(&e->work_pending, false);
+        e->work_kicked = false;
         pthread_mutex_unlock(&e->lock);
         return false;
     }
-    e->work = op->next;
-    if (!e->work)
-        e->work_tail = &e->work;
-    op->next = NULL;
+    struct op *op = work_take(e);
+    if (by_window(op->way)) {
+        window_step(lane, op);
+        pthread_mutex_unlock(&e->lock);
+        return true;
+    }
     struct message command = op->command;
     struct place local = op->local;
     uint64_t left = command.a - op->issued, size = left < SLICE_BYTES ? left : SLICE_BYTES;
@@ -232,8 +268,7 @@ bool work_step(acp_lane *lane)
         if (rc != ACP_OK || op->issued == command.a) {
             op_finish(lane, op);
         } else { /* the next copy has its turn */
-            *e->work_tail = op;
-            e->work_tail = &op->next;
+            work_add(e, op);
         }
     }
     pthread_mutex_unlock(&e->lock);
@@ -247,9 +282,13 @@ void op_push(acp_lane *lane, struct op *op)
         many_push(lane, op);
         return;
     }
+    if (op->command.kind == ACP_GET || op->command.kind == ACP_BATCH) {
+        task_serve(lane, op); /* a peer's, for whose answer there was no room */
+        return;
+    }
     uint64_t size = op->command.a;
     bool room = true;
-    while (op->issued < size && op->in_flight < CHUNKS_IN_FLIGHT && op->fault.status == ACP_OK &&
+    while (op->issued < size && op->in_flight < op->road->parts && op->fault.status == ACP_OK &&
            (room = op->road->room(lane, op->target, op->color))) {
         uint64_t part = size - op->issued < CHUNK_BYTES ? size - op->issued : CHUNK_BYTES;
         int rc = op->way == WAY_PUT ? op->road->put(lane, op, op->issued, part)
@@ -298,6 +337,8 @@ static void follow(acp_lane *lane, struct op *op, const struct plan *plan)
         run(lane, op);
     else if (plan->way == WAY_ASK)
         ask(lane, op);
+    else if (by_window(op->way))
+        window_start(lane, op);
     else
         op_push(lane, op);
 }
@@ -321,11 +362,11 @@ void op_start(acp_lane *lane, struct op *op)
         many_push(lane, op);
         return;
     }
-    if (op->command.kind == ACP_GET) {
-        task_get(lane, op);
+    if (op->command.kind == ACP_GET || op->command.kind == ACP_BATCH) {
+        task_serve(lane, op);
         return;
     }
-    if (decide(lane, op, &plan) != ACP_OK) {
+    if (route(lane, op, &plan) != ACP_OK) {
         fault_from_lane(lane, op);
         op_finish(lane, op);
         return;
@@ -369,6 +410,14 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
         acp_fault fault = {.status = m->status, .ga = m->b, .size = m->after,
                            .rank = acp_ga_rank(m->b)};
         op_fault(op, &fault);
+    }
+    if (op->way == WAY_BATCH) {
+        batch_reply(lane, op, payload, size);
+        return;
+    }
+    if (by_window(op->way)) {
+        window_welcome(lane, op);
+        return;
     }
     if (op->way == WAY_ASK) {
         op->result = m->a;

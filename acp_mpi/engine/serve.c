@@ -1,6 +1,6 @@
 /* What arrives from other processes: commands to run on memory of this one, replies to its
  * own operations, and notices. With the lock held. */
-#include "op.h"
+#include "link.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -109,12 +109,35 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
     return ACP_OK;
 }
 
-/* A get that waited here for its order. */
-void task_get(acp_lane *lane, struct op *op)
+static int serve_batch(acp_lane *lane, struct peer *from, struct link *link,
+                       const struct message *m, const unsigned char *records, uint64_t size)
+{
+    unsigned char *answer;
+    uint64_t bytes;
+    int rc = batch_run(lane, m, records, size, &answer, &bytes);
+    send_reply(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0, answer, bytes);
+    free(answer);
+    return rc;
+}
+
+static int serve_now(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    return m->kind == ACP_GET ? serve_get(lane, from, link, m)
+                              : serve_batch(lane, from, link, m, payload, size);
+}
+
+/* What waited here for its order, or for room for what it brings. */
+void task_serve(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
     m.id = op->client_id;
-    if (op->client && serve_get(lane, op->client, op->client_link, &m) != ACP_OK)
+    if (op->client_link && !link_room(op->client_link)) {
+        op_stall(lane->engine, op);
+        return;
+    }
+    if (op->client && serve_now(lane, op->client, op->client_link, &m, op->payload,
+                                op->payload_size) != ACP_OK)
         op_fault(op, &lane->fault); /* for those that follow it */
     op->client = NULL;              /* it has its answer */
     op_finish(lane, op);
@@ -122,9 +145,9 @@ void task_get(acp_lane *lane, struct op *op)
 
 /* A task: a command that is not done at once. */
 static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
-                       const struct message *m, const unsigned char *payload, struct op *then)
+                       const struct message *m, const unsigned char *payload, uint64_t size,
+                       struct op *then)
 {
-    /* A put has been checked against its frame before. */
     acp_engine *e = lane->engine;
     struct op *op = task_new(e);
     if (!op) {
@@ -136,8 +159,9 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
     op->client = from;
     op->client_link = link;
     op->client_id = m->id;
-    if (m->kind == ACP_PUT) {
-        op->payload = malloc(m->a);
+    if (payload) {
+        op->payload_size = size;
+        op->payload = malloc(size);
         if (!op->payload) {
             fail(lane, ACP_E_SYSTEM, m->dst, m->a);
             settle(lane, from, link, m, &lane->fault, 0);
@@ -145,8 +169,9 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
             task_free(e, op);
             return;
         }
-        memcpy(op->payload, payload, m->a);
-        op->local = (struct place){op->payload, true};
+        memcpy(op->payload, payload, size);
+        if (m->kind == ACP_PUT)
+            op->local = (struct place){op->payload, true};
     }
     if (then) {
         struct op **at = &then->followers;
@@ -178,15 +203,18 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
         }
         struct op *then = e->tasks ? task_of(e, from, m->after) : NULL;
         if (then) {
-            begin_task(lane, from, link, m, payload, then);
+            begin_task(lane, from, link, m, payload, size, then);
             return;
         }
     }
     if (is_atomic(m->kind) && (m->src & (atomic_width(m->kind) - 1))) {
         fail(lane, ACP_E_ALIGN, m->src, atomic_width(m->kind));
         settle(lane, from, link, m, &lane->fault, 0);
-    } else if (m->kind == ACP_GET) {
-        serve_get(lane, from, link, m);
+    } else if (m->kind == ACP_GET || m->kind == ACP_BATCH) {
+        if (link && !link_room(link))
+            begin_task(lane, from, link, m, payload, size, NULL);
+        else
+            serve_now(lane, from, link, m, payload, size);
     } else if (m->kind == ACP_PUT) {
         struct place source = {(unsigned char *)(uintptr_t)payload, true};
         int rc = command_run(lane, m, source, 0, size, NULL);
@@ -195,11 +223,11 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
         uint64_t old = 0;
         int rc = command_run(lane, m, (struct place){0}, 0, 0, &old);
         if (rc == ACP_E_BUSY)
-            begin_task(lane, from, link, m, payload, NULL);
+            begin_task(lane, from, link, m, payload, size, NULL);
         else
             settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, old);
     } else {
-        begin_task(lane, from, link, m, payload, NULL);
+        begin_task(lane, from, link, m, payload, size, NULL);
     }
 }
 
@@ -224,9 +252,11 @@ static void lost_notice(acp_lane *lane, const struct message *m)
 {
     acp_engine *e = lane->engine;
     struct peer *p = peer_of_slot(e, (uint32_t)m->a);
-    if (!p || p == e->own)
+    if (!p)
         return;
-    if (p->row.node == e->config.node && e->config.path != ACP_PATH_LINK)
+    if (p == e->own)
+        peers_cast_out(e);
+    else if (p->row.node == e->config.node && !apart(e))
         peer_watch(e, p); /* this process can see for itself */
     else
         peer_mark_lost(e, p);
@@ -259,12 +289,15 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
     case ACP_LOOKUP:
         board_serve(lane, from, link, m);
         break;
+    case ACP_GUEST:
+        window_guest(lane, from, link, m);
+        break;
     case ACP_DOING:
         send_reply(lane, from, link, m, NULL, e->control->doing, NULL, 0);
         break;
     default:
         if (m->kind == ACP_COPY || m->kind == ACP_PUT || m->kind == ACP_GET ||
-            is_atomic(m->kind))
+            (m->kind == ACP_BATCH && payload) || is_atomic(m->kind))
             serve_command(lane, from, link, m, payload, size);
     }
 }

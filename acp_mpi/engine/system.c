@@ -64,6 +64,12 @@ int open_pidfd(uint32_t pid)
     return fd;
 }
 
+/* A descriptor of another process, by its number there. */
+int descriptor_of(int pidfd, int number)
+{
+    return (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+}
+
 static uint64_t meminfo(const char *key)
 {
     char text[8192];

@@ -30,15 +30,15 @@ static inline void *cluster_map(void *context, const void *row, uint64_t offset,
 }
 
 /* `nodes`: rank i is on node i % nodes. */
-static inline void cluster_start(struct cluster *c, uint32_t count, uint32_t nodes, acp_path path,
-                                 bool shared)
+static inline void cluster_create(struct cluster *c, uint32_t count, uint32_t nodes,
+                                  acp_path path, bool shared, uint64_t peer_timeout_ns,
+                                  uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE])
 {
-    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
     c->count = count;
     for (uint32_t i = 0; i < count; i++) {
         acp_config config = {.node = 1 + i % nodes, .memory_limit = 256 << 20,
                              .starter_size = 10240, .span = 1ull << 30, .path = path, .ptracer = 1,
-                             .peer_timeout_ns = 5000000000u,
+                             .peer_timeout_ns = peer_timeout_ns,
                              .map = shared ? cluster_map : NULL, .map_context = c};
         acp_fault fault;
         memset(config.secret, 7, sizeof config.secret);
@@ -49,6 +49,13 @@ static inline void cluster_start(struct cluster *c, uint32_t count, uint32_t nod
         CHECK(rc == ACP_OK);
         acp_engine_row(c->engines[i], rows[i]);
     }
+}
+
+static inline void cluster_start(struct cluster *c, uint32_t count, uint32_t nodes, acp_path path,
+                                 bool shared)
+{
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    cluster_create(c, count, nodes, path, shared, 5000000000u, rows);
     for (uint32_t i = 0; i < count; i++) {
         CHECK(acp_table_add(c->engines[i], 0, rows[0], count) == ACP_OK);
         CHECK(acp_engine_join(c->engines[i], count, i) == ACP_OK);

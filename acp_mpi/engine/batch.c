@@ -1,0 +1,255 @@
+/* Elements of a call over many that go to one peer by link travel in frames of up to 64 KiB:
+ *
+ *   put      dst, bytes         answered by nothing but success
+ *   get      src                by the bytes
+ *   atomic   src, value, and for compare-and-swap what is compared    by the old values
+ *
+ * All elements of a batch have the same size; records and bytes are padded to 8. */
+#include "link.h"
+#include "many.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ELEMENT_MOST ((uint64_t)4096) /* larger ones gain nothing by company */
+#define ATOMIC_RECORD ((uint64_t)24)
+
+struct batch {
+    struct peer *target;
+    uint32_t color;
+    uint8_t kind; /* ACP_PUT, ACP_GET, an atomic */
+    bool wants_old;
+    uint64_t element; /* bytes */
+    uint64_t count, room;
+    uint64_t *index; /* of the elements in the call */
+    unsigned char data[];
+};
+
+static uint64_t padded(uint64_t size)
+{
+    return (size + 7) & ~(uint64_t)7;
+}
+
+static uint64_t record_of(uint8_t kind, uint64_t element)
+{
+    return kind == ACP_PUT ? 8 + padded(element) : kind == ACP_GET ? 8 : ATOMIC_RECORD;
+}
+
+static uint64_t answer_of(uint8_t kind, uint64_t element)
+{
+    return kind == ACP_PUT ? 0 : kind == ACP_GET ? padded(element) : 8;
+}
+
+/* How many elements fit, there and back. */
+static uint64_t most_of(uint8_t kind, uint64_t element)
+{
+    uint64_t record = record_of(kind, element), answer = answer_of(kind, element);
+    return CHUNK_BYTES / (record > answer ? record : answer);
+}
+
+static uint8_t kind_of(const struct plan *plan, const struct message *element)
+{
+    return is_atomic(element->kind) ? element->kind : plan->way == WAY_PUT ? ACP_PUT : ACP_GET;
+}
+
+static uint64_t size_of(const struct message *element)
+{
+    return is_atomic(element->kind) ? atomic_width(element->kind) : element->a;
+}
+
+bool batch_takes(const struct plan *plan, const struct message *element)
+{
+    if (plan->road != &road_link || size_of(element) > ELEMENT_MOST)
+        return false;
+    return is_atomic(element->kind) ? plan->way == WAY_ASK && plan->strip
+                                    : plan->way == WAY_PUT || plan->way == WAY_GET;
+}
+
+static void batch_send(acp_lane *lane, struct op *op, struct batch *b)
+{
+    acp_engine *e = lane->engine;
+    struct op *child = task_new(e);
+    if (!child) {
+        fail(lane, ACP_E_SYSTEM, 0, 0);
+        op_fault(op, &lane->fault);
+        free(b);
+        return;
+    }
+    child->parent = op;
+    child->way = WAY_BATCH;
+    child->state = OP_RUNNING;
+    child->target = b->target;
+    child->road = &road_link;
+    child->color = b->color;
+    child->batch = b;
+    child->in_flight = 1;
+    child->command = (struct message){.kind = ACP_BATCH, .flags = b->kind, .id = op_id(child),
+                                      .status = b->wants_old, .a = b->element, .b = b->count};
+    op->many->under_way++;
+    uint64_t bytes = b->count * record_of(b->kind, b->element);
+    if (link_command(lane, b->target, b->color, &child->command, b->data, bytes) != ACP_OK) {
+        op_fault(child, &lane->fault);
+        child->in_flight = 0;
+        op_finish(lane, child);
+    }
+}
+
+void batches_send(acp_lane *lane, struct op *op)
+{
+    for (uint32_t i = 0; i < OPEN_BATCHES; i++) {
+        struct batch *b = op->many->open[i];
+        op->many->open[i] = NULL;
+        if (b && op->fault.status == ACP_OK)
+            batch_send(lane, op, b);
+        else
+            free(b);
+    }
+}
+
+static struct batch *batch_new(const struct many *m, const struct plan *plan,
+                               const struct message *element)
+{
+    uint8_t kind = kind_of(plan, element);
+    uint64_t size = size_of(element), room = most_of(kind, size), left = m->count - m->next;
+    room = left < room ? left : room;
+    uint64_t bytes = room * record_of(kind, size);
+    struct batch *b = malloc(sizeof *b + bytes + room * sizeof *b->index);
+    if (b)
+        *b = (struct batch){.target = plan->target, .color = plan->color, .kind = kind,
+                            .wants_old = m->old, .element = size, .room = room,
+                            .index = (uint64_t *)(void *)(b->data + bytes)};
+    return b;
+}
+
+/* The open batch that an element belongs to; a new one takes the place of the first. */
+static struct batch **batch_for(acp_lane *lane, struct op *op, const struct plan *plan,
+                                const struct message *element)
+{
+    struct many *m = op->many;
+    struct batch **at = m->open;
+    uint8_t kind = kind_of(plan, element);
+    for (uint32_t i = 0; i < OPEN_BATCHES; i++) {
+        struct batch *b = m->open[i];
+        if (b && b->target == plan->target && b->color == plan->color && b->kind == kind &&
+            b->element == size_of(element))
+            return &m->open[i];
+        if (!b)
+            at = &m->open[i];
+    }
+    if (!plan->road->room(lane, plan->target, plan->color))
+        return NULL;
+    struct batch *first = *at;
+    *at = NULL;
+    if (first)
+        batch_send(lane, op, first);
+    if (!(*at = batch_new(m, plan, element))) {
+        fail(lane, ACP_E_SYSTEM, element->src, element->a);
+        op_fault(op, &lane->fault);
+    }
+    return at;
+}
+
+bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *plan,
+               const struct message *element)
+{
+    struct batch **at = batch_for(lane, op, plan, element), *b = at ? *at : NULL;
+    if (!b)
+        return at; /* an error, not want of room */
+    unsigned char *record = b->data + b->count * record_of(b->kind, b->element);
+    if (b->kind == ACP_PUT) {
+        memcpy(record, &element->dst, 8);
+        if (command_run(lane, element, (struct place){record + 8, false}, 0, b->element, NULL)) {
+            op_fault(op, &lane->fault);
+            return true;
+        }
+    } else {
+        const uint64_t words[3] = {element->src, element->a, element->b};
+        memcpy(record, words, record_of(b->kind, b->element));
+    }
+    b->index[b->count++] = i;
+    if (b->count == b->room) {
+        *at = NULL;
+        batch_send(lane, op, b);
+    }
+    return true;
+}
+
+/* What a batch brought goes to where its elements wanted it. */
+void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload, uint64_t size)
+{
+    const struct batch *b = child->batch;
+    struct many *m = child->parent->many;
+    bool atomic = is_atomic(b->kind);
+    uint64_t step = answer_of(b->kind, b->element);
+    bool brings = b->kind == ACP_GET || (atomic && b->wants_old);
+    if (brings && child->fault.status == ACP_OK && (!payload || size != b->count * step)) {
+        fail(lane, ACP_E_ARGUMENT, 0, size);
+        op_fault(child, &lane->fault);
+    }
+    for (uint64_t i = 0; brings && child->fault.status == ACP_OK && i < b->count; i++) {
+        const unsigned char *data = payload + i * step;
+        struct message c = {.kind = ACP_COPY, .dst = m->columns[0][b->index[i]], .a = b->element};
+        if (atomic)
+            memcpy(m->old + b->index[i], data, 8);
+        else if (command_run(lane, &c, (struct place){(unsigned char *)(uintptr_t)data, true}, 0,
+                             b->element, NULL) != ACP_OK)
+            op_fault(child, &lane->fault);
+    }
+    op_finish(lane, child);
+}
+
+/* Runs the elements of a batch of a peer; `answer` takes what they bring. The first error is
+ * the batch's, the other elements are run. */
+static int run_all(acp_lane *lane, const struct message *m, const unsigned char *records,
+                   unsigned char *answer)
+{
+    uint64_t record = record_of(m->flags, m->a), step = answer_of(m->flags, m->a);
+    acp_fault first = {.status = ACP_OK};
+    for (uint64_t i = 0; i < m->b; i++) {
+        const unsigned char *data = records + i * record;
+        uint64_t words[3], old;
+        memcpy(words, data, record < sizeof words ? 8 : sizeof words);
+        struct message c = {.kind = ACP_COPY, .dst = words[0], .src = words[0], .a = m->a};
+        int rc;
+        if (m->flags == ACP_PUT) {
+            struct place bytes = {(unsigned char *)(uintptr_t)(data + 8), true};
+            rc = command_run(lane, &c, bytes, 0, m->a, NULL);
+        } else if (m->flags == ACP_GET) {
+            rc = command_run(lane, &c, (struct place){answer + i * step, false}, 0, m->a, NULL);
+        } else {
+            c = (struct message){.kind = m->flags, .src = words[0], .a = words[1], .b = words[2]};
+            rc = words[0] & (m->a - 1) ? fail(lane, ACP_E_ALIGN, words[0], m->a)
+                                       : command_run(lane, &c, (struct place){0}, 0, 0, &old);
+            memcpy(answer + i * step, &old, sizeof old);
+        }
+        if (rc != ACP_OK && first.status == ACP_OK)
+            first = lane->fault;
+    }
+    lane->fault = first;
+    return first.status;
+}
+
+int batch_run(acp_lane *lane, const struct message *m, const unsigned char *records,
+              uint64_t size, unsigned char **answer, uint64_t *answer_size)
+{
+    bool atomic = is_atomic(m->flags);
+    bool known = atomic ? m->a == atomic_width(m->flags)
+                        : (m->flags == ACP_PUT || m->flags == ACP_GET) && m->a - 1 < ELEMENT_MOST;
+    *answer = NULL;
+    *answer_size = 0;
+    if (!known || !m->b || m->b > most_of(m->flags, m->a) ||
+        size != m->b * record_of(m->flags, m->a))
+        return fail(lane, ACP_E_ARGUMENT, m->dst, size);
+    uint64_t bytes = m->b * answer_of(m->flags, m->a);
+    unsigned char *out = bytes ? calloc(1, bytes) : NULL;
+    if (bytes && !out)
+        return fail(lane, ACP_E_SYSTEM, m->dst, size);
+    int rc = run_all(lane, m, records, out);
+    if (m->flags == ACP_GET || (atomic && m->status)) {
+        *answer = out;
+        *answer_size = bytes;
+    } else {
+        free(out);
+    }
+    return rc;
+}

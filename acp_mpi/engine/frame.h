@@ -1,0 +1,46 @@
+/* Frames on links: a head of 64 bytes with the message in it, then the payload and its sum.
+ *
+ *   crc 4 | size of payload 4 | message 56, with the acknowledgement in place of the sender
+ *   payload | crc of payload 4         (nothing if there is no payload)
+ *
+ * The first sum covers the rest of the head and the frame's number, so that a length is not
+ * believed before it is checked, and a frame that is repeated or left out is noticed. */
+#ifndef ACP_FRAME_H
+#define ACP_FRAME_H
+
+#include "layout.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FRAME_HEAD ((size_t)64)
+#define FRAME_SUM ((size_t)4)
+#define FRAME_PAYLOAD_MOST ((uint32_t)64 << 10)
+
+enum frame_result { FRAME_MORE = 0, FRAME_WHOLE = 1, FRAME_BAD = -1 };
+
+struct frame {
+    struct message message; /* `from` is not set */
+    uint32_t ack;           /* frames that its sender has received, modulo 2^32 */
+    uint32_t size;          /* of the payload */
+    const unsigned char *payload;
+    size_t total;
+};
+
+/* Kinds below ACP_SESSION are numbered: kept until acknowledged, run once. */
+bool frame_numbered(uint8_t kind);
+
+static inline size_t frame_bytes(uint32_t payload)
+{
+    return FRAME_HEAD + (payload ? payload + FRAME_SUM : 0);
+}
+size_t frame_size(const unsigned char *frame); /* of a whole one */
+
+void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
+                 const void *payload, uint32_t size);
+
+/* Takes the frame at the begin of `have` bytes apart; `number` is the next expected. */
+enum frame_result frame_read(const unsigned char *from, size_t have, uint64_t number,
+                             struct frame *frame);
+
+#endif

@@ -1,0 +1,40 @@
+/* What a link says: whole frames in order, some sent already, kept until the peer has
+ * acknowledged them, so that a broken stream can be resumed where it stopped. */
+#ifndef ACP_OUTBOX_H
+#define ACP_OUTBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct outbox_block;
+
+/* Frames are numbered from 0. */
+struct outbox {
+    struct outbox_block *head, *tail;
+    struct outbox_block *at; /* holds the next byte to send */
+    size_t offset;           /* of that byte */
+    uint64_t first;          /* number of the first frame in `head` */
+    uint64_t next;           /* number of the next frame */
+    uint64_t acked;          /* so many have arrived */
+    size_t held;             /* bytes in all blocks */
+    size_t unsent;
+};
+
+/* Room for one more frame, which counts as added; NULL: no memory. */
+unsigned char *outbox_add(struct outbox *o, size_t size);
+
+/* The bytes to send next, at most `most` pieces; how many there are. */
+int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most);
+void outbox_sent(struct outbox *o, size_t size);
+
+/* The first `count` frames have arrived, says the peer; false: it cannot know that. */
+bool outbox_ack(struct outbox *o, uint64_t count);
+
+/* A new stream: what has not arrived is sent again. `size_of` tells the size of a frame. */
+void outbox_rewind(struct outbox *o, size_t (*size_of)(const unsigned char *frame));
+
+void outbox_free(struct outbox *o);
+
+#endif

@@ -1,0 +1,53 @@
+/* The road that leads anywhere: commands as frames on a link. */
+#include "link.h"
+
+#include <stdlib.h>
+
+int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                 const void *payload, uint64_t size)
+{
+    struct link *link = link_to(lane, to, color);
+    if (!link)
+        return fail(lane, to->lost ? ACP_E_LOST : ACP_E_SYSTEM, m->src ? m->src : m->dst, m->a);
+    return link_send(lane, link, m, payload, size);
+}
+
+static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
+{
+    return link_command(lane, to, color, m, NULL, 0);
+}
+
+static bool road_room(acp_lane *lane, struct peer *to, uint32_t color)
+{
+    const struct link *link = to->links[color];
+    (void)lane;
+    return !link || link_room(link);
+}
+
+static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
+{
+    struct message m = {.kind = ACP_PUT, .id = op_id(op), .from = lane->engine->self,
+                        .dst = op->command.dst + at, .a = size,
+                        .after = op->sent_after ? op->order : 0};
+    if (op->local.local)
+        return link_command(lane, op->target, op->color, &m, op->local.local + at, size);
+    unsigned char *buffer = malloc(size);
+    int rc = buffer ? part_read(lane, op, at, size, buffer)
+                    : fail(lane, ACP_E_SYSTEM, m.dst, size);
+    if (rc == ACP_OK)
+        rc = link_command(lane, op->target, op->color, &m, buffer, size);
+    free(buffer);
+    return rc;
+}
+
+static int road_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
+{
+    struct message m = {.kind = ACP_GET, .id = op_id(op), .from = lane->engine->self, .dst = at,
+                        .src = op->command.src + at, .a = size,
+                        .after = op->sent_after ? op->order : 0};
+    return link_command(lane, op->target, op->color, &m, NULL, 0);
+}
+
+const struct road road_link = {
+    .send = road_send, .put = road_put, .get = road_get, .room = road_room, .parts = 64,
+};

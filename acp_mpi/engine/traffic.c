@@ -1,0 +1,158 @@
+/* Frames out and in on the wire that a link has now. */
+#include "link.h"
+
+#include "wire.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#define PIECES 32
+
+/* A frame without a number, at once: it concerns the wire, not what is said on the link. */
+bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack)
+{
+    unsigned char frame[FRAME_HEAD];
+    frame_write(frame, m, 0, ack, NULL, 0);
+    return send(wire->fd, frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof frame;
+}
+
+void link_push(acp_lane *lane, struct link *link)
+{
+    acp_engine *e = lane->engine;
+    struct iovec pieces[PIECES];
+    link_unhold(e, link);
+    while (link->state == LINK_OPEN && link->out.unsent) {
+        struct msghdr m = {.msg_iov = pieces,
+                           .msg_iovlen = (size_t)outbox_pieces(&link->out, pieces, PIECES)};
+        ssize_t n = sendmsg(link->wire->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n >= 0) {
+            outbox_sent(&link->out, (size_t)n);
+        } else if (errno == EAGAIN) {
+            wire_want(e, link->wire, true);
+            return;
+        } else if (errno != EINTR) {
+            struct wire *wire = link->wire;
+            wire_close(e, wire);
+            link_wire_down(lane, wire);
+            return;
+        }
+    }
+    if (link->state == LINK_OPEN)
+        wire_want(e, link->wire, false);
+}
+
+bool link_room(const struct link *link)
+{
+    return link->out.unsent < UNSENT_MOST && link->out.held < HELD_MOST;
+}
+
+int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+              uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
+        return fail(lane, ACP_E_LOST, m->dst, size);
+    uint64_t number = link->out.next;
+    bool idle = link->out.unsent == 0 || link->held;
+    bool command = m->kind < ACP_REPLY;
+    unsigned char *at = outbox_add(&link->out, frame_bytes((uint32_t)size));
+    if (!at)
+        return fail(lane, ACP_E_SYSTEM, m->dst, size);
+    frame_write(at, m, number, link->received, payload, (uint32_t)size);
+    link->untold = 0;
+    link->unanswered += command;
+    if (!e->timer_at) /* somebody asks later whether the peer is still there */
+        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+    if (link->state != LINK_OPEN || link->corked || !idle)
+        return ACP_OK;
+    if (command && link->unanswered > 1 && link->out.unsent < COMPANY_BYTES) {
+        if (!link->held)
+            atomic_fetch_add(&e->held_links, 1);
+        link->held = true;
+    } else {
+        link_push(lane, link);
+    }
+    return ACP_OK;
+}
+
+void links_release(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->links; e->held_links && link; link = link->next)
+        if (link->held)
+            link_push(&e->lanes[LANE_LOCKED], link);
+    pthread_mutex_unlock(&e->lock);
+}
+
+uint64_t link_expects(const struct wire *wire)
+{
+    return wire->link ? wire->link->received : 0;
+}
+
+void link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
+{
+    acp_engine *e = lane->engine;
+    struct link *link = wire->link;
+    struct message m = f->message;
+    if (m.kind == ACP_SESSION) {
+        session_begin(lane, wire, &m);
+        return;
+    }
+    if (!link || link->state != LINK_OPEN) { /* a link is named before anything is said */
+        wire_close(e, wire);
+        link_wire_down(lane, wire);
+        return;
+    }
+    uint64_t ack = link->out.acked + (uint32_t)(f->ack - (uint32_t)link->out.acked);
+    if (ack - link->out.acked > UINT32_MAX / 2)
+        ack = link->out.acked; /* written before an earlier one arrived */
+    link->moved |= ack != link->out.acked || frame_numbered(m.kind);
+    if (!outbox_ack(&link->out, ack) || link->out.held > FLOOD) {
+        link_give_up(lane, link); /* nobody who keeps to the protocol comes here */
+        return;
+    }
+    link->corked = true;
+    if (m.kind == ACP_PROBE) {
+        link->untold = UNTOLD_MOST; /* so that the answer goes at once */
+    } else if (frame_numbered(m.kind)) {
+        link->received++;
+        link->untold += f->total;
+        if (m.kind == ACP_REPLY && link->unanswered)
+            link->unanswered--;
+        m.from = link->peer->slot;
+        message_arrived(lane, link->peer, link, &m, f->payload, f->size);
+    }
+}
+
+/* Not in the middle of a frame. */
+static void acknowledge(acp_engine *e, struct link *link)
+{
+    struct message m = {.kind = ACP_ACK};
+    if (link->state != LINK_OPEN || link->untold < UNTOLD_MOST || link->wire->writing)
+        return;
+    if (wire_say(link->wire, &m, link->received))
+        link->untold = 0;
+    else
+        wire_want(e, link->wire, true);
+}
+
+void link_received(acp_lane *lane, struct wire *wire)
+{
+    struct link *link = wire->link;
+    if (!link || link->state == LINK_CLOSED)
+        return;
+    link->corked = false;
+    link->heard = now_ns();
+    if (link->out.unsent && link->state == LINK_OPEN && !wire->writing)
+        link_push(lane, link);
+    acknowledge(lane->engine, link);
+}
+
+void link_writable(acp_lane *lane, struct wire *wire)
+{
+    if (!wire->link)
+        return;
+    link_push(lane, wire->link);
+    acknowledge(lane->engine, wire->link);
+}
+

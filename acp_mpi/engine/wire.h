@@ -1,0 +1,53 @@
+/* A wire: one TCP connection between two processes, being opened or open. A link speaks on
+ * one wire at a time and outlives it. All with the lock held. */
+#ifndef ACP_WIRE_H
+#define ACP_WIRE_H
+
+#include "frame.h"
+#include "handshake.h"
+#include "op.h"
+
+enum wire_state { WIRE_CONNECTING = 1, WIRE_HANDSHAKE, WIRE_OPEN, WIRE_CLOSED };
+
+struct wire {
+    uint32_t number;
+    int fd;
+    uint8_t state;
+    bool accepted;
+    bool writing; /* waits for the socket to take more */
+    bool refused; /* nobody, or another process, listens there */
+    struct peer *peer; /* NULL: an accepted one, before its handshake */
+    struct link *link; /* NULL: an accepted one, before it has said which */
+    acp_handshake *handshake;
+    uint64_t deadline; /* of an opening one; 0: open */
+    unsigned char *in; /* the begin of a frame whose rest has not come */
+    size_t in_size;
+    struct wire *next_dead;
+};
+
+/* Calls an address of the peer; NULL: errno. */
+struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt);
+void wire_close(acp_engine *e, struct wire *wire);
+void wire_opened(acp_engine *e, struct wire *wire); /* its link is known: no deadline any more */
+void wire_want(acp_engine *e, struct wire *wire, bool writing);
+
+void wire_accept(acp_lane *lane);
+void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+uint64_t wires_tick(acp_lane *lane, uint64_t now); /* the next deadline */
+void wires_close(acp_engine *e);
+void wires_bury(acp_engine *e); /* when nothing can refer to closed ones any more */
+
+/* What the link is told. session.c: */
+void link_wire_up(acp_lane *lane, struct wire *wire); /* both sides have proved the secret */
+void session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
+/* link.c: */
+void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
+/* traffic.c: */
+uint64_t link_expects(const struct wire *wire); /* the number of the next frame */
+void link_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
+void link_received(acp_lane *lane, struct wire *wire); /* all that had come */
+void link_writable(acp_lane *lane, struct wire *wire);
+/* A frame without a number, at once: it concerns the wire, not what is said on the link. */
+bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack);
+
+#endif

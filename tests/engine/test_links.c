@@ -1,0 +1,296 @@
+/* Links over a bad network: whatever happens to connections, nothing is lost or done twice. */
+#include "cluster.h"
+#include "link.h"
+#include "proxy.h"
+
+
+#define RANKS 2u
+#define WORDS 512u
+#define BLOCK ((uint64_t)300000)
+
+static struct proxy proxies[RANKS];
+
+/* Every engine reaches the others through their proxies. */
+static void start(struct cluster *c, uint64_t peer_timeout_ns)
+{
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    bool shared = false;
+#if defined(__SANITIZE_THREAD__)
+    shared = true;
+#endif
+    cluster_create(c, RANKS, RANKS, ACP_PATH_LINK, shared, peer_timeout_ns, rows);
+    for (uint32_t i = 0; i < RANKS; i++)
+        proxy_start(&proxies[i], ((struct row *)(void *)rows[i])->port, i + 1);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        uint8_t seen[CLUSTER_MOST][ACP_ROW_SIZE];
+        memcpy(seen, rows, sizeof seen);
+        for (uint32_t other = 0; other < RANKS; other++)
+            if (other != i)
+                ((struct row *)(void *)seen[other])->port = proxies[other].port;
+        CHECK(acp_table_add(c->engines[i], 0, seen[0], RANKS) == ACP_OK);
+        CHECK(acp_engine_join(c->engines[i], RANKS, i) == ACP_OK);
+    }
+}
+
+static void spoil(uint64_t cut_mean, uint64_t flip_mean)
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        proxies[i].flip_mean = flip_mean;
+        proxies[i].cut_mean = cut_mean;
+    }
+}
+
+static void stall(bool on)
+{
+    for (uint32_t i = 0; i < RANKS; i++)
+        proxies[i].stalled = on;
+}
+
+static void stop(struct cluster *c)
+{
+    spoil(0, 0);
+    cluster_stop(c);
+    for (uint32_t i = 0; i < RANKS; i++)
+        proxy_stop(&proxies[i]);
+}
+
+static uint64_t *words_of(acp_engine *e, uint32_t rank)
+{
+    void *address;
+    CHECK(acp_query_address(acp_engine_lane(e), acp_starter(e, rank), 8, &address) == ACP_OK);
+    return address;
+}
+
+static acp_handle_t issued(acp_engine *e, acp_lane *lane, acp_handle_t handle)
+{
+    CHECK(handle || acp_lane_fault(lane)->status == ACP_E_BUSY);
+    if (!handle)
+        CHECK(acp_wait_room(e, ACP_FOREVER) == ACP_OK);
+    return handle;
+}
+
+static void complete(acp_engine *e)
+{
+    acp_failure failure;
+    uint64_t more;
+    CHECK(acp_complete(e, ACP_HANDLE_ALL, ACP_FOREVER) == ACP_OK);
+    if (acp_failures_take(e, ACP_HANDLE_ALL, false, &failure, 1, &more)) {
+        fprintf(stderr, "rank %u: %s\n", acp_rank(e), acp_status_name(failure.fault.status));
+        CHECK(!"an operation failed");
+    }
+}
+
+static void meet(acp_engine *e)
+{
+    CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+}
+
+/* Each atomic runs exactly once, each gives the value that the one before left, blocks arrive
+ * whole. */
+static void work(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint32_t other = (rank + 1) % c->count;
+    uint64_t *mine = words_of(e, rank), before = mine[0];
+    uint64_t key[2] = {rank, 1 + before}, value[2] = {0, 0}; /* another one each time */
+    unsigned char *there, *here = malloc(BLOCK);
+    void *address;
+    acp_ga_t ga, starter = acp_starter(e, other);
+    CHECK(acp_memory_alloc(lane, BLOCK, 0, &ga, &address) == ACP_OK);
+    there = address;
+    value[0] = ga;
+    CHECK(acp_publish(e, key, value, ACP_FOREVER) == ACP_OK);
+    key[0] = other;
+    CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
+    meet(e);
+    for (uint64_t turn = 1; turn <= 8; turn++) {
+        for (uint32_t i = 0; i < 200;) /* dependent and independent ones, with their results */
+            i += issued(e, lane, acp_atomic(lane, ACP_ADD8, acp_starter(e, rank) + 8 * (1 + i),
+                                            starter, 1, 0,
+                                            i % 3 ? ACP_HANDLE_NULL : ACP_HANDLE_ALL)) != 0;
+        for (uint64_t i = 0; i < BLOCK; i++)
+            here[i] = (unsigned char)(i * 13 + turn + rank);
+        while (!issued(e, lane, acp_iput(lane, value[0], here, BLOCK, ACP_HANDLE_NULL)))
+            continue;
+        complete(e);
+        meet(e);
+        for (uint64_t i = 0; i < BLOCK; i++)
+            CHECK(there[i] == (unsigned char)(i * 13 + turn + other));
+        CHECK(mine[0] == before + 200 * turn);
+        uint64_t sum = 0, first = before + 200 * (turn - 1);
+        for (uint32_t i = 0; i < 200; i++)
+            sum += mine[1 + i] - first;
+        CHECK(sum == 199 * 200 / 2);
+        meet(e);
+        memset(here, 0, BLOCK);
+        while (!issued(e, lane, acp_iget(lane, here, value[0], BLOCK, ACP_HANDLE_NULL)))
+            continue;
+        complete(e);
+        for (uint64_t i = 0; i < BLOCK; i++)
+            CHECK(here[i] == (unsigned char)(i * 13 + turn + rank));
+        meet(e);
+    }
+    acp_memory_drop(lane, there, BLOCK);
+    free(here);
+}
+
+static void nothing_is_lost_or_repeated(void)
+{
+    static const struct {
+        uint64_t cut, flip;
+    } networks[] = {{0, 0}, {400000, 0}, {150000, 0}, {0, 150000}, {300000, 300000}};
+    struct cluster c;
+    start(&c, 20000000000u);
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        spoil(networks[i].cut, networks[i].flip);
+        cluster_run(&c, work);
+        spoil(0, 0);
+        uint64_t cuts = proxies[0].cuts + proxies[1].cuts;
+        uint64_t flips = proxies[0].flips + proxies[1].flips;
+        printf("  a cut in %llu bytes, a flipped bit in %llu: %llu cuts and %llu flips so far\n",
+               (unsigned long long)networks[i].cut, (unsigned long long)networks[i].flip,
+               (unsigned long long)cuts, (unsigned long long)flips);
+        fflush(stdout);
+        CHECK(!networks[i].cut || cuts);
+        CHECK(!networks[i].flip || flips);
+    }
+    stop(&c);
+}
+
+static void a_pause_is_no_death(void)
+{
+    struct cluster c;
+    uint64_t value = 7;
+    acp_handle_t pending;
+    start(&c, 4000000000u);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    for (uint64_t round = 0; round < 3; round++) {
+        CHECK(acp_put(lane, acp_starter(e, 1) + 8 * round, &value, 8, &pending) == ACP_OK);
+        CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+        stall(true);
+        CHECK(acp_put(lane, acp_starter(e, 1) + 8 * round, &round, 8, &pending) == ACP_OK);
+        CHECK(acp_wait(e, pending, 1000000000) == ACP_E_TIMEOUT);
+        stall(false);
+        CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+        CHECK(words_of(c.engines[1], 1)[round] == round);
+    }
+    stop(&c);
+}
+
+/* A peer that does not read costs bounded memory; what it asks for is read when it reads. */
+static void a_peer_that_does_not_read_is_not_owed_much(void)
+{
+    struct cluster c;
+    uint64_t size = (uint64_t)48 << 20, key[2] = {0, 1}, value[2] = {0, 0};
+    unsigned char *here = malloc(size);
+    acp_ga_t ga;
+    void *address;
+    start(&c, 20000000000u);
+    acp_engine *e = c.engines[0], *server = c.engines[1];
+    acp_lane *lane = acp_engine_lane(e);
+    CHECK(acp_memory_alloc(acp_engine_lane(server), size, 0, &ga, &address) == ACP_OK);
+    memset(address, 5, size);
+    memset(here, 6, size);
+    value[0] = ga;
+    CHECK(acp_publish(server, key, value, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
+    for (int way = 0; way < 2; way++) {
+        size_t most = 0;
+        acp_handle_t h = way ? acp_iput(lane, ga, here, size, ACP_HANDLE_NULL)
+                             : acp_iget(lane, here, ga, size, ACP_HANDLE_NULL);
+        CHECK(h != 0);
+        CHECK(acp_wait(e, h, 1000000) == ACP_E_TIMEOUT);
+        stall(true);
+        for (int i = 0; i < 50; i++) {
+            CHECK(acp_wait(e, h, 10000000) == ACP_E_TIMEOUT);
+            for (uint32_t rank = 0; rank < RANKS; rank++) {
+                pthread_mutex_lock(&c.engines[rank]->lock);
+                for (struct link *l = c.engines[rank]->links; l; l = l->next)
+                    most = l->out.held > most ? l->out.held : most;
+                pthread_mutex_unlock(&c.engines[rank]->lock);
+            }
+        }
+        stall(false);
+        CHECK(acp_wait(e, h, ACP_FOREVER) == ACP_OK);
+        CHECK(most > 0 && most <= HELD_MOST + 4 * CHUNK_BYTES);
+    }
+    CHECK(memcmp(here, address, size) == 0 && here[0] == 5);
+    acp_memory_drop(acp_engine_lane(server), address, size);
+    free(here);
+    stop(&c);
+}
+
+/* Writes to the other until that fails: the network may still carry something. */
+static void *wait_for_death(void *engine)
+{
+    acp_engine *e = engine;
+    acp_lane *lane = acp_engine_lane(e);
+    uint64_t value = 1, more;
+    acp_handle_t pending = 0;
+    acp_failure failure = {.fault.status = ACP_OK};
+    int rc = ACP_OK;
+    while (rc == ACP_OK && failure.fault.status == ACP_OK) {
+        rc = acp_put(lane, acp_starter(e, 1 - acp_rank(e)), &value, 8, &pending);
+        if (rc == ACP_OK) {
+            CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+            acp_failures_take(e, pending, true, &failure, 1, &more);
+        }
+    }
+    CHECK((rc ? rc : failure.fault.status) == ACP_E_LOST);
+    return NULL;
+}
+
+static void end_unequal(struct cluster *c)
+{
+    for (uint32_t i = 0; i < RANKS; i++)
+        acp_engine_close(c->engines[i]);
+    for (uint32_t i = 0; i < RANKS; i++)
+        acp_engine_free(c->engines[i]);
+    for (uint32_t i = 0; i < RANKS; i++)
+        proxy_stop(&proxies[i]);
+}
+
+static void who_is_silent_is_dead(void)
+{
+    struct cluster c;
+    pthread_t threads[RANKS];
+    start(&c, 1000000000u);
+    cluster_run(&c, work);
+    stall(true);
+    for (uint32_t i = 0; i < RANKS; i++)
+        CHECK(pthread_create(&threads[i], NULL, wait_for_death, c.engines[i]) == 0);
+    for (uint32_t i = 0; i < RANKS; i++)
+        pthread_join(threads[i], NULL);
+    stall(false);
+    end_unequal(&c);
+}
+
+/* The one that others hold for dead learns it from the first that it speaks to. */
+static void who_is_declared_dead_learns_it(void)
+{
+    struct cluster c;
+    start(&c, 20000000000u);
+    cluster_run(&c, work);
+    peer_mark_lost(c.engines[0], peer_of_slot(c.engines[0], 1));
+    wait_for_death(c.engines[1]);
+    CHECK(c.engines[1]->outcast);
+    end_unequal(&c);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } tests[] = {{"nothing is lost or repeated", nothing_is_lost_or_repeated},
+                 {"a pause is no death", a_pause_is_no_death},
+                 {"a peer that does not read", a_peer_that_does_not_read_is_not_owed_much},
+                 {"who is silent is dead", who_is_silent_is_dead},
+                 {"who is declared dead learns it", who_is_declared_dead_learns_it}};
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        printf("%s\n", tests[i].name);
+        fflush(stdout);
+        tests[i].run();
+    }
+    return 0;
+}
