@@ -56,7 +56,8 @@ docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 
 bench: $(MPIS:%=.venv/%/.installed) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
-	    .venv/$$mpi/bin/python benchmarks/basic_layer.py; done
+	    .venv/$$mpi/bin/python benchmarks/basic_layer.py; \
+	    .venv/$$mpi/bin/python benchmarks/directory.py; done
 
 clean: ## remove everything that make made, the environments too
 	rm -rf .venv build docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
