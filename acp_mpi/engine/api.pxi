@@ -85,7 +85,6 @@ cdef extern from "engine.h" nogil:
     void acp_engine_row(const acp_engine *, uint8_t *)
     int acp_engine_join(acp_engine *, uint32_t, uint32_t)
     int acp_table_add(acp_engine *, uint32_t, const uint8_t *, uint32_t)
-    int acp_table_rows(const acp_engine *, uint32_t, uint8_t *, uint32_t)
     int acp_table_place(const acp_engine *, uint8_t *)
     int acp_table_map(acp_engine *, const uint8_t *)
     int acp_engine_reset(acp_engine *, const uint32_t *, uint32_t)

@@ -142,7 +142,6 @@ bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint
 /* The table of all members' rows, which the processes of a node share: one of them makes it by its
  * first acp_table_add and gives its place to the others, who map it before they join. */
 int acp_table_add(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
-int acp_table_rows(const acp_engine *engine, uint32_t first, uint8_t *rows, uint32_t count);
 int acp_table_place(const acp_engine *engine, uint8_t place[ACP_ROW_SIZE]);
 int acp_table_map(acp_engine *engine, const uint8_t place[ACP_ROW_SIZE]);
 

@@ -1,6 +1,5 @@
 # Start and end, and what this process knows of the job.
 
-from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -62,16 +61,6 @@ def add_rows(first, const uint8_t[::1] rows not None):
     cdef int rc = acp_table_add(engine, slot, &rows[0], count) if count else ACP_OK
     if rc != ACP_OK:
         raise_status("init", rc)
-
-
-def rows(first, count):
-    """Return the rows of `count` slots from `first` on."""
-    need("init")
-    cdef bytearray out = bytearray(count * ACP_ROW_SIZE)
-    cdef int rc = acp_table_rows(engine, first, <uint8_t *>PyByteArray_AS_STRING(out), count)
-    if rc != ACP_OK:
-        raise_status("init", rc)
-    return out
 
 
 def table_place():

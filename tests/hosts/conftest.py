@@ -41,20 +41,15 @@ def serve(start: Start, tmp_path: Path) -> Callable[..., dict[str, str]]:
     """serve(network, groups) opens a rendezvous at the switch; returns what the groups need."""
 
     def run(hosts: network.Network, groups: dict[str, int]) -> dict[str, str]:
-        path = tmp_path / "secret"
-        secret.create(path)
-        address = f"{hosts.switch.address}:{RENDEZVOUS_PORT}"
-        sizes = ",".join(f"{name}={size}" for name, size in groups.items())
-        module = [sys.executable, "-m", "acp_mpi.spawn.serve"]
-        options = ["--listen", address, "--groups", sizes, "--secret-file", str(path)]
-        start(hosts.switch.command([*module, *options]))
-        return {"ACP_RENDEZVOUS": address, "ACP_SECRET_FILE": str(path)}
+        command, place = group.meet(hosts, tmp_path, groups)
+        start(command)
+        return place
 
     return run
 
 
 @pytest.fixture
-def on_each_host(start: Start, serve: Callable[..., dict[str, str]]) -> Callable[..., list]:
+def on_each_host(start: Start, tmp_path: Path) -> Callable[..., list[launch.Job]]:
     """on_each_host(network, command, env) starts one ACP-only process a host, in one group."""
 
     def run(
