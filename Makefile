@@ -57,7 +57,10 @@ docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 
 bench: $(MPIS:%=.venv/%/.installed) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
-	    .venv/$$mpi/bin/python benchmarks/basic_layer.py; done
+	    .venv/$$mpi/bin/python benchmarks/basic_layer.py; \
+	    .venv/$$mpi/bin/python benchmarks/directory.py; done
+	@if [ "$$(id -u)" = 0 ]; then .venv/mpich/bin/python benchmarks/across_nodes.py; \
+	    else echo "benchmarks/across_nodes.py is left out: it needs root" >&2; fi
 
 clean: ## remove everything that make made, the environments too
 	rm -rf .venv build docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache

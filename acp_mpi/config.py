@@ -13,7 +13,7 @@ from typing import Any
 from acp_mpi.errors import Error
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-PATHS = {"": 0, "owner": 1, "link": 2}
+PATHS = {"": 0, "owner": 1, "link": 2, "window": 3}
 
 
 def size_of(text: str) -> int:
@@ -52,6 +52,7 @@ class Settings:
     node: str | None = None
     heap_size: int | None = None
     starter_size: int = 10240
+    window_size: int = 64 << 20
     peer_timeout: float = 30.0
     join_timeout: float = 60.0
     rendezvous: str | None = None
@@ -70,6 +71,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_NODE": str,
     "ACP_HEAP_SIZE": size_of,
     "ACP_STARTER_SIZE": size_of,
+    "ACP_WINDOW_SIZE": size_of,
     "ACP_PEER_TIMEOUT": _positive,
     "ACP_JOIN_TIMEOUT": _positive,
     "ACP_RENDEZVOUS": str,

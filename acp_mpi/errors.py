@@ -57,6 +57,7 @@ class Status(IntEnum):
     HANDLE = -14
     CLOSED = -15
     ARGUMENT = -16
+    MPI = -17
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:
@@ -134,6 +135,11 @@ def from_fault(
             return ValueError(
                 f"{function}: {size} bytes cannot be registered with that color; a region has 1 "
                 "byte to 1 TiB and a color from 0 to 3"
+            )
+        case Status.MPI:
+            return Error(
+                f"{function}: MPI failed with error {errno} to move {size} bytes at {where}; "
+                "ACP_PATH=link does without MPI windows"
             )
     reason = os.strerror(errno) if errno else Status(status).name.lower()
     return Error(f"{function}: {size} bytes at {where}: {reason}")

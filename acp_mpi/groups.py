@@ -12,6 +12,8 @@ from acp_mpi import host
 from acp_mpi.config import PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
+from acp_mpi.rma import window
+from acp_mpi.rma.window import Window
 from acp_mpi.roster import Company, Lone
 from acp_mpi.spawn import connector, handshake, secret
 from acp_mpi.spawn.membership import ROW_SIZE, Membership
@@ -23,14 +25,17 @@ class Group:
     """The processes of one communicator, or ACP-only processes that started together.
 
     `ranks` are the job's ranks in the order of the group's MPI ranks: a `range` unless `reset` has
-    permuted them; `comm` is the communicator
-    of the caller's own group, else None.
+    permuted them. Of the caller's own group, else None: `comm` is the communicator, `window` the
+    `mpi4py.MPI.Win` over the window parts of all its ranks, locked for all, unit 1: the
+    displacement of an address `ga` of a rank is `ga - acp.query_starter_ga(rank)`. None also where
+    there is no window.
     """
 
     name: str
     ranks: Sequence[int]
     has_mpi: bool
     comm: Any = dataclasses.field(default=None, repr=False, compare=False)
+    window: Any = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -111,6 +116,10 @@ class MpiGroup:
         """Return those with whom this process learns who there is."""
         return Company(self.comm, node, host)
 
+    def exchange(self, x: Any) -> list[Any]:
+        """Return what every process of the group says, in MPI order."""
+        return list(self.comm.allgather(x))
+
     def from_first(self, make: Callable[[], Any]) -> Any:
         """Return what the process with MPI rank 0 makes; its error is everybody's."""
         result, failed = None, None
@@ -160,17 +169,25 @@ def mpi_group(comm: Any, settings: Settings) -> "Alone | MpiGroup":
 class Job:
     """What this process knows of its job."""
 
-    def __init__(self, process: Alone | MpiGroup, members: tuple[Member, ...], own: str) -> None:
+    def __init__(
+        self,
+        process: Alone | MpiGroup,
+        members: tuple[Member, ...],
+        own: str,
+        window: Window,
+    ) -> None:
         self._process = process
         self._members = members
         self._own = own
+        self._window = window
         self.before_mpi_finalize = process.before_finalize
         self.abort_mpi = process.abort
-        self.free = process.free
 
     def _group(self, member: Member) -> Group:
-        comm = self._process.comm if member.name == self._own else None
-        return Group(member.name, _engine.ranks_of(member.slots), member.has_mpi, comm)
+        ranks = _engine.ranks_of(member.slots)
+        if member.name != self._own:
+            return Group(member.name, ranks, member.has_mpi)
+        return Group(member.name, ranks, member.has_mpi, self._process.comm, self._window.win)
 
     def groups(self) -> list[Group]:
         """Return the groups in the order of their slots."""
@@ -189,6 +206,17 @@ class Job:
     def own(self) -> Group:
         """The caller's group."""
         return self.group()
+
+    @property
+    def window_state(self) -> str:
+        """What there is of an MPI window, and whether it is a road."""
+        return self._window.state
+
+    def free(self, collective: bool) -> None:
+        """Give back what MPI lent; not `collective` after a loss in the own group."""
+        self._window.close(collective)
+        if collective:
+            self._process.free()
 
 
 def _secret(process: Alone | MpiGroup, settings: Settings) -> bytes:
@@ -228,6 +256,7 @@ def join_job(
     host_key = host.host_key()
     company = process.company(node, host_key)
     wide = company.wide or connector.may_span_hosts(settings.rendezvous)
+    window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size)
     failed = None
     try:
         limit = _limit(company.most, heap_size, settings) + starter + 2**16
@@ -243,6 +272,8 @@ def join_job(
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
             peer_timeout=settings.peer_timeout,
+            window_size=window_size,
+            window_committed=company.nodes > 1,
         )
     except Exception as error:
         failed = error
@@ -252,7 +283,9 @@ def join_job(
     except Exception:
         _engine.close()
         raise
-    return Job(process, members, name)
+    slots = next(member.slots for member in members if member.name == name)
+    made = window.make(process, company.nodes, node, no_window, settings.path, slots, starter)
+    return Job(process, members, name, made)
 
 
 def _introduce(

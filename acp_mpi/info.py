@@ -92,6 +92,7 @@ def _facts() -> list[tuple[str, str]]:
         ("memory", f"{host.memory_total() / 2**30:.1f} GiB"),
         ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
         ("starter memory", f"{starter} bytes"),
+        ("MPI window", runtime.job().window_state),
         ("groups", ", ".join(f"{g.name} ({g.size} ranks)" for g in acp.groups())),
         ("threads", "one progress thread a process, asleep when there is nothing to do"),
     ]

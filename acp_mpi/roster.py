@@ -1,6 +1,7 @@
 """How the rows of a job get into the table of every node: as bytes, and once to each."""
 
 import struct
+from array import array
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,13 +11,14 @@ from acp_mpi.spawn.membership import ROW_SIZE
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
 _WHERE = struct.Struct("<QI")  # node, host
 _NOBODY = -1
-# parent and two children of the node in the tree; who is before and after on the node; most, wide
-_SEAT = struct.Struct("<5iI?")
+# whether it is the first of its node, its parent and two children in the tree; most, nodes, wide
+_SEAT = struct.Struct("<?3iII?")
 
 
 class Lone:
     """A process that speaks for itself, and keeps a table of its own."""
 
+    nodes = 1
     wide = False
 
     def __init__(self, size: int) -> None:
@@ -40,10 +42,11 @@ class Lone:
 class Company:
     """The processes of a communicator, and how they are spread over nodes. Calls are collective.
 
-    `most` is how many are on the fullest node, `wide` whether they are on several hosts. The first
-    process of the communicator looks at all of them; every other one knows its neighbours in a
-    tree of the nodes and in a chain along its own. No communicators are made for that: MPICH takes
-    2 MB when it has more than a few.
+    `most` is how many are on the fullest of `nodes`, `wide` whether they are on several hosts. The
+    first process of the communicator looks at all of them; the first of each node knows its
+    neighbours in a tree of the nodes. No communicators are made for that, and nothing is sent
+    within a node: MPICH takes 2 MB for more than a few of the former, 256 KiB for a message that
+    surprises it.
     """
 
     def __init__(self, comm: Any, node: int, host: int) -> None:
@@ -53,11 +56,15 @@ class Company:
         size, self._rank = comm.Get_size(), comm.Get_rank()
         everyone = bytearray(size * _WHERE.size) if self._rank == 0 else None
         comm.Gather(_WHERE.pack(node, host), everyone, root=0)
+        seats: bytes | None = None
+        if everyone is not None:  # of each process, the first of its node
+            self._firsts, seats = _seats(everyone)
         seat = bytearray(_SEAT.size)
-        comm.Scatter(None if everyone is None else _seats(everyone), seat, root=0)
-        *neighbours, self.most, self.wide = _SEAT.unpack(seat)
-        places = (MPI.PROC_NULL if rank == _NOBODY else rank for rank in neighbours)
-        self._parent, self._left, self._right, self._previous, self._next = places
+        comm.Scatter(seats, seat, root=0)
+        self._is_first, *neighbours, self.most, self.nodes, self.wide = _SEAT.unpack(seat)
+        self._parent, *self._children = (
+            MPI.PROC_NULL if rank == _NOBODY else rank for rank in neighbours
+        )
 
     def agree(self, error: Exception | None) -> None:
         """Raise on every process if there is an error on any: its own, or the first."""
@@ -75,20 +82,16 @@ class Company:
 
     def enter(self, rows: bytes, count: int, slot: int) -> None:
         """Let the engine know all `count` members, whose rows the first process brings."""
-        is_first = self._previous == self._mpi.PROC_NULL
         failed = None
         try:
-            if is_first:
+            if self._is_first:
                 failed = self._spread(rows, count)
-                told = failed, b"" if failed else _engine.table_place()
-            else:
-                told = self._comm.recv(source=self._previous)
-            self._comm.send(told, self._next)
-            failed, place = told
-            if failed is None:
-                failed = None if is_first else self._map(place, count)
-                self._help_next(count, failed)
-            if failed is None:
+            made = self._is_first and failed is None
+            place = self._place(_engine.table_place() if made else b"")
+            needy = not self._is_first and any(place) and not _engine.map_table(place)
+            if self._comm.allreduce(needy, self._mpi.LOR):
+                failed = self._copy(rows, count, needy) or failed
+            if failed is None and any(place):
                 _engine.join(count, slot)
         except Exception as error:
             failed = error
@@ -97,56 +100,60 @@ class Company:
     def _spread(self, rows: bytes, count: int) -> Exception | None:
         """Bring the rows to the first process of each node, and into the table that it makes."""
         failed = None
-        for at, size in _pieces(count):
-            piece = bytearray(rows[at * ROW_SIZE : (at + _PIECE) * ROW_SIZE] or size * ROW_SIZE)
+        for at, piece in _pieces(rows, count):
             self._comm.Recv(piece, self._parent)
-            self._comm.Send(piece, self._left)
-            self._comm.Send(piece, self._right)
+            for child in self._children:
+                self._comm.Send(piece, child)
             failed = failed or _added(at, piece)
         return failed
 
-    def _map(self, place: bytes, count: int) -> Exception | None:
-        """Map the table of the node; where the system keeps processes apart, copy it."""
-        mapped = _engine.map_table(place)
-        self._comm.send(mapped, self._previous)
+    def _place(self, own: bytes) -> bytes:
+        """Return where the table of this node is, as its first process says; zeros: nowhere."""
+        places = bytearray(self._comm.Get_size() * ROW_SIZE) if self._rank == 0 else None
+        self._comm.Gather(own.ljust(ROW_SIZE, b"\0"), places, root=0)
+        told = None
+        if places is not None:
+            told = b"".join(
+                places[rank * ROW_SIZE : (rank + 1) * ROW_SIZE] for rank in self._firsts
+            )
+        place = bytearray(ROW_SIZE)
+        self._comm.Scatter(told, place, root=0)
+        return bytes(place)
+
+    def _copy(self, rows: bytes, count: int, needy: bool) -> Exception | None:
+        """Where the system keeps processes apart, who cannot map the table copies the rows."""
         failed = None
-        for at, size in _pieces(0 if mapped else count):
-            piece = bytearray(size * ROW_SIZE)
-            self._comm.Recv(piece, self._previous)
-            failed = failed or _added(at, piece)
+        for at, piece in _pieces(rows, count):
+            self._comm.Bcast(piece, root=0)
+            if needy:
+                failed = failed or _added(at, piece)
         return failed
 
-    def _help_next(self, count: int, failed: Exception | None) -> None:
-        """Send the rows to the next process of the node if it could not map them."""
-        if self._next == self._mpi.PROC_NULL or self._comm.recv(source=self._next):
-            return
-        for at, size in _pieces(count):
-            piece = bytearray(size * ROW_SIZE) if failed else _engine.rows(at, size)
-            self._comm.Send(piece, self._next)
+
+def _pieces(rows: bytes, count: int) -> Iterator[tuple[int, bytearray]]:
+    """Yield pieces of the rows, or room for them where there are none, with their first slots."""
+    for at in range(0, count, _PIECE):
+        room = min(_PIECE, count - at) * ROW_SIZE
+        yield at, bytearray(rows[at * ROW_SIZE : at * ROW_SIZE + room] or room)
 
 
-def _pieces(count: int) -> Iterator[tuple[int, int]]:
-    return ((at, min(_PIECE, count - at)) for at in range(0, count, _PIECE))
-
-
-def _seats(everyone: bytearray) -> bytes:
-    """Return what each process is told: its neighbours, `most` and `wide`."""
-    chains: dict[int, list[int]] = {}
-    hosts = set()
+def _seats(everyone: bytearray) -> "tuple[array[int], bytes]":
+    """Return the first process of each one's node, and what each is told."""
+    members: dict[int, list[int]] = {}  # of a node: its first rank, how many
+    firsts, hosts = array("I"), set()
     for rank, (node, host) in enumerate(_WHERE.iter_unpack(everyone)):
-        chains.setdefault(node, []).append(rank)
+        member = members.setdefault(node, [rank, 0])
+        member[1] += 1
+        firsts.append(member[0])
         hosts.add(host)
-    firsts = [chain[0] for chain in chains.values()]
-    most, wide = max(map(len, chains.values())), len(hosts) > 1
-    seats = bytearray(len(everyone) // _WHERE.size * _SEAT.size)
-    for index, chain in enumerate(chains.values()):
-        left, right, *_ = [*firsts[2 * index + 1 : 2 * index + 3], _NOBODY, _NOBODY]
-        tree = firsts[(index - 1) // 2] if index else _NOBODY, left, right
-        line = zip([_NOBODY, *chain[:-1]], chain, [*chain[1:], _NOBODY], strict=True)
-        for before, rank, after in line:
-            _SEAT.pack_into(seats, rank * _SEAT.size, *tree, before, after, most, wide)
-            tree = _NOBODY, _NOBODY, _NOBODY
-    return bytes(seats)
+    nodes = [first for first, _ in members.values()]
+    everybody = max(count for _, count in members.values()), len(nodes), len(hosts) > 1
+    seats = bytearray(_SEAT.pack(False, _NOBODY, _NOBODY, _NOBODY, *everybody) * len(firsts))
+    for index, first in enumerate(nodes):
+        left, right, *_ = [*nodes[2 * index + 1 : 2 * index + 3], _NOBODY, _NOBODY]
+        parent = nodes[(index - 1) // 2] if index else _NOBODY
+        _SEAT.pack_into(seats, first * _SEAT.size, True, parent, left, right, *everybody)
+    return firsts, bytes(seats)
 
 
 def _added(first: int, rows: bytearray) -> Exception | None:

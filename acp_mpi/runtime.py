@@ -155,8 +155,7 @@ def _close_all() -> None:
     _engine.leaving()
     own = job().own
     _mpi_broken = own.has_mpi and any(rank in own.ranks for rank in _engine.lost_ranks())
-    if not _mpi_broken:
-        job().free()
+    job().free(collective=not _mpi_broken)
     _engine.close()
     if sys.excepthook is _uncaught and _hook_before is not None:
         sys.excepthook = _hook_before

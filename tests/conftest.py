@@ -23,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import launch
 import support
 
+pytest_plugins = ["starting"]
+
 GUARD = 90.0  # seconds that ranks may drift apart; below the timeout of a test
 FAREWELL = 20.0  # seconds in which all ranks print after a failure
 

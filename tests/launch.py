@@ -13,7 +13,10 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from hosts.network import Network
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -24,6 +27,7 @@ ROADS: dict[str, dict[str, str]] = {
     "any": {},
     "owner": {"ACP_PATH": "owner"},
     "link": {"ACP_PATH": "link"},
+    "window": {"ACP_PATH": "window"},
     "nodes": {"NODE_FOR_EACH_RANK": "1"},
 }
 
@@ -72,14 +76,42 @@ def mpi_name(python: str = sys.executable) -> str:
 _SHELTER = ["sh", "-c", 'trap "" USR1; "$@"; exit 0', "sh"]
 
 
-def mpiexec(ranks: int, *, survive: bool = False, python: str = sys.executable) -> list[str]:
-    """Return the launcher's command line; `survive`: the death of a rank does not end the job."""
+def mpiexec(
+    ranks: int,
+    *,
+    survive: bool = False,
+    python: str = sys.executable,
+    network: "Network | None" = None,
+) -> list[str]:
+    """Return the launcher's command line; `survive`: the death of a rank does not end the job.
+
+    With a `network` the launcher runs at its switch and deals the ranks out to the hosts in turn.
+    """
     command = [os.path.join(os.path.dirname(python), "mpiexec"), "-n", str(ranks)]
+    if network is not None:
+        command = network.switch.command([*command, *_across(network, mpi_name(python))])
     if not survive:
         return command
     if mpi_name(python) == "openmpi":
         return [*command, "--enable-recovery"]
     return [*command, "-disable-auto-cleanup", *_SHELTER]
+
+
+def _across(network: "Network", mpi: str) -> list[str]:
+    """Return the launcher's options that start ranks on the hosts of a network."""
+    if mpi == "openmpi":
+        hosts = ",".join(f"{host.name}:1" for host in network)
+        return [
+            *("--prtemca", "plm_ssh_agent", str(network.agent)),
+            *("--host", hosts, "--map-by", "node:oversubscribe"),
+        ]
+    # UCX would find shared memory between the hosts.
+    return [
+        *("-launcher", "ssh", "-launcher-exec", str(network.agent)),
+        *("-localhost", network.switch.address, "-ppn", "1"),
+        *("-hosts", ",".join(host.name for host in network)),
+        *("-genv", "UCX_TLS", "tcp,self"),
+    ]
 
 
 def program(function: object, *arguments: object, python: str = sys.executable) -> list[str]:

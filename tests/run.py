@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import launch
+from hosts.network import Network, why_not
 
 RANKS = (1, 2, 3, 4)
 LIMITS = {"test": 600.0, "all": 1800.0, "campaign": 7200.0}  # seconds for one job
@@ -26,10 +27,15 @@ NO_TESTS = 5  # pytest's exit status when nothing was selected
 
 
 class Work(NamedTuple):
-    """One run of pytest: under mpiexec on some ranks and a road, or alone for all other tests."""
+    """One run of pytest: under mpiexec on some ranks and a road, or alone for all other tests.
+
+    With a `network` the ranks are on its hosts.
+    """
 
     ranks: int
     road: str
+    tests: Sequence[str] = (str(launch.TESTS),)
+    network: Network | None = None
 
     def __str__(self) -> str:
         if not self.ranks:
@@ -60,9 +66,12 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
     options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
     command = [sys.executable, __file__, "--rank", str(folder), *options]
     if work.ranks:
-        command = [*launch.mpiexec(work.ranks), *command, "--with-mpi", "-x"]
-    command += [*extra, str(launch.TESTS)]
+        launcher = launch.mpiexec(work.ranks, network=work.network)
+        command = [*launcher, *command, "--with-mpi", "-x"]
+    command += [*extra, *work.tests]
     env = launch.ROADS[work.road] | _other_python()
+    if work.network:
+        env["ACROSS_HOSTS"] = "1"
     hung = ""
     # In a folder of its own: the checkout's acp_mpi has no extension module and must not be found.
     with launch.Job(command, folder / "launcher", env) as job:
@@ -88,6 +97,8 @@ def main(argv: Sequence[str]) -> int:
         mode.add_argument(f"--{name}", dest="mode", action="store_const", const=name, help=text)
     parser.set_defaults(mode="test")
     options, extra = parser.parse_known_args(argv)
+    if reason := why_not():
+        print(f"no tests on several hosts: {reason}", flush=True)
     mpi, began, failures = launch.mpi_name(), time.monotonic(), 0
     for work in selection(options.mode, mpi):
         start = time.monotonic()

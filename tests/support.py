@@ -10,7 +10,12 @@ import pytest
 
 import acp_mpi as acp
 
-ROAD = "nodes" if "NODE_FOR_EACH_RANK" in os.environ else os.environ.get("ACP_PATH", "any")
+if "NODE_FOR_EACH_RANK" in os.environ:
+    ROAD = "nodes"
+elif "ACROSS_HOSTS" in os.environ:  # the next rank is on another host, those after it may not be
+    ROAD = "hosts"
+else:
+    ROAD = os.environ.get("ACP_PATH", "any")
 SLOW_ROAD = ROAD != "any"  # operations on other ranks take microseconds, not nanoseconds
 CAN_LOAD = ROAD in ("any", "owner")  # a rank can load and store the global memory of another
 

@@ -31,8 +31,11 @@ int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size)
     return known_good(lane, ga, size) ? ACP_OK : lane->fault.status;
 }
 
+/* How an operation is waited for, as far as that decides its way. */
+enum manner { PLAIN, AWAITED, RINGS };
+
 static acp_handle_t submit(acp_lane *lane, const struct message *command, struct place local,
-                           acp_handle_t order)
+                           acp_handle_t order, enum manner manner)
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = 0;
@@ -41,6 +44,8 @@ static acp_handle_t submit(acp_lane *lane, const struct message *command, struct
     if (op) {
         op->command = *command;
         op->local = local;
+        op->awaited = manner == AWAITED;
+        op->rings = manner == RINGS;
         handle = op_submit(lane, op, order);
     }
     pthread_mutex_unlock(&e->lock);
@@ -71,7 +76,7 @@ acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
     if (!size && order_met(e, lane, order))
         return handle_now(e);
     struct message command = {.kind = ACP_COPY, .dst = dst, .src = src, .a = size};
-    return submit(lane, &command, (struct place){0}, order);
+    return submit(lane, &command, (struct place){0}, order, PLAIN);
 }
 
 acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t src, uint64_t value,
@@ -99,11 +104,11 @@ acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t sr
         return 0;
     struct message command = {.kind = (uint8_t)kind, .dst = dst, .src = src, .a = value,
                               .b = compare};
-    return submit(lane, &command, (struct place){0}, order);
+    return submit(lane, &command, (struct place){0}, order, PLAIN);
 }
 
 static acp_handle_t iput_iget(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t size,
-                              acp_handle_t order)
+                              acp_handle_t order, enum manner manner)
 {
     if (!plausible(lane, ga) || (size && !known_good(lane, ga, size)))
         return 0;
@@ -111,11 +116,11 @@ static acp_handle_t iput_iget(acp_lane *lane, acp_ga_t ga, struct place local, u
         return handle_now(lane->engine);
     struct message command = {.kind = ACP_COPY, .dst = local.is_source ? ga : ACP_GA_NULL,
                               .src = local.is_source ? ACP_GA_NULL : ga, .a = size};
-    return submit(lane, &command, local, order);
+    return submit(lane, &command, local, order, manner);
 }
 
-acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
-                      acp_handle_t order)
+static acp_handle_t iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
+                         acp_handle_t order, enum manner manner)
 {
     acp_engine *e = lane->engine;
     if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
@@ -127,7 +132,18 @@ acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t si
             return 0;
     }
     return iput_iget(lane, dst, (struct place){(unsigned char *)(uintptr_t)src, true}, size,
-                     order);
+                     order, manner);
+}
+
+acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
+                      acp_handle_t order)
+{
+    return iput(lane, dst, src, size, order, PLAIN);
+}
+
+acp_handle_t acp_iput_flag(acp_lane *lane, acp_ga_t dst, const void *word, acp_handle_t order)
+{
+    return iput(lane, dst, word, 8, order, RINGS);
 }
 
 acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t order)
@@ -141,7 +157,7 @@ acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, ac
         if (lane->fault.status != ACP_OK)
             return 0;
     }
-    return iput_iget(lane, src, (struct place){dst, false}, size, order);
+    return iput_iget(lane, src, (struct place){dst, false}, size, order, PLAIN);
 }
 
 /* A blocking transfer: the caller waits anyway, so it moves the bytes itself if it can. */
@@ -174,7 +190,7 @@ static int blocking(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t si
     int rc = transfer_now(lane, ga, local, size);
     if (rc != ACP_E_BUSY)
         return rc;
-    *pending = iput_iget(lane, ga, local, size, ACP_HANDLE_NULL);
+    *pending = iput_iget(lane, ga, local, size, ACP_HANDLE_NULL, AWAITED);
     return *pending ? ACP_OK : lane->fault.status;
 }
 
@@ -222,6 +238,6 @@ int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint6
     struct message command = {.kind = (uint8_t)kind, .src = src, .a = value, .b = compare};
     /* The old value goes to the caller's own word, as a get would bring it. */
     *pending = submit(lane, &command, (struct place){(unsigned char *)old, false},
-                      ACP_HANDLE_NULL);
+                      ACP_HANDLE_NULL, AWAITED);
     return *pending ? ACP_OK : lane->fault.status;
 }

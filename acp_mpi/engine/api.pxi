@@ -22,6 +22,7 @@ cdef extern from "engine.h" nogil:
         ACP_E_BUSY
         ACP_E_SYSTEM
         ACP_E_ARGUMENT
+        ACP_E_FULL
         ACP_TICK_SIGNAL
         ACP_TICK_LONG
     ctypedef enum acp_kind:
@@ -57,8 +58,16 @@ cdef extern from "engine.h" nogil:
         char interfaces[256]
         uint32_t path
         uint32_t ptracer
+        uint64_t window_size
+        uint32_t window_committed
         uint64_t peer_timeout_ns
         acp_tick_fn tick
+    ctypedef struct acp_window_config:
+        const char *user
+        uintptr_t window, comm, byte, word4, word8
+        int any_source, any_tag
+        uint32_t first_slot, count
+        uint64_t extent
     ctypedef struct acp_column:
         const char *data
         int64_t stride
@@ -76,7 +85,6 @@ cdef extern from "engine.h" nogil:
     void acp_engine_row(const acp_engine *, uint8_t *)
     int acp_engine_join(acp_engine *, uint32_t, uint32_t)
     int acp_table_add(acp_engine *, uint32_t, const uint8_t *, uint32_t)
-    int acp_table_rows(const acp_engine *, uint32_t, uint8_t *, uint32_t)
     int acp_table_place(const acp_engine *, uint8_t *)
     int acp_table_map(acp_engine *, const uint8_t *)
     int acp_engine_reset(acp_engine *, const uint32_t *, uint32_t)
@@ -110,6 +118,7 @@ cdef extern from "engine.h" nogil:
     acp_handle_t acp_atomic(acp_lane *, acp_kind, acp_ga_t, acp_ga_t, uint64_t, uint64_t,
                             acp_handle_t)
     acp_handle_t acp_iput(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t)
+    acp_handle_t acp_iput_flag(acp_lane *, acp_ga_t, const void *, acp_handle_t)
     acp_handle_t acp_iget(acp_lane *, void *, acp_ga_t, uint64_t, acp_handle_t)
     int acp_put(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t *)
     int acp_get(acp_lane *, void *, acp_ga_t, uint64_t, acp_handle_t *)
@@ -138,6 +147,12 @@ cdef extern from "engine.h" nogil:
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, int64_t)
     int acp_lookup(acp_engine *, const uint64_t *, uint64_t *, int64_t)
+    int acp_window_part(const acp_engine *, void **, uint64_t *, uint64_t *, acp_fault *)
+    int acp_window_attach(acp_engine *, const acp_window_config *, const char **)
+    void acp_window_open(acp_engine *)
+    void acp_window_close(acp_engine *)
+    int acp_window_put(acp_engine *, uint32_t, uint64_t, const void *, uint64_t)
+    int acp_window_visit(acp_engine *, uint32_t, bint)
     int acp_road(acp_lane *, uint32_t, acp_road_info *)
 
 cdef extern from *:

@@ -60,6 +60,8 @@ int acp_complete(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
 int acp_wait(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
 {
     struct handle_wait w = {e, handle};
+    if (!one_done(&w))
+        window_help(e, handle);
     return one_done(&w) ? ACP_OK
                         : progress_wait(e, one_done, &w, timeout_ns, ACP_DOING_COMPLETE);
 }

@@ -90,6 +90,7 @@ struct peer {
     uint32_t view_count, view_limit;
     _Atomic uint32_t leaving;
     bool gone; /* it has said its last word */
+    uint32_t guests; /* its operations that need this process to drive MPI */
     struct link *links[ACP_COLORS];
     struct backlog *backlog; /* messages for a full ring */
     struct chain_failure *chain_failures;
@@ -104,7 +105,14 @@ struct place {
 };
 
 enum op_state { OP_WAITING = 1, OP_RUNNING, OP_DONE };
-enum op_way { WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_MANY, WAY_BATCH };
+enum op_way {
+    WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_WINDOW_PUT, WAY_WINDOW_GET, WAY_MANY,
+    WAY_BATCH
+};
+static inline bool by_window(uint8_t way)
+{
+    return way == WAY_WINDOW_PUT || way == WAY_WINDOW_GET;
+}
 
 struct bounce {
     acp_ga_t ga;
@@ -124,6 +132,8 @@ struct op {
     uint8_t way;
     uint8_t asked; /* the kind that the caller asked for: delivering a result is a copy */
     bool kept;     /* a task that somebody waits for and frees */
+    bool awaited;  /* its caller waits, and does it meanwhile: nobody need be woken */
+    bool rings;    /* writes a word that its owner may sleep on: never unseen by the owner */
     bool chained;  /* `then` is its order */
     bool stripped; /* the target answers with the old value, which goes to dst from here */
     bool stalled;    /* in the list of those that wait for room */
@@ -193,6 +203,9 @@ struct memory {
     uint64_t next_check; /* committed bytes at which the machine is asked again */
     _Atomic uint32_t references;
     uint64_t live_private, live_segments;
+    uint64_t window_size; /* of the window part, from starter memory on */
+    acp_fault window_fault; /* why there is none */
+    uint64_t probe; /* place in it of a word for its test; 0: none */
 };
 
 /* Who belongs to the job, as the node has it (table.c). */
@@ -244,6 +257,7 @@ struct acp_engine {
     struct op *stalled; /* for room on their road, the longest waiting first */
     _Atomic uint32_t stalled_count;
     struct op *work, **work_tail; /* for the leader to run in slices */
+    bool work_kicked; /* a leader has been called for it */
     struct op *tasks; /* of other processes, under way here */
     struct op *task_pool;
     uint64_t task_serial;
@@ -280,6 +294,10 @@ struct acp_engine {
     unsigned char *receive_buffer;
     uint64_t timer_at; /* for which the timer is set; 0: it is not */
 
+    struct window *_Atomic window; /* NULL: none */
+    _Atomic uint32_t guests; /* operations of all peers that need MPI driven here */
+    _Atomic uint32_t window_words; /* words that threads wait for and a window may write */
+
     struct party *everyone;   /* the set of all living, for sync */
     struct party *last_party; /* of the last barrier over a list */
     struct unfinished *unfinished; /* barriers that were left half-way */
@@ -303,6 +321,11 @@ static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
     return e->slot_of_rank ? e->slot_of_rank[rank] : rank;
 }
 uint32_t rank_of_slot(const acp_engine *e, uint32_t slot); /* after a reset it searches */
+/* Treats this path the ranks of the own node as if they were on others? */
+static inline bool apart(const acp_engine *e)
+{
+    return e->config.path == ACP_PATH_LINK || e->config.path == ACP_PATH_WINDOW;
+}
 
 /* system.c */
 uint64_t process_start_time(uint32_t pid, bool *dead);
@@ -369,6 +392,19 @@ int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
 #define TAG_WIRE (2ull << 32) /* | number */
 enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
+
+/* window.c */
+bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
+bool window_writes(acp_engine *e, uint64_t position);
+void window_start(acp_lane *lane, struct op *op);
+void window_welcome(acp_lane *lane, struct op *op);
+void window_step(acp_lane *lane, struct op *first);
+void window_help(acp_engine *e, acp_handle_t handle);
+void window_guest(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
+void window_forget(acp_engine *e, struct peer *p); /* its guests have gone with it */
+void window_drive(acp_engine *e);
+void window_pause(acp_engine *e);
+void window_free(acp_engine *e);
 
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);

@@ -139,16 +139,19 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
         cpu_relax();
     }
     uint64_t start = now_ns();
+    uint32_t unseen = window_writes(e, word->position);
     int rc;
+    atomic_fetch_add(&e->window_words, unseen);
     w.arm_at = start + SPIN_NS / 2;
     w.watch = watch_take(e, word);
     if (w.watch) {
         rc = progress_wait(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
-        return rc == ACP_OK && w.lost ? ACP_E_LOST : rc;
+    } else {
+        do /* more waiting threads than watches: this one looks every millisecond */
+            rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
+        while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
     }
-    do /* more waiting threads than watches: this one looks every millisecond */
-        rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
-    while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
+    atomic_fetch_sub(&e->window_words, unseen);
     return rc == ACP_OK && w.lost ? ACP_E_LOST : rc;
 }

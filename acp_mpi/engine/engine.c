@@ -32,7 +32,7 @@ const char *acp_status_name(int status)
         "ok", "null address", "no such rank", "not registered", "out of its region",
         "misaligned", "memory limit reached", "rank lost", "timed out", "interrupted",
         "no free slot", "system error", "private memory", "a rank is in finalize",
-        "unknown handle", "closed", "bad argument"};
+        "unknown handle", "closed", "bad argument", "an error of MPI"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
 }
@@ -257,6 +257,7 @@ void acp_engine_free(acp_engine *e)
     memory_release(e);
     barrier_close(e);
     board_close(e);
+    window_free(e);
     operations_close(e);
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->lock);

@@ -39,6 +39,7 @@ typedef enum acp_status {
     ACP_E_HANDLE = -14,
     ACP_E_CLOSED = -15,
     ACP_E_ARGUMENT = -16,
+    ACP_E_MPI = -17,        /* MPI's own error code in the fault */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -48,10 +49,13 @@ typedef enum acp_kind {
     ACP_XOR4, ACP_XOR8, ACP_OR4, ACP_OR8, ACP_AND4, ACP_AND8,
     ACP_PUT = 16, ACP_GET, ACP_BATCH, ACP_REPLY,
     ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
+    ACP_GUEST,
     ACP_SESSION = 64, ACP_ACK, ACP_PROBE, /* of links themselves */
 } acp_kind;
 
-typedef enum acp_path { ACP_PATH_ANY = 0, ACP_PATH_OWNER, ACP_PATH_LINK } acp_path;
+typedef enum acp_path {
+    ACP_PATH_ANY = 0, ACP_PATH_OWNER, ACP_PATH_LINK, ACP_PATH_WINDOW
+} acp_path;
 
 /* What this process is waiting for, as others see it. */
 typedef enum acp_doing {
@@ -98,6 +102,8 @@ typedef struct acp_config {
     uint32_t host;          /* processes with equal values reach each other by loopback */
     uint32_t wide;          /* the job spans hosts: links arrive on their networks too */
     char interfaces[256];   /* only on these of them, as "eth0,ib0"; empty: on all */
+    uint64_t window_size;   /* of the window part, from starter memory on; 0: none */
+    uint32_t window_committed; /* all of it, for life: a network pins what a window covers */
     uint32_t path;          /* acp_path */
     uint32_t ptracer;       /* let peers of the node reach registered memory at once */
     uint64_t peer_timeout_ns;
@@ -136,7 +142,6 @@ bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint
 /* The table of all members' rows, which the processes of a node share: one of them makes it by its
  * first acp_table_add and gives its place to the others, who map it before they join. */
 int acp_table_add(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
-int acp_table_rows(const acp_engine *engine, uint32_t first, uint8_t *rows, uint32_t count);
 int acp_table_place(const acp_engine *engine, uint8_t place[ACP_ROW_SIZE]);
 int acp_table_map(acp_engine *engine, const uint8_t place[ACP_ROW_SIZE]);
 
@@ -167,6 +172,8 @@ acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t sr
                         uint64_t compare, acp_handle_t order);
 acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
                       acp_handle_t order);
+/* 8 bytes that their owner may wait for: it is woken at once, whatever the road. */
+acp_handle_t acp_iput_flag(acp_lane *lane, acp_ga_t dst, const void *word, acp_handle_t order);
 acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t order);
 
 /* Blocking: ACP_OK when done, or a handle to wait for when the road is longer. */
@@ -226,9 +233,33 @@ int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[
                 int64_t timeout_ns);
 int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
 
+/* The MPI window of the process's group, over the window parts of its ranks. `user` is the
+ * path of a loaded object that depends on the MPI library (NULL: the program); the rest are MPI's handles and
+ * constants, the members' slots in MPI order, and how many bytes from starter memory on every
+ * member has and never releases. */
+typedef struct acp_window_config {
+    const char *user;
+    uintptr_t window, comm, byte, word4, word8;
+    int any_source, any_tag;
+    uint32_t first_slot, count;
+    uint64_t extent;
+} acp_window_config;
+/* The own window part, and how far into it a word is kept for its test (0: none);
+ * ACP_E_FULL with the reason in the fault if it could not be had. */
+int acp_window_part(const acp_engine *engine, void **base, uint64_t *size, uint64_t *probe,
+                    acp_fault *fault);
+int acp_window_attach(acp_engine *engine, const acp_window_config *config, const char **missing);
+void acp_window_open(acp_engine *engine);  /* from now on a road */
+void acp_window_close(acp_engine *engine); /* no MPI call from now on, none is under way */
+/* For the test whether it can be a road: a put and its flush by the calling thread, and the
+ * word to a target that it must drive MPI (`come`), or need not any more. */
+int acp_window_put(acp_engine *engine, uint32_t rank, uint64_t at, const void *data,
+                   uint64_t size);
+int acp_window_visit(acp_engine *engine, uint32_t rank, bool come);
+
 /* Diagnosis. */
 typedef struct acp_road_info {
-    const char *road;     /* "load/store", "owner", "link", "self" */
+    const char *road;     /* "load/store", "owner", "window", "link", "self" */
     const char *memory;   /* how its memory was opened: "proc", "socket", "-" */
     const char *registered; /* how its registered memory is reached: "process_vm", "owner", "link" */
     uint32_t lost;

@@ -39,6 +39,9 @@ size_t frame_size(const unsigned char *frame); /* of a whole one */
 
 void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
                  const void *payload, uint32_t size);
+/* The same when the payload is in its place already. */
+void frame_seal(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
+                uint32_t size);
 
 /* Takes the frame at the begin of `have` bytes apart; `number` is the next expected. */
 enum frame_result frame_read(const unsigned char *from, size_t have, uint64_t number,

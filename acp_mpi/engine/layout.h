@@ -17,6 +17,7 @@
 #define CONTROL_SIZE ((uint64_t)32 << 20)
 #define POST_OFFSET CONTROL_SIZE /* 64 bytes for the library's own exchanges */
 #define STARTER_OFFSET (CONTROL_SIZE + 4096)
+#define PROBE_SIZE ((uint64_t)64) /* at the end of the window part: for the test of the window */
 #define DOORS_OFFSET 0x1000
 #define ORDER_OFFSET 0x20000
 #define ENTRIES_OFFSET 0x200000

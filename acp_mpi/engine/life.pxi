@@ -1,19 +1,18 @@
 # Start and end, and what this process knows of the job.
 
-from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 
 def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, wide,
-           bytes interfaces, path, ptracer, peer_timeout):
+           bytes interfaces, path, ptracer, peer_timeout, window_size, window_committed):
     """Make the engine of this process; `join` tells it who else there is.
 
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
     networks others may connect then (b"eth0,ib0", b"" all); sizes in bytes, `peer_timeout` in
-    seconds. Raises HeapFullError before anything is touched if the memory limit
-    is beyond the machine's.
+    seconds; the window part is committed at once, or sparse. Raises HeapFullError before anything
+    is touched if the memory limit is beyond the machine's.
     """
     global engine, lane0, forked
     cdef acp_config config
@@ -30,6 +29,8 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     config.starter_size = starter_size
     config.path = path
     config.ptracer = ptracer
+    config.window_size = window_size
+    config.window_committed = window_committed
     config.peer_timeout_ns = <uint64_t>(peer_timeout * 1e9)
     config.tick = on_tick
     with nogil:
@@ -60,16 +61,6 @@ def add_rows(first, const uint8_t[::1] rows not None):
     cdef int rc = acp_table_add(engine, slot, &rows[0], count) if count else ACP_OK
     if rc != ACP_OK:
         raise_status("init", rc)
-
-
-def rows(first, count):
-    """Return the rows of `count` slots from `first` on."""
-    need("init")
-    cdef bytearray out = bytearray(count * ACP_ROW_SIZE)
-    cdef int rc = acp_table_rows(engine, first, <uint8_t *>PyByteArray_AS_STRING(out), count)
-    if rc != ACP_OK:
-        raise_status("init", rc)
-    return out
 
 
 def table_place():

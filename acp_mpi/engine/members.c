@@ -11,12 +11,6 @@ static uint64_t mix(uint64_t h, uint64_t x)
     return h ^ h >> 29;
 }
 
-/* Does every rank have a node of its own, as far as meeting goes? */
-static bool apart(const acp_engine *e)
-{
-    return e->config.path == ACP_PATH_LINK;
-}
-
 static uint64_t node_of(const acp_engine *e, uint32_t slot)
 {
     return apart(e) ? slot : table_node(e, slot);

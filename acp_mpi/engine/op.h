@@ -71,6 +71,9 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
               const unsigned char *payload, uint64_t size);
 bool op_start_behind(acp_lane *lane, struct op *op);
 bool work_step(acp_lane *lane); /* takes the lock itself */
+void work_add(acp_engine *e, struct op *op);
+struct op *work_take(acp_engine *e);
+struct op *work_claim(acp_engine *e, acp_handle_t handle);
 const struct road *road_to(acp_engine *e, struct peer *p);
 int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);
 int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,

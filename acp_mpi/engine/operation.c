@@ -307,6 +307,18 @@ void ops_pump(acp_lane *lane)
     }
 }
 
+/* The target of `op` is dead. What is in the list of work ends there. */
+static void lose(acp_lane *lane, struct op *op, acp_fault *fault)
+{
+    bool to = op->way == WAY_PUT || op->way == WAY_WINDOW_PUT;
+    bool working = op->way == WAY_RUN || (by_window(op->way) && !op->in_flight);
+    op->in_flight = 0;
+    fault->ga = to ? op->command.dst : op->command.src;
+    op_fault(op, fault);
+    if (!working)
+        op_finish(lane, op);
+}
+
 void ops_fail_peer(acp_lane *lane, struct peer *p)
 {
     acp_engine *e = lane->engine;
@@ -315,11 +327,7 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
         struct op *op = slot_of(e, h);
         if (op->handle != h || op->state != OP_RUNNING || op->target != p)
             continue;
-        op->in_flight = 0;
-        fault.ga = op->way == WAY_PUT ? op->command.dst : op->command.src;
-        op_fault(op, &fault);
-        if (op->way != WAY_RUN)
-            op_finish(lane, op);
+        lose(lane, op, &fault);
     }
     for (struct op *op = e->tasks, *next; op; op = next) {
         next = op->next_task;
@@ -330,10 +338,7 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
         if (!op->client && op->state == OP_WAITING && op->command.kind == ACP_LOOKUP && !op->kept) {
             task_free(e, op); /* nobody waits for it any more */
         } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN) {
-            op->in_flight = 0;
-            fault.ga = op->way == WAY_PUT ? op->command.dst : op->command.src;
-            op_fault(op, &fault);
-            op_finish(lane, op);
+            lose(lane, op, &fault);
             next = e->tasks; /* finishing may end more tasks than this one */
         }
     }

@@ -40,6 +40,15 @@ unsigned char *outbox_add(struct outbox *o, size_t size)
     return at;
 }
 
+void outbox_drop(struct outbox *o, size_t size)
+{
+    o->tail->size -= size;
+    o->tail->frames--;
+    o->next--;
+    o->held -= size;
+    o->unsent -= size;
+}
+
 int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most)
 {
     size_t offset = o->offset;

@@ -25,6 +25,9 @@ struct outbox {
 /* Room for one more frame, which counts as added; NULL: no memory. */
 unsigned char *outbox_add(struct outbox *o, size_t size);
 
+/* Takes the frame that was added last back. */
+void outbox_drop(struct outbox *o, size_t size);
+
 /* The bytes to send next, at most `most` pieces; how many there are. */
 int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most);
 void outbox_sent(struct outbox *o, size_t size);

@@ -111,7 +111,7 @@ void peer_watch(acp_engine *e, struct peer *p)
 {
     pthread_mutex_lock(&e->space);
     bool watch = !p->watched && p != e->own && p->row.node == e->config.node &&
-                 e->config.path != ACP_PATH_LINK && !p->lost;
+                 !apart(e) && !p->lost;
     if (watch) {
         bool dead;
         p->watched = true;
@@ -185,7 +185,7 @@ int peer_attach(acp_engine *e, struct peer *p)
     uint32_t relation = atomic_load_explicit(&p->relation, memory_order_acquire);
     if (likely(relation != RELATION_UNKNOWN))
         return (int)relation;
-    if (p->row.node != e->config.node || e->config.path == ACP_PATH_LINK) {
+    if (p->row.node != e->config.node || apart(e)) {
         atomic_store(&p->relation, RELATION_REMOTE);
         return RELATION_REMOTE;
     }

@@ -80,7 +80,7 @@ static bool busy(const acp_engine *e)
 /* Is there anything that nobody will ring for, so that a leader must look again soon? */
 static bool must_look(const acp_engine *e)
 {
-    return e->backlogged || e->memory.retiring || inbox_claimed(e);
+    return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests;
 }
 
 void leader_release(acp_engine *e)
@@ -141,6 +141,7 @@ static void handle_losses(acp_lane *lane)
             p->loss_handled = true;
             ops_fail_peer(lane, p);
             links_lost(lane, p);
+            window_forget(e, p);
             struct message m = {.kind = ACP_LOST, .from = e->self, .a = p->slot};
             notify_all(lane, &m);
         }
@@ -187,6 +188,7 @@ bool progress_poll(acp_engine *e)
         pthread_mutex_unlock(&e->lock);
     }
     any |= work_step(lane);
+    window_drive(e);
     segment_retirees_step(e);
     return any;
 }
@@ -196,6 +198,11 @@ static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     if (e->held_links) /* the answers that would send them may depend on them */
         links_release(e);
+    if (atomic_load(&e->guests)) { /* they need MPI driven all the time */
+        poll_for(e, 0, interrupted);
+        window_pause(e);
+        return;
+    }
     if (must_look(e))
         timeout_ns = timeout_ns < RETRY_NS ? timeout_ns : RETRY_NS;
     atomic_store(&e->control->asleep, 1);
@@ -282,6 +289,8 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
             break;
         }
         int64_t most = watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS;
+        if (doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->window_words))
+            most = RETRY_NS; /* nobody rings for what a window writes */
         int64_t slice = left < most ? left : most;
         if (lead || (lead = leader_try(e))) {
             arm(e, false);

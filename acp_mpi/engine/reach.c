@@ -235,6 +235,7 @@ int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
     out->memory = opened[p->opened];
     out->road = relation == RELATION_SELF   ? "self"
                 : relation == RELATION_NODE ? (forced ? "owner" : "load/store")
+                : window_reaches(e, p, acp_starter(e, rank), 1) ? "window"
                                             : "link";
     out->registered = relation == RELATION_SELF     ? "self"
                       : relation == RELATION_REMOTE ? "link"

@@ -4,6 +4,7 @@
  *   ask   the command travels to an owner, who runs or forwards it: third-party copies
  *   put   the source is here and the destination is not: parts travel to its owner
  *   get   the other way round
+ *   window put, window get: the same, by MPI and without the owner
  *
  * A command that arrives from another process is routed in the same way, with what that
  * process reaches. A command only ever travels to the owner of one of its ends and from the
@@ -82,6 +83,7 @@ static int route_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
 int route(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct message *c = &op->command;
+    acp_engine *e = lane->engine;
     struct end s, d;
     memset(plan, 0, sizeof *plan);
     if (is_atomic(c->kind))
@@ -110,6 +112,12 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
     } else {
         go(plan, WAY_ASK, &d, c->dst);
     }
+    if (plan->way == WAY_GET && plan->road == &road_link &&
+        window_reaches(e, plan->target, c->src, c->a))
+        plan->way = WAY_WINDOW_GET;
+    if (plan->way == WAY_PUT && plan->road == &road_link && !op->rings &&
+        window_reaches(e, plan->target, c->dst, c->a))
+        plan->way = WAY_WINDOW_PUT;
     return ACP_OK;
 }
 
@@ -160,6 +168,45 @@ static void deliver(acp_lane *lane, struct op *op)
     }
 }
 
+/* Gives the leader something to do in slices. */
+void work_add(acp_engine *e, struct op *op)
+{
+    op->next = NULL;
+    *e->work_tail = op;
+    e->work_tail = &op->next;
+    atomic_store(&e->work_pending, true);
+    if (e->work_kicked || (op->awaited && !atomic_load(&e->callers)))
+        return; /* a leader comes, or nobody leads and the caller will */
+    e->work_kicked = true;
+    progress_kick(e);
+}
+
+struct op *work_take(acp_engine *e)
+{
+    struct op *op = e->work;
+    e->work = op->next;
+    if (!e->work)
+        e->work_tail = &e->work;
+    op->next = NULL;
+    return op;
+}
+
+/* Takes that operation, wherever it stands; NULL: it is under way, or done. */
+struct op *work_claim(acp_engine *e, acp_handle_t handle)
+{
+    struct op **at = &e->work;
+    while (*at && (*at)->handle != handle)
+        at = &(*at)->next;
+    struct op *op = *at;
+    if (op) {
+        *at = op->next;
+        if (!op->next)
+            e->work_tail = at;
+        op->next = NULL;
+    }
+    return op;
+}
+
 static void run(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
@@ -171,11 +218,7 @@ static void run(acp_lane *lane, struct op *op)
         }
         fault_from_lane(lane, op);
     } else if (c->a > BACKGROUND_BYTES) {
-        op->next = NULL;
-        *e->work_tail = op;
-        e->work_tail = &op->next;
-        atomic_store(&e->work_pending, true);
-        progress_kick(e);
+        work_add(e, op);
         return;
     } else if (c->a) {
         int rc = command_run(lane, c, op->local, 0, c->a, NULL);
@@ -196,16 +239,18 @@ bool work_step(acp_lane *lane)
     if (!atomic_load_explicit(&e->work_pending, memory_order_acquire))
         return false;
     pthread_mutex_lock(&e->lock);
-    struct op *op = e->work;
-    if (!op) {
+    if (!e->work) {
         atomic_store(&e->work_pending, false);
+        e->work_kicked = false;
         pthread_mutex_unlock(&e->lock);
         return false;
     }
-    e->work = op->next;
-    if (!e->work)
-        e->work_tail = &e->work;
-    op->next = NULL;
+    struct op *op = work_take(e);
+    if (by_window(op->way)) {
+        window_step(lane, op);
+        pthread_mutex_unlock(&e->lock);
+        return true;
+    }
     struct message command = op->command;
     struct place local = op->local;
     uint64_t left = command.a - op->issued, size = left < SLICE_BYTES ? left : SLICE_BYTES;
@@ -223,8 +268,7 @@ bool work_step(acp_lane *lane)
         if (rc != ACP_OK || op->issued == command.a) {
             op_finish(lane, op);
         } else { /* the next copy has its turn */
-            *e->work_tail = op;
-            e->work_tail = &op->next;
+            work_add(e, op);
         }
     }
     pthread_mutex_unlock(&e->lock);
@@ -293,6 +337,8 @@ static void follow(acp_lane *lane, struct op *op, const struct plan *plan)
         run(lane, op);
     else if (plan->way == WAY_ASK)
         ask(lane, op);
+    else if (by_window(op->way))
+        window_start(lane, op);
     else
         op_push(lane, op);
 }
@@ -367,6 +413,10 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
     }
     if (op->way == WAY_BATCH) {
         batch_reply(lane, op, payload, size);
+        return;
+    }
+    if (by_window(op->way)) {
+        window_welcome(lane, op);
         return;
     }
     if (op->way == WAY_ASK) {

@@ -90,6 +90,47 @@ static uint64_t take_offsets(struct memory *m, uint64_t size)
     return 0;
 }
 
+/* The window part begins with starter memory and has its offsets for itself. What is
+ * committed is so for life: of a small limit no more than half is. */
+static void window_reserve(acp_engine *e, uint64_t starter_end)
+{
+    struct memory *m = &e->memory;
+    uint64_t most = e->config.window_committed
+                        ? starter_end - STARTER_OFFSET + (m->limit - m->committed) / 2
+                        : m->limit;
+    uint64_t size = e->config.window_size;
+    if (size > most)
+        size = most;
+    if (size > m->span / 4)
+        size = m->span / 4;
+    size &= ~(PAGE - 1);
+    uint64_t end = STARTER_OFFSET + size;
+    if (e->config.window_committed && end > starter_end &&
+        (m->window_fault.status = commit(e, starter_end, end - starter_end,
+                                         &m->window_fault)) != ACP_OK) {
+        m->window_fault.size = size;
+        return;
+    }
+    m->window_size = size;
+    if (end <= starter_end)
+        return;
+    m->bump = end + GUARD_BYTES;
+    struct region probe = {.offset = end - PROBE_SIZE, .length = PROBE_SIZE,
+                           .kind = SEGMENT_MEMORY};
+    if (e->config.window_committed && directory_publish(e, &probe) == ACP_OK)
+        m->probe = probe.offset - STARTER_OFFSET;
+}
+
+int acp_window_part(const acp_engine *e, void **base, uint64_t *size, uint64_t *probe,
+                    acp_fault *fault)
+{
+    *base = e->memory.base + STARTER_OFFSET;
+    *size = e->memory.window_size;
+    *probe = e->memory.probe;
+    *fault = e->memory.window_fault;
+    return fault->status;
+}
+
 int memory_create(acp_engine *e, acp_fault *fault)
 {
     struct memory *m = &e->memory;
@@ -136,6 +177,8 @@ int memory_create(acp_engine *e, acp_fault *fault)
     uint64_t end = STARTER_OFFSET + m->starter_size;
     m->bump = end + GUARD_BYTES;
     int rc = commit(e, POST_OFFSET, end - POST_OFFSET, fault);
+    if (rc == ACP_OK)
+        window_reserve(e, end);
     if (rc == ACP_OK)
         rc = directory_publish(e, &post);
     if (rc == ACP_OK && m->starter_size)

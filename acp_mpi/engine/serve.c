@@ -256,7 +256,7 @@ static void lost_notice(acp_lane *lane, const struct message *m)
         return;
     if (p == e->own)
         peers_cast_out(e);
-    else if (p->row.node == e->config.node && e->config.path != ACP_PATH_LINK)
+    else if (p->row.node == e->config.node && !apart(e))
         peer_watch(e, p); /* this process can see for itself */
     else
         peer_mark_lost(e, p);
@@ -288,6 +288,9 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
     case ACP_PUBLISH:
     case ACP_LOOKUP:
         board_serve(lane, from, link, m);
+        break;
+    case ACP_GUEST:
+        window_guest(lane, from, link, m);
         break;
     case ACP_DOING:
         send_reply(lane, from, link, m, NULL, e->control->doing, NULL, 0);

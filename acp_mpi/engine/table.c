@@ -284,7 +284,7 @@ int acp_table_add(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t c
     if (first > ACP_RANKS_MAX || count > ACP_RANKS_MAX - first)
         return ACP_E_ARGUMENT;
     int rc = e->table.base ? ACP_OK : make(e);
-    struct row *piece = malloc(PIECE * sizeof *piece);
+    struct row *piece = malloc((count < PIECE ? count : PIECE) * sizeof *piece + 1);
     if (rc == ACP_OK && !piece)
         rc = ACP_E_SYSTEM;
     for (uint32_t done = 0, n; rc == ACP_OK && done < count; done += n) {
@@ -294,18 +294,6 @@ int acp_table_add(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t c
     }
     free(piece);
     return rc;
-}
-
-int acp_table_rows(const acp_engine *e, uint32_t first, uint8_t *rows, uint32_t count)
-{
-    uint32_t have = e->table.base ? atomic_load(&e->table.head->count) : 0;
-    if (first > have || count > have - first)
-        return ACP_E_ARGUMENT;
-    for (uint32_t i = 0; i < count; i++) {
-        struct row row = table_row(e, first + i);
-        memcpy(rows + (uint64_t)i * ACP_ROW_SIZE, &row, sizeof row);
-    }
-    return ACP_OK;
 }
 
 /* Which slots the ranks from `first` on have. After a reset all processes of the node write the same. */

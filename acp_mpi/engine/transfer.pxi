@@ -105,7 +105,7 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     try:
         e = hold("put")
         data = started("put", ga, <object>view.obj, HANDLE_NULL, True)
-        flagged = started("put", where, (<char *>&word)[:8], HANDLE_CONT, True)
+        flagged = started("put", where, (<char *>&word)[:8], HANDLE_CONT, True, True)
         with nogil:
             rc = acp_wait(e, flagged, ACP_FOREVER)
             if rc == ACP_OK:
@@ -141,7 +141,8 @@ def get(ga, buffer):
     return buffer
 
 
-cdef object started(str function, object ga, object buffer, object order, bint write):
+cdef object started(str function, object ga, object buffer, object order, bint write,
+                    bint flag=False):
     cdef Py_buffer view
     cdef uint64_t a, o, h = 0
     if engine == NULL:
@@ -156,8 +157,12 @@ cdef object started(str function, object ga, object buffer, object order, bint w
         need(function)  # the buffer may be of a class with Python code
         acp_lane_previous(lane0, acp_get_previous())
         while not h:
-            h = acp_iput(lane0, a, view.buf, view.len, o) if write else acp_iget(
-                lane0, view.buf, a, view.len, o)
+            if flag:
+                h = acp_iput_flag(lane0, a, view.buf, o)
+            elif write:
+                h = acp_iput(lane0, a, view.buf, view.len, o)
+            else:
+                h = acp_iget(lane0, view.buf, a, view.len, o)
             if not h:
                 again(function)
         if not h & 1:

@@ -1,5 +1,5 @@
 /* Every operation over every road between engines of one process. */
-#include "cluster.h"
+#include "fake_mpi.h"
 
 static uint64_t *word_of(acp_engine *e, acp_ga_t ga)
 {
@@ -261,9 +261,14 @@ int main(int argc, char **argv)
         const char *name;
         acp_path path;
         uint32_t nodes;
-    } ways[] = {{"load and store", ACP_PATH_ANY, 1}, {"owner's ring", ACP_PATH_OWNER, 1},
-                {"link", ACP_PATH_LINK, 1}, {"four nodes", ACP_PATH_ANY, 4},
-                {"two nodes", ACP_PATH_ANY, 2}};
+        bool window;
+    } ways[] = {{"load and store", ACP_PATH_ANY, 1, false},
+                {"owner's ring", ACP_PATH_OWNER, 1, false},
+                {"link", ACP_PATH_LINK, 1, false},
+                {"four nodes", ACP_PATH_ANY, 4, false},
+                {"two nodes", ACP_PATH_ANY, 2, false},
+                {"window", ACP_PATH_WINDOW, 1, true},
+                {"two nodes and a window", ACP_PATH_ANY, 2, true}};
     static void (*const bodies[])(struct cluster *, uint32_t, acp_engine *, acp_lane *) = {
         copies, atomics, chain, long_copies, private_memory, many, flags};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
@@ -272,8 +277,11 @@ int main(int argc, char **argv)
             printf("%s, %u ranks\n", ways[w].name, count);
             fflush(stdout);
             cluster_start(&c, count, ways[w].nodes, ways[w].path, shared);
+            if (ways[w].window)
+                cluster_open_window(&c, ways[w].path == ACP_PATH_ANY);
             for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++)
                 cluster_run(&c, bodies[b]);
+            cluster_close_window(&c);
             cluster_stop(&c);
         }
     }

@@ -1,57 +1,15 @@
-"""What tests share that start jobs of their own: launchers, ACP-only processes, a rendezvous."""
+"""What tests share that start jobs on this host: a rendezvous, ACP-only processes."""
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import launch
 import pytest
+from starting import Start
 
 from acp_mpi.spawn import secret
 from acp_mpi.spawn.rendezvous import Server
-
-Start = Callable[..., launch.Job]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """start(command, env) starts a job; what is left of it at the end of the test is killed."""
-    numbers = itertools.count()
-    with contextlib.ExitStack() as stack:
-
-        def begin(command: list[str], env: dict[str, str] | None = None) -> launch.Job:
-            return stack.enter_context(
-                launch.Job(command, tmp_path / f"job-{next(numbers)}", env)
-            )  # fmt: skip
-
-        yield begin
-
-
-@pytest.fixture
-def passes(start: Start) -> Callable[..., str]:
-    """passes(command, env) runs a job to its end, checks that it went well, returns its output."""
-
-    def run(command: list[str], env: dict[str, str] | None = None, limit: float = 40.0) -> str:
-        job = start(command, env)
-        status = job.wait(limit)
-        assert status == 0, f"exit status {status}:\n{job.output}"
-        return job.output
-
-    return run
-
-
-@pytest.fixture
-def fails(start: Start) -> Callable[..., str]:
-    """fails(command, env) runs a job that must end by itself, not well; returns its output."""
-
-    def run(command: list[str], env: dict[str, str] | None = None, limit: float = 40.0) -> str:
-        job = start(command, env)
-        status = job.wait(limit)
-        assert status != 0, f"exit status 0:\n{job.output}"
-        return job.output
-
-    return run
 
 
 @pytest.fixture

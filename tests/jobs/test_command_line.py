@@ -38,7 +38,7 @@ def test_info_tells_what_a_bug_report_needs(passes, road):
     lines = [line.split() for line in output.partition("roads:")[2].splitlines()]
     rows = {(row[0], row[1]): row for row in lines if tuple(row[:2]) in pairs}
     assert set(rows) == pairs
-    expected = {"owner": "owner", "link": "link", "nodes": "link"}.get(road, "")
+    expected = {"owner": "owner", "link": "link", "window": "window", "nodes": "link"}.get(road, "")
     assert expected in " ".join(rows["0", "1"])
     assert all(float(row[-2]) >= 0 and row[-1] == "us" for row in rows.values())
 
@@ -136,6 +136,7 @@ def refuse(name):
         "ACP_PATH",
         "ACP_HEAP_SIZE",
         "ACP_STARTER_SIZE",
+        "ACP_WINDOW_SIZE",
         "ACP_MPI",
         "ACP_PEER_TIMEOUT",
         "ACP_GROUP_SIZE",

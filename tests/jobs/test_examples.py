@@ -11,6 +11,7 @@ NEEDS_TWO = {"pipeline"}
 SMALL = {
     "allgather": ["--bytes", "100"],
     "pipeline": ["--blocks", "8", "--length", "5000"],
+    "window": ["--samples", "1000"],
     "stencil": ["--size", "48", "--steps", "60"],
 }
 

@@ -1,0 +1,27 @@
+"""The tests of the basic layer as jobs that span hosts."""
+
+import launch
+import pytest
+import run
+
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+
+RMA = [str(launch.TESTS / "rma"), str(launch.TESTS / "test_infrastructure.py")]
+FEW = [str(launch.TESTS / "rma" / name) for name in ("test_copy.py", "test_wait_until.py")]
+QUICK = ["-k", "not any_size and not numpy_stores"]  # those make thousands of round trips
+
+
+@pytest.mark.parametrize("hosts", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_the_basic_layer_works_across_hosts(connect, tmp_path, hosts):
+    good, text = run.run(run.Work(4, "any", RMA, connect(hosts)), "test", [], tmp_path)
+    assert good, text
+    assert "passed" in text
+
+
+@pytest.mark.slow
+def test_the_basic_layer_works_over_slow_and_lossy_wires(two_hosts, tmp_path):
+    for host, delay in zip(two_hosts, (0.05, 0.0), strict=True):  # of a round trip in all
+        two_hosts.shape(host, delay=delay, loss=0.01)
+    good, text = run.run(run.Work(2, "any", FEW, two_hosts), "test", QUICK, tmp_path)
+    assert good, text
+    assert "passed" in text

@@ -1,0 +1,215 @@
+"""MPI windows as jobs have them: what is committed, when there is none, when one is a road."""
+
+import launch
+import numpy as np
+import pytest
+from support import pattern
+
+import acp_mpi as acp
+from acp_mpi import runtime
+from acp_mpi.__main__ import main
+from acp_mpi.engine import _engine
+
+MIB = 1 << 20
+NODES = launch.ROADS["nodes"]
+# MPICH between two processes of one host as if they were on two.
+APART = NODES | {"MPIR_CVAR_NOLOCAL": "1"}
+TCP = APART | {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}
+
+mpich_only = pytest.mark.skipif(
+    launch.mpi_name() != "mpich", reason="the variables that choose this transport are MPICH's"
+)
+
+
+def state():
+    return runtime.job().window_state
+
+
+def committed():
+    return _engine.memory_statistics()[1]
+
+
+def exchange(*words):
+    """Move more than a slice between all ranks in every way; print the state of the window."""
+    size = 2 * MIB + 24
+    with acp.init(starter_size=size):
+        rank, procs = acp.rank(), acp.procs()
+        right, third = (rank + 1) % procs, (rank + 2) % procs
+        start, half = acp.query_starter_ga, size // 2
+        assert not acp.view(start(rank), (size,), np.uint8).any()
+        acp.sync()
+        data = pattern(half, rank)
+        acp.put(start(right), data)
+        assert np.array_equal(acp.get(start(right), np.empty(half, np.uint8)), data)
+        acp.sync()
+        acp.complete(acp.copy(start(third) + half, start(right), half))
+        acp.sync()
+        mine = acp.view(start(rank) + half, (half,), np.uint8)
+        assert np.array_equal(mine, pattern(half, (rank - 2) % procs))
+        array = acp.empty(half, np.uint8)
+        acp.complete(acp.copy(acp.query_ga(array), start(right), half))
+        assert np.array_equal(array, data)
+        registered = np.zeros(half, np.uint8)
+        with acp.register_memory(registered) as key:
+            acp.complete(acp.copy(acp.query_ga(key), start(right), half))
+        assert np.array_equal(registered, data)
+        acp.sync()
+        if rank == 0:
+            print(f"window: {state()}")
+            for word in words:
+                assert word in state(), state()
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_long_transfers_by_the_window(passes, ranks):
+    command = launch.program(exchange, "ACP_PATH")
+    passes([*launch.mpiexec(ranks), *command], launch.ROADS["window"])
+
+
+@mpich_only
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_where_the_network_does_it_alone_the_window_is_the_road_between_nodes(passes, ranks):
+    output = passes([*launch.mpiexec(ranks), *launch.program(exchange)], APART)
+    if "self-test failed" in output:
+        pytest.skip(f"MPICH has no such transport here: {output.strip().splitlines()[-1]}")
+    assert "road for put and get between nodes" in output
+
+
+@mpich_only
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_put_that_comes_after_its_flush_is_caught(passes, ranks):
+    words = ("a put was not there when its flush had returned, rank 0 to rank 1", "links only")
+    passes([*launch.mpiexec(ranks), *launch.program(exchange, *words)], TCP)
+
+
+@mpich_only
+def test_such_a_window_is_usable_as_a_forced_road(passes):
+    words = ("a put was not there", "road for put and get")
+    command = launch.program(exchange, *words)
+    passes([*launch.mpiexec(2), *command], TCP | launch.ROADS["window"])
+
+
+def one_node():
+    with acp.init():
+        assert state() == "64.0 MiB a rank"
+        assert committed() < MIB
+
+
+def several_nodes():
+    with acp.init(heap_size=200 * MIB):
+        assert 64 * MIB < committed() < 65 * MIB
+        with pytest.raises(acp.HeapFullError):
+            acp.empty(137 * MIB, np.uint8)
+        acp.empty(135 * MIB, np.uint8)
+
+
+def little_memory():
+    with acp.init(heap_size=8 * MIB):
+        acp.empty(3 * MIB, np.uint8)
+        assert acp.group().window is not None
+        assert 4 * MIB < committed() < 9 * MIB
+
+
+@pytest.mark.parametrize(
+    ("function", "env"), [(one_node, {}), (several_nodes, NODES), (little_memory, NODES)]
+)
+def test_the_window_part_is_committed_where_the_group_spans_nodes(passes, function, env):
+    passes([*launch.mpiexec(2), *launch.program(function)], env)
+
+
+def no_window(reason):
+    with acp.init():
+        assert acp.group().window is None
+        assert reason in state(), state()
+        assert committed() < MIB
+        right = acp.query_starter_ga((acp.rank() + 1) % acp.procs())
+        acp.put(right, b"12345678")
+        assert acp.get(right, bytearray(8)) == b"12345678"
+
+
+@pytest.mark.parametrize("road", ["nodes", "window"])
+def test_a_size_of_zero_is_no_window(passes, road):
+    env = launch.ROADS[road] | {"ACP_WINDOW_SIZE": "0"}
+    output = passes([*launch.mpiexec(2), *launch.program(no_window, "ACP_WINDOW_SIZE=0")], env)
+    assert "links only" not in output  # as wished: nothing to warn of
+
+
+def below_multiple():
+    import mpi4py
+
+    mpi4py.rc.thread_level = "serialized"
+    no_window("SERIALIZED")
+
+
+@pytest.mark.parametrize("road", ["any", "nodes", "window"])
+def test_below_thread_level_multiple_there_are_links_only(passes, road):
+    output = passes([*launch.mpiexec(2), *launch.program(below_multiple)], launch.ROADS[road])
+    warned = "thread level SERIALIZED" in output and "mpi4py.rc.thread_level" in output
+    assert warned == (road != "any")
+    assert output.count("links only") == (road != "any")
+
+
+def test_a_process_without_mpi_has_no_window(passes):
+    passes(launch.program(no_window, "no MPI"), {"ACP_MPI": "0"})
+
+
+def two_groups():
+    acp.init()
+    for group in acp.groups():
+        assert (group.window is not None) == (group.name == acp.group().name)
+    for rank in range(acp.procs()):
+        acp.put(acp.query_starter_ga(rank) + 8 * acp.rank(), b"12345678")
+    acp.sync()
+    assert acp.get(acp.query_starter_ga(0), bytearray(32)) == b"12345678" * 4
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", ["nodes", "window"])
+def test_each_group_has_a_window_of_its_own(start, meeting, road):
+    place = meeting({"ocean": 2, "land": 2}) | launch.ROADS[road]
+    jobs = [
+        start([*launch.mpiexec(2), *launch.program(two_groups)], place | {"ACP_GROUP": name})
+        for name in ("ocean", "land")
+    ]
+    for job in jobs:
+        assert job.wait() == 0, "\n".join(job.output for job in jobs)
+
+
+def finalize_mpi_first():
+    from mpi4py import MPI
+
+    acp.init()
+    win = acp.group().window
+    MPI.Finalize()
+    assert win == MPI.WIN_NULL
+
+
+def init_again():
+    for _ in range(3):
+        with acp.init():
+            assert acp.group().window is not None
+
+
+@pytest.mark.parametrize("function", [finalize_mpi_first, init_again])
+@pytest.mark.parametrize("road", ["window"])
+def test_the_window_goes_with_the_job(passes, function, road):
+    passes([*launch.mpiexec(2), *launch.program(function)], launch.ROADS[road])
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, "64.0 MiB a rank"),
+        ({"ACP_WINDOW_SIZE": "0"}, "none: ACP_WINDOW_SIZE=0"),
+        ({"ACP_WINDOW_SIZE": "1M"}, "1.0 MiB a rank"),
+        ({"ACP_PATH": "window"}, "road for put and get between all ranks (ACP_PATH)"),
+    ],
+)
+def test_info_says_what_there_is_of_a_window(passes, env, said):
+    output = passes([*launch.mpiexec(2), *launch.program(show)], env)
+    assert any(line.split()[:2] == ["MPI", "window"] and said in line
+               for line in output.splitlines())  # fmt: skip
+
+
+def show():
+    main(["info"])
