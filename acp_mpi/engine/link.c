@@ -82,8 +82,11 @@ void links_lost(acp_lane *lane, struct peer *p)
 {
     for (struct link *link = lane->engine->links, *next; link; link = next) {
         next = link->next;
-        if (link->peer == p)
-            link_close(lane->engine, link);
+        if (link->peer != p)
+            continue;
+        if (link->state == LINK_OPEN && !link->wire->writing)
+            session_refuse(lane->engine, link->wire); /* it may live, and not be the one to call */
+        link_close(lane->engine, link);
     }
 }
 

@@ -281,6 +281,41 @@ static void test_a_session_cannot_acknowledge_what_was_not_sent(struct town *t)
     town_check_served(t, 0);
 }
 
+/* Also one that is called and does not call hears that it is held for dead. */
+static void test_who_is_held_for_dead_is_told(struct town *t)
+{
+    struct stranger s;
+    struct message answer;
+    struct frame f;
+    come_in(t, &s, 13);
+    CHECK(stranger_session(&s, 13, true, 0, &answer));
+    peer_mark_lost(t->engines[0], peer_of_slot(t->engines[0], 13));
+    CHECK(stranger_hear(&s, &f) && f.message.kind == ACP_SESSION);
+    CHECK(f.message.status == ACP_E_LOST);
+    stranger_sees_the_end(&s);
+}
+
+/* It hears so on a stream that it did not open, and tells nobody that they are. */
+static void test_an_engine_that_is_held_for_dead_goes_in_silence(struct town *t)
+{
+    struct stranger s, other;
+    struct message answer, m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
+    struct frame f;
+    come_in(t, &s, 14);
+    CHECK(stranger_session(&s, 14, true, 0, &answer));
+    come_in(t, &other, 15);
+    CHECK(stranger_session(&other, 15, true, 0, &answer));
+    stranger_say(&s, &m, 0, NULL, 0);
+    stranger_sees_the_end(&s);
+    CHECK(t->engines[0]->outcast);
+    while (stranger_hear(&other, &f))
+        CHECK(f.message.kind != ACP_SESSION);
+    stranger_leave(&other);
+    come_in(t, &other, 16);
+    CHECK(!stranger_session(&other, 16, true, 0, &answer));
+    stranger_leave(&other);
+}
+
 /* What failed is remembered for the chain behind it, however much fails. */
 static void test_failures_of_a_peer_do_not_pile_up(struct town *t)
 {
@@ -348,6 +383,8 @@ int main(void)
         test_who_acknowledges_too_much_is_left_alone,
         test_a_session_cannot_acknowledge_what_was_not_sent,
         test_failures_of_a_peer_do_not_pile_up,
+        test_who_is_held_for_dead_is_told,
+        test_an_engine_that_is_held_for_dead_goes_in_silence, /* the last */
     };
     struct town t;
     town_start(&t, PEER_TIMEOUT_NS);

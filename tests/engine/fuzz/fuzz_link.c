@@ -15,6 +15,7 @@
 #define PAYLOAD_KEPT 128u /* longest in the corpus */
 
 static unsigned char brought[1 << 20]; /* by gets of the victim, which may never end */
+static const unsigned char answer_bytes[1 << 16];
 
 /* Any frame of any file of the corpus. */
 static void pick_message(struct message *m, unsigned char *payload, uint32_t *size)
@@ -219,8 +220,8 @@ static void be_visited(struct town *t, uint32_t slot)
                                         .after = 1 << 16};
                 if (fuzz_below(2))
                     distort(&reply);
-                uint32_t size = fuzz_below(2) ? 0 : (uint32_t)fuzz_below(1 + (1 << 16));
-                stranger_say(&s, &reply, fuzz_below(8), brought, size);
+                uint32_t size = fuzz_below(2) ? 0 : (uint32_t)fuzz_below(1 + sizeof answer_bytes);
+                stranger_say(&s, &reply, fuzz_below(8), answer_bytes, size);
                 listen_a_little(&s);
             }
             talk(&s);
