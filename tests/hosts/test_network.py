@@ -228,6 +228,19 @@ def test_a_connection_survives_that_a_host_is_cut_off(two_hosts, cut, shape):
         assert far.recv(4) == b"ping"
 
 
+def test_connections_can_be_broken(three_hosts):
+    a, b, c = three_hosts
+    near, far = connection(a, b)
+    other, end = connection(b, c)
+    with near, far, other, end:
+        if not a.reset_connections():
+            pytest.skip("this kernel cannot break connections (CONFIG_INET_DIAG_DESTROY)")
+        for side in (near, far):
+            with pytest.raises(ConnectionError):
+                side.recv(1)
+        echo(other, end)
+
+
 def test_addresses_come_back_with_an_interface(connect):
     network = connect(2, ipv6=True)
     a, b = network
