@@ -3,7 +3,7 @@
 A host is a network, UTS and mount namespace: interfaces, host name and `/etc/hosts` of its own;
 files, process numbers and the clock are those of the machine. Nothing has a name outside, so two
 runs never meet: each namespace is held by a process that waits for the end of its input and then
-kills whatever still runs there, however the test run ended.
+removes whatever is left there, however the test run ended.
 """
 
 import concurrent.futures
@@ -42,6 +42,7 @@ while
     done 2>/dev/null
     [ "$more" ]
 do sleep 0.01; done
+rm -rf "${2%/*}"
 """
 
 # Stands in for ssh: AGENT [OPTION...] HOST COMMAND...

@@ -330,7 +330,8 @@ def be_killed():
         network.shape(network[0], delay=0.1)
         sleeper(network[1])
         hosts = (network.switch, *network)
-        print(*(host.pid for host in hosts), *spaces_of(host.pid for host in hosts), flush=True)
+        print(*(host.pid for host in hosts), *spaces_of(host.pid for host in hosts))
+        print(network.agent.parent, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -338,7 +339,8 @@ def test_nothing_stays_of_a_network_whose_maker_is_killed(connect, start):
     connect(1)  # skips where there are none
     job = start(launch.program(be_killed))
     assert job.wait() == -signal.SIGKILL
-    numbers = list(map(int, job.output.split()))
+    *words, folder = job.output.split()
+    numbers = list(map(int, words))
     for pid in numbers[:3]:
         try:
             with os.fdopen(os.pidfd_open(pid)) as holder:
@@ -346,3 +348,4 @@ def test_nothing_stays_of_a_network_whose_maker_is_killed(connect, start):
         except ProcessLookupError:
             continue  # it has gone already
     assert not living_in(set(numbers[3:]))
+    assert not Path(folder).exists()
