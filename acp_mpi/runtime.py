@@ -6,6 +6,7 @@ module reads the environment.
 
 import atexit
 import contextlib
+import itertools
 import logging
 import os
 import sys
@@ -273,12 +274,13 @@ def group(name: str | None = None) -> Group:
 def _say_who_is_missing() -> None:
     """Log what the other ranks do while this one has waited for a minute."""
     here = _engine.rank()
+    lost = set(_engine.lost_ranks())
+    others = (r for r in range(_engine.procs()) if r != here and r not in lost)
     states: list[str] = []
-    for r in ranks():
-        if r != here and len(states) < 16:
-            doing = _engine.doing(r)
-            what = _DOING[doing] if 0 <= doing < len(_DOING) else "does not answer"
-            states.append(f"rank {r} ({_group_of(r)}) {what}")
+    for r in itertools.islice(others, 16):
+        doing = _engine.doing(r)
+        what = _DOING[doing] if 0 <= doing < len(_DOING) else "does not answer"
+        states.append(f"rank {r} ({_group_of(r)}) {what}")
     mine = _DOING[max(_engine.doing(here), 0)]
     _log.warning("rank %d has waited for 60 s and %s; %s", here, mine, "; ".join(states))
 

@@ -92,8 +92,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++) {
         acp_fault fault;
         acp_config config = {.node = 1, .memory_limit = 1 << 26, .starter_size = 4096, .ptracer = 1,
-                             .peer_timeout_ns = 5000000000u,
-                             .address = {[10] = 255, 255, 127, 0, 0, 1}};
+                             .peer_timeout_ns = 5000000000u};
         memset(config.secret, 7, sizeof config.secret);
         check(acp_engine_create(&config, &engines[i], &fault), "acp_engine_create");
         acp_engine_row(engines[i], rows[i]);

@@ -38,12 +38,15 @@ class Work(NamedTuple):
     network: Network | None = None
 
     def __str__(self) -> str:
+        if self == HOSTS:
+            return "tests on several hosts"
         if not self.ranks:
             return "tests that start their own jobs"
         return f"{self.ranks} rank{'s' * (self.ranks > 1)}, road {self.road}"
 
 
 ALONE = Work(0, "any")
+HOSTS = Work(0, "any", (str(launch.TESTS / "hosts"),))
 
 
 def selection(mode: str, mpi: str) -> list[Work]:
@@ -57,12 +60,13 @@ def selection(mode: str, mpi: str) -> list[Work]:
     ]
     if mode == "campaign":
         works = [Work(ranks, road) for ranks in (2, 4) for road in launch.ROADS]
-    return [ALONE, *works]
+    return [ALONE, *works] if why_not() else [ALONE, HOSTS, *works]
 
 
 def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:
     """Run one job; return whether it passed, and its output or, if it passed, a summary."""
-    marker = f"{'mpi' if work.ranks else 'not mpi'} and {MARKERS[mode]}"
+    kind = "mpi" if work.ranks else "hosts" if work == HOSTS else "not mpi and not hosts"
+    marker = f"{kind} and {MARKERS[mode]}"
     options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
     command = [sys.executable, __file__, "--rank", str(folder), *options]
     if work.ranks:

@@ -18,6 +18,8 @@ struct outbox {
     uint64_t first;          /* number of the first frame in `head` */
     uint64_t next;           /* number of the next frame */
     uint64_t acked;          /* so many have arrived */
+    struct outbox_block *spare; /* large ones, while others are under way */
+    unsigned spares;
     size_t held;             /* bytes in all blocks */
     size_t unsent;
 };

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,6 +177,7 @@ static void who_may_not_open_it_is_given_it(acp_engine *maker)
 
 static void make_and_hang(int out)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     acp_engine *e = engine_new(HERE);
     uint8_t *rows = rows_new(1000, NULL, 0), place[ACP_ROW_SIZE];
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

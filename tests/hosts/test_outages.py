@@ -124,6 +124,19 @@ def test_many_short_outages_are_survived(three_hosts, on_each_host, tmp_path):
     calm(tmp_path, jobs, 3)
 
 
+def test_links_outlive_their_connections(three_hosts, on_each_host, tmp_path):
+    jobs = on_each_host(three_hosts, launch.program(storm, tmp_path))
+    storming(tmp_path, jobs, 3)
+    broken = 0
+    for index in range(30):
+        broken += three_hosts[index % 3].reset_connections()
+        time.sleep(0.02)
+    if not broken:
+        pytest.skip("this kernel cannot break connections (CONFIG_INET_DIAG_DESTROY)")
+    assert broken >= 10
+    calm(tmp_path, jobs, 3)
+
+
 def test_a_host_frozen_for_a_while_goes_on(three_hosts, on_each_host, tmp_path):
     jobs = on_each_host(three_hosts, launch.program(storm, tmp_path))
     storming(tmp_path, jobs, 3)
