@@ -70,7 +70,8 @@ def selection(mode: str, mpi: str) -> list[Work]:
 
 def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:
     """Run one job; return whether it passed, and its output or, if it passed, a summary."""
-    kind = "mpi" if work.ranks else "hosts" if work in (HOSTS, HOSTS_BY_MPI) else "not mpi and not hosts"
+    on_hosts = work in (HOSTS, HOSTS_BY_MPI)
+    kind = "mpi" if work.ranks else "hosts" if on_hosts else "not mpi and not hosts"
     marker = f"{kind} and {MARKERS[mode]}"
     options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
     command = [sys.executable, __file__, "--rank", str(folder), *options]
@@ -81,6 +82,8 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
     env = launch.ROADS[work.road] | _other_python()
     if work.network:
         env["ACROSS_HOSTS"] = "1"
+    if mode == "test":
+        env["ACP_TEST_SHARE"] = "0" if launch.mpi_name() == "mpich" else "1"
     hung = ""
     # In a folder of its own: the checkout's acp_mpi has no extension module and must not be found.
     with launch.Job(command, folder / "launcher", env) as job:
