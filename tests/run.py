@@ -4,7 +4,7 @@
 
 One line for each job; a job that fails shows all that its ranks printed. The two MPIs share the
 combinations like the fields of a chessboard, so that `make test` covers every pair of rank number,
-road and MPI; two ranks meet every road under both.
+road and MPI; of the tests on several hosts, those without MPI run in one environment.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Work(NamedTuple):
     network: Network | None = None
 
     def __str__(self) -> str:
-        if self == HOSTS:
+        if self in (HOSTS, HOSTS_BY_MPI):
             return "tests on several hosts"
         if not self.ranks:
             return "tests that start their own jobs"
@@ -47,6 +47,9 @@ class Work(NamedTuple):
 
 ALONE = Work(0, "any")
 HOSTS = Work(0, "any", (str(launch.TESTS / "hosts"),))
+# Those in which it matters which MPI it is.
+_BY_MPI = ("test_mpi.py", "test_suite.py", "test_traffic.py")
+HOSTS_BY_MPI = Work(0, "any", tuple(str(launch.TESTS / "hosts" / name) for name in _BY_MPI))
 
 
 def selection(mode: str, mpi: str) -> list[Work]:
@@ -56,16 +59,18 @@ def selection(mode: str, mpi: str) -> list[Work]:
     works = [
         Work(ranks, road)
         for ranks, (column, road) in combinations
-        if mode == "all" or ranks == 2 or (ranks + column + colour) % 2
+        if mode == "all" or (ranks + column + colour) % 2
     ]
     if mode == "campaign":
         works = [Work(ranks, road) for ranks in (2, 4) for road in launch.ROADS]
-    return [ALONE, *works] if why_not() else [ALONE, HOSTS, *works]
+    if why_not():
+        return [ALONE, *works]
+    return [ALONE, HOSTS_BY_MPI if mode == "test" and mpi != "mpich" else HOSTS, *works]
 
 
 def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:
     """Run one job; return whether it passed, and its output or, if it passed, a summary."""
-    kind = "mpi" if work.ranks else "hosts" if work == HOSTS else "not mpi and not hosts"
+    kind = "mpi" if work.ranks else "hosts" if work in (HOSTS, HOSTS_BY_MPI) else "not mpi and not hosts"
     marker = f"{kind} and {MARKERS[mode]}"
     options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
     command = [sys.executable, __file__, "--rank", str(folder), *options]
