@@ -49,8 +49,9 @@ static int watch(int fd, int *set)
     return *set < 0 || epoll_ctl(*set, EPOLL_CTL_ADD, fd, &event) ? errno : 0;
 }
 
-/* Looks for that long, then sleeps, until the socket has brought `size` bytes. */
-static int await(int fd, int set, char *to, size_t size, int64_t patience)
+/* Looks for that long, then sleeps, until the socket has brought `size` bytes. A server does not
+ * yield: on a core that computes it would get its turn back at the next tick of the scheduler. */
+static int await(int fd, int set, char *to, size_t size, int64_t patience, bool yields)
 {
     int64_t start = now();
     size_t have = 0;
@@ -62,7 +63,7 @@ static int await(int fd, int set, char *to, size_t size, int64_t patience)
         int error = take(fd, to, size, &have);
         if (error || have == size)
             return error;
-        if ((round & 15) == 15)
+        if (yields && (round & 15) == 15)
             sched_yield();
         if ((round & 7) == 7)
             asleep |= now() - start > patience;
@@ -79,7 +80,7 @@ int tcp_ask(int fd, uint32_t size, uint32_t answer, long count, int64_t *ns)
     int64_t start = now();
     while (count-- && !error)
         if (!(error = send_whole(fd, request, size)))
-            error = await(fd, set, back, answer, SPIN_NS);
+            error = await(fd, set, back, answer, SPIN_NS, true);
     *ns += now() - start;
     close(set);
     return error;
@@ -93,7 +94,7 @@ int tcp_serve(int fd, uint32_t size, uint32_t answer)
     if (error)
         return error;
     while (!error)
-        if (!(error = await(fd, set, request, size, LOOK_ON_NS)))
+        if (!(error = await(fd, set, request, size, LOOK_ON_NS, false)))
             error = send_whole(fd, back, answer);
     close(set);
     return error == EPIPE ? 0 : error;

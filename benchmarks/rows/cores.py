@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 ASLEEP = 0.002  # seconds after which a core that has nothing to do is halted
 
@@ -21,8 +21,23 @@ while os.getppid() == parent:
 """
 
 
+def all_cores() -> list[int]:
+    """Return the cores that this process may use."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def keep_apart(host: int, hosts: int) -> None:
+    """Keep this process to its host's share of the cores, one at least.
+
+    Hosts do not share cores: where the scheduler puts both ends of a link on one, now and then, a
+    round trip takes a third of the time.
+    """
+    cores = all_cores()
+    os.sched_setaffinity(0, cores[host::hosts] or {cores[host % len(cores)]})
+
+
 @contextlib.contextmanager
-def busy_cores() -> Iterator[None]:
+def busy_cores(cores: Sequence[int] | None = None) -> Iterator[None]:
     """Occupy every core with a process that gives way to any other at once.
 
     A core that computes is woken for a thread in a few microseconds; a halted one, in a virtual
@@ -32,7 +47,7 @@ def busy_cores() -> Iterator[None]:
         subprocess.Popen(
             [sys.executable, "-S", "-E", "-c", _SPIN, str(core)], stdout=subprocess.PIPE
         )
-        for core in os.sched_getaffinity(0)
+        for core in cores or all_cores()
     ]
     try:
         for spinner in spinners:

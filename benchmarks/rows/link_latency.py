@@ -1,12 +1,14 @@
 """One small operation at a time on another host, beside a bare ping-pong of the same bytes."""
 
+import os
+
 import numpy as np
 from harness import US, Body, Effort, Goal, Row, Sample, progress, singles
 
 import acp_mpi as acp
 from rows import bare_tcp
 from rows.activity import Activity, Target
-from rows.cores import ASLEEP, busy_cores
+from rows.cores import ASLEEP, all_cores, busy_cores, keep_apart
 from rows.loops import fetch_add8, get, put
 
 HEAD, WORD, SUM = 64, 8, 4  # bytes of a frame
@@ -21,13 +23,15 @@ SIZES = {
 }
 
 
-def _rows(effort: Effort, target: Target, bodies: dict[str, tuple[Body, Body]]) -> list[Row]:
+def _rows(
+    effort: Effort, target: Target, cores: list[int], bodies: dict[str, tuple[Body, Body]]
+) -> list[Row]:
     sides = [side for pair in bodies.values() for side in pair]
     with target.doing(Activity.IDLE):
         progress("latency: idle cores")
         idle = singles(effort, *sides, in_a_row=IN_A_ROW)
         asleep = singles(effort, *sides, pause=ASLEEP)
-        with busy_cores():
+        with busy_cores(cores):
             progress("latency: busy cores")
             busy = singles(effort, *sides, in_a_row=IN_A_ROW)
     states = {"idle cores": idle, "idle cores, after a pause": asleep, "busy cores": busy}
@@ -58,7 +62,8 @@ def _row(what: str, ours: Sample, bare: Sample, idle: Sample, bare_idle: Sample)
 
 def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
-    effort = Effort.of(quick)
+    effort, cores = Effort.of(quick), all_cores()
+    keep_apart(int(os.environ["ACP_GROUP_RANK"]), 2)
     rows: list[Row] = []
     with acp.init():
         mine, word = acp.zeros(1, np.int64), np.ones(1, np.int64)
@@ -74,7 +79,7 @@ def measure(quick: bool) -> list[Row]:
                 bare_tcp.serve(connection, *sizes)
         target = Target()
         if acp.rank() == 0:
-            rows = _rows(effort, target, bodies)
+            rows = _rows(effort, target, cores, bodies)
             target.release()
         else:
             target.serve()
