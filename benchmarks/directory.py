@@ -104,6 +104,7 @@ def _run(processes: int, simulated: int, folder: Path) -> list[dict[str, Any]]:
             "ACP_RENDEZVOUS": server.address,
             "ACP_SECRET_FILE": str(path),
             "ACP_JOIN_TIMEOUT": str(TIMEOUT),
+            "ACP_WINDOW_SIZE": "0",
         }
         arguments = (server.address, key, "simulated", simulated, True, _simulated(simulated))
         other = threading.Thread(target=connector.join, args=(*arguments, TIMEOUT), daemon=True)
