@@ -39,7 +39,8 @@ test-all: $(MPIS:%=.venv/%/.extra-test) ## every combination, slow tests too
 	@$(MAKE) --no-print-directory -C tests/engine plain
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --all; done
 
-campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention
+campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention; fuzzers
+	@$(MAKE) --no-print-directory -C tests/engine fuzz
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --campaign; done
 
 sanitize: ## engine tests under the address, undefined behaviour and thread sanitizers
@@ -58,6 +59,8 @@ bench: $(MPIS:%=.venv/%/.installed) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
 	    .venv/$$mpi/bin/python benchmarks/basic_layer.py; \
 	    .venv/$$mpi/bin/python benchmarks/directory.py; done
+	@if [ "$$(id -u)" = 0 ]; then .venv/mpich/bin/python benchmarks/across_nodes.py; \
+	    else echo "benchmarks/across_nodes.py is left out: it needs root" >&2; fi
 
 clean: ## remove everything that make made, the environments too
 	rm -rf .venv build docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -104,7 +104,7 @@ def _run(processes: int, simulated: int, folder: Path) -> list[dict[str, Any]]:
             "ACP_RENDEZVOUS": server.address,
             "ACP_SECRET_FILE": str(path),
             "ACP_JOIN_TIMEOUT": str(TIMEOUT),
-            "ACP_WINDOW_SIZE": "0",
+            "ACP_WINDOW_SIZE": "0",  # it could not be freed: nobody comes to finalize
         }
         arguments = (server.address, key, "simulated", simulated, True, _simulated(simulated))
         other = threading.Thread(target=connector.join, args=(*arguments, TIMEOUT), daemon=True)

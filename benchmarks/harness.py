@@ -63,12 +63,13 @@ def interleave(effort: Effort, *bodies: Body, comm: Any = None) -> list[Sample]:
     return [Sample.of(each) for each in seconds]
 
 
-def singles(effort: Effort, *bodies: Body, pause: float = 0.0) -> list[Sample]:
+def singles(effort: Effort, *bodies: Body, pause: float = 0.0, in_a_row: int = 1) -> list[Sample]:
     """Measure single calls in turn, for calls of 10 µs and more that wake another thread.
 
     On a shared machine one wake-up in a hundred takes milliseconds, which would be the mean of a
     slice; the median of the calls is not disturbed. With a pause before each call the cores have
-    fallen asleep.
+    fallen asleep. With several in a row before the turn is another's, a server that looks on for
+    a while after a call is seen at that.
     """
     seconds: list[list[float]] = [[] for _ in bodies]
     for body in bodies:
@@ -76,9 +77,10 @@ def singles(effort: Effort, *bodies: Body, pause: float = 0.0) -> list[Sample]:
     for number in range((10 if pause else 50) * effort.rounds):
         for turn in range(len(bodies)):
             side = (number + turn) % len(bodies)
-            if pause:
-                time.sleep(pause)
-            seconds[side].append(_seconds(bodies[side], 1))
+            for _ in range(in_a_row):
+                if pause:
+                    time.sleep(pause)
+                seconds[side].append(_seconds(bodies[side], 1))
     return [Sample.of(each) for each in seconds]
 
 

@@ -32,13 +32,18 @@ class JobError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Rows that are measured together. `ranks` 0: one process, without MPI."""
+    """Rows that are measured together.
+
+    `ranks` 0: without MPI, one process, or one on each of `hosts`. With `hosts` the job spans so
+    many hosts that are made for it; MPI ranks are dealt out to them in turn.
+    """
 
     name: str
     about: str
     ranks: int
     module: str  # its `measure(quick)` runs on every rank; what rank 0 returns counts
     environment: dict[str, str] = field(default_factory=dict)
+    hosts: int = 0
 
 
 def launcher() -> str:
@@ -55,11 +60,15 @@ def start(job: Job, program: str, quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
         result = Path(folder, "rows.json")
         command = [sys.executable, program, "--job", job.name, "--result", str(result)]
-        if job.ranks:
-            command = [launcher(), "-n", str(job.ranks), *command]
-        output, status = _run(
-            command + ["--quick"] * quick, os.environ | LAUNCHER | job.environment
-        )
+        command += ["--quick"] * quick
+        if job.hosts:
+            import spanning  # it needs the tests, which know how to make hosts
+
+            output, status = spanning.run(job, command, LAUNCHER | job.environment, Path(folder))
+        else:
+            if job.ranks:
+                command = [launcher(), "-n", str(job.ranks), *command]
+            output, status = _run(command, os.environ | LAUNCHER | job.environment)
         if status or not result.exists():
             tail = "\n".join(output.splitlines()[-25:])
             raise JobError(f"{job.name}: exit status {status}\n{tail}")
@@ -101,6 +110,8 @@ def take_part(job: Job, quick: bool, result: str) -> None:
         from mpi4py import MPI
 
         rank = MPI.COMM_WORLD.rank
+    elif job.hosts:
+        rank = int(os.environ["ACP_GROUP_RANK"])
     rows = importlib.import_module(job.module).measure(quick)
     if rank == 0:
         Path(result).write_text(json.dumps([row.as_dict() for row in rows]))

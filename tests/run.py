@@ -4,7 +4,7 @@
 
 One line for each job; a job that fails shows all that its ranks printed. The two MPIs share the
 combinations like the fields of a chessboard, so that `make test` covers every pair of rank number,
-road and MPI; two ranks meet every road under both.
+road and MPI; of the tests on several hosts, those without MPI run in one environment.
 """
 
 import argparse
@@ -15,12 +15,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import launch
-
-if TYPE_CHECKING:
-    from hosts.network import Network
+from hosts.network import Network, why_not
 
 RANKS = (1, 2, 3, 4)
 LIMITS = {"test": 600.0, "all": 1800.0, "campaign": 7200.0}  # seconds for one job
@@ -37,15 +35,21 @@ class Work(NamedTuple):
     ranks: int
     road: str
     tests: Sequence[str] = (str(launch.TESTS),)
-    network: "Network | None" = None
+    network: Network | None = None
 
     def __str__(self) -> str:
+        if self in (HOSTS, HOSTS_BY_MPI):
+            return "tests on several hosts"
         if not self.ranks:
             return "tests that start their own jobs"
         return f"{self.ranks} rank{'s' * (self.ranks > 1)}, road {self.road}"
 
 
 ALONE = Work(0, "any")
+HOSTS = Work(0, "any", (str(launch.TESTS / "hosts"),))
+# Those in which it matters which MPI it is.
+_BY_MPI = ("test_mpi.py", "test_suite.py", "test_traffic.py")
+HOSTS_BY_MPI = Work(0, "any", tuple(str(launch.TESTS / "hosts" / name) for name in _BY_MPI))
 
 
 def selection(mode: str, mpi: str) -> list[Work]:
@@ -55,16 +59,19 @@ def selection(mode: str, mpi: str) -> list[Work]:
     works = [
         Work(ranks, road)
         for ranks, (column, road) in combinations
-        if mode == "all" or ranks == 2 or (ranks + column + colour) % 2
+        if mode == "all" or (ranks + column + colour) % 2
     ]
     if mode == "campaign":
         works = [Work(ranks, road) for ranks in (2, 4) for road in launch.ROADS]
-    return [ALONE, *works]
+    if why_not():
+        return [ALONE, *works]
+    return [ALONE, HOSTS_BY_MPI if mode == "test" and mpi != "mpich" else HOSTS, *works]
 
 
 def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:
     """Run one job; return whether it passed, and its output or, if it passed, a summary."""
-    marker = f"{'mpi' if work.ranks else 'not mpi'} and {MARKERS[mode]}"
+    kind = "mpi" if work.ranks else "hosts" if work in (HOSTS, HOSTS_BY_MPI) else "not mpi and not hosts"
+    marker = f"{kind} and {MARKERS[mode]}"
     options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
     command = [sys.executable, __file__, "--rank", str(folder), *options]
     if work.ranks:
@@ -99,6 +106,8 @@ def main(argv: Sequence[str]) -> int:
         mode.add_argument(f"--{name}", dest="mode", action="store_const", const=name, help=text)
     parser.set_defaults(mode="test")
     options, extra = parser.parse_known_args(argv)
+    if reason := why_not():
+        print(f"no tests on several hosts: {reason}", flush=True)
     mpi, began, failures = launch.mpi_name(), time.monotonic(), 0
     for work in selection(options.mode, mpi):
         start = time.monotonic()

@@ -143,7 +143,7 @@ struct op {
     const struct road *road;
     struct peer *target;
     uint32_t color;
-    uint64_t issued, settled;
+    uint64_t issued;
     uint64_t away; /* its share of bytes_away */
     uint32_t in_flight;
     uint64_t result;

@@ -30,6 +30,14 @@ static uint32_t head_sum(const unsigned char *frame, uint8_t kind, uint64_t numb
 void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
                  const void *payload, uint32_t size)
 {
+    if (size)
+        memcpy(to + FRAME_HEAD, payload, size);
+    frame_seal(to, m, number, ack, size);
+}
+
+void frame_seal(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
+                uint32_t size)
+{
     struct message message = *m;
     message.from = (uint32_t)ack;
     memcpy(to + AT_SIZE, &size, sizeof size);
@@ -38,8 +46,7 @@ void frame_write(unsigned char *to, const struct message *m, uint64_t number, ui
     memcpy(to + AT_CRC, &sum, sizeof sum);
     if (!size)
         return;
-    memcpy(to + FRAME_HEAD, payload, size);
-    sum = acp_crc32c(0, to + FRAME_HEAD, size);
+    sum = acp_crc32c(sum, to + FRAME_HEAD, size);
     memcpy(to + FRAME_HEAD + size, &sum, sizeof sum);
 }
 
@@ -60,8 +67,9 @@ enum frame_result frame_read(const unsigned char *from, size_t have, uint64_t nu
     if (have < frame->total)
         return FRAME_MORE;
     if (frame->size) {
+        uint32_t whole = acp_crc32c(sum, frame->payload, frame->size);
         memcpy(&sum, from + FRAME_HEAD + frame->size, sizeof sum);
-        if (sum != acp_crc32c(0, frame->payload, frame->size))
+        if (sum != whole)
             return FRAME_BAD;
     }
     return FRAME_WHOLE;

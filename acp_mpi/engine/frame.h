@@ -1,10 +1,11 @@
 /* Frames on links: a head of 64 bytes with the message in it, then the payload and its sum.
  *
  *   crc 4 | size of payload 4 | message 56, with the acknowledgement in place of the sender
- *   payload | crc of payload 4         (nothing if there is no payload)
+ *   payload | crc 4                    (nothing if there is no payload)
  *
  * The first sum covers the rest of the head and the frame's number, so that a length is not
- * believed before it is checked, and a frame that is repeated or left out is noticed. */
+ * believed before it is checked, and a frame that is repeated or left out is noticed. The second
+ * goes on from the first over the payload, so that no head takes the payload of another. */
 #ifndef ACP_FRAME_H
 #define ACP_FRAME_H
 
@@ -38,6 +39,9 @@ size_t frame_size(const unsigned char *frame); /* of a whole one */
 
 void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
                  const void *payload, uint32_t size);
+/* The same when the payload is in its place already. */
+void frame_seal(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
+                uint32_t size);
 
 /* Takes the frame at the begin of `have` bytes apart; `number` is the next expected. */
 enum frame_result frame_read(const unsigned char *from, size_t have, uint64_t number,

@@ -82,8 +82,11 @@ void links_lost(acp_lane *lane, struct peer *p)
 {
     for (struct link *link = lane->engine->links, *next; link; link = next) {
         next = link->next;
-        if (link->peer == p)
-            link_close(lane->engine, link);
+        if (link->peer != p)
+            continue;
+        if (link->state == LINK_OPEN && !link->wire->writing)
+            session_refuse(lane->engine, link->wire); /* it may live, and not be the one to call */
+        link_close(lane->engine, link);
     }
 }
 
@@ -137,18 +140,19 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
 }
 
 /* From now on the time runs after which the peer counts as dead; a wire on which nothing moved
- * does not stop it. */
+ * although something was to does not stop it. */
 void link_without_wire(acp_engine *e, struct link *link)
 {
     bool moved = link->moved;
     link->wire = NULL;
     link->moved = false;
     link_unhold(e, link);
-    if (link->state != LINK_OPEN || !moved)
-        return;
-    link->attempt = link->refusals = 0;
-    link->pause = PAUSE_NS;
-    link->lost_at = now_ns() + e->config.peer_timeout_ns;
+    if (link->state == LINK_OPEN && moved) {
+        link->attempt = link->refusals = 0;
+        link->pause = PAUSE_NS;
+    }
+    if (link->state == LINK_OPEN && (moved || !link->out.held))
+        link->lost_at = now_ns() + e->config.peer_timeout_ns;
     timer_until(e, link->lost_at);
 }
 

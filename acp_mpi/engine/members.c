@@ -101,7 +101,7 @@ static uint32_t *lowest_of_members(acp_engine *e, const struct party *p, uint32_
     uint32_t *lowest = malloc(p->count * sizeof *lowest + 1), n = 0;
     struct cursor c = {.party = p};
     *count = 0;
-    for (uint32_t slot; places && next_member(&c, &slot);)
+    for (uint32_t slot = 0; places && next_member(&c, &slot);)
         places[n++] = (struct place_of){node_of(e, slot), slot};
     if (n)
         qsort(places, n, sizeof *places, compare_places);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #define BLOCK_BYTES ((size_t)4096 - sizeof(struct outbox_block))
+#define LARGE_BYTES ((size_t)68 << 10) /* the largest frame, and some */
+#define SPARES 32u
 
 struct outbox_block {
     struct outbox_block *next;
@@ -12,15 +14,49 @@ struct outbox_block {
     unsigned char data[];
 };
 
+/* Large blocks are used again while a long transfer lasts: the heap would give their pages back
+ * and take them again. */
+static struct outbox_block *block_take(struct outbox *o, size_t size)
+{
+    size_t room = size <= BLOCK_BYTES ? BLOCK_BYTES : size <= LARGE_BYTES ? LARGE_BYTES : size;
+    struct outbox_block *b = room == LARGE_BYTES ? o->spare : NULL;
+    if (b) {
+        o->spare = b->next;
+        o->spares--;
+    } else if (!(b = malloc(sizeof *b + room))) {
+        return NULL;
+    }
+    *b = (struct outbox_block){.room = room};
+    return b;
+}
+
+static void block_give(struct outbox *o, struct outbox_block *b)
+{
+    if (b->room != LARGE_BYTES || o->spares == SPARES) {
+        free(b);
+        return;
+    }
+    b->next = o->spare;
+    o->spare = b;
+    o->spares++;
+}
+
+static void spares_free(struct outbox *o)
+{
+    while (o->spare) {
+        struct outbox_block *b = o->spare;
+        o->spare = b->next;
+        free(b);
+    }
+    o->spares = 0;
+}
+
 unsigned char *outbox_add(struct outbox *o, size_t size)
 {
     struct outbox_block *b = o->tail;
     if (!b || b->room - b->size < size) {
-        size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
-        b = malloc(sizeof *b + room);
-        if (!b)
+        if (!(b = block_take(o, size)))
             return NULL;
-        *b = (struct outbox_block){.room = room};
         if (o->tail)
             o->tail->next = b;
         else
@@ -38,6 +74,15 @@ unsigned char *outbox_add(struct outbox *o, size_t size)
     o->held += size;
     o->unsent += size;
     return at;
+}
+
+void outbox_drop(struct outbox *o, size_t size)
+{
+    o->tail->size -= size;
+    o->tail->frames--;
+    o->next--;
+    o->held -= size;
+    o->unsent -= size;
 }
 
 int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most)
@@ -70,11 +115,11 @@ bool outbox_ack(struct outbox *o, uint64_t count)
         return false;
     if (count <= o->acked)
         return true; /* an old one, overtaken on another stream */
-    o->acked = count;
     for (struct outbox_block *b; (b = o->head) && o->first + b->frames <= count;) {
         if (b == o->at && o->offset < b->size)
             return false; /* acknowledged before it was sent */
         o->first += b->frames;
+        o->acked = o->first;
         o->held -= b->size;
         if (!b->next && b->room == BLOCK_BYTES) { /* kept for the next frame */
             b->size = b->frames = 0;
@@ -88,8 +133,11 @@ bool outbox_ack(struct outbox *o, uint64_t count)
         }
         if (!o->head)
             o->tail = NULL;
-        free(b);
+        block_give(o, b);
     }
+    if (!o->held)
+        spares_free(o);
+    o->acked = count;
     return true;
 }
 
@@ -109,5 +157,6 @@ void outbox_free(struct outbox *o)
         o->head = b->next;
         free(b);
     }
+    spares_free(o);
     *o = (struct outbox){0};
 }

@@ -18,12 +18,17 @@ struct outbox {
     uint64_t first;          /* number of the first frame in `head` */
     uint64_t next;           /* number of the next frame */
     uint64_t acked;          /* so many have arrived */
+    struct outbox_block *spare; /* large ones, while others are under way */
+    unsigned spares;
     size_t held;             /* bytes in all blocks */
     size_t unsent;
 };
 
 /* Room for one more frame, which counts as added; NULL: no memory. */
 unsigned char *outbox_add(struct outbox *o, size_t size);
+
+/* Takes the frame that was added last back. */
+void outbox_drop(struct outbox *o, size_t size);
 
 /* The bytes to send next, at most `most` pieces; how many there are. */
 int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most);

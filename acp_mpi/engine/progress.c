@@ -157,12 +157,15 @@ static bool poll_for(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     int n = epoll_wait(e->epoll_fd, events, EVENTS, timeout);
     if (n < 0 && errno == EINTR)
         *interrupted = true;
+    if (n <= 0)
+        return false;
     pthread_mutex_lock(&e->lock);
     for (int i = 0; i < n; i++)
         dispatch(lane, &events[i]);
     links_bury(e);
+    ops_pump(lane);
     pthread_mutex_unlock(&e->lock);
-    return n > 0;
+    return true;
 }
 
 /* One round without sleeping; true if anything was done. Leader only. */
@@ -181,27 +184,23 @@ bool progress_poll(acp_engine *e)
         ops_pump(lane);
         pthread_mutex_unlock(&e->lock);
     }
-    if (e->wire_count) {
+    if (e->wire_count)
         any |= poll_for(e, 0, &interrupted);
-        pthread_mutex_lock(&e->lock);
-        ops_pump(lane);
-        pthread_mutex_unlock(&e->lock);
-    }
     any |= work_step(lane);
     window_drive(e);
     segment_retirees_step(e);
     return any;
 }
 
-/* Sleeps until something arrives. Leader only. */
-static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
+/* Sleeps until something arrives; true if something did. Leader only. */
+static bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     if (e->held_links) /* the answers that would send them may depend on them */
         links_release(e);
     if (atomic_load(&e->guests)) { /* they need MPI driven all the time */
         poll_for(e, 0, interrupted);
         window_pause(e);
-        return;
+        return false;
     }
     if (must_look(e))
         timeout_ns = timeout_ns < RETRY_NS ? timeout_ns : RETRY_NS;
@@ -209,8 +208,9 @@ static void lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     atomic_thread_fence(memory_order_seq_cst);
     if (busy(e))
         timeout_ns = 0;
-    poll_for(e, timeout_ns, interrupted);
+    bool any = poll_for(e, timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
+    return any;
 }
 
 void node_watch(acp_engine *e)
@@ -230,6 +230,14 @@ static bool tick_outside(acp_engine *e, int reason)
     return end;
 }
 
+/* Between two looks; others may have something to do on this core. */
+static void pause_a_little(uint32_t *looks)
+{
+    cpu_relax();
+    if ((++*looks & 15) == 0)
+        sched_yield();
+}
+
 static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                        acp_doing doing)
 {
@@ -243,20 +251,18 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
     atomic_fetch_add(&e->suitors, 1);
     if (atomic_load_explicit(&e->held_links, memory_order_relaxed))
         links_release(e);
-    for (uint32_t spin = 0; !ready(context) && !e->stopping; spin++) {
+    for (uint32_t spin = 0; !ready(context) && !e->stopping;) {
         if (lead || (lead = leader_try(e)))
             progress_poll(e);
-        else
-            cpu_relax();
-        if ((spin & 15) == 15)
-            sched_yield();
+        pause_a_little(&spin);
         if ((spin & 7) == 7 && now_ns() - start > patience)
             break;
     }
     atomic_fetch_sub(&e->suitors, 1);
     uint32_t was = atomic_exchange(&e->control->doing, doing);
     bool told = false, watching = false;
-    uint64_t asked = start;
+    uint64_t asked = start, served = 0;
+    uint32_t looks = 0;
     while (!ready(context)) {
         if (e->config.tick && now_ns() - asked > (uint64_t)WAIT_SLICE_NS) {
             interrupted = true; /* a signal may have come while this thread was busy */
@@ -294,8 +300,12 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
         int64_t slice = left < most ? left : most;
         if (lead || (lead = leader_try(e))) {
             arm(e, false);
-            if (!progress_poll(e) && !ready(context))
-                lead_asleep(e, slice, &interrupted);
+            bool look_on = now_ns() - served < LOOK_ON_NS;
+            if (progress_poll(e) ||
+                (!look_on && !ready(context) && lead_asleep(e, slice, &interrupted)))
+                served = now_ns();
+            else if (look_on)
+                pause_a_little(&looks);
         } else {
             atomic_fetch_add(&e->followers, 1);
             uint32_t seen = atomic_load(&e->event);
@@ -325,14 +335,10 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
 static void look_on(acp_engine *e)
 {
     uint64_t until = now_ns() + LOOK_ON_NS;
-    for (uint32_t spin = 1; now_ns() < until && !e->suitors && !e->stopping; spin++) {
-        if (inbox_waiting(e)) {
-            progress_poll(e);
+    for (uint32_t looks = 0; now_ns() < until && !e->suitors && !e->stopping;) {
+        if ((inbox_waiting(e) || e->wire_count) && progress_poll(e))
             until = now_ns() + LOOK_ON_NS;
-        }
-        cpu_relax();
-        if (spin % 16 == 0)
-            sched_yield();
+        pause_a_little(&looks);
     }
 }
 

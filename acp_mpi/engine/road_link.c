@@ -1,8 +1,6 @@
 /* The road that leads anywhere: commands as frames on a link. */
 #include "link.h"
 
-#include <stdlib.h>
-
 int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
                  const void *payload, uint64_t size)
 {
@@ -29,14 +27,15 @@ static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
     struct message m = {.kind = ACP_PUT, .id = op_id(op), .from = lane->engine->self,
                         .dst = op->command.dst + at, .a = size,
                         .after = op->sent_after ? op->order : 0};
-    if (op->local.local)
-        return link_command(lane, op->target, op->color, &m, op->local.local + at, size);
-    unsigned char *buffer = malloc(size);
-    int rc = buffer ? part_read(lane, op, at, size, buffer)
-                    : fail(lane, ACP_E_SYSTEM, m.dst, size);
+    struct link *link = link_to(lane, op->target, op->color);
+    unsigned char *payload = link ? link_reserve(lane, link, &m, size) : NULL;
+    if (!payload)
+        return link ? lane->fault.status : fail(lane, ACP_E_LOST, m.dst, size);
+    int rc = part_read(lane, op, at, size, payload);
     if (rc == ACP_OK)
-        rc = link_command(lane, op->target, op->color, &m, buffer, size);
-    free(buffer);
+        link_commit(lane, link, &m, size);
+    else
+        link_cancel(link, size);
     return rc;
 }
 

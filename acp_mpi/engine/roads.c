@@ -160,7 +160,7 @@ static void deliver(acp_lane *lane, struct op *op)
         c->kind = ACP_COPY;
         c->src = ACP_GA_NULL;
         op->local = (struct place){(unsigned char *)&op->result, true};
-        op->issued = op->settled = 0;
+        op->issued = 0;
         op->sent_after = false;
         op_start(lane, op);
     } else {
@@ -300,7 +300,7 @@ void op_push(acp_lane *lane, struct op *op)
         op->issued += part;
         op->in_flight++;
     }
-    if (op->in_flight == 0 && (op->fault.status != ACP_OK || op->settled == size)) {
+    if (op->in_flight == 0 && (op->fault.status != ACP_OK || op->issued == size)) {
         op_finish(lane, op);
     } else if (!room) {
         op_stall(lane->engine, op);
@@ -429,11 +429,11 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
             op_finish(lane, op);
         return;
     }
-    uint64_t at = m->dst, part = m->after; /* echoed: which part this is */
+    uint64_t at = m->dst; /* echoed: which part this is */
     struct bounce *bounce = bounce_of(op, m);
     if (bounce) {
         at = bounce->at;
-        part = size = bounce->size;
+        size = bounce->size;
         payload = bounce->data;
     }
     if (op->way == WAY_GET && m->status == ACP_OK &&
@@ -442,6 +442,5 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
         fault_from_lane(lane, op);
     if (bounce)
         bounce_give(lane->engine, op, bounce);
-    op->settled += part;
     op_push(lane, op);
 }

@@ -38,13 +38,21 @@ void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
     send_reply(lane, to, link, command, NULL, value, NULL, 0);
 }
 
+static const acp_fault *earlier_failure(const struct peer *from, uint64_t id)
+{
+    for (uint32_t i = 0; i < from->chain_failure_count; i++)
+        if (from->chain_failures[i].id == id)
+            return &from->chain_failures[i].fault;
+    return NULL;
+}
+
 static void remember_failure(struct peer *from, uint64_t id, const acp_fault *fault)
 {
     uint32_t kept = 0;
-    if (id >> 63)
-        return; /* a task of the peer: no chain names it */
+    if (id >> 63 || earlier_failure(from, id))
+        return; /* a task of the peer, no chain names it; or another part of what is known */
     for (uint32_t i = 0; i < from->chain_failure_count; i++) /* what no chain can name now */
-        if (from->chain_failures[i].id + 2 * OPS > id)
+        if (from->chain_failures[i].id - id + 2 * OPS < 4 * OPS)
             from->chain_failures[kept++] = from->chain_failures[i];
     from->chain_failure_count = kept;
     if (kept == from->chain_failure_room) {
@@ -56,14 +64,6 @@ static void remember_failure(struct peer *from, uint64_t id, const acp_fault *fa
         from->chain_failure_room = room;
     }
     from->chain_failures[from->chain_failure_count++] = (struct chain_failure){id, *fault};
-}
-
-static const acp_fault *earlier_failure(const struct peer *from, uint64_t id)
-{
-    for (uint32_t i = 0; i < from->chain_failure_count; i++)
-        if (from->chain_failures[i].id == id)
-            return &from->chain_failures[i].fault;
-    return NULL;
 }
 
 static struct op *task_of(acp_engine *e, const struct peer *client, uint64_t id)

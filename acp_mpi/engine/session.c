@@ -21,6 +21,13 @@ static bool say_session(const struct wire *wire, const struct link *link, int st
     return wire_say(wire, &m, m.a);
 }
 
+/* Who is held for dead itself has no say in who else is. */
+void session_refuse(const acp_engine *e, const struct wire *wire)
+{
+    if (!e->outcast)
+        say_session(wire, NULL, ACP_E_LOST);
+}
+
 static void up(acp_lane *lane, struct link *link)
 {
     link->state = LINK_OPEN;
@@ -72,8 +79,8 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     bool fresh = !link && !p->lost && m->flags & SESSION_NEW && m->b < ACP_COLORS;
     if (fresh && (link = link_new(e, p, (uint32_t)m->b)))
         link->session = m->id;
-    if (!link) { /* this process holds the peer for dead, and says so */
-        say_session(wire, NULL, ACP_E_LOST);
+    if (!link) {
+        session_refuse(e, wire);
         return NULL;
     }
     if (link->wire) {
@@ -95,13 +102,13 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
-    if (wire->accepted && link) {
+    if (m->status == ACP_E_LOST) {
+        peers_cast_out(e);
+        link = NULL;
+    } else if (wire->accepted && link) {
         link = NULL; /* it has said so once */
     } else if (wire->accepted) {
         link = admit(lane, wire, m);
-    } else if (m->status == ACP_E_LOST) {
-        peers_cast_out(e);
-        link = NULL;
     }
     if (!link || !outbox_ack(&link->out, m->a)) {
         wire_close(e, wire);

@@ -4,6 +4,7 @@
 #include "wire.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #define PIECES 32
@@ -46,25 +47,35 @@ bool link_room(const struct link *link)
     return link->out.unsent < UNSENT_MOST && link->out.held < HELD_MOST;
 }
 
-int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
-              uint64_t size)
+unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
+                            uint64_t size)
+{
+    unsigned char *frame = NULL;
+    if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
+        fail(lane, ACP_E_LOST, m->dst, size);
+    else if (!(frame = outbox_add(&link->out, frame_bytes((uint32_t)size))))
+        fail(lane, ACP_E_SYSTEM, m->dst, size);
+    link->reserved = frame;
+    return frame ? frame + FRAME_HEAD : NULL;
+}
+
+void link_cancel(struct link *link, uint64_t size)
+{
+    outbox_drop(&link->out, frame_bytes((uint32_t)size));
+}
+
+void link_commit(acp_lane *lane, struct link *link, const struct message *m, uint64_t size)
 {
     acp_engine *e = lane->engine;
-    if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
-        return fail(lane, ACP_E_LOST, m->dst, size);
-    uint64_t number = link->out.next;
-    bool idle = link->out.unsent == 0 || link->held;
+    bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
     bool command = m->kind < ACP_REPLY;
-    unsigned char *at = outbox_add(&link->out, frame_bytes((uint32_t)size));
-    if (!at)
-        return fail(lane, ACP_E_SYSTEM, m->dst, size);
-    frame_write(at, m, number, link->received, payload, (uint32_t)size);
+    frame_seal(link->reserved, m, link->out.next - 1, link->received, (uint32_t)size);
     link->untold = 0;
     link->unanswered += command;
     if (!e->timer_at) /* somebody asks later whether the peer is still there */
         timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
     if (link->state != LINK_OPEN || link->corked || !idle)
-        return ACP_OK;
+        return;
     if (command && link->unanswered > 1 && link->out.unsent < COMPANY_BYTES) {
         if (!link->held)
             atomic_fetch_add(&e->held_links, 1);
@@ -72,15 +83,28 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
     } else {
         link_push(lane, link);
     }
+}
+
+int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+              uint64_t size)
+{
+    unsigned char *at = link_reserve(lane, link, m, size);
+    if (!at)
+        return lane->fault.status;
+    if (size)
+        memcpy(at, payload, size);
+    link_commit(lane, link, m, size);
     return ACP_OK;
 }
 
 void links_release(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; e->held_links && link; link = link->next)
+    for (struct link *link = e->links, *next; e->held_links && link; link = next) {
+        next = link->next; /* its end, if it ends here, is no end of the others */
         if (link->held)
             link_push(&e->lanes[LANE_LOCKED], link);
+    }
     pthread_mutex_unlock(&e->lock);
 }
 

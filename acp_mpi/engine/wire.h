@@ -40,6 +40,7 @@ void wires_bury(acp_engine *e); /* when nothing can refer to closed ones any mor
 /* What the link is told. session.c: */
 void link_wire_up(acp_lane *lane, struct wire *wire); /* both sides have proved the secret */
 void session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
+void session_refuse(const acp_engine *e, const struct wire *wire); /* the peer counts as dead */
 /* link.c: */
 void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
 /* traffic.c: */

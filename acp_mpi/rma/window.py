@@ -4,11 +4,14 @@ Made at `init`, locked for its whole life. Put and get between nodes take it if 
 its flush has returned although nobody calls MPI at the target; else they take links.
 """
 
+import contextlib
 import logging
 import os
+import re
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from acp_mpi.engine import _engine
@@ -113,13 +116,34 @@ def _first(reasons: Sequence[str]) -> str:
     return next(filter(None, reasons), "")
 
 
+@contextlib.contextmanager
+def _without_false_alarm() -> Iterator[None]:
+    """Keep one line off stderr: Open MPI calls it an error that its own UCX finds no network.
+
+    The variable that would silence it (`OMPI_MCA_osc=^ucx`) comes too late once MPI is initialised,
+    and would switch the road off where there is a network. All other output follows at the end.
+    """
+    sys.stderr.flush()
+    before, kept = os.dup(2), os.memfd_create("stderr")
+    os.dup2(kept, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        text = os.pread(kept, os.fstat(kept).st_size, 0)
+        os.close(before)
+        os.close(kept)
+        os.write(2, re.sub(rb"[^\n]*osc_ucx_component\.c:[^\n]*query failed *\n *\n?", b"", text))
+
+
 def _create(process: Any, address: int, size: int, slots: range, extent: int) -> tuple[Window, str]:
     from mpi4py import MPI
 
     comm = process.comm.Dup()  # private: nothing is ever sent on it
     win, why_not = None, ""
     try:
-        win = MPI.Win.Create(MPI.buffer.fromaddress(address, size), 1, comm=comm)
+        with _without_false_alarm():
+            win = MPI.Win.Create(MPI.buffer.fromaddress(address, size), 1, comm=comm)
         win.Set_errhandler(MPI.ERRORS_RETURN)
         win.Lock_all()
     except MPI.Exception as error:

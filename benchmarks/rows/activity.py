@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from enum import Enum
 
 import numpy as np
-from mpi4py import MPI
 
 import acp_mpi as acp
 
@@ -43,11 +42,11 @@ def compute(
 
 
 class Target:
-    """Rank 1 does what rank 0 says while rank 0 measures. Made by both."""
+    """Rank 1 does what rank 0 says while rank 0 measures. Made by all ranks together."""
 
-    def __init__(self, comm: MPI.Intracomm) -> None:
+    def __init__(self) -> None:
         self._words = acp.zeros(4, np.int64)  # turn, activity, the turn to stop, the turn begun
-        self._gas = comm.allgather(acp.query_ga(self._words))
+        self._gas: list[int] = acp.allgather(acp.query_ga(self._words))
         self._turn = 0
 
     @contextlib.contextmanager

@@ -8,7 +8,7 @@ from mpi4py import MPI
 
 import acp_mpi as acp
 from rows.activity import Activity, Target
-from rows.calls import fetch_add8
+from rows.loops import fetch_add8
 
 LENGTH = 100
 
@@ -32,7 +32,7 @@ def measure(quick: bool) -> list[Row]:
     with acp.init(comm):
         mine = acp.zeros(1, np.int64)
         gas = comm.allgather(acp.query_ga(mine))
-        target = Target(comm)
+        target = Target()
         if comm.rank == 0:
             for activity in (Activity.IDLE, Activity.NUMPY):
                 with target.doing(activity):

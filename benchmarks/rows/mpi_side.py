@@ -53,6 +53,19 @@ class Window:
 
         return loop
 
+    def get(self, target: int, buffer: Any) -> Body:
+        """Return a loop of `Get` and `Flush` into a buffer."""
+        get, flush = self.win.Get, self.win.Flush
+        origin: Any = [buffer, buffer.nbytes, MPI.BYTE]
+        place: Any = [0, buffer.nbytes, MPI.BYTE]
+
+        def loop(count: int) -> None:
+            for _ in repeat(None, count):
+                get(origin, target, place)
+                flush(target)
+
+        return loop
+
     def fetch_add(self, target: int) -> Body:
         """Return a loop of `Fetch_and_op` and `Flush`."""
         call, flush, op = self.win.Fetch_and_op, self.win.Flush, MPI.SUM

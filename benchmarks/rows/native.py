@@ -37,10 +37,22 @@ def compile_c(source: str, output: Path, *flags: str) -> Path:
 
 
 @cache
-def _bare() -> ctypes.CDLL:
+def library(source: str) -> ctypes.CDLL:
+    """Compile a C source of the benchmarks and load it; its functions return 0 or an errno."""
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
-        library = ctypes.CDLL(str(compile_c("bare.c", Path(folder, "bare.so"), "-shared", "-fPIC")))
-    library.bare_transfer.argtypes = [
+        output = Path(folder, source).with_suffix(".so")
+        return ctypes.CDLL(str(compile_c(source, output, "-shared", "-fPIC")))
+
+
+def check(error: int) -> None:
+    """Raise OSError unless a function of a library has returned 0."""
+    if error:
+        raise OSError(error, os.strerror(error))
+
+
+def _bare() -> ctypes.CDLL:
+    bare = library("bare.c")
+    bare.bare_transfer.argtypes = [
         ctypes.c_int,
         ctypes.c_int,
         ctypes.c_void_p,
@@ -49,8 +61,7 @@ def _bare() -> ctypes.CDLL:
         ctypes.c_long,
         ctypes.c_void_p,
     ]
-    library.bare_transfer.restype = ctypes.c_int
-    return library
+    return bare
 
 
 def allow_access() -> None:
@@ -71,9 +82,7 @@ def bare(pid: int, local: np.ndarray, remote: int, *, write: bool, tight: bool =
         place = ctypes.byref(spent)
         calls, each = (1, count) if tight else (count, 1)
         for _ in repeat(None, calls):
-            error = transfer(write, pid, address, remote, size, each, place)
-            if error:
-                raise OSError(error, os.strerror(error))
+            check(transfer(write, pid, address, remote, size, each, place))
         return spent.value * NS
 
     return loop

@@ -16,8 +16,8 @@ from mpi4py import MPI
 import acp_mpi as acp
 from rows import native
 from rows.activity import COMPUTE_SECONDS, Activity, Target, compute
-from rows.calls import fetch_add8, get, put
 from rows.cores import ASLEEP, busy_cores
+from rows.loops import fetch_add8, get, put
 from rows.mpi_side import Window
 
 LARGE = 1 << 20
@@ -110,7 +110,7 @@ def measure(quick: bool) -> list[Row]:
     native.allow_access()
     with acp.init(comm), acp.register_memory(array) as key:
         ga, address, pid = comm.bcast((acp.query_ga(key), array.ctypes.data, os.getpid()), root=1)
-        target = Target(comm)
+        target = Target()
         if comm.rank == 0:
             rows = _transfers(effort, ga, address, pid)
             progress("registered: atomics")

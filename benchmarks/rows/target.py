@@ -6,7 +6,7 @@ from mpi4py import MPI
 
 import acp_mpi as acp
 from rows.activity import Activity, Target
-from rows.calls import copy8, fetch_add8, fetch_cas8, get, put
+from rows.loops import copy8, fetch_add8, fetch_cas8, get, put
 from rows.mpi_side import Window
 
 LARGE = 1 << 20
@@ -72,7 +72,7 @@ def measure(quick: bool) -> list[Row]:
         mine = acp.zeros(LARGE, np.uint8)
         gas = comm.allgather(acp.query_ga(mine))
         registered = comm.bcast(acp.query_ga(key), root=1)
-        target = Target(comm)
+        target = Target()
         if comm.rank == 0:
             rows = _rows(effort, target, _bodies(gas, registered, window))
             target.release()

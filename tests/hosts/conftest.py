@@ -1,18 +1,13 @@
 """Networks of hosts on this machine, and jobs that span them."""
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import launch
 import pytest
-from hosts import network
+from hosts import group, network
 from starting import Start
-
-from acp_mpi.spawn import secret
-
-RENDEZVOUS_PORT = 7700  # free at every switch: it is a host of its own
 
 Connect = Callable[..., network.Network]
 
@@ -42,25 +37,29 @@ def four_hosts(connect: Connect) -> network.Network:
 
 
 @pytest.fixture
+def serve(start: Start, tmp_path: Path) -> Callable[..., dict[str, str]]:
+    """serve(network, groups) opens a rendezvous at the switch; returns what the groups need."""
+
+    def run(hosts: network.Network, groups: dict[str, int]) -> dict[str, str]:
+        command, place = group.meet(hosts, tmp_path, groups)
+        start(command)
+        return place
+
+    return run
+
+
+@pytest.fixture
 def on_each_host(start: Start, tmp_path: Path) -> Callable[..., list[launch.Job]]:
     """on_each_host(network, command, env) starts one ACP-only process a host, in one group."""
 
     def run(
         hosts: network.Network, command: list[str], env: dict[str, str] | None = None
     ) -> list[launch.Job]:
-        path, size = tmp_path / "secret", len(hosts.hosts)
-        secret.create(path)
-        address = f"{hosts.switch.address}:{RENDEZVOUS_PORT}"
-        serve = [sys.executable, "-m", "acp_mpi.spawn.serve", "--listen", address,
-                 "--groups", f"apart={size}", "--secret-file", str(path)]  # fmt: skip
-        start(hosts.switch.command(serve))
-        place = {
-            "ACP_RENDEZVOUS": address, "ACP_SECRET_FILE": str(path), "ACP_MPI": "0",
-            "ACP_GROUP": "apart", "ACP_GROUP_SIZE": str(size),
-        } | (env or {})  # fmt: skip
+        serve, places = group.apart(hosts, tmp_path)
+        start(serve)
         return [
-            start(host.command(command), place | {"ACP_GROUP_RANK": str(rank)})
-            for rank, host in enumerate(hosts)
+            start(host.command(command), place | (env or {}))
+            for host, place in zip(hosts, places, strict=True)
         ]
 
     return run

@@ -3,7 +3,7 @@
 A host is a network, UTS and mount namespace: interfaces, host name and `/etc/hosts` of its own;
 files, process numbers and the clock are those of the machine. Nothing has a name outside, so two
 runs never meet: each namespace is held by a process that waits for the end of its input and then
-kills whatever still runs there, however the test run ended.
+removes whatever is left there, however the test run ended.
 """
 
 import concurrent.futures
@@ -30,7 +30,7 @@ _SPACES = ("--net", "--uts", "--mount")
 # UCX reads the interfaces in /sys, which shows those of the namespace that mounted it; limits of
 # memory are read there, too, and stay. `read` ends with the holder's input, that is, its maker.
 _HOLD = """
-hostname "$1" && mount --bind "$2" /etc/hosts &&
+echo "$1" > /proc/sys/kernel/hostname && mount --bind "$2" /etc/hosts &&
 mount --bind /sys/fs/cgroup /mnt && mount -t sysfs sysfs /sys &&
 mount --move /mnt /sys/fs/cgroup && echo ready || exit
 read -r end
@@ -42,6 +42,7 @@ while
     done 2>/dev/null
     [ "$more" ]
 do sleep 0.01; done
+rm -rf "${2%/*}"
 """
 
 # Stands in for ssh: AGENT [OPTION...] HOST COMMAND...
@@ -61,9 +62,9 @@ def why_not() -> str:
     """Return why this process cannot make hosts, or "" if it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    for tool in ("ip", "unshare", "nsenter", "mount", "hostname"):
+    for tool in ("ip", "ss", "unshare", "nsenter", "mount"):
         if shutil.which(tool) is None:
-            return f"network namespaces need the program {tool!r} (iproute2, util-linux, hostname)"
+            return f"network namespaces need the program {tool!r} (iproute2, util-linux)"
     trial = ["unshare", *_SPACES, "sh", "-c", "ip link add type veth && mount -t sysfs x /mnt"]
     outcome = subprocess.run(trial, capture_output=True, text=True)
     if outcome.returncode:
@@ -103,7 +104,7 @@ class Host:
     def command(self, command: Sequence[str | os.PathLike[str]]) -> list[str]:
         """Return the command line that runs `command` on this host."""
         enter = ["nsenter", "--target", str(self.pid), *_SPACES]
-        return [*enter, *map(os.fspath, command)]
+        return [*enter, *(os.fspath(word) for word in command)]
 
     def run(self, *command: str | os.PathLike[str], stdin: str = "") -> str:
         """Run a short command here and return what it prints; OSError if it fails."""
@@ -149,6 +150,13 @@ class Host:
     def thaw(self) -> None:
         """Let stopped processes go on."""
         _signal(self.processes(), signal.SIGCONT)
+
+    def reset_connections(self) -> int:
+        """Break all TCP connections of this host at once, both ends; return how many.
+
+        0 where there are none, or where the kernel cannot do this (CONFIG_INET_DIAG_DESTROY).
+        """
+        return len(self.run("ss", "-KHtn", "state", "established").splitlines())
 
     def down(self, interface: int = 0) -> None:
         """Shut an interface: what is sent fails at once, what arrives is lost."""

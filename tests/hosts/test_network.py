@@ -65,7 +65,7 @@ def echo(near, far):
 
 
 def test_each_host_has_its_own_name_and_knows_the_others(three_hosts):
-    names = [host.run("hostname").strip() for host in (three_hosts.switch, *three_hosts)]
+    names = [host.run("uname", "-n").strip() for host in (three_hosts.switch, *three_hosts)]
     assert len({*names, socket.gethostname()}) == 5
     for host in three_hosts:
         for other in (three_hosts.switch, *three_hosts):
@@ -206,9 +206,11 @@ def test_a_shaped_wire_can_be_made_plain_again(two_hosts):
         stream(near, far, 2**22)
 
 
+@pytest.mark.parametrize("shape", [{}, {"delay": 0.01}], ids=["plain", "slow"])
 @pytest.mark.parametrize("cut", ["cable", "interface"])
-def test_a_connection_survives_that_a_host_is_cut_off(two_hosts, cut):
+def test_a_connection_survives_that_a_host_is_cut_off(two_hosts, cut, shape):
     a, b = two_hosts
+    two_hosts.shape(a, **shape)
     near, far = connection(a, b)
     with near, far:
         echo(near, far)
@@ -224,6 +226,19 @@ def test_a_connection_survives_that_a_host_is_cut_off(two_hosts, cut):
         else:
             a.up()
         assert far.recv(4) == b"ping"
+
+
+def test_connections_can_be_broken(three_hosts):
+    a, b, c = three_hosts
+    near, far = connection(a, b)
+    other, end = connection(b, c)
+    with near, far, other, end:
+        if not a.reset_connections():
+            pytest.skip("this kernel cannot break connections (CONFIG_INET_DIAG_DESTROY)")
+        for side in (near, far):
+            with pytest.raises(ConnectionError):
+                side.recv(1)
+        echo(other, end)
 
 
 def test_addresses_come_back_with_an_interface(connect):
@@ -315,7 +330,8 @@ def be_killed():
         network.shape(network[0], delay=0.1)
         sleeper(network[1])
         hosts = (network.switch, *network)
-        print(*(host.pid for host in hosts), *spaces_of(host.pid for host in hosts), flush=True)
+        print(*(host.pid for host in hosts), *spaces_of(host.pid for host in hosts))
+        print(network.agent.parent, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -323,7 +339,8 @@ def test_nothing_stays_of_a_network_whose_maker_is_killed(connect, start):
     connect(1)  # skips where there are none
     job = start(launch.program(be_killed))
     assert job.wait() == -signal.SIGKILL
-    numbers = list(map(int, job.output.split()))
+    *words, folder = job.output.split()
+    numbers = list(map(int, words))
     for pid in numbers[:3]:
         try:
             with os.fdopen(os.pidfd_open(pid)) as holder:
@@ -331,3 +348,4 @@ def test_nothing_stays_of_a_network_whose_maker_is_killed(connect, start):
         except ProcessLookupError:
             continue  # it has gone already
     assert not living_in(set(numbers[3:]))
+    assert not Path(folder).exists()

@@ -11,6 +11,7 @@ import select
 import socket
 import sys
 import time
+from collections.abc import Iterator
 
 ALL_FRAMES = 0x0003  # ETH_P_ALL
 SOL_PACKET = 263
@@ -32,14 +33,12 @@ def interface(name: str) -> socket.socket:
     return end
 
 
-def frames(end: socket.socket):
+def frames(end: socket.socket) -> Iterator[bytes]:
     """Yield what has arrived."""
     while True:
         try:
             yield end.recv(FRAME_MAX)
-        except BlockingIOError:
-            return
-        except OSError:  # the interface was shut: says so once
+        except OSError:  # no more, or the interface was shut, which is said once
             return
 
 

@@ -1,0 +1,157 @@
+/* The outbox against a model: a receiver at the other end of one stream after another checks
+ * that every frame comes once and in order, whatever is cut, and a liar's word does no harm. */
+#include "fuzz.h"
+#include "outbox.h"
+
+#define HEAD 16 /* of a test's frame: its size and number */
+#define BLOCK ((size_t)68 << 10) /* the largest: it goes when all of it has arrived */
+
+struct receiver {
+    uint64_t received;
+    unsigned char part[1 << 17]; /* the begin of a frame */
+    size_t size;
+};
+
+struct model {
+    struct outbox out;
+    uint64_t added;
+    uint64_t sizes[4096]; /* of the frames, by number */
+    struct receiver r;
+};
+
+static size_t size_of(const unsigned char *frame)
+{
+    uint64_t size;
+    memcpy(&size, frame, sizeof size);
+    return size;
+}
+
+static void add(struct model *m)
+{
+    uint64_t size = HEAD + (fuzz_below(20) ? fuzz_below(200) : fuzz_below(70000));
+    if (m->added == sizeof m->sizes / sizeof *m->sizes)
+        return;
+    unsigned char *frame = outbox_add(&m->out, size);
+    CHECK(frame);
+    memset(frame, (int)m->added & 0xff, size);
+    memcpy(frame, &size, sizeof size);
+    memcpy(frame + 8, &m->added, sizeof m->added);
+    m->sizes[m->added++] = size;
+}
+
+/* The receiver takes what has come whole: each time the next frame and no other. */
+static void receive(struct model *m, const unsigned char *bytes, size_t size)
+{
+    struct receiver *r = &m->r;
+    CHECK(r->size + size <= sizeof r->part);
+    memcpy(r->part + r->size, bytes, size);
+    r->size += size;
+    while (r->size >= HEAD && r->size >= size_of(r->part)) {
+        uint64_t number, whole = size_of(r->part);
+        memcpy(&number, r->part + 8, sizeof number);
+        CHECK(number == r->received && whole == m->sizes[number]);
+        for (size_t i = HEAD; i < whole; i++)
+            CHECK(r->part[i] == (unsigned char)number);
+        r->received++;
+        r->size -= whole;
+        memmove(r->part, r->part + whole, r->size);
+    }
+}
+
+static void send_some(struct model *m, size_t most)
+{
+    struct iovec pieces[8];
+    size_t left = 0, before = m->out.unsent;
+    int n = outbox_pieces(&m->out, pieces, (int)(1 + fuzz_below(8)));
+    for (int i = 0; i < n; i++)
+        left += pieces[i].iov_len;
+    CHECK(left <= before && (left || !before));
+    left = left < most ? left : most;
+    size_t sent = left ? 1 + fuzz_below(left) : 0, rest = sent;
+    for (int i = 0; i < n && rest; i++) {
+        size_t part = pieces[i].iov_len < rest ? pieces[i].iov_len : rest;
+        receive(m, pieces[i].iov_base, part);
+        rest -= part;
+    }
+    outbox_sent(&m->out, sent);
+    CHECK(m->out.unsent == before - sent);
+}
+
+/* A new stream: what was half received is lost, and the receiver says what it has. */
+static void resume(struct model *m)
+{
+    m->r.size = 0;
+    CHECK(outbox_ack(&m->out, m->r.received));
+    outbox_rewind(&m->out, size_of);
+}
+
+/* Held: what is not acknowledged, and at most one block's worth of what is. */
+static void check_bounds(const struct model *m)
+{
+    size_t owed = 0;
+    for (uint64_t i = m->out.acked; i < m->added; i++)
+        owed += m->sizes[i];
+    CHECK(m->out.next == m->added && m->out.held >= owed && m->out.held - owed < BLOCK);
+    CHECK(m->out.unsent <= m->out.held);
+}
+
+/* What no receiver can know. The stream that follows may lack what it has claimed, but nothing
+ * outside the outbox is touched, and what it says it holds is there. */
+static void lie(struct model *m)
+{
+    struct iovec piece;
+    uint64_t claim = fuzz_below(4) ? m->r.received + fuzz_below(m->added - m->r.received + 2)
+                                   : fuzz_interesting();
+    bool believed = outbox_ack(&m->out, claim);
+    CHECK(!believed || claim <= m->added);
+    for (int i = 0; i < 3; i++) {
+        check_bounds(m);
+        outbox_ack(&m->out, fuzz_below(m->added + 1));
+        outbox_rewind(&m->out, size_of);
+        while (fuzz_below(4) && outbox_pieces(&m->out, &piece, 1)) {
+            size_t n = 1 + fuzz_below(piece.iov_len);
+            unsigned char sum = 0;
+            for (size_t k = 0; k < n; k++)
+                sum ^= ((unsigned char *)piece.iov_base)[k];
+            (void)sum;
+            outbox_sent(&m->out, n);
+        }
+    }
+    CHECK(!outbox_ack(&m->out, m->added + 1));
+}
+
+int main(void)
+{
+    struct model *m = malloc(sizeof *m);
+    CHECK(m);
+    fuzz_begin("outbox", 3000);
+    while (fuzz_more()) {
+        memset(&m->out, 0, sizeof m->out);
+        m->added = m->r.received = 0;
+        m->r.size = 0;
+        for (uint64_t steps = fuzz_below(300); steps; steps--) {
+            uint64_t what = fuzz_below(16);
+            if (what < 7)
+                add(m);
+            else if (what < 12)
+                send_some(m, fuzz_below(4) ? 300 : sizeof m->r.part / 2);
+            else if (what < 14)
+                CHECK(outbox_ack(&m->out, fuzz_below(m->r.received + 1)));
+            else if (what < 15)
+                CHECK(outbox_ack(&m->out, m->r.received));
+            else
+                resume(m);
+            check_bounds(m);
+        }
+        if (fuzz_below(2)) {
+            lie(m);
+        } else {
+            while (m->out.unsent)
+                send_some(m, sizeof m->r.part / 2);
+            CHECK(m->r.received == m->added);
+        }
+        outbox_free(&m->out);
+    }
+    free(m);
+    return fuzz_end();
+}

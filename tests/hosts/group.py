@@ -1,0 +1,37 @@
+"""Groups that meet at a rendezvous on the switch of a network."""
+
+import sys
+from pathlib import Path
+
+from hosts.network import Network
+
+from acp_mpi.spawn import secret
+
+PORT = 7700  # free at every switch: it is a host of its own
+
+
+def meet(
+    network: Network, folder: Path, groups: dict[str, int]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command line of the rendezvous for groups of these sizes, and what they need.
+
+    The secret lies in the folder.
+    """
+    path, address = folder / "secret", f"{network.switch.address}:{PORT}"
+    secret.create(path)
+    sizes = ",".join(f"{name}={size}" for name, size in groups.items())
+    serve = [sys.executable, "-m", "acp_mpi.spawn.serve", "--listen", address,
+             "--groups", sizes, "--secret-file", str(path)]  # fmt: skip
+    place = {"ACP_RENDEZVOUS": address, "ACP_SECRET_FILE": str(path)}
+    return network.switch.command(serve), place
+
+
+def apart(network: Network, folder: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the command line of the rendezvous, and the environment of each host's process.
+
+    They are one group without MPI, one process on each host of the network.
+    """
+    size = len(network.hosts)
+    serve, place = meet(network, folder, {"apart": size})
+    place |= {"ACP_MPI": "0", "ACP_GROUP": "apart", "ACP_GROUP_SIZE": str(size)}
+    return serve, [place | {"ACP_GROUP_RANK": str(rank)} for rank in range(size)]

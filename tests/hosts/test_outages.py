@@ -1,0 +1,214 @@
+"""Wires that break, hosts that stop: short ones are survived, lasting ones are PeerLostError."""
+
+import time
+from pathlib import Path
+
+import launch
+import pytest
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.hosts
+
+SIZE = 200_000
+OUTAGE = 2.0  # seconds; nothing is measured by it
+SHORT = {"ACP_PEER_TIMEOUT": "3"}
+LIMIT = 60.0
+
+
+def storm(folder):
+    """Copy and count between all ranks, in rounds, until there is a file named stop."""
+    acp.init()
+    rank, procs = acp.rank(), acp.procs()
+    source = acp.zeros(SIZE, "u1")
+    room = acp.zeros((2, procs, SIZE), "u1")  # copied by its owner; by another rank
+    rooms = acp.allgather(acp.query_ga(room))
+    places = acp.allgather(acp.query_ga(source))
+    one, two = (rank + 1) % procs, (rank + 2) % procs
+    step, go_on = 0, True
+    while go_on:
+        step += 1
+        source[:] = (37 * rank + step) % 251
+        acp.sync()
+        acp.copy(rooms[two] + (procs + one) * SIZE, places[one], SIZE)
+        for other in range(procs):
+            acp.copy(rooms[other] + rank * SIZE, places[rank], SIZE)
+            acp.add8(acp.GA_NULL, acp.query_starter_ga(other), 1)
+        acp.sync()
+        for other in range(procs):
+            assert (room[0, other] == (37 * other + step) % 251).all()
+        before = (rank - 1) % procs
+        assert (room[1, before] == (37 * before + step) % 251).all()
+        Path(folder, f"{rank} storms").write_text(str(step))
+        go_on = acp.bcast(rank == 0 and not Path(folder, "stop").exists())
+    # Exactly once, whatever was sent again.
+    assert acp.fetch_add8(acp.query_starter_ga(rank), 0) == procs * step
+    acp.finalize()
+
+
+def wait_for(condition, jobs):
+    """Wait until something has become true, but no longer than a job should take."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, together(jobs)
+        time.sleep(0.01)
+
+
+def together(jobs):
+    return "\n".join(job.output for job in jobs)
+
+
+def steps(folder, ranks):
+    """Return how many rounds each rank has done."""
+    files = [folder / f"{rank} storms" for rank in range(ranks)]
+    return [int(file.read_text() or 0) if file.exists() else 0 for file in files]
+
+
+def calm(folder, jobs, ranks):
+    """Let the storm go on for a few rounds, then end it, and see it end well."""
+    before = steps(folder, ranks)
+    wait_for(lambda: min(steps(folder, ranks)) >= max(before) + 3, jobs)
+    (folder / "stop").touch()
+    for job in jobs:
+        assert job.wait() == 0, together(jobs)
+
+
+def storming(folder, jobs, ranks):
+    wait_for(lambda: min(steps(folder, ranks)) >= 2, jobs)
+
+
+# Short outages --------------------------------------------------------------------------------
+
+
+def cut(network, host, way):
+    network.pull(host) if way == "cable" else host.down()
+
+
+def mend(network, host, way):
+    network.plug(host) if way == "cable" else host.up()
+
+
+@pytest.mark.parametrize(("victim", "way"), [(0, "cable"), (2, "interface")])
+def test_a_short_outage_is_survived(three_hosts, on_each_host, tmp_path, victim, way):
+    host = three_hosts[victim]
+    jobs = on_each_host(three_hosts, launch.program(storm, tmp_path))
+    storming(tmp_path, jobs, 3)
+    cut(three_hosts, host, way)
+    before = host.counters()[0]
+    time.sleep(OUTAGE)
+    assert host.counters()[0] == before
+    mend(three_hosts, host, way)
+    calm(tmp_path, jobs, 3)
+
+
+@pytest.mark.parametrize("way", ["cable", pytest.param("interface", marks=pytest.mark.slow)])
+def test_an_mpi_job_survives_a_short_outage(two_hosts, start, tmp_path, way):
+    job = start([*launch.mpiexec(2, network=two_hosts), *launch.program(storm, tmp_path)])
+    storming(tmp_path, [job], 2)
+    cut(two_hosts, two_hosts[1], way)
+    time.sleep(OUTAGE)
+    mend(two_hosts, two_hosts[1], way)
+    calm(tmp_path, [job], 2)
+
+
+@pytest.mark.slow
+def test_many_short_outages_are_survived(three_hosts, on_each_host, tmp_path):
+    jobs = on_each_host(three_hosts, launch.program(storm, tmp_path))
+    storming(tmp_path, jobs, 3)
+    for index in range(12):
+        host, way = three_hosts[index % 3], ("cable", "interface")[index % 2]
+        cut(three_hosts, host, way)
+        time.sleep(0.1)
+        mend(three_hosts, host, way)
+        time.sleep(0.1)
+    calm(tmp_path, jobs, 3)
+
+
+def test_links_outlive_their_connections(three_hosts, on_each_host, tmp_path):
+    jobs = on_each_host(three_hosts, launch.program(storm, tmp_path))
+    storming(tmp_path, jobs, 3)
+    broken = 0
+    for index in range(30):
+        broken += three_hosts[index % 3].reset_connections()
+        time.sleep(0.02)
+    if not broken:
+        pytest.skip("this kernel cannot break connections (CONFIG_INET_DIAG_DESTROY)")
+    assert broken >= 10
+    calm(tmp_path, jobs, 3)
+
+
+def test_a_host_frozen_for_a_while_goes_on(three_hosts, on_each_host, tmp_path):
+    jobs = on_each_host(three_hosts, launch.program(storm, tmp_path))
+    storming(tmp_path, jobs, 3)
+    three_hosts[1].freeze()
+    time.sleep(OUTAGE)
+    three_hosts[1].thaw()
+    calm(tmp_path, jobs, 3)
+
+
+def test_links_move_to_the_other_interface_of_a_host(connect, on_each_host, tmp_path):
+    network = connect(2, interfaces=2)
+    jobs = on_each_host(network, launch.program(storm, tmp_path), SHORT)
+    storming(tmp_path, jobs, 2)
+    network.pull(network[1], interface=0)
+    before = network[1].counters(1)[0]
+    calm(tmp_path, jobs, 2)
+    assert network[1].counters(1)[0] - before > SIZE
+
+
+# Lasting ones ---------------------------------------------------------------------------------
+
+
+def lose_some(folder, victim):
+    """Storm until somebody is lost; among the living go on without the victim."""
+    victim = int(victim)
+    with pytest.raises(acp.PeerLostError, match="refresh") as caught:
+        storm(folder)
+    if acp.rank() == victim:
+        assert caught.value.rank != victim
+        Path(folder, f"{victim} is alone").touch()
+        return
+    assert caught.value.rank == victim
+    while True:
+        try:
+            acp.complete()
+            acp.sync()
+        except acp.PeerLostError as error:
+            assert error.rank == victim  # noqa: PT017
+            acp.refresh()
+        else:
+            break
+    assert acp.ranks() == [rank for rank in range(acp.procs()) if rank != victim]
+    for rank in acp.ranks():
+        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+    acp.sync()
+    Path(folder, f"{acp.rank()} survived").touch()
+    acp.finalize()
+
+
+def survivors_end_well(jobs, victim, folder):
+    for rank, job in enumerate(jobs):
+        if rank != victim:
+            assert job.wait() == 0, together(jobs)
+            assert (folder / f"{rank} survived").exists()
+
+
+@pytest.mark.parametrize(("victim", "way"), [(0, "cable"), (2, "interface")])
+def test_a_host_that_is_cut_off_for_good_is_lost(three_hosts, on_each_host, tmp_path, victim, way):
+    jobs = on_each_host(three_hosts, launch.program(lose_some, tmp_path, victim), SHORT)
+    storming(tmp_path, jobs, 3)
+    cut(three_hosts, three_hosts[victim], way)
+    survivors_end_well(jobs, victim, tmp_path)
+    assert jobs[victim].wait() == 0, jobs[victim].output
+    assert (tmp_path / f"{victim} is alone").exists()
+
+
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_host_that_is_frozen_for_good_is_lost(three_hosts, on_each_host, tmp_path, victim):
+    jobs = on_each_host(three_hosts, launch.program(lose_some, tmp_path, victim), SHORT)
+    storming(tmp_path, jobs, 3)
+    three_hosts[victim].freeze()
+    survivors_end_well(jobs, victim, tmp_path)
+    three_hosts[victim].thaw()
+    assert jobs[victim].wait() == 0, jobs[victim].output
+    assert (tmp_path / f"{victim} is alone").exists()

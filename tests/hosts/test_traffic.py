@@ -1,0 +1,131 @@
+"""Jobs of acp_mpi across hosts: who reaches whom, and over which wire the bytes go."""
+
+from pathlib import Path
+
+import launch
+import pytest
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.hosts
+
+BIG = 2**26
+
+
+def all_pass(jobs):
+    for job in jobs:
+        assert job.wait() == 0, "\n".join(job.output for job in jobs)
+
+
+def passed(interface):
+    """Return the bytes that an interface of this host has received and sent."""
+    for line in Path("/proc/self/net/dev").read_text().splitlines():
+        name, _, numbers = line.partition(":")
+        if name.strip() == interface:
+            fields = numbers.split()
+            return int(fields[0]), int(fields[8])
+    raise LookupError(interface)
+
+
+# Everybody with everybody ---------------------------------------------------------------------
+
+
+def meet():
+    """Copy from every rank to every rank by every rank, of global and of private memory."""
+    acp.init()
+    rank, procs, size = acp.rank(), acp.procs(), 300_000
+    source = bytearray([rank + 1]) * size
+    key = acp.register_memory(source)
+    sources = acp.allgather(acp.query_ga(key))
+    room = acp.zeros((procs, procs, size), "u1")  # who copied, from whom
+    rooms = acp.allgather(acp.query_ga(room))
+    for src in range(procs):
+        for dst in range(procs):
+            acp.copy(rooms[dst] + (rank * procs + src) * size, sources[src], size)
+            acp.add8(acp.GA_NULL, acp.query_starter_ga(dst), 1)
+    acp.sync()
+    for src in range(procs):
+        assert (room[:, src] == src + 1).all()
+    assert acp.fetch_add8(acp.query_starter_ga(rank), 0) == procs * procs
+    acp.sync()
+    key.close()
+    acp.finalize()
+
+
+@pytest.mark.parametrize(("hosts", "ranks"), [(2, 2), (2, 4), (3, 3), (4, 4)])
+def test_every_rank_copies_between_all_hosts(connect, passes, hosts, ranks):
+    passes([*launch.mpiexec(ranks, network=connect(hosts)), *launch.program(meet)])
+
+
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_processes_without_mpi_copy_between_all_hosts(connect, on_each_host, hosts):
+    all_pass(on_each_host(connect(hosts), launch.program(meet)))
+
+
+def test_hosts_with_several_addresses_reach_each_other(connect, on_each_host):
+    all_pass(on_each_host(connect(3, interfaces=2, ipv6=True), launch.program(meet)))
+
+
+def test_an_mpi_group_and_a_process_on_another_host_are_one_job(connect, serve, start):
+    network = connect(3)
+    *mpi, other = network
+    place = serve(network, {"ocean": 2, "solo": 1})
+    network.hosts = mpi
+    ocean = [*launch.mpiexec(2, network=network), *launch.program(meet)]
+    all_pass(
+        [
+            start(ocean, place | {"ACP_GROUP": "ocean"}),
+            start(other.command(launch.program(meet)),
+                  place | {"ACP_GROUP": "solo", "ACP_MPI": "0"}),
+        ]
+    )  # fmt: skip
+
+
+# Which way ------------------------------------------------------------------------------------
+
+
+def copy_for_others():
+    """Rank 0 copies from the memory of rank 1 to that of rank 2."""
+    acp.init()
+    memory = acp.zeros(BIG, "u1")
+    memory[:] = acp.rank() + 1
+    places = acp.allgather(acp.query_ga(memory))
+    acp.sync()
+    before = passed("eth0")
+    acp.sync()
+    if acp.rank() == 0:
+        acp.complete(acp.copy(places[2], places[1], BIG))
+    acp.sync()
+    received, sent = (now - then for now, then in zip(passed("eth0"), before, strict=True))
+    acp.sync()
+    assert (memory == (1, 2, 2)[acp.rank()]).all()
+    assert (sent > BIG) == (acp.rank() == 1), sent
+    assert (received > BIG) == (acp.rank() == 2), received
+    if acp.rank() == 0:
+        assert received + sent < BIG / 100, f"{received} bytes came, {sent} went"
+    acp.finalize()
+
+
+def test_a_third_party_copy_does_not_pass_the_host_of_its_caller(three_hosts, passes):
+    passes([*launch.mpiexec(3, network=three_hosts), *launch.program(copy_for_others)])
+
+
+def put_to_the_other():
+    acp.init()
+    memory = acp.zeros(BIG // 8, "u1")
+    places = acp.allgather(acp.query_ga(memory))
+    if acp.rank() == 0:
+        acp.put(places[1], bytes(BIG // 8))
+    acp.sync()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("interface", [0, 1])
+def test_links_keep_to_the_interfaces_they_are_given(connect, on_each_host, interface):
+    network = connect(2, interfaces=2)
+    before = [network[1].counters(k)[0] for k in range(2)]
+    given = {"ACP_INTERFACES": f"eth{interface}"}
+    all_pass(on_each_host(network, launch.program(put_to_the_other), given))
+    received = [network[1].counters(k)[0] - before[k] for k in range(2)]
+    assert received[interface] > BIG // 8
+    assert received[1 - interface] < 2**16
