@@ -230,14 +230,6 @@ static bool tick_outside(acp_engine *e, int reason)
     return end;
 }
 
-/* Between two looks; others may have something to do on this core. */
-static void pause_a_little(uint32_t *looks)
-{
-    cpu_relax();
-    if ((++*looks & 15) == 0)
-        sched_yield();
-}
-
 static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                        acp_doing doing)
 {
@@ -251,10 +243,13 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
     atomic_fetch_add(&e->suitors, 1);
     if (atomic_load_explicit(&e->held_links, memory_order_relaxed))
         links_release(e);
-    for (uint32_t spin = 0; !ready(context) && !e->stopping;) {
+    for (uint32_t spin = 0; !ready(context) && !e->stopping; spin++) {
         if (lead || (lead = leader_try(e)))
             progress_poll(e);
-        pause_a_little(&spin);
+        else
+            cpu_relax();
+        if ((spin & 15) == 15)
+            sched_yield();
         if ((spin & 7) == 7 && now_ns() - start > patience)
             break;
     }
@@ -262,7 +257,6 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
     uint32_t was = atomic_exchange(&e->control->doing, doing);
     bool told = false, watching = false;
     uint64_t asked = start, served = 0;
-    uint32_t looks = 0;
     while (!ready(context)) {
         if (e->config.tick && now_ns() - asked > (uint64_t)WAIT_SLICE_NS) {
             interrupted = true; /* a signal may have come while this thread was busy */
@@ -305,7 +299,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
                 (!look_on && !ready(context) && lead_asleep(e, slice, &interrupted)))
                 served = now_ns();
             else if (look_on)
-                pause_a_little(&looks);
+                cpu_relax();
         } else {
             atomic_fetch_add(&e->followers, 1);
             uint32_t seen = atomic_load(&e->event);
@@ -335,10 +329,10 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
 static void look_on(acp_engine *e)
 {
     uint64_t until = now_ns() + LOOK_ON_NS;
-    for (uint32_t looks = 0; now_ns() < until && !e->suitors && !e->stopping;) {
+    while (now_ns() < until && !e->suitors && !e->stopping) {
         if ((inbox_waiting(e) || e->wire_count) && progress_poll(e))
             until = now_ns() + LOOK_ON_NS;
-        pause_a_little(&looks);
+        cpu_relax(); /* yielding to a thread that computes costs a tick of 4 ms */
     }
 }
 
