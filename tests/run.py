@@ -23,6 +23,7 @@ from hosts.network import Network, why_not
 RANKS = (1, 2, 3, 4)
 LIMITS = {"test": 600.0, "all": 1800.0, "campaign": 7200.0}  # seconds for one job
 MARKERS = {"test": "not slow and not campaign", "all": "not campaign", "campaign": "campaign"}
+ELSEWHERE = "this test failed on another rank"  # as tests/conftest.py says it
 NO_TESTS = 5  # pytest's exit status when nothing was selected
 
 
@@ -94,7 +95,8 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
     logs = [(log.name, log.read_text(errors="replace")) for log in sorted(folder.glob("rank-*"))]
     if status in (0, NO_TESTS):
         return True, logs[0][1].rstrip().rpartition("\n")[2].strip("= ") if logs else "no tests"
-    texts = [*logs, ("launcher", job.output)]
+    # The rank that failed comes first: a reader may see no more than the beginning.
+    texts = sorted([*logs, ("launcher", job.output)], key=lambda log: ELSEWHERE in log[1])
     return False, hung + "\n".join(f"--- {name} ---\n{text}" for name, text in texts if text)
 
 

@@ -90,7 +90,7 @@ static int create(acp_engine *e, acp_fault *fault)
     struct attach_line *own = &e->doors->lines[0];
     own->pid = e->row.pid;
     own->start_time = e->row.start_time;
-    own->holder = UINT64_MAX; /* the slot is not known yet, the owner is */
+    own->holder = CLAIMING | e->row.pid;
     return ACP_OK;
 }
 

@@ -129,6 +129,9 @@ struct control {
 #define PHASE_LEAVING 2u
 #define PHASE_CLOSED 3u
 
+/* | process id: a holder whose slot does not stand there yet. */
+#define CLAIMING ((uint64_t)1 << 63)
+
 struct attach_line {
     _Atomic uint64_t holder; /* slot + 1; 0: free */
     _Atomic uint64_t start_time;

@@ -126,8 +126,6 @@ void peer_watch(acp_engine *e, struct peer *p)
     pthread_mutex_unlock(&e->space);
 }
 
-#define CLAIMING ((uint64_t)1 << 63)
-
 /* Claims a line of flags in the doors of the peer; false: none is free. */
 static bool claim_line(acp_engine *e, struct peer *p)
 {

@@ -88,22 +88,29 @@ static void limits_hold(acp_engine *e, acp_lane *lane)
     CHECK(committed(e) == before);
 }
 
-/* Whoever is inside keeps the memory; a dead one does not. */
-static void release_waits(acp_engine *owner, acp_engine *peer)
+/* Whoever is inside keeps the memory: a peer, or a thread of the owner that serves one. */
+static void release_waits(acp_engine *owner, acp_lane *insider)
 {
     acp_lane *lane = acp_engine_lane(owner);
     acp_ga_t ga;
     void *data;
     uint64_t ticket;
     CHECK(acp_memory_alloc(lane, 4096, 0, &ga, &data) == ACP_OK);
-    const struct translation *t = lane_find(acp_engine_lane(peer), ROLE_DST, ga, 8);
+    const struct translation *t = lane_find(insider, ROLE_DST, ga, 8);
     CHECK(t && enter(t, ROLE_DST));
     CHECK(acp_segment_retire(lane, ga, 0, &ticket) == ACP_OK);
     CHECK(acp_segment_quiet(owner, ticket, 20000000) == ACP_E_TIMEOUT);
     CHECK(!enter(t, ROLE_SRC));
     leave(t, ROLE_DST);
     CHECK(acp_segment_quiet(owner, ticket, ACP_FOREVER) == ACP_OK);
+}
 
+static void release_forgets_the_dead(acp_engine *owner)
+{
+    acp_lane *lane = acp_engine_lane(owner);
+    acp_ga_t ga;
+    void *data;
+    uint64_t ticket;
     CHECK(acp_memory_alloc(lane, 4096, 0, &ga, &data) == ACP_OK);
     pid_t dead = fork();
     if (dead == 0)
@@ -154,7 +161,9 @@ int main(void)
     offsets_come_round(lane);
     pieces_end_alone(lane);
     limits_hold(c.engines[0], lane);
-    release_waits(c.engines[0], c.engines[1]);
+    release_waits(c.engines[0], acp_engine_lane(c.engines[1]));
+    release_waits(c.engines[0], lane);
+    release_forgets_the_dead(c.engines[0]);
     dead_writer_is_skipped(c.engines[0], c.engines[1]);
     cluster_stop(&c);
     return 0;
