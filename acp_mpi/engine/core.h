@@ -244,6 +244,7 @@ struct acp_engine {
     _Atomic uint32_t leavers;
     _Atomic int64_t trouble_rank; /* who made the last barrier fail */
 
+    pthread_mutex_t bell;  /* the descriptors of doors: nobody rings one that is closed */
     pthread_mutex_t lock; /* operations, messages, links */
     struct op *ops; /* OPS of them, by handle */
     _Atomic acp_handle_t last, watermark;
@@ -347,64 +348,6 @@ static inline void cpu_relax(void)
     __asm__ volatile("yield");
 #endif
 }
-
-/* doorbell.c: waking a sleeping process */
-void door_ring(acp_engine *e, const struct peer *p);
-void progress_kick(acp_engine *e); /* the own bell: whoever leads looks again */
-void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
-
-/* wire.c */
-void wire_accept(acp_lane *lane);
-void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
-
-/* link.c */
-void links_tick(acp_lane *lane); /* deadlines, calls to be made again, signs of life */
-void links_watch(acp_engine *e); /* somebody waits: are the peers still there? */
-void links_bury(acp_engine *e);
-void links_flush(acp_engine *e); /* before the end: what is written goes out */
-void links_close(acp_engine *e);
-void links_release(acp_engine *e); /* sends what waits for company */
-void links_lost(acp_lane *lane, struct peer *p);
-int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
-              uint64_t size);
-
-/* progress.c */
-int progress_start(acp_engine *e);
-void progress_join(acp_engine *e);  /* the thread has ended, waiting callers have left */
-void progress_close(acp_engine *e); /* descriptors */
-void progress_event(acp_engine *e); /* wake the followers */
-void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
-bool leader_try(acp_engine *e);
-void leader_release(acp_engine *e);
-bool progress_poll(acp_engine *e);
-void node_watch(acp_engine *e); /* hear of the death of any process of the node */
-int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-                  acp_doing doing);
-/* A signal interrupted a wait, or the wait is long: true if it must end. Holding no lock. */
-static inline bool tick(acp_engine *e, int reason)
-{
-    if (!e->config.tick)
-        return reason == ACP_TICK_SIGNAL;
-    return e->config.tick(e->config.tick_context, reason) != 0;
-}
-void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
-int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
-#define TAG_PEER (1ull << 32) /* | slot: its process ended */
-#define TAG_WIRE (2ull << 32) /* | number */
-enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
-
-/* window.c */
-bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
-bool window_writes(acp_engine *e, uint64_t position);
-void window_start(acp_lane *lane, struct op *op);
-void window_welcome(acp_lane *lane, struct op *op);
-void window_step(acp_lane *lane, struct op *first);
-void window_help(acp_engine *e, acp_handle_t handle);
-void window_guest(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
-void window_forget(acp_engine *e, struct peer *p); /* its guests have gone with it */
-void window_drive(acp_engine *e);
-void window_pause(acp_engine *e);
-void window_free(acp_engine *e);
 
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);

@@ -4,13 +4,14 @@
 
 #include <unistd.h>
 
-/* Under the lock that closing takes: after that the number may name another file. */
+/* Under the lock that closing takes: after that the number may name another file. Nobody waits
+ * for anything in that lock. */
 static void ring(acp_engine *e, const int *door)
 {
     uint64_t one = 1;
-    pthread_mutex_lock(&e->space);
+    pthread_mutex_lock(&e->bell);
     ssize_t n = *door < 0 ? 0 : write(*door, &one, sizeof one);
-    pthread_mutex_unlock(&e->space);
+    pthread_mutex_unlock(&e->bell);
     (void)n;
 }
 

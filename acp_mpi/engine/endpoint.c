@@ -3,6 +3,8 @@
  * that is open unless the job spans hosts. */
 #include "endpoint.h"
 
+#include "progress.h"
+
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>

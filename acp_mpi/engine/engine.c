@@ -110,6 +110,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&e->space, &recursive);
     pthread_mutexattr_destroy(&recursive);
+    pthread_mutex_init(&e->bell, NULL);
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->leader, NULL);
     pthread_mutex_init(&e->waiters_lock, NULL);
@@ -198,12 +199,12 @@ void acp_engine_close(acp_engine *e)
     }
     links_flush(e);
     links_close(e);
-    pthread_mutex_lock(&e->space);
+    pthread_mutex_lock(&e->bell);
     if (e->peers)
         peers_close(e);
     table_close(e);
-    progress_close(e);
-    pthread_mutex_unlock(&e->space);
+    events_close(e);
+    pthread_mutex_unlock(&e->bell);
     if (e->control)
         memory_close(e);
     pthread_mutex_unlock(&e->lock);
@@ -239,7 +240,7 @@ void acp_engine_forked(acp_engine *e)
             close(p->door_fd);
     }
     table_close(e);
-    progress_close(e);
+    events_close(e);
 }
 
 void acp_engine_hold(acp_engine *e)
@@ -260,6 +261,7 @@ void acp_engine_free(acp_engine *e)
     window_free(e);
     operations_close(e);
     pthread_mutex_destroy(&e->space);
+    pthread_mutex_destroy(&e->bell);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->leader);
     pthread_mutex_destroy(&e->waiters_lock);

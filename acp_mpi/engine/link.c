@@ -219,13 +219,13 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now)
 void links_tick(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
+    e->timer_at = 0; /* it has rung: what is begun here sets it anew */
     uint64_t now = now_ns(), next = wires_tick(lane, now);
     for (struct link *link = e->links, *after; link; link = after) {
         after = link->next;
         uint64_t at = link_tick(lane, link, now);
         next = at < next ? at : next;
     }
-    e->timer_at = 0;
     if (next != UINT64_MAX)
         timer_until(e, next);
 }

@@ -24,7 +24,6 @@ struct link {
     struct peer *peer;
     struct wire *wire;
     struct outbox out;
-    unsigned char *reserved; /* the frame that is being written */
     uint64_t received; /* frames of the peer that have been run */
     size_t untold;     /* bytes of those that it does not know of yet */
     uint64_t heard;    /* when something last came */
@@ -62,7 +61,8 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
 /* The same in two steps: where the payload is to be written; then the frame goes out, or not. */
 unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
                             uint64_t size);
-void link_commit(acp_lane *lane, struct link *link, const struct message *m, uint64_t size);
+void link_commit(acp_lane *lane, struct link *link, const struct message *m,
+                 unsigned char *payload, uint64_t size);
 void link_cancel(struct link *link, uint64_t size);
 
 #endif

@@ -46,19 +46,18 @@ static bool start_alone(acp_lane *lane, struct op *op, const struct message *ele
     return true;
 }
 
-/* The next element; false: not now. */
-static bool start_next(acp_lane *lane, struct op *op)
+/* The next element, which the router looks at in `probe`; false: not now. */
+static bool start_next(acp_lane *lane, struct op *op, struct op *probe)
 {
     struct many *m = op->many;
-    struct op probe = {.parent = op};
     struct plan plan;
-    element_command(m, m->next, &probe.command);
-    if (route(lane, &probe, &plan) == ACP_OK && batch_takes(&plan, &probe.command)) {
-        bool added = batch_add(lane, op, m->next, &plan, &probe.command);
+    element_command(m, m->next, &probe->command);
+    if (route(lane, probe, &plan) == ACP_OK && batch_takes(&plan, &probe->command)) {
+        bool added = batch_add(lane, op, m->next, &plan, &probe->command);
         m->next += added;
         return added;
     }
-    if (start_alone(lane, op, &probe.command))
+    if (start_alone(lane, op, &probe->command))
         return true;
     fail(lane, ACP_E_SYSTEM, 0, 0);
     op_fault(op, &lane->fault);
@@ -72,9 +71,10 @@ void many_push(acp_lane *lane, struct op *op)
     struct many *m = op->many;
     if (m->pushing)
         return;
+    struct op probe = {.parent = op};
     m->pushing = true;
     while (m->next < m->count && m->under_way < WINDOW && op->fault.status == ACP_OK &&
-           !e->backlogged && start_next(lane, op))
+           !e->backlogged && start_next(lane, op, &probe))
         continue;
     batches_send(lane, op);
     m->pushing = false;

@@ -2,7 +2,9 @@
 #ifndef ACP_OP_H
 #define ACP_OP_H
 
+#include "progress.h"
 #include "reach.h"
+#include "window.h"
 
 /* command.c: the one function that executes a command on memory in reach. Of a copy it does
  * the part [from, from + size); `local` stands for src or dst of a copy. ACP_E_BUSY: the fast
@@ -70,14 +72,17 @@ void op_push(acp_lane *lane, struct op *op); /* more chunks, while there is room
 void op_reply(acp_lane *lane, struct op *op, const struct message *m,
               const unsigned char *payload, uint64_t size);
 bool op_start_behind(acp_lane *lane, struct op *op);
-bool work_step(acp_lane *lane); /* takes the lock itself */
-void work_add(acp_engine *e, struct op *op);
-struct op *work_take(acp_engine *e);
-struct op *work_claim(acp_engine *e, acp_handle_t handle);
+void op_fault_from_lane(acp_lane *lane, struct op *op);
 const struct road *road_to(acp_engine *e, struct peer *p);
 int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);
 int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
                const unsigned char *buffer);
+
+/* work.c */
+bool work_step(acp_lane *lane); /* takes the lock itself */
+void work_add(acp_engine *e, struct op *op);
+struct op *work_take(acp_engine *e);
+struct op *work_claim(acp_engine *e, acp_handle_t handle);
 
 /* serve.c: what arrives */
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,

@@ -1,40 +1,14 @@
 /* Who drives communication: one leader at a time. A thread that waits leads while it waits;
- * else the progress thread leads, asleep until something arrives.
- *
- * All descriptors are in an inner epoll set; the progress thread sleeps on an outer set that
- * holds the inner one. A caller that leads takes the inner set out of the outer one, so that
- * what arrives wakes it alone. */
-#include "endpoint.h"
+ * else the progress thread leads, asleep until something arrives. */
 #include "op.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
-#define EVENTS 32
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
 #define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also listens for deaths on the node */
-#define RETRY_NS ((int64_t)1000000)        /* a full ring, a dying segment, a handshake */
-
-int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
-{
-    struct epoll_event event = {.events = events, .data.u64 = tag};
-    return epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
-void timer_until(acp_engine *e, uint64_t when)
-{
-    struct itimerspec at = {.it_value = {.tv_sec = (time_t)(when / 1000000000),
-                                         .tv_nsec = (long)(when % 1000000000)}};
-    if (e->timer_at && e->timer_at <= when)
-        return;
-    e->timer_at = when;
-    timerfd_settime(e->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
-}
+#define RETRY_NS ((int64_t)1000000)        /* a full ring, a dying segment, a claimed cell */
 
 void progress_event(acp_engine *e)
 {
@@ -52,22 +26,13 @@ void waiters_wake(acp_engine *e)
     progress_event(e);
 }
 
-static void arm(acp_engine *e, bool on)
-{
-    if (e->armed == on)
-        return;
-    struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = TAG_INNER};
-    epoll_ctl(e->outer_fd, EPOLL_CTL_MOD, e->epoll_fd, &event);
-    e->armed = on;
-}
-
 bool leader_try(acp_engine *e)
 {
     if (pthread_mutex_trylock(&e->leader))
         return false;
     atomic_store(&e->control->asleep, 0);
     if (atomic_load_explicit(&e->wire_count, memory_order_relaxed))
-        arm(e, false);
+        events_arm(e, false);
     return true;
 }
 
@@ -90,43 +55,12 @@ void leader_release(acp_engine *e)
     atomic_store(&e->control->asleep, 1);
     atomic_thread_fence(memory_order_seq_cst);
     bool more = busy(e) || must_look(e) || e->stopping;
-    arm(e, true);
+    events_arm(e, true);
     pthread_mutex_unlock(&e->leader);
     if (more)
         progress_kick(e);
     if (atomic_load(&e->followers)) /* one of them may want to lead */
         progress_event(e);
-}
-
-static void dispatch(acp_lane *lane, const struct epoll_event *event)
-{
-    acp_engine *e = lane->engine;
-    uint64_t tag = event->data.u64, count;
-    switch (tag) {
-    case TAG_DOOR:
-        progress_event(e);
-        return;
-    case TAG_GIVER:
-        giver_serve(e);
-        return;
-    case TAG_LISTEN:
-        wire_accept(lane);
-        return;
-    case TAG_TIMER:
-        while (read(e->timer_fd, &count, sizeof count) > 0)
-            continue;
-        links_tick(lane);
-        return;
-    }
-    if (tag & TAG_WIRE) {
-        wire_ready(lane, (uint32_t)tag, event->events);
-    } else if (tag & TAG_PEER) {
-        struct peer *p = peer_of_slot(e, (uint32_t)tag);
-        if (p) {
-            epoll_ctl(e->epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
-            peer_mark_lost(e, p);
-        }
-    }
 }
 
 /* A rank has died: what needs it fails, whoever waits looks again, the others are told. */
@@ -149,25 +83,6 @@ static void handle_losses(acp_lane *lane)
     }
 }
 
-static bool poll_for(acp_engine *e, int64_t timeout_ns, bool *interrupted)
-{
-    acp_lane *lane = &e->lanes[LANE_LEADER];
-    struct epoll_event events[EVENTS];
-    int timeout = timeout_ns == ACP_FOREVER ? -1 : (int)((timeout_ns + 999999) / 1000000);
-    int n = epoll_wait(e->epoll_fd, events, EVENTS, timeout);
-    if (n < 0 && errno == EINTR)
-        *interrupted = true;
-    if (n <= 0)
-        return false;
-    pthread_mutex_lock(&e->lock);
-    for (int i = 0; i < n; i++)
-        dispatch(lane, &events[i]);
-    links_bury(e);
-    ops_pump(lane);
-    pthread_mutex_unlock(&e->lock);
-    return true;
-}
-
 /* One round without sleeping; true if anything was done. Leader only. */
 bool progress_poll(acp_engine *e)
 {
@@ -185,7 +100,7 @@ bool progress_poll(acp_engine *e)
         pthread_mutex_unlock(&e->lock);
     }
     if (e->wire_count)
-        any |= poll_for(e, 0, &interrupted);
+        any |= events_take(e, 0, &interrupted);
     any |= work_step(lane);
     window_drive(e);
     segment_retirees_step(e);
@@ -198,7 +113,7 @@ static bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     if (e->held_links) /* the answers that would send them may depend on them */
         links_release(e);
     if (atomic_load(&e->guests)) { /* they need MPI driven all the time */
-        poll_for(e, 0, interrupted);
+        events_take(e, 0, interrupted);
         window_pause(e);
         return false;
     }
@@ -208,7 +123,7 @@ static bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     atomic_thread_fence(memory_order_seq_cst);
     if (busy(e))
         timeout_ns = 0;
-    bool any = poll_for(e, timeout_ns, interrupted);
+    bool any = events_take(e, timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
     return any;
 }
@@ -219,6 +134,17 @@ void node_watch(acp_engine *e)
     const uint32_t *mates = table_mates(e, &count);
     for (uint32_t i = 0; i < count; i++)
         peer_watch(e, peer_of_slot(e, mates[i]));
+}
+
+/* Between two looks of one who was just served, and who often has more to say.
+ *
+ * On one node yielding keeps the thread's claim to be run at once when it is rung for (5 us instead
+ * of 46). For a host with a single core to itself it would be a tick of 4 ms. */
+static void linger(const acp_engine *e, uint32_t *looks)
+{
+    cpu_relax();
+    if (++*looks % 16 == 0 && !e->wire_count)
+        sched_yield();
 }
 
 /* A handler may use the engine, and even close it: it counts as outside. */
@@ -257,6 +183,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
     uint32_t was = atomic_exchange(&e->control->doing, doing);
     bool told = false, watching = false;
     uint64_t asked = start, served = 0;
+    uint32_t looks = 0;
     while (!ready(context)) {
         if (e->config.tick && now_ns() - asked > (uint64_t)WAIT_SLICE_NS) {
             interrupted = true; /* a signal may have come while this thread was busy */
@@ -293,13 +220,13 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
             most = RETRY_NS; /* nobody rings for what a window writes */
         int64_t slice = left < most ? left : most;
         if (lead || (lead = leader_try(e))) {
-            arm(e, false);
+            events_arm(e, false);
             bool look_on = now_ns() - served < LOOK_ON_NS;
             if (progress_poll(e) ||
                 (!look_on && !ready(context) && lead_asleep(e, slice, &interrupted)))
                 served = now_ns();
             else if (look_on)
-                cpu_relax();
+                linger(e, &looks);
         } else {
             atomic_fetch_add(&e->followers, 1);
             uint32_t seen = atomic_load(&e->event);
@@ -325,18 +252,15 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
     return rc;
 }
 
-/* Who was served often has more to say: waking up once more would cost as much. */
+/* Waking up once more would cost as much. */
 static void look_on(acp_engine *e)
 {
     uint64_t until = now_ns() + LOOK_ON_NS;
-    for (uint32_t look = 1; now_ns() < until && !e->suitors && !e->stopping; look++) {
+    uint32_t looks = 0;
+    while (now_ns() < until && !e->suitors && !e->stopping) {
         if ((inbox_waiting(e) || e->wire_count) && progress_poll(e))
             until = now_ns() + LOOK_ON_NS;
-        cpu_relax();
-        /* On one node this keeps the thread's claim to be run at once when it is rung for (5 us
-         * instead of 46). For a host with a single core to itself it would be a tick of 4 ms. */
-        if (look % 16 == 0 && !e->wire_count)
-            sched_yield();
+        linger(e, &looks);
     }
 }
 
@@ -344,15 +268,12 @@ static void *progress_main(void *argument)
 {
     acp_engine *e = argument;
     bool interrupted;
-    while (!atomic_load(&e->stopping)) {
-        struct epoll_event event;
-        if (epoll_wait(e->outer_fd, &event, 1, -1) < 0 && errno != EINTR)
-            break;
+    while (!atomic_load(&e->stopping) && events_await(e)) {
         pthread_mutex_lock(&e->leader);
         atomic_store(&e->control->asleep, 0);
         progress_poll(e); /* somebody may wait for what is in the inbox */
         do
-            poll_for(e, 0, &interrupted);
+            events_take(e, 0, &interrupted);
         while (progress_poll(e));
         look_on(e);
         while (!atomic_load(&e->stopping) && must_look(e)) {
@@ -366,22 +287,9 @@ static void *progress_main(void *argument)
 
 int progress_start(acp_engine *e)
 {
-    struct epoll_event inner = {.events = EPOLLIN, .data.u64 = TAG_INNER};
     sigset_t all, before;
-    e->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    e->outer_fd = epoll_create1(EPOLL_CLOEXEC);
-    e->door_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    e->giver_fd = giver_open(e);
-    e->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    /* Every ring is an event of its own, so that nobody need take back the count. */
-    if (e->epoll_fd < 0 || e->outer_fd < 0 || e->door_fd < 0 || e->giver_fd < 0 ||
-        e->timer_fd < 0 || endpoints_open(e) != ACP_OK ||
-        poll_add(e, e->door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||
-        poll_add(e, e->timer_fd, EPOLLIN, TAG_TIMER) ||
-        poll_add(e, e->giver_fd, EPOLLIN, TAG_GIVER) ||
-        epoll_ctl(e->outer_fd, EPOLL_CTL_ADD, e->epoll_fd, &inner))
+    if (events_open(e) != ACP_OK)
         return ACP_E_SYSTEM;
-    e->armed = true;
     atomic_store(&e->control->asleep, 1);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -399,17 +307,5 @@ void progress_join(acp_engine *e)
     while (atomic_load(&e->callers)) { /* they have been told: `stopping` */
         progress_event(e);
         sched_yield();
-    }
-}
-
-void progress_close(acp_engine *e)
-{
-    int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->door_fd,
-                          &e->giver_fd, &e->timer_fd, &e->spare_fd};
-    endpoints_close(e);
-    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
-        if (*descriptors[i] >= 0)
-            close(*descriptors[i]);
-        *descriptors[i] = -1;
     }
 }

@@ -33,7 +33,7 @@ static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
         return link ? lane->fault.status : fail(lane, ACP_E_LOST, m.dst, size);
     int rc = part_read(lane, op, at, size, payload);
     if (rc == ACP_OK)
-        link_commit(lane, link, &m, size);
+        link_commit(lane, link, &m, payload, size);
     else
         link_cancel(link, size);
     return rc;

@@ -141,7 +141,7 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
            (plan->way == WAY_GET || (plan->way == WAY_PUT && !before->stripped));
 }
 
-static void fault_from_lane(acp_lane *lane, struct op *op)
+void op_fault_from_lane(acp_lane *lane, struct op *op)
 {
     if (lane->fault.status == ACP_E_BUSY)
         lane->fault.status = ACP_E_SYSTEM;
@@ -168,45 +168,6 @@ static void deliver(acp_lane *lane, struct op *op)
     }
 }
 
-/* Gives the leader something to do in slices. */
-void work_add(acp_engine *e, struct op *op)
-{
-    op->next = NULL;
-    *e->work_tail = op;
-    e->work_tail = &op->next;
-    atomic_store(&e->work_pending, true);
-    if (e->work_kicked || (op->awaited && !atomic_load(&e->callers)))
-        return; /* a leader comes, or nobody leads and the caller will */
-    e->work_kicked = true;
-    progress_kick(e);
-}
-
-struct op *work_take(acp_engine *e)
-{
-    struct op *op = e->work;
-    e->work = op->next;
-    if (!e->work)
-        e->work_tail = &e->work;
-    op->next = NULL;
-    return op;
-}
-
-/* Takes that operation, wherever it stands; NULL: it is under way, or done. */
-struct op *work_claim(acp_engine *e, acp_handle_t handle)
-{
-    struct op **at = &e->work;
-    while (*at && (*at)->handle != handle)
-        at = &(*at)->next;
-    struct op *op = *at;
-    if (op) {
-        *at = op->next;
-        if (!op->next)
-            e->work_tail = at;
-        op->next = NULL;
-    }
-    return op;
-}
-
 static void run(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
@@ -216,7 +177,7 @@ static void run(acp_lane *lane, struct op *op)
             deliver(lane, op);
             return;
         }
-        fault_from_lane(lane, op);
+        op_fault_from_lane(lane, op);
     } else if (c->a > BACKGROUND_BYTES) {
         work_add(e, op);
         return;
@@ -227,52 +188,9 @@ static void run(acp_lane *lane, struct op *op)
             return;
         }
         if (rc != ACP_OK)
-            fault_from_lane(lane, op);
+            op_fault_from_lane(lane, op);
     }
     op_finish(lane, op);
-}
-
-/* One slice of a long copy; true if there was one. */
-bool work_step(acp_lane *lane)
-{
-    acp_engine *e = lane->engine;
-    if (!atomic_load_explicit(&e->work_pending, memory_order_acquire))
-        return false;
-    pthread_mutex_lock(&e->lock);
-    if (!e->work) {
-        atomic_store(&e->work_pending, false);
-        e->work_kicked = false;
-        pthread_mutex_unlock(&e->lock);
-        return false;
-    }
-    struct op *op = work_take(e);
-    if (by_window(op->way)) {
-        window_step(lane, op);
-        pthread_mutex_unlock(&e->lock);
-        return true;
-    }
-    struct message command = op->command;
-    struct place local = op->local;
-    uint64_t left = command.a - op->issued, size = left < SLICE_BYTES ? left : SLICE_BYTES;
-    uint64_t at = op->backward ? left - size : op->issued;
-    pthread_mutex_unlock(&e->lock);
-    int rc = command_run(lane, &command, local, at, size, NULL);
-    pthread_mutex_lock(&e->lock);
-    op->issued += size;
-    if (rc == ACP_E_BUSY) {
-        op->issued = 0;
-        op_start(lane, op);
-    } else {
-        if (rc != ACP_OK)
-            fault_from_lane(lane, op);
-        if (rc != ACP_OK || op->issued == command.a) {
-            op_finish(lane, op);
-        } else { /* the next copy has its turn */
-            work_add(e, op);
-        }
-    }
-    pthread_mutex_unlock(&e->lock);
-    return true;
 }
 
 /* Sends or asks for as many parts as there is room for. */
@@ -294,7 +212,7 @@ void op_push(acp_lane *lane, struct op *op)
         int rc = op->way == WAY_PUT ? op->road->put(lane, op, op->issued, part)
                                     : op->road->get(lane, op, op->issued, part);
         if (rc != ACP_OK) {
-            fault_from_lane(lane, op);
+            op_fault_from_lane(lane, op);
             break;
         }
         op->issued += part;
@@ -319,7 +237,7 @@ static void ask(acp_lane *lane, struct op *op)
     op->away = is_atomic(m.kind) ? 0 : m.a;
     atomic_fetch_add_explicit(&lane->engine->bytes_away, op->away, memory_order_relaxed);
     if (op->road->send(lane, op->target, op->color, &m) != ACP_OK) {
-        fault_from_lane(lane, op);
+        op_fault_from_lane(lane, op);
         op->in_flight = 0;
         op_finish(lane, op);
     }
@@ -367,7 +285,7 @@ void op_start(acp_lane *lane, struct op *op)
         return;
     }
     if (route(lane, op, &plan) != ACP_OK) {
-        fault_from_lane(lane, op);
+        op_fault_from_lane(lane, op);
         op_finish(lane, op);
         return;
     }
@@ -439,7 +357,7 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
     if (op->way == WAY_GET && m->status == ACP_OK &&
         (!payload || size > op->command.a || at > op->command.a - size ||
          part_write(lane, op, at, size, payload) != ACP_OK))
-        fault_from_lane(lane, op);
+        op_fault_from_lane(lane, op);
     if (bounce)
         bounce_give(lane->engine, op, bounce);
     op_push(lane, op);

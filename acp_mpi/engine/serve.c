@@ -19,7 +19,7 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
     acp_engine *e = lane->engine;
     struct message m = {.kind = ACP_REPLY, .from = e->self, .id = command->id,
                         .dst = command->dst, .src = command->src, .a = value,
-                        .b = command->kind == ACP_LOOKUP ? command->b : 0, .after = size};
+                        .b = command->kind == ACP_LOOKUP ? command->b : 0};
     if (fault && fault->status != ACP_OK) {
         m.status = (int16_t)fault->status;
         m.b = fault->ga;
@@ -79,7 +79,7 @@ static void settle(acp_lane *lane, struct peer *from, struct link *link, const s
 {
     if (fault && fault->status != ACP_OK)
         remember_failure(from, m->id, fault);
-    send_reply(lane, from, link, m, fault, value, NULL, m->kind == ACP_PUT ? m->a : 0);
+    send_reply(lane, from, link, m, fault, value, NULL, 0);
 }
 
 void task_reply(acp_lane *lane, struct op *op)

@@ -55,7 +55,6 @@ unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct mess
         fail(lane, ACP_E_LOST, m->dst, size);
     else if (!(frame = outbox_add(&link->out, frame_bytes((uint32_t)size))))
         fail(lane, ACP_E_SYSTEM, m->dst, size);
-    link->reserved = frame;
     return frame ? frame + FRAME_HEAD : NULL;
 }
 
@@ -64,12 +63,13 @@ void link_cancel(struct link *link, uint64_t size)
     outbox_drop(&link->out, frame_bytes((uint32_t)size));
 }
 
-void link_commit(acp_lane *lane, struct link *link, const struct message *m, uint64_t size)
+void link_commit(acp_lane *lane, struct link *link, const struct message *m,
+                 unsigned char *payload, uint64_t size)
 {
     acp_engine *e = lane->engine;
     bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
     bool command = m->kind < ACP_REPLY;
-    frame_seal(link->reserved, m, link->out.next - 1, link->received, (uint32_t)size);
+    frame_seal(payload - FRAME_HEAD, m, link->out.next - 1, link->received, (uint32_t)size);
     link->untold = 0;
     link->unanswered += command;
     if (!e->timer_at) /* somebody asks later whether the peer is still there */
@@ -93,7 +93,7 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
         return lane->fault.status;
     if (size)
         memcpy(at, payload, size);
-    link_commit(lane, link, m, size);
+    link_commit(lane, link, m, at, size);
     return ACP_OK;
 }
 

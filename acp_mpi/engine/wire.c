@@ -123,22 +123,15 @@ void wire_accept(acp_lane *lane)
     listen_as_room(e);
 }
 
-static void opening_over(acp_engine *e, struct wire *wire)
+void wire_opened(acp_engine *e, struct wire *wire)
 {
     if (wire->handshake)
         acp_handshake_cancel(wire->handshake);
     free(wire->handshake);
     wire->handshake = NULL;
-    if (wire->deadline && wire->accepted) {
-        e->pending_handshakes--;
+    if (wire->deadline && wire->accepted && e->pending_handshakes-- == PENDING_MOST)
         listen_as_room(e);
-    }
     wire->deadline = 0;
-}
-
-void wire_opened(acp_engine *e, struct wire *wire)
-{
-    opening_over(e, wire);
 }
 
 void wire_close(acp_engine *e, struct wire *wire)
@@ -146,7 +139,7 @@ void wire_close(acp_engine *e, struct wire *wire)
     if (wire->state == WIRE_CLOSED)
         return;
     wire->state = WIRE_CLOSED;
-    opening_over(e, wire);
+    wire_opened(e, wire);
     close(wire->fd);
     wire->fd = -1;
     atomic_fetch_sub(&e->wire_count, 1);

@@ -1,0 +1,55 @@
+/* Who drives communication, what wakes it, and what it drives. */
+#ifndef ACP_PROGRESS_H
+#define ACP_PROGRESS_H
+
+#include "core.h"
+
+/* progress.c */
+int progress_start(acp_engine *e);
+void progress_join(acp_engine *e);  /* the thread has ended, waiting callers have left */
+void progress_event(acp_engine *e); /* wake the followers */
+void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
+bool leader_try(acp_engine *e);
+void leader_release(acp_engine *e);
+bool progress_poll(acp_engine *e);
+void node_watch(acp_engine *e); /* hear of the death of any process of the node */
+int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                  acp_doing doing);
+/* A signal interrupted a wait, or the wait is long: true if it must end. Holding no lock. */
+static inline bool tick(acp_engine *e, int reason)
+{
+    if (!e->config.tick)
+        return reason == ACP_TICK_SIGNAL;
+    return e->config.tick(e->config.tick_context, reason) != 0;
+}
+/* events.c: the descriptors that wake this process */
+int events_open(acp_engine *e);
+void events_close(acp_engine *e);
+void events_arm(acp_engine *e, bool on);  /* they wake the progress thread, too */
+bool events_await(acp_engine *e);         /* how the progress thread sleeps; false: no more */
+bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted); /* leader only */
+void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
+int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
+#define TAG_PEER (1ull << 32) /* | slot: its process ended */
+#define TAG_WIRE (2ull << 32) /* | number */
+enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
+
+/* doorbell.c: waking a sleeping process */
+void door_ring(acp_engine *e, const struct peer *p);
+void progress_kick(acp_engine *e); /* the own bell: whoever leads looks again */
+void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
+
+/* wire.c */
+void wire_accept(acp_lane *lane);
+void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+
+/* link.c */
+void links_tick(acp_lane *lane); /* deadlines, calls to be made again, signs of life */
+void links_watch(acp_engine *e); /* somebody waits: are the peers still there? */
+void links_bury(acp_engine *e);
+void links_flush(acp_engine *e); /* before the end: what is written goes out */
+void links_close(acp_engine *e);
+void links_release(acp_engine *e); /* sends what waits for company */
+void links_lost(acp_lane *lane, struct peer *p);
+
+#endif
