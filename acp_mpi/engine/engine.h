@@ -40,6 +40,8 @@ typedef enum acp_status {
     ACP_E_CLOSED = -15,
     ACP_E_ARGUMENT = -16,
     ACP_E_MPI = -17,        /* MPI's own error code in the fault */
+    ACP_E_BLOCK = -18,      /* not the address of a block of the heap */
+    ACP_E_DAMAGED = -19,    /* something wrote past the end of a block */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -61,6 +63,7 @@ typedef enum acp_path {
 typedef enum acp_doing {
     ACP_DOING_COMPUTE = 0, ACP_DOING_COMPLETE, ACP_DOING_SYNC, ACP_DOING_BARRIER,
     ACP_DOING_WAIT_UNTIL, ACP_DOING_LOOKUP, ACP_DOING_UNREGISTER, ACP_DOING_FINALIZE,
+    ACP_DOING_ENTER,
 } acp_doing;
 
 typedef enum acp_compare {
@@ -162,6 +165,11 @@ typedef struct acp_memory_statistics {
     uint64_t limit, committed, used, starter, segments, private_segments;
 } acp_memory_statistics;
 void acp_memory_statistics_get(acp_engine *engine, acp_memory_statistics *out);
+
+/* The heap of a rank, in bytes: blocks with their heads; what it may hand out in one piece. */
+typedef struct acp_heap_statistics {
+    uint64_t size, used, free, largest, blocks, fragments, committed, limit;
+} acp_heap_statistics;
 
 int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size); /* what this process can know */
 

@@ -1,0 +1,353 @@
+/* Blocks of the heap: taken, given back, and what is known of them. */
+#include "heap.h"
+
+#include <string.h>
+
+#define LOOKS 32u /* at blocks of the very class, before the heap is full */
+#define LISTED 1024u /* blocks of one class that the statistics look at */
+
+static uint64_t map_bytes(uint64_t span)
+{
+    return (span / GRANULE / 64 + 1) * 8;
+}
+
+uint64_t heap_head_size(uint64_t span)
+{
+    return (sizeof(struct heap_head) + map_bytes(span) + BLOCK_LEAST + PAGE - 1) & ~(PAGE - 1);
+}
+
+uint64_t block_mark(const struct heap *h, uint64_t at)
+{
+    uint64_t x = (at ^ h->head->nonce) * 0x9e3779b97f4a7c15ull;
+    return (x ^ x >> 29) | (uint64_t)1 << 63; /* no offset looks like it */
+}
+
+/* Up to 511 bytes a class for each size, above 32 classes for each power of two. */
+void heap_class(uint64_t size, uint32_t *level, uint32_t *width)
+{
+    if (size < 16 * HEAP_WIDTH) {
+        *level = 0;
+        *width = (uint32_t)(size / 16);
+    } else {
+        uint32_t log = 63 - (uint32_t)__builtin_clzll(size);
+        *level = log - 8;
+        *width = (uint32_t)(size >> (log - 5)) % HEAP_WIDTH;
+    }
+}
+
+static bool plausible(const struct heap *h, uint64_t at)
+{
+    return at % 16 == 0 && at >= h->head->first && at <= h->head->end - BLOCK_LEAST;
+}
+
+/* A whole block begins there, of which the head says as much. */
+static bool whole(const struct heap *h, uint64_t at, bool is_free)
+{
+    if (!plausible(h, at))
+        return false;
+    const struct block *b = block_at(h, at);
+    uint64_t size = b->size & ~BLOCK_FLAGS;
+    return size >= BLOCK_LEAST && size <= h->head->end - at &&
+           is_free == (b->size & BLOCK_FREE) && (is_free || b->mark == block_mark(h, at));
+}
+
+static uint64_t *foot(const struct heap *h, uint64_t at, uint64_t size)
+{
+    return (uint64_t *)(void *)(h->base + at + size - 8);
+}
+
+static void list_add(struct hold *hold, uint64_t at, uint64_t size)
+{
+    struct heap *h = hold->heap;
+    struct heap_head *head = h->head;
+    uint32_t level, width;
+    heap_class(size, &level, &width);
+    uint64_t *list = &head->lists[level][width], next = *list;
+    section_set(hold, &block_at(h, at)->mark, next);
+    section_set(hold, &block_at(h, at)->previous, 0);
+    if (next) {
+        section_set(hold, &block_at(h, next)->previous, at);
+    } else {
+        section_set(hold, &head->class_map[level], head->class_map[level] | 1ull << width);
+        section_set(hold, &head->level_map, head->level_map | 1ull << level);
+    }
+    section_set(hold, list, at);
+}
+
+static void list_remove(struct hold *hold, uint64_t at)
+{
+    struct heap *h = hold->heap;
+    struct heap_head *head = h->head;
+    uint64_t next = block_at(h, at)->mark, previous = block_at(h, at)->previous;
+    uint32_t level, width;
+    if (next)
+        section_set(hold, &block_at(h, next)->previous, previous);
+    if (previous) {
+        section_set(hold, &block_at(h, previous)->mark, next);
+        return;
+    }
+    heap_class(block_size(h, at), &level, &width);
+    section_set(hold, &head->lists[level][width], next);
+    if (next)
+        return;
+    section_set(hold, &head->class_map[level], head->class_map[level] & ~(1ull << width));
+    if (!head->class_map[level])
+        section_set(hold, &head->level_map, head->level_map & ~(1ull << level));
+}
+
+/* Its neighbours in the list are what they should be: nobody has written over them. */
+static bool listed(const struct heap *h, uint64_t at)
+{
+    const struct block *b = block_at(h, at);
+    return whole(h, at, true) &&
+           (!b->mark || (whole(h, b->mark, true) && block_at(h, b->mark)->previous == at)) &&
+           (!b->previous ||
+            (whole(h, b->previous, true) && block_at(h, b->previous)->mark == at));
+}
+
+/* A free block of that size or more, from the lowest class all of whose blocks are large enough;
+ * at last one of the very class. 0: there is none. */
+static uint64_t find(const struct heap *h, uint64_t size)
+{
+    const struct heap_head *head = h->head;
+    uint32_t level, width;
+    uint64_t step = size < 16 * HEAP_WIDTH ? 16 : 1ull << (58 - __builtin_clzll(size));
+    heap_class(size + step - 16, &level, &width);
+    uint64_t map = head->class_map[level] & (~0ull << width);
+    if (!map) {
+        uint64_t levels = head->level_map & (~0ull << (level + 1));
+        level = levels ? (uint32_t)__builtin_ctzll(levels) : 0;
+        map = levels ? head->class_map[level] : 0;
+    }
+    if (map)
+        return head->lists[level][__builtin_ctzll(map)];
+    heap_class(size, &level, &width);
+    uint64_t at = head->lists[level][width];
+    for (uint32_t look = 0; at && look < LOOKS && whole(h, at, true); look++) {
+        if (block_size(h, at) >= size)
+            return at;
+        at = block_at(h, at)->mark;
+    }
+    return 0;
+}
+
+static void behind_free(struct hold *hold, uint64_t at, bool is)
+{
+    struct heap *h = hold->heap;
+    if (at == h->head->end)
+        return;
+    uint64_t size = block_at(h, at)->size & ~BLOCK_BEHIND_FREE;
+    section_set(hold, &block_at(h, at)->size, size | (is ? BLOCK_BEHIND_FREE : 0));
+}
+
+void block_reserve(struct hold *hold, uint64_t at)
+{
+    struct heap *h = hold->heap;
+    uint64_t size = block_size(h, at);
+    list_remove(hold, at);
+    section_set(hold, &block_at(h, at)->size, size);
+    section_set(hold, &block_at(h, at)->mark, block_mark(h, at));
+    behind_free(hold, at + size, false);
+    section_set(hold, &h->head->used, h->head->used + size);
+    section_set(hold, &h->head->blocks, h->head->blocks + 1);
+    section_set(hold, &h->head->fragments, h->head->fragments - 1);
+}
+
+/* The first `size` bytes of a free block; the rest stays free. */
+static void carve(struct hold *hold, uint64_t at, uint64_t size)
+{
+    struct heap *h = hold->heap;
+    struct heap_head *head = h->head;
+    uint64_t rest = block_size(h, at) - size;
+    if (rest < BLOCK_LEAST) {
+        block_reserve(hold, at);
+    } else {
+        list_remove(hold, at);
+        section_set(hold, &block_at(h, at)->size, size);
+        section_set(hold, &block_at(h, at)->mark, block_mark(h, at));
+        store(&block_at(h, at + size)->size, rest | BLOCK_FREE);
+        if (at + size + rest < head->end)
+            section_set(hold, foot(h, at + size, rest), rest);
+        list_add(hold, at + size, rest);
+        section_set(hold, &head->used, head->used + size);
+        section_set(hold, &head->blocks, head->blocks + 1);
+    }
+    uint64_t top = at + block_size(h, at);
+    if (top > head->published) {
+        top = top > head->grid ? top - head->grid : 0;
+        section_set(hold, &head->published, head->grid + (top + GRANULE - 1) / GRANULE * GRANULE);
+    }
+}
+
+/* In the heap it is part of the change. */
+static void name(struct hold *hold, uint64_t *slot, uint64_t block)
+{
+    uintptr_t base = (uintptr_t)hold->heap->base;
+    if ((uintptr_t)slot >= base && (uintptr_t)slot < base + hold->heap->span)
+        section_set(hold, slot, block);
+    else
+        *slot = block;
+}
+
+static int refuse(acp_lane *lane, int status, uint64_t size, uint64_t high)
+{
+    lane->fault = (acp_fault){.status = status, .size = size, .high = high};
+    return status;
+}
+
+/* `*memory`: there is a block, but nothing behind it. */
+static int take(struct hold *hold, uint64_t size, uint64_t *slot, bool *memory)
+{
+    struct heap *h = hold->heap;
+    uint64_t at = find(h, size);
+    if (!at)
+        return refuse(hold->lane, ACP_E_FULL, size, h->head->end - h->head->first);
+    if (!listed(h, at))
+        return refuse(hold->lane, ACP_E_DAMAGED, size, 0);
+    uint64_t end = block_size(h, at) - size < BLOCK_LEAST ? block_size(h, at)
+                                                          : size + sizeof(struct block);
+    int rc = granules_need(hold, at, at + end);
+    *memory = rc == ACP_E_FULL;
+    if (rc != ACP_OK)
+        return rc;
+    section_begin(hold);
+    carve(hold, at, size);
+    name(hold, slot, at + BLOCK_HEAD);
+    section_commit(hold);
+    return ACP_OK;
+}
+
+int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns)
+{
+    struct hold hold;
+    uint64_t room = h->head->end - h->head->first;
+    if (size > room)
+        return refuse(lane, ACP_E_FULL, size, room);
+    size = ((size ? size : 1) + 2 * BLOCK_HEAD - 1) & ~(BLOCK_HEAD - 1);
+    for (bool again = false, memory = false;; again = true) {
+        int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+        if (rc != ACP_OK)
+            return rc;
+        rc = take(&hold, size, slot, &memory);
+        section_leave(&hold);
+        if (rc != ACP_E_FULL || again)
+            return rc;
+        rc = heap_sweep(lane, h, memory, patience_ns); /* it may hold the block that is wanted */
+        if (rc != ACP_OK)
+            return rc;
+    }
+}
+
+/* The free block before `at`; `at` itself: there is none; 0: the heap is damaged. */
+static uint64_t free_before(const struct heap *h, uint64_t at)
+{
+    if (!(block_at(h, at)->size & BLOCK_BEHIND_FREE))
+        return at;
+    uint64_t size = *foot(h, at, 0);
+    if (size > at || !whole(h, at - size, true) || block_size(h, at - size) != size)
+        return 0;
+    return listed(h, at - size) ? at - size : 0;
+}
+
+static int give(struct hold *hold, uint64_t at, uint64_t *slot)
+{
+    struct heap *h = hold->heap;
+    struct heap_head *head = h->head;
+    if (!plausible(h, at) || !granule_there(h, at) || !whole(h, at, false))
+        return refuse(hold->lane, ACP_E_BLOCK, 0, 0);
+    uint64_t size = block_size(h, at), low = free_before(h, at), high = at + size;
+    bool merges = high < head->end && (block_at(h, high)->size & BLOCK_FREE);
+    if (!low || (merges ? !listed(h, high) : high < head->end && !whole(h, high, false)))
+        return refuse(hold->lane, ACP_E_DAMAGED, 0, 0);
+    section_begin(hold);
+    name(hold, slot, 0);
+    section_set(hold, &block_at(h, at)->mark, 0);
+    if (low < at)
+        list_remove(hold, low);
+    if (merges) {
+        list_remove(hold, high);
+        high += block_size(h, high);
+    }
+    /* What is before a free block is not free: they would have been one. */
+    section_set(hold, &block_at(h, low)->size, (high - low) | BLOCK_FREE);
+    if (high < head->end)
+        section_set(hold, foot(h, low, high - low), high - low);
+    list_add(hold, low, high - low);
+    if (!merges)
+        behind_free(hold, high, true);
+    section_set(hold, &head->used, head->used - size);
+    section_set(hold, &head->blocks, head->blocks - 1);
+    section_set(hold, &head->fragments, head->fragments + 1 - (low < at) - merges);
+    section_commit(hold);
+    __atomic_store_n(&head->freed, head->freed + size, __ATOMIC_RELAXED);
+    return ACP_OK;
+}
+
+int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns)
+{
+    struct hold hold;
+    uint64_t block = *slot;
+    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    rc = give(&hold, block - BLOCK_HEAD, slot);
+    section_leave(&hold);
+    return rc;
+}
+
+int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out)
+{
+    struct hold hold;
+    const struct heap_head *head = h->head;
+    int rc = section_enter(&hold, lane, &h->head->section, h, ACP_FOREVER);
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t room = head->end - head->first, largest = 0;
+    if (head->level_map) {
+        uint32_t level = 63 - (uint32_t)__builtin_clzll(head->level_map);
+        uint32_t width = 63 - (uint32_t)__builtin_clzll(head->class_map[level]);
+        uint64_t at = head->lists[level][width];
+        for (uint32_t i = 0; at && i < LISTED && whole(h, at, true); i++) {
+            largest = block_size(h, at) > largest ? block_size(h, at) : largest;
+            at = block_at(h, at)->mark;
+        }
+    }
+    *out = (acp_heap_statistics){
+        .size = room, .used = head->used, .free = room - head->used, .blocks = head->blocks,
+        .largest = largest ? largest - BLOCK_HEAD : 0, .fragments = head->fragments,
+        .committed = head->committed + head->pinned * GRANULE, .limit = head->limit};
+    section_leave(&hold);
+    return ACP_OK;
+}
+
+void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned)
+{
+    struct heap_head *head = h->head;
+    uint32_t level, width;
+    memset(head, 0, sizeof *head + map_bytes(h->span));
+    section_create(&head->section);
+    section_create(&head->sweeper);
+    head->nonce = nonce;
+    head->limit = limit;
+    head->grid = heap_head_size(h->span);
+    head->first = head->published = head->grid - BLOCK_LEAST;
+    head->end = head->grid + (h->span - head->grid) / GRANULE * GRANULE;
+    head->pinned = pinned > head->grid ? (pinned - head->grid) / GRANULE : 0;
+    for (uint64_t i = 0; i < head->pinned; i++)
+        head->granules[i / 64] |= 1ull << i % 64;
+    uint64_t size = head->end - head->first;
+    heap_class(size, &level, &width);
+    *block_at(h, head->first) = (struct block){.size = size | BLOCK_FREE};
+    head->lists[level][width] = head->first;
+    head->class_map[level] = 1ull << width;
+    head->level_map = 1ull << level;
+    head->fragments = 1;
+}
+
+void heap_clear(struct heap *h)
+{
+    struct heap_head *head = h->head;
+    granules_drop(h);
+    heap_create(h, head->nonce * 5 + 1, head->limit, /* marks of now are none then */
+                head->pinned ? head->grid + head->pinned * GRANULE : 0);
+}
