@@ -10,6 +10,7 @@
 #define SWEPT ((uint64_t)1 << 20)       /* a free range of this size goes back */
 #define KEPT ((uint64_t)4 << 20)        /* so much stays, and an eighth of what is used */
 #define BATCH 16u                       /* words of the map that one change sets */
+#define SWEEP 64u                       /* granules that the sweeper gives back at a time */
 #define TRIES 64u                       /* blocks that the sweeper looks at */
 
 static uint64_t last_granule(const struct heap *h)
@@ -179,24 +180,31 @@ static uint64_t candidate(const struct heap *h)
     return 0;
 }
 
-static void uncommit(struct hold *hold, uint64_t at)
+/* The first committed granules of a free block that may go back: some at a time, because nobody can
+ * have the block meanwhile. */
+static void next_batch(const struct heap *h, uint64_t at, uint64_t *from, uint64_t *to)
 {
-    struct heap *h = hold->heap;
-    struct heap_head *head = h->head;
-    uint64_t from, to;
-    interior(h, at, at + block_size(h, at), &from, &to);
-    for (uint64_t word = from / 64; word * 64 < to;) {
-        uint64_t bits = 0;
-        section_begin(hold);
-        for (uint32_t i = 0; i < BATCH && word * 64 < to; i++, word++) {
-            uint64_t mask = mask_of(word, from, to) & head->granules[word];
-            bits += (uint64_t)__builtin_popcountll(mask);
-            if (mask)
-                section_set(hold, &head->granules[word], head->granules[word] & ~mask);
-        }
-        section_set(hold, &head->committed, head->committed - bits * GRANULE);
-        section_commit(hold);
+    interior(h, at, at + block_size(h, at), from, to);
+    while (*from < *to && !(h->head->granules[*from / 64] >> *from % 64))
+        *from = *from / 64 * 64 + 64;
+    if (*from < *to)
+        *from += (uint64_t)__builtin_ctzll(h->head->granules[*from / 64] >> *from % 64);
+    if (*to > *from + SWEEP)
+        *to = *from + SWEEP;
+}
+
+static void uncommit(struct hold *hold, uint64_t from, uint64_t to)
+{
+    struct heap_head *head = hold->heap->head;
+    uint64_t count = 0;
+    section_begin(hold);
+    for (uint64_t word = from / 64; word * 64 < to; word++) {
+        uint64_t mask = mask_of(word, from, to) & head->granules[word];
+        count += (uint64_t)__builtin_popcountll(mask);
+        section_set(hold, &head->granules[word], head->granules[word] & ~mask);
     }
+    section_set(hold, &head->committed, head->committed - count * GRANULE);
+    section_commit(hold);
     head->next_check = 0;
 }
 
@@ -242,12 +250,12 @@ static int sweep_one(struct hold *sweep, int64_t patience_ns)
     block_reserve(&hold, at);
     section_set(&hold, &head->sweeper.fresh[0], at + BLOCK_HEAD);
     section_commit(&hold);
+    next_batch(h, at, &from, &to);
     section_leave(&hold);
-    interior(h, at, at + block_size(h, at), &from, &to);
     punch(h, from, to);
     rc = section_enter(&hold, sweep->lane, &head->section, h, patience_ns);
     if (rc == ACP_OK) {
-        uncommit(&hold, at); /* not before: what is not counted must not be there */
+        uncommit(&hold, from, to); /* not before: what is not counted must not be there */
         section_leave(&hold);
     }
     section_cancel(sweep); /* that gives the block back */

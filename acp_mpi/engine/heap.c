@@ -195,11 +195,15 @@ static int refuse(acp_lane *lane, int status, uint64_t size, uint64_t high)
     return status;
 }
 
-/* `*memory`: there is a block, but nothing behind it. */
-static int take(struct hold *hold, uint64_t size, uint64_t *slot, bool *memory)
+/* Why there is no block: none is large enough, or one of them, that the sweeper has just now, may
+ * be; or there is nothing behind it. */
+enum lack { LACKS_BLOCK, LACKS_SWEPT, LACKS_MEMORY };
+
+static int take(struct hold *hold, uint64_t size, uint64_t *slot, enum lack *lack)
 {
     struct heap *h = hold->heap;
     uint64_t at = find(h, size);
+    *lack = h->head->sweeper.fresh[0] ? LACKS_SWEPT : LACKS_BLOCK;
     if (!at)
         return refuse(hold->lane, ACP_E_FULL, size, h->head->end - h->head->first);
     if (!listed(h, at))
@@ -207,7 +211,7 @@ static int take(struct hold *hold, uint64_t size, uint64_t *slot, bool *memory)
     uint64_t end = block_size(h, at) - size < BLOCK_LEAST ? block_size(h, at)
                                                           : size + sizeof(struct block);
     int rc = granules_need(hold, at, at + end);
-    *memory = rc == ACP_E_FULL;
+    *lack = LACKS_MEMORY;
     if (rc != ACP_OK)
         return rc;
     section_begin(hold);
@@ -224,15 +228,17 @@ int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int
     if (size > room)
         return refuse(lane, ACP_E_FULL, size, room);
     size = ((size ? size : 1) + 2 * BLOCK_HEAD - 1) & ~(BLOCK_HEAD - 1);
-    for (bool again = false, memory = false;; again = true) {
+    for (bool swept = false;;) {
+        enum lack lack;
         int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
         if (rc != ACP_OK)
             return rc;
-        rc = take(&hold, size, slot, &memory);
+        rc = take(&hold, size, slot, &lack);
         section_leave(&hold);
-        if (rc != ACP_E_FULL || again)
+        if (rc != ACP_E_FULL || lack == LACKS_BLOCK || (swept && lack == LACKS_MEMORY))
             return rc;
-        rc = heap_sweep(lane, h, memory, patience_ns); /* it may hold the block that is wanted */
+        swept |= lack == LACKS_MEMORY;
+        rc = heap_sweep(lane, h, lack == LACKS_MEMORY, patience_ns);
         if (rc != ACP_OK)
             return rc;
     }

@@ -196,9 +196,24 @@ static int take_back(struct hold *h)
     return rc;
 }
 
+/* A change of the heap that was left half-way may be that of a word here: first things first. */
+static int mend_heap(struct hold *h)
+{
+    struct hold heap;
+    struct section *s = &h->heap->head->section;
+    int rc = h->section == s ? ACP_OK
+                             : section_enter(&heap, h->lane, s, h->heap, HEAP_PATIENCE_NS);
+    if (rc == ACP_OK && h->section != s)
+        section_leave(&heap);
+    return rc;
+}
+
 static int recover(struct hold *h)
 {
     struct section *s = h->section;
+    int rc = mend_heap(h);
+    if (rc != ACP_OK)
+        return rc;
     if (s->state == SECTION_COMMITTED)
         return finish(h);
     if (s->state == SECTION_CHANGING)
