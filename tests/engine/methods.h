@@ -10,11 +10,15 @@
 
 enum { ECHO = 1, ADD, APPEND, LOCKED, RELUCTANT, REFUSE, KILL };
 
+/* The words of the object, or NULL with the reason in the lane's fault. */
 static inline uint64_t *method_words(acp_lane *lane, const struct acp_call *c, uint64_t count)
 {
     const struct translation *t = lane_find(lane, ROLE_SRC, c->object, 8 * count);
-    CHECK(t != NULL);
-    return (uint64_t *)(void *)(t->base + (c->object - t->low));
+    if (t && c->object % 8 == 0)
+        return (uint64_t *)(void *)(t->base + (c->object - t->low));
+    if (t)
+        fail(lane, ACP_E_ALIGN, c->object, 8);
+    return NULL;
 }
 
 /* Brings the bytes back in reverse. */
@@ -34,7 +38,10 @@ static int method_echo(acp_lane *lane, struct acp_call *c)
 
 static int method_add(acp_lane *lane, struct acp_call *c)
 {
-    c->result[0] = __atomic_fetch_add(method_words(lane, c, 1), c->a, __ATOMIC_SEQ_CST);
+    uint64_t *words = method_words(lane, c, 1);
+    if (!words)
+        return lane->fault.status;
+    c->result[0] = __atomic_fetch_add(words, c->a, __ATOMIC_SEQ_CST);
     return ACP_OK;
 }
 
@@ -42,6 +49,8 @@ static int method_add(acp_lane *lane, struct acp_call *c)
 static int method_append(acp_lane *lane, struct acp_call *c)
 {
     uint64_t *words = method_words(lane, c, 1);
+    if (!words)
+        return lane->fault.status;
     c->result[0] = __atomic_fetch_add(words, c->in_size, __ATOMIC_SEQ_CST);
     if (c->in_size)
         memcpy((unsigned char *)(words + 1) + c->result[0], c->in, c->in_size);
@@ -52,6 +61,8 @@ static int method_append(acp_lane *lane, struct acp_call *c)
 static int method_locked(acp_lane *lane, struct acp_call *c)
 {
     uint64_t *words = method_words(lane, c, 2), unlocked = 0;
+    if (!words)
+        return lane->fault.status;
     if (!__atomic_compare_exchange_n(words, &unlocked, 1, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_SEQ_CST))
         return ACP_E_BUSY;
@@ -64,6 +75,8 @@ static int method_locked(acp_lane *lane, struct acp_call *c)
 static int method_reluctant(acp_lane *lane, struct acp_call *c)
 {
     uint64_t *words = method_words(lane, c, 2);
+    if (!words)
+        return lane->fault.status;
     if (words[0]) {
         words[0]--;
         return ACP_E_BUSY;
