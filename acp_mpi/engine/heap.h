@@ -64,7 +64,7 @@ void heap_clear(struct heap *h); /* nobody uses it */
  * as it goes back. */
 int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns);
 int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns);
-int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out);
+int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
 
 static inline struct block *block_at(const struct heap *h, uint64_t at)
 {
