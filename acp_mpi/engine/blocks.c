@@ -78,7 +78,7 @@ void heap_trim(acp_lane *lane)
         heap_sweep(lane, h, true, HEAP_PATIENCE_NS);
 }
 
-static struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
+struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
 {
     acp_engine *e = lane->engine;
     const struct translation *t = lane_find(lane, ROLE_SRC, ga, 1);

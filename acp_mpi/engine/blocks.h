@@ -10,6 +10,7 @@ void heap_empty(acp_engine *e); /* nobody uses it */
 void heap_trim(acp_lane *lane); /* the own: arrays want the memory */
 struct heap *heap_map(acp_engine *e, struct peer *p); /* with the space lock; NULL: there is none */
 void heap_unmap(acp_engine *e, struct peer *p);
+struct heap *heap_at(acp_lane *lane, acp_ga_t ga); /* in reach; NULL: the fault says why */
 int method_heap(acp_lane *lane, struct acp_call *call);
 
 #endif

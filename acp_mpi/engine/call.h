@@ -12,9 +12,8 @@
 #ifndef ACP_CALL_H
 #define ACP_CALL_H
 
+#include "method.h"
 #include "op.h"
-
-enum method { METHOD_MALLOC = 1, METHOD_FREE, METHOD_HEAP_LOOK, METHOD_HEAP_TIDY };
 
 /* Runs the method of `call`, whose object is in reach. */
 int method_run(acp_lane *lane, struct acp_call *call);

@@ -50,6 +50,7 @@ struct acp_lane {
     uint32_t index;
     _Atomic uint32_t taken;
     acp_handle_t previous;
+    int64_t patience_ns; /* of its methods, with those who hold a section */
     acp_fault fault;
     struct translation recent[2]; /* by role: destination, source */
     struct translation cache[LANE_CACHE];
@@ -253,6 +254,7 @@ struct acp_engine {
     struct op *ops; /* OPS of them, by handle */
     _Atomic acp_handle_t last, watermark;
     _Atomic uint32_t outstanding;
+    _Atomic uint64_t serials; /* of containers */
     _Atomic uint64_t bytes_away; /* that owners move for this process */
     _Atomic uint32_t failure_count;
     struct acp_failure *failures;

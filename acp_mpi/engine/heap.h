@@ -12,6 +12,7 @@
 #define HEAP_PATIENCE_NS ((int64_t)100000000) /* of who holds another section */
 #define HEAP_LEVELS 33u
 #define HEAP_WIDTH 32u
+#define HEAP_KINDS 16u
 #define GRANULE ((uint64_t)256 << 10)
 
 #define BLOCK_HEAD ((uint64_t)16)
@@ -43,6 +44,7 @@ struct heap_head {
     uint64_t level_map;
     uint64_t class_map[HEAP_LEVELS];
     uint64_t lists[HEAP_LEVELS][HEAP_WIDTH];
+    uint64_t spare[HEAP_KINDS]; /* heads of containers, not in use */
     uint64_t granules[]; /* one bit each: committed */
 };
 
