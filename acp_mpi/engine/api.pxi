@@ -129,6 +129,8 @@ cdef extern from "engine.h" nogil:
         void *out
         uint64_t out_room, out_size
         uint64_t result[2]
+    int acp_malloc(acp_lane *, uint32_t, uint64_t, acp_call *, acp_handle_t *)
+    int acp_free(acp_lane *, acp_ga_t, acp_call *, acp_handle_t *)
     int acp_container_here(acp_lane *, acp_call *)
     int acp_container_call(acp_lane *, acp_call *, acp_handle_t *)
     int acp_put(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t *)

@@ -9,6 +9,7 @@
 #include "counter.h"
 #include "frame.h"
 #include "link.h"
+#include "sequence.h"
 
 #include <string.h>
 
@@ -26,6 +27,10 @@ static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_HEAP_LOOK] = method_heap,
     [METHOD_HEAP_TIDY] = method_heap,
     [METHOD_MALLOC] = method_heap,
+    [METHOD_SEQUENCE_LOOK] = method_sequence_look,
+    [METHOD_SEQUENCE_READ] = method_sequence_read,
+    [METHOD_SEQUENCE_RESERVE] = method_sequence_reserve,
+    [METHOD_SEQUENCE_SPLICE] = method_sequence_splice,
 };
 
 static acp_method method_of(const acp_engine *e, uint8_t number)

@@ -2,11 +2,14 @@
 #include "container.h"
 
 #include "counter.h"
+#include "sequence.h"
 
 #include <string.h>
 
 static const struct container_type *const types[KINDS] = {
     [KIND_COUNTER] = &counter_type,
+    [KIND_DEQUE] = &sequence_type,
+    [KIND_VECTOR] = &sequence_type,
 };
 
 bool container_lives(const struct container *container, const struct acp_call *c)
@@ -38,7 +41,7 @@ struct container *container_find(acp_lane *lane, const struct acp_call *c, uint6
                                  struct heap **heap)
 {
     struct container *k = place(lane, c->object, heap);
-    if (likely(k && container_lives(k, c) && k->kind == kind))
+    if (likely(k && container_lives(k, c) && (kind == KIND_ANY || k->kind == kind)))
         return k;
     if (k)
         container_gone(lane, c);
