@@ -338,9 +338,7 @@ class Sequence(_engine.SequenceHandle, Container):
     def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> None:
         self._put_block(method, at, erase, count, ga, 0)
 
-    def _put_block(
-        self, method: str, at: int, erase: int, count: int, ga: int, block: int
-    ) -> None:
+    def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> None:
         """Put `count` elements at `ga` in; `block`, if any, is theirs and goes with them."""
         rank = _engine.query_rank(self.ga)
         try:
