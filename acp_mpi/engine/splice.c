@@ -14,6 +14,15 @@ static void commit(struct hold *hold, const struct source *from)
     section_commit(hold);
 }
 
+/* As if it had not begun; why remains known. */
+static int cancel(struct hold *hold, int status)
+{
+    acp_fault why = hold->lane->fault;
+    section_cancel(hold);
+    hold->lane->fault = why;
+    return status;
+}
+
 static void resize(struct hold *hold, struct sequence *s, uint64_t size)
 {
     section_set(hold, &s->row.size, size);
@@ -66,13 +75,9 @@ static int rebuild(struct hold *hold, struct sequence *s, const struct splice *p
         section_commit(hold);
         return ACP_OK;
     }
-    int rc = take(hold, &to, to.size);
-    if (rc != ACP_OK) {
-        acp_fault why = hold->lane->fault;
-        section_cancel(hold);
-        hold->lane->fault = why;
-        return rc;
-    }
+    int rc = take(hold, &to, to.size == s->row.size ? room : to.size);
+    if (rc != ACP_OK)
+        return cancel(hold, rc);
     unsigned char *data = h->base + to.data;
     row_copy(h, &s->row, 0, at, data);
     row_fill(h, &to, at, p->insert, from->bytes, from->repeats);
@@ -116,12 +121,8 @@ static int overwrite(struct hold *hold, struct sequence *s, const struct splice 
     if (!block || from->repeats) {
         struct row_of new = {.room = p->insert, .width = r->width};
         int rc = take(hold, &new, p->insert);
-        if (rc != ACP_OK) {
-            acp_fault why = hold->lane->fault;
-            section_cancel(hold);
-            hold->lane->fault = why;
-            return rc;
-        }
+        if (rc != ACP_OK)
+            return cancel(hold, rc);
         row_fill(h, &new, 0, p->insert, from->bytes, from->repeats);
         block = new.data;
         section_drop(hold, block);
