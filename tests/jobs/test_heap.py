@@ -37,6 +37,7 @@ def fill_the_heap_of_rank_0():
             assert (empty.used, empty.blocks, empty.fragments) == (0, 0, 1)
             assert empty.largest == whole.largest
             assert empty.committed <= 6 * MIB
+            acp.sync()
         if acp.rank() == 0:  # and arrays can have it
             acp.empty(28 * MIB, "u1")
         acp.sync()
