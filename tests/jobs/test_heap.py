@@ -1,6 +1,7 @@
 """Heaps at their limit, and heaps that a rank was killed in."""
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -20,10 +21,9 @@ def fill_the_heap_of_rank_0():
         whole = acp.heap_statistics(0)
         acp.sync()
         for size in (100 * 1024, MIB + 16 * acp.rank(), 5000):
-            blocks = []
+            blocks: list[int] = []
             with pytest.raises(acp.HeapFullError, match=rf"malloc: {size} bytes"):
-                while True:
-                    blocks.append(acp.malloc(size, 0))
+                blocks.extend(acp.malloc(size, 0) for _ in itertools.count())
             acp.sync()
             full = acp.heap_statistics(0)
             assert full.committed <= full.limit < 33 * MIB
