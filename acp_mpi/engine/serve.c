@@ -1,6 +1,7 @@
 /* What arrives from other processes: commands to run on memory of this one, replies to its
  * own operations, and notices. With the lock held. */
 #include "link.h"
+#include "visit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -290,7 +291,7 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         board_serve(lane, from, link, m);
         break;
     case ACP_GUEST:
-        window_guest(lane, from, link, m);
+        guest_said(lane, from, link, m);
         break;
     case ACP_DOING:
         send_reply(lane, from, link, m, NULL, e->control->doing, NULL, 0);
