@@ -207,7 +207,7 @@ static int run_all(acp_lane *lane, const struct message *m, const unsigned char 
     acp_fault first = {.status = ACP_OK};
     for (uint64_t i = 0; i < m->b; i++) {
         const unsigned char *data = records + i * record;
-        uint64_t words[3], old;
+        uint64_t words[3], old = 0;
         memcpy(words, data, record < sizeof words ? 8 : sizeof words);
         struct message c = {.kind = ACP_COPY, .dst = words[0], .src = words[0], .a = m->a};
         int rc;
@@ -222,6 +222,8 @@ static int run_all(acp_lane *lane, const struct message *m, const unsigned char 
                                        : command_run(lane, &c, (struct place){0}, 0, 0, &old);
             memcpy(answer + i * step, &old, sizeof old);
         }
+        if (rc == ACP_E_BUSY) /* another process would have to be asked: no batch of ours */
+            rc = fail(lane, ACP_E_UNREGISTERED, words[0], m->a);
         if (rc != ACP_OK && first.status == ACP_OK)
             first = lane->fault;
     }
@@ -229,27 +231,15 @@ static int run_all(acp_lane *lane, const struct message *m, const unsigned char 
     return first.status;
 }
 
-int batch_run(acp_lane *lane, const struct message *m, const unsigned char *records,
-              uint64_t size, unsigned char **answer, uint64_t *answer_size)
+int batch_run(acp_lane *lane, const struct message *m, struct acp_call *c)
 {
     bool atomic = is_atomic(m->flags);
     bool known = atomic ? m->a == atomic_width(m->flags)
                         : (m->flags == ACP_PUT || m->flags == ACP_GET) && m->a - 1 < ELEMENT_MOST;
-    *answer = NULL;
-    *answer_size = 0;
     if (!known || !m->b || m->b > most_of(m->flags, m->a) ||
-        size != m->b * record_of(m->flags, m->a))
-        return fail(lane, ACP_E_ARGUMENT, m->dst, size);
-    uint64_t bytes = m->b * answer_of(m->flags, m->a);
-    unsigned char *out = bytes ? calloc(1, bytes) : NULL;
-    if (bytes && !out)
-        return fail(lane, ACP_E_SYSTEM, m->dst, size);
-    int rc = run_all(lane, m, records, out);
-    if (m->flags == ACP_GET || (atomic && m->status)) {
-        *answer = out;
-        *answer_size = bytes;
-    } else {
-        free(out);
-    }
-    return rc;
+        c->in_size != m->b * record_of(m->flags, m->a))
+        return fail(lane, ACP_E_ARGUMENT, m->dst, c->in_size);
+    if (m->flags == ACP_GET || (atomic && m->status))
+        c->out_size = m->b * answer_of(m->flags, m->a);
+    return run_all(lane, m, c->in, c->out);
 }

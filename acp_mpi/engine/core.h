@@ -116,7 +116,7 @@ struct place {
 enum op_state { OP_WAITING = 1, OP_RUNNING, OP_DONE };
 enum op_way {
     WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_WINDOW_PUT, WAY_WINDOW_GET, WAY_MANY,
-    WAY_BATCH
+    WAY_BATCH, WAY_CALL
 };
 static inline bool by_window(uint8_t way)
 {
@@ -146,6 +146,7 @@ struct op {
     bool chained;  /* `then` is its order */
     bool stripped; /* the target answers with the old value, which goes to dst from here */
     bool stalled;    /* in the list of those that wait for room */
+    bool barred;     /* there because somebody holds a lock that its method needs */
     bool sent_after; /* went out before `then` was done: the target keeps the order */
     struct place local; /* the caller's own memory in place of src (put) or dst (get) */
     bool backward;      /* overlapping: the last slice first */
@@ -166,6 +167,7 @@ struct op {
     struct op *parent;
     struct many *many;
     struct batch *batch;
+    struct acp_call *call; /* the caller's own */
     struct bounce *bounces;
     struct op *followers;
     struct op *next_follower;
@@ -178,6 +180,7 @@ struct road {
     int (*send)(acp_lane *lane, struct peer *to, uint32_t color, const struct message *message);
     int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
     int (*get)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
+    int (*call)(acp_lane *lane, struct op *op);
     bool (*room)(acp_lane *lane, struct peer *to, uint32_t color);
     uint32_t parts; /* of one long transfer under way, at most */
 };
@@ -266,6 +269,7 @@ struct acp_engine {
     struct op *waiting; /* for their order */
     struct op *stalled; /* for room on their road, the longest waiting first */
     _Atomic uint32_t stalled_count;
+    _Atomic uint32_t barred_count; /* of them */
     struct op *work, **work_tail; /* for the leader to run in slices */
     bool work_kicked; /* a leader has been called for it */
     struct op *tasks; /* of other processes, under way here */
@@ -273,6 +277,7 @@ struct acp_engine {
     uint64_t task_serial;
     struct bounce *bounce_pool;
     uint32_t bounce_count;
+    unsigned char *call_space; /* what calls of peers bring, and take back */
 
     /* progress */
     pthread_mutex_t leader;

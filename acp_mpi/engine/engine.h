@@ -47,6 +47,7 @@ typedef enum acp_kind {
     ACP_COPY = 1,
     ACP_CAS4 = 2, ACP_CAS8, ACP_SWAP4, ACP_SWAP8, ACP_ADD4, ACP_ADD8,
     ACP_XOR4, ACP_XOR8, ACP_OR4, ACP_OR8, ACP_AND4, ACP_AND8,
+    ACP_CALL = 15,
     ACP_PUT = 16, ACP_GET, ACP_BATCH, ACP_REPLY,
     ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
     ACP_GUEST,
@@ -92,6 +93,20 @@ typedef void *(*acp_map_fn)(void *context, const void *row, uint64_t offset, siz
 enum { ACP_TICK_SIGNAL = 0, ACP_TICK_LONG = 1 };
 typedef int (*acp_tick_fn)(void *context, int reason);
 
+/* A call of a method of an object that lives in global memory. */
+struct acp_call {
+    uint8_t method;
+    acp_ga_t object;
+    uint64_t a, b;           /* to the method, with the bytes `in` */
+    const void *in;
+    uint64_t in_size;
+    void *out;               /* what it brings back beside `result`, at most `out_room` bytes */
+    uint64_t out_room, out_size;
+    uint64_t result[2];
+};
+#define ACP_CALL_MOST ((uint64_t)64 << 10) /* bytes each way; more is put and got separately */
+typedef int (*acp_method)(acp_lane *lane, struct acp_call *call); /* its rules: call.h */
+
 typedef struct acp_config {
     uint8_t secret[32];
     uint8_t job[16];
@@ -109,6 +124,7 @@ typedef struct acp_config {
     uint64_t peer_timeout_ns;
     acp_map_fn map;         /* NULL: the memory files of the peers */
     void *map_context;
+    const acp_method *methods; /* 256 of them, by number; NULL: those of the containers */
     acp_tick_fn tick;       /* NULL: a signal ends the wait */
     void *tick_context;
 } acp_config;
@@ -185,6 +201,12 @@ int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, 
                    uint64_t *old);
 int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
               uint64_t *old, acp_handle_t *pending);
+
+/* Runs a method where its object is: at once if load and store reach it, else its owner does, in
+ * one round trip. What `call` names must stay until it is done: acp_call as acp_fetch, acp_icall
+ * as the operations above. */
+int acp_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
+acp_handle_t acp_icall(acp_lane *lane, struct acp_call *call, acp_handle_t order);
 
 /* Many at once; a stride of 0 repeats the first element. */
 typedef struct acp_column {

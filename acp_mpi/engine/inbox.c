@@ -238,6 +238,25 @@ static int ring_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
     return ring_part(lane, op, b, b->ga, op->command.src + at);
 }
 
+/* Bytes cross in one chunk: those that the method takes, then those that it brings. */
+static int ring_call(acp_lane *lane, struct op *op)
+{
+    const struct acp_call *c = op->call;
+    struct message m = call_message(lane, op);
+    struct bounce *b = NULL;
+    if (c->in_size || c->out_room) {
+        if (!(b = bounce_take(lane, op, 0, c->in_size)))
+            return lane->fault.status;
+        m.dst = b->ga;
+        if (c->in_size)
+            memcpy(b->data, c->in, c->in_size);
+    }
+    int rc = ring_send(lane, op->target, 0, &m);
+    if (rc != ACP_OK && b)
+        bounce_give(lane->engine, op, b);
+    return rc;
+}
+
 /* After a reset the pool's addresses are dead; its memory goes back. */
 void inbox_close(acp_engine *e)
 {
@@ -251,5 +270,6 @@ void inbox_close(acp_engine *e)
 }
 
 const struct road road_ring = {
-    .send = ring_send, .put = ring_put, .get = ring_get, .room = ring_room, .parts = 8,
+    .send = ring_send, .put = ring_put, .get = ring_get, .call = ring_call, .room = ring_room,
+    .parts = 8,
 };

@@ -68,7 +68,9 @@ struct table_head {
 static_assert(TABLE_ROW == 60, "a row of the table is 60 bytes");
 
 /* Commands and replies. `a` is the size of a copy or the value of an atomic, `b` what
- * compare-and-swap compares with, `after` the sender's operation that must be done first. */
+ * compare-and-swap compares with, `after` the sender's operation that must be done first. A call
+ * has its method in `flags`, its object in `src`, its sizes in `after` (in << 32 | room for out),
+ * and on a ring the chunk with its bytes in `dst`; its reply the results and the size of out. */
 struct message {
     uint8_t kind;
     uint8_t flags;

@@ -42,6 +42,7 @@ void op_finish(acp_lane *lane, struct op *op);
 void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
 void op_stall(acp_engine *e, struct op *op);
+void op_bar(acp_lane *lane, struct op *op);
 void ops_pump(acp_lane *lane);
 void ops_fail_peer(acp_lane *lane, struct peer *p);
 bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
@@ -99,8 +100,16 @@ void many_child_done(acp_lane *lane, struct op *child);
 
 /* batch.c */
 void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload, uint64_t size);
-int batch_run(acp_lane *lane, const struct message *m, const unsigned char *records,
-              uint64_t size, unsigned char **answer, uint64_t *answer_size);
+int batch_run(acp_lane *lane, const struct message *m, struct acp_call *c);
+
+/* call.c: calls, with the lock held */
+void call_run(acp_lane *lane, struct op *op); /* here */
+void call_send(acp_lane *lane, struct op *op);
+struct message call_message(const acp_lane *lane, const struct op *op);
+void call_reply(acp_lane *lane, struct op *op, const struct message *m,
+                const unsigned char *payload, uint64_t size);
+int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
+               struct acp_call *c);
 
 /* inbox.c */
 bool inbox_drain(acp_lane *lane);

@@ -197,6 +197,18 @@ void op_stall(acp_engine *e, struct op *op)
     atomic_fetch_add(&e->stalled_count, 1);
 }
 
+/* The method met a lock that somebody holds. Nobody rings when it is free: whoever leads tries
+ * again soon, and a thread that sleeps as the leader must hear of that. */
+void op_bar(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    op->barred = true;
+    atomic_fetch_add(&e->barred_count, 1);
+    op_stall(e, op);
+    if (lane->index != LANE_LEADER && !(op->awaited && !atomic_load(&e->callers)))
+        progress_kick(e);
+}
+
 static void op_unstall(acp_engine *e, struct op *op)
 {
     if (!op->stalled)
@@ -204,6 +216,8 @@ static void op_unstall(acp_engine *e, struct op *op)
     op_list_remove(&e->stalled, op);
     op->stalled = false;
     atomic_fetch_sub(&e->stalled_count, 1);
+    atomic_fetch_sub(&e->barred_count, op->barred);
+    op->barred = false;
 }
 
 void op_finish(acp_lane *lane, struct op *op)
@@ -296,7 +310,7 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
     return handle;
 }
 
-/* Operations that found no room on their road try again. */
+/* Operations that found no room on their road, or a lock held, try again. */
 void ops_pump(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -366,6 +380,7 @@ void operations_close(acp_engine *e)
         e->bounce_pool = b->next;
         free(b);
     }
+    free(e->call_space);
     free(e->failures);
     free(e->ops);
     e->failures = NULL;

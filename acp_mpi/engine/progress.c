@@ -9,7 +9,7 @@
 
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
 #define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also listens for deaths on the node */
-#define RETRY_NS ((int64_t)1000000)        /* a full ring, a dying segment, a claimed cell */
+#define RETRY_NS ((int64_t)1000000) /* a full ring, a dying segment, a claimed cell, a held lock */
 
 void progress_event(acp_engine *e)
 {
@@ -46,7 +46,8 @@ static bool busy(const acp_engine *e)
 /* Is there anything that nobody will ring for, so that a leader must look again soon? */
 static bool must_look(const acp_engine *e)
 {
-    return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests;
+    return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests ||
+           e->barred_count;
 }
 
 void leader_release(acp_engine *e)
@@ -259,7 +260,7 @@ static void look_on(acp_engine *e)
     uint64_t until = now_ns() + LOOK_ON_NS;
     uint32_t looks = 0;
     while (now_ns() < until && !e->suitors && !e->stopping) {
-        if ((inbox_waiting(e) || e->wire_count) && progress_poll(e))
+        if ((inbox_waiting(e) || e->wire_count || e->barred_count) && progress_poll(e))
             until = now_ns() + LOOK_ON_NS;
         linger(e, &looks);
     }

@@ -47,6 +47,13 @@ static int road_get(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
     return link_command(lane, op->target, op->color, &m, NULL, 0);
 }
 
+static int road_call(acp_lane *lane, struct op *op)
+{
+    struct message m = call_message(lane, op);
+    return link_command(lane, op->target, op->color, &m, op->call->in, op->call->in_size);
+}
+
 const struct road road_link = {
-    .send = road_send, .put = road_put, .get = road_get, .room = road_room, .parts = 64,
+    .send = road_send, .put = road_put, .get = road_get, .call = road_call, .room = road_room,
+    .parts = 64,
 };

@@ -5,6 +5,7 @@
  *   put   the source is here and the destination is not: parts travel to its owner
  *   get   the other way round
  *   window put, window get: the same, by MPI and without the owner
+ *   call  a method of an object that this process does not reach: its owner runs it
  *
  * A command that arrives from another process is routed in the same way, with what that
  * process reaches. A command only ever travels to the owner of one of its ends and from the
@@ -80,6 +81,17 @@ static int route_atomic(acp_lane *lane, const struct op *op, struct plan *plan)
     return ACP_OK;
 }
 
+static int route_call(acp_lane *lane, const struct op *op, struct plan *plan)
+{
+    struct end object;
+    int rc = survey(lane, op, op->command.src, 1, NULL, &object);
+    if (rc == ACP_OK && object.reach == REACH_LOAD)
+        plan->way = WAY_RUN;
+    else if (rc == ACP_OK)
+        go(plan, WAY_CALL, &object, op->command.src);
+    return rc;
+}
+
 int route(acp_lane *lane, const struct op *op, struct plan *plan)
 {
     const struct message *c = &op->command;
@@ -88,6 +100,8 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
     memset(plan, 0, sizeof *plan);
     if (is_atomic(c->kind))
         return route_atomic(lane, op, plan);
+    if (op->call)
+        return route_call(lane, op, plan);
     if (c->a == 0) {
         plan->way = WAY_RUN;
         return ACP_OK;
@@ -172,6 +186,10 @@ static void run(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     struct message *c = &op->command;
+    if (op->call) {
+        call_run(lane, op);
+        return;
+    }
     if (is_atomic(c->kind)) {
         if (command_run(lane, c, op->local, 0, 0, &op->result) == ACP_OK) {
             deliver(lane, op);
@@ -193,6 +211,14 @@ static void run(acp_lane *lane, struct op *op)
     op_finish(lane, op);
 }
 
+/* A command of a peer that is answered in one piece, for which there was no room, or a lock held
+ * by another. */
+static bool waits_to_be_served(const struct op *op)
+{
+    uint8_t kind = op->command.kind;
+    return kind == ACP_GET || kind == ACP_BATCH || (kind == ACP_CALL && !op->call);
+}
+
 /* Sends or asks for as many parts as there is room for. */
 void op_push(acp_lane *lane, struct op *op)
 {
@@ -200,8 +226,8 @@ void op_push(acp_lane *lane, struct op *op)
         many_push(lane, op);
         return;
     }
-    if (op->command.kind == ACP_GET || op->command.kind == ACP_BATCH) {
-        task_serve(lane, op); /* a peer's, for whose answer there was no room */
+    if (op->call || waits_to_be_served(op)) {
+        op_start(lane, op);
         return;
     }
     uint64_t size = op->command.a;
@@ -255,6 +281,8 @@ static void follow(acp_lane *lane, struct op *op, const struct plan *plan)
         run(lane, op);
     else if (plan->way == WAY_ASK)
         ask(lane, op);
+    else if (plan->way == WAY_CALL)
+        call_send(lane, op);
     else if (by_window(op->way))
         window_start(lane, op);
     else
@@ -280,7 +308,7 @@ void op_start(acp_lane *lane, struct op *op)
         many_push(lane, op);
         return;
     }
-    if (op->command.kind == ACP_GET || op->command.kind == ACP_BATCH) {
+    if (waits_to_be_served(op)) {
         task_serve(lane, op);
         return;
     }
@@ -331,6 +359,10 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
     }
     if (op->way == WAY_BATCH) {
         batch_reply(lane, op, payload, size);
+        return;
+    }
+    if (op->way == WAY_CALL) {
+        call_reply(lane, op, m, payload, size);
         return;
     }
     if (by_window(op->way)) {

@@ -21,6 +21,10 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
     struct message m = {.kind = ACP_REPLY, .from = e->self, .id = command->id,
                         .dst = command->dst, .src = command->src, .a = value,
                         .b = command->kind == ACP_LOOKUP ? command->b : 0};
+    if (command->kind == ACP_CALL) {
+        m.b = command->b;
+        m.after = command->after;
+    }
     if (fault && fault->status != ACP_OK) {
         m.status = (int16_t)fault->status;
         m.b = fault->ga;
@@ -110,14 +114,25 @@ static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
     return ACP_OK;
 }
 
-static int serve_batch(acp_lane *lane, struct peer *from, struct link *link,
-                       const struct message *m, const unsigned char *records, uint64_t size)
+/* Runs a call or a batch. ACP_E_BUSY: not now, nothing has happened and nobody has an answer. */
+static int serve_call(acp_lane *lane, struct peer *from, struct link *link,
+                      const struct message *m, const unsigned char *payload, uint64_t size)
 {
-    unsigned char *answer;
-    uint64_t bytes;
-    int rc = batch_run(lane, m, records, size, &answer, &bytes);
-    send_reply(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0, answer, bytes);
-    free(answer);
+    acp_engine *e = lane->engine;
+    struct acp_call c = {.in = payload, .in_size = size};
+    struct message answer = *m;
+    if (!e->call_space)
+        e->call_space = malloc(2 * ACP_CALL_MOST);
+    c.out = e->call_space;
+    int rc = !c.out ? fail(lane, ACP_E_SYSTEM, m->src, size)
+             : m->kind == ACP_BATCH ? batch_run(lane, m, &c)
+                                    : call_serve(lane, link, m, &c);
+    if (rc == ACP_E_BUSY)
+        return rc;
+    answer.b = c.result[1];
+    answer.after = c.out_size;
+    send_reply(lane, from, link, &answer, rc == ACP_OK ? NULL : &lane->fault, c.result[0], c.out,
+               c.out_size);
     return rc;
 }
 
@@ -125,10 +140,10 @@ static int serve_now(acp_lane *lane, struct peer *from, struct link *link,
                      const struct message *m, const unsigned char *payload, uint64_t size)
 {
     return m->kind == ACP_GET ? serve_get(lane, from, link, m)
-                              : serve_batch(lane, from, link, m, payload, size);
+                              : serve_call(lane, from, link, m, payload, size);
 }
 
-/* What waited here for its order, or for room for what it brings. */
+/* What waited here for its order, for room for what it brings, or for a lock. */
 void task_serve(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
@@ -137,8 +152,14 @@ void task_serve(acp_lane *lane, struct op *op)
         op_stall(lane->engine, op);
         return;
     }
-    if (op->client && serve_now(lane, op->client, op->client_link, &m, op->payload,
-                                op->payload_size) != ACP_OK)
+    int rc = op->client ? serve_now(lane, op->client, op->client_link, &m, op->payload,
+                                    op->payload_size)
+                        : ACP_OK;
+    if (rc == ACP_E_BUSY) {
+        op_bar(lane, op);
+        return;
+    }
+    if (rc != ACP_OK)
         op_fault(op, &lane->fault); /* for those that follow it */
     op->client = NULL;              /* it has its answer */
     op_finish(lane, op);
@@ -195,7 +216,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
         settle(lane, from, link, m, &lane->fault, 0);
         return;
     }
-    if (m->after) {
+    if (m->after && m->kind != ACP_CALL) {
         const acp_fault *earlier = earlier_failure(from, m->after);
         if (earlier) {
             acp_fault fault = *earlier;
@@ -211,11 +232,10 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
     if (is_atomic(m->kind) && (m->src & (atomic_width(m->kind) - 1))) {
         fail(lane, ACP_E_ALIGN, m->src, atomic_width(m->kind));
         settle(lane, from, link, m, &lane->fault, 0);
-    } else if (m->kind == ACP_GET || m->kind == ACP_BATCH) {
-        if (link && !link_room(link))
+    } else if (m->kind == ACP_GET || m->kind == ACP_BATCH || m->kind == ACP_CALL) {
+        if ((link && !link_room(link)) ||
+            serve_now(lane, from, link, m, payload, size) == ACP_E_BUSY)
             begin_task(lane, from, link, m, payload, size, NULL);
-        else
-            serve_now(lane, from, link, m, payload, size);
     } else if (m->kind == ACP_PUT) {
         struct place source = {(unsigned char *)(uintptr_t)payload, true};
         int rc = command_run(lane, m, source, 0, size, NULL);
@@ -298,7 +318,7 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         break;
     default:
         if (m->kind == ACP_COPY || m->kind == ACP_PUT || m->kind == ACP_GET ||
-            (m->kind == ACP_BATCH && payload) || is_atomic(m->kind))
+            m->kind == ACP_CALL || (m->kind == ACP_BATCH && payload) || is_atomic(m->kind))
             serve_command(lane, from, link, m, payload, size);
     }
 }

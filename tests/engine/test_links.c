@@ -1,8 +1,8 @@
 /* Links over a bad network: whatever happens to connections, nothing is lost or done twice. */
 #include "cluster.h"
 #include "link.h"
+#include "methods.h"
 #include "proxy.h"
-
 
 #define RANKS 2u
 #define WORDS 512u
@@ -19,8 +19,10 @@ static void start(struct cluster *c, uint64_t peer_timeout_ns)
     shared = true;
 #endif
     cluster_create(c, RANKS, RANKS, ACP_PATH_LINK, shared, peer_timeout_ns, rows);
-    for (uint32_t i = 0; i < RANKS; i++)
+    for (uint32_t i = 0; i < RANKS; i++) {
+        c->engines[i]->config.methods = test_methods;
         proxy_start(&proxies[i], ((struct row *)(void *)rows[i])->port, i + 1);
+    }
     for (uint32_t i = 0; i < RANKS; i++) {
         uint8_t seen[CLUSTER_MOST][ACP_ROW_SIZE];
         memcpy(seen, rows, sizeof seen);
@@ -133,6 +135,47 @@ static void work(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     free(here);
 }
 
+/* Each call runs once, what it brings is whole. */
+static void calls(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { CALLS = 16, APPENDS_AT = 512 };
+    uint64_t *mine = words_of(e, rank) + APPENDS_AT, most = ACP_CALL_MOST;
+    struct acp_call echo[CALLS], append[CALLS];
+    unsigned char *bytes = malloc(2 * CALLS * ACP_CALL_MOST);
+    acp_ga_t object = acp_starter(e, (rank + 1) % c->count) + 8 * APPENDS_AT;
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        mine[0] = 0;
+        meet(e);
+        for (uint32_t i = 0; i < CALLS; i++) {
+            unsigned char *in = bytes + 2 * i * ACP_CALL_MOST;
+            memset(in, (int)(i + turn), ACP_CALL_MOST);
+            in[0] = (unsigned char)rank;
+            echo[i] = (struct acp_call){.method = ECHO, .object = object, .in = in,
+                                        .in_size = 1 + (i * 7919 + turn) % (i % 4 ? 4096 : most),
+                                        .out = in + ACP_CALL_MOST, .out_room = ACP_CALL_MOST};
+            append[i] = (struct acp_call){.method = APPEND, .object = object, .in = in,
+                                          .in_size = 8 + i};
+            while (!issued(e, lane, acp_icall(lane, &echo[i], ACP_HANDLE_NULL)))
+                continue;
+            while (!issued(e, lane, acp_icall(lane, &append[i],
+                                              i % 4 ? ACP_HANDLE_NULL : ACP_HANDLE_ALL)))
+                continue;
+        }
+        complete(e);
+        for (uint32_t i = 0; i < CALLS; i++) {
+            const unsigned char *out = echo[i].out;
+            CHECK(echo[i].out_size == echo[i].in_size);
+            CHECK(out[echo[i].in_size - 1] == (unsigned char)rank);
+            for (uint64_t k = 0; k + 1 < echo[i].in_size; k++)
+                CHECK(out[k] == (unsigned char)(i + turn));
+        }
+        meet(e);
+        CHECK(mine[0] == CALLS * 8 + CALLS * (CALLS - 1) / 2);
+        meet(e);
+    }
+    free(bytes);
+}
+
 static void nothing_is_lost_or_repeated(void)
 {
     static const struct {
@@ -143,6 +186,7 @@ static void nothing_is_lost_or_repeated(void)
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
         spoil(networks[i].cut, networks[i].flip);
         cluster_run(&c, work);
+        cluster_run(&c, calls);
         spoil(0, 0);
         uint64_t cuts = proxies[0].cuts + proxies[1].cuts;
         uint64_t flips = proxies[0].flips + proxies[1].flips;
@@ -177,6 +221,22 @@ static void a_pause_is_no_death(void)
     stop(&c);
 }
 
+/* Many calls that take and bring as much as they may; the handle of the last. */
+static acp_handle_t issue_calls(acp_engine *e, acp_lane *lane, struct acp_call *calls,
+                                uint32_t count, unsigned char *here)
+{
+    acp_handle_t h = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        calls[i] = (struct acp_call){.method = ECHO, .object = acp_starter(e, 1), .in = here,
+                                     .in_size = ACP_CALL_MOST, .out_room = ACP_CALL_MOST,
+                                     .out = here + (1 + i) * ACP_CALL_MOST};
+        memset(calls[i].out, 6, ACP_CALL_MOST);
+        h = acp_icall(lane, &calls[i], ACP_HANDLE_NULL);
+        CHECK(h != 0);
+    }
+    return h;
+}
+
 /* A peer that does not read costs bounded memory; what it asks for is read when it reads. */
 static void a_peer_that_does_not_read_is_not_owed_much(void)
 {
@@ -194,10 +254,12 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
     value[0] = ga;
     CHECK(acp_publish(server, key, value, ACP_FOREVER) == ACP_OK);
     CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
-    for (int way = 0; way < 2; way++) {
+    struct acp_call calls[200];
+    for (int way = 0; way < 3; way++) {
         size_t most = 0;
-        acp_handle_t h = way ? acp_iput(lane, ga, here, size, ACP_HANDLE_NULL)
-                             : acp_iget(lane, here, ga, size, ACP_HANDLE_NULL);
+        acp_handle_t h = way == 0   ? acp_iget(lane, here, ga, size, ACP_HANDLE_NULL)
+                         : way == 1 ? acp_iput(lane, ga, here, size, ACP_HANDLE_NULL)
+                                    : issue_calls(e, lane, calls, 200, here);
         CHECK(h != 0);
         CHECK(acp_wait(e, h, 1000000) == ACP_E_TIMEOUT);
         stall(true);
@@ -214,7 +276,10 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
         CHECK(acp_wait(e, h, ACP_FOREVER) == ACP_OK);
         CHECK(most > 0 && most <= HELD_MOST + 4 * CHUNK_BYTES);
     }
+    complete(e);
     CHECK(memcmp(here, address, size) == 0 && here[0] == 5);
+    for (int i = 0; i < 200; i++)
+        CHECK(calls[i].out_size == ACP_CALL_MOST);
     acp_memory_drop(acp_engine_lane(server), address, size);
     free(here);
     stop(&c);

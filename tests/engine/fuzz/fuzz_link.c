@@ -5,6 +5,7 @@
  * What a member of the job says in a sound frame is believed, so two things are left out: that
  * an engine of the test is dead, and that it is held for dead itself. */
 #include "fuzz.h"
+#include "methods.h"
 #include "stranger.h"
 
 #include <poll.h>
@@ -16,6 +17,17 @@
 
 static unsigned char brought[1 << 20]; /* by gets of the victim, which may never end */
 static const unsigned char answer_bytes[1 << 16];
+
+static int method_never(acp_lane *lane, struct acp_call *c)
+{
+    (void)lane;
+    (void)c;
+    return ACP_E_BUSY;
+}
+
+static const acp_method methods[UINT8_MAX + 1] = {
+    [1] = method_echo, [2] = method_add, [3] = method_never,
+};
 
 /* Any frame of any file of the corpus. */
 static void pick_message(struct message *m, unsigned char *payload, uint32_t *size)
@@ -189,12 +201,27 @@ static void visit(struct town *t, uint32_t slot)
     }
 }
 
+/* What is brought lies apart, so that no two calls write the same bytes. */
+static void call_stranger(acp_lane *lane, uint32_t slot)
+{
+    static struct acp_call calls[1024];
+    static unsigned char room[1024][64];
+    static uint32_t next;
+    uint32_t i = next++ % 1024;
+    calls[i] = (struct acp_call){.method = 1, .object = stranger_word(slot), .in = brought,
+                                 .in_size = fuzz_below(65), .out = room[i],
+                                 .out_room = fuzz_below(65)};
+    acp_icall(lane, &calls[i], ACP_HANDLE_NULL);
+}
+
 /* The victim calls: it has something to ask of a stranger, who answers as it likes. */
 static void be_visited(struct town *t, uint32_t slot)
 {
     acp_lane *lane = acp_engine_lane(t->engines[VICTIM]);
     struct pollfd p = {.fd = t->listeners[slot], .events = POLLIN};
-    if (fuzz_below(2))
+    if (fuzz_below(3) == 0)
+        call_stranger(lane, slot);
+    else if (fuzz_below(2))
         acp_iget(lane, brought, stranger_word(slot), 1 + fuzz_below(sizeof brought), 0);
     else
         acp_iput(lane, stranger_word(slot), brought, 1 + fuzz_below(sizeof brought), 0);
@@ -237,6 +264,8 @@ int main(void)
     fuzz_corpus("frames");
     while (fuzz_more()) {
         town_start(&t, PEER_TIMEOUT_NS);
+        for (uint32_t i = 0; i < RESIDENTS; i++)
+            t.engines[i]->config.methods = methods;
         for (uint32_t slot = RESIDENTS; slot < RESIDENTS + STRANGERS; slot++) {
             if (slot < RESIDENTS + 4)
                 break_in(&t, slot);

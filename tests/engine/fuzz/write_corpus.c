@@ -110,6 +110,22 @@ static void batches(void)
     save_stream("good-batches", &s);
 }
 
+/* Methods 1 to 3 are those of fuzz_link.c. */
+static void calls(void)
+{
+    static const unsigned char payload[16] = "what a call has";
+    struct stream s;
+    begin(&s, 0);
+    for (uint8_t method = 1; method <= 3; method++) {
+        uint32_t size = method == 1 ? sizeof payload : 0;
+        struct message m = {.kind = ACP_CALL, .flags = method, .id = 2u * method,
+                            .src = starter(320), .a = 1, .b = 2,
+                            .after = (uint64_t)size << 32 | 24};
+        say(&s, &m, payload, size);
+    }
+    save_stream("good-calls", &s);
+}
+
 static void answers(void)
 {
     static const unsigned char payload[8] = "brought";
@@ -209,6 +225,7 @@ int main(void)
 {
     commands();
     batches();
+    calls();
     answers();
     of_links();
     refused();
