@@ -204,7 +204,7 @@ static void a_held_lock(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
 static void what_fails(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     static unsigned char bytes[CLUSTER_MOST][ACP_CALL_MOST + 1];
-    acp_failure failure;
+    acp_failure failure = {.fault.status = ACP_OK};
     uint64_t more;
     for (uint32_t other = 0; other < c->count; other++) {
         acp_ga_t object = acp_starter(e, other);
@@ -240,6 +240,16 @@ static void what_fails(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane
         } else {
             CHECK(acp_lane_fault(lane)->status == ACP_E_FULL);
         }
+        /* one that waited for its order */
+        uint64_t word = 0;
+        CHECK(acp_iput(lane, acp_starter(e, (rank + 1) % c->count) + 64, &word, 8,
+                       ACP_HANDLE_NULL) != 0);
+        if (acp_icall(lane, &call, ACP_HANDLE_ALL)) {
+            CHECK(acp_complete(e, ACP_HANDLE_ALL, ACP_FOREVER) == ACP_OK);
+            CHECK(acp_failures_take(e, ACP_HANDLE_ALL, false, &failure, 1, &more) == 1);
+        }
+        CHECK(failure.fault.status == ACP_E_FULL ||
+              acp_lane_fault(lane)->status == ACP_E_FULL);
     }
     meet(e);
 }
