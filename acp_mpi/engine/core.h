@@ -178,11 +178,12 @@ struct op {
 struct road {
     /* Delivers a command for `op`, or a reply or a notice (op == NULL). */
     int (*send)(acp_lane *lane, struct peer *to, uint32_t color, const struct message *message);
-    int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
+    int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, bool silent);
     int (*get)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
     int (*call)(acp_lane *lane, struct op *op);
     bool (*room)(acp_lane *lane, struct peer *to, uint32_t color);
     uint32_t parts; /* of one long transfer under way, at most */
+    uint32_t group; /* of its parts that share an answer, if it is a put */
 };
 extern const struct road road_ring, road_link;
 
