@@ -14,6 +14,8 @@
 
 #include "op.h"
 
+enum method { METHOD_MALLOC = 1, METHOD_FREE, METHOD_HEAP_LOOK, METHOD_HEAP_TIDY };
+
 /* Runs the method of `call`, whose object is in reach. */
 int method_run(acp_lane *lane, struct acp_call *call);
 

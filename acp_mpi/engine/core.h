@@ -94,6 +94,7 @@ struct peer {
     uint32_t line; /* ours among its attach lines */
     const struct control *control;
     struct doors *doors;
+    struct heap *_Atomic heap;
     struct view *views;
     uint32_t view_count, view_limit;
     _Atomic uint32_t leaving;
@@ -197,7 +198,7 @@ struct memory {
     unsigned char *base; /* whole offset space, mapped once */
     uint64_t span;
     uint64_t limit;
-    uint64_t committed;
+    uint64_t committed; /* as in the control page */
     uint64_t used;
     uint64_t bump; /* next offset never given out */
     uint64_t starter_size;

@@ -32,7 +32,8 @@ const char *acp_status_name(int status)
         "ok", "null address", "no such rank", "not registered", "out of its region",
         "misaligned", "memory limit reached", "rank lost", "timed out", "interrupted",
         "no free slot", "system error", "private memory", "a rank is in finalize",
-        "unknown handle", "closed", "bad argument", "an error of MPI"};
+        "unknown handle", "closed", "bad argument", "an error of MPI",
+        "no such block", "damaged heap"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
 }

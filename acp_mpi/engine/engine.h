@@ -40,6 +40,8 @@ typedef enum acp_status {
     ACP_E_CLOSED = -15,
     ACP_E_ARGUMENT = -16,
     ACP_E_MPI = -17,        /* MPI's own error code in the fault */
+    ACP_E_BLOCK = -18,      /* not the address of a block of the heap */
+    ACP_E_DAMAGED = -19,    /* something wrote past the end of a block */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -62,6 +64,7 @@ typedef enum acp_path {
 typedef enum acp_doing {
     ACP_DOING_COMPUTE = 0, ACP_DOING_COMPLETE, ACP_DOING_SYNC, ACP_DOING_BARRIER,
     ACP_DOING_WAIT_UNTIL, ACP_DOING_LOOKUP, ACP_DOING_UNREGISTER, ACP_DOING_FINALIZE,
+    ACP_DOING_ENTER,
 } acp_doing;
 
 typedef enum acp_compare {
@@ -179,6 +182,11 @@ typedef struct acp_memory_statistics {
 } acp_memory_statistics;
 void acp_memory_statistics_get(acp_engine *engine, acp_memory_statistics *out);
 
+/* The heap of a rank, in bytes: blocks with their heads; what it may hand out in one piece. */
+typedef struct acp_heap_statistics {
+    uint64_t size, used, free, largest, blocks, fragments, committed, limit;
+} acp_heap_statistics;
+
 int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size); /* what this process can know */
 
 /* Operations. `dst` of an atomic may be null. */
@@ -207,6 +215,17 @@ int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint6
  * as the operations above. */
 int acp_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
 acp_handle_t acp_icall(acp_lane *lane, struct acp_call *call, acp_handle_t order);
+
+/* Memory of the heap of a rank, from any rank: as acp_call, with `call` for the answer. ACP_E_BUSY
+ * also while the heap is held by another: a lane taken for the purpose waits instead. */
+int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *call,
+               acp_handle_t *pending); /* result[0]: the address */
+int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *call,
+             acp_handle_t *pending); /* result[0]: acp_heap_tidy would give memory back */
+int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *call,
+                  acp_handle_t *pending); /* result[0]: and still would */
+int acp_heap_look(acp_lane *lane, uint32_t rank, acp_heap_statistics *out, struct acp_call *call,
+                  acp_handle_t *pending);
 
 /* Many at once; a stride of 0 repeats the first element. */
 typedef struct acp_column {

@@ -15,6 +15,11 @@ static inline uint64_t page_up(uint64_t n)
     return (n + PAGE - 1) & ~(PAGE - 1);
 }
 
+/* commit.c: the memory behind it */
+int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault);
+void memory_count(acp_engine *e, int64_t bytes); /* committed, or not any more */
+uint64_t heap_committed(const acp_engine *e);    /* counted apart: any process makes it grow */
+
 /* release.c: the end of segments */
 void memory_unpunched(struct memory *m, uint64_t offset, uint64_t bytes);
 void memory_punch(acp_engine *e);          /* with the space lock, which it lets go meanwhile */

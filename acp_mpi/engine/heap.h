@@ -1,0 +1,103 @@
+/* The heap of one rank: blocks of memory that any process of the node takes and gives back by load
+ * and store, each call a change of a section. Two-level segregated fit with boundary tags.
+ *
+ * Offsets count from the heap's beginning, where its head lies; 0 names no block. Everything above
+ * the head is blocks, side by side. The file behind them grows by granules before a block on them
+ * is given out, and large free ranges go back to the system (granule.c). */
+#ifndef ACP_HEAP_H
+#define ACP_HEAP_H
+
+#include "section.h"
+
+#define HEAP_PATIENCE_NS ((int64_t)100000000) /* of who holds another section */
+#define HEAP_LEVELS 33u
+#define HEAP_WIDTH 32u
+#define GRANULE ((uint64_t)256 << 10)
+#define SWEPT ((uint64_t)1 << 20) /* a free range of this size goes back to the system */
+
+#define BLOCK_HEAD ((uint64_t)16)
+#define BLOCK_LEAST ((uint64_t)32)
+#define BLOCK_FREE ((uint64_t)1)
+#define BLOCK_BEHIND_FREE ((uint64_t)2)
+#define BLOCK_FLAGS ((uint64_t)15)
+
+/* The head of a block. The last word of a free block is its size, for the block behind it. */
+struct block {
+    uint64_t size; /* of all of it, | flags */
+    uint64_t mark; /* says that it is given out, here and nowhere else; of a free block: `next` */
+    uint64_t previous; /* only of a free block: in the list of its class */
+};
+
+struct heap_head {
+    struct section section;
+    struct section sweeper; /* fresh: the block whose memory goes back to the system */
+    uint64_t nonce;
+    uint64_t first, end; /* of the blocks */
+    uint64_t grid;       /* where the first granule begins: the first block's head is before it */
+    uint64_t limit;      /* of the bytes committed in the whole file */
+    uint64_t pinned;     /* granules that are never given back */
+    uint64_t used, blocks, fragments;
+    uint64_t published;  /* the end of the highest block that ever was, and of its granule */
+    uint64_t committed;  /* bytes of granules, the pinned ones left out */
+    uint64_t freed;      /* bytes since the sweeper found nothing */
+    uint64_t next_check; /* committed bytes at which the machine is asked again */
+    uint64_t level_map;
+    uint64_t class_map[HEAP_LEVELS];
+    uint64_t lists[HEAP_LEVELS][HEAP_WIDTH];
+    uint64_t granules[]; /* one bit each: committed */
+};
+
+/* As this process has it mapped. */
+struct heap {
+    struct heap_head *head;
+    unsigned char *base; /* the same place */
+    uint64_t span;
+    int fd;
+    uint64_t position; /* of `base` in the file */
+    const _Atomic uint64_t *others; /* bytes of the file committed for other things */
+};
+
+uint64_t heap_head_size(uint64_t span); /* bytes that must be committed before heap_create */
+/* On zeroes. `pinned`: so many bytes from the beginning are committed already, for life. */
+void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned);
+void heap_clear(struct heap *h); /* nobody uses it */
+/* `*slot`, in this heap or the caller's own, becomes the block as the block becomes its own, and 0
+ * as it goes back. */
+int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns);
+int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns);
+int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
+
+static inline struct block *block_at(const struct heap *h, uint64_t at)
+{
+    return (struct block *)(void *)(h->base + at);
+}
+static inline uint64_t block_size(const struct heap *h, uint64_t at)
+{
+    return block_at(h, at)->size & ~BLOCK_FLAGS;
+}
+/* A free block becomes one that is given out, with its whole length. Inside a change. */
+void block_reserve(struct hold *hold, uint64_t at);
+
+/* classes.c */
+uint64_t block_mark(const struct heap *h, uint64_t at);
+bool block_plausible(const struct heap *h, uint64_t at); /* one may begin there */
+bool block_whole(const struct heap *h, uint64_t at, bool is_free);
+bool block_listed(const struct heap *h, uint64_t at);
+void heap_class(uint64_t size, uint32_t *level, uint32_t *width);
+bool same_class(uint64_t one, uint64_t other);
+uint64_t list_find(const struct heap *h, uint64_t size);
+void list_add(struct hold *hold, uint64_t at, uint64_t size); /* inside a change */
+void list_remove(struct hold *hold, uint64_t at);
+void list_replace(struct hold *hold, uint64_t at, uint64_t by);
+
+/* granule.c */
+uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high); /* committed, whole ones */
+bool granule_there(const struct heap *h, uint64_t at);
+void granules_drop(const struct heap *h); /* all but the pinned ones, as they are */
+int granules_need(struct hold *hold, uint64_t low, uint64_t high); /* before a change */
+/* Memory goes back to the system: until little more remains than what is used, or (`all`) whatever
+ * can. Holding no section of the heap. */
+int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns);
+bool heap_untidy(const struct heap *h); /* it is worth while */
+
+#endif
