@@ -8,6 +8,9 @@ import sys as _sys
 if not _sys.platform.startswith("linux"):
     raise ImportError(f"acp_mpi runs on Linux only, and this is {_sys.platform}")
 
+from acp_mpi.datastructs import (
+    Counter,
+)
 from acp_mpi.engine._engine import (
     GA_NULL,
     HANDLE_ALL,
@@ -125,6 +128,7 @@ __all__ = [
     "AddressError",
     "AlignmentError",
     "AtKey",
+    "Counter",
     "Error",
     "HeapFullError",
     "NotInitializedError",

@@ -58,6 +58,9 @@ class Status(IntEnum):
     CLOSED = -15
     ARGUMENT = -16
     MPI = -17
+    BLOCK = -18
+    DAMAGED = -19
+    DESTROYED = -20
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:
@@ -135,6 +138,11 @@ def from_fault(
             return ValueError(
                 f"{function}: {size} bytes cannot be registered with that color; a region has 1 "
                 "byte to 1 TiB and a color from 0 to 3"
+            )
+        case Status.DESTROYED:
+            return AddressError(
+                f"{function}: there is no such container at {where}, or not any more; ask whoever "
+                "made it whether it was destroyed"
             )
         case Status.MPI:
             return Error(

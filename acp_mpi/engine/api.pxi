@@ -120,6 +120,17 @@ cdef extern from "engine.h" nogil:
     acp_handle_t acp_iput(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t)
     acp_handle_t acp_iput_flag(acp_lane *, acp_ga_t, const void *, acp_handle_t)
     acp_handle_t acp_iget(acp_lane *, void *, acp_ga_t, uint64_t, acp_handle_t)
+    struct acp_call:
+        uint8_t method
+        acp_ga_t object
+        uint64_t a, b
+        const void *in_ "in"
+        uint64_t in_size
+        void *out
+        uint64_t out_room, out_size
+        uint64_t result[2]
+    int acp_container_here(acp_lane *, acp_call *)
+    int acp_container_call(acp_lane *, acp_call *, acp_handle_t *)
     int acp_put(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t *)
     int acp_get(acp_lane *, void *, acp_ga_t, uint64_t, acp_handle_t *)
     int acp_fetch_here(acp_lane *, acp_kind, acp_ga_t, uint64_t, uint64_t, uint64_t *)

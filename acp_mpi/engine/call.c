@@ -4,6 +4,9 @@
  * memory. */
 #include "call.h"
 
+#include "blocks.h"
+#include "container.h"
+#include "counter.h"
 #include "frame.h"
 #include "link.h"
 
@@ -13,7 +16,17 @@ static_assert(ACP_CALL_MOST <= CHUNK_BYTES && ACP_CALL_MOST <= FRAME_PAYLOAD_MOS
               "what a call takes or brings crosses in one piece");
 
 /* The methods of all containers, by number. */
-static const acp_method methods[UINT8_MAX + 1] = {NULL};
+static const acp_method methods[UINT8_MAX + 1] = {
+    [METHOD_COUNTER_ADD] = method_counter_add,
+    [METHOD_COUNTER_SET] = method_counter_set,
+    [METHOD_CREATE] = method_create,
+    [METHOD_DESCRIBE] = method_describe,
+    [METHOD_DESTROY] = method_destroy,
+    [METHOD_FREE] = method_heap,
+    [METHOD_HEAP_LOOK] = method_heap,
+    [METHOD_HEAP_TIDY] = method_heap,
+    [METHOD_MALLOC] = method_heap,
+};
 
 static acp_method method_of(const acp_engine *e, uint8_t number)
 {

@@ -12,6 +12,7 @@
 #ifndef ACP_CALL_H
 #define ACP_CALL_H
 
+#include "method.h"
 #include "op.h"
 
 /* Runs the method of `call`, whose object is in reach. */

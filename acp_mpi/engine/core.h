@@ -50,6 +50,7 @@ struct acp_lane {
     uint32_t index;
     _Atomic uint32_t taken;
     acp_handle_t previous;
+    int64_t patience_ns; /* of its methods, with those who hold a section */
     acp_fault fault;
     struct translation recent[2]; /* by role: destination, source */
     struct translation cache[LANE_CACHE];
@@ -86,6 +87,7 @@ struct peer {
     uint32_t line; /* ours among its attach lines */
     const struct control *control;
     struct doors *doors;
+    struct heap *_Atomic heap;
     struct view *views;
     uint32_t view_count, view_limit;
     _Atomic uint32_t leaving;
@@ -187,7 +189,7 @@ struct memory {
     unsigned char *base; /* whole offset space, mapped once */
     uint64_t span;
     uint64_t limit;
-    uint64_t committed;
+    uint64_t committed; /* as in the control page */
     uint64_t used;
     uint64_t bump; /* next offset never given out */
     uint64_t starter_size;
@@ -252,6 +254,7 @@ struct acp_engine {
     struct op *ops; /* OPS of them, by handle */
     _Atomic acp_handle_t last, watermark;
     _Atomic uint32_t outstanding;
+    _Atomic uint64_t serials; /* of containers */
     _Atomic uint64_t bytes_away; /* that owners move for this process */
     _Atomic uint32_t failure_count;
     struct acp_failure *failures;

@@ -32,6 +32,11 @@ static void order_end(acp_engine *e)
     atomic_fetch_add_explicit(&e->control->directory_version, 1, memory_order_release);
 }
 
+static bool registered(const struct region *region)
+{
+    return region->kind == SEGMENT_PRIVATE || region->kind == SEGMENT_ALIAS;
+}
+
 static void insert(acp_engine *e, uint32_t slot, const struct region *region)
 {
     struct memory *m = &e->memory;
@@ -48,7 +53,7 @@ static void insert(acp_engine *e, uint32_t slot, const struct region *region)
     e->control->directory_count = count + 1;
     atomic_fetch_add_explicit(&entry->generation, 1, memory_order_release);
     m->live_segments++;
-    m->live_private += region->kind != SEGMENT_MEMORY;
+    m->live_private += registered(region);
     m->used += region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
 }
 
@@ -60,7 +65,7 @@ static void erase(acp_engine *e, const struct region *region)
         e->order[i] = e->order[i + 1];
     e->control->directory_count = count - 1;
     m->live_segments--;
-    m->live_private -= region->kind != SEGMENT_MEMORY;
+    m->live_private -= registered(region);
     m->used -= region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
 }
 

@@ -42,6 +42,7 @@ typedef enum acp_status {
     ACP_E_MPI = -17,        /* MPI's own error code in the fault */
     ACP_E_BLOCK = -18,      /* not the address of a block of the heap */
     ACP_E_DAMAGED = -19,    /* something wrote past the end of a block */
+    ACP_E_DESTROYED = -20,  /* no such container, or not any more */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -215,6 +216,20 @@ int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint6
  * as the operations above. */
 int acp_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
 acp_handle_t acp_icall(acp_lane *lane, struct acp_call *call, acp_handle_t order);
+
+/* Memory of the heap of a rank, from any rank: as acp_call, with `call` for the answer. */
+int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *call,
+               acp_handle_t *pending); /* result[0]: the address */
+int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *call,
+             acp_handle_t *pending); /* result[0]: acp_heap_tidy would give memory back */
+int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *call, acp_handle_t *pending);
+int acp_heap_look(acp_lane *lane, uint32_t rank, acp_heap_statistics *out, struct acp_call *call,
+                  acp_handle_t *pending);
+
+/* A call of a container's method; where load and store reach it, the caller waits for its lock.
+ * The first only if they do, else ACP_E_BUSY and nothing has happened. */
+int acp_container_here(acp_lane *lane, struct acp_call *call);
+int acp_container_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
 
 /* Many at once; a stride of 0 repeats the first element. */
 typedef struct acp_column {

@@ -301,11 +301,11 @@ int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_n
     return rc;
 }
 
-int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out)
+int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns)
 {
     struct hold hold;
     const struct heap_head *head = h->head;
-    int rc = section_enter(&hold, lane, &h->head->section, h, ACP_FOREVER);
+    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
     uint64_t room = head->end - head->first, largest = 0;

@@ -12,6 +12,7 @@
 #define HEAP_PATIENCE_NS ((int64_t)100000000) /* of who holds another section */
 #define HEAP_LEVELS 33u
 #define HEAP_WIDTH 32u
+#define HEAP_KINDS 16u
 #define GRANULE ((uint64_t)256 << 10)
 
 #define BLOCK_HEAD ((uint64_t)16)
@@ -43,6 +44,7 @@ struct heap_head {
     uint64_t level_map;
     uint64_t class_map[HEAP_LEVELS];
     uint64_t lists[HEAP_LEVELS][HEAP_WIDTH];
+    uint64_t spare[HEAP_KINDS]; /* heads of containers, not in use */
     uint64_t granules[]; /* one bit each: committed */
 };
 
@@ -64,7 +66,7 @@ void heap_clear(struct heap *h); /* nobody uses it */
  * as it goes back. */
 int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns);
 int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns);
-int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out);
+int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
 
 static inline struct block *block_at(const struct heap *h, uint64_t at)
 {

@@ -93,7 +93,10 @@ struct cell {
 #define CELL_CLAIMED 1u
 #define CELL_FULL 2u
 
-enum segment_kind { SEGMENT_MEMORY = 1, SEGMENT_PRIVATE = 2, SEGMENT_ALIAS = 3 };
+/* Of the heap as much as has been used is published in its head. */
+enum segment_kind {
+    SEGMENT_MEMORY = 1, SEGMENT_PRIVATE = 2, SEGMENT_ALIAS = 3, SEGMENT_HEAP = 4
+};
 
 /* One region of a rank's offset space. `generation` is odd while it lives. */
 struct entry {
@@ -116,6 +119,7 @@ struct control {
     uint64_t start_time;
     uint64_t span; /* bytes of offset space in use by this rank */
     uint64_t base; /* where its owner has it mapped */
+    uint64_t heap_position, heap_span; /* in the file; 0: none */
     uint32_t pid;
     uint32_t ptracer;
     int32_t door_fd; /* an event counter: written to, it wakes the owner */
@@ -125,6 +129,7 @@ struct control {
     _Alignas(64) _Atomic uint32_t doing;
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
+    _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */
 };
 #define FAREWELL 1u /* of ACP_LEAVING: the last message of a rank */
 #define PHASE_OPEN 1u

@@ -1,6 +1,6 @@
 /* The other processes of the job as this one knows them: only those it has talked to have
  * a structure; memory of a process of the node is mapped when it is first used. */
-#include "op.h"
+#include "blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +236,7 @@ void peers_free(acp_engine *e)
             munmap((void *)(uintptr_t)p->control, CONTROL_SIZE);
             munmap(p->doors, sizeof *p->doors);
         }
+        heap_unmap(e, p);
         free(p->chain_failures);
         backlog_free(p);
     }

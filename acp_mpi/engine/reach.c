@@ -1,6 +1,7 @@
 /* From an address to the bytes: which process it names, whether they are in reach of load and
  * store here, and where they are mapped. */
-#include "op.h"
+#include "blocks.h"
+#include "heap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,20 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
     return ACP_OK;
 }
 
+/* How far the heap has been used; its memory is mapped as a whole. */
+static int heap_region(acp_engine *e, struct peer *p, struct region *region)
+{
+    pthread_mutex_lock(&e->space);
+    const struct heap *h = heap_map(e, p);
+    pthread_mutex_unlock(&e->space);
+    if (!h)
+        return ACP_E_SYSTEM;
+    uint64_t end = __atomic_load_n(&h->head->published, __ATOMIC_ACQUIRE) + h->position;
+    uint64_t length = end > region->offset ? end - region->offset : 0;
+    region->length = length < region->length ? length : region->length;
+    return length ? ACP_OK : ACP_E_UNREGISTERED;
+}
+
 /* Finds out where `ga` is and how this process reaches it. Of a rank of another node nothing
  * but the rank can be checked here. */
 static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
@@ -118,6 +133,10 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     int rc = directory_find(p->control, acp_ga_offset(ga), &region);
     if (rc == ACP_OK && region.color != acp_ga_color(ga))
         rc = ACP_E_UNREGISTERED;
+    if (rc == ACP_OK && region.kind == SEGMENT_HEAP)
+        rc = heap_region(e, p, &region);
+    if (rc == ACP_OK && acp_ga_offset(ga) - region.offset >= region.length)
+        rc = ACP_E_UNREGISTERED;
     if (rc == ACP_OK) {
         lane->fault.low = region.offset;
         lane->fault.high = region.offset + region.length;
@@ -142,9 +161,11 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     t->generation = &entry->generation;
     t->live = region.generation;
     t->kind = region.kind;
-    t->position = region.kind == SEGMENT_MEMORY ? region.offset : region.target;
+    bool named = region.kind == SEGMENT_MEMORY || region.kind == SEGMENT_HEAP;
+    t->position = named ? region.offset : region.target;
     t->fence = p->control->fences || !e->expedited;
-    t->busy = region.offset <= STARTER_OFFSET && region.kind == SEGMENT_MEMORY ? lane->nowhere
+    t->busy = named && (region.offset <= STARTER_OFFSET || region.kind == SEGMENT_HEAP)
+                  ? lane->nowhere
                                             : &p->doors->lines[p->line].busy[2 * lane->index];
     *reach = REACH_LOAD;
     if (region.kind == SEGMENT_PRIVATE) {
@@ -155,7 +176,11 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
         return ACP_OK;
     }
     pthread_mutex_lock(&e->space);
-    rc = view_of(e, p, whole.offset, whole.offset + whole.length, pin, &t->base);
+    const struct heap *h = whole.kind == SEGMENT_HEAP ? heap_map(e, p) : NULL;
+    if (h)
+        t->base = h->base + (whole.offset - h->position);
+    else
+        rc = view_of(e, p, whole.offset, whole.offset + whole.length, pin, &t->base);
     pthread_mutex_unlock(&e->space);
     if (rc != ACP_OK)
         return fail(lane, rc, ga, size);

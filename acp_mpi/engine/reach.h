@@ -9,6 +9,7 @@ int memory_create(acp_engine *e, acp_fault *fault);
 void memory_close(acp_engine *e);
 void memory_reset(acp_engine *e);
 void memory_release(acp_engine *e);
+void memory_count(acp_engine *e, int64_t bytes); /* committed, or not any more */
 void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
 static inline uint64_t page_up(uint64_t n)
 {

@@ -44,7 +44,7 @@ void memory_punch(acp_engine *e)
                   (off_t)(list[i].high - list[i].low));
     pthread_mutex_lock(&e->space);
     m->punching--;
-    m->committed -= bytes;
+    memory_count(e, -(int64_t)bytes);
     m->next_check = m->committed;
     for (uint32_t i = 0; i < count; i++)
         range_push(&m->free, &m->free_count, &m->free_room, list[i]);
@@ -124,8 +124,9 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     uint64_t offset = acp_ga_offset(ga);
     pthread_mutex_lock(&e->space);
     int rc = directory_find(e->control, offset, &region);
-    if (rc == ACP_OK && region.offset < STARTER_OFFSET + m->starter_size)
-        rc = ACP_E_UNREGISTERED; /* starter memory is not the caller's to release */
+    if (rc == ACP_OK &&
+        (region.offset < STARTER_OFFSET + m->starter_size || region.kind == SEGMENT_HEAP))
+        rc = ACP_E_UNREGISTERED; /* starter memory and the heap are not the caller's to release */
     if (rc == ACP_OK && (size > region.offset + region.length - offset ||
                          (region.kind == SEGMENT_MEMORY && size && size < region.length)))
         rc = ACP_E_BOUNDS; /* memory goes as a whole, registrations in pieces */

@@ -3,7 +3,8 @@
  *
  * Offsets are given out once and reused last, oldest first, so that a stale address is an
  * error until the whole span has been handed out. */
-#include "op.h"
+#include "blocks.h"
+#include "heap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,21 +40,17 @@ void range_push(struct range **list, uint32_t *count, uint32_t *room, struct ran
     (*list)[(*count)++] = r;
 }
 
-static int commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
+static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
 {
     struct memory *m = &e->memory;
-    if (size > m->limit || m->committed > m->limit - size) {
-        fault->high = m->limit;
-        return ACP_E_FULL;
-    }
-    if (m->committed + size >= m->next_check || size >= CHECK_BYTES) {
+    if (m->committed >= m->next_check || size >= CHECK_BYTES) {
         uint64_t left = memory_available();
         /* A sixteenth stays free: the machine's killer does not ask before it kills. */
         if (size > left - left / 16) {
             fault->high = left;
             return ACP_E_FULL;
         }
-        m->next_check = m->committed + size + CHECK_BYTES;
+        m->next_check = m->committed + CHECK_BYTES;
     }
     int rc;
     do
@@ -63,8 +60,41 @@ static int commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *faul
         fault->error = errno;
         return errno == ENOSPC || errno == ENOMEM ? ACP_E_FULL : ACP_E_SYSTEM;
     }
-    m->committed += size;
     return ACP_OK;
+}
+
+static struct heap_head *own_heap(const acp_engine *e)
+{
+    return e->control->heap_span
+               ? (struct heap_head *)(void *)(e->memory.base + e->control->heap_position)
+               : NULL;
+}
+
+static uint64_t heap_committed(const acp_engine *e)
+{
+    const struct heap_head *head = own_heap(e);
+    return head ? __atomic_load_n(&head->committed, __ATOMIC_SEQ_CST) : 0;
+}
+
+void memory_count(acp_engine *e, int64_t bytes)
+{
+    e->memory.committed += (uint64_t)bytes;
+    atomic_store(&e->control->committed, e->memory.committed);
+}
+
+static int commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
+{
+    struct memory *m = &e->memory;
+    int rc = ACP_E_FULL;
+    fault->high = m->limit;
+    if (size > m->limit)
+        return rc;
+    memory_count(e, (int64_t)size); /* first, and then it looks: as who grows the heap does */
+    if (m->committed <= m->limit && heap_committed(e) <= m->limit - m->committed)
+        rc = commit_pages(e, offset, size, fault);
+    if (rc != ACP_OK)
+        memory_count(e, -(int64_t)size);
+    return rc;
 }
 
 /* Offsets for `size` bytes: new ones while there are any, then the oldest hole that fits. */
@@ -112,13 +142,35 @@ static void window_reserve(acp_engine *e, uint64_t starter_end)
         return;
     }
     m->window_size = size;
-    if (end <= starter_end)
-        return;
-    m->bump = end + GUARD_BYTES;
-    struct region probe = {.offset = end - PROBE_SIZE, .length = PROBE_SIZE,
+    struct region probe = {.offset = starter_end + GUARD_BYTES, .length = PROBE_SIZE,
                            .kind = SEGMENT_MEMORY};
-    if (e->config.window_committed && directory_publish(e, &probe) == ACP_OK)
+    if (e->config.window_committed && probe.offset + PROBE_SIZE <= end &&
+        directory_publish(e, &probe) == ACP_OK)
         m->probe = probe.offset - STARTER_OFFSET;
+}
+
+/* Behind starter memory, and so in the window part as far as that goes: the heap, as large as the
+ * limit, but half of all offsets are for arrays. Without room for one granule there is none. */
+static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
+{
+    struct memory *m = &e->memory;
+    uint64_t window_end = STARTER_OFFSET + m->window_size, span = (m->span - position) / 2;
+    uint64_t pinned_end = e->config.window_committed && window_end > position ? window_end
+                                                                              : position;
+    if (span > m->limit)
+        span = m->limit;
+    span &= ~(PAGE - 1);
+    uint64_t head = heap_head_size(span);
+    m->bump = position > window_end ? position : window_end + GUARD_BYTES;
+    if (span < head + GRANULE)
+        return ACP_OK;
+    uint64_t ready = pinned_end < position + head ? pinned_end : position + head;
+    int rc = ready < position + head ? commit(e, ready, position + head - ready, fault) : ACP_OK;
+    if (rc != ACP_OK)
+        return rc;
+    if (position + span + GUARD_BYTES > m->bump)
+        m->bump = position + span + GUARD_BYTES;
+    return heap_found(e, position, span, pinned_end);
 }
 
 int acp_window_part(const acp_engine *e, void **base, uint64_t *size, uint64_t *probe,
@@ -167,7 +219,7 @@ int memory_create(acp_engine *e, acp_fault *fault)
     e->doors = (struct doors *)(void *)(m->base + DOORS_OFFSET);
     e->order = (_Atomic uint32_t *)(void *)(m->base + ORDER_OFFSET);
     e->entries = (struct entry *)(void *)(m->base + ENTRIES_OFFSET);
-    if (m->span < STARTER_OFFSET + m->starter_size + 2 * GUARD_BYTES) {
+    if (m->span < STARTER_OFFSET + m->starter_size + 4 * GUARD_BYTES) {
         fault->size = m->span;
         return ACP_E_FULL;
     }
@@ -175,7 +227,6 @@ int memory_create(acp_engine *e, acp_fault *fault)
     struct region starter = {.offset = STARTER_OFFSET, .length = e->config.starter_size,
                              .kind = SEGMENT_MEMORY};
     uint64_t end = STARTER_OFFSET + m->starter_size;
-    m->bump = end + GUARD_BYTES;
     int rc = commit(e, POST_OFFSET, end - POST_OFFSET, fault);
     if (rc == ACP_OK)
         window_reserve(e, end);
@@ -183,6 +234,8 @@ int memory_create(acp_engine *e, acp_fault *fault)
         rc = directory_publish(e, &post);
     if (rc == ACP_OK && m->starter_size)
         rc = directory_publish(e, &starter);
+    if (rc == ACP_OK)
+        rc = heap_reserve(e, end + 2 * GUARD_BYTES, fault);
     return rc;
 }
 
@@ -196,9 +249,11 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
         return lane->fault.status = ACP_E_ARGUMENT;
     if (size > m->limit)
         return lane->fault.status = ACP_E_FULL;
+    if (m->committed + heap_committed(e) + whole > m->limit)
+        heap_trim(lane);
     pthread_mutex_lock(&e->space);
     int rc = ACP_OK;
-    if (m->committed + whole > m->limit && m->unpunched_bytes)
+    if (m->committed + heap_committed(e) + whole > m->limit && m->unpunched_bytes)
         memory_punch(e);
     uint64_t offset = take_offsets(m, whole + GUARD_BYTES);
     if (!offset)
@@ -262,7 +317,7 @@ acp_ga_t acp_query_ga(acp_engine *e, const void *address, uint64_t size)
     struct region region;
     if ((uintptr_t)address < (uintptr_t)e->memory.base || offset >= e->memory.span)
         return ACP_GA_NULL;
-    if (directory_find(e->control, offset, &region) != ACP_OK || region.kind != SEGMENT_MEMORY ||
+    if (directory_find(e->control, offset, &region) != ACP_OK || (region.kind != SEGMENT_MEMORY && region.kind != SEGMENT_HEAP) ||
         size > region.offset + region.length - offset)
         return ACP_GA_NULL;
     return acp_ga(acp_rank(e), region.color, offset);
@@ -284,7 +339,8 @@ void acp_memory_statistics_get(acp_engine *e, acp_memory_statistics *out)
 {
     struct memory *m = &e->memory;
     pthread_mutex_lock(&e->space);
-    *out = (acp_memory_statistics){.limit = m->limit, .committed = m->committed, .used = m->used,
+    *out = (acp_memory_statistics){.limit = m->limit, .committed = m->committed + heap_committed(e),
+                                   .used = m->used,
                                    .starter = e->config.starter_size,
                                    .segments = m->live_segments,
                                    .private_segments = m->live_private};
@@ -300,7 +356,8 @@ void memory_reset(acp_engine *e)
         uint32_t count = e->control->directory_count, at = 0;
         uint64_t victim = 0;
         for (; at < count && !victim; at++)
-            if (e->entries[e->order[at]].offset >= first)
+            if (e->entries[e->order[at]].offset >= first &&
+                e->entries[e->order[at]].kind != SEGMENT_HEAP)
                 victim = e->entries[e->order[at]].offset;
         if (!victim)
             break;
@@ -311,6 +368,7 @@ void memory_reset(acp_engine *e)
         pthread_mutex_unlock(&e->space);
     }
     memset(e->memory.base + STARTER_OFFSET, 0, e->memory.starter_size);
+    heap_empty(e);
 }
 
 void memory_close(acp_engine *e)

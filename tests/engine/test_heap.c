@@ -108,7 +108,7 @@ static void full_and_empty(struct actor *a, int fd)
     CHECK(!take(a, 4 << 20));
     crash_others = 0;
     acp_heap_statistics s;
-    CHECK(heap_look(a->lane, &a->heap, &s) == ACP_OK);
+    CHECK(heap_look(a->lane, &a->heap, &s, ACP_FOREVER) == ACP_OK);
     CHECK(s.used == 0 && s.fragments == 1 && s.largest + BLOCK_HEAD == s.free && s.free == s.size);
 }
 

@@ -1,0 +1,95 @@
+"""What all containers have in common: handles that travel, attach, destroy."""
+
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError
+
+KINDS = (
+    "?",
+    "Counter",
+    "Deque",
+    "List",
+    "Map",
+    "MultiSet",
+    "Set",
+    "Vector",
+    "Workspace",
+)  # by number, as in container.h
+
+
+class Container(_engine.Handle):
+    """A container in global memory, by its address and serial.
+
+    It pickles, and so can be published, sent and stored in other containers; every rank that has
+    it uses the same container. Dropping it frees nothing: `destroy`, or `with`, does.
+    """
+
+    KIND: ClassVar[int]
+    _destroyed = False
+
+    def _create(self, rank: int | None, words: tuple[int, ...] = (), note: bytes = b"") -> None:
+        """Make the container, with what `_open` needs to know as `note`. Local to the caller."""
+        name = type(self).__name__
+        ga, serial = _engine.container_create(name, rank, self.KIND, words, note)
+        self.found(ga, serial, note)
+        self._open()
+
+    def _open(self) -> None:
+        """Take what this handle needs from `note`."""
+
+    @classmethod
+    def attach(cls, ga: int) -> Self:
+        """Return a handle of the container at address `ga`.
+
+        AddressError if there is none, or one of another type.
+        """
+        name = f"{cls.__name__}.attach"
+        serial, kind, note = _engine.container_describe(name, ga)
+        if kind != cls.KIND:
+            raise AddressError(
+                f"{name}: at {ga:#x} is a {KINDS[kind]}; use {KINDS[kind]}.attach for it"
+            )
+        return _restored(cls, ga, serial, note)
+
+    def destroy(self) -> None:
+        """Give back its memory; whoever uses it later, on any rank, gets an AddressError.
+
+        Again on the same handle: nothing. Local to the caller.
+        """
+        if not self._destroyed:
+            _engine.container_destroy(f"{type(self).__name__}.destroy", self)
+            self._destroyed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.destroy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.ga, self.serial, self.note)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Container):
+            return NotImplemented
+        return (self.ga, self.serial) == (other.ga, other.serial)
+
+    def __hash__(self) -> int:
+        return hash((self.ga, self.serial))
+
+    def __repr__(self) -> str:
+        return f"<acp_mpi.{type(self).__name__} at {self.ga:#x}>"
+
+
+def _restored(cls: Any, ga: int, serial: int, note: bytes) -> Any:
+    container = cls.__new__(cls)
+    container.found(ga, serial, note)
+    container._open()
+    return container

@@ -1,0 +1,42 @@
+"""A number that all ranks count on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from acp_mpi.datastructs.container import Container
+from acp_mpi.engine import _engine
+
+
+@dataclass(frozen=True)
+class CounterStatistics:
+    """What `Counter.statistics` returns."""
+
+    rank: int
+    value: int
+
+
+class Counter(_engine.CounterHandle, Container):
+    """A signed 8-byte number on `rank` (None: the calling one), 0 at first.
+
+    Local to the caller. Steps of all ranks are atomic, and none is lost or done twice.
+    """
+
+    KIND = 1
+
+    def __init__(self, rank: int | None = None) -> None:
+        self._create(rank)
+
+    def take(self, n: int, step: int = 1) -> Iterator[int]:
+        """Yield the numbers below `n` that no other rank takes: all of them, shared out.
+
+        One atomic step for every `step` numbers, which are yielded one after the other. A rank
+        that is killed keeps those that it has taken.
+        """
+        if step < 1:
+            raise ValueError(f"Counter.take: the step {step} is not positive; use 1 or more")
+        while (first := self.next(step)) < n:
+            yield from range(first, min(first + step, n))
+
+    def statistics(self) -> CounterStatistics:
+        """Return where it is and its value."""
+        return CounterStatistics(_engine.query_rank(self.ga), self.read())

@@ -1,0 +1,188 @@
+/* Blocks of memory on any rank, by their addresses: taken and given back by the caller if load and
+ * store reach the heap, else by its owner. */
+#include "blocks.h"
+
+#include "heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct heap *heap_map(acp_engine *e, struct peer *p)
+{
+    struct heap *h = atomic_load_explicit(&p->heap, memory_order_acquire);
+    const struct control *c = p->control;
+    uint64_t position = c->heap_position, span = c->heap_span;
+    if (h || !span || position % PAGE || span > c->span || position > c->span - span ||
+        !(h = calloc(1, sizeof *h)))
+        return h;
+    h->span = span;
+    h->position = position;
+    h->fd = p == e->own ? e->memory.fd : p->fd;
+    h->others = &c->committed;
+    h->base = p == e->own      ? e->memory.base + position
+              : e->config.map ? e->config.map(e->config.map_context, &p->row, position, span)
+                              : mmap(NULL, span, PROT_READ | PROT_WRITE,
+                                     MAP_SHARED | MAP_NORESERVE, p->fd, (off_t)position);
+    if (h->base == MAP_FAILED || !h->base) {
+        free(h);
+        return NULL;
+    }
+    h->head = (struct heap_head *)(void *)h->base;
+    atomic_store_explicit(&p->heap, h, memory_order_release);
+    return h;
+}
+
+void heap_unmap(acp_engine *e, struct peer *p)
+{
+    struct heap *h = p->heap;
+    if (h && p != e->own && !e->config.map)
+        munmap(h->base, h->span);
+    free(h);
+    p->heap = NULL;
+}
+
+int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_end)
+{
+    struct memory *m = &e->memory;
+    struct heap h = {.base = m->base + position, .span = span, .fd = m->fd, .position = position};
+    h.head = (struct heap_head *)(void *)h.base;
+    heap_create(&h, e->row.nonce, m->limit, pinned_end - position);
+    struct region region = {.offset = position + h.head->first + BLOCK_HEAD,
+                            .length = h.head->end - h.head->first - BLOCK_HEAD,
+                            .kind = SEGMENT_HEAP};
+    e->control->heap_position = position;
+    e->control->heap_span = span;
+    return directory_publish(e, &region);
+}
+
+static struct heap *own_heap(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    struct heap *h = heap_map(e, e->own);
+    pthread_mutex_unlock(&e->space);
+    return h;
+}
+
+void heap_empty(acp_engine *e)
+{
+    struct heap *h = own_heap(e);
+    if (h)
+        heap_clear(h);
+}
+
+void heap_trim(acp_lane *lane)
+{
+    struct heap *h = lane->engine->own ? own_heap(lane->engine) : NULL;
+    if (h)
+        heap_sweep(lane, h, true, HEAP_PATIENCE_NS);
+}
+
+struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
+{
+    acp_engine *e = lane->engine;
+    const struct translation *t = lane_find(lane, ROLE_SRC, ga, 1);
+    if (!t)
+        return NULL;
+    struct heap *h = atomic_load_explicit(&t->peer->heap, memory_order_acquire);
+    if (likely(h != NULL))
+        return h;
+    pthread_mutex_lock(&e->space);
+    h = heap_map(e, t->peer);
+    pthread_mutex_unlock(&e->space);
+    if (!h)
+        fail(lane, ACP_E_FULL, ga, 0);
+    return h;
+}
+
+static int failed(acp_lane *lane, int rc, acp_ga_t ga)
+{
+    lane->fault.ga = ga;
+    lane->fault.rank = acp_ga_rank(ga);
+    return rc;
+}
+
+static int take(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+{
+    uint64_t block = 0;
+    int rc = heap_take(lane, h, c->a, &block, patience_ns);
+    c->result[0] = acp_ga((uint32_t)acp_ga_rank(c->object), 0, h->position + block);
+    return rc;
+}
+
+static int give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+{
+    uint64_t block = acp_ga_offset(c->object) - h->position;
+    int rc = heap_give(lane, h, &block, patience_ns);
+    c->result[0] = rc == ACP_OK && heap_untidy(h);
+    return rc;
+}
+
+static int look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+{
+    acp_heap_statistics s;
+    int rc = heap_look(lane, h, &s, patience_ns);
+    c->out_size = sizeof s;
+    memcpy(c->out, &s, sizeof s);
+    return rc;
+}
+
+static int tidy(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+{
+    (void)c;
+    return heap_sweep(lane, h, false, patience_ns);
+}
+
+static int run(acp_lane *lane, struct acp_call *c, int64_t patience_ns)
+{
+    static int (*const functions[])(acp_lane *, struct heap *, struct acp_call *, int64_t) = {
+        [METHOD_MALLOC] = take, [METHOD_FREE] = give, [METHOD_HEAP_LOOK] = look,
+        [METHOD_HEAP_TIDY] = tidy};
+    struct heap *h = heap_at(lane, c->object);
+    if (!h)
+        return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
+    int rc = functions[c->method](lane, h, c, patience_ns);
+    return likely(rc == ACP_OK) ? rc : failed(lane, rc, c->object);
+}
+
+int method_heap(acp_lane *lane, struct acp_call *c)
+{
+    return run(lane, c, 0);
+}
+
+/* The caller waits for the heap itself if it reaches it. */
+static int perform(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
+{
+    *pending = 0;
+    if (lane_find(lane, ROLE_SRC, c->object, 1))
+        return run(lane, c, ACP_FOREVER);
+    return lane->fault.status != ACP_OK ? lane->fault.status : acp_call(lane, c, pending);
+}
+
+int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *c,
+               acp_handle_t *pending)
+{
+    *c = (struct acp_call){.method = METHOD_MALLOC, .object = acp_post(lane->engine, rank),
+                           .a = size};
+    return perform(lane, c, pending);
+}
+
+int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *c, acp_handle_t *pending)
+{
+    *c = (struct acp_call){.method = METHOD_FREE, .object = ga};
+    return perform(lane, c, pending);
+}
+
+int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *c, acp_handle_t *pending)
+{
+    *c = (struct acp_call){.method = METHOD_HEAP_TIDY, .object = acp_post(lane->engine, rank)};
+    return perform(lane, c, pending);
+}
+
+int acp_heap_look(acp_lane *lane, uint32_t rank, acp_heap_statistics *out, struct acp_call *c,
+                  acp_handle_t *pending)
+{
+    *c = (struct acp_call){.method = METHOD_HEAP_LOOK, .object = acp_post(lane->engine, rank),
+                           .out = out, .out_room = sizeof *out};
+    return perform(lane, c, pending);
+}
