@@ -2,11 +2,15 @@
 #include "container.h"
 
 #include "counter.h"
+#include "map.h"
 
 #include <string.h>
 
 static const struct container_type *const types[KINDS] = {
     [KIND_COUNTER] = &counter_type,
+    [KIND_MAP] = &map_type,
+    [KIND_MULTISET] = &map_type,
+    [KIND_SET] = &map_type,
 };
 
 bool container_lives(const struct container *container, const struct acp_call *c)

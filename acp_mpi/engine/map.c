@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-void map_make(struct container *container)
+static void make(struct container *container)
 {
     struct map_part *map = (struct map_part *)container;
     for (uint32_t i = 0; i < STRIPES; i++)
         section_create(&map->stripes[i].section);
 }
 
-int map_create(struct hold *hold, struct container *container, const uint64_t words[4])
+static int create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     struct map_part *map = (struct map_part *)container;
     (void)hold; /* nobody looks at it without the serial */
@@ -20,7 +20,7 @@ int map_create(struct hold *hold, struct container *container, const uint64_t wo
     return shape_make(&map->shape, words[0], words[1], words[2], words[3]);
 }
 
-int map_clear(struct hold *hold, struct container *container)
+static int clear(struct hold *hold, struct container *container)
 {
     struct map_part *map = (struct map_part *)container;
     if (!map->closed) {
@@ -44,6 +44,9 @@ int map_clear(struct hold *hold, struct container *container)
     }
     return ACP_OK;
 }
+
+const struct container_type map_type = {
+    .size = sizeof(struct map_part), .make = make, .create = create, .clear = clear};
 
 int part_find(acp_lane *lane, const struct acp_call *c, struct part *part)
 {

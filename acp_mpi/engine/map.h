@@ -37,9 +37,8 @@ struct map_statistics {
 /* A record of a batch: the hash, the key, the value, from a word on each; if the elements are in
  * boxes the hash, both sizes, the value, the key. What is not needed is left out, with its size. */
 
-void map_make(struct container *container);
-int map_create(struct hold *hold, struct container *container, const uint64_t words[4]);
-int map_clear(struct hold *hold, struct container *container);
+/* Of maps, sets and multisets. Created of: key size, value size, number, counts. */
+extern const struct container_type map_type;
 
 /* A part that a call names, and what its elements are like. */
 struct part {
