@@ -105,6 +105,7 @@ static int request(acp_lane *lane, const struct acp_call *c, const struct part *
     memcpy(r, c->in, sizeof *r);
     const unsigned char *key = (const unsigned char *)c->in + sizeof *r;
     if (unlikely(r->box)) {
+        r->box = acp_ga_offset(r->box) - h->position;
         if (!part->shape.boxed || r->box % 16 || r->box <= h->head->first ||
             r->box >= h->head->end || !box_read(h, r->box, e) ||
             block_at(h, r->box - BLOCK_HEAD)->mark != block_mark(h, r->box - BLOCK_HEAD))
@@ -116,6 +117,7 @@ static int request(acp_lane *lane, const struct acp_call *c, const struct part *
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     }
     e->hash = r->hash;
+    e->box = r->box;
     return likely(fits(&part->shape, e, valued)) ? ACP_OK
                                                  : fail(lane, ACP_E_ARGUMENT, c->object, 0);
 }

@@ -19,7 +19,7 @@ struct map_part {
  * << 8 what the method says below. */
 struct map_request {
     uint64_t hash, key_size, value_size;
-    uint64_t box;   /* 0, or key and value lie in this block of the heap, not behind */
+    uint64_t box;   /* 0, or the address of a block that key and value lie in, not behind */
     uint64_t stamp; /* erase: only this element; 0: any */
     uint64_t from;  /* a piece: bytes; a batch: the hash */
 };
