@@ -73,6 +73,10 @@ cdef extern from "engine.h" nogil:
         int64_t stride
     ctypedef struct acp_memory_statistics:
         uint64_t limit, committed, used, starter, segments, private_segments
+    ctypedef struct acp_call "struct acp_call":
+        uint64_t result[2]
+    ctypedef struct acp_heap_statistics:
+        uint64_t size, used, free, largest, blocks, fragments, committed, limit
     ctypedef struct acp_road_info:
         const char *road
         const char *memory
@@ -164,6 +168,10 @@ cdef extern from "engine.h" nogil:
     void acp_window_close(acp_engine *)
     int acp_window_put(acp_engine *, uint32_t, uint64_t, const void *, uint64_t)
     int acp_window_visit(acp_engine *, uint32_t, bint)
+    int acp_malloc(acp_lane *, uint32_t, uint64_t, acp_call *, acp_handle_t *)
+    int acp_free(acp_lane *, acp_ga_t, acp_call *, acp_handle_t *)
+    int acp_heap_tidy(acp_lane *, uint32_t, acp_call *, acp_handle_t *)
+    int acp_heap_look(acp_lane *, uint32_t, acp_heap_statistics *, acp_call *, acp_handle_t *)
     int acp_road(acp_lane *, uint32_t, acp_road_info *)
 
 cdef extern from *:

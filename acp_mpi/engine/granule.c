@@ -126,8 +126,10 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
 {
     struct heap *h = hold->heap;
     uint64_t *map = h->head->granules, missing = 0;
-    for (uint64_t word = first; word < last; word++)
-        missing += (uint64_t)__builtin_popcountll(mask_of(word, from, to) & ~map[word]);
+    for (uint64_t word = first; word < last; word++) {
+        uint64_t mask = mask_of(word, from, to) & ~map[word];
+        missing += mask ? (uint64_t)__builtin_popcountll(mask) : 0;
+    }
     if (!missing)
         return ACP_OK;
     section_begin(hold);
@@ -268,8 +270,10 @@ int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
     int rc = section_enter(&sweep, lane, &h->head->sweeper, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    while (rc == ACP_OK && (all || heap_untidy(h)))
-        rc = sweep_one(&sweep, HEAP_PATIENCE_NS);
+    bool once = lane->index == LANE_LEADER || lane->index == LANE_LOCKED; /* others wait for it */
+    do
+        rc = all || heap_untidy(h) ? sweep_one(&sweep, HEAP_PATIENCE_NS) : ACP_E_FULL;
+    while (rc == ACP_OK && !once);
     section_leave(&sweep);
     return rc == ACP_E_FULL ? ACP_OK : rc;
 }

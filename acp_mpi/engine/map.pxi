@@ -1,6 +1,6 @@
 # Maps, sets and multisets: calls of the parts that keys live in.
 
-from libc.stdlib cimport calloc, free
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
 
 cdef extern from "hash.h" nogil:
     uint64_t hash_bytes(const void *, uint64_t)
@@ -76,7 +76,7 @@ cdef class MapHandle(Handle):
     cdef bint direct  # both key and value are numbers
 
     def __dealloc__(self):
-        free(self.parts)
+        PyMem_Free(self.parts)
 
     def spread_over(self, str title, uint64_t kind, parts, Codec key, Codec value):
         """Say what this is and where: parts are pairs of address and serial."""
@@ -84,8 +84,8 @@ cdef class MapHandle(Handle):
         self.kind = kind
         self.key_codec = key
         self.value_codec = value
-        free(self.parts)
-        self.parts = <part_name *>calloc(len(parts), sizeof(part_name))
+        PyMem_Free(self.parts)
+        self.parts = <part_name *>PyMem_Calloc(len(parts), sizeof(part_name))
         if self.parts == NULL:
             raise MemoryError
         self.count = len(parts)
@@ -391,32 +391,16 @@ cdef class MapHandle(Handle):
 
 
 cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:
-    cdef Call c = Call.__new__(Call)
-    cdef uint64_t pending = 0
-    cdef int rc
-    while True:
-        need(function)
-        rc = acp_malloc(lane0, rank, size, &c.call, &pending)
-        if rc == ACP_OK:
-            break
-        call_again(function, rc)
-    if pending:
-        held[pending] = c
-        wait_alone(function, pending, ACP_FOREVER)
-    return c.call.result[0]
+    cdef Request r = Request.__new__(Request)
+    r.rank = rank
+    r.size = size
+    need(function)
+    heap_call(function, do_malloc, r, True)
+    return r.call.result[0]
 
 
 cdef int block_give(str function, uint64_t ga) except -1:
-    cdef Call c = Call.__new__(Call)
-    cdef uint64_t pending = 0
-    cdef int rc
-    while True:
-        need(function)
-        rc = acp_free(lane0, ga, &c.call, &pending)
-        if rc == ACP_OK:
-            break
-        call_again(function, rc)
-    if pending:
-        held[pending] = c
-        wait_alone(function, pending, ACP_FOREVER)
-    return 0
+    cdef Request r = Request.__new__(Request)
+    r.ga = ga
+    need(function)
+    return heap_call(function, do_free, r, True)
