@@ -10,6 +10,9 @@ if not _sys.platform.startswith("linux"):
 
 from acp_mpi.datastructs import (
     Counter,
+    Map,
+    MultiSet,
+    Set,
 )
 from acp_mpi.engine._engine import (
     GA_NULL,
@@ -138,10 +141,13 @@ __all__ = [
     "Error",
     "HeapFullError",
     "HeapStatistics",
+    "Map",
+    "MultiSet",
     "NotInitializedError",
     "PeerLostError",
     "RankError",
     "RemoteArray",
+    "Set",
     "TruncationError",
     "abort",
     "add4",

@@ -4,5 +4,8 @@ What the user sees of each; the native half is the file of the same name in `eng
 """
 
 from acp_mpi.datastructs.counter import Counter
+from acp_mpi.datastructs.map import Map
+from acp_mpi.datastructs.multiset import MultiSet
+from acp_mpi.datastructs.set import Set
 
-__all__ = ["Counter"]
+__all__ = ["Counter", "Map", "MultiSet", "Set"]

@@ -74,6 +74,13 @@ cdef extern from "engine.h" nogil:
     ctypedef struct acp_memory_statistics:
         uint64_t limit, committed, used, starter, segments, private_segments
     ctypedef struct acp_call "struct acp_call":
+        uint8_t method
+        acp_ga_t object
+        uint64_t a, b
+        const void *in_ "in"
+        uint64_t in_size
+        void *out
+        uint64_t out_room, out_size
         uint64_t result[2]
     ctypedef struct acp_heap_statistics:
         uint64_t size, used, free, largest, blocks, fragments, committed, limit
@@ -124,15 +131,6 @@ cdef extern from "engine.h" nogil:
     acp_handle_t acp_iput(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t)
     acp_handle_t acp_iput_flag(acp_lane *, acp_ga_t, const void *, acp_handle_t)
     acp_handle_t acp_iget(acp_lane *, void *, acp_ga_t, uint64_t, acp_handle_t)
-    struct acp_call:
-        uint8_t method
-        acp_ga_t object
-        uint64_t a, b
-        const void *in_ "in"
-        uint64_t in_size
-        void *out
-        uint64_t out_room, out_size
-        uint64_t result[2]
     int acp_container_here(acp_lane *, acp_call *)
     int acp_container_call(acp_lane *, acp_call *, acp_handle_t *)
     int acp_put(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t *)

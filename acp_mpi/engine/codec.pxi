@@ -29,7 +29,7 @@ cdef class Codec:
     cdef readonly str number
     cdef uint64_t bytes_each
     cdef int code      # of a number, or 0
-    cdef bint is_key
+    cdef readonly bint is_key
     cdef object dtype  # NumPy's, for what only it knows
 
     @property

@@ -72,7 +72,7 @@ cdef class MapHandle(Handle):
     cdef uint64_t kind
     cdef uint32_t count
     cdef part_name *parts
-    cdef bint inlined
+    cdef readonly bint inlined  # elements stand in the slots of the table
     cdef bint direct  # both key and value are numbers
 
     def __dealloc__(self):
@@ -95,6 +95,16 @@ cdef class MapHandle(Handle):
         self.ranks = tuple([acp_ga_rank(ga) for ga, _ in parts])
         self.inlined = key.bytes_each <= INLINE_MOST and value.bytes_each <= INLINE_MOST
         self.direct = key.code != 0 and (value.code != 0 or value.bytes_each == 0)
+
+    def where(self, key):
+        """Return part, stripe and hash of a key."""
+        cdef bytes k = self.key_codec.encode(key)
+        cdef uint64_t h = hash_bytes(PyBytes_AS_STRING(k), len(k))
+        return hash_part(h, self.count), h % STRIPES, h
+
+    def part_of(self, key):
+        """Return the number of the part that a key belongs to."""
+        return self.where(key)[0]
 
     # One element.
 
@@ -144,14 +154,14 @@ cdef class MapHandle(Handle):
         cdef Call c
         cdef uint64_t block = 0
         function = self.function(name)
-        memset(&r, 0, sizeof r)
+        memset(&r, 0, sizeof(r))
         r.hash = hash_bytes(PyBytes_AS_STRING(key), len(key))
         r.key_size = len(key)
         r.value_size = 0 if value is None else len(value)
         r.stamp = stamp
         cdef uint32_t part = hash_part(r.hash, self.count)
         if r.key_size + r.value_size <= MOST:
-            taken = (<char *>&r)[:sizeof r] + key
+            taken = (<char *>&r)[:sizeof(r)] + key
             if value is not None:
                 taken += value
             c = self.call_of(part, method, x, taken, room)
@@ -160,7 +170,7 @@ cdef class MapHandle(Handle):
         block = self.lay(function, part, key, value)
         r.box = block
         try:
-            c = self.call_of(part, method, x, (<char *>&r)[:sizeof r], room)
+            c = self.call_of(part, method, x, (<char *>&r)[:sizeof(r)], room)
             call_run(function, c)
             if method == METHOD_MAP_PUT and c.call.result[1]:
                 block = 0
@@ -190,7 +200,7 @@ cdef class MapHandle(Handle):
         cdef map_large large
         if c.call.result[0] != FOUND_LARGE:
             return self.value_codec.decode(<char *>c.call.out, c.call.out_size)
-        memcpy(&large, c.call.out, sizeof large)
+        memcpy(&large, c.call.out, sizeof(large))
         data = self.pieces(name, hash_bytes(PyBytes_AS_STRING(key), len(key)), large.stamp,
                            large.value_size)
         if data is None:
@@ -202,14 +212,14 @@ cdef class MapHandle(Handle):
         cdef map_request r
         cdef Call c
         cdef uint64_t at = 0
-        memset(&r, 0, sizeof r)
+        memset(&r, 0, sizeof(r))
         r.hash = key_hash
         r.stamp = stamp
         parts = []
         while at < size:
             r.where = at
             c = self.call_of(hash_part(key_hash, self.count), METHOD_MAP_PIECE, 0,
-                             (<char *>&r)[:sizeof r], CALL_MOST)
+                             (<char *>&r)[:sizeof(r)], CALL_MOST)
             call_run(self.function(name), c)
             if c.call.result[0] == FOUND_NOT or not c.call.out_size:
                 return None
@@ -245,7 +255,7 @@ cdef class MapHandle(Handle):
             if found is not MISSING:
                 return found
 
-    def find(self, str name, key, default=None):
+    def find_value(self, str name, key, default=None):
         """Return the value of a key, or `default`."""
         cdef acp_call here
         cdef uint64_t out = 0
@@ -297,7 +307,7 @@ cdef class MapHandle(Handle):
             found = self.value_in(name, c, k)
             if c.call.result[0] == FOUND:
                 return found
-            memcpy(&large, c.call.out, sizeof large)
+            memcpy(&large, c.call.out, sizeof(large))
             if found is not MISSING and self.ask(
                     name, METHOD_MAP_ERASE, 0, k, None, 0,
                     large.stamp).call.result[0] != FOUND_NOT:
@@ -313,7 +323,7 @@ cdef class MapHandle(Handle):
         words = <uint64_t *>c.call.out
         return words[0], words[1], words[2], words[3], words[4]
 
-    def size(self, str name, part=None, bint total=False):
+    def size_of(self, str name, part=None, bint total=False):
         """Return the number of elements, or the sum of their counts, of one part or of all."""
         cdef uint64_t n = 0
         cdef Call c
@@ -323,7 +333,7 @@ cdef class MapHandle(Handle):
             n += c.call.result[1 if total else 0]
         return n
 
-    def clear(self, str name, uint32_t part):
+    def clear_of(self, str name, uint32_t part):
         """Take everything out of a part."""
         cdef Call c = self.call_of(part, METHOD_MAP_CLEAR, 0, None, 0)
         call_run(self.function(name), c)
@@ -346,16 +356,17 @@ cdef class MapHandle(Handle):
         """
         cdef map_request r
         cdef Call c
-        memset(&r, 0, sizeof r)
+        memset(&r, 0, sizeof(r))
         r.where = begin
-        c = self.call_of(part, METHOD_MAP_SCAN, stripe, (<char *>&r)[:sizeof r], room)
+        c = self.call_of(part, METHOD_MAP_SCAN, stripe, (<char *>&r)[:sizeof(r)], room)
         call_run(self.function(name), c)
         elements = self.records(name, part, c)
         return elements, c.call.result[1] & 0xff, c.call.result[0]
 
     cdef list records(self, str name, uint32_t part, Call c):
         cdef const char *p = <const char *>c.call.out
-        cdef uint64_t n, head[4]
+        cdef uint64_t n
+        cdef uint64_t head[4]
         cdef uint64_t key = self.key_codec.bytes_each, value = self.value_codec.bytes_each
         elements = []
         for n in range(c.call.result[1] >> 8):
@@ -364,8 +375,8 @@ cdef class MapHandle(Handle):
                                  self.value_codec.decode(p + ((key + 7) & ~7), value)))
                 p += ((key + 7) & ~7) + ((value + 7) & ~7)
                 continue
-            memcpy(head, p, sizeof head)
-            p += sizeof head
+            memcpy(head, p, sizeof(head))
+            p += sizeof(head)
             if head[1]:
                 self.large_record(name, part, head[0], head[1], head[2], head[3], elements)
                 continue

@@ -1,0 +1,176 @@
+"""A hash table whose keys are spread over ranks."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from acp_mpi.datastructs.hashed import Cursor, Hashed, Local, as_array
+
+_OPS = ("add", "multiply", "min", "max", "and", "or", "xor")
+_MISSING = object()
+
+
+class LocalMap(Local):
+    """What of a map lives on the calling rank."""
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Yield keys with their values."""
+        return self.elements()
+
+    def keys(self) -> Iterator[Any]:
+        """Yield the keys."""
+        return iter(self)
+
+    def values(self) -> Iterator[Any]:
+        """Yield the values."""
+        return (value for _, value in self.elements())
+
+
+class Map(Hashed):
+    """A hash table on `ranks` (None: all of now), with its control block on `rank` (the calling one).
+
+    `key` and `value` are dtypes, struct format characters or `object`; `slots` elements have room
+    at once, and it grows. Keys that are objects are None, bool, int, float, str, bytes and tuples
+    of these, compared as Python does; other values than numbers are pickled. Local to the caller;
+    each call that names one key is atomic.
+    """
+
+    KIND = 4
+
+    def __init__(
+        self,
+        ranks: Iterable[int] | None = None,
+        slots: int = 0,
+        rank: int | None = None,
+        *,
+        key: Any = object,
+        value: Any = object,
+    ) -> None:
+        self._spread(ranks, slots, rank, key, value)
+
+    @property
+    def local(self) -> LocalMap:
+        """What lives on the calling rank."""
+        return LocalMap(self)
+
+    def insert(self, key: Any, value: Any) -> bool:
+        """Put a key in unless it is there, which keeps its value; return whether it was new."""
+        return not self.put("insert", key, value, "insert")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.put("[]", key, value, "assign")
+
+    def __getitem__(self, key: Any) -> Any:
+        value = self.find_value("[]", key, _MISSING)
+        if value is _MISSING:
+            raise KeyError(key)
+        return value
+
+    def retrieve(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key, or `default`."""
+        return self.find_value("retrieve", key, default)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key, or `default`."""
+        return self.find_value("get", key, default)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key; if it is not there put it in with `default`."""
+        return self.put_and_get("setdefault", key, default, "insert", default)
+
+    def remove(self, key: Any) -> bool:
+        """Take a key out; return whether it was there."""
+        return self.erase("remove", key)
+
+    def __delitem__(self, key: Any) -> None:
+        if not self.erase("del", key):
+            raise KeyError(key)
+
+    def pop(self, key: Any, default: Any = _MISSING) -> Any:
+        """Take a key out and return its value; `default` if it was not there, else KeyError."""
+        value = self.erase_and_get("pop", key, _MISSING)
+        if value is not _MISSING:
+            return value
+        if default is _MISSING:
+            raise KeyError(key)
+        return default
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Yield keys with their values, in batches: what is there throughout comes once."""
+        return self.elements()
+
+    def keys(self) -> Iterator[Any]:
+        """Yield the keys."""
+        return iter(self)
+
+    def values(self) -> Iterator[Any]:
+        """Yield the values."""
+        return (value for _, value in self.elements())
+
+    def update(self, keys: Any, values: Any = None) -> None:
+        """Put in many elements, replacing values: arrays or lists, a mapping, or pairs.
+
+        One round for each rank; each element is put in atomically, not all at one instant. Of
+        equal keys the last one counts.
+        """
+        if values is None:
+            pairs = list(keys.items() if hasattr(keys, "keys") else keys)
+            keys, values = [k for k, _ in pairs], [v for _, v in pairs]
+        self._put_many("update", keys, values, "assign")
+
+    def accumulate(self, keys: Any, values: Any, op: str = "add") -> None:
+        """Combine many values with those that are there: `op` is add, multiply, min, max, and, or, xor.
+
+        Missing keys start at the neutral element. `value` must be a number; integers wrap. One
+        round for each rank; each step is atomic.
+        """
+        if op not in _OPS:
+            raise ValueError(f"Map.accumulate: op is one of {', '.join(_OPS)}, not {op!r}")
+        number = self.value_codec.number
+        if number is None or number == "?" or (number in "fd" and op in ("and", "or", "xor")):
+            raise TypeError(
+                f"Map.accumulate: {op} needs values that are numbers, and these are "
+                f"{self.value_codec.spec}; make the map with value='q', say"
+            )
+        self._put_many("accumulate", keys, values, op)
+
+    def get_many(self, keys: Any, default: Any = None) -> tuple[Any, Any]:
+        """Return the values of many keys and which of them are there.
+
+        Arrays where keys and values have a dtype and NumPy is used (the value of a missing key is
+        `default`, or zero), else lists. One round for each rank; each find is atomic.
+        """
+        array = as_array(self.key_codec, keys, "Map.get_many: keys")
+        dtype = self.value_codec.array_dtype() if array is not None else None
+        if array is None or dtype is None or not self.inlined:
+            return self.get_list("get_many", list(keys), default)
+        numpy = sys.modules["numpy"]
+        values = numpy.zeros(len(array), dtype)
+        if default is not None:
+            values[:] = default
+        found = numpy.zeros(len(array), bool)
+        self.get_arrays("get_many", _plain(array), len(array), _plain(values), _plain(found))
+        return values, found
+
+    def _put_many(self, name: str, keys: Any, values: Any, how: str) -> None:
+        array = as_array(self.key_codec, keys, f"Map.{name}: keys") if self.inlined else None
+        if array is None:
+            keys, values = list(keys), list(values)
+            _same_length(name, keys, values)
+            self.put_list(name, keys, values, how)
+            return
+        filled = as_array(self.value_codec, values, f"Map.{name}: values")
+        _same_length(name, array, filled)
+        self.put_arrays(name, _plain(array), _plain(filled), len(array), how)
+
+
+def _same_length(name: str, keys: Any, values: Any) -> None:
+    if len(keys) != len(values):
+        raise ValueError(f"Map.{name}: {len(keys)} keys and {len(values)} values; give as many")
+
+
+def _plain(array: Any) -> Any:
+    return array.view("u1") if array.itemsize else bytearray()
+
+
+__all__ = ["Cursor", "Map"]

@@ -1,0 +1,51 @@
+"""A set whose keys are spread over ranks."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from acp_mpi.datastructs.hashed import Hashed
+
+
+class Set(Hashed):
+    """Distinct keys on `ranks` (None: all of now), with its control block on `rank` (the calling one).
+
+    `key` is a dtype, a struct format character or `object`: None, bool, int, float, str, bytes and
+    tuples of these. Local to the caller; each call that names one key is atomic.
+    """
+
+    KIND = 6
+
+    def __init__(
+        self,
+        ranks: Iterable[int] | None = None,
+        slots: int = 0,
+        rank: int | None = None,
+        *,
+        key: Any = object,
+    ) -> None:
+        self._spread(ranks, slots, rank, key, "V0")
+
+    def insert(self, key: Any) -> bool:
+        """Put a key in; return whether it was new."""
+        return not self.put("insert", key, b"", "insert")
+
+    def add(self, key: Any) -> None:
+        """Put a key in."""
+        self.put("add", key, b"", "insert")
+
+    def remove(self, key: Any) -> bool:
+        """Take a key out; return whether it was there."""
+        return self.erase("remove", key)
+
+    def discard(self, key: Any) -> None:
+        """Take a key out if it is there."""
+        self.erase("discard", key)
+
+    def retrieve(self, key: Any) -> bool:
+        """Return whether a key is there."""
+        return self.has("retrieve", key)
+
+    def update(self, keys: Iterable[Any]) -> None:
+        """Put in many keys, one round for each rank; each is put in atomically."""
+        given = list(keys)
+        self.put_list("update", given, [b""] * len(given), "insert")
