@@ -162,8 +162,10 @@ class Hashed(_engine.ManyHandle, Container):
         made: list[tuple[int, int]] = []
         try:
             for r in where:
-                one = (0, 0) if r == here else _engine.container_create(
-                    name, r, self.KIND, sizes, b""
+                one = (
+                    (0, 0)
+                    if r == here
+                    else _engine.container_create(name, r, self.KIND, sizes, b"")
                 )
                 made.append(one)
             specs = keys.spec.encode() + b"\0" + values.spec.encode()

@@ -4,7 +4,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from acp_mpi.datastructs.hashed import Cursor, Hashed, Local, as_array
+from acp_mpi.datastructs.hashed import Hashed, Local, as_array
+from acp_mpi.engine import _engine
 
 _OPS = ("add", "multiply", "min", "max", "and", "or", "xor")
 _MISSING = object()
@@ -26,7 +27,7 @@ class LocalMap(Local):
         return (value for _, value in self.elements())
 
 
-class Map(Hashed):
+class Map(_engine.MapMethods, Hashed):
     """A hash table on `ranks` (None: all of now), with its control block on `rank` (the calling one).
 
     `key` and `value` are dtypes, struct format characters or `object`; `slots` elements have room
@@ -53,38 +54,9 @@ class Map(Hashed):
         """What lives on the calling rank."""
         return LocalMap(self)
 
-    def insert(self, key: Any, value: Any) -> bool:
-        """Put a key in unless it is there, which keeps its value; return whether it was new."""
-        return not self.put("insert", key, value, "insert")
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self.put("[]", key, value, "assign")
-
-    def __getitem__(self, key: Any) -> Any:
-        value = self.find_value("[]", key, _MISSING)
-        if value is _MISSING:
-            raise KeyError(key)
-        return value
-
-    def retrieve(self, key: Any, default: Any = None) -> Any:
-        """Return the value of a key, or `default`."""
-        return self.find_value("retrieve", key, default)
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """Return the value of a key, or `default`."""
-        return self.find_value("get", key, default)
-
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """Return the value of a key; if it is not there put it in with `default`."""
         return self.put_and_get("setdefault", key, default, "insert", default)
-
-    def remove(self, key: Any) -> bool:
-        """Take a key out; return whether it was there."""
-        return self.erase("remove", key)
-
-    def __delitem__(self, key: Any) -> None:
-        if not self.erase("del", key):
-            raise KeyError(key)
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Take a key out and return its value; `default` if it was not there, else KeyError."""
@@ -171,6 +143,3 @@ def _same_length(name: str, keys: Any, values: Any) -> None:
 
 def _plain(array: Any) -> Any:
     return array.view("u1") if array.itemsize else bytearray()
-
-
-__all__ = ["Cursor", "Map"]

@@ -33,7 +33,7 @@ class MultiSet(Hashed):
 
     def add(self, key: Any) -> None:
         """Put a key in once more."""
-        self.put("add", key, 1, "add")
+        self.insert(key)
 
     def remove(self, key: Any, count: int = 1) -> int:
         """Take a key out `count` times, or as often as it is there; return how often it is left."""

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from acp_mpi.datastructs.hashed import Hashed
+from acp_mpi.engine import _engine
 
 
-class Set(Hashed):
+class Set(_engine.SetMethods, Hashed):
     """Distinct keys on `ranks` (None: all of now), with its control block on `rank` (the calling one).
 
     `key` is a dtype, a struct format character or `object`: None, bool, int, float, str, bytes and
@@ -24,26 +25,6 @@ class Set(Hashed):
         key: Any = object,
     ) -> None:
         self._spread(ranks, slots, rank, key, "V0")
-
-    def insert(self, key: Any) -> bool:
-        """Put a key in; return whether it was new."""
-        return not self.put("insert", key, b"", "insert")
-
-    def add(self, key: Any) -> None:
-        """Put a key in."""
-        self.put("add", key, b"", "insert")
-
-    def remove(self, key: Any) -> bool:
-        """Take a key out; return whether it was there."""
-        return self.erase("remove", key)
-
-    def discard(self, key: Any) -> None:
-        """Take a key out if it is there."""
-        self.erase("discard", key)
-
-    def retrieve(self, key: Any) -> bool:
-        """Return whether a key is there."""
-        return self.has("retrieve", key)
 
     def update(self, keys: Iterable[Any]) -> None:
         """Put in many keys, one round for each rank; each is put in atomically."""

@@ -73,6 +73,8 @@ cdef class MapHandle(Handle):
     cdef uint32_t count
     cdef part_name *parts
     cdef readonly bint inlined  # elements stand in the slots of the table
+    cdef uint64_t key_size, value_size
+    cdef int key_code
     cdef bint direct  # both key and value are numbers
 
     def __dealloc__(self):
@@ -93,6 +95,9 @@ cdef class MapHandle(Handle):
             self.parts[i].ga = ga
             self.parts[i].serial = serial
         self.ranks = tuple([acp_ga_rank(ga) for ga, _ in parts])
+        self.key_size = key.bytes_each
+        self.value_size = value.bytes_each
+        self.key_code = key.code
         self.inlined = key.bytes_each <= INLINE_MOST and value.bytes_each <= INLINE_MOST
         self.direct = key.code != 0 and (value.code != 0 or value.bytes_each == 0)
 
@@ -121,15 +126,20 @@ cdef class MapHandle(Handle):
         cdef request_bytes r
         cdef uint32_t part
         cdef int rc
-        cdef uint64_t key_size = self.key_codec.bytes_each
-        encode_number(self.key_codec, key, r.data)
+        cdef uint64_t key_size = self.key_size
+        cdef long long whole
+        if self.key_code == c"q" and PyLong_CheckExact(key):
+            whole = PyLong_AsLongLong(key)
+            memcpy(r.data, &whole, 8)
+        else:
+            encode_number(self.key_codec, key, r.data)
         r.head.hash = hash_bytes(r.data, key_size)
         r.head.key_size = key_size
         r.head.value_size = r.head.box = r.head.stamp = 0
         c.in_size = sizeof(map_request) + key_size
         if value is not MISSING:
-            r.head.value_size = self.value_codec.bytes_each
-            if r.head.value_size:
+            r.head.value_size = self.value_size
+            if self.value_size:
                 encode_number(self.value_codec, value, r.data + key_size)
             c.in_size += r.head.value_size
         if engine == NULL:
@@ -227,13 +237,9 @@ cdef class MapHandle(Handle):
             at += c.call.out_size
         return b"".join(parts)[:size]
 
-    def put(self, str name, key, value, str how):
-        """Put an element in; return whether the key was there.
-
-        `how`: "insert" keeps what is there, "assign" replaces it, others combine both.
-        """
+    cdef bint put(self, str name, object key, object value, uint64_t x) except -1:
+        # Whether the key was there.
         cdef acp_call here
-        cdef uint64_t x = <int>_hows[how]
         if self.direct and self.here(METHOD_MAP_PUT, x, key, value, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
         return self.ask(name, METHOD_MAP_PUT, x, self.key_codec.encode(key),
@@ -255,7 +261,7 @@ cdef class MapHandle(Handle):
             if found is not MISSING:
                 return found
 
-    def find_value(self, str name, key, default=None):
+    cpdef find_value(self, str name, key, default=None):
         """Return the value of a key, or `default`."""
         cdef acp_call here
         cdef uint64_t out = 0
@@ -274,7 +280,7 @@ cdef class MapHandle(Handle):
             if found is not MISSING:
                 return found
 
-    def has(self, str name, key):
+    cpdef bint has(self, str name, key) except -1:
         """Return whether a key is there."""
         cdef acp_call here
         if self.direct and self.here(METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
@@ -287,7 +293,7 @@ cdef class MapHandle(Handle):
         return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key), None,
                         0).call.result[1]
 
-    def erase(self, str name, key):
+    cpdef bint erase(self, str name, key) except -1:
         """Take a key out; return whether it was there."""
         cdef acp_call here
         if self.direct and self.here(METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
@@ -312,93 +318,6 @@ cdef class MapHandle(Handle):
                     name, METHOD_MAP_ERASE, 0, k, None, 0,
                     large.stamp).call.result[0] != FOUND_NOT:
                 return found
-
-    # All elements, those of one part.
-
-    def look(self, str name, uint32_t part):
-        """Return count, total, places, graves, bytes of a part."""
-        cdef Call c = self.call_of(part, METHOD_MAP_LOOK, 0, None, 40)
-        cdef uint64_t *words
-        call_run(self.function(name), c)
-        words = <uint64_t *>c.call.out
-        return words[0], words[1], words[2], words[3], words[4]
-
-    def size_of(self, str name, part=None, bint total=False):
-        """Return the number of elements, or the sum of their counts, of one part or of all."""
-        cdef uint64_t n = 0
-        cdef Call c
-        for i in range(self.count) if part is None else (part,):
-            c = self.call_of(i, METHOD_MAP_LOOK, 0, None, 0)
-            call_run(self.function(name), c)
-            n += c.call.result[1 if total else 0]
-        return n
-
-    def clear_of(self, str name, uint32_t part):
-        """Take everything out of a part."""
-        cdef Call c = self.call_of(part, METHOD_MAP_CLEAR, 0, None, 0)
-        call_run(self.function(name), c)
-        while c.call.result[0]:
-            c = self.call_of(part, METHOD_MAP_CLEAR, 1, None, 0)
-            call_run(self.function(name), c)
-
-    def reserve(self, str name, uint64_t elements):
-        """Make room for so many elements in all."""
-        cdef uint64_t each = elements // (self.count * STRIPES) + 1
-        for part in range(self.count):
-            call_run(self.function(name),
-                     self.call_of(part, METHOD_MAP_RESERVE, 0, (<char *>&each)[:8], 0))
-
-    def scan(self, str name, uint32_t part, uint64_t stripe, uint64_t begin, uint64_t room):
-        """Return some elements of a part, and where the next ones are.
-
-        (elements, stripe, hash): `elements` are tuples of hash, key, value; the last stripe is
-        behind the last elements.
-        """
-        cdef map_request r
-        cdef Call c
-        memset(&r, 0, sizeof(r))
-        r.where = begin
-        c = self.call_of(part, METHOD_MAP_SCAN, stripe, (<char *>&r)[:sizeof(r)], room)
-        call_run(self.function(name), c)
-        elements = self.records(name, part, c)
-        return elements, c.call.result[1] & 0xff, c.call.result[0]
-
-    cdef list records(self, str name, uint32_t part, Call c):
-        cdef const char *p = <const char *>c.call.out
-        cdef uint64_t n
-        cdef uint64_t head[4]
-        cdef uint64_t key = self.key_codec.bytes_each, value = self.value_codec.bytes_each
-        elements = []
-        for n in range(c.call.result[1] >> 8):
-            if self.inlined:
-                elements.append((hash_bytes(p, key), self.key_codec.decode(p, key),
-                                 self.value_codec.decode(p + ((key + 7) & ~7), value)))
-                p += ((key + 7) & ~7) + ((value + 7) & ~7)
-                continue
-            memcpy(head, p, sizeof(head))
-            p += sizeof(head)
-            if head[1]:
-                self.large_record(name, part, head[0], head[1], head[2], head[3], elements)
-                continue
-            elements.append((head[0],
-                             self.key_codec.decode(p + ((head[3] + 7) & ~7), head[2]),
-                             self.value_codec.decode(p, head[3])))
-            p += ((head[3] + 7) & ~7) + ((head[2] + 7) & ~7)
-        return elements
-
-    cdef int large_record(self, str name, uint32_t part, uint64_t key_hash, uint64_t stamp,
-                          uint64_t key_size, uint64_t value_size, list elements) except -1:
-        cdef uint64_t value = (value_size + 7) & ~7
-        data = self.pieces(name, key_hash, stamp, value + key_size)
-        if data is not None:
-            p = PyBytes_AS_STRING(data)
-            elements.append((key_hash, self.key_codec.decode(<char *>p + value, key_size),
-                             self.value_codec.decode(p, value_size)))
-            return 0
-        # Another value has taken its place, or nothing has.
-        again, _, _ = self.scan(name, part, key_hash % STRIPES, key_hash, CALL_MOST)
-        elements.extend([e for e in again if e[0] == key_hash][:1])
-        return 0
 
 
 cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:

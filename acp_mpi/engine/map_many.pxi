@@ -110,7 +110,7 @@ cdef class Arrays:
         return 0
 
 
-cdef class ManyHandle(MapHandle):
+cdef class ManyHandle(PartsHandle):
     """A map whose elements come many at once, too."""
 
     cdef Call many(self, uint32_t part, uint8_t method, uint64_t x, const void *records,
@@ -237,7 +237,7 @@ cdef class ManyHandle(MapHandle):
             for place, record in records:
                 if record is None:
                     found[place] = (self.erase(name, keys[place]) if how is None else
-                                    self.put(name, keys[place], values[place], how))
+                                    self.put(name, keys[place], values[place], x))
         for c, places in round_.done():
             while True:
                 done = c.call.result[1]
