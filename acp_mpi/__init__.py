@@ -10,9 +10,12 @@ if not _sys.platform.startswith("linux"):
 
 from acp_mpi.datastructs import (
     Counter,
+    Cursor,
+    Deque,
     Map,
     MultiSet,
     Set,
+    Vector,
 )
 from acp_mpi.engine._engine import (
     GA_NULL,
@@ -138,6 +141,8 @@ __all__ = [
     "AlignmentError",
     "AtKey",
     "Counter",
+    "Cursor",
+    "Deque",
     "Error",
     "HeapFullError",
     "HeapStatistics",
@@ -149,6 +154,7 @@ __all__ = [
     "RemoteArray",
     "Set",
     "TruncationError",
+    "Vector",
     "abort",
     "add4",
     "add8",

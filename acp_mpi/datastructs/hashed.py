@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
 
 _HEAD = struct.Struct("<HHI")
 _PART = struct.Struct("<QQ")
+_OBJECT = b"object"
 _BATCH = 1 << 16
 _STEP = 1 << 12
 _STRIPES = 8
@@ -30,7 +32,7 @@ class HashStatistics:
     bytes: int
 
 
-class Cursor:
+class KeyCursor:
     """A place in a map, set or multiset: a key with its value as it was found, or the end.
 
     Cursors follow an order that no change of other elements alters. One whose element is erased
@@ -55,7 +57,7 @@ class Cursor:
         """The address of the value now; it changes when the map grows. 0: erased, or the end."""
         return 0 if self.is_end else self._owner.place("Cursor.ga", self.key)
 
-    def advance(self, n: int = 1) -> "Cursor":
+    def advance(self, n: int = 1) -> "KeyCursor":
         """Return a cursor `n` elements further on, or the end."""
         if n < 0:
             raise ValueError(f"Cursor.advance: {n} is negative; these cursors go forward only")
@@ -67,7 +69,7 @@ class Cursor:
             cursor = self._owner.cursor_from(part, stripe, key_hash + 1)
         return cursor
 
-    def distance(self, other: "Cursor") -> int:
+    def distance(self, other: "KeyCursor") -> int:
         """Return how many steps lead from here to `other`, which is not before it."""
         if other._at < self._at:
             raise ValueError("Cursor.distance: the other cursor is before this one")
@@ -77,7 +79,7 @@ class Cursor:
         return steps
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Cursor):
+        if not isinstance(other, KeyCursor):
             return NotImplemented
         return self._owner == other._owner and self._at == other._at
 
@@ -157,8 +159,8 @@ class Hashed(_engine.ManyHandle, Container):
         where = [_engine.existing_rank(r, name) for r in everyone]
         if len(set(where)) != len(where) or not 0 < len(where) <= _MOST_PARTS:
             raise ValueError(f"{name}: ranks must be 1 to {_MOST_PARTS} different ones")
-        keys, values = _engine.codec(key, True), _engine.codec(value, False)
-        sizes = (_size(keys), _size(values), ord(values.number or "\0"), int(self.COUNTS))
+        keys, values = _codec(key, True), _codec(value, False)
+        sizes = (keys.size, values.size, ord(values.letter or "\0"), int(self.COUNTS))
         made: list[tuple[int, int]] = []
         try:
             for r in where:
@@ -168,7 +170,7 @@ class Hashed(_engine.ManyHandle, Container):
                     else _engine.container_create(name, r, self.KIND, sizes, b"")
                 )
                 made.append(one)
-            specs = keys.spec.encode() + b"\0" + values.spec.encode()
+            specs = b"\0".join(c.element.note if c.element else _OBJECT for c in (keys, values))
             parts = b"".join(_PART.pack(*one) for one in made)
             head = _HEAD.pack(len(specs), 0, len(made))
             self._create(here, sizes, head + specs + parts)
@@ -188,15 +190,15 @@ class Hashed(_engine.ManyHandle, Container):
                 "address that its .ga names"
             )
         size, _, count = _HEAD.unpack_from(self.note)
-        keys, _, values = self.note[_HEAD.size : _HEAD.size + size].decode().partition("\0")
+        keys, _, values = self.note[_HEAD.size : _HEAD.size + size].partition(b"\0")
         at = _HEAD.size + size
         parts = [_PART.unpack_from(self.note, at + i * _PART.size) for i in range(count)]
         self.spread_over(
             name,
             self.KIND,
             [one if one[0] else (self.ga, self.serial) for one in parts],
-            _engine.codec(keys, True),
-            _engine.codec(values, False),
+            _codec_from(keys, True),
+            _codec_from(values, False),
         )
         self._others = [one for one in parts if one[0]]
 
@@ -259,24 +261,24 @@ class Hashed(_engine.ManyHandle, Container):
     def __contains__(self, key: Any) -> bool:
         return self.has("find", key)
 
-    def find(self, key: Any) -> Cursor:
+    def find(self, key: Any) -> KeyCursor:
         """Return a cursor to the key, or the end."""
         missing = object()
         value = self.find_value("find", key, missing)
         if value is missing:
             return self.end()
         part, stripe, key_hash = self.where(key)
-        return Cursor(self, (part, stripe, key_hash), key, value)
+        return KeyCursor(self, (part, stripe, key_hash), key, value)
 
-    def begin(self) -> Cursor:
+    def begin(self) -> KeyCursor:
         """Return a cursor to the first element, or the end."""
         return self.cursor_from(0, 0, 0)
 
-    def end(self) -> Cursor:
+    def end(self) -> KeyCursor:
         """Return the cursor behind the last element."""
-        return Cursor(self, (self.part_count, 0, 0), None, None)
+        return KeyCursor(self, (self.part_count, 0, 0), None, None)
 
-    def cursor_from(self, part: int, stripe: int, key_hash: int) -> Cursor:
+    def cursor_from(self, part: int, stripe: int, key_hash: int) -> KeyCursor:
         """Return a cursor to the first element from a place on."""
         if key_hash >> 64:
             stripe, key_hash = stripe + 1, 0
@@ -286,7 +288,7 @@ class Hashed(_engine.ManyHandle, Container):
                 elements, stripe, key_hash = self.scan("advance", part, stripe, key_hash, _STEP)
             if elements:
                 first, key, value = min(elements, key=lambda e: (e[0] % _STRIPES, e[0]))
-                return Cursor(self, (part, first % _STRIPES, first), key, value)
+                return KeyCursor(self, (part, first % _STRIPES, first), key, value)
             part, stripe, key_hash = part + 1, 0, 0
         return self.end()
 
@@ -352,8 +354,13 @@ class Hashed(_engine.ManyHandle, Container):
         other.take_over(iter(mine), "assign")
 
 
-def _size(codec: Any) -> int:
-    return (1 << 64) - 1 if codec.size is None else int(codec.size)
+def _codec(what: Any, is_key: bool) -> _engine.Codec:
+    is_object = isinstance(what, type) and what in (object, str, bytes)
+    return _engine.Codec(None if is_object or what == "object" else element_of(what), is_key)
+
+
+def _codec_from(note: bytes, is_key: bool) -> _engine.Codec:
+    return _engine.Codec(None if note == _OBJECT else element_from(note), is_key)
 
 
 def _named(ga: int, serial: int) -> Any:
@@ -375,15 +382,19 @@ def batches(pairs: Iterator[tuple[Any, Any]]) -> Iterator[tuple[list[Any], list[
         yield keys, values
 
 
-def as_array(codec: Any, items: Any, what: str) -> Any:
-    """Return `items` as a contiguous array of the codec's type, None where a list will do.
-
-    That is so for objects, and in a program that does not use NumPy.
-    """
-    numpy = sys.modules.get("numpy")
-    dtype = codec.array_dtype() if numpy is not None else None
-    if numpy is None or dtype is None:
+def dtype_for_arrays(codec: _engine.Codec) -> Any:
+    """Return NumPy's type for what the codec is for; None: objects, or nobody uses NumPy."""
+    if codec.element is None or "numpy" not in sys.modules:
         return None
+    return dtype_of(codec.element)
+
+
+def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
+    """Return `items` as a contiguous array of the codec's type, None where a list will do."""
+    dtype = dtype_for_arrays(codec)
+    if dtype is None:
+        return None
+    numpy = sys.modules["numpy"]
     given = numpy.asarray(items)
     if given.dtype.kind == "O" or given.size == 0:
         given = numpy.array(items, dtype)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from acp_mpi.datastructs.hashed import Hashed, Local, as_array
+from acp_mpi.datastructs.hashed import Hashed, Local, as_array, dtype_for_arrays
 from acp_mpi.engine import _engine
 
 _OPS = ("add", "multiply", "min", "max", "and", "or", "xor")
@@ -98,11 +98,11 @@ class Map(_engine.MapMethods, Hashed):
         """
         if op not in _OPS:
             raise ValueError(f"Map.accumulate: op is one of {', '.join(_OPS)}, not {op!r}")
-        number = self.value_codec.number
-        if number is None or number == "?" or (number in "fd" and op in ("and", "or", "xor")):
+        letter = self.value_codec.letter
+        if letter in ("", "?") or (letter in "fd" and op in ("and", "or", "xor")):
             raise TypeError(
-                f"Map.accumulate: {op} needs values that are numbers, and these are "
-                f"{self.value_codec.spec}; make the map with value='q', say"
+                f"Map.accumulate: {op} is nothing that the values of this map can do; make it with "
+                "value='q', say"
             )
         self._put_many("accumulate", keys, values, op)
 
@@ -113,7 +113,7 @@ class Map(_engine.MapMethods, Hashed):
         `default`, or zero), else lists. One round for each rank; each find is atomic.
         """
         array = as_array(self.key_codec, keys, "Map.get_many: keys")
-        dtype = self.value_codec.array_dtype() if array is not None else None
+        dtype = dtype_for_arrays(self.value_codec)
         if array is None or dtype is None or not self.inlined:
             return self.get_list("get_many", list(keys), default)
         numpy = sys.modules["numpy"]

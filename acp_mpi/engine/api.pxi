@@ -1,6 +1,6 @@
 # engine.h, as Cython sees it.
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
 cdef extern from "engine.h" nogil:
     ctypedef uint64_t acp_ga_t
@@ -12,6 +12,7 @@ cdef extern from "engine.h" nogil:
     const int64_t ACP_FOREVER
     const int ACP_ROW_SIZE
     const int ACP_COLORS
+    const uint64_t ACP_CALL_MOST
     enum:
         ACP_OK
         ACP_E_NULL
@@ -131,6 +132,7 @@ cdef extern from "engine.h" nogil:
     acp_handle_t acp_iput(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t)
     acp_handle_t acp_iput_flag(acp_lane *, acp_ga_t, const void *, acp_handle_t)
     acp_handle_t acp_iget(acp_lane *, void *, acp_ga_t, uint64_t, acp_handle_t)
+    bint acp_near(acp_lane *, acp_ga_t)
     int acp_container_here(acp_lane *, acp_call *)
     int acp_container_call(acp_lane *, acp_call *, acp_handle_t *)
     int acp_put(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t *)

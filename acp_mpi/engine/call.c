@@ -10,6 +10,7 @@
 #include "frame.h"
 #include "link.h"
 #include "map.h"
+#include "sequence.h"
 
 #include <string.h>
 
@@ -38,6 +39,10 @@ static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_MAP_PUT_MANY] = method_map_put_many,
     [METHOD_MAP_RESERVE] = method_map_reserve,
     [METHOD_MAP_SCAN] = method_map_scan,
+    [METHOD_SEQUENCE_LOOK] = method_sequence_look,
+    [METHOD_SEQUENCE_READ] = method_sequence_read,
+    [METHOD_SEQUENCE_RESERVE] = method_sequence_reserve,
+    [METHOD_SEQUENCE_SPLICE] = method_sequence_splice,
 };
 
 static acp_method method_of(const acp_engine *e, uint8_t number)

@@ -3,14 +3,17 @@
 
 #include "counter.h"
 #include "map.h"
+#include "sequence.h"
 
 #include <string.h>
 
 static const struct container_type *const types[KINDS] = {
     [KIND_COUNTER] = &counter_type,
+    [KIND_DEQUE] = &sequence_type,
     [KIND_MAP] = &map_type,
     [KIND_MULTISET] = &map_type,
     [KIND_SET] = &map_type,
+    [KIND_VECTOR] = &sequence_type,
 };
 
 bool container_lives(const struct container *container, const struct acp_call *c)
@@ -42,7 +45,7 @@ struct container *container_find(acp_lane *lane, const struct acp_call *c, uint6
                                  struct heap **heap)
 {
     struct container *k = place(lane, c->object, heap);
-    if (likely(k && container_lives(k, c) && k->kind == kind))
+    if (likely(k && container_lives(k, c) && (kind == KIND_ANY || k->kind == kind)))
         return k;
     if (k)
         container_gone(lane, c);
@@ -230,6 +233,11 @@ int method_describe(acp_lane *lane, struct acp_call *c)
         memcpy(c->out, h->base + k->note, c->out_size);
     section_leave(&hold);
     return ACP_OK;
+}
+
+bool acp_near(acp_lane *lane, acp_ga_t ga)
+{
+    return lane_find(lane, ROLE_SRC, ga, 1) != NULL;
 }
 
 int acp_container_here(acp_lane *lane, struct acp_call *c)

@@ -10,7 +10,7 @@
 #include "heap.h"
 
 enum container_kind {
-    KIND_COUNTER = 1, KIND_DEQUE, KIND_LIST, KIND_MAP, KIND_MULTISET, KIND_SET, KIND_VECTOR,
+    KIND_ANY, KIND_COUNTER, KIND_DEQUE, KIND_LIST, KIND_MAP, KIND_MULTISET, KIND_SET, KIND_VECTOR,
     KIND_WORKSPACE, KINDS
 };
 
@@ -31,12 +31,6 @@ struct container_type {
     void (*make)(struct container *container);
     int (*create)(struct hold *hold, struct container *container, const uint64_t words[4]);
     int (*clear)(struct hold *hold, struct container *container);
-};
-
-/* What METHOD_CREATE takes, with the note behind it; `a` is the kind, the object anything of the
- * rank. It brings the address and the serial. */
-struct container_plan {
-    uint64_t words[4]; /* what they are for the type knows */
 };
 
 /* The container that a call names by object and `a`, of that kind; NULL: the lane's fault says why.

@@ -1,6 +1,7 @@
 # Containers: handles, and calls of their methods wherever they are.
 
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytearray cimport (PyByteArray_AS_STRING, PyByteArray_FromStringAndSize,
+                                PyByteArray_Resize)
 
 cdef extern from "method.h" nogil:
     enum:
@@ -9,16 +10,17 @@ cdef extern from "method.h" nogil:
         METHOD_DESTROY
         METHOD_COUNTER_ADD
         METHOD_COUNTER_SET
+        METHOD_SEQUENCE_LOOK
+        METHOD_SEQUENCE_READ
+        METHOD_SEQUENCE_RESERVE
+        METHOD_SEQUENCE_SPLICE
 
 
 cdef class Call:
     """A call whose method runs elsewhere, with the bytes that it takes and brings."""
     cdef acp_call call
     cdef object taken
-    cdef object brought
-
-    cdef object bytes_back(self):
-        return PyBytes_FromStringAndSize(<char *>self.call.out, self.call.out_size)
+    cdef bytearray brought
 
 
 cdef Call call_new(uint8_t method, uint64_t ga, uint64_t a, uint64_t b, bytes taken=None,
@@ -33,34 +35,61 @@ cdef Call call_new(uint8_t method, uint64_t ga, uint64_t a, uint64_t b, bytes ta
         c.call.in_ = PyBytes_AS_STRING(taken)
         c.call.in_size = len(taken)
     if room:
-        c.brought = PyBytes_FromStringAndSize(NULL, room)
-        c.call.out = PyBytes_AS_STRING(c.brought)
+        c.brought = PyByteArray_FromStringAndSize(NULL, room)
+        c.call.out = PyByteArray_AS_STRING(c.brought)
         c.call.out_room = room
     return c
 
 
-cdef int call_run(str function, Call c) except -1:
-    # Until it is done, here or at the owner; one that an exception interrupts keeps its buffers.
+cdef uint64_t call_begin(str function, Call c) except? 0xffffffffffffffff:
+    # What to wait for, 0 if it is done; one that an exception interrupts keeps its buffers.
     cdef uint64_t pending = 0
-    cdef int rc
-    while True:
+    cdef int rc = ACP_E_BUSY
+    cdef acp_lane *lane
+    while rc != ACP_OK:
         need(function)
-        rc = acp_container_call(lane0, &c.call, &pending)
-        if rc == ACP_OK:
-            break
-        call_again(function, rc)
+        lane = NULL
+        if c.call.in_size > SMALL or c.call.out_room > SMALL:
+            lane = acp_lane_take(engine)
+        if lane != NULL:
+            with nogil:
+                rc = acp_container_call(lane, &c.call, &pending)
+        else:
+            rc = acp_container_call(lane0, &c.call, &pending)
+        try:
+            call_ended(function, rc, lane0 if lane == NULL else lane)
+        finally:
+            if lane != NULL:
+                acp_lane_give(lane)
     if pending:
         held[pending] = c
+    return pending
+
+
+cdef int call_done(str function, Call c) except -1:
+    # Until it is done, here or at the owner.
+    cdef uint64_t pending = call_begin(function, c)
+    if pending:
         wait_alone(function, pending, ACP_FOREVER)
     acp_set_previous(1)
     return 0
 
 
-cdef int call_again(str function, int status) except -1:
+cdef int call_run(str function, Call c) except -1:
+    # The same, and leaves of its room what was brought.
+    call_done(function, c)
+    if c.brought is not None:
+        PyByteArray_Resize(c.brought, c.call.out_size)
+    return 0
+
+
+cdef int call_ended(str function, int status, acp_lane *lane) except -1:
+    if status == ACP_OK:
+        return 0
     if status == ACP_E_INTERRUPTED:
         return -1  # the exception of a signal handler is set
     if status != ACP_E_BUSY:
-        raise_fault(function, lane0)
+        raise_fault(function, lane)
     return wait_for_room(function)
 
 
@@ -111,7 +140,7 @@ def container_describe(str function, ga):
     need(function)
     cdef Call c = call_new(METHOD_DESCRIBE, address(ga, function), 0, 0, None, 65536)
     call_run(function, c)
-    return c.call.result[0], c.call.result[1], c.bytes_back()
+    return c.call.result[0], c.call.result[1], bytes(c.brought)
 
 
 def container_destroy(str function, Handle handle):

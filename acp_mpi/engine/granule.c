@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
-#define SWEPT ((uint64_t)1 << 20)       /* a free range of this size goes back */
 #define KEPT ((uint64_t)4 << 20)        /* so much stays, and an eighth of what is used */
 #define BATCH 16u                       /* words of the map that one change sets */
 #define SWEEP 64u                       /* granules that the sweeper gives back at a time */

@@ -316,6 +316,8 @@ static int give(struct hold *hold, uint64_t at, uint64_t *slot)
     section_set(hold, &head->blocks, head->blocks - 1);
     section_set(hold, &head->fragments, head->fragments + 1 - (low < at) - merges);
     section_commit(hold);
+    if (low < at && merges && end - low >= SWEPT) /* two pieces have become one worth a look */
+        size = SWEPT;
     __atomic_store_n(&head->freed, head->freed + size, __ATOMIC_RELAXED);
     return ACP_OK;
 }

@@ -1,5 +1,6 @@
 # Maps, sets and multisets: calls of the parts that keys live in.
 
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 
 cdef extern from "hash.h" nogil:
@@ -41,7 +42,7 @@ cdef extern from "map.h" nogil:
     struct map_large:
         uint64_t stamp, key_size, value_size
 
-DEF ROOM = 8192       # for the value of one element; what is larger comes in pieces
+DEF VALUE_ROOM = 8192       # for the value of one element; what is larger comes in pieces
 DEF MOST = 60000      # bytes of key and value that travel with a call
 DEF CALL_MOST = 65536
 DEF ENTRIES = 256     # bytes of a key and a value that stand in a slot
@@ -132,7 +133,7 @@ cdef class MapHandle(Handle):
             whole = PyLong_AsLongLong(key)
             memcpy(r.data, &whole, 8)
         else:
-            encode_number(self.key_codec, key, r.data)
+            self.key_codec.store(key, r.data)
         r.head.hash = hash_bytes(r.data, key_size)
         r.head.key_size = key_size
         r.head.value_size = r.head.box = r.head.stamp = 0
@@ -140,7 +141,7 @@ cdef class MapHandle(Handle):
         if value is not MISSING:
             r.head.value_size = self.value_size
             if self.value_size:
-                encode_number(self.value_codec, value, r.data + key_size)
+                self.value_codec.store(value, r.data + key_size)
             c.in_size += r.head.value_size
         if engine == NULL:
             no_engine(self.title)
@@ -154,7 +155,7 @@ cdef class MapHandle(Handle):
         c.out_room = room
         rc = acp_container_here(lane0, c)
         if rc != ACP_OK and rc != ACP_E_BUSY:
-            call_again(self.title, rc)
+            call_ended(self.title, rc, lane0)
         return rc
 
     cdef Call ask(self, str name, uint8_t method, uint64_t x, bytes key, bytes value,
@@ -175,13 +176,13 @@ cdef class MapHandle(Handle):
             if value is not None:
                 taken += value
             c = self.call_of(part, method, x, taken, room)
-            call_run(function, c)
+            call_done(function, c)
             return c
         block = self.lay(function, part, key, value)
         r.box = block
         try:
             c = self.call_of(part, method, x, (<char *>&r)[:sizeof(r)], room)
-            call_run(function, c)
+            call_done(function, c)
             if method == METHOD_MAP_PUT and c.call.result[1]:
                 block = 0
         finally:
@@ -230,10 +231,10 @@ cdef class MapHandle(Handle):
             r.where = at
             c = self.call_of(hash_part(key_hash, self.count), METHOD_MAP_PIECE, 0,
                              (<char *>&r)[:sizeof(r)], CALL_MOST)
-            call_run(self.function(name), c)
+            call_done(self.function(name), c)
             if c.call.result[0] == FOUND_NOT or not c.call.out_size:
                 return None
-            parts.append(c.bytes_back())
+            parts.append((<char *>c.call.out)[:c.call.out_size])
             at += c.call.out_size
         return b"".join(parts)[:size]
 
@@ -254,7 +255,7 @@ cdef class MapHandle(Handle):
         cdef bytes k = self.key_codec.encode(key)
         cdef bytes v = self.value_codec.encode(value)
         while True:
-            c = self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, v, ROOM)
+            c = self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, v, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
                 return default
             found = self.value_in(name, c, k)
@@ -270,10 +271,10 @@ cdef class MapHandle(Handle):
         if self.direct and self.here(METHOD_MAP_FIND, 0, key, MISSING, &out, 8, &here) == ACP_OK:
             if here.result[0] == FOUND_NOT:
                 return default
-            return decode_number(self.value_codec.code, <char *>&out)
+            return self.value_codec.element.value(<char *>&out)
         k = self.key_codec.encode(key)
         while True:
-            c = self.ask(name, METHOD_MAP_FIND, 0, k, None, ROOM)
+            c = self.ask(name, METHOD_MAP_FIND, 0, k, None, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
                 return default
             found = self.value_in(name, c, k)
@@ -307,7 +308,7 @@ cdef class MapHandle(Handle):
         cdef Call c
         cdef map_large large
         while True:
-            c = self.ask(name, METHOD_MAP_ERASE, 0, k, None, ROOM)
+            c = self.ask(name, METHOD_MAP_ERASE, 0, k, None, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
                 return default
             found = self.value_in(name, c, k)

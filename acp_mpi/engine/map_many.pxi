@@ -17,24 +17,8 @@ cdef extern from "spread.h" nogil:
                        unsigned char *, unsigned char *)
 
 DEF DEALT = 65536  # elements at a time
-DEF FIND_LEAST = 16384  # room for one value in a batch of finds, as in map_many.c
 DEF NONE = 0xffffffffffffffff
 DEF LARGE = 0xfffffffffffffffe
-
-
-cdef uint64_t begun(str function, Call c) except? 0xffffffffffffffff:
-    # What to wait for: 0 if it is done.
-    cdef uint64_t pending = 0
-    cdef int rc
-    while True:
-        need(function)
-        rc = acp_container_call(lane0, &c.call, &pending)
-        if rc == ACP_OK:
-            break
-        call_again(function, rc)
-    if pending:
-        held[pending] = c
-    return pending
 
 
 cdef class Round:
@@ -47,7 +31,7 @@ cdef class Round:
         self.calls = []
 
     cdef int add(self, Call c, object what) except -1:
-        self.calls.append((begun(self.function, c), c, what))
+        self.calls.append((call_begin(self.function, c), c, what))
         return 0
 
     cdef list done(self):
@@ -115,8 +99,7 @@ cdef class ManyHandle(PartsHandle):
 
     cdef Call many(self, uint32_t part, uint8_t method, uint64_t x, const void *records,
                    uint64_t size, uint64_t room):
-        return self.call_of(part, method, x, PyBytes_FromStringAndSize(<char *>records, size),
-                            room)
+        return self.call_of(part, method, x, (<char *>records)[:size], room)
 
     def put_arrays(self, str name, keys, values, uint64_t total, str how):
         """Put in `total` elements from two buffers (values None: there are none)."""
@@ -145,7 +128,7 @@ cdef class ManyHandle(PartsHandle):
         while c.call.result[0] < c.call.in_size:
             c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
             c.call.in_size -= c.call.result[0]
-            call_run(function, c)
+            call_done(function, c)
         return 0
 
     def get_arrays(self, str name, keys, uint64_t total, values, found):
@@ -192,7 +175,7 @@ cdef class ManyHandle(PartsHandle):
             at += done
             c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
             c.call.in_size -= c.call.result[0]
-            call_run(function, c)
+            call_done(function, c)
 
     # Elements of any kind, from lists.
 
@@ -248,7 +231,7 @@ cdef class ManyHandle(PartsHandle):
                 places = places[done:]
                 c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
                 c.call.in_size -= c.call.result[0]
-                call_run(round_.function, c)
+                call_done(round_.function, c)
         return found
 
     def get_list(self, str name, keys, default=None):
@@ -270,7 +253,7 @@ cdef class ManyHandle(PartsHandle):
                 places = places[c.call.result[1]:]
                 c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
                 c.call.in_size -= c.call.result[0]
-                call_run(round_.function, c)
+                call_done(round_.function, c)
         for place in large:
             values[place] = self.find_value(name, keys[place], MISSING)
             found[place] = values[place] is not MISSING

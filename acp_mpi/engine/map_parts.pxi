@@ -8,7 +8,7 @@ cdef class PartsHandle(MapHandle):
         """Return count, total, places, graves, bytes of a part."""
         cdef Call c = self.call_of(part, METHOD_MAP_LOOK, 0, None, 40)
         cdef uint64_t *words
-        call_run(self.function(name), c)
+        call_done(self.function(name), c)
         words = <uint64_t *>c.call.out
         return words[0], words[1], words[2], words[3], words[4]
 
@@ -18,23 +18,23 @@ cdef class PartsHandle(MapHandle):
         cdef Call c
         for i in range(self.count) if part is None else (part,):
             c = self.call_of(i, METHOD_MAP_LOOK, 0, None, 0)
-            call_run(self.function(name), c)
+            call_done(self.function(name), c)
             n += c.call.result[1 if total else 0]
         return n
 
     def clear_of(self, str name, uint32_t part):
         """Take everything out of a part."""
         cdef Call c = self.call_of(part, METHOD_MAP_CLEAR, 0, None, 0)
-        call_run(self.function(name), c)
+        call_done(self.function(name), c)
         while c.call.result[0]:
             c = self.call_of(part, METHOD_MAP_CLEAR, 1, None, 0)
-            call_run(self.function(name), c)
+            call_done(self.function(name), c)
 
     def reserve(self, str name, uint64_t elements):
         """Make room for so many elements in all."""
         cdef uint64_t each = elements // (self.count * STRIPES) + 1
         for part in range(self.count):
-            call_run(self.function(name),
+            call_done(self.function(name),
                      self.call_of(part, METHOD_MAP_RESERVE, 0, (<char *>&each)[:8], 0))
 
     def scan(self, str name, uint32_t part, uint64_t stripe, uint64_t begin, uint64_t room):
@@ -48,7 +48,7 @@ cdef class PartsHandle(MapHandle):
         memset(&r, 0, sizeof(r))
         r.where = begin
         c = self.call_of(part, METHOD_MAP_SCAN, stripe, (<char *>&r)[:sizeof(r)], room)
-        call_run(self.function(name), c)
+        call_done(self.function(name), c)
         elements = self.records(name, part, c)
         return elements, c.call.result[1] & 0xff, c.call.result[0]
 
