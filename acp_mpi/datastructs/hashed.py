@@ -180,7 +180,7 @@ class Hashed(_engine.ManyHandle, Container):
                     _engine.container_destroy(name, _named(ga, serial))
             raise
         if slots:
-            self.reserve(f"{name}", slots)
+            self.make_room(name, slots)
 
     def _open(self) -> None:
         name = type(self).__name__

@@ -121,7 +121,7 @@ cdef class MapHandle(Handle):
         return call_new(method, self.parts[part].ga, self.parts[part].serial,
                         self.kind | x << 8, taken, room)
 
-    cdef int here(self, uint8_t method, uint64_t x, object key, object value, void *out,
+    cdef int here(self, str name, uint8_t method, uint64_t x, object key, object value, void *out,
                   uint64_t room, acp_call *c) except -2:
         # Numbers, by load and store: ACP_OK, or ACP_E_BUSY if there is another way to take.
         cdef request_bytes r
@@ -144,7 +144,7 @@ cdef class MapHandle(Handle):
                 self.value_codec.store(value, r.data + key_size)
             c.in_size += r.head.value_size
         if engine == NULL:
-            no_engine(self.title)
+            no_engine(self.function(name))
         part = hash_part(r.head.hash, self.count)
         c.method = method
         c.object = self.parts[part].ga
@@ -155,7 +155,7 @@ cdef class MapHandle(Handle):
         c.out_room = room
         rc = acp_container_here(lane0, c)
         if rc != ACP_OK and rc != ACP_E_BUSY:
-            call_ended(self.title, rc, lane0)
+            call_ended(self.function(name), rc, lane0)
         return rc
 
     cdef Call ask(self, str name, uint8_t method, uint64_t x, bytes key, bytes value,
@@ -241,7 +241,7 @@ cdef class MapHandle(Handle):
     cdef bint put(self, str name, object key, object value, uint64_t x) except -1:
         # Whether the key was there.
         cdef acp_call here
-        if self.direct and self.here(METHOD_MAP_PUT, x, key, value, NULL, 0, &here) == ACP_OK:
+        if self.direct and self.here(name, METHOD_MAP_PUT, x, key, value, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
         return self.ask(name, METHOD_MAP_PUT, x, self.key_codec.encode(key),
                         self.value_codec.encode(value), 0).call.result[0] != FOUND_NOT
@@ -268,7 +268,7 @@ cdef class MapHandle(Handle):
         cdef uint64_t out = 0
         cdef Call c
         cdef bytes k
-        if self.direct and self.here(METHOD_MAP_FIND, 0, key, MISSING, &out, 8, &here) == ACP_OK:
+        if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, &out, 8, &here) == ACP_OK:
             if here.result[0] == FOUND_NOT:
                 return default
             return self.value_codec.element.value(<char *>&out)
@@ -284,7 +284,7 @@ cdef class MapHandle(Handle):
     cpdef bint has(self, str name, key) except -1:
         """Return whether a key is there."""
         cdef acp_call here
-        if self.direct and self.here(METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
+        if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
         return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key), None,
                         0).call.result[0] != FOUND_NOT
@@ -297,7 +297,7 @@ cdef class MapHandle(Handle):
     cpdef bint erase(self, str name, key) except -1:
         """Take a key out; return whether it was there."""
         cdef acp_call here
-        if self.direct and self.here(METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
+        if self.direct and self.here(name, METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
         return self.ask(name, METHOD_MAP_ERASE, 0, self.key_codec.encode(key), None,
                         0).call.result[0] != FOUND_NOT

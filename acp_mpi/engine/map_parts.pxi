@@ -30,7 +30,7 @@ cdef class PartsHandle(MapHandle):
             c = self.call_of(part, METHOD_MAP_CLEAR, 1, None, 0)
             call_done(self.function(name), c)
 
-    def reserve(self, str name, uint64_t elements):
+    def make_room(self, str name, uint64_t elements):
         """Make room for so many elements in all."""
         cdef uint64_t each = elements // (self.count * STRIPES) + 1
         for part in range(self.count):
