@@ -382,27 +382,26 @@ def batches(pairs: Iterator[tuple[Any, Any]]) -> Iterator[tuple[list[Any], list[
         yield keys, values
 
 
-def dtype_for_arrays(codec: _engine.Codec) -> Any:
-    """Return NumPy's type for what the codec is for; None: objects, or nobody uses NumPy."""
-    if codec.element is None or "numpy" not in sys.modules:
-        return None
-    return dtype_of(codec.element)
-
-
 def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
-    """Return `items` as a contiguous array of the codec's type, None where a list will do."""
-    dtype = dtype_for_arrays(codec)
-    if dtype is None:
+    """Return `items` as a contiguous array of the codec's type, None where a list will do.
+
+    That is for objects, in programs that do not use NumPy, and for lists of other things than
+    numbers.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not codec.element or not codec.element.width:
         return None
-    numpy = sys.modules["numpy"]
+    if not codec.letter and not isinstance(items, numpy.ndarray):
+        return None
+    dtype = dtype_of(codec.element)
     given = numpy.asarray(items)
     if given.dtype.kind == "O" or given.size == 0:
         given = numpy.array(items, dtype)
-    if not numpy.can_cast(given.dtype, dtype, "same_kind"):
+    whole = dtype.kind in "iu" and given.dtype.kind in "iub"
+    if not whole and not numpy.can_cast(given.dtype, dtype, "same_kind"):
         raise TypeError(f"{what} of {given.dtype} are not {dtype}: convert them first")
     array = numpy.ascontiguousarray(given, dtype).reshape(-1)
-    narrow = dtype.kind in "iu" and not numpy.can_cast(given.dtype, dtype)
-    if narrow and not numpy.array_equal(array, given.reshape(-1)):
+    if whole and not numpy.can_cast(given.dtype, dtype) and (array != given.reshape(-1)).any():
         raise OverflowError(f"{what} of {given.dtype} do not all fit into {dtype}")
     if codec.is_key and dtype.kind == "f":
         array = array + dtype.type(0)  # -0.0 is 0.0

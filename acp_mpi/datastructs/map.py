@@ -4,7 +4,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from acp_mpi.datastructs.hashed import Hashed, Local, as_array, dtype_for_arrays
+from acp_mpi.datastructs.elements import dtype_of
+from acp_mpi.datastructs.hashed import Hashed, Local, as_array
 from acp_mpi.engine import _engine
 
 _OPS = ("add", "multiply", "min", "max", "and", "or", "xor")
@@ -112,12 +113,11 @@ class Map(_engine.MapMethods, Hashed):
         Arrays where keys and values have a dtype and NumPy is used (the value of a missing key is
         `default`, or zero), else lists. One round for each rank; each find is atomic.
         """
-        array = as_array(self.key_codec, keys, "Map.get_many: keys")
-        dtype = dtype_for_arrays(self.value_codec)
-        if array is None or dtype is None or not self.inlined:
+        array = as_array(self.key_codec, keys, "Map.get_many: keys") if self.inlined else None
+        if array is None:
             return self.get_list("get_many", list(keys), default)
         numpy = sys.modules["numpy"]
-        values = numpy.zeros(len(array), dtype)
+        values = numpy.zeros(len(array), dtype_of(self.value_codec.element))
         if default is not None:
             values[:] = default
         found = numpy.zeros(len(array), bool)
@@ -125,21 +125,21 @@ class Map(_engine.MapMethods, Hashed):
         return values, found
 
     def _put_many(self, name: str, keys: Any, values: Any, how: str) -> None:
-        array = as_array(self.key_codec, keys, f"Map.{name}: keys") if self.inlined else None
-        if array is None:
+        if not hasattr(keys, "__len__") or not hasattr(values, "__len__"):
             keys, values = list(keys), list(values)
-            _same_length(name, keys, values)
-            self.put_list(name, keys, values, how)
-            return
-        filled = as_array(self.value_codec, values, f"Map.{name}: values")
-        _same_length(name, array, filled)
-        self.put_arrays(name, _plain(array), _plain(filled), len(array), how)
-
-
-def _same_length(name: str, keys: Any, values: Any) -> None:
-    if len(keys) != len(values):
-        raise ValueError(f"Map.{name}: {len(keys)} keys and {len(values)} values; give as many")
+        if len(keys) != len(values):
+            raise ValueError(
+                f"Map.{name}: {len(keys)} keys and {len(values)} values; give as many of both"
+            )
+        array = filled = None
+        if self.inlined:
+            array = as_array(self.key_codec, keys, f"Map.{name}: keys")
+            filled = as_array(self.value_codec, values, f"Map.{name}: values")
+        if array is None or filled is None:
+            self.put_list(name, list(keys), list(values), how)
+        else:
+            self.put_arrays(name, _plain(array), _plain(filled), len(array), how)
 
 
 def _plain(array: Any) -> Any:
-    return array.view("u1") if array.itemsize else bytearray()
+    return array.view("u1") if array.nbytes else b""
