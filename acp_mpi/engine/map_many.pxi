@@ -22,7 +22,10 @@ DEF LARGE = 0xfffffffffffffffe
 
 
 cdef class Round:
-    """Calls that are under way together, each with what it carries."""
+    """Calls that are under way together, each with what it carries.
+
+    Some stop short, where somebody holds a lock: who takes what they brought goes on with the rest.
+    """
     cdef str function
     cdef list calls
 
@@ -31,19 +34,33 @@ cdef class Round:
         self.calls = []
 
     cdef int add(self, Call c, object what) except -1:
-        self.calls.append((call_begin(self.function, c), c, what))
+        try:
+            self.calls.append((call_begin(self.function, c), c, what))
+        except Exception as error:
+            self.wait_for(error)
+            raise
         return 0
 
-    cdef list done(self):
-        # Each with all that it was to do: some stop short where somebody holds a lock.
-        cdef Call c
-        finished = []
-        for pending, call, what in self.calls:
-            c = call
-            if pending:
+    cdef object wait_for(self, object first):
+        # Each error is reported once: the first is, with the others as notes.
+        for pending, _, _ in self.calls:
+            if not pending:
+                continue
+            try:
                 wait_alone(self.function, pending, ACP_FOREVER)
-            finished.append((c, what))
-        self.calls = []
+            except Exception as error:
+                if first is None:
+                    first = error
+                else:
+                    first.add_note(f"{type(error).__name__}: {error}")
+        return first
+
+    cdef list done(self):
+        error = self.wait_for(None)
+        finished, self.calls = self.calls, []
+        if error is not None:
+            raise error
+        acp_set_previous(1)
         return finished
 
 
@@ -120,7 +137,7 @@ cdef class ManyHandle(PartsHandle):
                     round_.add(self.many(part, METHOD_MAP_PUT_MANY, <int>_hows[how],
                                          a.s.records + at * unit, n * unit, 0), part)
                     at += n
-            for c, where in round_.done():
+            for _, c, where in round_.done():
                 self.rest(round_.function, c)
 
     cdef int rest(self, str function, Call c) except -1:
@@ -155,7 +172,7 @@ cdef class ManyHandle(PartsHandle):
                         round_.add(self.many(part, METHOD_MAP_FIND_MANY, 0,
                                              a.s.records + at * unit, n * unit, n * out), at)
                         at += n
-                for c, where in round_.done():
+                for _, c, where in round_.done():
                     at = where
                     self.gather(round_.function, &a.s, at, c,
                                 <unsigned char *>to_values.buf + first * size,
@@ -221,7 +238,7 @@ cdef class ManyHandle(PartsHandle):
                 if record is None:
                     found[place] = (self.erase(name, keys[place]) if how is None else
                                     self.put(name, keys[place], values[place], x))
-        for c, places in round_.done():
+        for _, c, places in round_.done():
             while True:
                 done = c.call.result[1]
                 for i in range(done):
@@ -245,7 +262,7 @@ cdef class ManyHandle(PartsHandle):
             for places, data in pieces_of(records):
                 round_.add(self.call_of(part, METHOD_MAP_FIND_MANY, 0, data, CALL_MOST), places)
             large.extend([place for place, record in records if record is None])
-        for c, places in round_.done():
+        for _, c, places in round_.done():
             while True:
                 self.take_values(c, places, values, found, large)
                 if c.call.result[0] == c.call.in_size:
