@@ -66,7 +66,8 @@ static int rebuild(struct hold *hold, struct sequence *s, const struct splice *p
     struct heap *h = hold->heap;
     uint64_t at = (uint64_t)p->at, end = at + p->erase, rest = s->row.size - end;
     struct row_of to = {.room = room, .size = at + p->insert + rest, .width = s->row.width};
-    bool whole = from->block && to.size == p->insert && !from->repeats;
+    bool whole = from->block && to.size == p->insert && !from->repeats &&
+                 to.size >= s->row.room;
     section_begin(hold);
     if (whole) {
         to.data = from->block;
@@ -184,6 +185,8 @@ int sequence_splice(struct hold *hold, struct sequence *s, const struct splice *
     }
     if (size > r->room)
         return rebuild(hold, s, p, from, grown(r, size));
+    if (!kept && from->block && !from->repeats)
+        return rebuild(hold, s, p, from, r->room);
     if (p->erase == p->insert)
         return overwrite(hold, s, p, from);
     if (!p->insert)

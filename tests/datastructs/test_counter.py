@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from support import SLOW_ROAD
+from support import SLOW_ROAD, refused
 
 import acp_mpi as acp
 
@@ -44,7 +44,7 @@ def test_steps_have_any_sign_and_reset_tells_what_was_there(counter):
         assert counter.read() == 0
         with pytest.raises(TypeError):
             counter.next(1.5)
-        with pytest.raises(ValueError):
+        with refused(ValueError, "Counter.take", 0):
             next(counter.take(5, 0))
 
 

@@ -154,7 +154,7 @@ def test_elements_of_any_size_arrive_whole(kind, size, made):
         assert sequence.tolist() == [one, two, three]
         assert (sequence.pop_front(), sequence.pop_back()) == (one, three)
         assert len(sequence) == 1
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=f"{size} bytes"):
             sequence.append(b"x" * (size + 1))
 
 
