@@ -4,95 +4,7 @@
 
 #include <string.h>
 
-#define LEAST_LOG ((uint64_t)3)
-#define SWEEPS 256u       /* changes in one go */
-#define GRAVES_BEFORE 8u  /* that go with an element behind which nothing is */
-
-static int damaged(struct hold *hold)
-{
-    hold->lane->fault = (acp_fault){.status = ACP_E_DAMAGED};
-    return ACP_E_DAMAGED;
-}
-
-/* A change that could not give its blocks back is still under way: who enters next ends it. */
-static bool settled(const struct hold *hold)
-{
-    return !(hold->section->version & 1);
-}
-
-static struct box *box_at(const struct heap *h, uint64_t at)
-{
-    return (struct box *)(void *)(h->base + at);
-}
-
-/* Of one more element the table is two thirds full at most; half full when it is new. */
-static bool crowded(const struct stripe *s)
-{
-    return !s->slots || (s->count + s->graves + 1) * 3 > 2ull << s->log;
-}
-
-static uint64_t *free_from(const struct slots *t, const struct shape *shape, uint64_t hash)
-{
-    uint64_t *slot = slot_at(t, shape, place_of(hash, t->log));
-    uint64_t *end = slot_at(t, shape, t->places);
-    while (slot < end && *slot > SLOT_GRAVE)
-        slot += shape->unit;
-    return slot < end ? slot : NULL;
-}
-
-/* Nobody looks at `to` yet. */
-static bool rehash(const struct slots *to, const struct slots *from, const struct shape *shape)
-{
-    memset(to->slots, 0, 8 * to->places * shape->unit);
-    for (uint64_t i = 0; i < from->places; i++) {
-        const uint64_t *old = slot_at(from, shape, i);
-        if (*old <= SLOT_GRAVE)
-            continue;
-        uint64_t *slot = free_from(to, shape, *old);
-        if (!slot)
-            return false;
-        memcpy(slot, old, 8 * shape->unit);
-    }
-    return true;
-}
-
-static int rebuild(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t log)
-{
-    struct slots from, to;
-    uint64_t block;
-    if (!slots_look(hold->heap, shape, s->slots, s->log, &from))
-        return damaged(hold);
-    for (;; log++) {
-        uint64_t places = (1ull << log) + 4 * log;
-        section_begin(hold);
-        int rc = section_take(hold, 8 * places * shape->unit, &block);
-        if (rc != ACP_OK) {
-            section_cancel(hold);
-            return rc;
-        }
-        if (slots_look(hold->heap, shape, block, log, &to) && rehash(&to, &from, shape))
-            break;
-        section_cancel(hold);
-        if (!settled(hold))
-            return ACP_E_BUSY;
-    }
-    section_set(hold, &s->slots, block);
-    section_set(hold, &s->log, log);
-    section_set(hold, &s->graves, 0);
-    if (from.slots)
-        section_drop(hold, (uint64_t)((unsigned char *)from.slots - hold->heap->base));
-    section_commit(hold);
-    return ACP_OK;
-}
-
-int stripe_reserve(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t count)
-{
-    uint64_t log = LEAST_LOG;
-    count = count > s->count ? count : s->count;
-    while (1ull << log < 2 * count && log < 40)
-        log++;
-    return s->slots && log <= s->log && !crowded(s) ? ACP_OK : rebuild(hold, shape, s, log);
-}
+#define GRAVES_BEFORE 8u /* that go with an element behind which nothing is */
 
 /* The element in a block of its own, in the change that is under way. */
 static int make_box(struct hold *hold, struct stripe *s, const struct element *e, uint64_t *block)
@@ -134,13 +46,13 @@ static int add(struct hold *hold, const struct shape *shape, struct stripe *s, c
     struct slots t;
     uint64_t *slot = NULL, block;
     int rc;
-    if (crowded(s) && (rc = stripe_reserve(hold, shape, s, s->count + 1)) != ACP_OK)
+    if (slots_crowded(s) && (rc = stripe_reserve(hold, shape, s, s->count + 1)) != ACP_OK)
         return rc;
     while (!slot) {
         if (!slots_look(hold->heap, shape, s->slots, s->log, &t))
-            return damaged(hold);
-        slot = free_from(&t, shape, e->hash);
-        if (!slot && (rc = rebuild(hold, shape, s, s->log + 1)) != ACP_OK)
+            return damaged(hold->lane);
+        slot = slots_free_from(&t, shape, e->hash);
+        if (!slot && (rc = slots_rebuild(hold, shape, s, s->log + 1)) != ACP_OK)
             return rc;
     }
     if (!settled(hold))
@@ -274,9 +186,9 @@ static int locate(struct hold *hold, const struct shape *shape, const struct str
     if (!settled(hold))
         return ACP_E_BUSY;
     if (!slots_look(hold->heap, shape, s->slots, s->log, &t))
-        return damaged(hold);
+        return damaged(hold->lane);
     *slot = slots_find(hold->heap, shape, &t, e);
-    return !*slot || slot_read(hold->heap, shape, *slot, old) ? ACP_OK : damaged(hold);
+    return !*slot || slot_read(hold->heap, shape, *slot, old) ? ACP_OK : damaged(hold->lane);
 }
 
 static bool combines(const struct shape *shape, enum put_how how)
@@ -321,63 +233,5 @@ int stripe_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
     tell(hold->heap, &old, answer);
     if (answer->found == FOUND)
         bury(hold, shape, s, slot, &old);
-    return ACP_OK;
-}
-
-int stripe_clear(struct hold *hold, const struct shape *shape, struct stripe *s)
-{
-    struct slots t;
-    bool more = true;
-    while (s->dying && more) {
-        int rc = stripe_sweep(hold, shape, s, &more);
-        if (rc != ACP_OK)
-            return rc;
-    }
-    if (!settled(hold))
-        return ACP_E_BUSY;
-    if (!slots_look(hold->heap, shape, s->slots, s->log, &t))
-        return damaged(hold);
-    if (!t.slots)
-        return ACP_OK;
-    section_begin(hold);
-    if (shape->boxed) {
-        section_set(hold, &s->dying, s->slots);
-        section_set(hold, &s->dying_at, 0);
-        section_set(hold, &s->dying_end, t.places);
-    } else {
-        section_drop(hold, s->slots);
-    }
-    section_set(hold, &s->slots, 0);
-    section_set(hold, &s->log, 0);
-    section_set(hold, &s->count, 0);
-    section_set(hold, &s->graves, 0);
-    section_set(hold, &s->total, 0);
-    section_commit(hold);
-    return ACP_OK;
-}
-
-int stripe_sweep(struct hold *hold, const struct shape *shape, struct stripe *s, bool *more)
-{
-    for (uint32_t i = 0; i < SWEEPS && s->dying; i++) {
-        uint64_t at = s->dying_at, bytes = 8 * s->dying_end * shape->unit;
-        if (!settled(hold))
-            return ACP_E_BUSY;
-        if (s->dying_end >> 41 || bytes > hold->heap->span || s->dying > hold->heap->span - bytes)
-            return damaged(hold);
-        const uint64_t *slot = (uint64_t *)(void *)(hold->heap->base + s->dying);
-        section_begin(hold);
-        for (uint32_t drops = 0; at < s->dying_end && drops < SECTION_BLOCKS; at++)
-            if (slot[at * shape->unit] > SLOT_GRAVE) {
-                section_drop(hold, slot[at * shape->unit + 1]);
-                drops++;
-            }
-        if (at == s->dying_at) { /* the last ones are gone */
-            section_drop(hold, s->dying);
-            section_set(hold, &s->dying, 0);
-        }
-        section_set(hold, &s->dying_at, at);
-        section_commit(hold);
-    }
-    *more = s->dying != 0;
     return ACP_OK;
 }

@@ -90,19 +90,43 @@ static inline uint64_t *slot_at(const struct slots *t, const struct shape *shape
 
 int shape_make(struct shape *shape, uint64_t key_size, uint64_t value_size, uint64_t number,
                uint64_t counts);
+static inline struct box *box_at(const struct heap *h, uint64_t at)
+{
+    return (struct box *)(void *)(h->base + at);
+}
+/* A change that could not give its blocks back is still under way: who enters next ends it. */
+static inline bool settled(const struct hold *hold)
+{
+    return !(hold->section->version & 1);
+}
+static inline int damaged(acp_lane *lane)
+{
+    lane->fault = (acp_fault){.status = ACP_E_DAMAGED};
+    return ACP_E_DAMAGED;
+}
+
+/* slots.c */
 void words_in(uint64_t *to, const void *from, uint64_t size);
 void words_out(void *to, const uint64_t *from, uint64_t size);
 bool slot_read(const struct heap *h, const struct shape *shape, const uint64_t *slot,
                struct element *e); /* `key` and `value` point into the heap; false: damaged */
 
 bool box_read(const struct heap *h, uint64_t at, struct element *e);
-
-/* lookup.c: without the lock as long as that works. */
 bool slots_look(const struct heap *h, const struct shape *shape, uint64_t slots, uint64_t log,
                 struct slots *out);
-/* The slot of a key, or NULL and how far it looked. */
+/* The slot of a key, or NULL. */
 uint64_t *slots_find(const struct heap *h, const struct shape *shape, const struct slots *t,
                      const struct element *e);
+/* Where an element with that hash can go; NULL: there is no place up to the end. */
+uint64_t *slots_free_from(const struct slots *t, const struct shape *shape, uint64_t hash);
+bool slots_crowded(const struct stripe *s); /* two thirds are taken: one more wants a new table */
+int slots_rebuild(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t log);
+int stripe_reserve(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t count);
+int stripe_clear(struct hold *hold, const struct shape *shape, struct stripe *s);
+/* Gives back what has been cleared; false in `*more`: all of it. */
+int stripe_sweep(struct hold *hold, const struct shape *shape, struct stripe *s, bool *more);
+
+/* lookup.c: without the lock as long as that works. */
 int stripe_find(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
                 const struct element *e, struct answer *answer, int64_t patience_ns);
 /* Bytes of the box with that hash and stamp, from `at` on. */
@@ -114,16 +138,13 @@ int stripe_scan(acp_lane *lane, struct heap *h, const struct shape *shape, struc
                 uint64_t from, unsigned char *out, uint64_t room, uint64_t *size, uint64_t *count,
                 uint64_t *next, int64_t patience_ns);
 
-/* stripe.c: in the section, outside a change. ACP_E_BUSY: nothing has happened. */
+/* stripe.c: in the section, outside a change, as those that change a stripe above. ACP_E_BUSY: nothing has
+ * happened. */
 int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
                const struct element *e, enum put_how how, struct answer *answer);
 /* `stamp`: only the element with that stamp; 0: any. */
 int stripe_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
                  const struct element *e, uint64_t stamp, struct answer *answer);
-int stripe_reserve(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t count);
-int stripe_clear(struct hold *hold, const struct shape *shape, struct stripe *s);
-/* Gives back what has been cleared; false in `*more`: all of it. */
-int stripe_sweep(struct hold *hold, const struct shape *shape, struct stripe *s, bool *more);
 
 /* combine.c: `*word` becomes what `how` makes of it and of the operand. */
 bool combine(uint64_t number, enum put_how how, void *value, const void *operand);
