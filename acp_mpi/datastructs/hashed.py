@@ -1,20 +1,20 @@
 """What maps, sets and multisets have in common: parts on many ranks, cursors, iteration."""
 
 import struct
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from acp_mpi.datastructs.codecs import batches, codec_from, codec_of, note_of
 from acp_mpi.datastructs.container import Container
-from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
+from acp_mpi.datastructs.key_cursor import KeyCursor
+from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
 
 _HEAD = struct.Struct("<HHI")
 _PART = struct.Struct("<QQ")
-_OBJECT = b"object"
 _BATCH = 1 << 16
 _STEP = 1 << 12
 _STRIPES = 8
@@ -32,119 +32,6 @@ class HashStatistics:
     bytes: int
 
 
-class KeyCursor:
-    """A place in a map, set or multiset: a key with its value as it was found, or the end.
-
-    Cursors follow an order that no change of other elements alters. One whose element is erased
-    can still be advanced.
-    """
-
-    __slots__ = ("_at", "_owner", "key", "value")
-
-    def __init__(self, owner: "Hashed", at: tuple[int, int, int], key: Any, value: Any) -> None:
-        self._owner = owner
-        self._at = at  # part, stripe, hash
-        self.key = key
-        self.value = value
-
-    @property
-    def is_end(self) -> bool:
-        """Whether it is behind the last element."""
-        return self._at[0] == self._owner.part_count
-
-    @property
-    def ga(self) -> int:
-        """The address of the value now; it changes when the map grows. 0: erased, or the end."""
-        return 0 if self.is_end else self._owner.place("Cursor.ga", self.key)
-
-    def advance(self, n: int = 1) -> "KeyCursor":
-        """Return a cursor `n` elements further on, or the end."""
-        if n < 0:
-            raise ValueError(f"Cursor.advance: {n} is negative; these cursors go forward only")
-        cursor = self
-        for _ in range(n):
-            if cursor.is_end:
-                break
-            part, stripe, key_hash = cursor._at
-            cursor = self._owner.cursor_from(part, stripe, key_hash + 1)
-        return cursor
-
-    def distance(self, other: "KeyCursor") -> int:
-        """Return how many steps lead from here to `other`, which is not before it."""
-        if other._at < self._at:
-            raise ValueError("Cursor.distance: the other cursor is before this one")
-        cursor, steps = self, 0
-        while cursor._at < other._at:
-            cursor, steps = cursor.advance(), steps + 1
-        return steps
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, KeyCursor):
-            return NotImplemented
-        return self._owner == other._owner and self._at == other._at
-
-    def __hash__(self) -> int:
-        return hash((self._owner, self._at))
-
-    def __repr__(self) -> str:
-        return "<Cursor at the end>" if self.is_end else f"<Cursor at {self.key!r}>"
-
-
-class Local:
-    """What of a map, set or multiset lives on the calling rank. Local to the caller."""
-
-    def __init__(self, owner: "Hashed") -> None:
-        self._owner = owner
-        rank = _engine.rank()
-        self._parts = [p for p, r in enumerate(owner.ranks) if r == rank]
-
-    def size(self) -> int:
-        """Return the number of elements here."""
-        return sum(self._owner.count_in(p) for p in self._parts)
-
-    __len__ = size
-
-    def empty(self) -> bool:
-        """Return whether nothing is here."""
-        return self.size() == 0
-
-    def clear(self) -> None:
-        """Take out what is here."""
-        for part in self._parts:
-            self._owner.clear_part(part)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._owner.iterate(self._parts)
-
-    def elements(self) -> Iterator[tuple[Any, Any]]:
-        """Yield what is here as pairs of key and value (of a set b'', of a multiset a count)."""
-        return self._owner.pairs(self._parts)
-
-    def assign(self, other: "Hashed | Local") -> None:
-        """Put a copy of `other` in place of what is here, as far as its keys belong here."""
-        self.clear()
-        self._owner.take_over(self._here(other), "assign")
-
-    def merge(self, other: "Hashed | Local") -> None:
-        """Move from `other` the elements that belong here and whose keys are not here."""
-        self._owner.merge_in(self._here(other), other.taker())
-
-    def move(self, other: "Hashed | Local") -> None:
-        """Put what `other` holds and belongs here in place of what is here; `other` loses it."""
-        self.clear()
-        taken = list(self._here(other))
-        self._owner.take_over(iter(taken), "assign")
-        other.taker().put_list("move", [key for key, _ in taken], None, None)
-
-    def taker(self) -> "Hashed":
-        return self._owner
-
-    def _here(self, other: "Hashed | Local") -> Iterator[tuple[Any, Any]]:
-        wanted = set(self._parts)
-        owner = self._owner
-        return ((k, v) for k, v in other.elements() if owner.part_of(k) in wanted)
-
-
 class Hashed(_engine.ManyHandle, Container):
     """The common half of Map, Set and MultiSet."""
 
@@ -159,7 +46,7 @@ class Hashed(_engine.ManyHandle, Container):
         where = [_engine.existing_rank(r, name) for r in everyone]
         if len(set(where)) != len(where) or not 0 < len(where) <= _MOST_PARTS:
             raise ValueError(f"{name}: ranks must be 1 to {_MOST_PARTS} different ones")
-        keys, values = _codec(key, True), _codec(value, False)
+        keys, values = codec_of(key, True), codec_of(value, False)
         sizes = (keys.size, values.size, ord(values.letter or "\0"), int(self.COUNTS))
         made: list[tuple[int, int]] = []
         try:
@@ -170,7 +57,7 @@ class Hashed(_engine.ManyHandle, Container):
                     else _engine.container_create(name, r, self.KIND, sizes, b"")
                 )
                 made.append(one)
-            specs = b"\0".join(c.element.note if c.element else _OBJECT for c in (keys, values))
+            specs = note_of(keys) + b"\0" + note_of(values)
             parts = b"".join(_PART.pack(*one) for one in made)
             head = _HEAD.pack(len(specs), 0, len(made))
             self._create(here, sizes, head + specs + parts)
@@ -197,8 +84,8 @@ class Hashed(_engine.ManyHandle, Container):
             name,
             self.KIND,
             [one if one[0] else (self.ga, self.serial) for one in parts],
-            _codec_from(keys, True),
-            _codec_from(values, False),
+            codec_from(keys, True),
+            codec_from(values, False),
         )
         self._others = [one for one in parts if one[0]]
 
@@ -254,7 +141,7 @@ class Hashed(_engine.ManyHandle, Container):
         return not self.empty()
 
     def clear(self) -> None:
-        """Take everything out. Not at one instant: rank by rank, an eighth of its keys at a time."""
+        """Take everything out: rank by rank, on each an eighth of its keys at a time."""
         for part in range(self.part_count):
             self.clear_part(part)
 
@@ -325,6 +212,7 @@ class Hashed(_engine.ManyHandle, Container):
             source.put_list("merge", moved, None, None)
 
     def taker(self) -> "Hashed":
+        """Return the one to take elements out of."""
         return self
 
     def assign(self, other: "Self | Local") -> None:
@@ -354,56 +242,7 @@ class Hashed(_engine.ManyHandle, Container):
         other.take_over(iter(mine), "assign")
 
 
-def _codec(what: Any, is_key: bool) -> _engine.Codec:
-    is_object = isinstance(what, type) and what in (object, str, bytes)
-    return _engine.Codec(None if is_object or what == "object" else element_of(what), is_key)
-
-
-def _codec_from(note: bytes, is_key: bool) -> _engine.Codec:
-    return _engine.Codec(None if note == _OBJECT else element_from(note), is_key)
-
-
 def _named(ga: int, serial: int) -> Any:
     handle = _engine.Handle()
     handle.found(ga, serial, b"")
     return handle
-
-
-def batches(pairs: Iterator[tuple[Any, Any]]) -> Iterator[tuple[list[Any], list[Any]]]:
-    keys: list[Any] = []
-    values: list[Any] = []
-    for key, value in pairs:
-        keys.append(key)
-        values.append(value)
-        if len(keys) == 4096:
-            yield keys, values
-            keys, values = [], []
-    if keys:
-        yield keys, values
-
-
-def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
-    """Return `items` as a contiguous array of the codec's type, None where a list will do.
-
-    That is for objects, in programs that do not use NumPy, and for lists of other things than
-    numbers.
-    """
-    numpy = sys.modules.get("numpy")
-    if numpy is None or not codec.element or not codec.element.width:
-        return None
-    if not codec.letter and not isinstance(items, numpy.ndarray):
-        return None
-    dtype = dtype_of(codec.element)
-    given = numpy.asarray(items)
-    if given.dtype.kind == "O" or given.size == 0:
-        given = numpy.array(items, dtype)
-    whole = dtype.kind in "iu" and given.dtype.kind in "iub"
-    if not whole and not numpy.can_cast(given.dtype, dtype, "same_kind"):
-        raise TypeError(f"{what} of {given.dtype} are not {dtype}: convert them first")
-    array = numpy.ascontiguousarray(given, dtype).reshape(-1)
-    if whole and not numpy.can_cast(given.dtype, dtype) and (array != given.reshape(-1)).any():
-        raise OverflowError(f"{what} of {given.dtype} do not all fit into {dtype}")
-    if codec.is_key and dtype.kind == "f":
-        array = array + dtype.type(0)  # -0.0 is 0.0
-        array[numpy.isnan(array)] = numpy.nan
-    return array

@@ -4,8 +4,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from acp_mpi.datastructs.elements import dtype_of
-from acp_mpi.datastructs.hashed import Hashed, Local, as_array
+from acp_mpi.datastructs.codecs import array_dtype, as_array
+from acp_mpi.datastructs.hashed import Hashed
+from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
 
 _OPS = ("add", "multiply", "min", "max", "and", "or", "xor")
@@ -29,7 +30,7 @@ class LocalMap(Local):
 
 
 class Map(_engine.MapMethods, Hashed):
-    """A hash table on `ranks` (None: all of now), with its control block on `rank` (the calling one).
+    """A hash table on `ranks` (None: all of now), controlled on `rank` (None: the calling one).
 
     `key` and `value` are dtypes, struct format characters or `object`; `slots` elements have room
     at once, and it grows. Keys that are objects are None, bool, int, float, str, bytes and tuples
@@ -92,7 +93,7 @@ class Map(_engine.MapMethods, Hashed):
         self._put_many("update", keys, values, "assign")
 
     def accumulate(self, keys: Any, values: Any, op: str = "add") -> None:
-        """Combine many values with those that are there: `op` is add, multiply, min, max, and, or, xor.
+        """Combine many values with those there: `op` is add, multiply, min, max, and, or, xor.
 
         Missing keys start at the neutral element. `value` must be a number; integers wrap. One
         round for each rank; each step is atomic.
@@ -113,11 +114,12 @@ class Map(_engine.MapMethods, Hashed):
         Arrays where keys and values have a dtype and NumPy is used (the value of a missing key is
         `default`, or zero), else lists. One round for each rank; each find is atomic.
         """
-        array = as_array(self.key_codec, keys, "Map.get_many: keys") if self.inlined else None
+        dtype = array_dtype(self.value_codec) if self.inlined else None
+        array = None if dtype is None else as_array(self.key_codec, keys, "Map.get_many: keys")
         if array is None:
             return self.get_list("get_many", list(keys), default)
         numpy = sys.modules["numpy"]
-        values = numpy.zeros(len(array), dtype_of(self.value_codec.element))
+        values = numpy.zeros(len(array), dtype)
         if default is not None:
             values[:] = default
         found = numpy.zeros(len(array), bool)

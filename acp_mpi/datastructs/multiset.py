@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from acp_mpi.datastructs.hashed import Hashed, batches
+from acp_mpi.datastructs.codecs import batches
+from acp_mpi.datastructs.hashed import Hashed
 
 
 class MultiSet(Hashed):
-    """Keys with counts on `ranks` (None: all of now), its control block on `rank` (the calling one).
+    """Keys with counts on `ranks` (None: all of now), controlled on `rank` (None: the calling one).
 
     `key` is as in Set. `size` and `len` count equal keys as often as they are there, and so does
     iteration. Local to the caller; each call that names one key is atomic.

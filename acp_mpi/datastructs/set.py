@@ -8,7 +8,7 @@ from acp_mpi.engine import _engine
 
 
 class Set(_engine.SetMethods, Hashed):
-    """Distinct keys on `ranks` (None: all of now), with its control block on `rank` (the calling one).
+    """Distinct keys on `ranks` (None: all of now), controlled on `rank` (None: the calling one).
 
     `key` is a dtype, a struct format character or `object`: None, bool, int, float, str, bytes and
     tuples of these. Local to the caller; each call that names one key is atomic.

@@ -217,7 +217,7 @@ def test_bulk_from_arrays(numbers):
     assert len(numbers) == COUNT
     wanted = np.random.default_rng(me).integers(-100, COUNT + 100, COUNT)
     values, found = numbers.get_many(wanted)
-    assert np.array_equal(found, (0 <= wanted) & (wanted < COUNT))
+    assert np.array_equal(found, (wanted >= 0) & (wanted < COUNT))
     assert np.array_equal(values[found], wanted[found] / 2)
     assert not values[~found].any()
     assert (numbers.get_many(wanted, default=-1)[0][~found] == -1).all()
