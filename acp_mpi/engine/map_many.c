@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define AHEAD 12u /* records whose slots are fetched into the cache meanwhile */
+#define AHEAD 20u /* records whose slots are fetched into the cache meanwhile */
+#define LINE_WORDS 8u
 #define SIZE_NONE UINT64_MAX
 #define SIZE_LARGE (UINT64_MAX - 1) /* there is one, too large for a batch */
 #define LARGE ((uint64_t)16 << 10)
@@ -47,8 +48,11 @@ static void prefetch(const struct acp_call *c, const struct part *part, uint64_t
         return;
     memcpy(&hash, (const unsigned char *)c->in + ahead, sizeof hash);
     const struct stripe *s = stripe_of(part, hash);
-    if (slots_look(part->heap, &part->shape, load(&s->slots), load(&s->log), &t) && t.slots)
-        __builtin_prefetch(slot_at(&t, &part->shape, place_of(hash, t.log)), 1);
+    if (!slots_look(part->heap, &part->shape, load(&s->slots), load(&s->log), &t) || !t.slots)
+        return;
+    const uint64_t *slot = slot_at(&t, &part->shape, place_of(hash, t.log));
+    __builtin_prefetch(slot);
+    __builtin_prefetch(slot + LINE_WORDS - 1); /* it may reach into the next line */
 }
 
 static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
