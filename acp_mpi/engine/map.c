@@ -15,9 +15,9 @@ static void make(struct container *container)
 static int create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     struct map_part *map = (struct map_part *)container;
-    (void)hold; /* nobody looks at it without the serial */
-    map->closed = 0;
-    return shape_make(&map->shape, words[0], words[1], words[2], words[3]);
+    map->closed = 0; /* nobody looks at it without the serial */
+    int rc = shape_make(&map->shape, words[0], words[1], words[2], words[3]);
+    return rc == ACP_OK ? rc : fail(hold->lane, rc, ACP_GA_NULL, words[1]);
 }
 
 static int clear(struct hold *hold, struct container *container)
