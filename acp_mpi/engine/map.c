@@ -183,6 +183,7 @@ int method_map_put(acp_lane *lane, struct acp_call *c)
     if (unlikely(rc != ACP_OK || (rc = request(lane, c, &part, true, &r, &e)) != ACP_OK))
         return rc;
     struct stripe *s = stripe_of(&part, r.hash);
+    slots_fetch(part.heap, &part.shape, s, r.hash);
     rc = part_enter(&hold, lane, c, &part, s);
     if (unlikely(rc != ACP_OK))
         return rc;
@@ -204,6 +205,7 @@ int method_map_erase(acp_lane *lane, struct acp_call *c)
     if (unlikely(rc != ACP_OK || (rc = request(lane, c, &part, false, &r, &e)) != ACP_OK))
         return rc;
     struct stripe *s = stripe_of(&part, r.hash);
+    slots_fetch(part.heap, &part.shape, s, r.hash);
     rc = part_enter(&hold, lane, c, &part, s);
     if (unlikely(rc != ACP_OK))
         return rc;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define AHEAD 20u /* records whose slots are fetched into the cache meanwhile */
-#define LINE_WORDS 8u
 #define SIZE_NONE UINT64_MAX
 #define SIZE_LARGE (UINT64_MAX - 1) /* there is one, too large for a batch */
 #define LARGE ((uint64_t)16 << 10)
@@ -40,19 +39,13 @@ static struct stripe *stripe_of(const struct part *part, uint64_t hash)
 }
 
 /* The slot of the record some way ahead, if all are of one size. */
-static void prefetch(const struct acp_call *c, const struct part *part, uint64_t at, uint64_t size)
+static void fetch_ahead(const struct acp_call *c, const struct part *part, uint64_t at, uint64_t size)
 {
-    struct slots t;
     uint64_t hash, ahead = at + AHEAD * size;
     if (part->shape.boxed || ahead + size > c->in_size)
         return;
     memcpy(&hash, (const unsigned char *)c->in + ahead, sizeof hash);
-    const struct stripe *s = stripe_of(part, hash);
-    if (!slots_look(part->heap, &part->shape, load(&s->slots), load(&s->log), &t) || !t.slots)
-        return;
-    const uint64_t *slot = slot_at(&t, &part->shape, place_of(hash, t.log));
-    __builtin_prefetch(slot);
-    __builtin_prefetch(slot + LINE_WORDS - 1); /* it may reach into the next line */
+    slots_fetch(part->heap, &part->shape, stripe_of(part, hash), hash);
 }
 
 static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
@@ -71,7 +64,7 @@ static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
             rc = fail(lane, ACP_E_ARGUMENT, c->object, at);
             break;
         }
-        prefetch(c, &part, at, next - at);
+        fetch_ahead(c, &part, at, next - at);
         struct stripe *s = stripe_of(&part, e.hash);
         if (s != entered && entered)
             section_leave(&hold);
@@ -128,7 +121,7 @@ int method_map_find_many(acp_lane *lane, struct acp_call *c)
         }
         if (room < 8 + (fixed == SIZE_ANY ? LARGE : 8 * words_of(fixed)))
             break;
-        prefetch(c, &part, at, next - at);
+        fetch_ahead(c, &part, at, next - at);
         struct answer answer = {.out = out + 8, .room = fixed == SIZE_ANY ? LARGE : fixed};
         rc = stripe_find(lane, part.heap, &part.shape, stripe_of(&part, e.hash), &e, &answer,
                          lane->patience_ns);

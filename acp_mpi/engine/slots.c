@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#define LINE_WORDS 8u
 #define LEAST_LOG ((uint64_t)3)
 #define SWEEPS 256u /* changes in one go */
 
@@ -126,6 +127,17 @@ uint64_t *slots_find(const struct heap *h, const struct shape *shape, const stru
             return slot;
     }
     return NULL;
+}
+
+void slots_fetch(const struct heap *h, const struct shape *shape, const struct stripe *s,
+                 uint64_t hash)
+{
+    struct slots t;
+    if (!slots_look(h, shape, load(&s->slots), load(&s->log), &t) || !t.slots)
+        return;
+    const uint64_t *slot = slot_at(&t, shape, place_of(hash, t.log));
+    __builtin_prefetch(slot);
+    __builtin_prefetch(slot + LINE_WORDS - 1); /* it may reach into the next line */
 }
 
 bool slots_crowded(const struct stripe *s)

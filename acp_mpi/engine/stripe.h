@@ -106,6 +106,9 @@ static inline int damaged(acp_lane *lane)
 }
 
 /* slots.c */
+/* Into the cache, while something else is done. */
+void slots_fetch(const struct heap *h, const struct shape *shape, const struct stripe *s,
+                 uint64_t hash);
 void words_in(uint64_t *to, const void *from, uint64_t size);
 void words_out(void *to, const uint64_t *from, uint64_t size);
 bool slot_read(const struct heap *h, const struct shape *shape, const uint64_t *slot,
