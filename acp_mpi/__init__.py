@@ -12,6 +12,9 @@ from acp_mpi.datastructs import (
     Counter,
     Cursor,
     Deque,
+    Map,
+    MultiSet,
+    Set,
     Vector,
 )
 from acp_mpi.engine._engine import (
@@ -143,10 +146,13 @@ __all__ = [
     "Error",
     "HeapFullError",
     "HeapStatistics",
+    "Map",
+    "MultiSet",
     "NotInitializedError",
     "PeerLostError",
     "RankError",
     "RemoteArray",
+    "Set",
     "TruncationError",
     "Vector",
     "abort",

@@ -1,6 +1,6 @@
 """Measure the containers against those of Python in one process, each with its goal.
 
-    python benchmarks/containers.py [--quick] [--only sequences] [--json FILE]
+    python benchmarks/containers.py [--quick] [--only maps --only sequences] [--json FILE]
 
 Start it without mpiexec: it starts its own jobs one after the other and prints one table.
 """
@@ -11,6 +11,15 @@ from jobs import Job
 from program import main
 
 JOBS = [
+    Job("maps", "a map of another rank", 2, "rows.maps"),
+    Job(
+        "maps-link",
+        "the same by link, against one round trip",
+        2,
+        "rows.maps_link",
+        {"ACP_PATH": "link"},
+    ),
+    Job("maps-crowd", "4 ranks at one of them, against one alone", 4, "rows.maps_crowd"),
     Job("sequences", "vector, deque and counter of another rank", 2, "rows.sequences"),
     Job(
         "sequences-link",

@@ -9,6 +9,7 @@
 #include "counter.h"
 #include "frame.h"
 #include "link.h"
+#include "map.h"
 #include "sequence.h"
 
 #include <string.h>
@@ -27,6 +28,17 @@ static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_HEAP_LOOK] = method_heap,
     [METHOD_HEAP_TIDY] = method_heap,
     [METHOD_MALLOC] = method_heap,
+    [METHOD_MAP_CLEAR] = method_map_clear,
+    [METHOD_MAP_ERASE] = method_map_erase,
+    [METHOD_MAP_ERASE_MANY] = method_map_erase_many,
+    [METHOD_MAP_FIND] = method_map_find,
+    [METHOD_MAP_FIND_MANY] = method_map_find_many,
+    [METHOD_MAP_LOOK] = method_map_look,
+    [METHOD_MAP_PIECE] = method_map_piece,
+    [METHOD_MAP_PUT] = method_map_put,
+    [METHOD_MAP_PUT_MANY] = method_map_put_many,
+    [METHOD_MAP_RESERVE] = method_map_reserve,
+    [METHOD_MAP_SCAN] = method_map_scan,
     [METHOD_SEQUENCE_LOOK] = method_sequence_look,
     [METHOD_SEQUENCE_READ] = method_sequence_read,
     [METHOD_SEQUENCE_RESERVE] = method_sequence_reserve,

@@ -2,6 +2,7 @@
 #include "container.h"
 
 #include "counter.h"
+#include "map.h"
 #include "sequence.h"
 
 #include <string.h>
@@ -9,6 +10,9 @@
 static const struct container_type *const types[KINDS] = {
     [KIND_COUNTER] = &counter_type,
     [KIND_DEQUE] = &sequence_type,
+    [KIND_MAP] = &map_type,
+    [KIND_MULTISET] = &map_type,
+    [KIND_SET] = &map_type,
     [KIND_VECTOR] = &sequence_type,
 };
 

@@ -41,8 +41,8 @@ cdef Call call_new(uint8_t method, uint64_t ga, uint64_t a, uint64_t b, bytes ta
     return c
 
 
-cdef int call_run(str function, Call c) except -1:
-    # Until it is done, here or at the owner; one that an exception interrupts keeps its buffers.
+cdef uint64_t call_begin(str function, Call c) except? 0xffffffffffffffff:
+    # What to wait for, 0 if it is done; one that an exception interrupts keeps its buffers.
     cdef uint64_t pending = 0
     cdef int rc = ACP_E_BUSY
     cdef bint brief = c.call.in_size <= SMALL and c.call.out_room <= SMALL
@@ -63,10 +63,23 @@ cdef int call_run(str function, Call c) except -1:
                 acp_lane_give(lane)
     if pending:
         held[pending] = c
+    return pending
+
+
+cdef int call_done(str function, Call c) except -1:
+    # Until it is done, here or at the owner.
+    cdef uint64_t pending = call_begin(function, c)
+    if pending:
         wait_alone(function, pending, ACP_FOREVER)
+    acp_set_previous(1)
+    return 0
+
+
+cdef int call_run(str function, Call c) except -1:
+    # The same, and leaves of its room what was brought.
+    call_done(function, c)
     if c.brought is not None:
         PyByteArray_Resize(c.brought, c.call.out_size)
-    acp_set_previous(1)
     return 0
 
 

@@ -45,7 +45,7 @@ def _row(effort: Effort, what: str, ours: Body, against: str, theirs: Body) -> R
 
 
 def _single(effort: Effort) -> list[Row]:
-    plain, ends = list(range(1000)), deque()
+    plain, ends = list(range(1000)), deque[int]()
     vector, line = acp.Vector("q", rank=1), acp.Deque("q", rank=1)
     counter, numbers = acp.Counter(rank=1), counting()
 

@@ -22,7 +22,7 @@ def _rate(call: Callable[[], Any], seconds: float) -> float:
     return done / passed
 
 
-def _both(call: Callable[[], Any], seconds: float) -> tuple[float, float]:
+def both(call: Callable[[], Any], seconds: float) -> tuple[float, float]:
     """Return the medians of the rate of all ranks and of that of rank 0 alone."""
     together, alone = [], []
     for _ in range(ROUNDS):
@@ -47,7 +47,7 @@ def measure(quick: bool) -> list[Row]:
             ("Counter.next", counter.next, 0.9),
             ("Deque.push_back + pop_front", in_and_out, 0.8),
         ]:
-            all_of_them, one = _both(call, seconds)
+            all_of_them, one = both(call, seconds)
             rows.append(
                 Row(f"{what}, {acp.procs()} ranks", "M/s", all_of_them / M, "one rank", one / M,
                     Goal(speed=least), rate=True)

@@ -1,0 +1,74 @@
+"""Keys and values as bytes, one by one and in arrays."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
+from acp_mpi.engine import _engine
+
+OBJECT = b"object"
+
+
+def codec_of(what: Any, is_key: bool) -> _engine.Codec:
+    """Return how keys, or values, of a type become bytes; str and bytes are objects here."""
+    is_object = isinstance(what, type) and what in (object, str, bytes)
+    return _engine.Codec(None if is_object or what == "object" else element_of(what), is_key)
+
+
+def codec_from(note: bytes, is_key: bool) -> _engine.Codec:
+    """Return the same from what another rank has noted."""
+    return _engine.Codec(None if note == OBJECT else element_from(note), is_key)
+
+
+def note_of(codec: _engine.Codec) -> bytes:
+    """Return what `codec_from` takes."""
+    return OBJECT if codec.element is None else codec.element.note
+
+
+def batches(pairs: Iterator[tuple[Any, Any]]) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield lists of keys and of values."""
+    keys: list[Any] = []
+    values: list[Any] = []
+    for key, value in pairs:
+        keys.append(key)
+        values.append(value)
+        if len(keys) == 4096:
+            yield keys, values
+            keys, values = [], []
+    if keys:
+        yield keys, values
+
+
+def array_dtype(codec: _engine.Codec) -> Any:
+    """Return NumPy's type for what the codec is for; None: objects, nothing, or without NumPy."""
+    if "numpy" not in sys.modules or codec.element is None or not codec.element.width:
+        return None
+    return dtype_of(codec.element)
+
+
+def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
+    """Return `items` as a contiguous array of the codec's type, None where a list will do.
+
+    That is for objects, in programs that do not use NumPy, and for lists of other things than
+    numbers.
+    """
+    dtype = array_dtype(codec)
+    if dtype is None:
+        return None
+    numpy = sys.modules["numpy"]
+    if not codec.letter and not isinstance(items, numpy.ndarray):
+        return None
+    given = numpy.asarray(items)
+    if given.dtype.kind == "O" or given.size == 0:
+        given = numpy.array(items, dtype)
+    whole = dtype.kind in "iu" and given.dtype.kind in "iub"
+    if not whole and not numpy.can_cast(given.dtype, dtype, "same_kind"):
+        raise TypeError(f"{what} of {given.dtype} are not {dtype}: convert them first")
+    array = numpy.ascontiguousarray(given, dtype).reshape(-1)
+    if whole and not numpy.can_cast(given.dtype, dtype) and (array != given.reshape(-1)).any():
+        raise OverflowError(f"{what} of {given.dtype} do not all fit into {dtype}")
+    if codec.is_key and dtype.kind == "f":
+        array = array + dtype.type(0)  # -0.0 is 0.0
+        array[numpy.isnan(array)] = numpy.nan
+    return array

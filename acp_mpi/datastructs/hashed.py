@@ -1,0 +1,248 @@
+"""What maps, sets and multisets have in common: parts on many ranks, cursors, iteration."""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from acp_mpi.datastructs.codecs import batches, codec_from, codec_of, note_of
+from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.key_cursor import KeyCursor
+from acp_mpi.datastructs.local import Local
+from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError
+
+_HEAD = struct.Struct("<HHI")
+_PART = struct.Struct("<QQ")
+_BATCH = 1 << 16
+_STEP = 1 << 12
+_STRIPES = 8
+_MOST_PARTS = 4000  # whose addresses fit into the note
+
+
+@dataclass(frozen=True)
+class HashStatistics:
+    """What `statistics` of a map, set or multiset returns; sums over `ranks`."""
+
+    ranks: tuple[int, ...]
+    keys: int
+    places: int
+    graves: int
+    bytes: int
+
+
+class Hashed(_engine.ManyHandle, Container):
+    """The common half of Map, Set and MultiSet."""
+
+    COUNTS: ClassVar[bool] = False
+
+    def _spread(
+        self, ranks: Iterable[int] | None, slots: int, rank: int | None, key: Any, value: Any
+    ) -> None:
+        name = type(self).__name__
+        here = _engine.rank() if rank is None else _engine.existing_rank(rank, name)
+        everyone = range(_engine.procs()) if ranks is None else ranks
+        where = [_engine.existing_rank(r, name) for r in everyone]
+        if len(set(where)) != len(where) or not 0 < len(where) <= _MOST_PARTS:
+            raise ValueError(f"{name}: ranks must be 1 to {_MOST_PARTS} different ones")
+        keys, values = codec_of(key, True), codec_of(value, False)
+        sizes = (keys.size, values.size, ord(values.letter or "\0"), int(self.COUNTS))
+        made: list[tuple[int, int]] = []
+        try:
+            for r in where:
+                one = (
+                    (0, 0)
+                    if r == here
+                    else _engine.container_create(name, r, self.KIND, sizes, b"")
+                )
+                made.append(one)
+            specs = note_of(keys) + b"\0" + note_of(values)
+            parts = b"".join(_PART.pack(*one) for one in made)
+            head = _HEAD.pack(len(specs), 0, len(made))
+            self._create(here, sizes, head + specs + parts)
+        except BaseException:
+            for ga, serial in made:
+                if ga:
+                    _engine.container_destroy(name, _named(ga, serial))
+            raise
+        if slots:
+            self.make_room(name, slots)
+
+    def _open(self) -> None:
+        name = type(self).__name__
+        if len(self.note) < _HEAD.size:
+            raise AddressError(
+                f"{name}: at {self.ga:#x} is a part of a {name}, not the {name}; attach to the "
+                "address that its .ga names"
+            )
+        size, _, count = _HEAD.unpack_from(self.note)
+        keys, _, values = self.note[_HEAD.size : _HEAD.size + size].partition(b"\0")
+        at = _HEAD.size + size
+        parts = [_PART.unpack_from(self.note, at + i * _PART.size) for i in range(count)]
+        self.spread_over(
+            name,
+            self.KIND,
+            [one if one[0] else (self.ga, self.serial) for one in parts],
+            codec_from(keys, True),
+            codec_from(values, False),
+        )
+        self._others = [one for one in parts if one[0]]
+
+    def destroy(self) -> None:
+        """Give back its memory; whoever uses it later, on any rank, gets an AddressError.
+
+        Again on the same handle: nothing. Local to the caller.
+        """
+        if self._destroyed:
+            return
+        self.clear()
+        for ga, serial in self._others:
+            with suppress(AddressError):  # whoever began to destroy it may have been killed
+                _engine.container_destroy(f"{type(self).__name__}.destroy", _named(ga, serial))
+        super().destroy()
+
+    def statistics(self) -> HashStatistics:
+        """Return where it is, how many keys it has, and the size of its tables."""
+        looks = [self.look("statistics", part) for part in range(self.part_count)]
+        keys, _, places, graves, size = (sum(column) for column in zip(*looks, strict=True))
+        return HashStatistics(self.ranks, keys, places, graves, size)
+
+    @property
+    def part_count(self) -> int:
+        """The number of ranks that it is spread over."""
+        return len(self.ranks)
+
+    @property
+    def local(self) -> Local:
+        """What lives on the calling rank."""
+        return Local(self)
+
+    def count_in(self, part: int) -> int:
+        """Return the number of elements of one part."""
+        return self.size_of("size", part, self.COUNTS)
+
+    def clear_part(self, part: int) -> None:
+        """Take everything out of one part."""
+        self.clear_of("clear", part)
+
+    def size(self) -> int:
+        """Return the number of elements: a sum over the ranks, one after the other."""
+        return self.size_of("size", None, self.COUNTS)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def empty(self) -> bool:
+        """Return whether there are no elements."""
+        return self.size() == 0
+
+    def __bool__(self) -> bool:
+        return not self.empty()
+
+    def clear(self) -> None:
+        """Take everything out: rank by rank, on each an eighth of its keys at a time."""
+        for part in range(self.part_count):
+            self.clear_part(part)
+
+    def __contains__(self, key: Any) -> bool:
+        return self.has("find", key)
+
+    def find(self, key: Any) -> KeyCursor:
+        """Return a cursor to the key, or the end."""
+        missing = object()
+        value = self.find_value("find", key, missing)
+        if value is missing:
+            return self.end()
+        part, stripe, key_hash = self.where(key)
+        return KeyCursor(self, (part, stripe, key_hash), key, value)
+
+    def begin(self) -> KeyCursor:
+        """Return a cursor to the first element, or the end."""
+        return self.cursor_from(0, 0, 0)
+
+    def end(self) -> KeyCursor:
+        """Return the cursor behind the last element."""
+        return KeyCursor(self, (self.part_count, 0, 0), None, None)
+
+    def cursor_from(self, part: int, stripe: int, key_hash: int) -> KeyCursor:
+        """Return a cursor to the first element from a place on."""
+        if key_hash >> 64:
+            stripe, key_hash = stripe + 1, 0
+        while part < self.part_count:
+            elements: Sequence[tuple[int, Any, Any]] = ()
+            while stripe < _STRIPES and not elements:
+                elements, stripe, key_hash = self.scan("advance", part, stripe, key_hash, _STEP)
+            if elements:
+                first, key, value = min(elements, key=lambda e: (e[0] % _STRIPES, e[0]))
+                return KeyCursor(self, (part, first % _STRIPES, first), key, value)
+            part, stripe, key_hash = part + 1, 0, 0
+        return self.end()
+
+    def pairs(self, parts: Iterable[int]) -> Iterator[tuple[Any, Any]]:
+        """Yield key and value of the elements of some parts, in batches."""
+        for part in parts:
+            stripe = key_hash = 0
+            while stripe < _STRIPES:
+                elements, stripe, key_hash = self.scan("items", part, stripe, key_hash, _BATCH)
+                for _, key, value in elements:
+                    yield key, value
+
+    def elements(self) -> Iterator[tuple[Any, Any]]:
+        """Yield all as pairs of key and value (of a set b'', of a multiset a count)."""
+        return self.pairs(range(self.part_count))
+
+    def iterate(self, parts: Iterable[int]) -> Iterator[Any]:
+        """Yield the keys of some parts."""
+        return (key for key, _ in self.pairs(parts))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.iterate(range(self.part_count))
+
+    def take_over(self, pairs: Iterator[tuple[Any, Any]], how: str) -> None:
+        """Put elements in, many at a time."""
+        for keys, values in batches(pairs):
+            self.put_list(how, keys, values, how)
+
+    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: "Hashed") -> None:
+        """Put in elements whose keys are not there, and take those out of `source`."""
+        for keys, values in batches(pairs):
+            there = self.put_list("merge", keys, values, "insert")
+            moved = [key for key, was in zip(keys, there, strict=True) if not was]
+            source.put_list("merge", moved, None, None)
+
+    def taker(self) -> "Hashed":
+        """Return the one to take elements out of."""
+        return self
+
+    def assign(self, other: "Self | Local") -> None:
+        """Put a copy of `other` in place of what is here. Not at one instant."""
+        if other is not self:
+            self.clear()
+            self.take_over(other.elements(), "assign")
+
+    def merge(self, other: "Self | Local") -> None:
+        """Move from `other` the elements whose keys are not here. Not at one instant."""
+        if other is not self:
+            self.merge_in(other.elements(), other.taker())
+
+    def move(self, other: "Self | Local") -> None:
+        """Put what `other` holds in place of what is here; `other` is empty then."""
+        if other is not self:
+            self.assign(other)
+            other.clear()
+
+    def swap(self, other: Self) -> None:
+        """Exchange the elements with those of `other`. Not at one instant."""
+        if other is self:
+            return
+        mine = list(self.elements())
+        self.assign(other)
+        other.clear()
+        other.take_over(iter(mine), "assign")
+
+
+def _named(ga: int, serial: int) -> Any:
+    handle = _engine.Handle()
+    handle.found(ga, serial, b"")
+    return handle

@@ -1,0 +1,64 @@
+"""Places in maps, sets and multisets."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acp_mpi.datastructs.hashed import Hashed
+
+
+class KeyCursor:
+    """A place in a map, set or multiset: a key with its value as it was found, or the end.
+
+    Cursors follow an order that no change of other elements alters. One whose element is erased
+    can still be advanced.
+    """
+
+    __slots__ = ("_at", "_owner", "key", "value")
+
+    def __init__(self, owner: "Hashed", at: tuple[int, int, int], key: Any, value: Any) -> None:
+        self._owner = owner
+        self._at = at  # part, stripe, hash
+        self.key = key
+        self.value = value
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it is behind the last element."""
+        return self._at[0] == self._owner.part_count
+
+    @property
+    def ga(self) -> int:
+        """The address of the value now; it changes when the map grows. 0: erased, or the end."""
+        return 0 if self.is_end else self._owner.place("Cursor.ga", self.key)
+
+    def advance(self, n: int = 1) -> "KeyCursor":
+        """Return a cursor `n` elements further on, or the end."""
+        if n < 0:
+            raise ValueError(f"Cursor.advance: {n} is negative; these cursors go forward only")
+        cursor = self
+        for _ in range(n):
+            if cursor.is_end:
+                break
+            part, stripe, key_hash = cursor._at
+            cursor = self._owner.cursor_from(part, stripe, key_hash + 1)
+        return cursor
+
+    def distance(self, other: "KeyCursor") -> int:
+        """Return how many steps lead from here to `other`, which is not before it."""
+        if other._at < self._at:
+            raise ValueError("Cursor.distance: the other cursor is before this one")
+        cursor, steps = self, 0
+        while cursor._at < other._at:
+            cursor, steps = cursor.advance(), steps + 1
+        return steps
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KeyCursor):
+            return NotImplemented
+        return self._owner == other._owner and self._at == other._at
+
+    def __hash__(self) -> int:
+        return hash((self._owner, self._at))
+
+    def __repr__(self) -> str:
+        return "<Cursor at the end>" if self.is_end else f"<Cursor at {self.key!r}>"

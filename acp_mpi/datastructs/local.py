@@ -1,0 +1,65 @@
+"""What of a map, set or multiset lives on the calling rank."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from acp_mpi.engine import _engine
+
+if TYPE_CHECKING:
+    from acp_mpi.datastructs.hashed import Hashed
+
+
+class Local:
+    """What of a map, set or multiset lives on the calling rank. Local to the caller."""
+
+    def __init__(self, owner: "Hashed") -> None:
+        self._owner = owner
+        rank = _engine.rank()
+        self._parts = [p for p, r in enumerate(owner.ranks) if r == rank]
+
+    def size(self) -> int:
+        """Return the number of elements here."""
+        return sum(self._owner.count_in(p) for p in self._parts)
+
+    __len__ = size
+
+    def empty(self) -> bool:
+        """Return whether nothing is here."""
+        return self.size() == 0
+
+    def clear(self) -> None:
+        """Take out what is here."""
+        for part in self._parts:
+            self._owner.clear_part(part)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._owner.iterate(self._parts)
+
+    def elements(self) -> Iterator[tuple[Any, Any]]:
+        """Yield what is here as pairs of key and value (of a set b'', of a multiset a count)."""
+        return self._owner.pairs(self._parts)
+
+    def assign(self, other: "Hashed | Local") -> None:
+        """Put a copy of `other` in place of what is here, as far as its keys belong here."""
+        self.clear()
+        self._owner.take_over(self._here(other), "assign")
+
+    def merge(self, other: "Hashed | Local") -> None:
+        """Move from `other` the elements that belong here and whose keys are not here."""
+        self._owner.merge_in(self._here(other), other.taker())
+
+    def move(self, other: "Hashed | Local") -> None:
+        """Put what `other` holds and belongs here in place of what is here; `other` loses it."""
+        self.clear()
+        taken = list(self._here(other))
+        self._owner.take_over(iter(taken), "assign")
+        other.taker().put_list("move", [key for key, _ in taken], None, None)
+
+    def taker(self) -> "Hashed":
+        """Return the one to take elements out of."""
+        return self._owner
+
+    def _here(self, other: "Hashed | Local") -> Iterator[tuple[Any, Any]]:
+        wanted = set(self._parts)
+        owner = self._owner
+        return ((k, v) for k, v in other.elements() if owner.part_of(k) in wanted)

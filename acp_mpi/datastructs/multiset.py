@@ -1,0 +1,82 @@
+"""A multiset whose keys are spread over ranks: each with how often it is there."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from acp_mpi.datastructs.codecs import batches
+from acp_mpi.datastructs.hashed import Hashed
+
+
+class MultiSet(Hashed):
+    """Keys with counts on `ranks` (None: all of now), controlled on `rank` (None: the calling one).
+
+    `key` is as in Set. `size` and `len` count equal keys as often as they are there, and so does
+    iteration. Local to the caller; each call that names one key is atomic.
+    """
+
+    KIND = 5
+    COUNTS = True
+
+    def __init__(
+        self,
+        ranks: Iterable[int] | None = None,
+        slots: int = 0,
+        rank: int | None = None,
+        *,
+        key: Any = object,
+    ) -> None:
+        self._spread(ranks, slots, rank, key, "Q")
+
+    def insert(self, key: Any, count: int = 1) -> int:
+        """Put a key in `count` times; return how often it is there now."""
+        count = _positive("insert", count)
+        return int(self.put_and_get("insert", key, count, "add", count))
+
+    def add(self, key: Any) -> None:
+        """Put a key in once more."""
+        self.insert(key)
+
+    def remove(self, key: Any, count: int = 1) -> int:
+        """Take a key out `count` times, or as often as it is there; return how often it is left."""
+        return int(self.put_and_get("remove", key, _positive("remove", count), "take", 0))
+
+    def remove_all(self, key: Any) -> int:
+        """Take a key out altogether; return how often it was there."""
+        return int(self.erase_and_get("remove_all", key, 0))
+
+    def retrieve(self, key: Any) -> int:
+        """Return how often a key is there."""
+        return int(self.find_value("retrieve", key, 0))
+
+    count = __getitem__ = retrieve
+
+    def update(self, keys: Iterable[Any]) -> None:
+        """Put in many keys, once for each time that they come, one round for each rank."""
+        given = list(keys)
+        self.put_list("update", given, [1] * len(given), "add")
+
+    def items(self) -> Iterator[tuple[Any, int]]:
+        """Yield distinct keys with their counts."""
+        return self.elements()
+
+    def keys(self) -> Iterator[Any]:
+        """Yield distinct keys."""
+        return (key for key, _ in self.elements())
+
+    def iterate(self, parts: Iterable[int]) -> Iterator[Any]:
+        """Yield the keys of some parts, each as often as it is there."""
+        for key, count in self.pairs(parts):
+            for _ in range(count):
+                yield key
+
+    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: Hashed) -> None:
+        """Put in elements with all their counts, and take them out of `source`."""
+        for keys, counts in batches(pairs):
+            self.put_list("merge", keys, counts, "add")
+            source.put_list("merge", keys, None, None)
+
+
+def _positive(name: str, count: int) -> int:
+    if count < 1:
+        raise ValueError(f"MultiSet.{name}: the count {count} is not positive; use 1 or more")
+    return count

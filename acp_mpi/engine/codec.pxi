@@ -1,0 +1,119 @@
+# Keys and values of maps as bytes: elements of one size, and objects.
+
+import pickle as _pickle
+import struct as _struct
+
+from libc.math cimport isnan, NAN
+from libc.string cimport memcpy, memset
+
+DEF ANY_SIZE = 0xffffffffffffffff
+
+
+cdef class Codec:
+    """How keys, or values, become bytes and come back: as `element` says, or as objects (None)."""
+    cdef readonly Element element
+    cdef readonly bint is_key
+    cdef uint64_t bytes_each
+    cdef char code
+
+    def __init__(self, Element element, bint is_key):
+        self.element = element
+        self.is_key = is_key
+        self.bytes_each = ANY_SIZE if element is None else element.width
+        self.code = 0 if element is None else element.code
+
+    @property
+    def size(self):
+        """Bytes of each; 2**64 - 1: each has its own size."""
+        return self.bytes_each
+
+    @property
+    def letter(self):
+        """The letter of a plain type, else empty."""
+        return chr(self.code) if self.code else ""
+
+    cdef int store(self, object x, char *p) except -1:
+        # Of a plain type; equal keys have the same bytes.
+        cdef double d
+        if self.is_key and isinstance(x, float):
+            d = x
+            if self.code == c"d" or self.code == c"f":
+                x = NAN if isnan(d) else d + 0.0  # -0.0 is 0.0
+            elif x.is_integer():
+                x = int(x)
+        return self.element.store(x, p)
+
+    cdef bytes encode(self, object x):
+        cdef char plain[8]
+        if self.code:
+            self.store(x, plain)
+            return plain[:self.bytes_each]
+        if self.element is not None:
+            return self.element.packed(x)
+        return key_bytes(x) if self.is_key else _pickle.dumps(x, -1)
+
+    cdef object decode(self, const char *p, uint64_t size):
+        if self.element is not None:
+            return self.element.value(p)
+        return key_of(p[:size]) if self.is_key else _pickle.loads(p[:size])
+
+
+# Keys that are equal in Python have the same bytes: a letter, then what there is to say. Whole
+# numbers of any type are integers.
+
+
+cdef bytes key_bytes(object x):
+    cdef long long n
+    cdef double d
+    cdef Py_ssize_t size
+    cdef char head[9]
+    if type(x) is str or isinstance(x, str):
+        return b"s" + (<str>x).encode("utf-8", "surrogatepass")
+    if isinstance(x, int):
+        size = (x.bit_length() + 8) // 8
+        if size > 8:
+            return b"i" + int(x).to_bytes(size, "little", signed=True)
+        n = x
+        head[0] = c"i"
+        memcpy(head + 1, &n, 8)
+        return head[:9]
+    if isinstance(x, float):
+        if x.is_integer():
+            return key_bytes(int(x))
+        d = NAN if isnan(x) else x
+        head[0] = c"f"
+        memcpy(head + 1, &d, 8)
+        return head[:9]
+    if isinstance(x, bytes):
+        return b"b" + x
+    if x is None:
+        return b"n"
+    if isinstance(x, tuple):
+        parts = [key_bytes(y) for y in x]
+        return b"t" + b"".join([len(p).to_bytes(8, "little") + p for p in parts])
+    if type(x).__module__ == "numpy" and hasattr(x, "item") and getattr(x, "shape", None) == ():
+        plain = x.item()
+        if isinstance(plain, (bool, int, float)):
+            return key_bytes(plain)
+    raise TypeError(f"a key is None, bool, int, float, str, bytes or a tuple of these, and "
+                    f"{type(x).__name__} {x!r:.60} is not")
+
+
+cdef object key_of(bytes data):
+    cdef char kind = data[0]
+    if kind == c"s":
+        return data[1:].decode("utf-8", "surrogatepass")
+    if kind == c"i":
+        return int.from_bytes(data[1:], "little", signed=True)
+    if kind == c"f":
+        return _struct.unpack("<d", data[1:])[0]
+    if kind == c"b":
+        return data[1:]
+    if kind == c"n":
+        return None
+    at, parts = 1, []
+    while at < len(data):
+        size = int.from_bytes(data[at:at + 8], "little")
+        parts.append(key_of(data[at + 8:at + 8 + size]))
+        at += 8 + size
+    return tuple(parts)

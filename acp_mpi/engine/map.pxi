@@ -1,0 +1,337 @@
+# Maps, sets and multisets: calls of the parts that keys live in.
+
+from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.mem cimport PyMem_Calloc, PyMem_Free
+
+cdef extern from "hash.h" nogil:
+    uint64_t hash_bytes(const void *, uint64_t)
+    uint32_t hash_part(uint64_t, uint32_t)
+
+cdef extern from "map.h" nogil:
+    enum:
+        STRIPES
+        INLINE_MOST
+        FOUND_NOT
+        FOUND
+        FOUND_LARGE
+        METHOD_MAP_FIND
+        METHOD_MAP_PIECE
+        METHOD_MAP_PUT
+        METHOD_MAP_ERASE
+        METHOD_MAP_SCAN
+        METHOD_MAP_LOOK
+        METHOD_MAP_CLEAR
+        METHOD_MAP_RESERVE
+        METHOD_MAP_FIND_MANY
+        METHOD_MAP_PUT_MANY
+        METHOD_MAP_ERASE_MANY
+    enum put_how:
+        PUT_INSERT
+        PUT_ASSIGN
+        PUT_ADD
+        PUT_MULTIPLY
+        PUT_MIN
+        PUT_MAX
+        PUT_AND
+        PUT_OR
+        PUT_XOR
+        PUT_TAKE
+    struct map_request:
+        uint64_t hash, key_size, value_size, box, stamp
+        uint64_t where "from"
+    struct map_large:
+        uint64_t stamp, key_size, value_size
+
+DEF VALUE_ROOM = 8192       # for the value of one element; what is larger comes in pieces
+DEF MOST = 60000      # bytes of key and value that travel with a call
+DEF CALL_MOST = 65536
+DEF ENTRIES = 256     # bytes of a key and a value that stand in a slot
+
+_hows = {"insert": PUT_INSERT, "assign": PUT_ASSIGN, "add": PUT_ADD, "multiply": PUT_MULTIPLY,
+         "min": PUT_MIN, "max": PUT_MAX, "and": PUT_AND, "or": PUT_OR, "xor": PUT_XOR,
+         "take": PUT_TAKE}
+
+cdef object MISSING = object()
+
+
+cdef struct part_name:
+    uint64_t ga
+    uint64_t serial
+
+
+cdef struct request_bytes:
+    map_request head
+    char data[ENTRIES]
+
+
+cdef class MapHandle(Handle):
+    """A map, a set or a multiset: where its parts are, and what its elements are."""
+    cdef readonly Codec key_codec
+    cdef readonly Codec value_codec
+    cdef readonly tuple ranks
+    cdef str title
+    cdef uint64_t kind
+    cdef uint32_t count
+    cdef part_name *parts
+    cdef readonly bint inlined  # elements stand in the slots of the table
+    cdef uint64_t key_size, value_size
+    cdef int key_code
+    cdef bint direct  # both key and value are numbers
+
+    def __dealloc__(self):
+        PyMem_Free(self.parts)
+
+    def spread_over(self, str title, uint64_t kind, parts, Codec key, Codec value):
+        """Say what this is and where: parts are pairs of address and serial."""
+        self.title = title
+        self.kind = kind
+        self.key_codec = key
+        self.value_codec = value
+        PyMem_Free(self.parts)
+        self.parts = <part_name *>PyMem_Calloc(len(parts), sizeof(part_name))
+        if self.parts == NULL:
+            raise MemoryError
+        self.count = len(parts)
+        for i, (ga, serial) in enumerate(parts):
+            self.parts[i].ga = ga
+            self.parts[i].serial = serial
+        self.ranks = tuple([acp_ga_rank(ga) for ga, _ in parts])
+        self.key_size = key.bytes_each
+        self.value_size = value.bytes_each
+        self.key_code = key.code
+        self.inlined = key.bytes_each <= INLINE_MOST and value.bytes_each <= INLINE_MOST
+        self.direct = key.code != 0 and (value.code != 0 or value.bytes_each == 0)
+
+    def where(self, key):
+        """Return part, stripe and hash of a key."""
+        cdef bytes k = self.key_codec.encode(key)
+        cdef uint64_t h = hash_bytes(PyBytes_AS_STRING(k), len(k))
+        return hash_part(h, self.count), h % STRIPES, h
+
+    def part_of(self, key):
+        """Return the number of the part that a key belongs to."""
+        return self.where(key)[0]
+
+    # One element.
+
+    cdef str function(self, str name):
+        return f"{self.title}.{name}"
+
+    cdef Call call_of(self, uint32_t part, uint8_t method, uint64_t x, bytes taken, uint64_t room):
+        return call_new(method, self.parts[part].ga, self.parts[part].serial,
+                        self.kind | x << 8, taken, room)
+
+    cdef int here(self, str name, uint8_t method, uint64_t x, object key, object value, void *out,
+                  uint64_t room, acp_call *c) except -2:
+        # Numbers, by load and store: ACP_OK, or ACP_E_BUSY if there is another way to take.
+        cdef request_bytes r
+        cdef uint32_t part
+        cdef int rc
+        cdef uint64_t key_size = self.key_size
+        cdef long long whole
+        if self.key_code == c"q" and PyLong_CheckExact(key):
+            whole = PyLong_AsLongLong(key)
+            memcpy(r.data, &whole, 8)
+        else:
+            self.key_codec.store(key, r.data)
+        r.head.hash = hash_bytes(r.data, key_size)
+        r.head.key_size = key_size
+        r.head.value_size = r.head.box = r.head.stamp = 0
+        c.in_size = sizeof(map_request) + key_size
+        if value is not MISSING:
+            r.head.value_size = self.value_size
+            if self.value_size:
+                self.value_codec.store(value, r.data + key_size)
+            c.in_size += r.head.value_size
+        if engine == NULL:
+            no_engine(self.function(name))
+        part = hash_part(r.head.hash, self.count)
+        c.method = method
+        c.object = self.parts[part].ga
+        c.a = self.parts[part].serial
+        c.b = self.kind | x << 8
+        c.in_ = &r
+        c.out = out
+        c.out_room = room
+        rc = acp_container_here(lane0, c)
+        if rc != ACP_OK and rc != ACP_E_BUSY:
+            call_ended(self.function(name), rc, lane0)
+        return rc
+
+    cdef Call ask(self, str name, uint8_t method, uint64_t x, bytes key, bytes value,
+                  uint64_t room, uint64_t stamp=0):
+        # By whatever way; what is too long to travel with the call lies there before it.
+        cdef map_request r
+        cdef Call c
+        cdef uint64_t block = 0
+        function = self.function(name)
+        memset(&r, 0, sizeof(r))
+        r.hash = hash_bytes(PyBytes_AS_STRING(key), len(key))
+        r.key_size = len(key)
+        r.value_size = 0 if value is None else len(value)
+        r.stamp = stamp
+        cdef uint32_t part = hash_part(r.hash, self.count)
+        if r.key_size + r.value_size <= MOST:
+            taken = (<char *>&r)[:sizeof(r)] + key
+            if value is not None:
+                taken += value
+            c = self.call_of(part, method, x, taken, room)
+            call_done(function, c)
+            return c
+        block = self.lay(function, part, key, value)
+        r.box = block
+        try:
+            c = self.call_of(part, method, x, (<char *>&r)[:sizeof(r)], room)
+            call_done(function, c)
+            if method == METHOD_MAP_PUT and c.call.result[1]:
+                block = 0
+        finally:
+            if block:
+                block_give(function, block)
+        return c
+
+    cdef uint64_t lay(self, str function, uint32_t part, bytes key, bytes value) except 0:
+        cdef uint64_t sizes[3]
+        value = value or b""
+        sizes[0] = 0
+        sizes[1] = len(key)
+        sizes[2] = len(value)
+        padding = b"\0" * (-len(value) % 8)
+        box = b"".join([(<char *>sizes)[:24], value, padding, key, b"\0" * (-len(key) % 8)])
+        cdef uint64_t block = block_take(function, self.ranks[part], len(box))
+        try:
+            put(block, box)
+        except BaseException:
+            block_give(function, block)
+            raise
+        return block
+
+    cdef object value_in(self, str name, Call c, bytes key):
+        # What a find brought; MISSING: it has gone before all of its pieces were there.
+        cdef map_large large
+        if c.call.result[0] != FOUND_LARGE:
+            return self.value_codec.decode(<char *>c.call.out, c.call.out_size)
+        memcpy(&large, c.call.out, sizeof(large))
+        data = self.pieces(name, hash_bytes(PyBytes_AS_STRING(key), len(key)), large.stamp,
+                           large.value_size)
+        if data is None:
+            return MISSING
+        return self.value_codec.decode(PyBytes_AS_STRING(data), len(data))
+
+    cdef bytes pieces(self, str name, uint64_t key_hash, uint64_t stamp, uint64_t size):
+        # So many bytes of the box of an element; None: there is no such box any more.
+        cdef map_request r
+        cdef Call c
+        cdef uint64_t at = 0
+        memset(&r, 0, sizeof(r))
+        r.hash = key_hash
+        r.stamp = stamp
+        parts = []
+        while at < size:
+            r.where = at
+            c = self.call_of(hash_part(key_hash, self.count), METHOD_MAP_PIECE, 0,
+                             (<char *>&r)[:sizeof(r)], CALL_MOST)
+            call_done(self.function(name), c)
+            if c.call.result[0] == FOUND_NOT or not c.call.out_size:
+                return None
+            parts.append((<char *>c.call.out)[:c.call.out_size])
+            at += c.call.out_size
+        return b"".join(parts)[:size]
+
+    cdef bint put(self, str name, object key, object value, uint64_t x) except -1:
+        # Whether the key was there.
+        cdef acp_call here
+        if self.direct and self.here(name, METHOD_MAP_PUT, x, key, value, NULL, 0, &here) == ACP_OK:
+            return here.result[0] != FOUND_NOT
+        return self.ask(name, METHOD_MAP_PUT, x, self.key_codec.encode(key),
+                        self.value_codec.encode(value), 0).call.result[0] != FOUND_NOT
+
+    def put_and_get(self, str name, key, value, str how, default=None):
+        """Put an element in; return what was there before, or what has become of both.
+
+        `default` if there was nothing.
+        """
+        cdef Call c
+        cdef bytes k = self.key_codec.encode(key)
+        cdef bytes v = self.value_codec.encode(value)
+        while True:
+            c = self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, v, VALUE_ROOM)
+            if c.call.result[0] == FOUND_NOT:
+                return default
+            found = self.value_in(name, c, k)
+            if found is not MISSING:
+                return found
+
+    cpdef find_value(self, str name, key, default=None):
+        """Return the value of a key, or `default`."""
+        cdef acp_call here
+        cdef uint64_t out = 0
+        cdef Call c
+        cdef bytes k
+        if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, &out, 8, &here) == ACP_OK:
+            if here.result[0] == FOUND_NOT:
+                return default
+            return self.value_codec.element.value(<char *>&out)
+        k = self.key_codec.encode(key)
+        while True:
+            c = self.ask(name, METHOD_MAP_FIND, 0, k, None, VALUE_ROOM)
+            if c.call.result[0] == FOUND_NOT:
+                return default
+            found = self.value_in(name, c, k)
+            if found is not MISSING:
+                return found
+
+    cpdef bint has(self, str name, key) except -1:
+        """Return whether a key is there."""
+        cdef acp_call here
+        if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
+            return here.result[0] != FOUND_NOT
+        return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key), None,
+                        0).call.result[0] != FOUND_NOT
+
+    def place(self, str name, key):
+        """Return the address of a key's value, 0 if it is not there."""
+        return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key), None,
+                        0).call.result[1]
+
+    cpdef bint erase(self, str name, key) except -1:
+        """Take a key out; return whether it was there."""
+        cdef acp_call here
+        if self.direct and self.here(name, METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
+            return here.result[0] != FOUND_NOT
+        return self.ask(name, METHOD_MAP_ERASE, 0, self.key_codec.encode(key), None,
+                        0).call.result[0] != FOUND_NOT
+
+    def erase_and_get(self, str name, key, default=None):
+        """Take a key out; return its value, or `default`."""
+        cdef bytes k = self.key_codec.encode(key)
+        cdef Call c
+        cdef map_large large
+        while True:
+            c = self.ask(name, METHOD_MAP_ERASE, 0, k, None, VALUE_ROOM)
+            if c.call.result[0] == FOUND_NOT:
+                return default
+            found = self.value_in(name, c, k)
+            if c.call.result[0] == FOUND:
+                return found
+            memcpy(&large, c.call.out, sizeof(large))
+            if found is not MISSING and self.ask(
+                    name, METHOD_MAP_ERASE, 0, k, None, 0,
+                    large.stamp).call.result[0] != FOUND_NOT:
+                return found
+
+
+cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:
+    cdef Request r = Request.__new__(Request)
+    r.rank = rank
+    r.size = size
+    need(function)
+    heap_call(function, do_malloc, r, True)
+    return r.call.result[0]
+
+
+cdef int block_give(str function, uint64_t ga) except -1:
+    cdef Request r = Request.__new__(Request)
+    r.ga = ga
+    need(function)
+    return heap_call(function, do_free, r, True)

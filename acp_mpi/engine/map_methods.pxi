@@ -1,0 +1,64 @@
+# What maps and sets are asked most, without a step in between.
+
+
+cdef class MapMethods(ManyHandle):
+    """A map as programs use it."""
+
+    def insert(self, key, value):
+        """Put a key in unless it is there, which keeps its value; return whether it was new."""
+        return not self.put("insert", key, value, PUT_INSERT)
+
+    def get(self, key, default=None):
+        """Return the value of a key, or `default`."""
+        return self.find_value("get", key, default)
+
+    def retrieve(self, key, default=None):
+        """Return the value of a key, or `default`."""
+        return self.find_value("retrieve", key, default)
+
+    def remove(self, key):
+        """Take a key out; return whether it was there."""
+        return self.erase("remove", key)
+
+    def __getitem__(self, key):
+        value = self.find_value("[]", key, MISSING)
+        if value is MISSING:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key, value):
+        self.put("[]", key, value, PUT_ASSIGN)
+
+    def __delitem__(self, key):
+        if not self.erase("del", key):
+            raise KeyError(key)
+
+    def __contains__(self, key):
+        return self.has("find", key)
+
+
+cdef class SetMethods(ManyHandle):
+    """A set as programs use it."""
+
+    def insert(self, key):
+        """Put a key in; return whether it was new."""
+        return not self.put("insert", key, b"", PUT_INSERT)
+
+    def add(self, key):
+        """Put a key in."""
+        self.put("add", key, b"", PUT_INSERT)
+
+    def remove(self, key):
+        """Take a key out; return whether it was there."""
+        return self.erase("remove", key)
+
+    def discard(self, key):
+        """Take a key out if it is there."""
+        self.erase("discard", key)
+
+    def retrieve(self, key):
+        """Return whether a key is there."""
+        return self.has("retrieve", key)
+
+    def __contains__(self, key):
+        return self.has("retrieve", key)

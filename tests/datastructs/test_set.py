@@ -1,0 +1,188 @@
+"""Sets and multisets: what set and Counter do, from every rank, on every road."""
+
+from collections import Counter
+
+import hypothesis
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from support import SLOW_ROAD
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+EXAMPLES = 8 if SLOW_ROAD else 40
+KEY = st.one_of(st.integers(0, 9), st.sampled_from(["a", "", None, (1, "a"), 1.0]))
+
+
+@pytest.fixture
+def made():
+    """Make containers on the last rank for all; they are destroyed after the test."""
+    containers = []
+
+    def make(kind, **keywords):
+        last = acp.procs() - 1
+        mine = kind(**keywords) if acp.rank() == last else None
+        containers.append(acp.bcast(mine, root=last))
+        return containers[-1]
+
+    yield make
+    acp.sync()
+    if acp.rank() == 0:
+        for container in containers:
+            container.destroy()
+
+
+def test_a_set_holds_each_key_once(made):
+    s = made(acp.Set)
+    new = acp.allgather([s.insert(key) for key in ("a", 1, 1.0, True, (1, "b"))])
+    assert sum(map(sum, new)) == 3
+    assert len(s) == 3
+    assert set(s) == {"a", 1, (1, "b")}
+    assert np.int64(1) in s
+    assert s.retrieve("a")
+    assert "b" not in s
+    acp.sync()
+    if acp.rank() == 0:
+        assert s.remove("a")
+        assert not s.remove("a")
+        s.discard("a")
+        s.add("c")
+        s.update(["c", "d"])
+        assert set(s) == {1, (1, "b"), "c", "d"}
+        assert s.find("d").key == "d"
+        assert s.find("a") == s.end()
+        s.clear()
+        assert s.empty()
+        with pytest.raises(TypeError):
+            s.insert([1])
+
+
+def test_sets_of_one_type(made):
+    s = made(acp.Set, key="i4")
+    s.update(range(acp.rank(), 1000, acp.procs()))
+    acp.sync()
+    assert sorted(s) == list(range(1000))
+    assert sum(acp.allgather(len(s.local))) == 1000
+    assert acp.Set.attach(s.ga) == s
+
+
+def test_a_multiset_counts(made):
+    m = made(acp.MultiSet)
+    counts = [m.insert("a") for _ in range(100)]
+    assert counts == sorted(counts)
+    acp.sync()
+    procs = acp.procs()
+    assert m.retrieve("a") == m.count("a") == m["a"] == len(m) == 100 * procs
+    acp.sync()
+    if acp.rank() == 0:
+        assert m.insert("b", 5) == 5
+        assert m.remove("b") == 4
+        assert m.remove("b", 9) == 0
+        assert "b" not in m
+        assert m.remove("b") == 0
+        assert m.remove_all("a") == 100 * procs
+        assert m.remove_all("a") == 0
+        m.update("abracadabra")
+        m.add("z")
+        assert dict(m.items()) == Counter("abracadabraz")
+        assert sorted(m) == sorted("abracadabraz")
+        assert sorted(m.keys()) == sorted(set("abracadabraz"))
+        assert len(m) == 12
+        assert m.statistics().keys == 6
+        with pytest.raises(ValueError, match="positive"):
+            m.insert("a", 0)
+
+
+def test_assign_merge_swap(made):
+    a, b = made(acp.MultiSet, ranks=[0]), made(acp.MultiSet)
+    s, t = made(acp.Set), made(acp.Set, ranks=[0])
+    acp.sync()
+    if acp.rank() == 0:
+        a.update("aab")
+        b.update("abc")
+        a.merge(b)
+        assert (dict(a.items()), len(b)) == (Counter("aaabbc"), 0)
+        b.assign(a)
+        assert (dict(b.items()), len(b)) == (Counter("aaabbc"), 6)
+        b.update("d")
+        b.swap(a)
+        assert (len(a), len(b)) == (7, 6)
+        s.update("ab")
+        t.update("bc")
+        s.merge(t)
+        assert (set(s), set(t)) == (set("abc"), set("b"))
+        t.move(s)
+        assert (set(s), set(t)) == (set(), set("abc"))
+
+
+STEP = st.one_of(
+    st.tuples(st.sampled_from(["insert", "remove", "remove_all", "retrieve"]), KEY),
+    st.tuples(st.just("update"), st.lists(KEY, max_size=20)),
+    st.tuples(st.just("clear"), st.none()),
+)
+
+
+def foresee_set(model, kind, key):
+    match kind:
+        case "insert":
+            new = key not in model
+            model.add(key)
+            return new
+        case "remove" | "remove_all":
+            there = key in model
+            model.discard(key)
+            return there
+        case "retrieve":
+            return key in model
+        case "update":
+            model.update(key)
+        case "clear":
+            model.clear()
+    return None
+
+
+def foresee_counter(model, kind, key):
+    match kind:
+        case "insert":
+            model[key] += 1
+            return model[key]
+        case "remove":
+            model[key] = max(model[key] - 1, 0)
+            return model[key]
+        case "remove_all":
+            return model.pop(key, 0)
+        case "retrieve":
+            return model[key]
+        case "update":
+            model.update(key)
+        case "clear":
+            model.clear()
+    return None
+
+
+def act(container, kind, key):
+    if kind == "remove_all" and isinstance(container, acp.Set):
+        kind = "remove"
+    method = getattr(container, kind)
+    return method() if kind == "clear" else method(key)
+
+
+@hypothesis.settings(
+    max_examples=EXAMPLES, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+@hypothesis.given(st.lists(STEP, max_size=40))
+def test_they_do_what_set_and_counter_do(made, steps):
+    s, m = made(acp.Set), made(acp.MultiSet)
+    keys, counts = set(), Counter()
+    for turn, step in enumerate(steps):
+        acp.sync()
+        expected = foresee_set(keys, *step), foresee_counter(counts, *step)
+        if acp.rank() == turn % acp.procs():
+            assert (act(s, *step), act(m, *step)) == expected
+    acp.sync()
+    assert set(s) == keys
+    assert len(s) == len(keys)
+    assert dict(m.items()) == {k: n for k, n in counts.items() if n}
+    assert len(m) == counts.total()
