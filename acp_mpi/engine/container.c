@@ -2,6 +2,7 @@
 #include "container.h"
 
 #include "counter.h"
+#include "list.h"
 #include "sequence.h"
 
 #include <string.h>
@@ -9,6 +10,7 @@
 static const struct container_type *const types[KINDS] = {
     [KIND_COUNTER] = &counter_type,
     [KIND_DEQUE] = &sequence_type,
+    [KIND_LIST] = &list_type,
     [KIND_VECTOR] = &sequence_type,
 };
 
