@@ -40,7 +40,7 @@ test-all: $(MPIS:%=.venv/%/.extra-test) ## every combination, slow tests too
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --all; done
 
 campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention; fuzzers
-	@$(MAKE) --no-print-directory -C tests/engine fuzz
+	@$(MAKE) --no-print-directory -C tests/engine fuzz crashes
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --campaign; done
 
 sanitize: ## engine tests under the address, undefined behaviour and thread sanitizers

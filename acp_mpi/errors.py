@@ -113,9 +113,10 @@ def from_fault(
                 f"aligned to their size: use an address that is a multiple of {size}"
             )
         case Status.FULL:
+            possible = f", {high} are possible for this rank" if high else f" on rank {rank}"
             return HeapFullError(
-                f"{function}: {size} bytes do not fit, {high} are possible for this rank; drop "
-                "arrays or raise heap_size (ACP_HEAP_SIZE) within the memory of the machine"
+                f"{function}: {size} bytes do not fit{possible}; free blocks, drop arrays or "
+                "raise heap_size (ACP_HEAP_SIZE) within the memory of the machine"
             )
         case Status.LOST:
             return _lost(function, rank)
@@ -143,6 +144,17 @@ def from_fault(
             return AddressError(
                 f"{function}: there is no such container at {where}, or not any more; ask whoever "
                 "made it whether it was destroyed"
+            )
+        case Status.BLOCK:
+            return AddressError(
+                f"{function}: {where} is not the address of a block: it was freed already, lies "
+                "inside one, or is no address of a heap; free each address that malloc returned "
+                "once"
+            )
+        case Status.DAMAGED:
+            return Error(
+                f"{function}: the heap of rank {rank} is damaged near {ga:#x}, something wrote "
+                "past the end of a block; look for transfers that are longer than their blocks"
             )
         case Status.MPI:
             return Error(

@@ -18,11 +18,12 @@ INTERFACE = {
     "init", "finalize", "is_initialized", "refresh", "ranks", "reset", "abort", "sync", "barrier",
     "rank", "procs", "groups", "group", "publish", "lookup", "bcast", "allgather",
     "query_starter_ga", "register_memory", "unregister_memory", "query_ga", "query_address", "view",
+    "malloc", "free", "heap_statistics",
     "query_rank", "query_color", "colors", "empty", "zeros", "remote", "AtKey",
     "copy", "copy_many", "complete", "inquire", "wait", "test", "iput", "iget", "put", "get",
     "wait_until", "GA_NULL", "HANDLE_NULL", "HANDLE_ALL", "HANDLE_CONT",
     "Error", "NotInitializedError", "RankError", "AddressError", "AlignmentError",
-    "HeapFullError", "PeerLostError", "TruncationError", "Counter",
+    "HeapFullError", "PeerLostError", "TruncationError", "Counter", "Cursor", "Deque", "Vector",
     *ATOMICS, *(f"fetch_{name}" for name in ATOMICS), *(f"fetch_{name}_many" for name in ATOMICS),
 }  # fmt: skip
 

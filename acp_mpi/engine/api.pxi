@@ -1,6 +1,6 @@
 # engine.h, as Cython sees it.
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
 cdef extern from "engine.h" nogil:
     ctypedef uint64_t acp_ga_t
@@ -12,6 +12,7 @@ cdef extern from "engine.h" nogil:
     const int64_t ACP_FOREVER
     const int ACP_ROW_SIZE
     const int ACP_COLORS
+    const uint64_t ACP_CALL_MOST
     enum:
         ACP_OK
         ACP_E_NULL
@@ -73,6 +74,17 @@ cdef extern from "engine.h" nogil:
         int64_t stride
     ctypedef struct acp_memory_statistics:
         uint64_t limit, committed, used, starter, segments, private_segments
+    ctypedef struct acp_call "struct acp_call":
+        uint8_t method
+        acp_ga_t object
+        uint64_t a, b
+        const void *in_ "in"
+        uint64_t in_size
+        void *out
+        uint64_t out_room, out_size
+        uint64_t result[2]
+    ctypedef struct acp_heap_statistics:
+        uint64_t size, used, free, largest, blocks, fragments, committed, limit
     ctypedef struct acp_road_info:
         const char *road
         const char *memory
@@ -120,17 +132,7 @@ cdef extern from "engine.h" nogil:
     acp_handle_t acp_iput(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t)
     acp_handle_t acp_iput_flag(acp_lane *, acp_ga_t, const void *, acp_handle_t)
     acp_handle_t acp_iget(acp_lane *, void *, acp_ga_t, uint64_t, acp_handle_t)
-    struct acp_call:
-        uint8_t method
-        acp_ga_t object
-        uint64_t a, b
-        const void *in_ "in"
-        uint64_t in_size
-        void *out
-        uint64_t out_room, out_size
-        uint64_t result[2]
-    int acp_malloc(acp_lane *, uint32_t, uint64_t, acp_call *, acp_handle_t *)
-    int acp_free(acp_lane *, acp_ga_t, acp_call *, acp_handle_t *)
+    bint acp_near(acp_lane *, acp_ga_t)
     int acp_container_here(acp_lane *, acp_call *)
     int acp_container_call(acp_lane *, acp_call *, acp_handle_t *)
     int acp_put(acp_lane *, acp_ga_t, const void *, uint64_t, acp_handle_t *)
@@ -166,6 +168,10 @@ cdef extern from "engine.h" nogil:
     void acp_window_close(acp_engine *)
     int acp_window_put(acp_engine *, uint32_t, uint64_t, const void *, uint64_t)
     int acp_window_visit(acp_engine *, uint32_t, bint)
+    int acp_malloc(acp_lane *, uint32_t, uint64_t, acp_call *, acp_handle_t *)
+    int acp_free(acp_lane *, acp_ga_t, acp_call *, acp_handle_t *)
+    int acp_heap_tidy(acp_lane *, uint32_t, acp_call *, acp_handle_t *)
+    int acp_heap_look(acp_lane *, uint32_t, acp_heap_statistics *, acp_call *, acp_handle_t *)
     int acp_road(acp_lane *, uint32_t, acp_road_info *)
 
 cdef extern from *:

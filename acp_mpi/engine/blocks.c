@@ -78,6 +78,20 @@ void heap_trim(acp_lane *lane)
         heap_sweep(lane, h, true, HEAP_PATIENCE_NS);
 }
 
+/* A heap that this lane has used lately: it neither moves nor ends before its rank does. */
+static inline struct heap *heap_known(acp_lane *lane, acp_ga_t ga)
+{
+    acp_engine *e = lane->engine;
+    int64_t rank = acp_ga_rank(ga);
+    if (unlikely(rank < 0 || rank >= (int64_t)e->procs || ga >> 63 || acp_ga_color(ga)))
+        return NULL;
+    uint32_t slot = slot_of_rank(e, (uint32_t)rank);
+    const struct peer *p = lane->peers[slot % LANE_PEERS];
+    bool near = p && p->slot == slot && !p->lost &&
+                (p == e->own || e->config.path != ACP_PATH_OWNER || lane->index == LANE_LEADER);
+    return near ? atomic_load_explicit(&p->heap, memory_order_acquire) : NULL;
+}
+
 struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
 {
     acp_engine *e = lane->engine;
@@ -95,10 +109,11 @@ struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
     return h;
 }
 
-static int failed(acp_lane *lane, int rc, acp_ga_t ga)
+static int failed(acp_lane *lane, int rc, const struct acp_call *c)
 {
-    lane->fault.ga = ga;
-    lane->fault.rank = acp_ga_rank(ga);
+    lane->fault.ga = c->object;
+    lane->fault.rank = acp_ga_rank(c->object);
+    lane->fault.size = c->a;
     return rc;
 }
 
@@ -129,33 +144,33 @@ static int look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
 
 static int tidy(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
-    (void)c;
-    return heap_sweep(lane, h, false, patience_ns);
+    int rc = heap_sweep(lane, h, false, patience_ns);
+    c->result[0] = heap_untidy(h);
+    return rc;
 }
 
-static int run(acp_lane *lane, struct acp_call *c, int64_t patience_ns)
+static int run(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     static int (*const functions[])(acp_lane *, struct heap *, struct acp_call *, int64_t) = {
         [METHOD_MALLOC] = take, [METHOD_FREE] = give, [METHOD_HEAP_LOOK] = look,
         [METHOD_HEAP_TIDY] = tidy};
-    struct heap *h = heap_at(lane, c->object);
-    if (!h)
-        return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
     int rc = functions[c->method](lane, h, c, patience_ns);
-    return likely(rc == ACP_OK) ? rc : failed(lane, rc, c->object);
+    return likely(rc == ACP_OK) ? rc : failed(lane, rc, c);
 }
 
 int method_heap(acp_lane *lane, struct acp_call *c)
 {
-    return run(lane, c, 0);
+    struct heap *h = heap_at(lane, c->object);
+    return h ? run(lane, h, c, 0) : lane->fault.status;
 }
 
-/* The caller waits for the heap itself if it reaches it. */
+/* The caller waits for the heap itself if it reaches it, but not with a lock of its own held. */
 static int perform(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
 {
+    struct heap *h = heap_known(lane, c->object);
     *pending = 0;
-    if (lane_find(lane, ROLE_SRC, c->object, 1))
-        return run(lane, c, ACP_FOREVER);
+    if (likely(h != NULL) || (h = heap_at(lane, c->object)))
+        return run(lane, h, c, lane->index == LANE_CALLER ? 0 : ACP_FOREVER);
     return lane->fault.status != ACP_OK ? lane->fault.status : acp_call(lane, c, pending);
 }
 

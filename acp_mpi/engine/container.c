@@ -233,6 +233,11 @@ int method_describe(acp_lane *lane, struct acp_call *c)
     return ACP_OK;
 }
 
+bool acp_near(acp_lane *lane, acp_ga_t ga)
+{
+    return lane_find(lane, ROLE_SRC, ga, 1) != NULL;
+}
+
 int acp_container_here(acp_lane *lane, struct acp_call *c)
 {
     if (unlikely(!lane_find(lane, ROLE_SRC, c->object, 1)))

@@ -33,12 +33,6 @@ struct container_type {
     int (*clear)(struct hold *hold, struct container *container);
 };
 
-/* What METHOD_CREATE takes, with the note behind it; `a` is the kind, the object anything of the
- * rank. It brings the address and the serial. */
-struct container_plan {
-    uint64_t words[4]; /* what they are for the type knows */
-};
-
 /* The container that a call names by object and `a`, of that kind; NULL: the lane's fault says why.
  * Its serial may be another as soon as this returns. */
 struct container *container_find(acp_lane *lane, const struct acp_call *call, uint64_t kind,

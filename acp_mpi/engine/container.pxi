@@ -80,35 +80,6 @@ cdef int call_ended(str function, int status, acp_lane *lane) except -1:
     return wait_for_room(function)
 
 
-cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:
-    # Memory for what is too large for a call.
-    cdef Call c = Call.__new__(Call)
-    cdef uint64_t pending = 0
-    cdef int rc = ACP_E_BUSY
-    while rc != ACP_OK:
-        need(function)
-        rc = acp_malloc(lane0, rank, size, &c.call, &pending)
-        call_ended(function, rc, lane0)
-    if pending:
-        held[pending] = c
-        wait_alone(function, pending, ACP_FOREVER)
-    return c.call.result[0]
-
-
-cdef int block_give(str function, uint64_t ga) except -1:
-    cdef Call c = Call.__new__(Call)
-    cdef uint64_t pending = 0
-    cdef int rc = ACP_E_BUSY
-    while rc != ACP_OK:
-        need(function)
-        rc = acp_free(lane0, ga, &c.call, &pending)
-        call_ended(function, rc, lane0)
-    if pending:
-        held[pending] = c
-        wait_alone(function, pending, ACP_FOREVER)
-    return 0
-
-
 cdef class Handle:
     """The address of a container and its serial, by which every rank finds it."""
     cdef readonly uint64_t ga

@@ -217,17 +217,20 @@ int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint6
 int acp_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
 acp_handle_t acp_icall(acp_lane *lane, struct acp_call *call, acp_handle_t order);
 
-/* Memory of the heap of a rank, from any rank: as acp_call, with `call` for the answer. */
+/* Memory of the heap of a rank, from any rank: as acp_call, with `call` for the answer. ACP_E_BUSY
+ * also while the heap is held by another: a lane taken for the purpose waits instead. */
 int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *call,
                acp_handle_t *pending); /* result[0]: the address */
 int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *call,
              acp_handle_t *pending); /* result[0]: acp_heap_tidy would give memory back */
-int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *call, acp_handle_t *pending);
+int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *call,
+                  acp_handle_t *pending); /* result[0]: and still would */
 int acp_heap_look(acp_lane *lane, uint32_t rank, acp_heap_statistics *out, struct acp_call *call,
                   acp_handle_t *pending);
 
 /* A call of a container's method; where load and store reach it, the caller waits for its lock.
  * The first only if they do, else ACP_E_BUSY and nothing has happened. */
+bool acp_near(acp_lane *lane, acp_ga_t ga); /* do load and store reach it? */
 int acp_container_here(acp_lane *lane, struct acp_call *call);
 int acp_container_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
-#define SWEPT ((uint64_t)1 << 20)       /* a free range of this size goes back */
 #define KEPT ((uint64_t)4 << 20)        /* so much stays, and an eighth of what is used */
 #define BATCH 16u                       /* words of the map that one change sets */
 #define SWEEP 64u                       /* granules that the sweeper gives back at a time */
@@ -126,8 +125,10 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
 {
     struct heap *h = hold->heap;
     uint64_t *map = h->head->granules, missing = 0;
-    for (uint64_t word = first; word < last; word++)
-        missing += (uint64_t)__builtin_popcountll(mask_of(word, from, to) & ~map[word]);
+    for (uint64_t word = first; word < last; word++) {
+        uint64_t mask = mask_of(word, from, to) & ~map[word];
+        missing += mask ? (uint64_t)__builtin_popcountll(mask) : 0;
+    }
     if (!missing)
         return ACP_OK;
     section_begin(hold);
@@ -268,8 +269,10 @@ int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
     int rc = section_enter(&sweep, lane, &h->head->sweeper, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    while (rc == ACP_OK && (all || heap_untidy(h)))
-        rc = sweep_one(&sweep, HEAP_PATIENCE_NS);
+    bool once = lane->index == LANE_LEADER || lane->index == LANE_LOCKED; /* others wait for it */
+    do
+        rc = all || heap_untidy(h) ? sweep_one(&sweep, HEAP_PATIENCE_NS) : ACP_E_FULL;
+    while (rc == ACP_OK && !once);
     section_leave(&sweep);
     return rc == ACP_E_FULL ? ACP_OK : rc;
 }

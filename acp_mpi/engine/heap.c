@@ -56,6 +56,28 @@ static uint64_t *foot(const struct heap *h, uint64_t at, uint64_t size)
     return (uint64_t *)(void *)(h->base + at + size - 8);
 }
 
+/* Of a free block as large as its class: another one takes its place in the list. */
+static void list_replace(struct hold *hold, uint64_t at, uint64_t by)
+{
+    struct heap *h = hold->heap;
+    uint64_t next = block_at(h, at)->mark, previous = block_at(h, at)->previous;
+    uint32_t level, width;
+    section_set(hold, &block_at(h, by)->mark, next);
+    section_set(hold, &block_at(h, by)->previous, previous);
+    if (next)
+        section_set(hold, &block_at(h, next)->previous, by);
+    heap_class(block_size(h, at), &level, &width);
+    section_set(hold, previous ? &block_at(h, previous)->mark : &h->head->lists[level][width], by);
+}
+
+static bool same_class(uint64_t one, uint64_t other)
+{
+    uint32_t level, width, other_level, other_width;
+    heap_class(one, &level, &width);
+    heap_class(other, &other_level, &other_width);
+    return level == other_level && width == other_width;
+}
+
 static void list_add(struct hold *hold, uint64_t at, uint64_t size)
 {
     struct heap *h = hold->heap;
@@ -162,13 +184,18 @@ static void carve(struct hold *hold, uint64_t at, uint64_t size)
     if (rest < BLOCK_LEAST) {
         block_reserve(hold, at);
     } else {
-        list_remove(hold, at);
+        bool stays = same_class(size + rest, rest);
+        if (stays)
+            list_replace(hold, at, at + size);
+        else
+            list_remove(hold, at);
         section_set(hold, &block_at(h, at)->size, size);
         section_set(hold, &block_at(h, at)->mark, block_mark(h, at));
         store(&block_at(h, at + size)->size, rest | BLOCK_FREE);
         if (at + size + rest < head->end)
             section_set(hold, foot(h, at + size, rest), rest);
-        list_add(hold, at + size, rest);
+        if (!stays)
+            list_add(hold, at + size, rest);
         section_set(hold, &head->used, head->used + size);
         section_set(hold, &head->blocks, head->blocks + 1);
     }
@@ -265,26 +292,32 @@ static int give(struct hold *hold, uint64_t at, uint64_t *slot)
     bool merges = high < head->end && (block_at(h, high)->size & BLOCK_FREE);
     if (!low || (merges ? !listed(h, high) : high < head->end && !whole(h, high, false)))
         return refuse(hold->lane, ACP_E_DAMAGED, 0, 0);
+    uint64_t end = merges ? high + block_size(h, high) : high;
     section_begin(hold);
     name(hold, slot, 0);
     section_set(hold, &block_at(h, at)->mark, 0);
-    if (low < at)
+    bool stays = low < at && same_class(at - low, end - low);
+    bool replaces = low == at && merges && same_class(end - high, end - low);
+    if (low < at && !stays)
         list_remove(hold, low);
-    if (merges) {
+    if (replaces)
+        list_replace(hold, high, low);
+    else if (merges)
         list_remove(hold, high);
-        high += block_size(h, high);
-    }
     /* What is before a free block is not free: they would have been one. */
-    section_set(hold, &block_at(h, low)->size, (high - low) | BLOCK_FREE);
-    if (high < head->end)
-        section_set(hold, foot(h, low, high - low), high - low);
-    list_add(hold, low, high - low);
+    section_set(hold, &block_at(h, low)->size, (end - low) | BLOCK_FREE);
+    if (end < head->end)
+        section_set(hold, foot(h, low, end - low), end - low);
+    if (!stays && !replaces)
+        list_add(hold, low, end - low);
     if (!merges)
-        behind_free(hold, high, true);
+        behind_free(hold, end, true);
     section_set(hold, &head->used, head->used - size);
     section_set(hold, &head->blocks, head->blocks - 1);
     section_set(hold, &head->fragments, head->fragments + 1 - (low < at) - merges);
     section_commit(hold);
+    if (low < at && merges && end - low >= SWEPT) /* two pieces have become one worth a look */
+        size = SWEPT;
     __atomic_store_n(&head->freed, head->freed + size, __ATOMIC_RELAXED);
     return ACP_OK;
 }

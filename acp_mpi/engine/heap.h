@@ -14,6 +14,7 @@
 #define HEAP_WIDTH 32u
 #define HEAP_KINDS 16u
 #define GRANULE ((uint64_t)256 << 10)
+#define SWEPT ((uint64_t)1 << 20) /* a free range of this size goes back to the system */
 
 #define BLOCK_HEAD ((uint64_t)16)
 #define BLOCK_LEAST ((uint64_t)32)
@@ -39,7 +40,7 @@ struct heap_head {
     uint64_t used, blocks, fragments;
     uint64_t published;  /* the end of the highest block that ever was, and of its granule */
     uint64_t committed;  /* bytes of granules, the pinned ones left out */
-    uint64_t freed;      /* bytes since the sweeper looked */
+    uint64_t freed;      /* bytes since the sweeper found nothing */
     uint64_t next_check; /* committed bytes at which the machine is asked again */
     uint64_t level_map;
     uint64_t class_map[HEAP_LEVELS];

@@ -1,7 +1,7 @@
 # Start and end, and what this process knows of the job.
 
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free as c_free, malloc as c_malloc
 from libc.string cimport memcpy, memset
 
 
@@ -95,13 +95,13 @@ def remap(slots):
     """Make rank r the process in slots[r]; every address but the starter's dies."""
     need("reset")
     cdef uint32_t count = len(slots), i
-    cdef uint32_t *map = <uint32_t *>malloc(count * sizeof(uint32_t) + 1)
+    cdef uint32_t *map = <uint32_t *>c_malloc(count * sizeof(uint32_t) + 1)
     if map == NULL:
         raise MemoryError
     for i in range(count):
         map[i] = slots[i]
     cdef int rc = acp_engine_reset(engine, map, count)
-    free(map)
+    c_free(map)
     if rc != ACP_OK:
         raise_status("reset", rc)
 
@@ -156,13 +156,13 @@ def ranks_of(slots):
     """Return the ranks of a range of slots: that range itself if each is its slot."""
     need("groups")
     cdef uint32_t count = len(slots), first = slots.start, i
-    cdef uint32_t *ranks = <uint32_t *>malloc(count * sizeof(uint32_t) + 1)
+    cdef uint32_t *ranks = <uint32_t *>c_malloc(count * sizeof(uint32_t) + 1)
     if ranks == NULL:
         raise MemoryError
     result = slots
     if acp_ranks_of(engine, first, count, ranks):
         result = tuple([ranks[i] for i in range(count)])
-    free(ranks)
+    c_free(ranks)
     return result
 
 
@@ -170,12 +170,12 @@ def lost_ranks():
     """Return the list of ranks that have died."""
     need("ranks")
     cdef uint32_t n = acp_lost_ranks(engine, NULL, 0), i
-    cdef uint32_t *lost = <uint32_t *>malloc(n * sizeof(uint32_t) + 1)
+    cdef uint32_t *lost = <uint32_t *>c_malloc(n * sizeof(uint32_t) + 1)
     if lost == NULL:
         raise MemoryError
     n = min(acp_lost_ranks(engine, lost, n), n)
     result = sorted([lost[i] for i in range(n)])
-    free(lost)
+    c_free(lost)
     return result
 
 

@@ -1,6 +1,8 @@
-/* The numbers of all methods. They travel, so one keeps its meaning. */
+/* The numbers of all methods, and what they take and bring. They travel, so one keeps its meaning. */
 #ifndef ACP_METHOD_H
 #define ACP_METHOD_H
+
+#include "address.h"
 
 enum method {
     METHOD_MALLOC = 1, METHOD_FREE, METHOD_HEAP_LOOK, METHOD_HEAP_TIDY,
@@ -11,6 +13,38 @@ enum method {
     METHOD_LIST_PUT = 0x90, METHOD_LIST_TAKE, METHOD_LIST_WALK, METHOD_LIST_STEP,
     METHOD_LIST_CHECK, METHOD_LIST_ERASE, METHOD_LIST_CLEAR, METHOD_LIST_BURY, METHOD_LIST_ORDER,
     METHOD_LIST_REVERSE, METHOD_LIST_SPLICE, METHOD_LIST_SWAP,
+};
+
+/* What METHOD_CREATE takes, with the note behind it; `a` is the kind, the object anything of the
+ * rank. It brings the address and the serial. */
+struct container_plan {
+    uint64_t words[4]; /* what they are for the type knows */
+};
+
+#define SPLICE_CLIPS 1u   /* `at` and `erase` are cut to what there is, as in Python's slices */
+#define SPLICE_REPEATS 2u /* one element comes, and goes in as often as `insert` says */
+#define SPLICE_BRINGS 4u  /* what goes out comes back */
+#define SPLICE_BLOCK 8u   /* in a block of its own, whose address is result[1] */
+
+/* What METHOD_SEQUENCE_SPLICE takes, with the new elements behind it, or in a block of the same
+ * heap, which it keeps or gives back. `at` counts from the end if negative. result[0] is 1; 0:
+ * there is no such place, and nothing has happened, to the block neither. */
+struct splice {
+    int64_t at;
+    uint64_t erase, insert, flags;
+    acp_ga_t block;
+};
+
+/* What METHOD_SEQUENCE_READ takes; `b` is the first one, from the end if negative. It brings the
+ * elements, or a block of them, and in result[0] how many there are: more than came if the room
+ * was too small, 0 if there is no such place. */
+struct stretch {
+    uint64_t count, flags; /* SPLICE_CLIPS, SPLICE_BLOCK */
+};
+
+struct sequence_look {
+    uint64_t size, room, width, bytes;
+    acp_ga_t data; /* 0: no block, or one that goes around */
 };
 
 #endif

@@ -225,7 +225,8 @@ static int recover(struct hold *h)
 int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
                   int64_t patience_ns)
 {
-    *h = (struct hold){.lane = lane, .section = s, .heap = heap};
+    *h = (struct hold){.lane = lane, .section = s, .heap = heap, .base = heap->base,
+                       .last = heap->span - 8};
     int rc = pthread_mutex_trylock(&s->mutex);
     if (unlikely(rc == EBUSY))
         rc = lock_contended(lane, s, patience_ns);
@@ -256,6 +257,7 @@ void section_begin(struct hold *h)
 {
     struct section *s = h->section;
     h->blocks = false;
+    h->count = 0;
     s->count = 0;
     store(&s->version, s->version + 1);
     store(&s->state, SECTION_CHANGING);
@@ -275,18 +277,6 @@ void section_commit(struct hold *h)
 void section_cancel(struct hold *h)
 {
     take_back(h);
-}
-
-void section_set(struct hold *h, uint64_t *word, uint64_t value)
-{
-    struct section *s = h->section;
-    uint64_t at = (uint64_t)((unsigned char *)word - h->heap->base), n = s->count;
-    if (unlikely(n == SECTION_WORDS || !inside(h, at, 8)))
-        abort();
-    s->journal[n].at = at;
-    s->journal[n].old = *word;
-    store(&s->count, n + 1);
-    store(word, value);
 }
 
 static uint64_t *free_slot(struct hold *h, uint64_t blocks[SECTION_BLOCKS])

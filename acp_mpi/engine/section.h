@@ -14,6 +14,8 @@
 
 #include "core.h"
 
+#include <stdlib.h>
+
 #define SECTION_WORDS 32u  /* that one change may set */
 #define SECTION_BLOCKS 4u  /* that one change may take, and as many that it may drop */
 #define SECTION_SCRATCH ((uint64_t)256)
@@ -47,6 +49,9 @@ struct hold {
     acp_lane *lane;
     struct section *section;
     struct heap *heap;
+    unsigned char *base; /* of the heap */
+    uint64_t last;       /* word of it */
+    uint64_t count;      /* of the journal */
     bool blocks; /* the change takes or drops blocks, or moves bytes */
 };
 
@@ -60,7 +65,7 @@ void section_leave(struct hold *h);
 void section_begin(struct hold *h);
 void section_commit(struct hold *h); /* now it has happened */
 void section_cancel(struct hold *h);
-void section_set(struct hold *h, uint64_t *word, uint64_t value); /* a word of the heap */
+static inline void section_set(struct hold *h, uint64_t *word, uint64_t value);
 int section_take(struct hold *h, uint64_t size, uint64_t *block); /* ACP_E_BUSY: cancel, try again */
 void section_drop(struct hold *h, uint64_t block);
 /* Bytes that may overlap, one such call a change. What they overwrite besides themselves: is lost
@@ -91,6 +96,20 @@ static inline void store(uint64_t *word, uint64_t value)
     fault_point();
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
     atomic_signal_fence(memory_order_seq_cst); /* nor does anything after it come before */
+}
+
+/* A word of the heap: what it was goes to the journal. */
+static inline void section_set(struct hold *h, uint64_t *word, uint64_t value)
+{
+    struct section *s = h->section;
+    uint64_t at = (uint64_t)((unsigned char *)word - h->base), n = h->count;
+    if (unlikely(n == SECTION_WORDS || at > h->last))
+        abort();
+    s->journal[n].at = at;
+    s->journal[n].old = *word;
+    h->count = n + 1;
+    store(&s->count, n + 1);
+    store(word, value);
 }
 
 #endif

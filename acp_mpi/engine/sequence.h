@@ -20,32 +20,6 @@ struct sequence {
 
 extern const struct container_type sequence_type; /* words: the width */
 
-#define SPLICE_CLIPS 1u   /* `at` and `erase` are cut to what there is, as in Python's slices */
-#define SPLICE_REPEATS 2u /* one element comes, and goes in as often as `insert` says */
-#define SPLICE_BRINGS 4u  /* what goes out comes back */
-#define SPLICE_BLOCK 8u   /* in a block of its own, whose address is result[1] */
-
-/* What METHOD_SEQUENCE_SPLICE takes, with the new elements behind it, or in a block of the same
- * heap, which it keeps or gives back. `at` counts from the end if negative. result[0] is 1; 0:
- * there is no such place, and nothing has happened, to the block neither. */
-struct splice {
-    int64_t at;
-    uint64_t erase, insert, flags;
-    acp_ga_t block;
-};
-
-/* What METHOD_SEQUENCE_READ takes; `b` is the first one, from the end if negative. It brings the
- * elements, or a block of them, and in result[0] how many there are: more than came if the room
- * was too small, 0 if there is no such place. */
-struct stretch {
-    uint64_t count, flags; /* SPLICE_CLIPS, SPLICE_BLOCK */
-};
-
-struct sequence_look {
-    uint64_t size, room, width, bytes;
-    acp_ga_t data; /* 0: no block, or one that goes around */
-};
-
 int method_sequence_look(acp_lane *lane, struct acp_call *call);
 int method_sequence_read(acp_lane *lane, struct acp_call *call);
 int method_sequence_reserve(acp_lane *lane, struct acp_call *call); /* `b` elements */

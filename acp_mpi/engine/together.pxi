@@ -90,7 +90,7 @@ def barrier(ranks, timeout=None):
         ranks = sorted(ranks)
     count = len(ranks)
     if count > 64:
-        chosen = <uint32_t *>malloc(count * sizeof(uint32_t))
+        chosen = <uint32_t *>c_malloc(count * sizeof(uint32_t))
         if chosen == NULL:
             raise MemoryError
     try:
@@ -104,7 +104,7 @@ def barrier(ranks, timeout=None):
         met("barrier", rc, e)
     finally:
         if chosen != few:
-            free(chosen)
+            c_free(chosen)
 
 
 def sync(timeout=None):

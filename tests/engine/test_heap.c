@@ -129,12 +129,12 @@ static void last_block_is_found(struct actor *a)
     a->heap.head->limit = limit;
 }
 
-/* Used to committed after a million calls; 0.7 is asked for. */
+/* Of what is committed seven tenths and more are used. */
 static void little_is_wasted(struct actor *a)
 {
     static uint64_t block[64];
-    uint64_t state = 5, worst = 100;
-    for (uint32_t step = 0; step < 100000; step++) {
+    uint64_t state = 5, used = 0, committed = 0;
+    for (uint32_t step = 0; step < 50000; step++) {
         uint32_t i = (uint32_t)(crash_random(&state) % 64);
         if (block[i])
             CHECK(heap_give(a->lane, &a->heap, &block[i], ACP_FOREVER) == ACP_OK);
@@ -142,12 +142,12 @@ static void little_is_wasted(struct actor *a)
             CHECK((block[i] = take(a, crash_random(&state) % (1 << 20))));
         if (heap_untidy(&a->heap))
             CHECK(heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
-        uint64_t share = a->heap.head->used * 100 / (a->heap.head->committed + 1);
-        worst = step > 1000 && share < worst ? share : worst;
+        used += a->heap.head->used;
+        committed += a->heap.head->committed;
     }
     for (uint32_t i = 0; i < 64; i++)
         CHECK(!block[i] || give(a, block[i]) == ACP_OK);
-    CHECK(check_heap(a) == 0 && worst > 50);
+    CHECK(check_heap(a) == 0 && used / 7 >= committed / 10);
 }
 
 struct toiler {

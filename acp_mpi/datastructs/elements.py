@@ -1,0 +1,157 @@
+"""What the elements of a container are: plain types, raw bytes, any NumPy type.
+
+Plain types and raw bytes do without NumPy.
+"""
+
+import ast
+import functools
+import struct
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from acp_mpi.engine import _engine
+
+PLAIN = "bBhHiIqQfd?"
+_NAMES = {int: "q", float: "d", bool: "?"}
+_LETTERS = {
+    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q",
+    "f4": "f", "f8": "d", "b1": "?",
+}  # fmt: skip
+
+
+def _raw(width: int) -> _engine.Element:
+    def pack(value: Any) -> bytes:
+        data = bytes(value)
+        if len(data) != width:
+            raise ValueError(f"an element has {width} bytes, not {len(data)}; give as many")
+        return data
+
+    return _engine.Element(width, b"V%d" % width, "", pack, bytes)
+
+
+def _of_numpy(dtype: Any) -> _engine.Element:
+    import numpy
+
+    if dtype.hasobject:
+        raise TypeError(f"{dtype} holds Python objects, which have no meaning on other ranks")
+    text = repr(numpy.lib.format.dtype_to_descr(dtype))
+
+    def pack(value: Any) -> bytes:
+        return numpy.array(value, dtype).tobytes()
+
+    def unpack(data: bytes) -> Any:
+        return numpy.frombuffer(data, dtype, 1)[0].item()
+
+    return _engine.Element(dtype.itemsize, text.encode(), "", pack, unpack)
+
+
+def _plain_or_raw(text: str) -> _engine.Element | None:
+    if len(text) == 1 and text in PLAIN:
+        return _engine.Element(struct.calcsize(text), text.encode(), text, None, None)
+    if text[:1] == "V" and text[1:].isdigit():
+        return _raw(int(text[1:]))
+    return None
+
+
+def element_of(dtype: Any) -> _engine.Element:
+    """Return what elements of `dtype` are: int, float, bool, a letter of the struct module, "V13"
+    for 13 raw bytes, or anything that numpy.dtype takes.
+    """
+    if isinstance(dtype, _engine.Element):
+        return dtype
+    text = _NAMES.get(dtype, dtype) if isinstance(dtype, type | str) else None
+    if isinstance(text, str) and (found := _plain_or_raw(text)):
+        return found
+    import numpy
+
+    kind = numpy.dtype(dtype)
+    if kind.isnative and (letter := _LETTERS.get(kind.str[1:])):
+        return element_of(letter)
+    if kind.kind == "V" and kind.fields is None and kind.subdtype is None:
+        return _raw(kind.itemsize)
+    return _of_numpy(kind)
+
+
+@functools.lru_cache(256)
+def element_from(note: bytes) -> _engine.Element:
+    """Return the elements that another rank has described."""
+    text = note.decode()
+    if found := _plain_or_raw(text):
+        return found
+    import numpy
+
+    return _of_numpy(numpy.lib.format.descr_to_dtype(ast.literal_eval(text)))
+
+
+def dtype_of(element: _engine.Element) -> Any:
+    """Return the NumPy type of such elements."""
+    import numpy
+
+    text = element.note.decode()
+    if _plain_or_raw(text):
+        return numpy.dtype(text)
+    return numpy.lib.format.descr_to_dtype(ast.literal_eval(text))
+
+
+def pack_many(element: _engine.Element, values: Any, function: str) -> tuple[int, Any]:
+    """Return how many elements `values` are, and their bytes."""
+    letter = element.note.decode()
+    if "numpy" in sys.modules and hasattr(values, "__array_interface__"):
+        return _pack_array(element, values, function)
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{function}: {type(values).__name__} is not iterable; give many values")
+    view = _view(values)
+    if view is not None and (view.format == letter or (letter[0] == "V" and view.format == "B")):
+        return _counted(element, view.cast("B"), function)
+    values = list(values)
+    if element.letter in PLAIN and element.letter:
+        try:
+            return len(values), struct.pack(f"{len(values)}{letter}", *values)
+        except struct.error as error:
+            raise OverflowError(f"{function}: {error}; give numbers that fit") from None
+    return len(values), b"".join(map(element.packed, values))
+
+
+def _pack_array(element: _engine.Element, values: Any, function: str) -> tuple[int, Any]:
+    numpy = sys.modules["numpy"]
+    array = numpy.asarray(values)
+    dtype = dtype_of(element)
+    if not numpy.can_cast(array.dtype, dtype, "same_kind"):
+        raise TypeError(f"{function}: {array.dtype} does not fit into {dtype}; convert it first")
+    array = numpy.ascontiguousarray(array, dtype).reshape(-1)
+    return len(array), memoryview(array.view("u1")) if array.nbytes else b""
+
+
+def _view(values: Any) -> memoryview | None:
+    try:
+        view = memoryview(values)
+    except TypeError:
+        return None
+    return view if view.c_contiguous else None
+
+
+def _counted(element: _engine.Element, data: memoryview, function: str) -> tuple[int, Any]:
+    if not element.width or data.nbytes % element.width:
+        raise ValueError(
+            f"{function}: {data.nbytes} bytes are no whole number of elements of {element.width}"
+            "; give as many as there are in some elements"
+        )
+    return data.nbytes // element.width, data
+
+
+def unpack_many(element: _engine.Element, data: bytearray, count: int) -> list[Any]:
+    """Return the values of the bytes of `count` elements."""
+    if element.letter:
+        return memoryview(data).cast(element.letter).tolist()
+    width = element.width
+    return [element.unpacked(bytes(data[i * width : (i + 1) * width])) for i in range(count)]
+
+
+def array_of(element: _engine.Element, data: bytearray, count: int) -> Any:
+    """Return the elements as a NumPy array; as a memoryview where nobody has imported NumPy."""
+    if "numpy" in sys.modules:
+        if not element.width:
+            return sys.modules["numpy"].empty(count, dtype_of(element))
+        return sys.modules["numpy"].frombuffer(data, dtype_of(element))
+    return memoryview(data).cast(element.letter or "B")

@@ -1,0 +1,362 @@
+"""What vectors and deques have in common: elements of one type, by index, on one rank."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.elements import (
+    array_of,
+    dtype_of,
+    element_from,
+    element_of,
+    pack_many,
+    unpack_many,
+)
+from acp_mpi.engine import _engine
+
+END = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class SequenceStatistics:
+    """What `statistics` returns; `bytes` are those of the block of the elements."""
+
+    rank: int
+    size: int
+    capacity: int
+    itemsize: int
+    bytes: int
+
+
+class Cursor:
+    """A place in a vector or deque by its index: before element `index`, or at the end.
+
+    It stays at that index whatever the others do.
+    """
+
+    __slots__ = ("index", "sequence")
+
+    def __init__(self, sequence: "Sequence", index: int) -> None:
+        self.sequence = sequence
+        self.index = index
+
+    @property
+    def value(self) -> Any:
+        """The element. IndexError at the end."""
+        return self.sequence.at(self.index)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.sequence[self.index] = value
+
+    @property
+    def ga(self) -> int:
+        """The address of the element, until the sequence grows or changes before it."""
+        return self.sequence._ga_of(self.index)
+
+    def advance(self, n: int = 1) -> "Cursor":
+        """Return the cursor `n` elements on, back if negative."""
+        return Cursor(self.sequence, self.index + n)
+
+    def distance(self, other: "Cursor") -> int:
+        """Return how many elements `other` is further on."""
+        if other.sequence != self.sequence:
+            raise ValueError("Cursor.distance: the cursors are of two containers; use one")
+        return other.index - self.index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cursor) and (self.sequence, self.index) == (
+            other.sequence,
+            other.index,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.sequence, self.index))
+
+    def __repr__(self) -> str:
+        return f"<acp_mpi.Cursor {self.index} of {self.sequence!r}>"
+
+
+def _place(at: "int | Cursor") -> int:
+    return at.index if isinstance(at, Cursor) else at
+
+
+class Sequence(_engine.SequenceHandle, Container):
+    """Elements of one type on `rank` (None: the calling one), `size` of them zero at first.
+
+    `dtype` is int, float, bool, a letter of the struct module, "V13" for 13 raw bytes, or anything
+    that numpy.dtype takes. Local to the caller.
+    """
+
+    def __init__(self, dtype: Any, size: int = 0, rank: int | None = None) -> None:
+        element = element_of(dtype)
+        self._create(rank, (element.width,), element.note)
+        if size:
+            self.reserve(size)
+            self._splice("fill", 0, 0, size, _engine.REPEATS, bytes(element.width))
+
+    def _open(self) -> None:
+        self.of(element_from(self.note))
+
+    def _splice(
+        self, method: str, at: int, erase: int, insert: int, flags: int, data: Any
+    ) -> bytearray:
+        return self.splice(f"{type(self).__name__}.{method}", at, erase, insert, flags, data)
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy type of the elements."""
+        return dtype_of(self.element)
+
+    def empty(self) -> bool:
+        """Return whether there is no element."""
+        return self.size() == 0
+
+    def capacity(self) -> int:
+        """Return how many elements there is room for without growing."""
+        return self.look(f"{type(self).__name__}.capacity")[1]
+
+    def statistics(self) -> SequenceStatistics:
+        """Return where it is, how many elements it has and room for, and its bytes."""
+        size, room, width, total, _ = self.look(f"{type(self).__name__}.statistics")
+        return SequenceStatistics(_engine.query_rank(self.ga), size, room, width, total)
+
+    append = _engine.SequenceHandle.push_back
+
+    def pop(self, index: int = -1) -> Any:
+        """Take out the element at `index` and return it. IndexError if there is none."""
+        return self.erase_one("pop", index)
+
+    def insert(self, at: int | Cursor, value: Any) -> Cursor:
+        """Put `value` before the element at `at`, at the end if there is none; its cursor."""
+        self.insert_one("insert", _place(at), value)
+        return Cursor(self, _place(at))
+
+    def insert_range(self, at: int | Cursor, values: Any) -> Cursor:
+        """Put all `values` before the element at `at`, in one operation."""
+        self._put_many("insert_range", _place(at), 0, values)
+        return Cursor(self, _place(at))
+
+    def extend(self, values: Any) -> None:
+        """Put all `values` behind the last element, in one operation.
+
+        They are an array, a buffer of such elements, any iterable, or a vector or deque of the
+        same type, whose elements then go from rank to rank without the caller.
+        """
+        self._put_many("extend", END, 0, values)
+
+    def assign(self, values: Any) -> None:
+        """Have `values` in place of all elements, in one operation."""
+        self._put_many("assign", 0, END, values)
+
+    def fill(self, n: int, value: Any) -> None:
+        """Have `n` times `value` in place of all elements, in one operation."""
+        self._splice("fill", 0, END, n, CLIPS_REPEATS, self.element.packed(value))
+
+    def clear(self) -> None:
+        """Take out all elements; the room for them stays."""
+        self._splice("clear", 0, END, 0, _engine.CLIPS, b"")
+
+    def erase(self, at: int | Cursor) -> Cursor:
+        """Take out the element at `at`; the cursor of the one behind it. IndexError."""
+        self._splice("erase", _place(at), 1, 0, 0, b"")
+        return Cursor(self, _place(at))
+
+    def erase_range(self, first: int | Cursor, last: int | Cursor) -> Cursor:
+        """Take out the elements from `first` up to, but not with, `last`."""
+        count = max(_place(last) - _place(first), 0)
+        self._splice("erase_range", _place(first), count, 0, 0, b"")
+        return Cursor(self, _place(first))
+
+    def assign_range(self, first: Cursor, last: Cursor) -> None:
+        """Have the elements between two cursors of one container in place of all elements.
+
+        They go from rank to rank without the caller.
+        """
+        count = first.distance(last)
+        self._put_copy("assign_range", 0, END, first.sequence, first.index, count)
+
+    def swap(self, other: Self) -> None:
+        """Exchange all elements with `other`, of the same type, on any rank.
+
+        Each of the two changes at once, one after the other.
+        """
+        self._alike("swap", other)
+        mine, size = self._block_of("swap", self, 0, END)
+        try:
+            self._put_copy("swap", 0, END, other, 0, END)
+        except BaseException:
+            _engine.free(mine)
+            raise
+        other._put_block("swap", 0, END, size, mine, mine)
+
+    def push_back_ga(self, ga: int) -> None:
+        """Put the element whose bytes are at address `ga` behind the last one."""
+        self._put_from("push_back_ga", END, 0, ga, 1)
+
+    append_ga = push_back_ga
+
+    def insert_ga(self, at: int | Cursor, ga: int) -> Cursor:
+        """Put the element whose bytes are at address `ga` before the element at `at`."""
+        self._put_from("insert_ga", _place(at), 0, ga, 1)
+        return Cursor(self, _place(at))
+
+    def extend_ga(self, ga: int, n: int) -> None:
+        """Put `n` elements whose bytes are at address `ga` behind the last one."""
+        self._put_from("extend_ga", END, 0, ga, n)
+
+    def assign_ga(self, ga: int, n: int) -> None:
+        """Have `n` elements whose bytes are at address `ga` in place of all elements."""
+        self._put_from("assign_ga", 0, END, ga, n)
+
+    def fill_ga(self, n: int, ga: int) -> None:
+        """Have `n` times the element whose bytes are at `ga` in place of all elements."""
+        data = bytearray(self.element.width)
+        if data:
+            _engine.get(ga, data)
+        self._splice("fill_ga", 0, END, n, CLIPS_REPEATS, data)
+
+    def begin(self) -> Cursor:
+        """Return the cursor of the first element."""
+        return Cursor(self, 0)
+
+    def end(self) -> Cursor:
+        """Return the cursor behind the element that is the last one now."""
+        return Cursor(self, self.size())
+
+    def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, slice):
+            return self.at(index)
+        name = f"{type(self).__name__}[]"
+        if index.step is None or index.step == 1:
+            data, count = self._slice_bytes(name, index)
+            return array_of(self.element, data, count)
+        data = self.read(name, 0, END, _engine.CLIPS)
+        return array_of(self.element, data, self._count(data))[index]
+
+    def _count(self, data: bytearray) -> int:
+        return len(data) // self.element.width if self.element.width else self.size()
+
+    def _slice_bytes(self, name: str, index: slice) -> tuple[bytearray, int]:
+        start, stop = index.start or 0, END if index.stop is None else index.stop
+        if start < 0 or stop < 0:
+            start, stop, _ = index.indices(self.size())
+        count = max(stop - start, 0)
+        data = self.read(name, start, count, _engine.CLIPS)
+        if not self.element.width:
+            count = len(range(*slice(start, stop).indices(self.size())))
+        return data, len(data) // self.element.width if self.element.width else count
+
+    def _range_of(self, index: slice) -> tuple[int, int]:
+        if index.step not in (None, 1):
+            raise ValueError(
+                f"{type(self).__name__}[]: a slice with step {index.step} is only read; write "
+                "element by element, or assign the whole"
+            )
+        if index.start in (None, 0) and index.stop is None:
+            return 0, END
+        start, stop, _ = index.indices(self.size())
+        return start, max(stop - start, 0)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, slice):
+            start, count = self._range_of(index)
+            self._put_many("[]", start, count, value)
+        else:
+            self._splice("[]", index, 1, 1, 0, self.element.packed(value))
+
+    def __delitem__(self, index: Any) -> None:
+        if isinstance(index, slice):
+            start, count = self._range_of(index)
+            self._splice("[]", start, count, 0, _engine.CLIPS, b"")
+        else:
+            self._splice("[]", index, 1, 0, 0, b"")
+
+    def tolist(self) -> list[Any]:
+        """Return all elements as they are at one instant."""
+        data, count = self._slice_bytes(f"{type(self).__name__}.tolist", slice(None))
+        return unpack_many(self.element, data, count)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the elements as they are now, at one instant."""
+        return iter(self.tolist())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        import numpy
+
+        data, count = self._slice_bytes(f"{type(self).__name__}[]", slice(None))
+        return numpy.asarray(array_of(self.element, data, count), dtype)
+
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        self.extend(values)
+        return self
+
+    def duplicate(self, rank: int | None = None) -> Self:
+        """Return a new container on `rank` (None: the calling one) with the same elements."""
+        copy = type(self)(self.element, 0, rank)
+        try:
+            copy.assign(self)
+        except BaseException:
+            copy.destroy()
+            raise
+        return copy
+
+    def _ga_of(self, index: int) -> int:
+        size, _, width, _, ga = self.look("Cursor.ga")
+        if not 0 <= index < size:
+            raise IndexError(f"Cursor.ga: there is no element at {index}; see size()")
+        if not ga:
+            raise ValueError("Cursor.ga: the elements go around the end of their block")
+        return ga + index * width
+
+    def _alike(self, method: str, other: "Sequence") -> None:
+        if other.element.note != self.element.note:
+            raise TypeError(
+                f"{type(self).__name__}.{method}: the elements are {other.dtype} there and "
+                f"{self.dtype} here; convert them first"
+            )
+
+    def _put_many(self, method: str, at: int, erase: int, values: Any) -> None:
+        if isinstance(values, Sequence) and values.element.note == self.element.note:
+            self._put_copy(method, at, erase, values, 0, END)
+            return
+        count, data = pack_many(self.element, values, f"{type(self).__name__}.{method}")
+        self._splice(method, at, erase, count, _engine.CLIPS, data)
+
+    def _block_of(self, method: str, source: "Sequence", at: int, count: int) -> tuple[int, int]:
+        """Return the address of a block with elements of `source`, and how many there are."""
+        return source.read_block(f"{type(self).__name__}.{method}", at, count)
+
+    def _put_copy(
+        self, method: str, at: int, erase: int, source: "Sequence", first: int, count: int
+    ) -> None:
+        self._alike(method, source)
+        block, count = self._block_of(method, source, first, count)
+        self._put_block(method, at, erase, count, block, block)
+
+    def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> None:
+        self._put_block(method, at, erase, count, ga, 0)
+
+    def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> None:
+        """Put `count` elements at `ga` in; `block`, if any, is theirs and goes with them."""
+        rank = _engine.query_rank(self.ga)
+        try:
+            if not block or _engine.query_rank(block) != rank:
+                size = count * self.element.width
+                here = _engine.malloc(size, rank)
+                try:
+                    if size:
+                        _engine.wait(_engine.copy(here, ga, size))
+                except BaseException:
+                    _engine.free(here)
+                    raise
+            else:
+                here, block = block, 0
+        finally:
+            if block:
+                _engine.free(block)
+        self._splice(method, at, erase, count, _engine.CLIPS, here)
+
+
+CLIPS_REPEATS = _engine.CLIPS | _engine.REPEATS

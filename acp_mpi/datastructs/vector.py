@@ -1,0 +1,29 @@
+"""A vector: elements of one type, side by side on one rank."""
+
+from typing import Any
+
+from acp_mpi.datastructs.sequence import Sequence
+
+
+class Vector(Sequence):
+    """A growing row of elements of one type, contiguous in the memory of one rank.
+
+    `dtype` is int, float, bool, a letter of the struct module, "V13" for 13 raw bytes, or anything
+    that numpy.dtype takes; `size` elements are zero at first; `rank` None is the calling one.
+    Local to the caller (seed 000).
+    """
+
+    KIND = 7
+
+    def view(self) -> Any:
+        """Return a NumPy array over the elements themselves, for ranks of the same node.
+
+        Without a copy. It is good until the vector grows or is destroyed; stores through it are
+        seen by everybody, and are no operation of the vector. AddressError on other nodes.
+        """
+        from acp_mpi.rma.arrays import view
+
+        size, _, width, _, ga = self.look("Vector.view")
+        if not size or not width:
+            return self[:0]
+        return view(ga, size, self.dtype)

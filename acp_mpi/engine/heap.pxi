@@ -1,0 +1,113 @@
+# Blocks of the heap of any rank.
+
+from cython cimport freelist
+
+DEF COMMITTED = 1048576  # giving out so much may take long enough to let others run
+
+ctypedef int (*heap_function)(acp_lane *, Request, acp_handle_t *) noexcept nogil
+
+
+@freelist(8)
+cdef class Request:
+    """A call on a heap, with its answer, for as long as it is under way."""
+    cdef acp_call call
+    cdef acp_heap_statistics statistics
+    cdef uint64_t ga, size
+    cdef uint32_t rank
+
+
+cdef int do_malloc(acp_lane *lane, Request r, acp_handle_t *pending) noexcept nogil:
+    return acp_malloc(lane, r.rank, r.size, &r.call, pending)
+
+
+cdef int do_free(acp_lane *lane, Request r, acp_handle_t *pending) noexcept nogil:
+    return acp_free(lane, r.ga, &r.call, pending)
+
+
+cdef int do_tidy(acp_lane *lane, Request r, acp_handle_t *pending) noexcept nogil:
+    return acp_heap_tidy(lane, r.rank, &r.call, pending)
+
+
+cdef int do_look(acp_lane *lane, Request r, acp_handle_t *pending) noexcept nogil:
+    return acp_heap_look(lane, r.rank, &r.statistics, &r.call, pending)
+
+
+cdef int heap_call(str function, heap_function what, Request r, bint brief) except -1:
+    # `brief` calls keep the interpreter lock, unless the heap is held by another.
+    cdef uint64_t pending = 0
+    cdef int rc = ACP_E_BUSY
+    cdef acp_lane *lane
+    if brief:
+        rc = what(lane0, r, &pending)
+        if rc != ACP_OK and rc != ACP_E_BUSY:
+            raise_fault(function, lane0)
+    while rc == ACP_E_BUSY:
+        lane = acp_lane_take(engine)
+        if lane == NULL:
+            wait_for_room(function)
+            rc = what(lane0, r, &pending)
+            if rc != ACP_OK and rc != ACP_E_BUSY:
+                raise_fault(function, lane0)
+            continue
+        with nogil:
+            rc = what(lane, r, &pending)
+        try:
+            if rc == ACP_E_INTERRUPTED:
+                return -1
+            if rc != ACP_OK and rc != ACP_E_BUSY:
+                raise_fault(function, lane)
+        finally:
+            acp_lane_give(lane)
+        if rc == ACP_E_BUSY:
+            wait_for_room(function)
+    if pending:
+        held[pending] = r
+        wait_alone(function, pending, ACP_FOREVER)
+    acp_set_previous(1)
+    return 0
+
+
+def malloc(size, rank=None):
+    """Return the address of `size` bytes of the heap of `rank`, the calling one if None.
+
+    On any rank without its help; a multiple of 16; the bytes are not zeroed. Size 0 gives an
+    address of its own, too. HeapFullError if they do not fit. The block lives until `free`,
+    `reset` or the end of that rank, not with any object.
+    """
+    cdef Request r
+    if engine == NULL:
+        no_engine("malloc")
+    r = Request.__new__(Request)
+    r.size = amount(size, "malloc")
+    r.rank = acp_rank(engine) if rank is None else rank_of(rank, "malloc")
+    heap_call("malloc", do_malloc, r, r.size <= COMMITTED)
+    return r.call.result[0]
+
+
+def free(ga):
+    """Give the block at `ga` back to the heap of its rank, from any rank.
+
+    Nobody may use it any more. AddressError for what `malloc` did not return or was freed already;
+    the heap stays as it is then. Large free memory goes back to the system.
+    """
+    cdef Request r
+    if engine == NULL:
+        no_engine("free")
+    r = Request.__new__(Request)
+    r.ga = address(ga, "free")
+    heap_call("free", do_free, r, True)
+    if r.call.result[0]:
+        r.rank = acp_ga_rank(r.ga)
+        while r.call.result[0]:
+            heap_call("free", do_tidy, r, False)
+
+
+def heap_look(rank):
+    """Return (size, used, free, largest, blocks, fragments, committed, limit) of a heap."""
+    cdef Request r
+    need("heap_statistics")
+    r = Request.__new__(Request)
+    r.rank = acp_rank(engine) if rank is None else rank_of(rank, "heap_statistics")
+    heap_call("heap_statistics", do_look, r, True)
+    s = r.statistics
+    return (s.size, s.used, s.free, s.largest, s.blocks, s.fragments, s.committed, s.limit)

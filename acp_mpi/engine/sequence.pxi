@@ -1,0 +1,273 @@
+# Vectors and deques: splices and reads, at once where the sequence is in reach.
+
+cdef extern from "method.h" nogil:
+    enum:
+        SPLICE_CLIPS
+        SPLICE_REPEATS
+        SPLICE_BRINGS
+        SPLICE_BLOCK
+    struct splice:
+        int64_t at
+        uint64_t erase, insert, flags
+        acp_ga_t block
+    struct stretch:
+        uint64_t count, flags
+    struct sequence_look:
+        uint64_t size, room, width, bytes
+        acp_ga_t data
+
+CLIPS = SPLICE_CLIPS
+REPEATS = SPLICE_REPEATS
+
+cdef struct small_splice:
+    splice plan
+    char element[PLAIN]
+
+
+cdef class SequenceHandle(Handle):
+    """A row of elements of one type on some rank."""
+    cdef readonly Element element
+
+    def of(self, Element element):
+        """Say what its elements are."""
+        self.element = element
+
+    cdef int no_place(self, str function, object at) except -1:
+        raise IndexError(f"{function}: there is no element at {at}; see size()")
+
+    # One element of a plain type, there or not; 0: not in reach, nothing has happened.
+    cdef int splice_here(self, str function, small_splice *s, uint64_t size, char *out,
+                         uint64_t *there) except -1:
+        cdef acp_call here
+        cdef int rc
+        if engine == NULL:
+            no_engine(function)
+        call_fill(&here, METHOD_SEQUENCE_SPLICE, self, 0)
+        here.in_ = s
+        here.in_size = size
+        here.out = out
+        here.out_room = PLAIN if out != NULL else 0
+        rc = acp_container_here(lane0, &here)
+        there[0] = here.result[0]
+        if rc != ACP_OK and rc != ACP_E_BUSY:
+            call_ended(function, rc, lane0)
+        return rc == ACP_OK
+
+    cdef int put_one(self, str function, int64_t at, object x) except -1:
+        # Inserted before `at`, SIZE: behind the last one.
+        cdef small_splice s
+        cdef uint64_t there
+        if self.element.code:
+            self.element.store(x, s.element)
+            s.plan.at = at
+            s.plan.erase = 0
+            s.plan.insert = 1
+            s.plan.flags = SPLICE_CLIPS
+            s.plan.block = 0
+            if self.splice_here(function, &s, sizeof(splice) + self.element.width, NULL, &there):
+                return 0
+        self.splice(function, at, 0, 1, SPLICE_CLIPS, self.element.packed(x))
+        return 0
+
+    cdef object pop_one(self, str function, int64_t at):
+        cdef small_splice s
+        cdef char out[PLAIN]
+        cdef uint64_t there
+        if self.element.code:
+            s.plan.at = at
+            s.plan.erase = 1
+            s.plan.insert = 0
+            s.plan.flags = SPLICE_BRINGS
+            s.plan.block = 0
+            if self.splice_here(function, &s, sizeof(splice), out, &there):
+                if not there:
+                    self.no_place(function, at)
+                return self.element.value(out)
+        data = self.splice(function, at, 1, 0, SPLICE_BRINGS, b"")
+        return self.element.value(PyByteArray_AS_STRING(data))
+
+    def splice(self, str function, int64_t at, uint64_t erase, uint64_t insert, uint64_t flags,
+               data):
+        """Take `erase` elements out at `at` and put `insert` in, whose bytes are `data`.
+
+        `data` is an address instead if it is an int: of a block on the same rank, which the
+        sequence keeps or frees. Returns the bytes of what went out if the flags say so.
+        IndexError if there is no such place.
+        """
+        cdef splice plan
+        cdef Call c
+        cdef uint64_t block = 0, room = 0
+        cdef bytes taken = b""
+        need(function)
+        plan.at = at
+        plan.erase = erase
+        plan.insert = insert
+        if isinstance(data, int):
+            block = data
+        elif len(data) > ACP_CALL_MOST - sizeof(splice):
+            block = malloc(len(data), acp_ga_rank(self.ga))
+            try:
+                put(block, data)
+            except BaseException:
+                free(block)
+                raise
+        else:
+            taken = bytes(data)
+        if flags & SPLICE_BRINGS:
+            room = erase * self.element.width
+            if room > ACP_CALL_MOST:
+                flags |= SPLICE_BLOCK
+                room = 0
+        plan.flags = flags
+        plan.block = block
+        c = call_new(METHOD_SEQUENCE_SPLICE, self.ga, self.serial, 0,
+                     (<char *>&plan)[:sizeof(splice)] + taken, room)
+        try:
+            call_run(function, c)
+            if not c.call.result[0]:
+                self.no_place(function, at)
+        except BaseException:
+            if block:
+                free(block)
+            raise
+        if flags & SPLICE_BLOCK:
+            return self.fetched(c.call.result[1], erase * self.element.width)
+        return c.brought if c.brought is not None else bytearray()
+
+    cdef object fetched(self, uint64_t block, uint64_t size):
+        data = PyByteArray_FromStringAndSize(NULL, size)
+        try:
+            get(block, data)
+        finally:
+            free(block)
+        return data
+
+    cdef object read_one(self, str function, int64_t at):
+        cdef acp_call here
+        cdef char out[PLAIN]
+        cdef int rc
+        if engine == NULL:
+            no_engine(function)
+        if self.element.code:
+            call_fill(&here, METHOD_SEQUENCE_READ, self, <uint64_t>at)
+            here.out = out
+            here.out_room = PLAIN
+            rc = acp_container_here(lane0, &here)
+            if rc == ACP_OK:
+                if not here.result[0]:
+                    self.no_place(function, at)
+                return self.element.value(out)
+            if rc != ACP_E_BUSY:
+                call_ended(function, rc, lane0)
+        data = self.read(function, at, 1, 0)
+        return self.element.value(PyByteArray_AS_STRING(data))
+
+    def read(self, str function, int64_t at, uint64_t count, uint64_t flags):
+        """Return the bytes of `count` elements from `at` on, read at one instant.
+
+        IndexError if there is no such place, unless the flags cut it to what there is.
+        """
+        cdef stretch plan
+        cdef uint64_t width = self.element.width, room, wanted = 0
+        cdef Call c
+        need(function)
+        plan.count = count
+        plan.flags = flags
+        room = ACP_CALL_MOST if count > ACP_CALL_MOST or count * width > ACP_CALL_MOST \
+            else count * width
+        while True:
+            c = call_new(METHOD_SEQUENCE_READ, self.ga, self.serial, <uint64_t>at,
+                         (<char *>&plan)[:sizeof(stretch)], room)
+            call_run(function, c)
+            wanted = c.call.result[0] * width
+            if plan.flags & SPLICE_BLOCK:
+                return self.fetched(c.call.result[1], wanted)
+            if c.call.result[0] == 0 and count and not flags & SPLICE_CLIPS:
+                self.no_place(function, at)
+            if wanted <= room:
+                return c.brought if c.brought is not None else bytearray()
+            if acp_near(lane0, self.ga):
+                room = wanted + wanted // 8  # it may grow meanwhile
+            else:
+                plan.flags |= SPLICE_BLOCK
+                room = 0
+
+    def read_block(self, str function, int64_t at, uint64_t count):
+        """Copy what there is of `count` elements from `at` on to a block of the same rank.
+
+        Returns its address and how many they are. Read at one instant.
+        """
+        cdef stretch plan
+        need(function)
+        plan.count = count
+        plan.flags = SPLICE_CLIPS | SPLICE_BLOCK
+        cdef Call c = call_new(METHOD_SEQUENCE_READ, self.ga, self.serial, <uint64_t>at,
+                               (<char *>&plan)[:sizeof(stretch)])
+        call_run(function, c)
+        return c.call.result[1], c.call.result[0]
+
+    def look(self, str function):
+        """Return (size, room, width, bytes, address of the elements or 0)."""
+        cdef sequence_look *look
+        need(function)
+        cdef Call c = call_new(METHOD_SEQUENCE_LOOK, self.ga, self.serial, 0, None,
+                               sizeof(sequence_look))
+        call_run(function, c)
+        look = <sequence_look *>PyByteArray_AS_STRING(c.brought)
+        return look.size, look.room, look.width, look.bytes, look.data
+
+    def reserve(self, n):
+        """Have room for `n` elements, so that it does not grow before there are more."""
+        call_run(self.named("reserve"), call_new(METHOD_SEQUENCE_RESERVE, self.ga, self.serial,
+                                                 amount(n, self.named("reserve"))))
+
+    cdef str named(self, str method):
+        return f"{type(self).__name__}.{method}"
+
+    def size(self):
+        """Return how many elements there are."""
+        cdef acp_call here
+        cdef Call c
+        cdef int rc
+        if engine == NULL:
+            no_engine(self.named("size"))
+        call_fill(&here, METHOD_SEQUENCE_LOOK, self, 0)
+        rc = acp_container_here(lane0, &here)
+        if rc == ACP_OK:
+            return here.result[0]
+        if rc != ACP_E_BUSY:
+            call_ended(self.named("size"), rc, lane0)
+        c = call_new(METHOD_SEQUENCE_LOOK, self.ga, self.serial, 0)
+        call_run(self.named("size"), c)
+        return c.call.result[0]
+
+    def __len__(self):
+        return self.size()
+
+    def push_back(self, value):
+        """Put `value` behind the last element."""
+        self.put_one("push_back", INT64_MAX, value)
+
+    def pop_back(self):
+        """Take out the last element and return it. IndexError if there is none."""
+        return self.pop_one("pop_back", -1)
+
+    def push_front(self, value):
+        """Put `value` before the first element."""
+        self.put_one("push_front", 0, value)
+
+    def pop_front(self):
+        """Take out the first element and return it. IndexError if there is none."""
+        return self.pop_one("pop_front", 0)
+
+    def insert_one(self, str function, int64_t at, value):
+        """Put `value` before the element at `at`, at the end if there is none."""
+        self.put_one(function, at, value)
+
+    def erase_one(self, str function, int64_t at):
+        """Take out the element at `at` and return it. IndexError if there is none."""
+        return self.pop_one(function, at)
+
+    def at(self, index):
+        """Return the element at `index`, from the end if negative. IndexError if there is none."""
+        return self.read_one("at", index)

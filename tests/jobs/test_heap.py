@@ -1,0 +1,85 @@
+"""Heaps at their limit, and heaps that a rank was killed in."""
+
+import contextlib
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import launch
+import pytest
+
+import acp_mpi as acp
+
+MIB = 1 << 20
+
+
+def fill_the_heap_of_rank_0():
+    with acp.init(heap_size=32 * MIB):
+        whole = acp.heap_statistics(0)
+        acp.sync()
+        for size in (100 * 1024, MIB + 16 * acp.rank(), 5000):
+            blocks = []
+            with pytest.raises(acp.HeapFullError, match=rf"malloc: {size} bytes"):
+                while True:
+                    blocks.append(acp.malloc(size, 0))
+            acp.sync()
+            full = acp.heap_statistics(0)
+            assert full.committed <= full.limit < 33 * MIB
+            assert full.used > 28 * MIB
+            random.Random(acp.rank()).shuffle(blocks)
+            acp.sync()
+            for ga in blocks:
+                acp.free(ga)
+            acp.sync()
+            empty = acp.heap_statistics(0)
+            assert (empty.used, empty.blocks, empty.fragments) == (0, 0, 1)
+            assert empty.largest == whole.largest
+            assert empty.committed <= 6 * MIB
+        if acp.rank() == 0:  # and arrays can have it
+            acp.empty(28 * MIB, "u1")
+        acp.sync()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_ranks_drive_a_heap_to_its_limit_and_back_to_one_piece(passes, ranks, road):
+    program = launch.program(fill_the_heap_of_rank_0)
+    passes([*launch.mpiexec(ranks), *program], launch.ROADS[road])
+
+
+def be_killed_while_others_use_the_heap(folder):
+    acp.init()
+    last = acp.procs() - 1
+    kept = acp.malloc(100, 0)
+    acp.put(kept, b"k" * 100)
+    acp.sync()
+    if acp.rank() == last:
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+    until = time.monotonic() + (0.5 if acp.rank() < last else 60)
+    while time.monotonic() < until:
+        blocks = [acp.malloc(random.randrange(5000), 0) for _ in range(20)]
+        for ga in blocks:
+            acp.free(ga)
+    with contextlib.suppress(acp.PeerLostError):
+        acp.sync()
+    data = bytearray(100)
+    acp.get(kept, data)
+    assert data == b"k" * 100
+    acp.free(kept)
+    acp.barrier(acp.refresh())
+    # What the dead one had not freed is nobody's now; all else is whole.
+    assert acp.heap_statistics(0).blocks <= 21
+    Path(folder, f"{acp.rank()} survived").touch()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_a_rank_that_is_killed_leaves_a_whole_heap(without_mpi, tmp_path, road):
+    program = launch.program(be_killed_while_others_use_the_heap, tmp_path)
+    jobs = without_mpi(3, program, launch.ROADS[road])
+    statuses = [job.wait() for job in jobs]
+    text = "\n".join(job.output for job in jobs)
+    assert statuses == [0, 0, -signal.SIGKILL], text
+    assert len(list(tmp_path.glob("* survived"))) == 2, text
