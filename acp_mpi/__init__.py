@@ -12,6 +12,7 @@ from acp_mpi.datastructs import (
     Counter,
     Cursor,
     Deque,
+    List,
     Vector,
 )
 from acp_mpi.engine._engine import (
@@ -143,6 +144,7 @@ __all__ = [
     "Error",
     "HeapFullError",
     "HeapStatistics",
+    "List",
     "NotInitializedError",
     "PeerLostError",
     "RankError",

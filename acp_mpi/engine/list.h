@@ -36,6 +36,8 @@ struct list {
     } job;
 };
 
+static_assert(sizeof(struct list_node) == LIST_NODE, "callers find the bytes of an element");
+
 extern const struct container_type list_type;
 
 /* All: result[0] is the outcome. */

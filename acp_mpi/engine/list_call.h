@@ -17,13 +17,15 @@ struct list_record {
 };
 struct list_answer { /* then records */
     uint64_t count, changes, orders, size, ended;
+    acp_ga_t origin;     /* of the offsets of nodes */
     struct list_id next; /* of the last one */
 };
+#define LIST_NODE ((uint64_t)56) /* bytes before what follows a node */
 struct list_order { /* then `count` offsets of nodes, unless they are in `block` */
     uint64_t changes, count, kept, block; /* the first `kept` stay, in this order */
 };
 struct list_span { /* of elements; for a splice, where to and from which list as well */
-    struct list_id at, first, last; /* before which; from; up to and without */
+    struct list_id at, first, last; /* before which; from; up to and without; none: all */
     acp_ga_t from;
     uint64_t from_serial, changes; /* of the list `from`; UINT64_MAX: whatever they are */
 };

@@ -113,6 +113,12 @@ static int splice_own(struct hold *hold, struct list *l, const struct list_span 
     return rc;
 }
 
+static struct list_id beginning(const struct hold *hold, const struct list *l)
+{
+    const struct list_node *n = list_node(hold->heap, l->first);
+    return (struct list_id){l->first, n ? n->number : 0};
+}
+
 int method_list_splice(acp_lane *lane, struct acp_call *c)
 {
     struct pair p;
@@ -127,6 +133,8 @@ int method_list_splice(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     struct list *from = own ? p.to : p.from;
+    if (!s.first.node && !s.last.node)
+        s.first = beginning(&p.holds[0], from);
     if ((s.at.node && !list_has(p.holds[0].heap, p.to, s.at)) ||
         !list_span(&p.holds[0], from, &s, &last, &count))
         c->result[0] = LIST_STALE;

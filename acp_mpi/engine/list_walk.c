@@ -91,7 +91,8 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
     uint64_t most = c->b >> 8, used = sizeof(struct list_answer), size = 1;
     uint64_t at = start(h, l, c, backward, &stale);
     struct list_answer answer = {.changes = list_load(&l->changes), .orders = list_load(&l->orders),
-                                 .size = list_load(&l->size)};
+                                 .size = list_load(&l->size),
+                                 .origin = container_ga(c, h, 0)};
     c->result[0] = stale ? LIST_STALE : LIST_DONE;
     while (at && (!most || answer.count < most)) {
         const struct list_node *n = list_node(h, at);
