@@ -51,7 +51,8 @@ class Container(_engine.Handle):
             raise AddressError(
                 f"{name}: at {ga:#x} is a {KINDS[kind]}; use {KINDS[kind]}.attach for it"
             )
-        return _restored(cls, ga, serial, note)
+        found: Self = _restored(cls, ga, serial, note)
+        return found
 
     def destroy(self) -> None:
         """Give back its memory; whoever uses it later, on any rank, gets an AddressError.

@@ -13,7 +13,7 @@ from typing import Any
 from acp_mpi.engine import _engine
 
 PLAIN = "bBhHiIqQfd?"
-_NAMES = {int: "q", float: "d", bool: "?"}
+_NAMES: dict[Any, str] = {int: "q", float: "d", bool: "?"}
 _LETTERS = {
     "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q",
     "f4": "f", "f8": "d", "b1": "?",
@@ -143,7 +143,7 @@ def _counted(element: _engine.Element, data: memoryview, function: str) -> tuple
 def unpack_many(element: _engine.Element, data: bytearray, count: int) -> list[Any]:
     """Return the values of the bytes of `count` elements."""
     if element.letter:
-        return memoryview(data).cast(element.letter).tolist()
+        return list(struct.unpack(f"{count}{element.letter}", data))
     width = element.width
     return [element.unpacked(bytes(data[i * width : (i + 1) * width])) for i in range(count)]
 
@@ -154,4 +154,5 @@ def array_of(element: _engine.Element, data: bytearray, count: int) -> Any:
         if not element.width:
             return sys.modules["numpy"].empty(count, dtype_of(element))
         return sys.modules["numpy"].frombuffer(data, dtype_of(element))
-    return memoryview(data).cast(element.letter or "B")
+    view: Any = memoryview(data)
+    return view.cast(element.letter or "B")

@@ -124,10 +124,6 @@ class Sequence(_engine.SequenceHandle, Container):
 
     append = _engine.SequenceHandle.push_back
 
-    def pop(self, index: int = -1) -> Any:
-        """Take out the element at `index` and return it. IndexError if there is none."""
-        return self.erase_one("pop", index)
-
     def insert(self, at: int | Cursor, value: Any) -> Cursor:
         """Put `value` before the element at `at`, at the end if there is none; its cursor."""
         self.insert_one("insert", _place(at), value)
@@ -225,9 +221,8 @@ class Sequence(_engine.SequenceHandle, Container):
         """Return the cursor behind the element that is the last one now."""
         return Cursor(self, self.size())
 
-    def __getitem__(self, index: Any) -> Any:
-        if not isinstance(index, slice):
-            return self.at(index)
+    def get_slice(self, index: slice) -> Any:
+        """Return the elements of a slice as they are at one instant: what `[]` does."""
         name = f"{type(self).__name__}[]"
         if index.step is None or index.step == 1:
             data, count = self._slice_bytes(name, index)
@@ -259,19 +254,15 @@ class Sequence(_engine.SequenceHandle, Container):
         start, stop, _ = index.indices(self.size())
         return start, max(stop - start, 0)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        if isinstance(index, slice):
-            start, count = self._range_of(index)
-            self._put_many("[]", start, count, value)
-        else:
-            self._splice("[]", index, 1, 1, 0, self.element.packed(value))
+    def set_slice(self, index: slice, values: Any) -> None:
+        """Have `values` in place of a slice, in one operation: what `[]` does."""
+        start, count = self._range_of(index)
+        self._put_many("[]", start, count, values)
 
-    def __delitem__(self, index: Any) -> None:
-        if isinstance(index, slice):
-            start, count = self._range_of(index)
-            self._splice("[]", start, count, 0, _engine.CLIPS, b"")
-        else:
-            self._splice("[]", index, 1, 0, 0, b"")
+    def drop_slice(self, index: slice) -> None:
+        """Take out a slice, in one operation: what `del` does."""
+        start, count = self._range_of(index)
+        self._splice("[]", start, count, 0, _engine.CLIPS, b"")
 
     def tolist(self) -> list[Any]:
         """Return all elements as they are at one instant."""

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 """The engine as Python calls it. One engine a process; each noun has a .pxi of its own."""
 
 include "api.pxi"

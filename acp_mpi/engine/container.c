@@ -242,7 +242,7 @@ int acp_container_here(acp_lane *lane, struct acp_call *c)
 {
     if (unlikely(!lane_find(lane, ROLE_SRC, c->object, 1)))
         return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
-    lane->patience_ns = ACP_FOREVER;
+    lane->patience_ns = lane->index == LANE_CALLER ? 0 : ACP_FOREVER;
     int rc = method_run(lane, c);
     lane->patience_ns = 0;
     return rc;

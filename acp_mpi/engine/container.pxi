@@ -45,12 +45,12 @@ cdef int call_run(str function, Call c) except -1:
     # Until it is done, here or at the owner; one that an exception interrupts keeps its buffers.
     cdef uint64_t pending = 0
     cdef int rc = ACP_E_BUSY
+    cdef bint brief = c.call.in_size <= SMALL and c.call.out_room <= SMALL
     cdef acp_lane *lane
     while rc != ACP_OK:
         need(function)
-        lane = NULL
-        if c.call.in_size > SMALL or c.call.out_room > SMALL:
-            lane = acp_lane_take(engine)
+        lane = NULL if brief else acp_lane_take(engine)
+        brief = False  # whoever holds its lock keeps it for longer: others may run meanwhile
         if lane != NULL:
             with nogil:
                 rc = acp_container_call(lane, &c.call, &pending)

@@ -228,8 +228,9 @@ int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *call,
 int acp_heap_look(acp_lane *lane, uint32_t rank, acp_heap_statistics *out, struct acp_call *call,
                   acp_handle_t *pending);
 
-/* A call of a container's method; where load and store reach it, the caller waits for its lock.
- * The first only if they do, else ACP_E_BUSY and nothing has happened. */
+/* A call of a container's method. Where load and store reach it a lane waits for its lock, but not
+ * that of the caller, which comes again: ACP_E_BUSY. The first only if they do, else ACP_E_BUSY,
+ * and nothing has happened. */
 bool acp_near(acp_lane *lane, acp_ga_t ga); /* do load and store reach it? */
 int acp_container_here(acp_lane *lane, struct acp_call *call);
 int acp_container_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);

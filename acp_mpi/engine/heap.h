@@ -77,10 +77,20 @@ static inline uint64_t block_size(const struct heap *h, uint64_t at)
 {
     return block_at(h, at)->size & ~BLOCK_FLAGS;
 }
-uint64_t block_mark(const struct heap *h, uint64_t at);
-void heap_class(uint64_t size, uint32_t *level, uint32_t *width);
 /* A free block becomes one that is given out, with its whole length. Inside a change. */
 void block_reserve(struct hold *hold, uint64_t at);
+
+/* classes.c */
+uint64_t block_mark(const struct heap *h, uint64_t at);
+bool block_plausible(const struct heap *h, uint64_t at); /* one may begin there */
+bool block_whole(const struct heap *h, uint64_t at, bool is_free);
+bool block_listed(const struct heap *h, uint64_t at);
+void heap_class(uint64_t size, uint32_t *level, uint32_t *width);
+bool same_class(uint64_t one, uint64_t other);
+uint64_t list_find(const struct heap *h, uint64_t size);
+void list_add(struct hold *hold, uint64_t at, uint64_t size); /* inside a change */
+void list_remove(struct hold *hold, uint64_t at);
+void list_replace(struct hold *hold, uint64_t at, uint64_t by);
 
 /* granule.c */
 uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high); /* committed, whole ones */

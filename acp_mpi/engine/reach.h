@@ -9,12 +9,16 @@ int memory_create(acp_engine *e, acp_fault *fault);
 void memory_close(acp_engine *e);
 void memory_reset(acp_engine *e);
 void memory_release(acp_engine *e);
-void memory_count(acp_engine *e, int64_t bytes); /* committed, or not any more */
 void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
 static inline uint64_t page_up(uint64_t n)
 {
     return (n + PAGE - 1) & ~(PAGE - 1);
 }
+
+/* commit.c: the memory behind it */
+int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault);
+void memory_count(acp_engine *e, int64_t bytes); /* committed, or not any more */
+uint64_t heap_committed(const acp_engine *e);    /* counted apart: any process makes it grow */
 
 /* release.c: the end of segments */
 void memory_unpunched(struct memory *m, uint64_t offset, uint64_t bytes);

@@ -15,7 +15,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
 
 void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r)
 {
@@ -38,63 +37,6 @@ void range_push(struct range **list, uint32_t *count, uint32_t *room, struct ran
         *room = more;
     }
     (*list)[(*count)++] = r;
-}
-
-static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
-{
-    struct memory *m = &e->memory;
-    if (m->committed >= m->next_check || size >= CHECK_BYTES) {
-        uint64_t left = memory_available();
-        /* A sixteenth stays free: the machine's killer does not ask before it kills. */
-        if (size > left - left / 16) {
-            fault->high = left;
-            return ACP_E_FULL;
-        }
-        m->next_check = m->committed + CHECK_BYTES;
-    }
-    int rc;
-    do
-        rc = fallocate(m->fd, 0, (off_t)offset, (off_t)size);
-    while (rc && errno == EINTR);
-    if (rc) {
-        fault->error = errno;
-        return errno == ENOSPC || errno == ENOMEM ? ACP_E_FULL : ACP_E_SYSTEM;
-    }
-    return ACP_OK;
-}
-
-static struct heap_head *own_heap(const acp_engine *e)
-{
-    return e->control->heap_span
-               ? (struct heap_head *)(void *)(e->memory.base + e->control->heap_position)
-               : NULL;
-}
-
-static uint64_t heap_committed(const acp_engine *e)
-{
-    const struct heap_head *head = own_heap(e);
-    return head ? __atomic_load_n(&head->committed, __ATOMIC_SEQ_CST) : 0;
-}
-
-void memory_count(acp_engine *e, int64_t bytes)
-{
-    e->memory.committed += (uint64_t)bytes;
-    atomic_store(&e->control->committed, e->memory.committed);
-}
-
-static int commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
-{
-    struct memory *m = &e->memory;
-    int rc = ACP_E_FULL;
-    fault->high = m->limit;
-    if (size > m->limit)
-        return rc;
-    memory_count(e, (int64_t)size); /* first, and then it looks: as who grows the heap does */
-    if (m->committed <= m->limit && heap_committed(e) <= m->limit - m->committed)
-        rc = commit_pages(e, offset, size, fault);
-    if (rc != ACP_OK)
-        memory_count(e, -(int64_t)size);
-    return rc;
 }
 
 /* Offsets for `size` bytes: new ones while there are any, then the oldest hole that fits. */
@@ -136,7 +78,7 @@ static void window_reserve(acp_engine *e, uint64_t starter_end)
     size &= ~(PAGE - 1);
     uint64_t end = STARTER_OFFSET + size;
     if (e->config.window_committed && end > starter_end &&
-        (m->window_fault.status = commit(e, starter_end, end - starter_end,
+        (m->window_fault.status = memory_commit(e, starter_end, end - starter_end,
                                          &m->window_fault)) != ACP_OK) {
         m->window_fault.size = size;
         return;
@@ -165,7 +107,7 @@ static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
     if (span < head + GRANULE)
         return ACP_OK;
     uint64_t ready = pinned_end < position + head ? pinned_end : position + head;
-    int rc = ready < position + head ? commit(e, ready, position + head - ready, fault) : ACP_OK;
+    int rc = ready < position + head ? memory_commit(e, ready, position + head - ready, fault) : ACP_OK;
     if (rc != ACP_OK)
         return rc;
     if (position + span + GUARD_BYTES > m->bump)
@@ -227,7 +169,7 @@ int memory_create(acp_engine *e, acp_fault *fault)
     struct region starter = {.offset = STARTER_OFFSET, .length = e->config.starter_size,
                              .kind = SEGMENT_MEMORY};
     uint64_t end = STARTER_OFFSET + m->starter_size;
-    int rc = commit(e, POST_OFFSET, end - POST_OFFSET, fault);
+    int rc = memory_commit(e, POST_OFFSET, end - POST_OFFSET, fault);
     if (rc == ACP_OK)
         window_reserve(e, end);
     if (rc == ACP_OK)
@@ -259,7 +201,7 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
     if (!offset)
         rc = ACP_E_FULL;
     if (rc == ACP_OK)
-        rc = commit(e, offset, whole, &lane->fault);
+        rc = memory_commit(e, offset, whole, &lane->fault);
     if (rc == ACP_OK) {
         struct region region = {.offset = offset, .length = size ? size : 1, .color = color,
                                 .kind = SEGMENT_MEMORY};

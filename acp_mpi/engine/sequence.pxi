@@ -53,20 +53,22 @@ cdef class SequenceHandle(Handle):
             call_ended(function, rc, lane0)
         return rc == ACP_OK
 
-    cdef int put_one(self, str function, int64_t at, object x) except -1:
-        # Inserted before `at`, SIZE: behind the last one.
+    cdef int put_one(self, str function, int64_t at, object x, bint replace) except -1:
+        # In place of the element at `at`, or before it; INT64_MAX: behind the last one.
         cdef small_splice s
-        cdef uint64_t there
+        cdef uint64_t there, flags = 0 if replace else SPLICE_CLIPS
         if self.element.code:
             self.element.store(x, s.element)
             s.plan.at = at
-            s.plan.erase = 0
+            s.plan.erase = replace
             s.plan.insert = 1
-            s.plan.flags = SPLICE_CLIPS
+            s.plan.flags = flags
             s.plan.block = 0
             if self.splice_here(function, &s, sizeof(splice) + self.element.width, NULL, &there):
+                if not there:
+                    self.no_place(function, at)
                 return 0
-        self.splice(function, at, 0, 1, SPLICE_CLIPS, self.element.packed(x))
+        self.splice(function, at, replace, 1, flags, self.element.packed(x))
         return 0
 
     cdef object pop_one(self, str function, int64_t at):
@@ -246,7 +248,7 @@ cdef class SequenceHandle(Handle):
 
     def push_back(self, value):
         """Put `value` behind the last element."""
-        self.put_one("push_back", INT64_MAX, value)
+        self.put_one("push_back", INT64_MAX, value, False)
 
     def pop_back(self):
         """Take out the last element and return it. IndexError if there is none."""
@@ -254,7 +256,7 @@ cdef class SequenceHandle(Handle):
 
     def push_front(self, value):
         """Put `value` before the first element."""
-        self.put_one("push_front", 0, value)
+        self.put_one("push_front", 0, value, False)
 
     def pop_front(self):
         """Take out the first element and return it. IndexError if there is none."""
@@ -262,11 +264,28 @@ cdef class SequenceHandle(Handle):
 
     def insert_one(self, str function, int64_t at, value):
         """Put `value` before the element at `at`, at the end if there is none."""
-        self.put_one(function, at, value)
+        self.put_one(function, at, value, False)
 
-    def erase_one(self, str function, int64_t at):
-        """Take out the element at `at` and return it. IndexError if there is none."""
-        return self.pop_one(function, at)
+    def pop(self, int64_t index=-1):
+        """Take out the element at `index` and return it. IndexError if there is none."""
+        return self.pop_one("pop", index)
+
+    def __getitem__(self, index):
+        if PyIndex_Check(index):
+            return self.read_one("[]", index)
+        return self.get_slice(index)
+
+    def __setitem__(self, index, value):
+        if PyIndex_Check(index):
+            self.put_one("[]", index, value, True)
+        else:
+            self.set_slice(index, value)
+
+    def __delitem__(self, index):
+        if PyIndex_Check(index):
+            self.splice("[]", index, 1, 0, 0, b"")
+        else:
+            self.drop_slice(index)
 
     def at(self, index):
         """Return the element at `index`, from the end if negative. IndexError if there is none."""

@@ -14,6 +14,15 @@ static void commit(struct hold *hold, const struct source *from)
     section_commit(hold);
 }
 
+/* As if it had not begun; why remains known. */
+static int cancel(struct hold *hold, int status)
+{
+    acp_fault why = hold->lane->fault;
+    section_cancel(hold);
+    hold->lane->fault = why;
+    return status;
+}
+
 static void resize(struct hold *hold, struct sequence *s, uint64_t size)
 {
     section_set(hold, &s->row.size, size);
@@ -57,7 +66,8 @@ static int rebuild(struct hold *hold, struct sequence *s, const struct splice *p
     struct heap *h = hold->heap;
     uint64_t at = (uint64_t)p->at, end = at + p->erase, rest = s->row.size - end;
     struct row_of to = {.room = room, .size = at + p->insert + rest, .width = s->row.width};
-    bool whole = from->block && to.size == p->insert && !from->repeats;
+    bool whole = from->block && to.size == p->insert && !from->repeats &&
+                 to.size >= s->row.room;
     section_begin(hold);
     if (whole) {
         to.data = from->block;
@@ -66,13 +76,9 @@ static int rebuild(struct hold *hold, struct sequence *s, const struct splice *p
         section_commit(hold);
         return ACP_OK;
     }
-    int rc = take(hold, &to, to.size);
-    if (rc != ACP_OK) {
-        acp_fault why = hold->lane->fault;
-        section_cancel(hold);
-        hold->lane->fault = why;
-        return rc;
-    }
+    int rc = take(hold, &to, to.size == s->row.size ? room : to.size);
+    if (rc != ACP_OK)
+        return cancel(hold, rc);
     unsigned char *data = h->base + to.data;
     row_copy(h, &s->row, 0, at, data);
     row_fill(h, &to, at, p->insert, from->bytes, from->repeats);
@@ -116,12 +122,8 @@ static int overwrite(struct hold *hold, struct sequence *s, const struct splice 
     if (!block || from->repeats) {
         struct row_of new = {.room = p->insert, .width = r->width};
         int rc = take(hold, &new, p->insert);
-        if (rc != ACP_OK) {
-            acp_fault why = hold->lane->fault;
-            section_cancel(hold);
-            hold->lane->fault = why;
-            return rc;
-        }
+        if (rc != ACP_OK)
+            return cancel(hold, rc);
         row_fill(h, &new, 0, p->insert, from->bytes, from->repeats);
         block = new.data;
         section_drop(hold, block);
@@ -183,6 +185,8 @@ int sequence_splice(struct hold *hold, struct sequence *s, const struct splice *
     }
     if (size > r->room)
         return rebuild(hold, s, p, from, grown(r, size));
+    if (!kept && from->block && !from->repeats)
+        return rebuild(hold, s, p, from, r->room);
     if (p->erase == p->insert)
         return overwrite(hold, s, p, from);
     if (!p->insert)

@@ -1,6 +1,7 @@
 """Heaps at their limit, and heaps that a rank was killed in."""
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -20,10 +21,9 @@ def fill_the_heap_of_rank_0():
         whole = acp.heap_statistics(0)
         acp.sync()
         for size in (100 * 1024, MIB + 16 * acp.rank(), 5000):
-            blocks = []
+            blocks: list[int] = []
             with pytest.raises(acp.HeapFullError, match=rf"malloc: {size} bytes"):
-                while True:
-                    blocks.append(acp.malloc(size, 0))
+                blocks.extend(acp.malloc(size, 0) for _ in itertools.count())
             acp.sync()
             full = acp.heap_statistics(0)
             assert full.committed <= full.limit < 33 * MIB
@@ -37,6 +37,7 @@ def fill_the_heap_of_rank_0():
             assert (empty.used, empty.blocks, empty.fragments) == (0, 0, 1)
             assert empty.largest == whole.largest
             assert empty.committed <= 6 * MIB
+            acp.sync()
         if acp.rank() == 0:  # and arrays can have it
             acp.empty(28 * MIB, "u1")
         acp.sync()
@@ -46,7 +47,8 @@ def fill_the_heap_of_rank_0():
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_ranks_drive_a_heap_to_its_limit_and_back_to_one_piece(passes, ranks, road):
     program = launch.program(fill_the_heap_of_rank_0)
-    passes([*launch.mpiexec(ranks), *program], launch.ROADS[road])
+    # A window that spans nodes keeps what it covers.
+    passes([*launch.mpiexec(ranks), *program], launch.ROADS[road] | {"ACP_WINDOW_SIZE": "0"})
 
 
 def be_killed_while_others_use_the_heap(folder):

@@ -1,0 +1,66 @@
+/* Memory behind offsets: committed before they are given out, within the limit and within what the
+ * machine has. */
+#include "blocks.h"
+#include "heap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
+
+static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
+{
+    struct memory *m = &e->memory;
+    if (m->committed >= m->next_check || size >= CHECK_BYTES) {
+        uint64_t left = memory_available();
+        /* A sixteenth stays free: the machine's killer does not ask before it kills. */
+        if (size > left - left / 16) {
+            fault->high = left;
+            return ACP_E_FULL;
+        }
+        m->next_check = m->committed + CHECK_BYTES;
+    }
+    int rc;
+    do
+        rc = fallocate(m->fd, 0, (off_t)offset, (off_t)size);
+    while (rc && errno == EINTR);
+    if (rc) {
+        fault->error = errno;
+        return errno == ENOSPC || errno == ENOMEM ? ACP_E_FULL : ACP_E_SYSTEM;
+    }
+    return ACP_OK;
+}
+
+static struct heap_head *own_heap(const acp_engine *e)
+{
+    return e->control->heap_span
+               ? (struct heap_head *)(void *)(e->memory.base + e->control->heap_position)
+               : NULL;
+}
+
+uint64_t heap_committed(const acp_engine *e)
+{
+    const struct heap_head *head = own_heap(e);
+    return head ? __atomic_load_n(&head->committed, __ATOMIC_SEQ_CST) : 0;
+}
+
+void memory_count(acp_engine *e, int64_t bytes)
+{
+    e->memory.committed += (uint64_t)bytes;
+    atomic_store(&e->control->committed, e->memory.committed);
+}
+
+int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
+{
+    struct memory *m = &e->memory;
+    int rc = ACP_E_FULL;
+    fault->high = m->limit;
+    if (size > m->limit)
+        return rc;
+    memory_count(e, (int64_t)size); /* first, and then it looks: as who grows the heap does */
+    if (m->committed <= m->limit && heap_committed(e) <= m->limit - m->committed)
+        rc = commit_pages(e, offset, size, fault);
+    if (rc != ACP_OK)
+        memory_count(e, -(int64_t)size);
+    return rc;
+}

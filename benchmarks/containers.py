@@ -1,0 +1,27 @@
+"""Measure the containers against those of Python in one process, each with its goal.
+
+    python benchmarks/containers.py [--quick] [--only sequences] [--json FILE]
+
+Start it without mpiexec: it starts its own jobs one after the other and prints one table.
+"""
+
+import sys
+
+from jobs import Job
+from program import main
+
+JOBS = [
+    Job("sequences", "vector, deque and counter of another rank", 2, "rows.sequences"),
+    Job(
+        "sequences-link",
+        "the same by link, against one round trip",
+        2,
+        "rows.sequences_link",
+        {"ACP_PATH": "link"},
+    ),
+    Job("sequences-crowd", "4 ranks at one of them, against one alone", 4, "rows.sequences_crowd"),
+]
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, JOBS))
