@@ -81,7 +81,7 @@ cdef int stale(str function) except -1:
 
 cdef int changed(str function) except -1:
     raise RuntimeError(
-        f"{function}: another rank changed the list meanwhile; nothing was done, so try again")
+        f"{function}: another rank changed the list meanwhile and nothing was done; try again")
 
 
 cdef class Batch:
@@ -286,7 +286,7 @@ cdef class ListHandle(Handle):
             outcome = c.call.result[0]
             out = PyByteArray_AS_STRING(c.brought)
         if outcome == LIST_EMPTY:
-            raise IndexError(f"{function}: the list is empty")
+            raise IndexError(f"{function}: the list is empty; see size()")
         cdef list_record r = (<list_record *>(out + sizeof(list_answer)))[0]
         return self.value_of(function, &r, out + sizeof(list_answer) + sizeof(list_record), True)
 

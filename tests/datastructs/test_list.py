@@ -511,8 +511,8 @@ def test_it_travels_and_ends_everywhere():
         pass
     mine.destroy()
     acp.sync()
-    for use in ("size", "begin", "clear", "pop_back", "reverse", "sort", "destroy"):
-        with refused(acp.AddressError, f"List.{use}|List.clear"):
+    for use in ("size", "begin", "clear", "pop_back", "reverse", "sort"):
+        with refused(acp.AddressError, f"List.{use}"):
             getattr(others[right()], use)()
     with pytest.raises(acp.AddressError):
         others[right()].push_back(1.0)
