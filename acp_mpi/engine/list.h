@@ -42,7 +42,8 @@ extern const struct container_type list_type;
 
 /* All: result[0] is the outcome. */
 int method_list_put(acp_lane *lane, struct acp_call *call);   /* result[1]: how many; out: an id */
-int method_list_take(acp_lane *lane, struct acp_call *call);  /* `b`: where | most << 8 | how << 32 */
+/* `b`: where | most << 8 | how << 32 */
+int method_list_take(acp_lane *lane, struct acp_call *call);
 int method_list_walk(acp_lane *lane, struct acp_call *call);  /* `b`: flags | most << 8 */
 int method_list_step(acp_lane *lane, struct acp_call *call);  /* `b`: how far; result[1]: done */
 int method_list_check(acp_lane *lane, struct acp_call *call); /* out: a byte for each id */

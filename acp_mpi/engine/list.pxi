@@ -220,9 +220,9 @@ cdef class ListHandle(Handle):
         return first
 
     def put_many(self, str function, uint64_t where, uint64_t node, uint64_t number, elements):
-        """Put in elements of the bytes given, each at most `inline_most`; (node, number) of the first.
+        """Put in elements of the bytes given, in pieces of 64 KiB; (node, number) of the first.
 
-        In pieces of 64 KiB.
+        Each has at most `inline_most`.
         """
         cdef list_put head
         cdef list_record record
@@ -343,9 +343,9 @@ cdef class ListHandle(Handle):
         return self.batch(PyByteArray_AS_STRING(c.brought), False)
 
     def walk(self, str function, uint64_t flags, uint64_t most, bytes ids):
-        """Read elements from the first of `ids` that is there on; at most `most`, 0: as many as fit.
+        """Read elements from the first of `ids` that is there on.
 
-        Without `ids` from the beginning, or the end if backward.
+        At most `most`, 0: as many as fit. Without `ids` from the beginning, or the end if backward.
         """
         cdef acp_call here
         cdef Call c

@@ -7,7 +7,7 @@
 struct list_id { /* names an element */
     uint64_t node, number; /* 0: none, the end */
 };
-struct list_put { /* `b`: where; then per element, if `width` is 0, a list_record and what it holds */
+struct list_put { /* then elements of `width` bytes; 0: each a list_record and what it holds */
     struct list_id at;
     uint64_t width;
 };
