@@ -43,7 +43,8 @@ struct container *container_find(acp_lane *lane, const struct acp_call *c, uint6
                                  struct heap **heap)
 {
     struct container *k = place(lane, c->object, heap);
-    if (likely(k && container_lives(k, c) && (kind == KIND_ANY || k->kind == kind)))
+    if (likely(k && container_lives(k, c) && (kind == KIND_ANY || k->kind == kind) &&
+               k->era == (*heap)->head->nonce))
         return k;
     if (k)
         container_gone(lane, c);
@@ -147,6 +148,7 @@ static int fill(struct hold *hold, struct container *k, uint64_t serial, const s
     int rc = size ? section_take(hold, size, &block) : ACP_OK;
     if (rc == ACP_OK && size)
         memcpy(hold->heap->base + block, (const unsigned char *)c->in + sizeof plan, size);
+    section_set(hold, &k->era, hold->heap->head->nonce);
     section_set(hold, &k->note, block);
     section_set(hold, &k->note_size, size);
     if (rc == ACP_OK)

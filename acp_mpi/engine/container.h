@@ -17,6 +17,7 @@ enum container_kind {
 struct container {
     uint64_t serial; /* of this container and no other; 0: destroyed */
     uint64_t kind;
+    uint64_t era;   /* the nonce of the heap: another after a reset */
     uint64_t spare; /* the next one of this kind that is destroyed */
     uint64_t note;  /* a block: what its creator wants others to know of its types */
     uint64_t note_size;

@@ -62,3 +62,13 @@ def test_it_travels_and_ends_everywhere(counter):
         for use in (other.next, other.read, other.reset, other.statistics):
             with pytest.raises(acp.AddressError, match="no such container"):
                 use()
+
+
+def test_a_reset_ends_all_containers():
+    counter = acp.Counter(rank=acp.procs() - 1)
+    vector = acp.Vector("q", 5)
+    acp.reset(acp.rank())
+    for use in (counter.next, counter.reset, vector.tolist, lambda: acp.Counter.attach(counter.ga)):
+        with pytest.raises(acp.AddressError):
+            use()
+    acp.sync()
