@@ -11,6 +11,7 @@ from jobs import Job
 from program import main
 
 JOBS = [
+    Job("lists", "list of another rank", 2, "rows.lists"),
     Job("sequences", "vector, deque and counter of another rank", 2, "rows.sequences"),
     Job(
         "sequences-link",

@@ -65,7 +65,9 @@ class ListCursor:
             done, id = self.list.step("Cursor.advance", left, _engine.ids_of([id, END]))
             left -= done
             if not done:
-                raise IndexError(f"Cursor.advance: the list ends {abs(left)} before that; see size()")
+                raise IndexError(
+                    f"Cursor.advance: the list ends {abs(left)} before that; see size()"
+                )
         return ListCursor(self.list, id)
 
     def distance(self, other: "ListCursor") -> int:

@@ -41,7 +41,8 @@ static_assert(sizeof(struct list_node) == LIST_NODE, "callers find the bytes of 
 extern const struct container_type list_type;
 
 /* All: result[0] is the outcome. */
-int method_list_put(acp_lane *lane, struct acp_call *call);   /* result[1]: how many; out: an id */
+/* `b`: where; result[1]: how many went in; out: the id of the first */
+int method_list_put(acp_lane *lane, struct acp_call *call);
 /* `b`: where | most << 8 | how << 32 */
 int method_list_take(acp_lane *lane, struct acp_call *call);
 int method_list_walk(acp_lane *lane, struct acp_call *call);  /* `b`: flags | most << 8 */
