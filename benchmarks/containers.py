@@ -11,6 +11,7 @@ from jobs import Job
 from program import main
 
 JOBS = [
+    Job("lists", "list of another rank", 2, "rows.lists"),
     Job("maps", "a map of another rank", 2, "rows.maps"),
     Job(
         "maps-link",

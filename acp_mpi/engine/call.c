@@ -9,6 +9,7 @@
 #include "counter.h"
 #include "frame.h"
 #include "link.h"
+#include "list.h"
 #include "map.h"
 #include "sequence.h"
 
@@ -27,6 +28,18 @@ static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_FREE] = method_heap,
     [METHOD_HEAP_LOOK] = method_heap,
     [METHOD_HEAP_TIDY] = method_heap,
+    [METHOD_LIST_BURY] = method_list_bury,
+    [METHOD_LIST_CHECK] = method_list_check,
+    [METHOD_LIST_CLEAR] = method_list_clear,
+    [METHOD_LIST_ERASE] = method_list_erase,
+    [METHOD_LIST_ORDER] = method_list_order,
+    [METHOD_LIST_PUT] = method_list_put,
+    [METHOD_LIST_REVERSE] = method_list_reverse,
+    [METHOD_LIST_SPLICE] = method_list_splice,
+    [METHOD_LIST_STEP] = method_list_step,
+    [METHOD_LIST_SWAP] = method_list_swap,
+    [METHOD_LIST_TAKE] = method_list_take,
+    [METHOD_LIST_WALK] = method_list_walk,
     [METHOD_MALLOC] = method_heap,
     [METHOD_MAP_CLEAR] = method_map_clear,
     [METHOD_MAP_ERASE] = method_map_erase,

@@ -2,6 +2,7 @@
 #include "container.h"
 
 #include "counter.h"
+#include "list.h"
 #include "map.h"
 #include "sequence.h"
 
@@ -10,6 +11,7 @@
 static const struct container_type *const types[KINDS] = {
     [KIND_COUNTER] = &counter_type,
     [KIND_DEQUE] = &sequence_type,
+    [KIND_LIST] = &list_type,
     [KIND_MAP] = &map_type,
     [KIND_MULTISET] = &map_type,
     [KIND_SET] = &map_type,

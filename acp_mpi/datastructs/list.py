@@ -1,0 +1,330 @@
+"""A list: elements of any length in a chain on one rank, what they hold on any."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+from acp_mpi.datastructs.list_cursor import END, GONE, ListCursor
+from acp_mpi.datastructs.list_order import keys_of, merged
+from acp_mpi.datastructs.list_writing import ANY, ListWriting
+from acp_mpi.engine import _engine
+
+
+@dataclass(frozen=True)
+class ListStatistics:
+    """What `List.statistics` returns; `changes` counts insertions, removals and the like."""
+
+    rank: int
+    size: int
+    changes: int
+
+
+class List(ListWriting):
+    """A doubly linked list on `rank` (None: the calling one). Local to the caller (seed 000).
+
+    `dtype` object: any values that pickle; bytes: bytes of any length; else one fixed-size type as
+    for Vector. The `rank` of an element says where its bytes lie, None: with the chain. Each call
+    is atomic against others but where it says otherwise.
+    """
+
+    # Ends ---------------------------------------------------------------------------------
+
+    def push_back(self, value: Any, rank: int | None = None) -> None:
+        """Put `value` behind the last element; its bytes lie on `rank`, None: with the chain."""
+        if rank is None and self.element.letter:
+            self.put_plain("List.push_back", _engine.BACK, value)
+        else:
+            self._put("List.push_back", _engine.BACK, END, value, rank)
+
+    def push_front(self, value: Any, rank: int | None = None) -> None:
+        """Put `value` before the first element; its bytes lie on `rank`, None: with the chain."""
+        if rank is None and self.element.letter:
+            self.put_plain("List.push_front", _engine.FRONT, value)
+        else:
+            self._put("List.push_front", _engine.FRONT, END, value, rank)
+
+    def pop_back(self) -> Any:
+        """Take out the last element and return it. IndexError if there is none."""
+        return self.pop_at("List.pop_back", _engine.BACK)
+
+    def pop_front(self) -> Any:
+        """Take out the first element and return it. IndexError if there is none."""
+        return self.pop_at("List.pop_front", _engine.FRONT)
+
+    append = push_back
+    appendleft = push_front
+    pop = pop_back
+    popleft = pop_front
+
+    # Places -------------------------------------------------------------------------------
+
+    def begin(self) -> ListCursor:
+        """Return the cursor of the first element, `end()` if there is none."""
+        batch = self.walk("List.begin", 0, 1, b"")
+        return ListCursor(self, (batch.nodes[0], batch.numbers[0]) if batch.nodes else END)
+
+    def end(self) -> ListCursor:
+        """Return the cursor behind the last element, whichever that is."""
+        return ListCursor(self, END)
+
+    def find(self, value: Any) -> ListCursor:
+        """Return the cursor of the first element that equals `value`, `end()` if none does."""
+        for batch in self._batches("List.find"):
+            for node, number, there in zip(batch.nodes, batch.numbers, batch.values, strict=True):
+                if there is not GONE and there == value:
+                    return ListCursor(self, (node, number))
+        return self.end()
+
+    def insert(self, cursor: ListCursor, value: Any, rank: int | None = None) -> ListCursor:
+        """Put `value` before the element of `cursor` and return the cursor of the new one."""
+        at = self._id(cursor, "List.insert")
+        return ListCursor(self, self._put("List.insert", _engine.AT, at, value, rank))
+
+    def erase(self, cursor: ListCursor) -> ListCursor:
+        """Take out the element of `cursor` and return the cursor of the one behind it."""
+        at = self._id(cursor, "List.erase")
+        if at == END:
+            raise IndexError("List.erase: there is no element at the end; see size()")
+        batch = self.take("List.erase", _engine.AT, _engine.DROP, 1, *at)
+        assert batch is not None  # an element that is not there has raised
+        self._free(block for _, _, block in batch.blocks)
+        return ListCursor(self, batch.next)
+
+    def erase_range(self, first: ListCursor, last: ListCursor) -> ListCursor:
+        """Take out the elements from `first` up to, but not with, `last`; returns `last`."""
+        name = "List.erase_range"
+        if first != last:
+            self.erase_between(name, self._id(first, name), self._id(last, name))
+            self._bury(name)
+        return last
+
+    def clear(self) -> None:
+        """Take out all elements."""
+        self.drop_all("List.clear")
+        self._bury("List.clear")
+
+    def empty(self) -> bool:
+        """Return whether there is no element."""
+        return self.size() == 0
+
+    # Many ---------------------------------------------------------------------------------
+
+    def extend(self, values: Iterable[Any], rank: int | None = None) -> None:
+        """Put all `values` behind the last element, those of an array or of another list as well.
+
+        Not atomic above 64 KiB: others may get in between.
+        """
+        self._extend("List.extend", values, rank)
+
+    def assign(self, values: Iterable[Any], rank: int | None = None) -> None:
+        """Have `values` in place of all elements, at once."""
+        with self._aside() as new:
+            new._extend("List.assign", values, rank)
+            self.exchange("List.assign", new)
+
+    def assign_range(self, first: ListCursor, last: ListCursor, rank: int | None = None) -> None:
+        """Have the elements from `first` up to `last`, of any list of this type, in their place.
+
+        What lies in a block of its own goes from rank to rank without the caller.
+        """
+        name = "List.assign_range"
+        first.list._alike(name, self)
+        with self._aside() as new:
+            new._copy(name, first.list, first.id, first.list._id(last, name), rank)
+            self.exchange(name, new)
+
+    def fill(self, n: int, value: Any, rank: int | None = None) -> None:
+        """Have `n` times `value` in place of all elements, at once."""
+        data = self.element.packed(value)
+        with self._aside() as new:
+            new._extend_bytes("List.fill", [data] * n, rank)
+            self.exchange("List.fill", new)
+
+    def duplicate(self, rank: int | None = None) -> Self:
+        """Return a new list on `rank` (None: the calling one) with the same elements, all there."""
+        copy = type(self)(self.element, rank)
+        try:
+            copy._copy("List.duplicate", self, None, END, None)
+        except BaseException:
+            copy.destroy()
+            raise
+        return copy
+
+    def push_back_ga(self, ga: int, size: int | None = None, rank: int | None = None) -> None:
+        """Put an element of the `size` bytes at address `ga` behind the last one.
+
+        They go to `rank` (None: to the chain) without the caller. `size` None: that of the type.
+        """
+        self._put_from("List.push_back_ga", _engine.BACK, END, ga, size, rank)
+
+    def push_front_ga(self, ga: int, size: int | None = None, rank: int | None = None) -> None:
+        """Put an element of the `size` bytes at address `ga` before the first one."""
+        self._put_from("List.push_front_ga", _engine.FRONT, END, ga, size, rank)
+
+    def insert_ga(
+        self, cursor: ListCursor, ga: int, size: int | None = None, rank: int | None = None
+    ) -> ListCursor:
+        """Put an element of the `size` bytes at `ga` before that of `cursor`; its cursor."""
+        at = self._id(cursor, "List.insert_ga")
+        return ListCursor(self, self._put_from("List.insert_ga", _engine.AT, at, ga, size, rank))
+
+    append_ga = push_back_ga
+
+    # Order --------------------------------------------------------------------------------
+
+    def sort(
+        self,
+        key: Callable[[Any], Any] | None = None,
+        compare: Callable[[Any, Any], int] | None = None,
+        *,
+        reverse: bool = False,
+    ) -> None:
+        """Sort the elements as `sorted` does; `compare(a, b)` is negative if `a` goes first.
+
+        The functions run at the caller, on a snapshot. RuntimeError, and nothing is done, if the
+        list changed meanwhile. Equal elements keep their order.
+        """
+        nodes, values, changes = self._snapshot("List.sort")
+        keys = keys_of(values, key, compare)
+        order = sorted(range(len(nodes)), key=keys.__getitem__, reverse=reverse)
+        self._reorder("List.sort", changes, [nodes[i] for i in order], len(nodes))
+
+    def merge(
+        self,
+        other: Self,
+        compare: Callable[[Any, Any], int] | None = None,
+        *,
+        key: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Move all elements of `other`, sorted as this list is, here, so that this stays sorted.
+
+        Of equal elements those of this list come first. RuntimeError if one of the lists changed
+        meanwhile: the elements are in `other` still, or at the end here.
+        """
+        name = "List.merge"
+        self._alike(name, other)
+        if other == self:
+            return
+        nodes, values, changes = self._snapshot(name)
+        others, their, since = other._snapshot(name)
+        if not others:
+            return
+        order = merged(keys_of(values + their, key, compare), len(nodes))
+        self._move(name, END, other, None, END, len(others), since)
+        if self._beside(other):
+            now, changes = nodes + others, changes + 1
+        else:
+            now, _, changes = self._snapshot(name)
+        if len(now) != len(order) or now[: len(nodes)] != nodes:
+            raise RuntimeError(
+                f"{name}: another rank changed the list meanwhile; the elements of the other one "
+                "are in it, not in order: sort it"
+            )
+        self._reorder(name, changes, [now[i] for i in order], len(now))
+
+    def remove(self, value: Any) -> int:
+        """Take out all elements that equal `value`, unlike Python's lists; returns how many.
+
+        RuntimeError, and nothing is done, if the list changed meanwhile.
+        """
+        nodes, values, changes = self._snapshot("List.remove")
+        return self._keep("List.remove", changes, nodes, [there != value for there in values])
+
+    def unique(self, compare: Callable[[Any, Any], int] | None = None) -> int:
+        """Take out all elements that equal the one before them; returns how many.
+
+        `compare(a, b)` is 0 if they do. RuntimeError, and nothing is done, if the list changed
+        meanwhile.
+        """
+        nodes, values, changes = self._snapshot("List.unique")
+        stays = []
+        last = 0
+        for i, value in enumerate(values):
+            same = i and (compare(values[last], value) == 0 if compare else values[last] == value)
+            stays.append(not same)
+            last = last if same else i
+        return self._keep("List.unique", changes, nodes, stays)
+
+    # Two lists ----------------------------------------------------------------------------
+
+    def splice(self, cursor: ListCursor, other: "Self | ListCursor") -> None:
+        """Move all elements of `other`, or the one of that cursor, before the one of `cursor`.
+
+        What they hold stays where it is. Atomic if the lists are on the same rank; else elements
+        go some at a time, and meanwhile are in neither list.
+        """
+        at = self._id(cursor, "List.splice")
+        if isinstance(other, ListCursor):
+            if other.id == END:
+                raise IndexError("List.splice: there is no element at the end; see size()")
+            following = other.advance(1).id if self._beside(other.list) else END
+            self._move("List.splice", at, other.list, other.id, following, 1)
+        elif other != self:
+            self._move("List.splice", at, other, None, END, ANY)
+
+    def splice_range(self, cursor: ListCursor, first: ListCursor, last: ListCursor) -> None:
+        """Move the elements from `first` up to `last`, of any list, before the one of `cursor`.
+
+        As `splice`.
+        """
+        at = self._id(cursor, "List.splice_range")
+        first.list._id(last, "List.splice_range")
+        if first != last:
+            count = 0 if self._beside(first.list) else first.distance(last)
+            self._move("List.splice_range", at, first.list, first.id, last.id, count)
+
+    def swap(self, other: Self) -> None:
+        """Exchange all elements with `other`, of the same type.
+
+        Atomic, O(1), and cursors go with the elements, if both are on one rank; else as `splice`.
+        """
+        self._alike("List.swap", other)
+        if self._beside(other):
+            self.exchange("List.swap", other)
+            return
+        with other._aside() as theirs:
+            theirs.exchange("List.swap", other)
+            other._move("List.swap", END, self, None, END, ANY)
+            self._move("List.swap", END, theirs, None, END, ANY)
+
+    # Python -------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate, in batches: an element that is there throughout appears once.
+
+        RuntimeError if meanwhile the list was sorted, reversed or swapped, or all that an
+        iteration stood at were taken out.
+        """
+        return self._values("List iteration", 0)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return self._values("List iteration", _engine.BACKWARD)
+
+    def __contains__(self, value: Any) -> bool:
+        return self.find(value) != self.end()
+
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        self.extend(values)
+        return self
+
+    def statistics(self) -> ListStatistics:
+        """Return where the chain is, how many elements it has, and how often it changed."""
+        batch = self.walk("List.statistics", 0, 1, b"")
+        return ListStatistics(_engine.query_rank(self.ga), batch.size, batch.changes)
+
+    def destroy(self) -> None:
+        """Give back its memory on all ranks; whoever uses it later gets an AddressError.
+
+        Again on the same handle: nothing. Local to the caller.
+        """
+        if not self._destroyed:
+            self.clear()
+        super().destroy()
+
+    def _keep(self, function: str, changes: int, nodes: list[int], stays: list[bool]) -> int:
+        kept = [node for node, stay in zip(nodes, stays, strict=True) if stay]
+        gone = [node for node, stay in zip(nodes, stays, strict=True) if not stay]
+        if gone:
+            self._reorder(function, changes, kept + gone, len(kept))
+            self._bury(function)
+        return len(gone)

@@ -1,0 +1,129 @@
+"""How a list is read: in batches, with what lies elsewhere fetched beside."""
+
+import functools
+import pickle
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
+from acp_mpi.datastructs.list_cursor import GONE, ListCursor
+from acp_mpi.engine import _engine
+
+OBJECTS = _engine.Element(
+    0, b"object", "", functools.partial(pickle.dumps, protocol=5), pickle.loads
+)
+BYTES = _engine.Element(0, b"bytes", "", bytes, bytes)
+RESUMED = 64  # elements of which one must be left for an iteration to go on
+
+
+def element_by(dtype: Any) -> _engine.Element:
+    """Return what elements of `dtype` are: object, bytes, or as `element_of`."""
+    if dtype in (object, bytes):
+        return OBJECTS if dtype is object else BYTES
+    return element_of(dtype)
+
+
+def wait_all(handles: list[int]) -> None:
+    """Wait for all of the operations; raises the first error."""
+    error: Exception | None = None
+    for handle in handles:  # all, so that no error is left for a later call
+        try:
+            _engine.wait(handle)
+        except Exception as late:
+            error = error or late
+    if error is not None:
+        raise error
+
+
+def fetch_all(places: list[tuple[int, int]]) -> list[bytes]:
+    """Return the bytes at (address, size) each, all brought at the same time."""
+    buffers = [bytearray(size) for _, size in places]
+    wait_all([_engine.iget(ga, data) for (ga, _), data in zip(places, buffers, strict=True)])
+    return [bytes(data) for data in buffers]
+
+
+class ListReading(_engine.ListHandle, Container):
+    """A list as it is read."""
+
+    KIND = 3
+
+    def __init__(self, dtype: Any = object, rank: int | None = None) -> None:
+        self._create(rank, (), element_by(dtype).note)
+
+    def _open(self) -> None:
+        known = {OBJECTS.note: OBJECTS, BYTES.note: BYTES}
+        self.of(known.get(self.note) or element_from(self.note))
+
+    @property
+    def dtype(self) -> Any:
+        """Object, bytes, or the NumPy type of the elements."""
+        if self.note in (OBJECTS.note, BYTES.note):
+            return object if self.note == OBJECTS.note else bytes
+        return dtype_of(self.element)
+
+    def _id(self, cursor: ListCursor, function: str) -> tuple[int, int]:
+        if not isinstance(cursor, ListCursor):
+            raise TypeError(f"{function}: {cursor!r} is no cursor; begin, end and find return one")
+        if cursor.list != self:
+            raise ValueError(f"{function}: {cursor!r} is not of this list; use one of its own")
+        return cursor.id
+
+    def _values(self, function: str, flags: int) -> Iterator[Any]:
+        for batch in self._batches(function, flags):
+            for value in batch.values:
+                if value is not GONE:
+                    yield value
+
+    def _batches(
+        self, function: str, flags: int = 0, first: tuple[int, int] | None = None
+    ) -> Iterator[_engine.Batch]:
+        """Yield all elements, decoded; those that were erased before they were fetched as GONE."""
+        ids = _engine.ids_of([first]) if first else b""
+        batch = self.walk(function, flags, 0, ids)
+        orders = batch.orders
+        while True:
+            if batch.stale or batch.orders != orders:
+                raise RuntimeError(
+                    f"{function}: the list was reordered, or what it stood at was taken out, "
+                    "meanwhile; begin anew"
+                )
+            self._fetch(function, batch)
+            yield batch
+            if batch.ended:
+                return
+            batch = self.walk(function, flags | _engine.BEHIND, 0, batch.ids(RESUMED))
+
+    def _fetch(self, function: str, batch: _engine.Batch) -> None:
+        """Bring what lies elsewhere, and make values of bytes."""
+        values = batch.values
+        if batch.elsewhere:
+            fetched = fetch_all([(ga, size) for _, ga, size in batch.elsewhere])
+            where = [i for i, _, _ in batch.elsewhere]
+            ids = _engine.ids_of([(batch.nodes[i], batch.numbers[i]) for i in where])
+            there = self.check(function, ids)
+            for i, data, alive in zip(where, fetched, there, strict=True):
+                values[i] = data if alive else GONE
+        if not self.element.letter:
+            values[:] = [v if v is GONE else self.decoded(v) for v in values]
+        else:
+            for i, _, _ in batch.elsewhere:
+                values[i] = values[i] if values[i] is GONE else self.decoded(values[i])
+
+    def _snapshot(self, function: str) -> tuple[list[int], list[Any], int]:
+        """Return nodes and values of all elements, and the number of changes they were read at."""
+        nodes: list[int] = []
+        values: list[Any] = []
+        changes = None
+        for batch in self._batches(function):
+            changes = batch.changes if changes is None else changes
+            if batch.changes != changes or any(v is GONE for v in batch.values):
+                raise RuntimeError(f"{function}: the list changed while it was read; try again")
+            nodes += batch.nodes
+            values += batch.values
+        return nodes, values, changes or 0
+
+    def _reorder(self, function: str, changes: int, nodes: list[int], kept: int) -> None:
+        if nodes:
+            self.order(function, changes, len(nodes), kept, array("Q", nodes).tobytes())

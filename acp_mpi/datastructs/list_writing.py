@@ -1,0 +1,244 @@
+"""How elements come into a list, and from one list to another."""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+from acp_mpi.datastructs.elements import pack_many
+from acp_mpi.datastructs.list_cursor import END
+from acp_mpi.datastructs.list_reading import RESUMED, ListReading, wait_all
+from acp_mpi.engine import _engine
+from acp_mpi.errors import PeerLostError
+
+ANY = 2**62  # elements: as many as there are
+MOVED = 1000  # elements that are between two ranks at a time
+
+
+class ListWriting(ListReading):
+    """A list as it is written."""
+
+    def _put(
+        self, function: str, where: int, at: tuple[int, int], value: Any, rank: int | None
+    ) -> tuple[int, int]:
+        data = self.element.packed(value)
+        here = _engine.query_rank(self.ga)
+        if (rank is None or rank == here) and len(data) <= _engine.inline_most:
+            return self.put_bytes(function, where, *at, data)
+        block = _engine.malloc(len(data), here if rank is None else rank)
+        try:
+            _engine.put(block, data)
+        except BaseException:
+            _engine.free(block)
+            raise
+        return self._adopt(function, where, at, [(len(data), block, block)])
+
+    def _put_from(
+        self,
+        function: str,
+        where: int,
+        at: tuple[int, int],
+        ga: int,
+        size: int | None,
+        rank: int | None,
+    ) -> tuple[int, int]:
+        width = self.element.width
+        if size is None and not width:
+            raise TypeError(f"{function}: elements of this list have any size; give `size`")
+        size = width if size is None else size
+        if width and size != width:
+            raise ValueError(f"{function}: an element has {width} bytes, not {size}; leave it out")
+        block = self._copied(ga, size, rank)
+        return self._adopt(function, where, at, [(size, block, block)])
+
+    def _copied(self, ga: int, size: int, rank: int | None) -> int:
+        """Return the address of a new block with a copy of the bytes at `ga`."""
+        block = _engine.malloc(size, _engine.query_rank(self.ga) if rank is None else rank)
+        try:
+            _engine.wait(_engine.copy(block, ga, size))
+        except BaseException:
+            _engine.free(block)
+            raise
+        return block
+
+    def _adopt(
+        self, function: str, where: int, at: tuple[int, int], records: list[tuple[int, int, int]]
+    ) -> tuple[int, int]:
+        """Put in elements whose bytes are in blocks, which go back if that fails."""
+        first, done = END, 0
+        try:
+            while done < len(records):
+                count, id = self.put_block(function, where, *at, records[done:])
+                first = first if done else id
+                done += count
+        except Exception:
+            self._free(block for _, _, block in records[done:])
+            raise
+        return first
+
+    def _extend(self, function: str, values: Iterable[Any], rank: int | None) -> None:
+        if isinstance(values, ListWriting) and values.note == self.note and values != self:
+            self._copy(function, values, None, END, rank)
+        elif self.element.width and self._is_beside(rank, self.element.width):
+            _, data = pack_many(self.element, values, function)
+            self.put_row(function, _engine.BACK, *END, data)
+        else:
+            self._extend_bytes(function, [self.element.packed(v) for v in values], rank)
+
+    def _is_beside(self, rank: int | None, size: int) -> bool:
+        return rank in (None, _engine.query_rank(self.ga)) and size <= _engine.inline_most
+
+    def _extend_bytes(self, function: str, elements: list[bytes], rank: int | None) -> None:
+        small = all(self._is_beside(rank, len(data)) for data in elements)
+        if small and elements:
+            self.put_many(function, _engine.BACK, *END, elements)
+            return
+        for start in range(0, len(elements), MOVED):
+            self._extend_apart(function, elements[start : start + MOVED], rank)
+
+    def _extend_apart(self, function: str, elements: list[bytes], rank: int | None) -> None:
+        """Put elements in that lie in blocks of their own, all brought there at once."""
+        where = _engine.query_rank(self.ga) if rank is None else rank
+        records: list[tuple[int, int, int]] = []
+        handles = []
+        try:
+            for data in elements:
+                block = _engine.malloc(len(data), where)
+                records.append((len(data), block, block))
+                handles.append(_engine.iput(block, data))
+            wait_all(handles)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                wait_all(handles)
+            self._free(block for _, _, block in records)
+            raise
+        self._adopt(function, _engine.BACK, END, records)
+
+    def _copy(
+        self,
+        function: str,
+        source: "ListWriting",
+        first: tuple[int, int] | None,
+        last: tuple[int, int],
+        rank: int | None,
+    ) -> None:
+        """Append copies of elements of `source`; those in blocks go from rank to rank."""
+        if first == END:
+            return
+        ids = _engine.ids_of([first]) if first else b""
+        flags, orders = 0, None
+        while True:
+            batch = source.walk(function, flags, 0, ids)
+            orders = batch.orders if orders is None else orders
+            if batch.stale or batch.orders != orders:
+                raise RuntimeError(f"{function}: the list was reordered meanwhile; try again")
+            stop = batch.nodes.index(last[0]) if last[0] in batch.nodes else None
+            self._copy_batch(function, source, batch, stop, rank)
+            if batch.ended or stop is not None:
+                return
+            ids, flags = batch.ids(RESUMED), _engine.BEHIND
+
+    def _copy_batch(
+        self,
+        function: str,
+        source: "ListWriting",
+        batch: _engine.Batch,
+        stop: int | None,
+        rank: int | None,
+    ) -> None:
+        elsewhere = {i: (ga, size) for i, ga, size in batch.elsewhere}
+        run: list[bytes] = []
+        for i, value in enumerate(batch.values[:stop]):
+            if i not in elsewhere:
+                run.append(value if isinstance(value, bytes) else self.element.packed(value))
+                continue
+            self._extend_bytes(function, run, rank)
+            run = []
+            ga, size = elsewhere[i]
+            block = self._copied(ga, size, rank)
+            id = _engine.ids_of([(batch.nodes[i], batch.numbers[i])])
+            if source.check(function, id) == b"\1":  # else the bytes may be another's
+                self._adopt(function, _engine.BACK, END, [(size, block, block)])
+            else:
+                self._free([block])
+        self._extend_bytes(function, run, rank)
+
+    def _move(
+        self,
+        function: str,
+        at: tuple[int, int],
+        other: "ListWriting",
+        first: tuple[int, int] | None,
+        last: tuple[int, int],
+        count: int,
+        changes: int = _engine.ANY_CHANGES,
+    ) -> None:
+        """Move elements here, from `first` (None: all) up to `last`; `count` if `other` is far."""
+        self._alike(function, other)
+        if self._beside(other):
+            self.splice_from(function, at, other, first or END, last, changes)
+            return
+        moved = 0
+        while moved < count:
+            where = _engine.FRONT if first is None else _engine.AT
+            most = min(count - moved, MOVED)
+            batch = other.take(function, where, _engine.KEEP, most, *(first or END))
+            if batch is None:
+                break
+            moved += len(batch.blocks)
+            self._land(function, at, other, batch, first is None)
+            if batch.next == END:
+                break
+            first = first and batch.next
+
+    def _land(
+        self,
+        function: str,
+        at: tuple[int, int],
+        other: "ListWriting",
+        batch: _engine.Batch,
+        at_front: bool,
+    ) -> None:
+        """Put elements in that were taken out of `other`; back there if that fails."""
+        done = 0
+        where = _engine.AT if at != END else _engine.BACK
+        try:
+            while done < len(batch.blocks):
+                done += self.put_block(function, where, *at, batch.blocks[done:])[0]
+        except Exception:
+            back = batch.next if batch.next != END else END
+            where = _engine.FRONT if at_front else _engine.AT if back != END else _engine.BACK
+            other._adopt(function, where, END if at_front else back, batch.blocks[done:])
+            raise
+
+    def _beside(self, other: "ListWriting") -> bool:
+        return _engine.query_rank(self.ga) == _engine.query_rank(other.ga)
+
+    def _alike(self, function: str, other: "ListWriting") -> None:
+        if other.note != self.note:
+            raise TypeError(
+                f"{function}: the elements are {other.dtype} there and {self.dtype} here; "
+                "convert them first"
+            )
+
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[Self]:
+        """Make a list beside this one for as long as the block lasts."""
+        new = type(self)(self.element, _engine.query_rank(self.ga))
+        try:
+            yield new
+        finally:
+            new.destroy()
+
+    def _bury(self, function: str) -> None:
+        """Give back the memory of what was erased."""
+        more = True
+        while more:
+            more, blocks = self.bury(function)
+            self._free(blocks)
+
+    @staticmethod
+    def _free(blocks: Iterable[int]) -> None:
+        for block in blocks:
+            if block:
+                with contextlib.suppress(PeerLostError):  # its memory went with it
+                    _engine.free(block)

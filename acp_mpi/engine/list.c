@@ -1,0 +1,168 @@
+/* Lists: entering one, and its links. */
+#include "list.h"
+
+#include <string.h>
+
+struct list_node *list_node(const struct heap *h, uint64_t at)
+{
+    if (unlikely(at % 16 || !container_inside(h, at, sizeof(struct list_node)) ||
+                 !granule_there(h, at)))
+        return NULL;
+    return (struct list_node *)(void *)(h->base + at);
+}
+
+bool list_has(const struct heap *h, const struct list *list, struct list_id id)
+{
+    const struct list_node *n = list_node(h, id.node);
+    return n && id.number && list_load(&n->number) == id.number &&
+           list_load(&n->era) == list_load(&list->era);
+}
+
+uint64_t list_name(const struct hold *hold, struct list *list)
+{
+    uint64_t offset = (uint64_t)((const unsigned char *)list - hold->heap->base);
+    uint64_t x = offset * 0x9e3779b97f4a7c15ull + ++list->names; /* heads are never given back */
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return x ^ x >> 31;
+}
+
+int list_done(struct hold *hold, const struct acp_call *c, int rc)
+{
+    if (unlikely(rc == ACP_E_DAMAGED))
+        hold->lane->fault = (acp_fault){.status = rc, .ga = c->object,
+                                        .rank = acp_ga_rank(c->object)};
+    section_leave(hold);
+    return rc;
+}
+
+void list_bytes_in(void *shared, const void *from, uint64_t size)
+{
+    uint64_t *to = shared, word;
+    for (; size >= 8; size -= 8, from = (const unsigned char *)from + 8) {
+        memcpy(&word, from, 8);
+        __atomic_store_n(to++, word, __ATOMIC_RELAXED);
+    }
+    if (size) {
+        word = 0;
+        memcpy(&word, from, size);
+        __atomic_store_n(to, word, __ATOMIC_RELAXED);
+    }
+}
+
+void list_bytes_out(void *to, const void *shared, uint64_t size)
+{
+    const uint64_t *from = shared;
+    uint64_t word;
+    for (; size; to = (unsigned char *)to + 8) {
+        uint64_t piece = size < 8 ? size : 8;
+        word = list_load(from++);
+        memcpy(to, &word, piece);
+        size -= piece;
+    }
+}
+
+/* A change of two lists was under way when a process died: the other one's journal comes first. */
+static int mend_partner(struct hold *hold, struct list *list)
+{
+    struct hold other;
+    struct heap *h = hold->heap;
+    if (list->partner % 16 || !container_inside(h, list->partner, sizeof *list))
+        return ACP_E_DAMAGED;
+    struct list *partner = (struct list *)(void *)(h->base + list->partner);
+    int rc = section_enter(&other, hold->lane, &partner->head.section, h, HEAP_PATIENCE_NS);
+    if (rc != ACP_OK)
+        return rc;
+    section_leave(&other);
+    store(&list->partner, 0);
+    return ACP_OK;
+}
+
+int list_mend(struct hold *hold, struct list *l)
+{
+    int rc = ACP_OK;
+    if (unlikely(l->partner))
+        rc = mend_partner(hold, l);
+    if (unlikely(rc == ACP_OK && l->job.kind))
+        rc = list_job_finish(hold, l);
+    return unlikely(rc == ACP_OK && !list_settled(hold)) ? ACP_E_BUSY : rc;
+}
+
+int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, struct list **list)
+{
+    struct container *container;
+    int rc = container_enter(hold, lane, c, KIND_LIST, &container);
+    *list = (struct list *)container;
+    if (likely(rc == ACP_OK) && unlikely((rc = list_mend(hold, *list)) != ACP_OK))
+        list_done(hold, c, rc);
+    return rc;
+}
+
+static int create(struct hold *hold, struct container *container, const uint64_t words[4])
+{
+    struct list *l = (struct list *)container;
+    (void)words;
+    section_set(hold, &l->first, 0);
+    section_set(hold, &l->last, 0);
+    section_set(hold, &l->size, 0);
+    section_set(hold, &l->changes, 0);
+    section_set(hold, &l->orders, 0);
+    section_set(hold, &l->dead, 0);
+    section_set(hold, &l->partner, 0);
+    section_set(hold, &l->job.kind, JOB_NONE);
+    section_set(hold, &l->era, list_name(hold, l));
+    return ACP_OK;
+}
+
+/* `destroy`: blocks of other ranks have been given back before. */
+static int empty(struct hold *hold, struct container *container)
+{
+    struct list *l = (struct list *)container;
+    acp_ga_t elsewhere;
+    int rc = list_mend(hold, l);
+    if (rc == ACP_OK)
+        rc = list_clear(hold, l);
+    while (rc == ACP_OK && l->dead)
+        rc = list_settled(hold) ? list_bury(hold, l, &elsewhere) : ACP_E_BUSY;
+    return rc == ACP_OK && !list_settled(hold) ? ACP_E_BUSY : rc;
+}
+
+const struct container_type list_type = {
+    .size = sizeof(struct list), .create = create, .clear = empty};
+
+int list_link(struct hold *hold, struct list *l, uint64_t first, uint64_t last, uint64_t count,
+              uint64_t before)
+{
+    const struct heap *h = hold->heap;
+    struct list_node *head = list_node(h, first), *tail = list_node(h, last);
+    struct list_node *next = before ? list_node(h, before) : NULL;
+    uint64_t behind = next ? next->previous : l->last;
+    struct list_node *previous = behind ? list_node(h, behind) : NULL;
+    if (unlikely(!head || !tail || (before && !next) || (behind && !previous)))
+        return ACP_E_DAMAGED;
+    section_set(hold, &head->previous, behind);
+    section_set(hold, &tail->next, before);
+    section_set(hold, previous ? &previous->next : &l->first, first);
+    section_set(hold, next ? &next->previous : &l->last, last);
+    section_set(hold, &l->size, l->size + count);
+    section_set(hold, &l->changes, l->changes + 1);
+    return ACP_OK;
+}
+
+int list_unlink(struct hold *hold, struct list *l, uint64_t first, uint64_t last, uint64_t count)
+{
+    const struct heap *h = hold->heap;
+    const struct list_node *head = list_node(h, first), *tail = list_node(h, last);
+    if (unlikely(!head || !tail))
+        return ACP_E_DAMAGED;
+    uint64_t behind = head->previous, before = tail->next;
+    struct list_node *previous = behind ? list_node(h, behind) : NULL;
+    struct list_node *next = before ? list_node(h, before) : NULL;
+    if (unlikely((behind && !previous) || (before && !next)))
+        return ACP_E_DAMAGED;
+    section_set(hold, previous ? &previous->next : &l->first, before);
+    section_set(hold, next ? &next->previous : &l->last, behind);
+    section_set(hold, &l->size, l->size - count);
+    section_set(hold, &l->changes, l->changes + 1);
+    return ACP_OK;
+}

@@ -1,0 +1,100 @@
+/* Lists: a chain of nodes beside the head, in the heap of its rank. What an element holds follows
+ * its node, or lies in a block of any rank that the node names.
+ *
+ * An element is known by its node's place and a number that no other element ever has; whether it
+ * is in a list, by that list's era. A change of many nodes is a job: one store decides on it, and
+ * whoever enters next finishes it if who began it was killed. Erased nodes whose blocks are still
+ * to be given back are chained, so that nothing is lost either. */
+#ifndef ACP_LIST_H
+#define ACP_LIST_H
+
+#include "container.h"
+#include "list_call.h"
+
+enum list_job_kind { JOB_NONE = 0, JOB_ERASE, JOB_ORDER, JOB_REVERSE, JOB_SPLICE };
+
+struct list_node {
+    uint64_t next, previous; /* 0: none */
+    uint64_t number;         /* 0: erased */
+    uint64_t era;
+    uint64_t size;           /* of what it holds, in bytes */
+    uint64_t payload;        /* the address of that; 0: behind this node */
+    uint64_t block;          /* in which it lies: an address, or an offset in this very heap */
+};
+
+struct list {
+    struct container head;
+    uint64_t first, last, size;
+    uint64_t era;     /* of the nodes that are in it */
+    uint64_t changes; /* counts them */
+    uint64_t orders;  /* and those among them that were not only insertions and removals */
+    uint64_t names;   /* given out: numbers and eras */
+    uint64_t dead;    /* chain of erased nodes */
+    uint64_t partner; /* list whose journal may hold words of this one */
+    struct {
+        uint64_t kind, first, last, count, before, block, kept;
+    } job;
+};
+
+static_assert(sizeof(struct list_node) == LIST_NODE, "callers find the bytes of an element");
+
+extern const struct container_type list_type;
+
+/* All: result[0] is the outcome. */
+/* `b`: where; result[1]: how many went in; out: the id of the first */
+int method_list_put(acp_lane *lane, struct acp_call *call);
+/* `b`: where | most << 8 | how << 32 */
+int method_list_take(acp_lane *lane, struct acp_call *call);
+int method_list_walk(acp_lane *lane, struct acp_call *call);  /* `b`: flags | most << 8 */
+int method_list_step(acp_lane *lane, struct acp_call *call);  /* `b`: how far; result[1]: done */
+int method_list_check(acp_lane *lane, struct acp_call *call); /* out: a byte for each id */
+int method_list_erase(acp_lane *lane, struct acp_call *call);
+int method_list_clear(acp_lane *lane, struct acp_call *call);
+int method_list_bury(acp_lane *lane, struct acp_call *call);  /* out: blocks of other ranks */
+int method_list_order(acp_lane *lane, struct acp_call *call);
+int method_list_reverse(acp_lane *lane, struct acp_call *call);
+int method_list_splice(acp_lane *lane, struct acp_call *call);
+int method_list_swap(acp_lane *lane, struct acp_call *call);
+
+/* list.c: for the others */
+struct list_node *list_node(const struct heap *heap, uint64_t at); /* NULL: there can be none */
+bool list_has(const struct heap *heap, const struct list *list, struct list_id id);
+int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct list **list);
+int list_mend(struct hold *hold, struct list *list); /* what list_enter does in the section */
+int list_done(struct hold *hold, const struct acp_call *call, int rc); /* leaves; `rc` */
+int list_clear(struct hold *hold, struct list *list);
+/* The first of the dead goes, with its block if that is in this heap. */
+int list_bury(struct hold *hold, struct list *list, acp_ga_t *elsewhere);
+/* The elements from `first` up to `last`: the last one of them, and how many. */
+bool list_span(const struct hold *hold, const struct list *list, const struct list_span *span,
+               uint64_t *last, uint64_t *count);
+static inline bool list_is_address(uint64_t block)
+{
+    return acp_ga_rank(block) >= 0;
+}
+uint64_t list_name(const struct hold *hold, struct list *list); /* a number or era, never used */
+/* Within a change: the chain [first, last] goes in before `before`, 0 the end; goes out. */
+int list_link(struct hold *hold, struct list *list, uint64_t first, uint64_t last, uint64_t count,
+              uint64_t before);
+int list_unlink(struct hold *hold, struct list *list, uint64_t first, uint64_t last,
+                uint64_t count);
+int list_job_finish(struct hold *hold, struct list *list); /* list_job.c */
+/* Else blocks are still to be given back: no other change before the section is entered anew. */
+static inline bool list_settled(const struct hold *hold)
+{
+    return hold->section->state == SECTION_IDLE;
+}
+
+static inline uint64_t list_load(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+static inline uint64_t list_padded(uint64_t size)
+{
+    return (size + 7) & ~(uint64_t)7;
+}
+/* Whole words between private and shared memory, where others may be reading or writing. */
+void list_bytes_in(void *shared, const void *from, uint64_t size);
+void list_bytes_out(void *to, const void *shared, uint64_t size);
+
+#endif

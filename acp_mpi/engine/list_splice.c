@@ -1,0 +1,184 @@
+/* Two lists of one rank: elements go from one to the other, or all change places. The journal of
+ * one of them holds words of both; the other names it as its partner meanwhile. */
+#include "list.h"
+
+#include <string.h>
+
+struct pair {
+    struct list *to, *from;
+    struct hold holds[2]; /* of `to`, of `from` */
+};
+
+static uint64_t offset_of(const struct hold *hold, const struct list *l)
+{
+    return (uint64_t)((const unsigned char *)l - hold->heap->base);
+}
+
+/* Both sections, in the order of their addresses; for the second one it waits a moment only. If
+ * the one names the other, whose journal is in order by now, it need not any more. */
+static int enter_both(struct pair *p, acp_lane *lane, const struct acp_call *c, acp_ga_t from,
+                      uint64_t serial)
+{
+    struct acp_call other = {.object = from, .a = serial};
+    uint32_t second = from > c->object; /* which of the holds */
+    const struct acp_call *calls[2] = {c, &other};
+    struct list **lists[2] = {&p->to, &p->from};
+    struct container *container;
+    int64_t patience = lane->patience_ns;
+    int rc = list_enter(&p->holds[!second], lane, calls[!second], lists[!second]);
+    if (rc != ACP_OK)
+        return rc;
+    lane->patience_ns = patience ? HEAP_PATIENCE_NS : 0;
+    rc = container_enter(&p->holds[second], lane, calls[second], KIND_LIST, &container);
+    lane->patience_ns = patience;
+    if (rc == ACP_OK) {
+        struct list *l = *lists[second] = (struct list *)container;
+        if (l->partner == offset_of(&p->holds[second], *lists[!second]))
+            store(&l->partner, 0);
+        rc = list_mend(&p->holds[second], l);
+        if (rc != ACP_OK)
+            list_done(&p->holds[second], calls[second], rc);
+    }
+    if (rc != ACP_OK)
+        section_leave(&p->holds[!second]);
+    return rc;
+}
+
+static void begin_both(struct pair *p)
+{
+    store(&p->from->partner, offset_of(&p->holds[0], p->to));
+    section_begin(&p->holds[0]);
+    section_begin(&p->holds[1]); /* for its readers: the journal stays empty */
+}
+
+static void commit_both(struct pair *p)
+{
+    section_commit(&p->holds[0]);
+    section_commit(&p->holds[1]);
+    store(&p->from->partner, 0);
+}
+
+static int leave_both(struct pair *p, const struct acp_call *c, int rc)
+{
+    section_leave(&p->holds[1]);
+    return list_done(&p->holds[0], c, rc);
+}
+
+static int splice_other(struct pair *p, const struct list_span *s, uint64_t last, uint64_t count)
+{
+    struct hold *hold = &p->holds[0];
+    begin_both(p);
+    int rc = list_unlink(hold, p->from, s->first.node, last, count);
+    if (rc != ACP_OK) {
+        section_cancel(hold);
+        section_cancel(&p->holds[1]);
+        store(&p->from->partner, 0);
+        return rc;
+    }
+    section_set(hold, &p->to->job.first, s->first.node);
+    section_set(hold, &p->to->job.last, last);
+    section_set(hold, &p->to->job.count, count);
+    section_set(hold, &p->to->job.before, s->at.node);
+    section_set(hold, &p->to->job.kind, JOB_SPLICE);
+    commit_both(p);
+    return list_job_finish(hold, p->to);
+}
+
+/* Is that place not one of those that move, nor behind their last? Then nothing would change. */
+static bool apart_from(const struct hold *hold, const struct list_span *s, uint64_t count)
+{
+    uint64_t at = s->first.node;
+    for (uint64_t i = 0; i < count && at; i++) {
+        if (at == s->at.node)
+            return false;
+        at = list_node(hold->heap, at)->next;
+    }
+    return at != s->at.node;
+}
+
+static int splice_own(struct hold *hold, struct list *l, const struct list_span *s, uint64_t last,
+                      uint64_t count)
+{
+    if (!count || !apart_from(hold, s, count))
+        return ACP_OK;
+    section_begin(hold);
+    int rc = list_unlink(hold, l, s->first.node, last, count);
+    if (rc == ACP_OK)
+        rc = list_link(hold, l, s->first.node, last, count, s->at.node);
+    section_set(hold, &l->orders, l->orders + 1);
+    if (rc == ACP_OK)
+        section_commit(hold);
+    else
+        section_cancel(hold);
+    return rc;
+}
+
+static struct list_id beginning(const struct hold *hold, const struct list *l)
+{
+    const struct list_node *n = list_node(hold->heap, l->first);
+    return (struct list_id){l->first, n ? n->number : 0};
+}
+
+int method_list_splice(acp_lane *lane, struct acp_call *c)
+{
+    struct pair p;
+    struct list_span s;
+    uint64_t last, count;
+    if (c->in_size != sizeof s)
+        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+    memcpy(&s, c->in, sizeof s);
+    bool own = s.from == c->object;
+    int rc = own ? list_enter(&p.holds[0], lane, c, &p.to)
+                 : enter_both(&p, lane, c, s.from, s.from_serial);
+    if (rc != ACP_OK)
+        return rc;
+    struct list *from = own ? p.to : p.from;
+    if (!s.first.node && !s.last.node)
+        s.first = beginning(&p.holds[0], from);
+    if ((s.at.node && !list_has(p.holds[0].heap, p.to, s.at)) ||
+        !list_span(&p.holds[0], from, &s, &last, &count))
+        c->result[0] = LIST_STALE;
+    else if (s.changes != UINT64_MAX && s.changes != from->changes)
+        c->result[0] = LIST_CHANGED;
+    else if (own)
+        rc = splice_own(&p.holds[0], p.to, &s, last, count);
+    else if (count)
+        rc = splice_other(&p, &s, last, count);
+    c->result[1] = p.to->changes;
+    return own ? list_done(&p.holds[0], c, rc) : leave_both(&p, c, rc);
+}
+
+static void exchange(struct hold *hold, uint64_t *a, uint64_t *b)
+{
+    uint64_t was = *a;
+    section_set(hold, a, *b);
+    section_set(hold, b, was);
+}
+
+/* The era goes with the elements: none of them is touched. */
+int method_list_swap(acp_lane *lane, struct acp_call *c)
+{
+    struct pair p;
+    struct list_span s;
+    if (c->in_size != sizeof s)
+        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+    memcpy(&s, c->in, sizeof s);
+    if (s.from == c->object)
+        return ACP_OK;
+    int rc = enter_both(&p, lane, c, s.from, s.from_serial);
+    if (rc != ACP_OK)
+        return rc;
+    struct hold *hold = &p.holds[0];
+    begin_both(&p);
+    exchange(hold, &p.to->first, &p.from->first);
+    exchange(hold, &p.to->last, &p.from->last);
+    exchange(hold, &p.to->size, &p.from->size);
+    exchange(hold, &p.to->era, &p.from->era);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct list *l = i ? p.from : p.to;
+        section_set(hold, &l->changes, l->changes + 1);
+        section_set(hold, &l->orders, l->orders + 1);
+    }
+    commit_both(&p);
+    return leave_both(&p, c, rc);
+}

@@ -1,0 +1,470 @@
+/* Lists: every operation against an array of what should be in them, and after processes were
+ * killed at any store of one: all of it has happened, or nothing, and no memory is lost.
+ *
+ * CRASHES=10000: so many processes; without it few enough for every day. */
+#include "crash.h"
+#include "list.h"
+
+#define LISTS 2u
+#define MOST 200u
+#define FAR 400u /* stores before a death */
+
+/* A process that reaches the heap, as an engine would let it. */
+struct stage {
+    struct actor actor;
+    struct peer peer;
+    _Atomic uint32_t generation;
+    _Atomic uint32_t busy[2];
+};
+
+struct book {
+    struct list_id lists[LISTS]; /* where, and the serial */
+    _Atomic uint64_t begun, ended;
+};
+
+struct model {
+    uint64_t size[LISTS], values[LISTS][MOST];
+};
+
+enum kind {
+    PUSH, POP, INSERT, ERASE, RANGE, CLEAR, ORDER, REVERSE, SPLICE, MOVE, SWAP, BURY, KINDS_OF_STEP
+};
+
+struct step {
+    enum kind kind;
+    uint32_t list;
+    uint64_t at, count, to, value;
+};
+
+static void stage_start(struct stage *s, int fd)
+{
+    actor_start(&s->actor, fd);
+    s->generation = 1;
+    s->peer.heap = &s->actor.heap;
+    s->actor.lane->patience_ns = ACP_FOREVER;
+    s->actor.lane->recent[ROLE_SRC] = (struct translation){
+        .low = acp_ga(0, 0, 0), .length = CRASH_SPAN, .base = s->actor.heap.base,
+        .generation = &s->generation, .live = 1, .busy = s->busy, .peer = &s->peer,
+        .kind = SEGMENT_HEAP};
+}
+
+static void call(struct stage *s, struct acp_call *c, int (*method)(acp_lane *, struct acp_call *))
+{
+    c->out_size = c->result[0] = c->result[1] = 0;
+    CHECK(method(s->actor.lane, c) == ACP_OK);
+}
+
+static struct acp_call call_of(const struct book *b, uint32_t list, uint64_t argument)
+{
+    return (struct acp_call){.object = b->lists[list].node, .a = b->lists[list].number,
+                             .b = argument};
+}
+
+static struct list *list_of(const struct stage *s, const struct book *b, uint32_t i)
+{
+    return (struct list *)(void *)(s->actor.heap.base + acp_ga_offset(b->lists[i].node));
+}
+
+static struct list_id id_of(const struct stage *s, const struct book *b, uint32_t i, uint64_t at)
+{
+    const struct list *l = list_of(s, b, i);
+    uint64_t node = l->first;
+    while (at-- && node)
+        node = list_node(&s->actor.heap, node)->next;
+    return (struct list_id){node, node ? list_node(&s->actor.heap, node)->number : 0};
+}
+
+/* Elements of 8 to 320 bytes, all words the same. */
+static uint64_t width_of(uint64_t value)
+{
+    return 8 + value % 40 * 8;
+}
+
+static struct step step_of(uint64_t k, const uint64_t size[LISTS])
+{
+    uint64_t state = k * 0x9e3779b97f4a7c15ull + 1;
+    crash_random(&state);
+    struct step s = {.kind = (enum kind)(crash_random(&state) % KINDS_OF_STEP),
+                     .list = (uint32_t)(crash_random(&state) % LISTS),
+                     .value = crash_random(&state)};
+    uint64_t here = size[s.list], there = size[!s.list];
+    if (s.kind == CLEAR && k % 4)
+        s.kind = PUSH;
+    if (here < 12 && s.kind != SWAP && s.kind != SPLICE)
+        s.kind = PUSH;
+    if (here + there > MOST - 2 && (s.kind == PUSH || s.kind == INSERT))
+        s.kind = RANGE;
+    s.at = crash_random(&state) % (here + 1);
+    if (s.at == here && here && s.kind != INSERT && s.kind != SPLICE)
+        s.at--;
+    s.count = crash_random(&state) % (here - s.at + 1);
+    s.to = crash_random(&state) % (there + 1); /* of a splice: where it comes from */
+    if (s.kind == SPLICE)
+        s.count = crash_random(&state) % (there - s.to + 1);
+    if (s.kind == MOVE)
+        s.to = crash_random(&state) % (s.at + 1);
+    return s;
+}
+
+static void cut(uint64_t *values, uint64_t *size, uint64_t at, uint64_t count)
+{
+    memmove(values + at, values + at + count, (*size - at - count) * sizeof *values);
+    *size -= count;
+}
+
+static void paste(uint64_t *values, uint64_t *size, uint64_t at, const uint64_t *from,
+                  uint64_t count)
+{
+    memmove(values + at + count, values + at, (*size - at) * sizeof *values);
+    memcpy(values + at, from, count * sizeof *values);
+    *size += count;
+}
+
+/* In what order, and how many of them stay. */
+static uint64_t shuffle(uint64_t *order, uint64_t size, uint64_t seed)
+{
+    for (uint64_t i = size; i > 1; i--) {
+        uint64_t j = crash_random(&seed) % i, was = order[j];
+        order[j] = order[i - 1];
+        order[i - 1] = was;
+    }
+    return size - (seed % 3 ? 0 : size / 3);
+}
+
+static void foresee(struct model *m, uint64_t k)
+{
+    struct step s = step_of(k, m->size);
+    uint64_t *values = m->values[s.list], *size = &m->size[s.list], some[MOST], was;
+    switch (s.kind) {
+    case PUSH:
+        paste(values, size, *size, &s.value, 1);
+        break;
+    case INSERT:
+        paste(values, size, s.at, &s.value, 1);
+        break;
+    case POP:
+        cut(values, size, s.value % 2 ? 0 : *size - 1, 1);
+        break;
+    case ERASE:
+        cut(values, size, s.at, 1);
+        break;
+    case RANGE:
+        cut(values, size, s.at, s.count);
+        break;
+    case CLEAR:
+        *size = 0;
+        break;
+    case ORDER:
+        *size = shuffle(values, *size, s.value);
+        break;
+    case REVERSE:
+        for (uint64_t i = 0; i < *size / 2; i++) {
+            was = values[i];
+            values[i] = values[*size - 1 - i];
+            values[*size - 1 - i] = was;
+        }
+        break;
+    case SPLICE:
+        memcpy(some, m->values[!s.list] + s.to, s.count * sizeof *some);
+        cut(m->values[!s.list], &m->size[!s.list], s.to, s.count);
+        paste(values, size, s.at, some, s.count);
+        break;
+    case MOVE:
+        memcpy(some, values + s.at, s.count * sizeof *some);
+        cut(values, size, s.at, s.count);
+        paste(values, size, s.to, some, s.count);
+        break;
+    case SWAP:
+        memcpy(some, values, sizeof some);
+        memcpy(values, m->values[!s.list], sizeof some);
+        memcpy(m->values[!s.list], some, sizeof some);
+        was = *size;
+        *size = m->size[!s.list];
+        m->size[!s.list] = was;
+        break;
+    default:
+        break;
+    }
+}
+
+static void put(struct stage *s, const struct book *b, const struct step *t, uint64_t where)
+{
+    uint64_t in[(sizeof(struct list_put) + 320) / 8], width = width_of(t->value);
+    struct list_put head = {id_of(s, b, t->list, t->at), width};
+    struct acp_call c = call_of(b, t->list, where);
+    memcpy(in, &head, sizeof head);
+    for (uint64_t i = 0; i < width / 8; i++)
+        in[sizeof head / 8 + i] = t->value;
+    c.in = in;
+    c.in_size = sizeof head + width;
+    call(s, &c, method_list_put);
+    CHECK(c.result[0] == LIST_DONE && c.result[1] == 1);
+}
+
+static void take(struct stage *s, const struct book *b, const struct step *t, uint64_t where)
+{
+    uint64_t out[200];
+    struct list_id id = id_of(s, b, t->list, t->at);
+    struct acp_call c = call_of(b, t->list, where | 1 << 8 | (uint64_t)LIST_FETCH << 32);
+    c.out = out;
+    c.out_room = sizeof out;
+    if (where == LIST_AT) {
+        c.in = &id;
+        c.in_size = sizeof id;
+    }
+    call(s, &c, method_list_take);
+    CHECK(c.result[0] == LIST_DONE && out[0] == 1);
+}
+
+static void reorder(struct stage *s, const struct book *b, const struct step *t)
+{
+    const struct list *l = list_of(s, b, t->list);
+    uint64_t in[sizeof(struct list_order) / 8 + MOST], *order = in + sizeof(struct list_order) / 8;
+    for (uint64_t i = 0; i < l->size; i++)
+        order[i] = id_of(s, b, t->list, i).node;
+    struct list_order head = {.changes = l->changes, .count = l->size};
+    head.kept = shuffle(order, l->size, t->value);
+    memcpy(in, &head, sizeof head);
+    struct acp_call c = call_of(b, t->list, 0);
+    c.in = in;
+    c.in_size = sizeof head + head.count * 8;
+    call(s, &c, method_list_order);
+    CHECK(c.result[0] == LIST_DONE);
+}
+
+static void span(struct stage *s, const struct book *b, const struct step *t,
+                 int (*method)(acp_lane *, struct acp_call *))
+{
+    bool moves = method == method_list_splice && t->kind == MOVE;
+    uint32_t from = t->kind == SPLICE || t->kind == SWAP ? !t->list : t->list;
+    uint64_t first = t->kind == SPLICE ? t->to : t->at;
+    struct list_span in = {.at = id_of(s, b, t->list, moves ? t->to : t->at),
+                           .first = id_of(s, b, from, first),
+                           .last = id_of(s, b, from, first + t->count),
+                           .from = b->lists[from].node, .from_serial = b->lists[from].number,
+                           .changes = UINT64_MAX};
+    struct acp_call c = call_of(b, t->list, 0);
+    c.in = &in;
+    c.in_size = sizeof in;
+    call(s, &c, method);
+    CHECK(c.result[0] == LIST_DONE);
+}
+
+static void bury(struct stage *s, const struct book *b, uint32_t list)
+{
+    uint64_t out[8];
+    struct acp_call c = call_of(b, list, 0);
+    c.out = out;
+    c.out_room = sizeof out;
+    do
+        call(s, &c, method_list_bury);
+    while (c.result[1]);
+    CHECK(c.out_size == 0);
+}
+
+static void perform(struct stage *s, const struct book *b, uint64_t k)
+{
+    uint64_t size[LISTS] = {list_of(s, b, 0)->size, list_of(s, b, 1)->size};
+    struct step t = step_of(k, size);
+    struct acp_call c = call_of(b, t.list, 0);
+    switch (t.kind) {
+    case PUSH:
+        put(s, b, &t, LIST_BACK);
+        break;
+    case INSERT:
+        put(s, b, &t, LIST_AT);
+        break;
+    case POP:
+        take(s, b, &t, t.value % 2 ? LIST_FRONT : LIST_BACK);
+        break;
+    case ERASE:
+        take(s, b, &t, LIST_AT);
+        break;
+    case RANGE:
+        span(s, b, &t, method_list_erase);
+        break;
+    case CLEAR:
+        call(s, &c, method_list_clear);
+        break;
+    case ORDER:
+        reorder(s, b, &t);
+        break;
+    case REVERSE:
+        call(s, &c, method_list_reverse);
+        break;
+    case SPLICE:
+    case MOVE:
+        if (t.count) /* else it would mean all */
+            span(s, b, &t, method_list_splice);
+        break;
+    case SWAP:
+        t.at = t.count = t.to = 0;
+        span(s, b, &t, method_list_swap);
+        break;
+    default:
+        bury(s, b, t.list);
+        break;
+    }
+}
+
+static void mend_list(struct stage *s, const struct book *b, uint32_t i)
+{
+    struct hold hold;
+    struct list *l;
+    struct acp_call c = call_of(b, i, 0);
+    CHECK(list_enter(&hold, s->actor.lane, &c, &l) == ACP_OK);
+    section_leave(&hold);
+    check_section(&l->head.section);
+    CHECK(!l->partner && !l->job.kind);
+}
+
+/* Everything that must hold of a list, and whether it is as foreseen; counts its nodes. */
+static bool agrees(struct stage *s, const struct book *b, const struct model *m, uint32_t i,
+                   uint64_t *nodes)
+{
+    const struct list *l = list_of(s, b, i);
+    uint64_t at = l->first, previous = 0, count = 0;
+    bool good = l->size == m->size[i];
+    for (; at; count++) {
+        const struct list_node *n = list_node(&s->actor.heap, at);
+        CHECK(n && n->previous == previous && n->era == l->era && n->number && count < MOST);
+        good = good && n->size == width_of(m->values[i][count]);
+        for (uint64_t j = 0; good && j < n->size / 8; j++)
+            good = ((const uint64_t *)(const void *)(n + 1))[j] == m->values[i][count];
+        previous = at;
+        at = n->next;
+    }
+    CHECK(count == l->size && l->last == previous);
+    *nodes += count;
+    for (at = l->dead; at; at = list_node(&s->actor.heap, at)->next)
+        ++*nodes;
+    return good;
+}
+
+static bool all_agree(struct stage *s, const struct book *b, const struct model *m,
+                      uint64_t *nodes)
+{
+    *nodes = 0;
+    bool first = agrees(s, b, m, 0, nodes);
+    return agrees(s, b, m, 1, nodes) && first;
+}
+
+static void lists_create(struct stage *s, struct book *b)
+{
+    uint64_t plan[4] = {0};
+    for (uint32_t i = 0; i < LISTS; i++) {
+        struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_LIST, .in = plan,
+                             .in_size = sizeof plan};
+        call(s, &c, method_create);
+        b->lists[i] = (struct list_id){c.result[0], c.result[1]};
+    }
+    b->begun = b->ended = 0;
+}
+
+static void whole_life(struct book *b, uint64_t steps)
+{
+    static struct model m;
+    struct stage s = {0};
+    uint64_t nodes;
+    stage_start(&s, crash_memory(48 << 20));
+    lists_create(&s, b);
+    for (uint64_t k = 1; k <= steps; k++) {
+        perform(&s, b, k);
+        foresee(&m, k);
+        CHECK(all_agree(&s, b, &m, &nodes));
+    }
+    CHECK(check_heap(&s.actor) == LISTS + nodes);
+    for (uint32_t i = 0; i < LISTS; i++) {
+        struct acp_call c = call_of(b, i, 0);
+        call(&s, &c, method_destroy);
+        CHECK(method_list_clear(s.actor.lane, &c) == ACP_E_DESTROYED);
+    }
+    CHECK(check_heap(&s.actor) == LISTS); /* heads are kept for the next ones */
+    actor_end(&s.actor);
+}
+
+static pid_t worker_start(int fd, struct book *b, uint64_t fault, uint64_t operations)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child)
+        return child;
+    struct stage s = {0};
+    stage_start(&s, fd);
+    fault_left = fault;
+    for (uint64_t k = b->ended + 1; operations--; k++) {
+        b->begun = k;
+        perform(&s, b, k);
+        b->ended = k;
+    }
+    _exit(0);
+}
+
+/* The next process to come, which may die as well. */
+static void mender(int fd, const struct book *b, uint64_t fault)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child) {
+        was_killed(child);
+        return;
+    }
+    struct stage s = {0};
+    stage_start(&s, fd);
+    fault_left = fault;
+    for (uint32_t i = 0; i < LISTS; i++)
+        mend_list(&s, b, i);
+    _exit(0);
+}
+
+/* The one that is entered first is whole before anybody has entered the other. */
+static void settle(struct stage *s, struct book *b, struct model *m, uint64_t *done, uint32_t first)
+{
+    static struct model next;
+    uint64_t nodes = 0;
+    mend(&s->actor, &s->actor.heap.head->section);
+    mend_list(s, b, first);
+    while (*done < b->ended)
+        foresee(m, ++*done);
+    next = *m;
+    if (b->begun > b->ended)
+        foresee(&next, b->begun);
+    CHECK(agrees(s, b, m, first, &nodes) || agrees(s, b, &next, first, &nodes));
+    mend_list(s, b, !first);
+    if (!all_agree(s, b, m, &nodes)) {
+        *m = next;
+        *done = b->ended = b->begun;
+    }
+    CHECK(all_agree(s, b, m, &nodes));
+    CHECK(check_heap(&s->actor) == LISTS + nodes);
+}
+
+static void deaths(struct book *b, uint64_t crashes)
+{
+    static struct model m;
+    struct stage s = {0};
+    int fd = crash_memory(48 << 20);
+    uint64_t state = 3, done = 0, killed = 0;
+    stage_start(&s, fd);
+    lists_create(&s, b);
+    for (uint64_t i = 0; i < crashes; i++) {
+        killed += was_killed(worker_start(fd, b, 1 + i % FAR, 60));
+        for (uint64_t more = crash_random(&state) % 4 / 2; more; more--)
+            mender(fd, b, 1 + crash_random(&state) % 60);
+        settle(&s, b, &m, &done, (uint32_t)(i % 2));
+    }
+    CHECK(killed > crashes / 2);
+    actor_end(&s.actor);
+    close(fd);
+}
+
+int main(void)
+{
+    const char *text = getenv("CRASHES");
+    struct book *b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(b != MAP_FAILED);
+    whole_life(b, 20000);
+    memset(b, 0, sizeof *b);
+    deaths(b, text ? strtoull(text, NULL, 10) : 1000);
+    return 0;
+}
