@@ -23,8 +23,8 @@ INTERFACE = {
     "copy", "copy_many", "complete", "inquire", "wait", "test", "iput", "iget", "put", "get",
     "wait_until", "GA_NULL", "HANDLE_NULL", "HANDLE_ALL", "HANDLE_CONT",
     "Error", "NotInitializedError", "RankError", "AddressError", "AlignmentError",
-    "HeapFullError", "PeerLostError", "TruncationError", "Counter", "Cursor", "Deque", "List", "Map",
-    "MultiSet", "Set", "Vector",
+    "HeapFullError", "PeerLostError", "TruncationError", "Counter", "Cursor", "Deque", "List",
+    "Map", "MultiSet", "Set", "Vector",
     *ATOMICS, *(f"fetch_{name}" for name in ATOMICS), *(f"fetch_{name}_many" for name in ATOMICS),
 }  # fmt: skip
 
