@@ -10,8 +10,10 @@ EXAMPLES = sorted((launch.ROOT / "examples").glob("*.py"))
 NEEDS_TWO = {"pipeline"}
 SMALL = {
     "allgather": ["--bytes", "100"],
+    "placement": ["--elements", "200"],
     "pipeline": ["--blocks", "8", "--length", "5000"],
     "window": ["--samples", "1000"],
+    "wordcount": [],
     "stencil": ["--size", "48", "--steps", "60"],
 }
 
