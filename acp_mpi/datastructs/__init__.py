@@ -4,8 +4,8 @@ What the user sees of each; the native half is the file of the same name in `eng
 """
 
 from acp_mpi.datastructs.counter import Counter
+from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.deque import Deque
-from acp_mpi.datastructs.sequence import Cursor
 from acp_mpi.datastructs.vector import Vector
 
 __all__ = ["Counter", "Cursor", "Deque", "Vector"]
