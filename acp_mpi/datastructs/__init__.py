@@ -4,11 +4,11 @@ What the user sees of each; the native half is the file of the same name in `eng
 """
 
 from acp_mpi.datastructs.counter import Counter
+from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.deque import Deque
 from acp_mpi.datastructs.list import List
 from acp_mpi.datastructs.map import Map
 from acp_mpi.datastructs.multiset import MultiSet
-from acp_mpi.datastructs.sequence import Cursor
 from acp_mpi.datastructs.set import Set
 from acp_mpi.datastructs.vector import Vector
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.cursor import Cursor, index_of
 from acp_mpi.datastructs.elements import (
     array_of,
     dtype_of,
@@ -27,59 +28,6 @@ class SequenceStatistics:
     capacity: int
     itemsize: int
     bytes: int
-
-
-class Cursor:
-    """A place in a vector or deque by its index: before element `index`, or at the end.
-
-    It stays at that index whatever the others do.
-    """
-
-    __slots__ = ("index", "sequence")
-
-    def __init__(self, sequence: "Sequence", index: int) -> None:
-        self.sequence = sequence
-        self.index = index
-
-    @property
-    def value(self) -> Any:
-        """The element. IndexError at the end."""
-        return self.sequence.at(self.index)
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        self.sequence[self.index] = value
-
-    @property
-    def ga(self) -> int:
-        """The address of the element, until the sequence grows or changes before it."""
-        return self.sequence._ga_of(self.index)
-
-    def advance(self, n: int = 1) -> "Cursor":
-        """Return the cursor `n` elements on, back if negative."""
-        return Cursor(self.sequence, self.index + n)
-
-    def distance(self, other: "Cursor") -> int:
-        """Return how many elements `other` is further on."""
-        if other.sequence != self.sequence:
-            raise ValueError("Cursor.distance: the cursors are of two containers; use one")
-        return other.index - self.index
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cursor) and (self.sequence, self.index) == (
-            other.sequence,
-            other.index,
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.sequence, self.index))
-
-    def __repr__(self) -> str:
-        return f"<acp_mpi.Cursor {self.index} of {self.sequence!r}>"
-
-
-def _place(at: "int | Cursor") -> int:
-    return at.index if isinstance(at, Cursor) else at
 
 
 class Sequence(_engine.SequenceHandle, Container):
@@ -126,13 +74,13 @@ class Sequence(_engine.SequenceHandle, Container):
 
     def insert(self, at: int | Cursor, value: Any) -> Cursor:
         """Put `value` before the element at `at`, at the end if there is none; its cursor."""
-        self.insert_one("insert", _place(at), value)
-        return Cursor(self, _place(at))
+        self.insert_one("insert", index_of(at), value)
+        return Cursor(self, index_of(at))
 
     def insert_range(self, at: int | Cursor, values: Any) -> Cursor:
         """Put all `values` before the element at `at`, in one operation."""
-        self._put_many("insert_range", _place(at), 0, values)
-        return Cursor(self, _place(at))
+        self._put_many("insert_range", index_of(at), 0, values)
+        return Cursor(self, index_of(at))
 
     def extend(self, values: Any) -> None:
         """Put all `values` behind the last element, in one operation.
@@ -156,14 +104,14 @@ class Sequence(_engine.SequenceHandle, Container):
 
     def erase(self, at: int | Cursor) -> Cursor:
         """Take out the element at `at`; the cursor of the one behind it. IndexError."""
-        self._splice("erase", _place(at), 1, 0, 0, b"")
-        return Cursor(self, _place(at))
+        self._splice("erase", index_of(at), 1, 0, 0, b"")
+        return Cursor(self, index_of(at))
 
     def erase_range(self, first: int | Cursor, last: int | Cursor) -> Cursor:
         """Take out the elements from `first` up to, but not with, `last`."""
-        count = max(_place(last) - _place(first), 0)
-        self._splice("erase_range", _place(first), count, 0, 0, b"")
-        return Cursor(self, _place(first))
+        count = max(index_of(last) - index_of(first), 0)
+        self._splice("erase_range", index_of(first), count, 0, 0, b"")
+        return Cursor(self, index_of(first))
 
     def assign_range(self, first: Cursor, last: Cursor) -> None:
         """Have the elements between two cursors of one container in place of all elements.
@@ -195,8 +143,8 @@ class Sequence(_engine.SequenceHandle, Container):
 
     def insert_ga(self, at: int | Cursor, ga: int) -> Cursor:
         """Put the element whose bytes are at address `ga` before the element at `at`."""
-        self._put_from("insert_ga", _place(at), 0, ga, 1)
-        return Cursor(self, _place(at))
+        self._put_from("insert_ga", index_of(at), 0, ga, 1)
+        return Cursor(self, index_of(at))
 
     def extend_ga(self, ga: int, n: int) -> None:
         """Put `n` elements whose bytes are at address `ga` behind the last one."""

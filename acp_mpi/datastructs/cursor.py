@@ -1,0 +1,60 @@
+"""Places in a vector or deque."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from acp_mpi.datastructs.sequence import Sequence
+
+
+class Cursor:
+    """A place in a vector or deque by its index: before element `index`, or at the end.
+
+    It stays at that index whatever the others do.
+    """
+
+    __slots__ = ("index", "sequence")
+
+    def __init__(self, sequence: "Sequence", index: int) -> None:
+        self.sequence = sequence
+        self.index = index
+
+    @property
+    def value(self) -> Any:
+        """The element. IndexError at the end."""
+        return self.sequence.at(self.index)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.sequence[self.index] = value
+
+    @property
+    def ga(self) -> int:
+        """The address of the element, until the sequence grows or changes before it."""
+        return self.sequence._ga_of(self.index)
+
+    def advance(self, n: int = 1) -> "Cursor":
+        """Return the cursor `n` elements on, back if negative."""
+        return Cursor(self.sequence, self.index + n)
+
+    def distance(self, other: "Cursor") -> int:
+        """Return how many elements `other` is further on."""
+        if other.sequence != self.sequence:
+            raise ValueError("Cursor.distance: the cursors are of two containers; use one")
+        return other.index - self.index
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cursor) and (self.sequence, self.index) == (
+            other.sequence,
+            other.index,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.sequence, self.index))
+
+    def __repr__(self) -> str:
+        return f"<acp_mpi.Cursor {self.index} of {self.sequence!r}>"
+
+
+def index_of(at: "int | Cursor") -> int:
+    """Return the index that an index or a cursor means."""
+    return at.index if isinstance(at, Cursor) else at
