@@ -236,10 +236,11 @@ int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap
         int status = rc == EBUSY || rc == ETIMEDOUT ? ACP_E_BUSY : ACP_E_SYSTEM;
         if (rc == ETIMEDOUT && patience_ns == ACP_FOREVER)
             status = atomic_load(&lane->engine->stopping) ? ACP_E_CLOSED : ACP_E_INTERRUPTED;
-        lane->fault = (acp_fault){.status = status, .error = rc, .size = s->holder};
+        lane->fault = (acp_fault){.status = status, .error = rc,
+                                  .size = __atomic_load_n(&s->holder, __ATOMIC_RELAXED)};
         return status;
     }
-    s->holder = lane->engine->row.pid;
+    __atomic_store_n(&s->holder, lane->engine->row.pid, __ATOMIC_RELAXED);
     if (unlikely(s->version & 1) && (rc = recover(h)) != ACP_OK)
         section_leave(h);
     return rc;
