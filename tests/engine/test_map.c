@@ -187,6 +187,38 @@ static void alike(struct book *book, bool boxed)
     close(fd);
 }
 
+/* What has no room is refused, and everything else stays as it was. */
+static void refused_when_full(struct book *book, bool boxed)
+{
+    uint64_t model[KEYS] = {0}, value = 7, refused = 0, block;
+    unsigned char key[KEYS + 8];
+    struct actor a;
+    struct hold hold;
+    struct shape shape = shape_of(boxed);
+    int fd = crash_memory(GRANULE);
+    actor_start(&a, fd);
+    stripe_start(&a, book, boxed);
+    struct stripe *s = stripe_of(&a, book);
+    for (uint64_t size = GRANULE; size > 4096; size /= 2)
+        while (heap_take(a.lane, &a.heap, size, &block, ACP_FOREVER) == ACP_OK)
+            ;
+    for (uint64_t i = 0; i < KEYS; i++) {
+        struct element e = element_of(&shape, key, i, &value);
+        struct answer answer = {.out = NULL};
+        CHECK(section_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
+        int rc = stripe_put(&hold, &shape, s, &e, PUT_ADD, &answer);
+        section_leave(&hold);
+        CHECK(rc == ACP_OK || rc == ACP_E_FULL);
+        model[i] = rc == ACP_OK ? value : 0;
+        refused += rc != ACP_OK;
+    }
+    CHECK(refused && refused < KEYS && agrees(&a, s, &shape, model));
+    check_scan(&a, s, &shape, model, 4096);
+    check_heap(&a);
+    actor_end(&a);
+    close(fd);
+}
+
 static pid_t worker_start(int fd, struct book *book, uint64_t stores, uint64_t steps)
 {
     pid_t child = fork();
@@ -333,6 +365,8 @@ int main(void)
     CHECK(book != MAP_FAILED);
     alike(book, false);
     alike(book, true);
+    refused_when_full(book, false);
+    refused_when_full(book, true);
     killed(book, false, crashes / 2);
     killed(book, true, crashes / 2);
     found_meanwhile(book);
