@@ -139,13 +139,9 @@ cdef class ListHandle(Handle):
             stale(function)
         return rc == ACP_OK
 
-    def put_plain(self, str function, uint64_t where, value):
-        """Put a value at one of the ends, beside the chain."""
+    cdef int put_plain(self, str function, uint64_t where, value) except -1:
         cdef acp_call here
         cdef plain_put p
-        if not self.element.code:
-            self.put_bytes(function, where, 0, 0, self.element.packed(value))
-            return
         self.element.store(value, p.data)
         p.head.width = self.element.width
         p.head.at.node = p.head.at.number = 0
@@ -154,6 +150,33 @@ cdef class ListHandle(Handle):
         here.in_size = sizeof(list_put) + p.head.width
         if not self.here(function, &here):
             self.called(function, METHOD_LIST_PUT, where, (<char *>&p)[:here.in_size], 0)
+        return 0
+
+    cdef int push(self, str function, uint64_t where, value, rank) except -1:
+        if rank is None and self.element.code:
+            return self.put_plain(function, where, value)
+        data = self.element.packed(value)
+        if rank is None and len(data) <= LIST_INLINE:
+            self.put_bytes(function, where, 0, 0, data)
+        else:
+            self.place(function, where, (0, 0), data, rank)
+        return 0
+
+    def push_back(self, value, rank=None):
+        """Put `value` behind the last element; its bytes lie on `rank`, None: with the chain."""
+        self.push("List.push_back", LIST_BACK, value, rank)
+
+    def push_front(self, value, rank=None):
+        """Put `value` before the first element; its bytes lie on `rank`, None: with the chain."""
+        self.push("List.push_front", LIST_FRONT, value, rank)
+
+    def pop_back(self):
+        """Take out the last element and return it. IndexError if there is none."""
+        return self.pop_at("List.pop_back", LIST_BACK)
+
+    def pop_front(self):
+        """Take out the first element and return it. IndexError if there is none."""
+        return self.pop_at("List.pop_front", LIST_FRONT)
 
     def put_bytes(self, str function, uint64_t where, uint64_t node, uint64_t number, bytes data):
         """Put an element beside the chain; returns (node, number). At most `inline_most` bytes."""
@@ -270,8 +293,7 @@ cdef class ListHandle(Handle):
             return self.element.value(PyBytes_AS_STRING(data))
         return self.element.unpack(data)
 
-    def pop_at(self, str function, uint64_t where):
-        """Take out the element at one of the ends and return it. IndexError if there is none."""
+    cdef object pop_at(self, str function, uint64_t where):
         cdef acp_call here
         cdef Call c
         cdef char *out = list_out
