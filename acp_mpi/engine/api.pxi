@@ -164,7 +164,7 @@ cdef extern from "engine.h" nogil:
     int acp_lookup(acp_engine *, const uint64_t *, uint64_t *, int64_t)
     int acp_window_part(const acp_engine *, void **, uint64_t *, uint64_t *, acp_fault *)
     int acp_window_attach(acp_engine *, const acp_window_config *, const char **)
-    void acp_window_open(acp_engine *)
+    void acp_window_open(acp_engine *, bint)
     void acp_window_close(acp_engine *)
     int acp_window_put(acp_engine *, uint32_t, uint64_t, const void *, uint64_t)
     int acp_window_visit(acp_engine *, uint32_t, bint)

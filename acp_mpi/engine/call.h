@@ -4,7 +4,8 @@
  *
  *   looks the object's memory up with lane_find; its first byte was in reach just now
  *   reads `in` and writes `out`, private memory that does not overlap, and sets `out_size`
- *   never waits, takes no lock of the engine and starts no operation
+ *   waits for a section no longer than the lane's patience, which is 0 but for callers that have
+ *   nothing else to do; takes no lock of the engine and starts no operation
  *   returns ACP_OK, or a status with the lane's fault set, or ACP_E_BUSY if somebody holds a lock
  *   that it needs and nothing has been changed: then it is run anew
  *

@@ -71,6 +71,14 @@ enum relation { RELATION_UNKNOWN = 0, RELATION_SELF, RELATION_NODE, RELATION_REM
 struct link;
 struct wire;
 
+/* This process at a peer that drives MPI for it. */
+struct visit {
+    uint32_t operations;
+    bool welcome; /* the peer has answered */
+    bool stays;   /* counted in `stays` until it leaves */
+    uint64_t announced, until;
+};
+
 struct peer {
     struct row row;
     uint32_t slot;
@@ -92,7 +100,8 @@ struct peer {
     uint32_t view_count, view_limit;
     _Atomic uint32_t leaving;
     bool gone; /* it has said its last word */
-    uint32_t guests; /* its operations that need this process to drive MPI */
+    bool guest; /* needs this process to drive MPI */
+    struct visit visit; /* of this process there */
     struct link *links[ACP_COLORS];
     struct backlog *backlog; /* messages for a full ring */
     struct chain_failure *chain_failures;
@@ -171,11 +180,12 @@ struct op {
 struct road {
     /* Delivers a command for `op`, or a reply or a notice (op == NULL). */
     int (*send)(acp_lane *lane, struct peer *to, uint32_t color, const struct message *message);
-    int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
+    int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, bool silent);
     int (*get)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
     int (*call)(acp_lane *lane, struct op *op);
     bool (*room)(acp_lane *lane, struct peer *to, uint32_t color);
     uint32_t parts; /* of one long transfer under way, at most */
+    uint32_t group; /* of its parts that share an answer, if it is a put */
 };
 extern const struct road road_ring, road_link;
 
@@ -304,7 +314,9 @@ struct acp_engine {
     uint64_t timer_at; /* for which the timer is set; 0: it is not */
 
     struct window *_Atomic window; /* NULL: none */
-    _Atomic uint32_t guests; /* operations of all peers that need MPI driven here */
+    _Atomic uint32_t guests; /* peers that need MPI driven here */
+    _Atomic uint32_t stays;  /* peers that drive MPI for this process, maybe for nothing */
+    uint64_t lively; /* until then guests are busy */
     _Atomic uint32_t window_words; /* words that threads wait for and a window may write */
 
     struct party *everyone;   /* the set of all living, for sync */

@@ -298,7 +298,8 @@ typedef struct acp_window_config {
 int acp_window_part(const acp_engine *engine, void **base, uint64_t *size, uint64_t *probe,
                     acp_fault *fault);
 int acp_window_attach(acp_engine *engine, const acp_window_config *config, const char **missing);
-void acp_window_open(acp_engine *engine);  /* from now on a road */
+/* From now on a road; `reads_back`: a flush may return before what was put is there. */
+void acp_window_open(acp_engine *engine, bool reads_back);
 void acp_window_close(acp_engine *engine); /* no MPI call from now on, none is under way */
 /* For the test whether it can be a road: a put and its flush by the calling thread, and the
  * word to a target that it must drive MPI (`come`), or need not any more. */

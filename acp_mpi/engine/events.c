@@ -5,6 +5,7 @@
  * it alone. */
 #include "endpoint.h"
 #include "op.h"
+#include "visit.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -62,7 +63,9 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
     case TAG_TIMER:
         while (read(e->timer_fd, &count, sizeof count) > 0)
             continue;
+        e->timer_at = 0; /* it has rung: what is begun from here sets it anew */
         links_tick(lane);
+        visits_tick(lane);
         return;
     }
     if (tag & TAG_WIRE) {

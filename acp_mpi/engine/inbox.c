@@ -217,8 +217,10 @@ static int ring_part(acp_lane *lane, struct op *op, struct bounce *b, acp_ga_t d
     return rc;
 }
 
-static int ring_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
+/* No part is silent here: the answer gives the chunk back. */
+static int ring_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, bool silent)
 {
+    (void)silent;
     struct bounce *b = bounce_take(lane, op, at, size);
     if (!b)
         return lane->fault.status;
@@ -271,5 +273,5 @@ void inbox_close(acp_engine *e)
 
 const struct road road_ring = {
     .send = ring_send, .put = ring_put, .get = ring_get, .call = ring_call, .room = ring_room,
-    .parts = 8,
+    .parts = 8, .group = 1,
 };

@@ -219,7 +219,6 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now)
 void links_tick(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    e->timer_at = 0; /* it has rung: what is begun here sets it anew */
     uint64_t now = now_ns(), next = wires_tick(lane, now);
     for (struct link *link = e->links, *after; link; link = after) {
         after = link->next;

@@ -38,7 +38,7 @@ struct link {
 #define UNSENT_MOST ((size_t)128 << 10) /* above: no more parts of long transfers */
 #define HELD_MOST ((size_t)4 << 20)     /* and above this many not acknowledged */
 #define FLOOD ((size_t)64 << 20)        /* no peer that keeps to this is owed so much */
-#define UNTOLD_MOST ((size_t)128 << 10) /* acknowledged at once, if nothing else is said */
+#define UNTOLD_MOST ((size_t)512 << 10) /* acknowledged at once, if nothing else is said */
 #define IN_BUFFER ((size_t)256 << 10)
 #define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
 

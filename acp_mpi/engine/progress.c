@@ -1,6 +1,7 @@
 /* Who drives communication: one leader at a time. A thread that waits leads while it waits;
  * else the progress thread leads, asleep until something arrives. */
 #include "op.h"
+#include "visit.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -76,7 +77,7 @@ static void handle_losses(acp_lane *lane)
             p->loss_handled = true;
             ops_fail_peer(lane, p);
             links_lost(lane, p);
-            window_forget(e, p);
+            visits_forget(e, p);
             struct message m = {.kind = ACP_LOST, .from = e->self, .a = p->slot};
             notify_all(lane, &m);
         }

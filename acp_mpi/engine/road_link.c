@@ -22,9 +22,9 @@ static bool road_room(acp_lane *lane, struct peer *to, uint32_t color)
     return !link || link_room(link);
 }
 
-static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
+static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, bool silent)
 {
-    struct message m = {.kind = ACP_PUT, .id = op_id(op), .from = lane->engine->self,
+    struct message m = {.kind = ACP_PUT, .flags = silent ? PART_SILENT : 0, .id = op_id(op), .from = lane->engine->self,
                         .dst = op->command.dst + at, .a = size,
                         .after = op->sent_after ? op->order : 0};
     struct link *link = link_to(lane, op->target, op->color);
@@ -55,5 +55,5 @@ static int road_call(acp_lane *lane, struct op *op)
 
 const struct road road_link = {
     .send = road_send, .put = road_put, .get = road_get, .call = road_call, .room = road_room,
-    .parts = 64,
+    .parts = 64, .group = 8,
 };

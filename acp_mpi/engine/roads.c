@@ -219,6 +219,33 @@ static bool waits_to_be_served(const struct op *op)
     return kind == ACP_GET || kind == ACP_BATCH || (kind == ACP_CALL && !op->call);
 }
 
+/* Is the part that went last one of several with one answer, which is to be asked for? */
+static bool group_open(const struct op *op)
+{
+    return op->way == WAY_PUT && op->issued < op->command.a &&
+           op->issued / CHUNK_BYTES % op->road->group != 0;
+}
+
+/* Sends the next part, or asks for it. */
+static int part_push(acp_lane *lane, struct op *op)
+{
+    uint64_t left = op->command.a - op->issued, size = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+    uint64_t at = op->issued;
+    if (op->way == WAY_GET) {
+        int rc = op->road->get(lane, op, at, size);
+        op->issued += rc == ACP_OK ? size : 0;
+        op->in_flight += rc == ACP_OK;
+        return rc;
+    }
+    op->issued += size;
+    bool silent = group_open(op);
+    int rc = op->road->put(lane, op, at, size, silent);
+    op->in_flight += rc == ACP_OK && !silent;
+    if (rc != ACP_OK)
+        op->issued = at;
+    return rc;
+}
+
 /* Sends or asks for as many parts as there is room for. */
 void op_push(acp_lane *lane, struct op *op)
 {
@@ -230,21 +257,17 @@ void op_push(acp_lane *lane, struct op *op)
         op_start(lane, op);
         return;
     }
-    uint64_t size = op->command.a;
-    bool room = true;
-    while (op->issued < size && op->in_flight < op->road->parts && op->fault.status == ACP_OK &&
-           (room = op->road->room(lane, op->target, op->color))) {
-        uint64_t part = size - op->issued < CHUNK_BYTES ? size - op->issued : CHUNK_BYTES;
-        int rc = op->way == WAY_PUT ? op->road->put(lane, op, op->issued, part)
-                                    : op->road->get(lane, op, op->issued, part);
-        if (rc != ACP_OK) {
-            op_fault_from_lane(lane, op);
-            break;
-        }
-        op->issued += part;
-        op->in_flight++;
-    }
-    if (op->in_flight == 0 && (op->fault.status != ACP_OK || op->issued == size)) {
+    uint32_t most = op->road->parts / (op->way == WAY_PUT ? op->road->group : 1);
+    bool room = true, failed = false;
+    /* What has failed already goes on until the answer that tells that nothing is under way. */
+    while (!failed && op->issued < op->command.a && op->in_flight < most &&
+           (op->fault.status == ACP_OK || group_open(op)) &&
+           (room = op->road->room(lane, op->target, op->color)))
+        failed = part_push(lane, op) != ACP_OK;
+    if (failed)
+        op_fault_from_lane(lane, op);
+    if (op->in_flight == 0 && (failed || op->issued == op->command.a ||
+                               (op->fault.status != ACP_OK && !group_open(op)))) {
         op_finish(lane, op);
     } else if (!room) {
         op_stall(lane->engine, op);
@@ -349,9 +372,10 @@ int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
 void op_reply(acp_lane *lane, struct op *op, const struct message *m,
               const unsigned char *payload, uint64_t size)
 {
-    if (!op->in_flight)
+    bool silent = op->way == WAY_PUT && m->flags & PART_SILENT; /* it has failed */
+    if (!op->in_flight && !silent)
         return;
-    op->in_flight--;
+    op->in_flight -= !silent;
     if (m->status != ACP_OK) {
         acp_fault fault = {.status = m->status, .ga = m->b, .size = m->after,
                            .rank = acp_ga_rank(m->b)};

@@ -1,6 +1,7 @@
 /* What arrives from other processes: commands to run on memory of this one, replies to its
  * own operations, and notices. With the lock held. */
 #include "link.h"
+#include "visit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
         m.after = command->after;
     }
     if (fault && fault->status != ACP_OK) {
+        m.flags = command->kind == ACP_PUT ? command->flags : 0;
         m.status = (int16_t)fault->status;
         m.b = fault->ga;
         m.after = fault->size;
@@ -238,7 +240,8 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
     } else if (m->kind == ACP_PUT) {
         struct place source = {(unsigned char *)(uintptr_t)payload, true};
         int rc = command_run(lane, m, source, 0, size, NULL);
-        settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
+        if (rc != ACP_OK || !(m->flags & PART_SILENT))
+            settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
     } else if (is_atomic(m->kind) && m->dst == ACP_GA_NULL) {
         uint64_t old = 0;
         int rc = command_run(lane, m, (struct place){0}, 0, 0, &old);
@@ -310,7 +313,7 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         board_serve(lane, from, link, m);
         break;
     case ACP_GUEST:
-        window_guest(lane, from, link, m);
+        guest_said(lane, from, link, m);
         break;
     case ACP_DOING:
         send_reply(lane, from, link, m, NULL, e->control->doing, NULL, 0);

@@ -23,6 +23,13 @@ static int cancel(struct hold *hold, int status)
     return status;
 }
 
+static int too_many(struct hold *hold, uint64_t count)
+{
+    hold->lane->fault = (acp_fault){.status = ACP_E_FULL, .rank = -1, .size = count,
+                                    .high = hold->heap->span};
+    return ACP_E_FULL;
+}
+
 static void resize(struct hold *hold, struct sequence *s, uint64_t size)
 {
     section_set(hold, &s->row.size, size);
@@ -40,9 +47,9 @@ static uint64_t grown(const struct row_of *r, uint64_t size)
 static int take(struct hold *hold, struct row_of *r, uint64_t least)
 {
     uint64_t bytes;
-    int rc = ACP_E_FULL;
-    if (!__builtin_mul_overflow(r->room, r->width, &bytes))
-        rc = section_take(hold, bytes, &r->data);
+    if (__builtin_mul_overflow(r->room, r->width, &bytes))
+        return too_many(hold, r->room);
+    int rc = section_take(hold, bytes, &r->data);
     if (rc == ACP_E_FULL && r->room > least) {
         r->room = least;
         rc = section_take(hold, least * r->width, &r->data);
@@ -178,11 +185,8 @@ int sequence_splice(struct hold *hold, struct sequence *s, const struct splice *
 {
     struct row_of *r = &s->row;
     uint64_t kept = r->size - p->erase, size = kept + p->insert;
-    if (size < kept || size > (uint64_t)INT64_MAX) {
-        hold->lane->fault = (acp_fault){.status = ACP_E_FULL, .rank = -1, .size = p->insert,
-                                        .high = hold->heap->span};
-        return ACP_E_FULL;
-    }
+    if (size < kept || size > (uint64_t)INT64_MAX)
+        return too_many(hold, p->insert);
     if (size > r->room)
         return rebuild(hold, s, p, from, grown(r, size));
     if (!kept && from->block && !from->repeats)

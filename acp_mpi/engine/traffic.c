@@ -68,7 +68,7 @@ void link_commit(acp_lane *lane, struct link *link, const struct message *m,
 {
     acp_engine *e = lane->engine;
     bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
-    bool command = m->kind < ACP_REPLY;
+    bool command = m->kind < ACP_REPLY && !(m->kind == ACP_PUT && m->flags & PART_SILENT);
     frame_seal(payload - FRAME_HEAD, m, link->out.next - 1, link->received, (uint32_t)size);
     link->untold = 0;
     link->unanswered += command;

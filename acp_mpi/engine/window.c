@@ -3,18 +3,19 @@
  * engine's lock, by the leader, which takes such operations from its list of work.
  *
  * ACP_PATH=window takes this road although nothing may happen at the target unless it calls
- * MPI: there the target is told by link that it has a guest, answers, and from then on its
- * leader drives MPI until the guest has left. */
+ * MPI; then the operations visit it (visit.c). */
 #include "mpi.h"
 #include "op.h"
+#include "visit.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
+#define DIRECT_BYTES ((uint64_t)1 << 20) /* of a slice that is in the caller's memory */
+#define GUEST_LOOKS 8 /* at MPI in a row: what comes between them makes answers late */
 #define BATCH 32u /* operations before one flush for each target */
-#define GUEST_SPINS 200u /* looks at MPI for a guest before a pause between them */
-#define GUEST_PAUSE_NS 50000
+#define GUEST_PAUSE_NS 50000 /* between two looks at MPI when guests have been silent for long */
 
 struct window {
     struct mpi mpi;
@@ -22,8 +23,8 @@ struct window {
     unsigned char *staging; /* the leader's: parts that the caller's memory does not hold */
     _Atomic bool open; /* a road */
     _Atomic bool closed;
+    _Atomic bool reads_back; /* a flush may return before what was put is there */
     _Atomic uint32_t inside; /* threads in MPI calls */
-    uint32_t spins;
 };
 
 static bool enter_mpi(struct window *w)
@@ -65,11 +66,13 @@ int acp_window_attach(acp_engine *e, const acp_window_config *config, const char
     return ACP_OK;
 }
 
-void acp_window_open(acp_engine *e)
+void acp_window_open(acp_engine *e, bool reads_back)
 {
     struct window *w = atomic_load(&e->window);
-    if (w)
-        atomic_store(&w->open, true);
+    if (!w)
+        return;
+    atomic_store(&w->reads_back, reads_back);
+    atomic_store(&w->open, true);
 }
 
 void acp_window_close(acp_engine *e)
@@ -81,6 +84,9 @@ void acp_window_close(acp_engine *e)
     atomic_store(&w->closed, true);
     while (atomic_load(&w->inside))
         sched_yield();
+    pthread_mutex_lock(&e->lock);
+    visits_end(&e->lanes[LANE_LOCKED]);
+    pthread_mutex_unlock(&e->lock);
 }
 
 void window_free(acp_engine *e)
@@ -141,46 +147,7 @@ int acp_window_put(acp_engine *e, uint32_t rank, uint64_t at, const void *data, 
     return rc == 0 ? ACP_OK : ACP_E_MPI;
 }
 
-/* Tells a target that this process comes as a guest, or leaves. */
-static int announce(acp_lane *lane, struct peer *to, uint32_t color, uint64_t id, bool come)
-{
-    struct message m = {.kind = ACP_GUEST, .from = lane->engine->self, .id = id, .a = come};
-    return road_link.send(lane, to, color, &m);
-}
-
-int acp_window_visit(acp_engine *e, uint32_t rank, bool come)
-{
-    pthread_mutex_lock(&e->lock);
-    int rc = announce(&e->lanes[LANE_LOCKED], peer_of_slot(e, slot_of_rank(e, rank)), 0, 0, come);
-    pthread_mutex_unlock(&e->lock);
-    return rc;
-}
-
-/* A peer comes as a guest, or leaves. */
-void window_guest(acp_lane *lane, struct peer *from, struct link *link, const struct message *m)
-{
-    acp_engine *e = lane->engine;
-    struct window *w = atomic_load(&e->window);
-    if (!m->a && from->guests) {
-        from->guests--;
-        atomic_fetch_sub(&e->guests, 1);
-    } else if (m->a) {
-        from->guests++;
-        atomic_fetch_add(&e->guests, 1);
-        if (w)
-            w->spins = 0;
-        if (m->id)
-            serve_reply(lane, from, link, m, 0);
-    }
-}
-
-void window_forget(acp_engine *e, struct peer *p)
-{
-    atomic_fetch_sub(&e->guests, p->guests);
-    p->guests = 0;
-}
-
-/* One look at MPI for the guests; the leader calls again while there are any. */
+/* Looks at MPI for the guests; the leader calls again while there are any. */
 void window_drive(acp_engine *e)
 {
     struct window *w = atomic_load(&e->window);
@@ -188,16 +155,16 @@ void window_drive(acp_engine *e)
     int flag;
     if (!atomic_load_explicit(&e->guests, memory_order_relaxed) || !w || !enter_mpi(w))
         return;
-    w->mpi.iprobe(w->config.any_source, w->config.any_tag, w->config.comm, &flag, status);
+    for (int look = 0; look < GUEST_LOOKS; look++)
+        w->mpi.iprobe(w->config.any_source, w->config.any_tag, w->config.comm, &flag, status);
     leave_mpi(w);
 }
 
-/* Between two looks; the first come in quick succession. */
+/* Between two looks. */
 void window_pause(acp_engine *e)
 {
-    struct window *w = atomic_load(&e->window);
     const struct timespec pause = {.tv_nsec = GUEST_PAUSE_NS};
-    if (w && w->spins++ < GUEST_SPINS)
+    if (now_ns() < e->lively)
         sched_yield();
     else
         nanosleep(&pause, NULL);
@@ -205,29 +172,28 @@ void window_pause(acp_engine *e)
 
 void window_start(acp_lane *lane, struct op *op)
 {
-    acp_engine *e = lane->engine;
-    if (!forced(e)) {
-        work_add(e, op);
-        return;
-    }
-    op->in_flight = 1;
-    if (announce(lane, op->target, op->color, op_id(op), true) != ACP_OK) {
-        op->in_flight = 0;
+    bool welcome = true;
+    if (forced(lane->engine) && visit_begin(lane, op, &welcome) != ACP_OK) {
         op_fault(op, &lane->fault);
         op_finish(lane, op);
+    } else if (welcome) {
+        work_add(lane->engine, op);
+    } else {
+        op->in_flight = 1;
     }
 }
 
 /* The target drives MPI now. */
 void window_welcome(acp_lane *lane, struct op *op)
 {
+    visit_welcome(op->target);
     work_add(lane->engine, op);
 }
 
 static void end(acp_lane *lane, struct op *op)
 {
-    if (forced(lane->engine) && !op->target->lost)
-        announce(lane, op->target, op->color, 0, false);
+    if (forced(lane->engine))
+        visit_end(lane, op->target);
     op_finish(lane, op);
 }
 
@@ -254,8 +220,8 @@ static void part_failed(struct part *part, int status, int error)
 static bool prepare(const struct window *w, struct op *op, uint64_t *staged, struct part *part)
 {
     uint64_t left = op->command.a - op->issued;
-    *part = (struct part){.op = op, .at = op->issued,
-                          .size = left < SLICE_BYTES ? left : SLICE_BYTES,
+    uint64_t most = op->local.local ? DIRECT_BYTES : SLICE_BYTES;
+    *part = (struct part){.op = op, .at = op->issued, .size = left < most ? left : most,
                           .put = op->way == WAY_WINDOW_PUT, .fault = op->fault,
                           .target = (int)(op->target->slot - w->config.first_slot)};
     if (op->local.local) {
@@ -271,32 +237,51 @@ static bool prepare(const struct window *w, struct op *op, uint64_t *staged, str
     return true;
 }
 
+/* Where a part is in the window. */
+static uint64_t place(const struct part *p)
+{
+    const struct message *c = &p->op->command;
+    return acp_ga_offset(p->put ? c->dst : c->src) - STARTER_OFFSET + p->at;
+}
+
+/* Flushes the target of the first part, and of all others that go there. A byte that is fetched
+ * behind a put shows that the put is there. */
+static void settle(const struct window *w, struct part *parts, uint32_t count)
+{
+    const struct part *put = NULL;
+    unsigned char byte;
+    int target = parts->target, rc = w->mpi.flush(target, w->config.window);
+    for (uint32_t i = 0; i < count && w->reads_back; i++)
+        if (parts[i].put && !parts[i].flushed && parts[i].target == target)
+            put = &parts[i];
+    if (put && !rc)
+        rc = issue(w, false, &byte, target, place(put), 1);
+    if (put && !rc)
+        rc = w->mpi.flush(target, w->config.window);
+    for (uint32_t i = 0; i < count; i++) {
+        if (parts[i].flushed || parts[i].target != target)
+            continue;
+        parts[i].flushed = true;
+        if (rc)
+            part_failed(&parts[i], ACP_E_MPI, rc);
+    }
+}
+
 static void move(acp_lane *lane, const struct window *w, struct part *parts, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
-        uint64_t offset = acp_ga_offset(p->put ? p->op->command.dst : p->op->command.src);
         if (p->fault.status == ACP_OK && p->staged && p->put &&
             part_read(lane, p->op, p->at, p->size, p->memory) != ACP_OK)
             p->fault = lane->fault;
         p->flushed = p->fault.status != ACP_OK;
-        int rc = p->flushed ? 0 : issue(w, p->put, p->memory, p->target,
-                                        offset - STARTER_OFFSET + p->at, p->size);
+        int rc = p->flushed ? 0 : issue(w, p->put, p->memory, p->target, place(p), p->size);
         if (rc)
             part_failed(p, ACP_E_MPI, rc);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        if (parts[i].flushed)
-            continue;
-        int rc = w->mpi.flush(parts[i].target, w->config.window);
-        for (uint32_t j = i; j < count; j++) {
-            if (parts[j].flushed || parts[j].target != parts[i].target)
-                continue;
-            parts[j].flushed = true;
-            if (rc)
-                part_failed(&parts[j], ACP_E_MPI, rc);
-        }
-    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!parts[i].flushed)
+            settle(w, parts + i, count - i);
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
         if (p->fault.status == ACP_OK && p->staged && !p->put &&
@@ -352,12 +337,12 @@ void window_step(acp_lane *lane, struct op *first)
 void window_help(acp_engine *e, acp_handle_t handle)
 {
     struct window *w = atomic_load_explicit(&e->window, memory_order_acquire);
-    if (!w || !atomic_load_explicit(&w->open, memory_order_relaxed) || forced(e))
+    if (!w || !atomic_load_explicit(&w->open, memory_order_relaxed))
         return;
     atomic_fetch_add(&e->callers, 1);
     pthread_mutex_lock(&e->lock);
     struct op *op = atomic_load(&e->stopping) ? NULL : work_claim(e, handle);
-    if (op && by_window(op->way) && op->local.local && op->command.a <= SLICE_BYTES) {
+    if (op && by_window(op->way) && op->local.local && op->command.a <= DIRECT_BYTES) {
         struct part part;
         uint64_t staged = 0;
         prepare(w, op, &staged, &part);

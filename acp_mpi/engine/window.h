@@ -11,8 +11,6 @@ void window_start(acp_lane *lane, struct op *op);
 void window_welcome(acp_lane *lane, struct op *op);
 void window_step(acp_lane *lane, struct op *first);
 void window_help(acp_engine *e, acp_handle_t handle);
-void window_guest(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
-void window_forget(acp_engine *e, struct peer *p); /* its guests have gone with it */
 void window_drive(acp_engine *e);
 void window_pause(acp_engine *e);
 void window_free(acp_engine *e);

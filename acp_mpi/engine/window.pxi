@@ -45,10 +45,13 @@ def window_attach(*, user, window, comm, byte, word4, word8, any_source, any_tag
         raise MemoryError
 
 
-def window_open():
-    """Make the window a road for put and get."""
+def window_open(reads_back):
+    """Make the window a road for put and get.
+
+    `reads_back`: a flush may return before what was put is there, so that a byte is fetched then.
+    """
     need("init")
-    acp_window_open(engine)
+    acp_window_open(engine, reads_back)
 
 
 def window_close(keep):

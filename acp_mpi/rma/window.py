@@ -20,6 +20,7 @@ from acp_mpi.errors import Error
 _log = logging.getLogger("acp_mpi.rma.window")
 
 _FLUSH = 0.1  # seconds that a flush may take if the target need not help
+_EARLY = "a put was not there when its flush had returned"
 _ARRIVAL = 10.0  # seconds for a put to arrive when the target drives MPI
 
 
@@ -104,7 +105,7 @@ def make(
         if failed:
             window.state += f", self-test failed: {failed}"
         if path == "window" or not failed:
-            _engine.window_open()
+            _engine.window_open(reads_back=_EARLY in failed)
             window.state += "; road for put and get"
             window.state += " between all ranks (ACP_PATH)" if path else " between nodes"
         else:
@@ -228,7 +229,7 @@ def _try(target: int, place: int) -> str:
     if thread.is_alive():
         reason = "a flush waited for MPI calls at its target"
     elif not there():
-        reason = "a put was not there when its flush had returned"
+        reason = _EARLY
     if reason:  # what is still on its way must not arrive later
         _engine.window_visit(target, True)
         _until(lambda: not thread.is_alive() and there())

@@ -45,7 +45,8 @@ def _row(effort: Effort, what: str, ours: Body, against: str, theirs: Body) -> R
 
 
 def _single(effort: Effort) -> list[Row]:
-    plain, ends = list(range(1000)), deque()
+    plain = list(range(1000))
+    ends: deque[int] = deque()
     vector, line = acp.Vector("q", rank=1), acp.Deque("q", rank=1)
     counter, numbers = acp.Counter(rank=1), counting()
 

@@ -115,7 +115,7 @@ static inline void cluster_open_window(struct cluster *c, bool by_itself)
                                     .word8 = WORD8, .any_source = -1, .any_tag = -2,
                                     .count = c->count, .extent = 10240};
         CHECK(acp_window_attach(c->engines[i], &config, &missing) == ACP_OK);
-        acp_window_open(c->engines[i]);
+        acp_window_open(c->engines[i], false);
     }
 }
 

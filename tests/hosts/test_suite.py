@@ -7,7 +7,6 @@ import run
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
 RMA = [str(launch.TESTS / "rma"), str(launch.TESTS / "test_infrastructure.py")]
-FEW = [str(launch.TESTS / "rma" / name) for name in ("test_copy.py", "test_wait_until.py")]
 QUICK = ["-k", "not any_size and not numpy_stores"]  # those make thousands of round trips
 
 
@@ -19,9 +18,11 @@ def test_the_basic_layer_works_across_hosts(connect, tmp_path, hosts):
 
 
 @pytest.mark.slow
-def test_the_basic_layer_works_over_slow_and_lossy_wires(two_hosts, tmp_path):
+@pytest.mark.timeout(2000)
+def test_the_basic_layer_works_over_slow_and_lossy_wires(two_hosts, tmp_path, monkeypatch):
+    monkeypatch.setitem(run.LIMITS, "test", 1800.0)
     for host, delay in zip(two_hosts, (0.05, 0.0), strict=True):  # of a round trip in all
         two_hosts.shape(host, delay=delay, loss=0.01)
-    good, text = run.run(run.Work(2, "any", FEW, two_hosts), "test", QUICK, tmp_path)
+    good, text = run.run(run.Work(2, "any", RMA, two_hosts), "test", QUICK, tmp_path)
     assert good, text
     assert "passed" in text

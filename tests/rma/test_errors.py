@@ -90,6 +90,20 @@ def test_a_transfer_that_runs_past_the_end_is_refused_whole():
     assert not array.any()
 
 
+def test_when_a_long_transfer_has_failed_nothing_of_it_is_under_way():
+    array, places = shared(200_000, np.uint8)
+    long = acp.zeros(1_500_000, np.uint8)  # in parts: the first fit
+    for ga in places:
+        with pytest.raises(acp.AddressError, match=r"past the end"):
+            acp.put(ga, bytes(long.size))
+        with pytest.raises(acp.AddressError, match=r"past the end"):
+            finish(acp.copy(ga, acp.query_ga(long), long.size))
+    acp.sync()
+    array.fill(7)
+    acp.sync()
+    assert (array == 7).all()
+
+
 @pytest.mark.parametrize("size", [2**40, 2**62])
 def test_a_size_larger_than_any_region_is_refused(size):
     for rank in range(acp.procs()):
