@@ -27,34 +27,10 @@ class List(ListWriting):
     is atomic against others but where it says otherwise.
     """
 
-    # Ends ---------------------------------------------------------------------------------
-
-    def push_back(self, value: Any, rank: int | None = None) -> None:
-        """Put `value` behind the last element; its bytes lie on `rank`, None: with the chain."""
-        if rank is None and self.element.letter:
-            self.put_plain("List.push_back", _engine.BACK, value)
-        else:
-            self._put("List.push_back", _engine.BACK, END, value, rank)
-
-    def push_front(self, value: Any, rank: int | None = None) -> None:
-        """Put `value` before the first element; its bytes lie on `rank`, None: with the chain."""
-        if rank is None and self.element.letter:
-            self.put_plain("List.push_front", _engine.FRONT, value)
-        else:
-            self._put("List.push_front", _engine.FRONT, END, value, rank)
-
-    def pop_back(self) -> Any:
-        """Take out the last element and return it. IndexError if there is none."""
-        return self.pop_at("List.pop_back", _engine.BACK)
-
-    def pop_front(self) -> Any:
-        """Take out the first element and return it. IndexError if there is none."""
-        return self.pop_at("List.pop_front", _engine.FRONT)
-
-    append = push_back
-    appendleft = push_front
-    pop = pop_back
-    popleft = pop_front
+    append = _engine.ListHandle.push_back
+    appendleft = _engine.ListHandle.push_front
+    pop = _engine.ListHandle.pop_back
+    popleft = _engine.ListHandle.pop_front
 
     # Places -------------------------------------------------------------------------------
 
@@ -78,7 +54,8 @@ class List(ListWriting):
     def insert(self, cursor: ListCursor, value: Any, rank: int | None = None) -> ListCursor:
         """Put `value` before the element of `cursor` and return the cursor of the new one."""
         at = self._id(cursor, "List.insert")
-        return ListCursor(self, self._put("List.insert", _engine.AT, at, value, rank))
+        data = self.element.packed(value)
+        return ListCursor(self, self.place("List.insert", _engine.AT, at, data, rank))
 
     def erase(self, cursor: ListCursor) -> ListCursor:
         """Take out the element of `cursor` and return the cursor of the one behind it."""

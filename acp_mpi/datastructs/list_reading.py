@@ -1,6 +1,5 @@
 """How a list is read: in batches, with what lies elsewhere fetched beside."""
 
-import functools
 import pickle
 from array import array
 from collections.abc import Iterator
@@ -11,9 +10,7 @@ from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
 from acp_mpi.datastructs.list_cursor import GONE, ListCursor
 from acp_mpi.engine import _engine
 
-OBJECTS = _engine.Element(
-    0, b"object", "", functools.partial(pickle.dumps, protocol=5), pickle.loads
-)
+OBJECTS = _engine.Element(0, b"object", "", pickle.dumps, pickle.loads)
 BYTES = _engine.Element(0, b"bytes", "", bytes, bytes)
 RESUMED = 64  # elements of which one must be left for an iteration to go on
 

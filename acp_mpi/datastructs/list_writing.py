@@ -17,10 +17,10 @@ MOVED = 1000  # elements that are between two ranks at a time
 class ListWriting(ListReading):
     """A list as it is written."""
 
-    def _put(
-        self, function: str, where: int, at: tuple[int, int], value: Any, rank: int | None
+    def place(
+        self, function: str, where: int, at: tuple[int, int], data: bytes, rank: int | None
     ) -> tuple[int, int]:
-        data = self.element.packed(value)
+        """Put in an element of the bytes `data`, in a block of its own where that is needed."""
         here = _engine.query_rank(self.ga)
         if (rank is None or rank == here) and len(data) <= _engine.inline_most:
             return self.put_bytes(function, where, *at, data)

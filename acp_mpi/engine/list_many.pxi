@@ -1,0 +1,257 @@
+# Lists, many elements at a time: batches read and taken out, rows put in, changes of the chain.
+
+FRONT = LIST_FRONT
+BACK = LIST_BACK
+AT = LIST_AT
+DROP = LIST_DROP
+KEEP = LIST_KEEP
+BACKWARD = LIST_BACKWARD
+BEHIND = LIST_BEHIND
+ANY_CHANGES = 0xffffffffffffffff
+inline_most = LIST_INLINE
+node_bytes = LIST_NODE
+
+
+cdef class Batch:
+    """Elements that one call has brought: their nodes and numbers, and their values.
+
+    These are bytes where the type is not plain; those that lie elsewhere are missing: `elsewhere`
+    has (index, address, bytes).
+    """
+    cdef readonly list nodes, numbers, values, elsewhere, blocks
+    cdef readonly uint64_t changes, orders, size, origin
+    cdef readonly bint ended, stale
+    cdef readonly object next
+
+    def ids(self, most):
+        """Return what names the last of its elements, the very last one first."""
+        pairs = list(zip(self.nodes[-most:], self.numbers[-most:]))[::-1]
+        return ids_of(pairs)
+
+
+def ids_of(pairs):
+    """Return pairs of node and number as calls take them."""
+    cdef list_id id
+    parts = []
+    for id.node, id.number in pairs:
+        parts.append((<char *>&id)[:sizeof(list_id)])
+    return b"".join(parts)
+
+
+cdef class ListHandle(ListEnds):
+    """A chain of elements on some rank."""
+
+    def put_block(self, str function, uint64_t where, uint64_t node, uint64_t number, records):
+        """Put in elements whose bytes lie in blocks: of (size, address, block) each.
+
+        Returns how many went in, and (node, number) of the first.
+        """
+        cdef list_put head
+        cdef list_record record
+        memset(&head, 0, sizeof(list_put))
+        memset(&record, 0, sizeof(list_record))
+        head.at.node = node
+        head.at.number = number
+        parts = [(<char *>&head)[:sizeof(list_put)]]
+        for record.size, record.payload, record.block in records:
+            parts.append((<char *>&record)[:sizeof(list_record)])
+        return self.put(function, where, b"".join(parts))
+
+    def put_row(self, str function, uint64_t where, uint64_t node, uint64_t number, data):
+        """Put in elements of one width whose bytes are `data`; returns (node, number) of the first.
+
+        In pieces of 64 KiB.
+        """
+        cdef list_put head
+        cdef uint64_t at = 0, width = self.element.width, most
+        head.at.node = node
+        head.at.number = number
+        head.width = width
+        first = None
+        view = memoryview(data).cast("B")
+        most = (ACP_CALL_MOST - sizeof(list_put)) // width * width
+        while at < len(view):
+            piece = (<char *>&head)[:sizeof(list_put)] + bytes(view[at:at + most])
+            count, id = self.put(function, where, piece)
+            first = first or id
+            at += count * width
+        return first
+
+    def put_many(self, str function, uint64_t where, uint64_t node, uint64_t number, elements):
+        """Put in elements of the bytes given, in pieces of 64 KiB; (node, number) of the first.
+
+        Each has at most `inline_most`.
+        """
+        cdef list_put head
+        cdef list_record record
+        cdef uint64_t size, room
+        memset(&record, 0, sizeof(list_record))
+        head.at.node = node
+        head.at.number = number
+        head.width = 0
+        first = None
+        done = 0
+        while done < len(elements):
+            parts = [(<char *>&head)[:sizeof(list_put)]]
+            size = sizeof(list_put)
+            for data in elements[done:done + 1600]:
+                record.size = len(data)
+                room = (record.size + 7) & ~<uint64_t>7
+                size += sizeof(list_record) + room
+                if size > ACP_CALL_MOST:
+                    break
+                parts.append((<char *>&record)[:sizeof(list_record)])
+                parts.append(data.ljust(room, b"\0"))
+            count, id = self.put(function, where, b"".join(parts))
+            first = first or id
+            done += count
+        return first
+
+    cdef Batch batch(self, const char *out, bint values):
+        cdef const list_answer *a = <const list_answer *>out
+        cdef const list_record *r
+        cdef uint64_t i
+        cdef Batch batch = Batch.__new__(Batch)
+        batch.nodes, batch.numbers, batch.values, batch.elsewhere = [], [], [], []
+        batch.blocks = []
+        batch.changes, batch.orders, batch.size = a.changes, a.orders, a.size
+        batch.ended, batch.origin = a.ended, a.origin
+        batch.next = (a.next.node, a.next.number)
+        out += sizeof(list_answer)
+        for i in range(a.count):
+            r = <const list_record *>out
+            out += sizeof(list_record)
+            batch.nodes.append(r.id.node)
+            batch.numbers.append(r.id.number)
+            if not values:
+                batch.blocks.append((r.size, r.payload, r.block))
+                continue
+            if r.payload:
+                batch.elsewhere.append((i, r.payload, r.size))
+                batch.values.append(None)
+                continue
+            if self.element.code:
+                batch.values.append(self.element.value(out))
+            else:
+                batch.values.append(out[:r.size])
+            out += (r.size + 7) & ~<uint64_t>7
+        return batch
+
+    def take(self, str function, uint64_t where, uint64_t how, uint64_t most, uint64_t node,
+             uint64_t number):
+        """Take out up to `most` elements but not what they hold: a Batch with `blocks`.
+
+        `blocks` are (size, address, block). None if there is no element.
+        """
+        cdef list_id id
+        id.node = node
+        id.number = number
+        cdef Call c = self.called(
+            function, METHOD_LIST_TAKE, where | most << 8 | how << 32,
+            (<char *>&id)[:sizeof(list_id)] if where == LIST_AT else None,
+            ACP_CALL_MOST if most > 1 else sizeof(list_answer) + sizeof(list_record))
+        if c.call.result[0] == LIST_EMPTY:
+            return None
+        return self.batch(PyByteArray_AS_STRING(c.brought), False)
+
+    def walk(self, str function, uint64_t flags, uint64_t most, bytes ids):
+        """Read elements from the first of `ids` that is there on.
+
+        At most `most`, 0: as many as fit. Without `ids` from the beginning, or the end if backward.
+        """
+        cdef acp_call here
+        cdef Call c
+        cdef Batch batch
+        cdef uint64_t room
+        call_fill(&here, METHOD_LIST_WALK, self, flags | most << 8)
+        here.in_ = PyBytes_AS_STRING(ids)
+        here.in_size = len(ids)
+        here.out = list_out
+        here.out_room = sizeof(list_out)
+        if engine == NULL:
+            no_engine(function)
+        cdef int rc = acp_container_here(lane0, &here)
+        if rc == ACP_OK:
+            batch = self.batch(list_out, True)
+            batch.stale = here.result[0] == LIST_STALE
+            return batch
+        if rc != ACP_E_BUSY:
+            call_ended(function, rc, lane0)
+        room = self.room_of_one() if most == 1 else ACP_CALL_MOST
+        c = self.called(function, METHOD_LIST_WALK, flags | most << 8, ids, room)
+        batch = self.batch(PyByteArray_AS_STRING(c.brought), True)
+        batch.stale = c.call.result[0] == LIST_STALE
+        return batch
+
+    def step(self, str function, int64_t far, bytes ids):
+        """Go `far` elements from the first of two; returns how far it went, and the id there."""
+        cdef Call c = self.called(function, METHOD_LIST_STEP, <uint64_t>far, ids, sizeof(list_id))
+        cdef list_id *id = <list_id *>PyByteArray_AS_STRING(c.brought)
+        return <int64_t>c.call.result[1], (id.node, id.number)
+
+    def check(self, str function, bytes ids):
+        """Return a byte for each of `ids`: 1 if that element is in the list."""
+        cdef Call c = self.called(function, METHOD_LIST_CHECK, 0, ids, len(ids) // sizeof(list_id))
+        return bytes(c.brought)
+
+    cdef bytes span(self, at, first, last, ListHandle other, uint64_t changes):
+        cdef list_span s
+        s.at.node, s.at.number = at
+        s.first.node, s.first.number = first
+        s.last.node, s.last.number = last
+        s.source = other.ga
+        s.from_serial = other.serial
+        s.changes = changes
+        return (<char *>&s)[:sizeof(list_span)]
+
+    def erase_between(self, str function, first, last):
+        """Erase the elements from `first` up to `last`; returns how many."""
+        cdef Call c = self.called(function, METHOD_LIST_ERASE, 0,
+                                  self.span((0, 0), first, last, self, 0), 0)
+        return c.call.result[1]
+
+    def splice_from(self, str function, at, ListHandle other, first, last, uint64_t changes):
+        """Move elements of a list of the same rank here; returns the number of changes then."""
+        cdef Call c = self.called(function, METHOD_LIST_SPLICE, 0,
+                                  self.span(at, first, last, other, changes), 0)
+        return c.call.result[1]
+
+    def exchange(self, str function, ListHandle other):
+        """Swap all elements with a list of the same rank."""
+        self.called(function, METHOD_LIST_SWAP, 0,
+                    self.span((0, 0), (0, 0), (0, 0), other, 0), 0)
+
+    def drop_all(self, str function):
+        """Take out all elements; what they hold is buried later."""
+        self.called(function, METHOD_LIST_CLEAR, 0, None, 0)
+
+    def bury(self, str function):
+        """Give back memory of what was erased; (more to do, blocks of other ranks)."""
+        cdef Call c = self.called(function, METHOD_LIST_BURY, 0, None, ACP_CALL_MOST)
+        return c.call.result[1] != 0, list(memoryview(c.brought).cast("Q"))
+
+    def reverse(self):
+        """Turn the order of the elements round. Atomic, O(n)."""
+        self.called("List.reverse", METHOD_LIST_REVERSE, 0, None, 0)
+
+    def order(self, str function, uint64_t changes, uint64_t count, uint64_t kept, bytes nodes):
+        """Give the first `kept` of all nodes this order and erase the others.
+
+        RuntimeError if the list has changed since it had `changes`.
+        """
+        cdef list_order o
+        o.changes = changes
+        o.count = count
+        o.kept = kept
+        o.block = 0
+        if len(nodes) <= ACP_CALL_MOST - sizeof(list_order):
+            self.called(function, METHOD_LIST_ORDER, 0, (<char *>&o)[:sizeof(list_order)] + nodes,
+                        0)
+            return
+        o.block = malloc(len(nodes), acp_ga_rank(self.ga))
+        try:
+            put(o.block, nodes)
+            self.called(function, METHOD_LIST_ORDER, 0, (<char *>&o)[:sizeof(list_order)], 0)
+        except Exception:
+            free(o.block)  # one that is interrupted may still be taken
+            raise
