@@ -35,6 +35,11 @@ def use_without_numpy():
         mine = acp.Vector.attach(pickle.loads(pickle.dumps(vector)).ga)
         mine.extend(b"ab")
         assert acp.Vector(float, 3).tolist() == [0.0, 0.0, 0.0]
+        chain, things = acp.List("q"), acp.List(rank=last)
+        chain.extend([3, 1, 2])
+        chain.sort()
+        things.assign(["a", list(chain)])
+        assert list(things) == ["a", [1, 2, 3]]
         assert "numpy" not in sys.modules
         acp.sync()
 
