@@ -10,6 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import acp_mpi as acp
 
@@ -27,7 +28,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self.microseconds: dict[str, float] = {}
 
-    def each(self, name: str, call: Callable[[int], object], elements: Iterable[int]) -> list:
+    def each(self, name: str, call: Callable[[int], object], elements: Iterable[int]) -> list[Any]:
         """Return what the calls returned."""
         elements = list(elements)
         start = time.perf_counter()
