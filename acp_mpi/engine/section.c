@@ -254,9 +254,21 @@ void section_leave(struct hold *h)
         heap_sweep(h->lane, h->heap, false, HEAP_PATIENCE_NS);
 }
 
+/* What the change before could not give back, because the heap was busy, is given back before the
+ * next one needs the places in which it is written down. */
+static void settle(struct hold *h)
+{
+    int rc;
+    do
+        sched_yield();
+    while ((rc = recover(h)) == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
+}
+
 void section_begin(struct hold *h)
 {
     struct section *s = h->section;
+    if (unlikely(s->version & 1))
+        settle(h);
     h->blocks = false;
     h->count = 0;
     s->count = 0;

@@ -191,6 +191,59 @@ static void threads_together(struct actor *a)
     CHECK(check_heap(a) == 0 && a->heap.head->fragments == 1);
 }
 
+struct intruder {
+    struct actor *a;
+    _Atomic bool inside;
+};
+
+/* Keeps the heap longer than anybody is patient. */
+static void *keep_busy(void *argument)
+{
+    struct intruder *intruder = argument;
+    struct actor *a = intruder->a;
+    struct hold hold;
+    const struct timespec pause = {.tv_nsec = HEAP_PATIENCE_NS * 2};
+    acp_lane lane = *a->lane;
+    CHECK(section_enter(&hold, &lane, &a->heap.head->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    atomic_store(&intruder->inside, true);
+    nanosleep(&pause, NULL);
+    section_leave(&hold);
+    return NULL;
+}
+
+/* A change that drops a block while the heap is busy, and another by the same holder. */
+static void busy_heap_loses_nothing(struct actor *a)
+{
+    struct intruder intruder = {.a = a};
+    pthread_t thread;
+    struct hold hold;
+    uint64_t place = take(a, sizeof(struct section) + 16), block, other;
+    struct section *s = (struct section *)(void *)(a->heap.base + place);
+    uint64_t *word = (uint64_t *)(void *)(s + 1);
+    *word = 0;
+    section_create(s);
+    CHECK(section_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
+    section_begin(&hold);
+    CHECK(section_take(&hold, 100, &block) == ACP_OK && section_take(&hold, 5, &other) == ACP_OK);
+    section_commit(&hold);
+    CHECK(pthread_create(&thread, NULL, keep_busy, &intruder) == 0);
+    while (!atomic_load(&intruder.inside))
+        sched_yield();
+    section_begin(&hold);
+    section_drop(&hold, block);
+    section_commit(&hold);
+    CHECK(s->version & 1);
+    section_begin(&hold);
+    section_set(&hold, word, 4711);
+    section_drop(&hold, other);
+    section_commit(&hold);
+    CHECK(!(s->version & 1) && *word == 4711);
+    section_leave(&hold);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(give(a, block) == ACP_E_BLOCK && give(a, other) == ACP_E_BLOCK);
+    CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
+}
+
 int main(void)
 {
     struct actor a;
@@ -203,6 +256,7 @@ int main(void)
     threads_together(&a);
     last_block_is_found(&a);
     little_is_wasted(&a);
+    busy_heap_loses_nothing(&a);
     actor_end(&a);
     return 0;
 }
