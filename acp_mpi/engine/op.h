@@ -58,7 +58,7 @@ static inline acp_handle_t handle_now(acp_engine *e)
     return atomic_load_explicit(&e->last, memory_order_relaxed) | 1;
 }
 
-/* roads.c: the one function that decides which way an operation goes, and its steps */
+/* router.c: the one function that decides which way an operation goes */
 struct plan {
     enum op_way way;
     const struct road *road;
@@ -68,13 +68,15 @@ struct plan {
     bool backward;
 };
 int route(acp_lane *lane, const struct op *op, struct plan *plan);
+const struct road *road_to(acp_engine *e, struct peer *p);
+
+/* roads.c: the steps of each way */
 void op_start(acp_lane *lane, struct op *op);
 void op_push(acp_lane *lane, struct op *op); /* more chunks, while there is room */
 void op_reply(acp_lane *lane, struct op *op, const struct message *m,
               const unsigned char *payload, uint64_t size);
 bool op_start_behind(acp_lane *lane, struct op *op);
 void op_fault_from_lane(acp_lane *lane, struct op *op);
-const struct road *road_to(acp_engine *e, struct peer *p);
 int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);
 int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
                const unsigned char *buffer);
