@@ -17,6 +17,7 @@ from acp_mpi.datastructs import (
     MultiSet,
     Set,
     Vector,
+    Workspace,
 )
 from acp_mpi.engine._engine import (
     GA_NULL,
@@ -157,6 +158,7 @@ __all__ = [
     "Set",
     "TruncationError",
     "Vector",
+    "Workspace",
     "abort",
     "add4",
     "add8",

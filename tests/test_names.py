@@ -24,7 +24,7 @@ INTERFACE = {
     "wait_until", "GA_NULL", "HANDLE_NULL", "HANDLE_ALL", "HANDLE_CONT",
     "Error", "NotInitializedError", "RankError", "AddressError", "AlignmentError",
     "HeapFullError", "PeerLostError", "TruncationError", "Counter", "Cursor", "Deque", "List",
-    "Map", "MultiSet", "Set", "Vector",
+    "Map", "MultiSet", "Set", "Vector", "Workspace",
     *ATOMICS, *(f"fetch_{name}" for name in ATOMICS), *(f"fetch_{name}_many" for name in ATOMICS),
 }  # fmt: skip
 

@@ -11,5 +11,6 @@ from acp_mpi.datastructs.map import Map
 from acp_mpi.datastructs.multiset import MultiSet
 from acp_mpi.datastructs.set import Set
 from acp_mpi.datastructs.vector import Vector
+from acp_mpi.datastructs.workspace import Workspace
 
-__all__ = ["Counter", "Cursor", "Deque", "List", "Map", "MultiSet", "Set", "Vector"]
+__all__ = ["Counter", "Cursor", "Deque", "List", "Map", "MultiSet", "Set", "Vector", "Workspace"]

@@ -12,6 +12,7 @@
 #include "list.h"
 #include "map.h"
 #include "sequence.h"
+#include "workspace.h"
 
 #include <string.h>
 
@@ -56,6 +57,11 @@ static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_SEQUENCE_READ] = method_sequence_read,
     [METHOD_SEQUENCE_RESERVE] = method_sequence_reserve,
     [METHOD_SEQUENCE_SPLICE] = method_sequence_splice,
+    [METHOD_WORKSPACE_ADD] = method_workspace_add,
+    [METHOD_WORKSPACE_LOOK] = method_workspace_look,
+    [METHOD_WORKSPACE_READ] = method_workspace_read,
+    [METHOD_WORKSPACE_WRITE] = method_workspace_write,
+    [METHOD_WORKSPACE_ZERO] = method_workspace_zero,
 };
 
 static acp_method method_of(const acp_engine *e, uint8_t number)

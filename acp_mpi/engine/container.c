@@ -5,6 +5,7 @@
 #include "list.h"
 #include "map.h"
 #include "sequence.h"
+#include "workspace.h"
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ static const struct container_type *const types[KINDS] = {
     [KIND_MULTISET] = &map_type,
     [KIND_SET] = &map_type,
     [KIND_VECTOR] = &sequence_type,
+    [KIND_WORKSPACE] = &workspace_type,
 };
 
 bool container_lives(const struct container *container, const struct acp_call *c)

@@ -16,6 +16,8 @@ enum method {
     METHOD_MAP_FIND = 0x60, METHOD_MAP_PIECE, METHOD_MAP_PUT, METHOD_MAP_ERASE, METHOD_MAP_SCAN,
     METHOD_MAP_LOOK, METHOD_MAP_CLEAR, METHOD_MAP_RESERVE, METHOD_MAP_FIND_MANY,
     METHOD_MAP_PUT_MANY, METHOD_MAP_ERASE_MANY,
+    METHOD_WORKSPACE_ADD = 0xc0, METHOD_WORKSPACE_LOOK, METHOD_WORKSPACE_READ,
+    METHOD_WORKSPACE_WRITE, METHOD_WORKSPACE_ZERO,
 };
 
 /* What METHOD_CREATE takes, with the note behind it; `a` is the kind, the object anything of the
@@ -23,6 +25,8 @@ enum method {
 struct container_plan {
     uint64_t words[4]; /* what they are for the type knows */
 };
+
+#define WORKSPACE_LETTER 56u /* from this bit on, METHOD_WORKSPACE_ADD has its letter */
 
 #define SPLICE_CLIPS 1u   /* `at` and `erase` are cut to what there is, as in Python's slices */
 #define SPLICE_REPEATS 2u /* one element comes, and goes in as often as `insert` says */

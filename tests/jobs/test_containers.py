@@ -6,6 +6,7 @@ import pickle
 import signal
 import sys
 import time
+from array import array
 from pathlib import Path
 
 import launch
@@ -40,6 +41,10 @@ def use_without_numpy():
         chain.sort()
         things.assign(["a", list(chain)])
         assert list(things) == ["a", [1, 2, 3]]
+        area = acp.Workspace(4000, last)
+        area.write(array("d", range(500)), 0)
+        area.accumulate(array("d", range(500)), 0)
+        assert area.read(array("d", bytes(4000)), 0) == array("d", range(0, 1000, 2))
         assert "numpy" not in sys.modules
         acp.sync()
 
@@ -84,6 +89,44 @@ def be_killed_while_others_use_containers(folder):
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_a_rank_that_is_killed_leaves_whole_containers(without_mpi, tmp_path, road):
     program = launch.program(be_killed_while_others_use_containers, tmp_path)
+    jobs = without_mpi(3, program, launch.ROADS[road])
+    statuses = [job.wait() for job in jobs]
+    text = "\n".join(job.output for job in jobs)
+    assert statuses == [0, 0, -signal.SIGKILL], text
+    assert len(list(tmp_path.glob("* survived"))) == 2, text
+
+
+def be_killed_inside_a_workspace(folder):
+    acp.init()
+    last = acp.procs() - 1
+    area = acp.bcast(acp.Workspace(128 << 10, default_size=64 << 10) if acp.rank() == 0 else None)
+    pids, ones, sums = acp.allgather(os.getpid()), array("B", b"\1" * (64 << 10)), bytearray(2)
+    acp.sync()
+    while acp.rank() == last:  # nearly all the time inside of a call
+        area.accumulate(ones, 0)
+    while acp.rank() == 0 and not area.read(sums, 0)[0]:
+        area.accumulate(b"\0", 0)
+    if acp.rank() == 0:
+        os.kill(pids[last], signal.SIGKILL)
+    with contextlib.suppress(acp.PeerLostError):
+        acp.sync()
+    acp.barrier(acp.refresh())
+    before = area.read(bytearray(128 << 10), 0)
+    acp.barrier(acp.ranks())
+    for start in (0, 64 << 10):
+        area.accumulate(ones, start)
+    acp.barrier(acp.ranks())
+    after = area.read(bytearray(128 << 10), 0)
+    assert after == bytes((x + len(acp.ranks())) % 256 for x in before)
+    acp.barrier(acp.ranks())
+    if acp.rank() == 0:
+        area.destroy()
+    Path(folder, f"{acp.rank()} survived").touch()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_a_workspace_goes_on_after_a_rank_was_killed_in_it(without_mpi, tmp_path, road):
+    program = launch.program(be_killed_inside_a_workspace, tmp_path)
     jobs = without_mpi(3, program, launch.ROADS[road])
     statuses = [job.wait() for job in jobs]
     text = "\n".join(job.output for job in jobs)

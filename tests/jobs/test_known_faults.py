@@ -1,5 +1,6 @@
 """What went wrong in the C library: starts that hang, jobs that mix, errors nobody sees."""
 
+import itertools
 import time
 
 import launch
@@ -172,3 +173,57 @@ def be_served_while_computing():
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_atomics_on_registered_memory_run_while_the_owner_computes(passes, road):
     passes([*launch.mpiexec(RANKS), *launch.program(be_served_while_computing)], launch.ROADS[road])
+
+
+# Faults 9 and 11: without memory push_back crashes, other calls say nothing, 0 means two things ---
+
+
+def insert_many(mapping, data):
+    for number in range(1000):
+        assert mapping.insert(number, data)  # new, or an error: never "not new"
+
+
+def push_many(push, data):
+    for _ in range(1000):
+        push(data)
+
+
+def use_containers_of_a_full_heap():
+    with acp.init(heap_size=8 << 20):
+        made = None
+        if acp.rank() == 0:
+            made = (acp.Vector("V999"), acp.Deque("V999"), acp.List(bytes), acp.Map(ranks=[0]))
+        vector, deque, chain, mapping = acp.bcast(made)
+        data, blocks = b"x" * 999, []
+        if acp.rank() == acp.procs() - 1:
+            mapping[b"first"] = data
+            for size in (1 << 20, 1 << 14, 1 << 10, 1 << 5, 0):
+                with pytest.raises(acp.HeapFullError):
+                    blocks.extend(acp.malloc(size, 0) for _ in itertools.count())
+            for push in (vector.push_back, deque.push_front, chain.push_back):
+                with pytest.raises(acp.HeapFullError):
+                    push_many(push, data)
+            with pytest.raises(acp.HeapFullError):
+                insert_many(mapping, data)
+            assert not mapping.insert(b"first", b"")
+            with pytest.raises(acp.HeapFullError):
+                acp.Workspace(1000)
+            assert set(vector) <= {data}
+            assert set(deque) <= {data}
+            assert set(chain) <= {data}
+            assert set(mapping.values()) == {data}
+            for ga in blocks:
+                acp.free(ga)
+            sizes = [len(vector), len(deque), len(chain), len(mapping)]
+            vector.push_back(data)
+            deque.push_front(data)
+            chain.push_back(data)
+            assert mapping.insert("one more", data)
+            assert [len(vector), len(deque), len(chain), len(mapping)] == [n + 1 for n in sizes]
+        acp.sync()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_a_full_heap_is_an_error_and_leaves_containers_as_they_were(passes, road):
+    program = launch.program(use_containers_of_a_full_heap)
+    passes([*launch.mpiexec(RANKS), *program], launch.ROADS[road])

@@ -1,0 +1,160 @@
+"""Bytes of one numbering, spread over the ranks."""
+
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+from acp_mpi.datastructs.container import Container
+from acp_mpi.engine import _engine
+from acp_mpi.errors import AddressError, Error
+
+_HEAD = struct.Struct("<QQ")
+_PART = struct.Struct("<QQ")
+_GRAIN = 64
+_MOST_PARTS = 4000  # whose addresses fit into the note
+
+
+@dataclass(frozen=True)
+class WorkspaceStatistics:
+    """What `Workspace.statistics` returns; `bytes` on each of `ranks`."""
+
+    ranks: tuple[int, ...]
+    bytes: tuple[int, ...]
+    size: int
+    default_size: int
+
+
+class Workspace(_engine.WorkspaceHandle, Container):
+    """`size` bytes, zero at first, spread over the ranks from `start_rank` on.
+
+    The first `default_size` bytes are on `start_rank`, the next ones on the rank behind it, and so
+    on, around the end. None: `size` in even shares, multiples of 64. The control block is on the
+    calling rank. Local to the caller. HeapFullError if a rank has no room; then nothing is made.
+    """
+
+    KIND = 8
+
+    def __init__(self, size: int, start_rank: int = 0, default_size: int | None = None) -> None:
+        name = "Workspace"
+        start = _engine.existing_rank(start_rank, name)
+        ranks, size = min(_engine.procs(), _MOST_PARTS), index(size)
+        if size < 0 or (default_size is not None and default_size < 1):
+            raise ValueError(
+                f"{name}: there are no {size} bytes in blocks of {default_size}; use a size from 0 "
+                "and a default_size from 1 on"
+            )
+        share = -(-size // ranks)
+        block = index(default_size) if default_size else max(-(-share // _GRAIN), 1) * _GRAIN
+        sizes = _shares(size, block, ranks)
+        made: list[tuple[int, int]] = []
+        try:
+            for i, part in enumerate(sizes):
+                rank = (start + i) % _engine.procs()
+                made.append(_engine.container_create(name, rank, self.KIND, (part,), b""))
+            parts = b"".join(_PART.pack(*one) for one in made)
+            self._create(None, (0,), _HEAD.pack(size, block) + parts)
+        except BaseException:
+            _destroy_parts(made, name)
+            raise
+        try:
+            self.zero(name, sizes)
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _open(self) -> None:
+        if len(self.note) < _HEAD.size:
+            raise AddressError(
+                f"Workspace: at {self.ga:#x} is a part of a Workspace, not the Workspace; attach "
+                "to the address that its .ga names"
+            )
+        size, block = _HEAD.unpack_from(self.note)
+        self.of(list(_PART.iter_unpack(self.note[_HEAD.size :])), block, size)
+
+    def destroy(self) -> None:
+        """Give back its memory; whoever uses it later, on any rank, gets an AddressError.
+
+        Again on the same handle: nothing. Local to the caller.
+        """
+        if not self._destroyed:
+            _destroy_parts(self.parts, "Workspace.destroy")
+            super().destroy()
+
+    def size(self) -> int:
+        """Return how many bytes it has."""
+        return self.total
+
+    def __len__(self) -> int:
+        return self.total
+
+    @property
+    def default_size(self) -> int:
+        """How many bytes are on one rank before those on the next."""
+        return self.block
+
+    def read_ga(self, ga: int, offset: int, size: int) -> None:
+        """Copy `size` bytes from `offset` on to address `ga`, from rank to rank.
+
+        IndexError if they do not lie within the workspace; nothing is moved then. Not atomic,
+        and not beside `destroy`.
+        """
+        name = "Workspace.read_ga"
+        self._copy([(ga + at, piece, n) for at, piece, n in self._pieces(name, ga, offset, size)])
+
+    def write_ga(self, ga: int, offset: int, size: int) -> None:
+        """Copy `size` bytes at address `ga` to the bytes from `offset` on, from rank to rank.
+
+        IndexError if they do not lie within the workspace; nothing is moved then. Not atomic, and
+        not beside `destroy` or calls on the same bytes.
+        """
+        name = "Workspace.write_ga"
+        self._copy([(piece, ga + at, n) for at, piece, n in self._pieces(name, ga, offset, size)])
+
+    def _pieces(self, name: str, ga: int, offset: int, size: int) -> list[tuple[int, int, int]]:
+        _engine.owner(ga, name)
+        pieces, at = [], 0
+        for place, n in self.places(name, offset, size):
+            pieces.append((at, place, n))
+            at += n
+        return pieces
+
+    def _copy(self, copies: list[tuple[int, int, int]]) -> None:
+        handles: list[int] = []
+        errors: list[Error] = []
+        try:
+            for dst, src, n in copies:
+                handles.append(_engine.copy(dst, src, n))
+        except Error as error:
+            errors.append(error)
+        for handle in handles:
+            try:
+                _engine.wait(handle)
+            except Error as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def statistics(self) -> WorkspaceStatistics:
+        """Return where its bytes are."""
+        bytes_on = tuple(n for n, _ in self.look("Workspace.statistics"))
+        ranks = tuple(_engine.query_rank(ga) for ga, _ in self.parts)
+        return WorkspaceStatistics(ranks, bytes_on, self.total, self.block)
+
+
+def _shares(size: int, block: int, ranks: int) -> list[int]:
+    """Return the bytes of each part, of which there is one at least."""
+    blocks = max(-(-size // block), 1)
+    count = min(blocks, ranks)
+    shares = [-(-(blocks - i) // count) * block for i in range(count)]
+    shares[(blocks - 1) % count] -= blocks * block - size
+    return shares
+
+
+def _destroy_parts(parts: list[tuple[int, int]], name: str) -> None:
+    for ga, serial in parts:
+        part: Any = _engine.Handle()
+        part.found(ga, serial, b"")
+        with suppress(AddressError):  # whoever began to destroy it may have been killed
+            _engine.container_destroy(name, part)
