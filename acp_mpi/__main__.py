@@ -1,20 +1,23 @@
-"""`python -m acp_mpi info`, and `python -m acp_mpi app.py ...`."""
+"""`python -m acp_mpi info`, `heap`, and `python -m acp_mpi app.py ...`."""
 
 import argparse
 import runpy
 import sys
 
-from acp_mpi import info, runtime
+from acp_mpi import heap_command, info, runtime
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m acp_mpi",
-        description="Show what acp_mpi finds here, or run a program so that an error on one rank "
-        "ends its whole group.",
-        epilog="Under a launcher: mpiexec -n 4 python -m acp_mpi info",
+        description="Show what acp_mpi finds here, or the memory of a running job, or run a "
+        "program so that an error on one rank ends its whole group.",
+        epilog="Under a launcher: mpiexec -n 4 python -m acp_mpi info; of a running job: "
+        "python -m acp_mpi heap PID",
     )
-    parser.add_argument("what", metavar="info | PROGRAM.py", help="`info`, or the program to run")
+    parser.add_argument(
+        "what", metavar="info | heap | PROGRAM.py", help="what to show, or the program to run"
+    )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's arguments")
     return parser
 
@@ -39,6 +42,8 @@ def main(argv: list[str]) -> int:
     given = _parser().parse_args(argv)
     if given.what == "info":
         return info.main(given.arguments)
+    if given.what == "heap":
+        return heap_command.main(given.arguments)
     return _run(given.what, given.arguments)
 
 

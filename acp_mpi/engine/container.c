@@ -20,6 +20,11 @@ static const struct container_type *const types[KINDS] = {
     [KIND_WORKSPACE] = &workspace_type,
 };
 
+uint64_t container_size(uint64_t kind)
+{
+    return kind < KINDS && types[kind] ? types[kind]->size : 0;
+}
+
 bool container_lives(const struct container *container, const struct acp_call *c)
 {
     uint64_t serial = __atomic_load_n(&container->serial, __ATOMIC_ACQUIRE);

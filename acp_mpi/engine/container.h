@@ -34,6 +34,7 @@ struct container_type {
     int (*clear)(struct hold *hold, struct container *container);
 };
 
+uint64_t container_size(uint64_t kind); /* of the head; 0: there is no such kind */
 /* The container that a call names by object and `a`, of that kind; NULL: the lane's fault says why.
  * Its serial may be another as soon as this returns. */
 struct container *container_find(acp_lane *lane, const struct acp_call *call, uint64_t kind,

@@ -158,7 +158,8 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     }
     if (count != e->procs)
         return ACP_E_ARGUMENT;
-    int rc = identity ? ACP_OK : table_permute(e, 0, slot_of, count);
+    bool written = !identity || e->slot_of_rank; /* onlookers find it in the table, too */
+    int rc = written ? table_permute(e, 0, slot_of, count) : ACP_OK;
     if (rc != ACP_OK)
         return rc;
     pthread_mutex_lock(&e->lock);
