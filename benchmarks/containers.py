@@ -30,6 +30,7 @@ JOBS = [
         {"ACP_PATH": "link"},
     ),
     Job("sequences-crowd", "4 ranks at one of them, against one alone", 4, "rows.sequences_crowd"),
+    Job("workspace", "a workspace on another rank, against put and get", 2, "rows.workspace"),
 ]
 
 

@@ -1,0 +1,45 @@
+"""A workspace's part on another rank, against plain memory of the same rank."""
+
+import numpy as np
+from harness import US, Effort, Row, interleave
+from mpi4py import MPI
+
+import acp_mpi as acp
+from rows.sequences import calls
+
+SIZE = 16 << 20
+
+
+def _rows(effort: Effort) -> list[Row]:
+    space, ga = acp.Workspace(SIZE, 1, SIZE), acp.malloc(SIZE, 1)
+    one, many = np.ones(1), np.ones(SIZE // 8)
+    rows = []
+    for what, ours, theirs in [
+        ("read", space.read, acp.get),
+        ("write", space.write, acp.put),
+        ("accumulate", space.accumulate, acp.put),
+    ]:
+        a, b = interleave(effort, calls(ours, one, 0), calls(theirs, ga, one))
+        against = f"{theirs.__name__} of them"
+        rows.append(
+            Row(f"Workspace.{what} of 8 bytes", "µs", a.median / US, against, b.median / US)
+        )
+        a, b = interleave(effort, calls(ours, many, 0), calls(theirs, ga, many))
+        size = SIZE / 1e9
+        rows.append(
+            Row(f"Workspace.{what} of 16 MiB", "GB/s", size / a.median, against, size / b.median,
+                rate=True)
+        )  # fmt: skip
+    space.destroy()
+    acp.free(ga)
+    return rows
+
+
+def measure(quick: bool) -> list[Row]:
+    """Measure as one rank of the job; rank 0 returns the rows."""
+    effort, rows = Effort.of(quick), []
+    with acp.init(MPI.COMM_WORLD):
+        if acp.rank() == 0:
+            rows = _rows(effort)
+        acp.sync()
+    return rows
