@@ -4,6 +4,7 @@
 #include "list.h"
 #include "map.h"
 #include "sequence.h"
+#include "workspace.h"
 
 #define TRIES 8u /* to see a container that does not change */
 
@@ -95,10 +96,21 @@ static bool own_stripes(struct survey_tiles *t, uint64_t at, uint32_t i)
     return good;
 }
 
+static bool own_bytes(struct survey_tiles *t, uint64_t at, uint32_t i)
+{
+    struct workspace w;
+    if (!survey_read(t, at, &w, sizeof w))
+        return false;
+    survey_own(t, w.data, i);
+    t->containers[i].elements = w.size;
+    return true;
+}
+
 /* What each kind has besides its head and its note. */
 static bool (*const own[KINDS])(struct survey_tiles *t, uint64_t at, uint32_t i) = {
     [KIND_DEQUE] = own_row,       [KIND_LIST] = own_list,   [KIND_MAP] = own_stripes,
     [KIND_MULTISET] = own_stripes, [KIND_SET] = own_stripes, [KIND_VECTOR] = own_row,
+    [KIND_WORKSPACE] = own_bytes,
 };
 
 static bool own_all(struct survey_tiles *t, uint64_t at, uint32_t i)
