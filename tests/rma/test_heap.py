@@ -12,7 +12,8 @@ import acp_mpi as acp
 
 pytestmark = pytest.mark.mpi
 
-HEAD = 16
+HEAD = 16  # of a block
+SMALLEST = 32  # block, with its head
 MEBIBYTE = 1 << 20
 
 
@@ -120,7 +121,8 @@ def test_statistics_count_what_is_given_out():
     acp.sync()
     now = acp.heap_statistics()
     assert now.blocks == before.blocks + 5
-    assert now.used == before.used + 5 * 1008
+    rests = now.used - before.used - 5 * 1008  # too small for blocks, they stay with these
+    assert 0 <= rests < 5 * SMALLEST
     assert now.used + now.free == now.size
     assert now.largest < now.free
     assert now == acp.heap_statistics(acp.rank())
