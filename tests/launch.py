@@ -154,6 +154,11 @@ class Job:
         return self._process.pid
 
     @property
+    def running(self) -> bool:
+        """Whether the process that was started has not ended."""
+        return self._process.poll() is None
+
+    @property
     def output(self) -> str:
         """What the job has printed so far, both streams."""
         return self.log.read_text(errors="replace")

@@ -25,12 +25,12 @@ def heap(*arguments, columns=100):
     )
 
 
-def wait_for(file, processes):
+def wait_for(file, job):
     """Wait until a job has written it, which says that it goes on."""
     end = time.monotonic() + 40
     while not file.exists():
-        assert processes.processes(), processes.output
-        assert time.monotonic() < end, processes.output
+        assert job.running, job.output
+        assert time.monotonic() < end, job.output
         time.sleep(0.01)
     return file.read_text()
 
