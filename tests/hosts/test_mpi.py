@@ -18,8 +18,9 @@ def put_to_the_right():
     assert names == [hosts[rank % len(hosts)] for rank in range(comm.size)], names
     memory = np.full(1000, -1)
     window = MPI.Win.Create(memory, comm=comm)
+    source = np.full(1000, comm.rank)  # MPI reads it until the fence
     window.Fence()
-    window.Put(np.full(1000, comm.rank), (comm.rank + 1) % comm.size)
+    window.Put(source, (comm.rank + 1) % comm.size)
     window.Fence()
     assert (memory == (comm.rank - 1) % comm.size).all()
     window.Free()
