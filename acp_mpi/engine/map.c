@@ -172,23 +172,37 @@ int method_map_piece(acp_lane *lane, struct acp_call *c)
     return still(lane, c, &part, rc);
 }
 
+/* A change of one element: its stripe, entered. */
+struct one {
+    struct part part;
+    struct map_request request;
+    struct element element;
+    struct stripe *stripe;
+    struct hold hold;
+};
+
+static int one_begin(acp_lane *lane, const struct acp_call *c, bool valued, struct one *one)
+{
+    struct part *part = &one->part;
+    int rc = part_find(lane, c, part);
+    if (unlikely(rc != ACP_OK || (rc = request(lane, c, part, valued, &one->request,
+                                               &one->element)) != ACP_OK))
+        return rc;
+    one->stripe = stripe_of(part, one->request.hash);
+    slots_fetch(part->heap, &part->shape, one->stripe, one->request.hash);
+    return part_enter(&one->hold, lane, c, part, one->stripe);
+}
+
 int method_map_put(acp_lane *lane, struct acp_call *c)
 {
-    struct part part;
-    struct map_request r;
-    struct element e;
-    struct hold hold;
+    struct one one;
     struct answer answer = asked(c);
-    int rc = part_find(lane, c, &part);
-    if (unlikely(rc != ACP_OK || (rc = request(lane, c, &part, true, &r, &e)) != ACP_OK))
-        return rc;
-    struct stripe *s = stripe_of(&part, r.hash);
-    slots_fetch(part.heap, &part.shape, s, r.hash);
-    rc = part_enter(&hold, lane, c, &part, s);
+    int rc = one_begin(lane, c, true, &one);
     if (unlikely(rc != ACP_OK))
         return rc;
-    rc = stripe_put(&hold, &part.shape, s, &e, (enum put_how)(c->b >> 8), &answer);
-    section_leave(&hold);
+    rc = stripe_put(&one.hold, &one.part.shape, one.stripe, &one.element,
+                    (enum put_how)(c->b >> 8), &answer);
+    section_leave(&one.hold);
     told(c, &answer);
     c->result[1] = answer.adopted;
     return rc;
@@ -196,21 +210,14 @@ int method_map_put(acp_lane *lane, struct acp_call *c)
 
 int method_map_erase(acp_lane *lane, struct acp_call *c)
 {
-    struct part part;
-    struct map_request r;
-    struct element e;
-    struct hold hold;
+    struct one one;
     struct answer answer = asked(c);
-    int rc = part_find(lane, c, &part);
-    if (unlikely(rc != ACP_OK || (rc = request(lane, c, &part, false, &r, &e)) != ACP_OK))
-        return rc;
-    struct stripe *s = stripe_of(&part, r.hash);
-    slots_fetch(part.heap, &part.shape, s, r.hash);
-    rc = part_enter(&hold, lane, c, &part, s);
+    int rc = one_begin(lane, c, false, &one);
     if (unlikely(rc != ACP_OK))
         return rc;
-    rc = stripe_erase(&hold, &part.shape, s, &e, r.stamp, &answer);
-    section_leave(&hold);
+    rc = stripe_erase(&one.hold, &one.part.shape, one.stripe, &one.element, one.request.stamp,
+                      &answer);
+    section_leave(&one.hold);
     told(c, &answer);
     return rc;
 }

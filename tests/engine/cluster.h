@@ -14,6 +14,12 @@
 
 #define CLUSTER_MOST 8
 
+#if defined(__SANITIZE_THREAD__)
+#define CLUSTER_SHARED true
+#else
+#define CLUSTER_SHARED false
+#endif
+
 struct cluster {
     uint32_t count;
     acp_engine *engines[CLUSTER_MOST];
@@ -62,10 +68,13 @@ static inline void cluster_start(struct cluster *c, uint32_t count, uint32_t nod
     }
 }
 
+/* What each rank does, in a thread of its own. */
+typedef void (*cluster_body)(struct cluster *, uint32_t rank, acp_engine *, acp_lane *);
+
 struct cluster_rank {
     struct cluster *cluster;
     uint32_t rank;
-    void (*body)(struct cluster *, uint32_t rank, acp_engine *, acp_lane *);
+    cluster_body body;
 };
 
 static void *cluster_thread(void *argument)
@@ -76,8 +85,7 @@ static void *cluster_thread(void *argument)
     return NULL;
 }
 
-static inline void cluster_run(struct cluster *c,
-                               void (*body)(struct cluster *, uint32_t, acp_engine *, acp_lane *))
+static inline void cluster_run(struct cluster *c, cluster_body body)
 {
     pthread_t threads[CLUSTER_MOST];
     struct cluster_rank ranks[CLUSTER_MOST];
@@ -107,6 +115,22 @@ static inline void cluster_stop(struct cluster *c)
         acp_engine_close(c->engines[i]);
     for (uint32_t i = 0; i < c->count; i++)
         acp_engine_free(c->engines[i]);
+}
+
+/* Three ranks by each road, and on two nodes. */
+static inline void cluster_by_every_road(const cluster_body *bodies, size_t count)
+{
+    static const struct {
+        acp_path path;
+        uint32_t nodes;
+    } cases[] = {{ACP_PATH_ANY, 1}, {ACP_PATH_OWNER, 1}, {ACP_PATH_LINK, 1}, {ACP_PATH_ANY, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cluster c;
+        cluster_start(&c, 3, cases[i].nodes, cases[i].path, CLUSTER_SHARED);
+        for (size_t b = 0; b < count; b++)
+            cluster_run(&c, bodies[b]);
+        cluster_stop(&c);
+    }
 }
 
 #endif

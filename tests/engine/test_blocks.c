@@ -143,21 +143,7 @@ static void fill(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
 
 int main(void)
 {
-    bool shared = false;
-#if defined(__SANITIZE_THREAD__)
-    shared = true;
-#endif
-    static const struct {
-        acp_path path;
-        uint32_t nodes;
-    } cases[] = {{ACP_PATH_ANY, 1}, {ACP_PATH_OWNER, 1}, {ACP_PATH_LINK, 1}, {ACP_PATH_ANY, 2}};
-    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct cluster c;
-        cluster_start(&c, 3, cases[i].nodes, cases[i].path, shared);
-        cluster_run(&c, use);
-        if (!shared)
-            cluster_run(&c, fill);
-        cluster_stop(&c);
-    }
+    static const cluster_body bodies[] = {use, fill};
+    cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     return 0;
 }

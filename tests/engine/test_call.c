@@ -7,11 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool shared;
 
 static void start(struct cluster *c, uint32_t count, uint32_t nodes, acp_path path)
 {
-    cluster_start(c, count, nodes, path, shared);
+    cluster_start(c, count, nodes, path, CLUSTER_SHARED);
     for (uint32_t i = 0; i < count; i++)
         c->engines[i]->config.methods = test_methods;
 }
@@ -426,9 +425,6 @@ int main(void)
                  {"every road", every_road},
                  {"objects in private memory", objects_in_private_memory},
                  {"closed meanwhile", closed_meanwhile}};
-#if defined(__SANITIZE_THREAD__)
-    shared = true;
-#endif
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         printf("%s\n", tests[i].name);
         fflush(stdout);

@@ -14,11 +14,7 @@ static struct proxy proxies[RANKS];
 static void start(struct cluster *c, uint64_t peer_timeout_ns)
 {
     uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
-    bool shared = false;
-#if defined(__SANITIZE_THREAD__)
-    shared = true;
-#endif
-    cluster_create(c, RANKS, RANKS, ACP_PATH_LINK, shared, peer_timeout_ns, rows);
+    cluster_create(c, RANKS, RANKS, ACP_PATH_LINK, CLUSTER_SHARED, peer_timeout_ns, rows);
     for (uint32_t i = 0; i < RANKS; i++) {
         c->engines[i]->config.methods = test_methods;
         proxy_start(&proxies[i], ((struct row *)(void *)rows[i])->port, i + 1);

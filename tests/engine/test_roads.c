@@ -253,10 +253,7 @@ static void flags(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
 
 int main(int argc, char **argv)
 {
-    bool shared = argc > 1 && !strcmp(argv[1], "shared");
-#if defined(__SANITIZE_THREAD__)
-    shared = true;
-#endif
+    bool shared = CLUSTER_SHARED || (argc > 1 && !strcmp(argv[1], "shared"));
     static const struct {
         const char *name;
         acp_path path;
@@ -269,7 +266,7 @@ int main(int argc, char **argv)
                 {"two nodes", ACP_PATH_ANY, 2, false},
                 {"window", ACP_PATH_WINDOW, 1, true},
                 {"two nodes and a window", ACP_PATH_ANY, 2, true}};
-    static void (*const bodies[])(struct cluster *, uint32_t, acp_engine *, acp_lane *) = {
+    static const cluster_body bodies[] = {
         copies, atomics, chain, long_copies, private_memory, many, flags};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         for (uint32_t count = 1; count <= 4; count++) {

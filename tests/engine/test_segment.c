@@ -151,11 +151,7 @@ static void dead_writer_is_skipped(acp_engine *owner, acp_engine *peer)
 int main(void)
 {
     struct cluster c;
-    bool shared = false;
-#if defined(__SANITIZE_THREAD__)
-    shared = true;
-#endif
-    cluster_start(&c, 2, 1, ACP_PATH_ANY, shared);
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_lane *lane = acp_engine_lane(c.engines[0]);
     memory_goes_back(c.engines[0], lane);
     offsets_come_round(lane);

@@ -195,11 +195,7 @@ static void *write_on(void *context)
 static void a_release_does_not_disturb_its_neighbour(void)
 {
     struct cluster c;
-    bool shared = false;
-#if defined(__SANITIZE_THREAD__)
-    shared = true;
-#endif
-    cluster_start(&c, 2, 1, ACP_PATH_ANY, shared);
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_lane *owner = acp_engine_lane(c.engines[1]);
     acp_ga_t memory, alias;
     void *data;

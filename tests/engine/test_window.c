@@ -116,7 +116,7 @@ static void dead_guest(void)
 
 int main(void)
 {
-    static void (*const bodies[])(struct cluster *, uint32_t, acp_engine *, acp_lane *) = {
+    static const cluster_body bodies[] = {
         bounds, array_to_starter, unseen_word};
     for (int by_itself = 0; by_itself < 2; by_itself++) {
         for (uint32_t count = 2; count <= 3; count++) {
