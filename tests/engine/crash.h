@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CRASH_SPAN ((uint64_t)64 << 20)
@@ -175,6 +176,91 @@ static inline bool was_killed(pid_t child)
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
     return WIFSIGNALED(status);
+}
+
+/* How many operations a worker has begun, and ended: the head of what a test notes of it, which
+ * processes share. */
+struct record {
+    _Atomic uint64_t begun, ended;
+};
+
+/* What the processes of a test do: operation `k`, counted from 1; and the next one that comes. */
+struct roles {
+    void (*perform)(struct actor *, struct record *, uint64_t k);
+    void (*mend)(struct actor *, struct record *);
+    uint64_t steps;    /* operations in which a worker that dies at a store does so, or ends */
+    uint64_t pause_ns; /* after which one dies at some instant, at most */
+};
+
+/* A child that works until it dies, or has done that many operations. */
+static inline pid_t worker_start(int fd, const struct roles *roles, struct record *record,
+                                 uint64_t fault, uint64_t operations)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child)
+        return child;
+    struct actor a;
+    actor_start(&a, fd);
+    fault_left = fault;
+    for (uint64_t k = record->ended + 1; operations--; k++) {
+        record->begun = k;
+        roles->perform(&a, record, k);
+        record->ended = k;
+    }
+    _exit(0);
+}
+
+/* The next process to come, which may die as well. */
+static inline void mender(int fd, const struct roles *roles, struct record *record, uint64_t fault)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child) {
+        was_killed(child);
+        return;
+    }
+    struct actor a;
+    actor_start(&a, fd);
+    fault_left = fault;
+    roles->mend(&a, record);
+    _exit(0);
+}
+
+static inline void random_pause(uint64_t *state, uint64_t most_ns)
+{
+    struct timespec t = {.tv_nsec = (long)(crash_random(state) % most_ns)};
+    nanosleep(&t, NULL);
+}
+
+/* The i-th death of a worker: at a store, each in its turn up to the last one, or every `instants`-th
+ * at some instant. False: it had ended before. */
+static inline bool worker_dies(int fd, const struct roles *roles, struct record *record, uint64_t i,
+                               uint64_t last, uint64_t instants, uint64_t *state)
+{
+    bool at_store = i % instants != 0;
+    pid_t child = worker_start(fd, roles, record, at_store ? 1 + i % last : 0,
+                               at_store ? roles->steps : UINT64_MAX);
+    if (!at_store) {
+        random_pause(state, roles->pause_ns);
+        kill(child, SIGKILL);
+    }
+    return was_killed(child);
+}
+
+/* How many are to die: CRASHES, or few enough for every day. */
+static inline uint64_t crashes_wanted(uint64_t few)
+{
+    const char *text = getenv("CRASHES");
+    return text ? strtoull(text, NULL, 10) : few;
+}
+
+/* Memory that forked processes share. */
+static inline void *shared_memory(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    return memory;
 }
 
 #endif

@@ -28,8 +28,8 @@ struct world {
 
 /* Shared by the tests' processes, beside the memory that is tested. */
 struct book {
+    struct record record;
     uint64_t world; /* its block */
-    _Atomic uint64_t begun, ended;
 };
 
 struct model {
@@ -179,41 +179,19 @@ static void perform(struct actor *a, struct world *w, uint64_t k)
     section_leave(&hold);
 }
 
-/* A child that works until it dies, or has done that many operations. */
-static pid_t worker_start(int fd, struct book *book, uint64_t fault, uint64_t operations)
+static void act(struct actor *a, struct record *record, uint64_t k)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child)
-        return child;
-    struct actor a;
-    actor_start(&a, fd);
-    fault_left = fault;
-    for (uint64_t k = book->ended + 1; operations--; k++) {
-        book->begun = k;
-        perform(&a, world_of(&a, book), k);
-        book->ended = k;
-    }
-    _exit(0);
+    perform(a, world_of(a, (struct book *)record), k);
 }
 
-/* The next process to come, which may die as well. */
-static void mender(int fd, struct book *book, uint64_t fault)
+static void mend_world(struct actor *a, struct record *record)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child) {
-        was_killed(child);
-        return;
-    }
-    struct actor a;
-    actor_start(&a, fd);
-    fault_left = fault;
-    mend(&a, &world_of(&a, book)->section);
-    mend(&a, &a.heap.head->sweeper);
-    mend(&a, &a.heap.head->section);
-    _exit(0);
+    mend(a, &world_of(a, (struct book *)record)->section);
+    mend(a, &a->heap.head->sweeper);
+    mend(a, &a->heap.head->section);
 }
+
+static const struct roles roles = {act, mend_world, 50, 300000};
 
 static bool agrees(struct actor *a, const struct book *book, const struct model *m)
 {
@@ -236,11 +214,11 @@ static uint64_t settle(struct actor *a, struct book *book, struct model *m, uint
     mend(a, &w->section);
     check_section(&w->section);
     CHECK(w->size <= w->room && w->room <= 2 * MOST);
-    while (*done < book->ended)
+    while (*done < book->record.ended)
         foresee(m, ++*done);
-    if (book->begun > book->ended && !agrees(a, book, m)) {
+    if (book->record.begun > book->record.ended && !agrees(a, book, m)) {
         foresee(m, ++*done);
-        book->ended = *done;
+        book->record.ended = *done;
     }
     CHECK(agrees(a, book, m));
     uint64_t blocks = 1 + (w->data != 0);
@@ -255,13 +233,7 @@ static void world_create(struct actor *a, struct book *book)
     struct world *w = world_of(a, book);
     memset(w, 0, sizeof *w);
     section_create(&w->section);
-    book->begun = book->ended = 0;
-}
-
-static void random_pause(uint64_t *state)
-{
-    struct timespec t = {.tv_nsec = (long)(crash_random(state) % 300000)};
-    nanosleep(&t, NULL);
+    book->record.begun = book->record.ended = 0;
 }
 
 /* One worker at a time; by turns it dies at a certain store, and at some instant. */
@@ -274,15 +246,9 @@ static void alone(struct book *book, uint64_t crashes)
     actor_start(&a, fd);
     world_create(&a, book);
     for (uint64_t i = 0; i < crashes; i++) {
-        bool at_store = i % 3 != 0;
-        pid_t child = worker_start(fd, book, at_store ? 1 + i % FAR : 0, at_store ? 50 : 100000);
-        if (!at_store) {
-            random_pause(&state);
-            kill(child, SIGKILL);
-        }
-        killed += was_killed(child);
+        killed += worker_dies(fd, &roles, &book->record, i, FAR, 3, &state);
         for (uint64_t more = crash_random(&state) % 3; more; more--)
-            mender(fd, book, 1 + crash_random(&state) % 40);
+            mender(fd, &roles, &book->record, 1 + crash_random(&state) % 40);
         mend(&a, &world_of(&a, book)->section); /* before the heap is counted */
         uint64_t blocks = check_heap(&a);
         CHECK(blocks == settle(&a, book, &m, &done));
@@ -307,15 +273,15 @@ static void together(struct book *books, uint64_t crashes)
     for (uint64_t left = crashes; left;) {
         uint64_t blocks = 0;
         for (uint32_t i = 0; i < WORKERS; i++)
-            workers[i] = worker_start(fd, &books[i], 0, UINT64_MAX);
+            workers[i] = worker_start(fd, &roles, &books[i].record, 0, UINT64_MAX);
         for (uint32_t turn = 0; turn < 20 && left; turn++, left--) {
             uint32_t i = (uint32_t)(crash_random(&state) % WORKERS);
-            random_pause(&state);
+            random_pause(&state, 300000);
             kill(workers[i], SIGKILL);
             was_killed(workers[i]);
             settle(&a, &books[i], &models[i], &done[i]);
-            workers[i] = worker_start(fd, &books[i], turn % 2 ? 1000 + left % 1000 : 0,
-                                      UINT64_MAX);
+            workers[i] = worker_start(fd, &roles, &books[i].record,
+                                      turn % 2 ? 1000 + left % 1000 : 0, UINT64_MAX);
         }
         for (uint32_t i = 0; i < WORKERS; i++)
             kill(workers[i], SIGKILL);
@@ -337,11 +303,8 @@ int main(void)
 #if defined(__SANITIZE_THREAD__) /* it sees one process, and no lock whose holder has died */
     return 0;
 #endif
-    const char *text = getenv("CRASHES");
-    uint64_t crashes = text ? strtoull(text, NULL, 10) : 1000;
-    struct book *books = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                              0);
-    CHECK(books != MAP_FAILED);
+    uint64_t crashes = crashes_wanted(1000);
+    struct book *books = shared_memory(WORKERS * sizeof *books);
     alone(books, crashes - crashes / 3);
     together(books, crashes / 3);
     return 0;

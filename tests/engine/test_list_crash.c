@@ -18,8 +18,8 @@ struct stage {
 };
 
 struct book {
+    struct record record;
     struct list_id lists[LISTS]; /* where, and the serial */
-    _Atomic uint64_t begun, ended;
 };
 
 struct model {
@@ -36,9 +36,9 @@ struct step {
     uint64_t at, count, to, value;
 };
 
-static void stage_start(struct stage *s, int fd)
+static void stage_set(struct stage *s, const struct actor *a)
 {
-    actor_start(&s->actor, fd);
+    s->actor = *a;
     s->generation = 1;
     s->peer.heap = &s->actor.heap;
     s->actor.lane->patience_ns = ACP_FOREVER;
@@ -46,6 +46,13 @@ static void stage_start(struct stage *s, int fd)
         .low = acp_ga(0, 0, 0), .length = CRASH_SPAN, .base = s->actor.heap.base,
         .generation = &s->generation, .live = 1, .busy = s->busy, .peer = &s->peer,
         .kind = SEGMENT_HEAP};
+}
+
+static void stage_start(struct stage *s, int fd)
+{
+    struct actor a;
+    actor_start(&a, fd);
+    stage_set(s, &a);
 }
 
 static void call(struct stage *s, struct acp_call *c, int (*method)(acp_lane *, struct acp_call *))
@@ -358,7 +365,7 @@ static void lists_create(struct stage *s, struct book *b)
         call(s, &c, method_create);
         b->lists[i] = (struct list_id){c.result[0], c.result[1]};
     }
-    b->begun = b->ended = 0;
+    b->record.begun = b->record.ended = 0;
 }
 
 static void whole_life(struct book *b, uint64_t steps)
@@ -383,39 +390,26 @@ static void whole_life(struct book *b, uint64_t steps)
     actor_end(&s.actor);
 }
 
-static pid_t worker_start(int fd, struct book *b, uint64_t fault, uint64_t operations)
+static struct stage *stage_of(struct actor *a)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child)
-        return child;
-    struct stage s = {0};
-    stage_start(&s, fd);
-    fault_left = fault;
-    for (uint64_t k = b->ended + 1; operations--; k++) {
-        b->begun = k;
-        perform(&s, b, k);
-        b->ended = k;
-    }
-    _exit(0);
+    static struct stage stage; /* of a child */
+    if (!stage.generation)
+        stage_set(&stage, a);
+    return &stage;
 }
 
-/* The next process to come, which may die as well. */
-static void mender(int fd, const struct book *b, uint64_t fault)
+static void act(struct actor *a, struct record *record, uint64_t k)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child) {
-        was_killed(child);
-        return;
-    }
-    struct stage s = {0};
-    stage_start(&s, fd);
-    fault_left = fault;
-    for (uint32_t i = 0; i < LISTS; i++)
-        mend_list(&s, b, i);
-    _exit(0);
+    perform(stage_of(a), (struct book *)record, k);
 }
+
+static void mend_lists(struct actor *a, struct record *record)
+{
+    for (uint32_t i = 0; i < LISTS; i++)
+        mend_list(stage_of(a), (struct book *)record, i);
+}
+
+static const struct roles roles = {act, mend_lists, 60, 300000};
 
 /* The one that is entered first is whole before anybody has entered the other. */
 static void settle(struct stage *s, struct book *b, struct model *m, uint64_t *done, uint32_t first)
@@ -424,16 +418,16 @@ static void settle(struct stage *s, struct book *b, struct model *m, uint64_t *d
     uint64_t nodes = 0;
     mend(&s->actor, &s->actor.heap.head->section);
     mend_list(s, b, first);
-    while (*done < b->ended)
+    while (*done < b->record.ended)
         foresee(m, ++*done);
     next = *m;
-    if (b->begun > b->ended)
-        foresee(&next, b->begun);
+    if (b->record.begun > b->record.ended)
+        foresee(&next, b->record.begun);
     CHECK(agrees(s, b, m, first, &nodes) || agrees(s, b, &next, first, &nodes));
     mend_list(s, b, !first);
     if (!all_agree(s, b, m, &nodes)) {
         *m = next;
-        *done = b->ended = b->begun;
+        *done = b->record.ended = b->record.begun;
     }
     CHECK(all_agree(s, b, m, &nodes));
     CHECK(check_heap(&s->actor) == LISTS + nodes);
@@ -448,9 +442,9 @@ static void deaths(struct book *b, uint64_t crashes)
     stage_start(&s, fd);
     lists_create(&s, b);
     for (uint64_t i = 0; i < crashes; i++) {
-        killed += was_killed(worker_start(fd, b, 1 + i % FAR, 60));
+        killed += was_killed(worker_start(fd, &roles, &b->record, 1 + i % FAR, roles.steps));
         for (uint64_t more = crash_random(&state) % 4 / 2; more; more--)
-            mender(fd, b, 1 + crash_random(&state) % 60);
+            mender(fd, &roles, &b->record, 1 + crash_random(&state) % 60);
         settle(&s, b, &m, &done, (uint32_t)(i % 2));
     }
     CHECK(killed > crashes / 2);
@@ -460,11 +454,9 @@ static void deaths(struct book *b, uint64_t crashes)
 
 int main(void)
 {
-    const char *text = getenv("CRASHES");
-    struct book *b = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(b != MAP_FAILED);
+    struct book *b = shared_memory(sizeof *b);
     whole_life(b, 20000);
     memset(b, 0, sizeof *b);
-    deaths(b, text ? strtoull(text, NULL, 10) : 1000);
+    deaths(b, crashes_wanted(1000));
     return 0;
 }

@@ -14,9 +14,9 @@
 
 /* Shared by the test's processes, beside the memory that is tested. */
 struct book {
+    struct record record;
     uint64_t stripe; /* its block */
     uint64_t boxed;
-    _Atomic uint64_t begun, ended;
 };
 
 enum kind { INSERT, ASSIGN, ADD, TAKE, ERASE, CLEAR, RESERVE, KINDS };
@@ -150,7 +150,7 @@ static void check_scan(struct actor *a, struct stripe *s, const struct shape *sh
 static void stripe_start(struct actor *a, struct book *book, bool boxed)
 {
     book->boxed = boxed;
-    book->begun = book->ended = 0;
+    book->record.begun = book->record.ended = 0;
     CHECK(heap_take(a->lane, &a->heap, sizeof(struct stripe), &book->stripe, ACP_FOREVER) == ACP_OK);
     memset(stripe_of(a, book), 0, sizeof(struct stripe));
     section_create(&stripe_of(a, book)->section);
@@ -219,24 +219,19 @@ static void refused_when_full(struct book *book, bool boxed)
     close(fd);
 }
 
-static pid_t worker_start(int fd, struct book *book, uint64_t stores, uint64_t steps)
+static void act(struct actor *a, struct record *record, uint64_t k)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child)
-        return child;
-    struct actor a;
-    actor_start(&a, fd);
+    const struct book *book = (const struct book *)record;
     struct shape shape = shape_of(book->boxed);
-    fault_left = stores;
-    for (uint64_t i = 0; i < steps; i++) {
-        uint64_t k = book->ended;
-        book->begun = k + 1;
-        perform(&a, stripe_of(&a, book), &shape, k);
-        book->ended = k + 1;
-    }
-    _exit(0);
+    perform(a, stripe_of(a, book), &shape, k - 1);
 }
+
+static void mend_stripe(struct actor *a, struct record *record)
+{
+    mend(a, &stripe_of(a, (const struct book *)record)->section);
+}
+
+static const struct roles roles = {act, mend_stripe, 100, 3000000};
 
 /* Blocks: the stripe, its table, and a box each. */
 static void check_blocks(struct actor *a, const struct stripe *s)
@@ -263,20 +258,15 @@ static void killed(struct book *book, bool boxed, uint64_t crashes)
     stripe_start(&a, book, boxed);
     struct stripe *s = stripe_of(&a, book);
     for (uint64_t i = 0; i < crashes; i++) {
-        bool at_store = i % 3 != 0;
-        pid_t child = worker_start(fd, book, at_store ? 1 + i % FAR : 0, at_store ? 100 : 100000);
-        if (!at_store) {
-            struct timespec pause = {0, (long)(crash_random(&state) % 3000000)};
-            nanosleep(&pause, NULL);
-            kill(child, SIGKILL);
-        }
-        deaths += was_killed(child);
+        deaths += worker_dies(fd, &roles, &book->record, i, FAR, 3, &state);
+        for (uint64_t more = crash_random(&state) % 3; more; more--)
+            mender(fd, &roles, &book->record, 1 + crash_random(&state) % 40);
         mend(&a, &s->section);
-        for (; done < book->ended; done++)
+        for (; done < book->record.ended; done++)
             foresee(model, done);
-        if (book->begun > done && !agrees(&a, s, &shape, model)) {
+        if (book->record.begun > done && !agrees(&a, s, &shape, model)) {
             foresee(model, done++);
-            book->ended = done;
+            book->record.ended = done;
         }
         CHECK(agrees(&a, s, &shape, model));
         if (boxed)
@@ -359,10 +349,8 @@ static void found_meanwhile(struct book *book)
 
 int main(void)
 {
-    const char *text = getenv("CRASHES");
-    uint64_t crashes = text ? strtoull(text, NULL, 10) : 600;
-    struct book *book = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(book != MAP_FAILED);
+    uint64_t crashes = crashes_wanted(600);
+    struct book *book = shared_memory(sizeof *book);
     alike(book, false);
     alike(book, true);
     refused_when_full(book, false);

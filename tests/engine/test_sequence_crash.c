@@ -12,8 +12,8 @@
 #define FAR 150u /* stores before a death */
 
 struct book {
+    struct record record;
     uint64_t sequence;
-    _Atomic uint64_t begun, ended;
 };
 
 struct model {
@@ -87,38 +87,17 @@ static void perform(struct actor *a, struct sequence *s, uint64_t k)
     section_leave(&hold);
 }
 
-static pid_t worker_start(int fd, struct book *book, uint64_t fault, uint64_t operations)
+static void act(struct actor *a, struct record *record, uint64_t k)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child)
-        return child;
-    struct actor a;
-    actor_start(&a, fd);
-    fault_left = fault;
-    for (uint64_t k = book->ended + 1; operations--; k++) {
-        book->begun = k;
-        perform(&a, sequence_of(&a, book), k);
-        book->ended = k;
-    }
-    _exit(0);
+    perform(a, sequence_of(a, (struct book *)record), k);
 }
 
-/* The next process to come, which may die as well. */
-static void mender(int fd, struct book *book, uint64_t fault)
+static void mend_sequence(struct actor *a, struct record *record)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child) {
-        was_killed(child);
-        return;
-    }
-    struct actor a;
-    actor_start(&a, fd);
-    fault_left = fault;
-    mend(&a, &sequence_of(&a, book)->head.section);
-    _exit(0);
+    mend(a, &sequence_of(a, (struct book *)record)->head.section);
 }
+
+static const struct roles roles = {act, mend_sequence, 50, 300000};
 
 static bool agrees(struct actor *a, const struct book *book, const struct model *m)
 {
@@ -137,11 +116,11 @@ static bool agrees(struct actor *a, const struct book *book, const struct model 
 
 static void settle(struct actor *a, struct book *book, struct model *m, uint64_t *done)
 {
-    while (*done < book->ended)
+    while (*done < book->record.ended)
         foresee(m, ++*done);
-    if (book->begun > book->ended && !agrees(a, book, m)) {
+    if (book->record.begun > book->record.ended && !agrees(a, book, m)) {
         foresee(m, ++*done);
-        book->ended = *done;
+        book->record.ended = *done;
     }
     CHECK(agrees(a, book, m));
 }
@@ -160,18 +139,11 @@ static void crash(struct book *book, uint64_t kind, uint64_t crashes)
     section_create(&s->head.section);
     s->head.kind = kind;
     s->row.width = WIDTH;
-    m.size = book->begun = book->ended = 0;
+    m.size = book->record.begun = book->record.ended = 0;
     for (uint64_t i = 0; i < crashes; i++) {
-        bool at_store = i % 4 != 0;
-        pid_t child = worker_start(fd, book, at_store ? 1 + i % FAR : 0, at_store ? 50 : 100000);
-        if (!at_store) {
-            struct timespec t = {.tv_nsec = (long)(crash_random(&state) % 300000)};
-            nanosleep(&t, NULL);
-            kill(child, SIGKILL);
-        }
-        killed += was_killed(child);
+        killed += worker_dies(fd, &roles, &book->record, i, FAR, 4, &state);
         for (uint64_t more = crash_random(&state) % 3; more; more--)
-            mender(fd, book, 1 + crash_random(&state) % 40);
+            mender(fd, &roles, &book->record, 1 + crash_random(&state) % 40);
         mend(&a, &s->head.section);
         check_section(&s->head.section);
         CHECK(check_heap(&a) == 1 + (s->row.data != 0));
@@ -187,10 +159,8 @@ int main(void)
 #if defined(__SANITIZE_THREAD__) /* it sees one process, and no lock whose holder has died */
     return 0;
 #endif
-    const char *text = getenv("CRASHES");
-    uint64_t crashes = text ? strtoull(text, NULL, 10) : 600;
-    struct book *book = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(book != MAP_FAILED);
+    uint64_t crashes = crashes_wanted(600);
+    struct book *book = shared_memory(sizeof *book);
     crash(book, KIND_VECTOR, crashes / 2);
     crash(book, KIND_DEQUE, crashes / 2);
     return 0;
