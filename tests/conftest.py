@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import launch
 import support
+from share import Share
 
 pytest_plugins = ["starting"]
 
@@ -66,8 +67,10 @@ class Company:
 company = Company()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     launch.take_place()
+    if half := os.environ.get("ACP_TEST_SHARE"):
+        config.pluginmanager.register(Share(int(half)))
 
 
 @pytest.fixture(scope="session")

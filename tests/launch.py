@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -201,6 +202,19 @@ class Job:
             self.kill()
 
 
+def sweep() -> None:
+    """Remove shared memory that MPIs left when a test killed their processes, and nobody maps."""
+    mapped = "\n".join(map(_maps, _all_processes()))
+    minute_ago = time.time() - 60.0  # who made it maps it by then
+    for pattern in ("mpich_shm_*", "sm_segment.*"):
+        for file in Path("/dev/shm").glob(pattern):
+            with contextlib.suppress(OSError):
+                status = file.stat()
+                mine = status.st_uid == os.getuid()
+                if mine and status.st_mtime < minute_ago and str(file) not in mapped:
+                    file.unlink()
+
+
 def _all_processes() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
@@ -211,6 +225,13 @@ def _environment(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
     except OSError:
         return []
+
+
+def _maps(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return ""
 
 
 def _executable(pid: int) -> str:

@@ -118,6 +118,7 @@ def main(argv: Sequence[str]) -> int:
         start = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True) as folder:
             good, text = run(work, options.mode, extra, Path(folder))
+        launch.sweep()
         print(
             f"{mpi}, {work}: {'passed' if good else 'FAILED'} in "
             f"{time.monotonic() - start:.1f} s{f' ({text})' if good else ''}",

@@ -1,8 +1,6 @@
 """What tests share that start jobs on this host: a rendezvous, ACP-only processes."""
 
 import contextlib
-import os
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,25 +10,6 @@ from starting import Start
 
 from acp_mpi.spawn import secret
 from acp_mpi.spawn.rendezvous import Server
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave every other road of a test to the environment with the other MPI (run.py says which).
-
-    Like the jobs of run.py, the pairs of test and road are shared like the fields of a chessboard.
-    """
-    share = os.environ.get("ACP_TEST_SHARE")
-    roads = list(launch.ROADS)
-
-    def elsewhere(item: pytest.Item) -> bool:
-        road = item.callspec.params.get("road") if hasattr(item, "callspec") else None
-        if share is None or road not in roads or item.path.parent != Path(__file__).parent:
-            return False
-        return (roads.index(road) + zlib.crc32(item.originalname.encode()) + int(share)) % 2 == 1
-
-    left = [item for item in items if elsewhere(item)]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture

@@ -18,24 +18,21 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+# Every number of ranks and every road.
+PLACES = [(1, "any"), (2, "owner"), (4, "link"), (3, "nodes"), (3, "window"), (4, "any")]
+
+
+@pytest.mark.parametrize(("ranks", "road"), PLACES)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs_and_checks_itself(start, example, ranks):
-    job = start([*launch.mpiexec(ranks), sys.executable, str(example), *SMALL[example.stem]])
+def test_an_example_runs_and_checks_itself(start, example, ranks, road):
+    command = [sys.executable, str(example), *SMALL[example.stem]]
+    job = start([*launch.mpiexec(ranks), *command], launch.ROADS[road])
     status = job.wait()
     if example.stem in NEEDS_TWO and ranks == 1:
         assert status == 2, job.output
         assert "2 ranks" in job.output
     else:
         assert status == 0, job.output
-
-
-@pytest.mark.parametrize("road", ["owner", "link", "nodes"])
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs_on_every_road(passes, example, road):
-    passes(
-        [*launch.mpiexec(3), sys.executable, str(example), *SMALL[example.stem]], launch.ROADS[road]
-    )
 
 
 def test_the_stencil_draws_a_picture(passes, tmp_path):

@@ -1,0 +1,43 @@
+"""Which tests `make test` leaves to the environment with the other MPI."""
+
+import zlib
+
+import launch
+import pytest
+
+ROADS = list(launch.ROADS)
+
+
+class Share:
+    """Half of the tests that start jobs of their own; run.py says which half.
+
+    Like the jobs of run.py, the combinations of ranks and road of each test are shared like the
+    fields of a chessboard. What needs no MPI is tested in the first environment only.
+    """
+
+    def __init__(self, half: int) -> None:
+        self._half = half
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Deselect the tests of the other half."""
+        left = [
+            item for item in items if not item.get_closest_marker("mpi") and not self._has(item)
+        ]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
+
+    def _has(self, item: pytest.Item) -> bool:
+        folder = item.path.parent.relative_to(launch.TESTS).as_posix()
+        given = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+        ranks, road = given.pop("ranks", None), given.pop("road", None)
+        if folder == "hosts":
+            return True
+        if folder != "jobs":
+            return self._half == 0
+        if not isinstance(ranks, int) and road not in ROADS:
+            return self._half == 0 or "without_mpi" not in item.fixturenames
+        column = ROADS.index(road) if road in ROADS else 0
+        colour = zlib.crc32(f"{item.originalname} {sorted(map(str, given.values()))}".encode())
+        return ((ranks or 0) + column + colour + self._half) % 2 == 0
