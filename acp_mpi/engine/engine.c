@@ -165,6 +165,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     pthread_mutex_lock(&e->lock);
     inbox_close(e);
     memory_reset(e);
+    window_forget(e);
     board_close(e);
     barrier_forget(e);
     e->slot_of_rank = identity ? NULL : table_slots(e);

@@ -87,15 +87,15 @@ def make(
         return Window(why_not)
     wanted = path == "window" or (path == "" and nodes > 1)
     try:
-        address, size, probe = (0, 0, 0) if why_not else _engine.window_part()
+        address, size, probe, *heap = (0, 0, 0, 0, 0) if why_not else _engine.window_part()
     except Error as error:
-        address, size, probe, why_not = 0, 0, 0, f"none: {error}"
+        address, size, probe, heap, why_not = 0, 0, 0, [0, 0], f"none: {error}"
     refused = _first(process.exchange(why_not))
     if refused:
         if wanted and process.rank == 0 and "ACP_WINDOW_SIZE=0" not in refused:
             _log.warning("links only between nodes, MPI window %s", refused)
         return Window(refused)
-    window, why_not = _create(process, address, size, slots, min(size, starter_size))
+    window, why_not = _create(process, address, size, slots, [min(size, starter_size), *heap])
     if why_not:
         if process.rank == 0:
             _log.warning("links only between nodes, MPI window %s", why_not)
@@ -137,7 +137,10 @@ def _without_false_alarm() -> Iterator[None]:
         os.write(2, re.sub(rb"[^\n]*osc_ucx_component\.c:[^\n]*query failed *\n *\n?", b"", text))
 
 
-def _create(process: Any, address: int, size: int, slots: range, extent: int) -> tuple[Window, str]:
+def _create(
+    process: Any, address: int, size: int, slots: range, own: list[int]
+) -> tuple[Window, str]:
+    """Make the window; `own` are the ends of the own starter memory, begin and end of the heap."""
     from mpi4py import MPI
 
     comm = process.comm.Dup()  # private: nothing is ever sent on it
@@ -150,8 +153,9 @@ def _create(process: Any, address: int, size: int, slots: range, extent: int) ->
         win.Lock_all()
     except MPI.Exception as error:
         why_not = f"none: MPI could not make it: {error}"
-    extents = process.exchange((why_not, extent))
-    why_not = _first([reason for reason, _ in extents])
+    said = process.exchange((why_not, own))
+    why_not = _first([reason for reason, _ in said])
+    starters, begins, ends = zip(*(part for _, part in said), strict=True)
     if not why_not and win is not None:
         try:
             _engine.window_attach(
@@ -165,7 +169,9 @@ def _create(process: Any, address: int, size: int, slots: range, extent: int) ->
                 any_tag=MPI.ANY_TAG,
                 first_slot=slots[0],
                 count=len(slots),
-                extent=min(other for _, other in extents),
+                starter_end=min(starters),
+                heap_begin=max(begins),
+                heap_end=min(ends),
             )
         except LookupError as error:
             why_not = f"the engine cannot use it: {error}"
