@@ -2,12 +2,12 @@
 
 The exchange itself is written as generators that do no input or output: each `yield` hands out
 bytes to send and the number of bytes to read, and is answered by these. Blocking sockets are
-driven here, asyncio streams in `rendezvous`.
+driven here, those of the rendezvous in `visitor`.
 """
 
 import hashlib
 import hmac
-import secrets
+import os
 import socket
 import struct
 import time
@@ -61,6 +61,10 @@ _MEANING = {
 }
 
 
+class Broken(Error, ConnectionError):
+    """The connection ended before both sides had proved themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """What a server knows of a client that has proved itself."""
@@ -89,8 +93,8 @@ def client(
     """Open a connected blocking socket as the side that connected.
 
     `want` is the slot that must answer, `deadline` a reading of `time.monotonic`. Raises
-    PermissionError if the sides do not share a secret, TimeoutError, Error otherwise; the caller
-    closes the socket. Reads no byte beyond the handshake.
+    PermissionError if the sides do not share a secret, TimeoutError, Broken, Error otherwise; the
+    caller closes the socket. Reads no byte beyond the handshake.
     """
     _drive(sock, client_steps(secret, job, role, slot, want, process_nonce), deadline)
 
@@ -112,9 +116,7 @@ def client_steps(
     secret: bytes, job: bytes, role: Role, slot: int, want: int, process_nonce: int
 ) -> Steps:
     """Yield (bytes to send, size to read) as the side that connected."""
-    hello = _HELLO.pack(
-        b"ACPH", VERSION, role, 0, slot, want, process_nonce, job, secrets.token_bytes(32)
-    )
+    hello = _HELLO.pack(b"ACPH", VERSION, role, 0, slot, want, process_nonce, job, os.urandom(32))
     yield hello, 0
     challenge = yield from _magic(b"ACPC")
     challenge += yield b"", 1
@@ -164,7 +166,7 @@ def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
         verdict,
         0,
         slot if trusted else 0,
-        secrets.token_bytes(32) if trusted else bytes(32),
+        os.urandom(32) if trusted else bytes(32),
         bytes(_MAC_SIZE),
     )
     if trusted:
@@ -225,7 +227,7 @@ def _drive(sock: socket.socket, steps: Steps, deadline: float) -> "Peer | None":
     except TimeoutError as reason:
         raise TimeoutError("the handshake took too long") from reason
     except ConnectionError as reason:
-        raise Error(f"the connection broke during the handshake: {reason}") from reason
+        raise Broken(f"the connection broke during the handshake: {reason}") from reason
 
 
 def _magic(expected: bytes) -> Generator[tuple[bytes, int], bytes, bytes]:
