@@ -223,6 +223,8 @@ def _prrte(
     options = ["--output", "tag"] if marked else []
     if where:  # on this host, too: as many slots as processes, whatever the number of cores
         options += ["--host", _with_slots(where)]
+        if not any("map-by" in word for word in group.launcher):
+            options += ["--map-by", "slot:nooversubscribe"]
     # Processes on other hosts inherit nothing but what is named.
     names = (name for name in env if name.startswith("ACP_") or name in group.env)
     return options + [word for name in sorted(names) for word in ("-x", name)]

@@ -12,6 +12,7 @@ import pytest
 
 import acp_mpi as acp
 
+pytestmark = pytest.mark.hosts
 MACPRUN = Path(sys.executable).with_name("macprun")
 
 
@@ -69,7 +70,8 @@ def test_processes_on_other_hosts_end_with_macprun(two_hosts, start, number):
     job = start(started(two_hosts, wait_for_ever))
     deadline = time.monotonic() + 40
     while len(re.findall("joined", job.output)) < 4:
-        assert job.running and time.monotonic() < deadline, job.output
+        assert job.running, job.output
+        assert time.monotonic() < deadline, job.output
         time.sleep(0.01)
     os.kill(job.pid, number)
     job.wait(20)

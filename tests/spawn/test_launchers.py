@@ -65,7 +65,9 @@ def test_prrte_gets_hosts_and_the_names_of_variables(programs):
     folder = programs("mpirun", "prterun")
     start = only(folder, hosts=("a:2", "b:2"), env={"DATA": "/d"})
     command = " ".join(start.command)
-    assert command.startswith(f"{folder}/mpirun --output tag --host a:2,b:2 -x ACP_GROUP ")
+    assert command.startswith(
+        f"{folder}/mpirun --output tag --host a:2,b:2 --map-by slot:nooversubscribe -x ACP_GROUP "
+    )
     assert " -x ACP_SECRET " in command
     assert " -x DATA " in command
     assert command.endswith(" -n 4 prog arg")
