@@ -5,6 +5,7 @@ import ctypes
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable, Container
 from pathlib import Path
 from types import FrameType
@@ -112,6 +113,8 @@ def _work(work: Callable[[int, int], int], lifeline: int) -> NoReturn:
         os.setsid()  # Ctrl-C comes through the keeper, and `kill` to its group stops there
         adopt_orphans()
         status = work(os.getppid(), lifeline)
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(status)
 

@@ -201,6 +201,12 @@ def test_a_program_that_is_not_there_is_named(start):
     assert "no-such-program: No such file" in job.output
 
 
+def test_a_launcher_that_is_not_there_is_named(start):
+    job = start(macprun(mpi(1, "w", join, options=["--launcher", "no-such-mpiexec"])))
+    assert job.wait(20) == 1, job.output
+    assert job.output.startswith("macprun: there is no launcher 'no-such-mpiexec' in PATH")
+
+
 @pytest.mark.parametrize(("options", "status"), [((), 137), (("--optional",), 0)])
 def test_the_loss_of_a_group_after_joining_does_not_end_the_others(start, options, status):
     job = start(
