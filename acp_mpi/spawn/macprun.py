@@ -1,0 +1,69 @@
+"""`macprun`: start several programs, with MPI and without, as one job."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from acp_mpi.errors import Error
+from acp_mpi.spawn import colon, nodes
+from acp_mpi.spawn.plan import UsageError
+
+_SUBCOMMANDS = ("check", "serve", "status", "kill")
+
+
+def main() -> int:
+    """Run the command line of this process; return the exit code: 2 if it is none."""
+    return run(sys.argv[1:])
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line; return the exit code of the job, 1 after an error, 2 if it is none."""
+    words = list(argv)
+    command = words.pop(0) if words and words[0] in _SUBCOMMANDS else ""
+    if command == "serve":
+        from acp_mpi.spawn import serve
+
+        return serve.main(words, os.environ)
+    if command in ("status", "kill"):
+        return _reported(partial(_ask, command, words))
+    return _reported(partial(_start, words, command == "check"))
+
+
+def _reported(work: Callable[[], int]) -> int:
+    """Return what `work` returns, or say on stderr why it could not be done."""
+    try:
+        return work()
+    except (Error, OSError) as reason:
+        print(f"macprun: {reason}", file=sys.stderr)
+        return 2 if isinstance(reason, UsageError) else 1
+
+
+def _ask(command: str, words: Sequence[str]) -> int:
+    from acp_mpi.spawn import status
+
+    return status.main(command, words)
+
+
+def _start(words: Sequence[str], only_show: bool) -> int:
+    options = colon.parse(words)
+    plan = colon.plan(options)
+    given = nodes.assign(plan, os.environ)
+    if only_show or options.dry_run:
+        from acp_mpi.spawn import preview
+
+        preview.show(plan, given, os.environ, sys.stdout)
+        return 0
+    from acp_mpi.spawn.guard import guarded
+    from acp_mpi.spawn.supervisor import Supervisor, listening
+
+    supervisor = Supervisor(plan, given, options.listen or listening(given))
+
+    def work(keeper: int, lifeline: int) -> int:
+        return _reported(lambda: supervisor.run(keeper, lifeline, os.environ))
+
+    return guarded(work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
