@@ -15,8 +15,8 @@ _LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
 
 def _text(path: str) -> str:
-    with open(path, encoding="ascii") as file:
-        return file.read().strip()
+    with open(path, "rb") as file:
+        return file.read().decode().strip()
 
 
 def _number_of(parts: tuple[str, ...], size: int) -> int:

@@ -20,7 +20,7 @@ import launch
 
 PROCESS = Path(__file__).with_name("memory_process.py")
 STAGES = ("start", "import", "MPI", "joined", "sent", "end")
-LIMIT = 120.0  # seconds for one job
+LIMIT = 300.0  # seconds for one job: MPICH takes half a minute to spawn 32 groups
 
 
 class Layout(NamedTuple):

@@ -34,9 +34,9 @@ def _measure(mpis: dict[str, str], layouts: Sequence[Layout], rounds: int) -> di
     """Run every way with every MPI; those whose start is compared in turn, several times."""
     results = {}
     for layout in layouts:
+        wait_for_quiet()
         for mpi, python in mpis.items():
             progress(f"{layout} with {NAMES[mpi]}")
-            wait_for_quiet(5.0)
             seen: dict[str, list[Outcome]] = {way: [] for way in WAYS}
             for turn in range(rounds):
                 for way in WAYS:
