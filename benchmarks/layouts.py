@@ -46,11 +46,16 @@ Course = Mapping[str, Memory]  # by stage
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What master and first process of each group took, and seconds until all had joined."""
+    """What master and first process of each group took; seconds until all were at each stage."""
 
     master: Course
     roots: Sequence[Course]
-    seconds: float
+    seconds: Mapping[str, float]
+
+    @property
+    def joined(self) -> float:
+        """Seconds from the start until all had joined."""
+        return self.seconds["joined"]
 
 
 def most(courses: Iterable[Course], quantity: str) -> int:
@@ -65,8 +70,8 @@ def mpi_name(python: str = sys.executable) -> str:
 
 def median(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the outcome whose start took the median time of them."""
-    middle = statistics.median_low(outcome.seconds for outcome in outcomes)
-    return next(outcome for outcome in outcomes if outcome.seconds == middle)
+    middle = statistics.median_low(outcome.joined for outcome in outcomes)
+    return next(outcome for outcome in outcomes if outcome.joined == middle)
 
 
 def run(way: str, layout: Layout, python: str) -> Outcome:
@@ -102,7 +107,7 @@ def run(way: str, layout: Layout, python: str) -> Outcome:
                 raise JobError(f"{way} {layout}: {str(reason)[:2000]}") from None
             if status:
                 raise JobError(f"{way} {layout}: exit status {status}\n{job.output[-2000:]}")
-        return _read(seen, layout, began, "MPI" if way == "plain" else "joined")
+        return _read(seen, layout, began)
 
 
 def _rendezvous(folder: Path, layout: Layout, start: Callable[..., launch.Job]) -> dict[str, str]:
@@ -121,20 +126,19 @@ def _rendezvous(folder: Path, layout: Layout, start: Callable[..., launch.Job]) 
     return {variable: address, "ACP_SECRET_FILE": str(path)}
 
 
-def _read(seen: Path, layout: Layout, began: float, ready: str) -> Outcome:
-    """Return what the processes wrote down; they were there when all had reached stage `ready`."""
+def _read(seen: Path, layout: Layout, began: float) -> Outcome:
+    """Return what the processes wrote down."""
     courses: dict[str, dict[str, Memory]] = {}
-    joined = 0.0
+    last: dict[str, float] = {}
     for path in seen.iterdir():
         courses[path.name] = {}
         for line in path.read_text().splitlines():
             stage, seconds, *memory = line.split()
             if memory:
                 courses[path.name][stage] = Memory(*map(int, memory))
-            if stage == ready:
-                joined = max(joined, float(seconds))
+            last[stage] = max(last.get(stage, 0.0), float(seconds) - began)
     expected = 1 + layout.groups * layout.size
     if len(courses) != expected:
         raise JobError(f"{layout}: {len(courses)} processes of {expected} have written")
     roots = [courses[f"{group}.0"] for group in range(layout.groups)]
-    return Outcome(courses["master"], roots, joined - began)
+    return Outcome(courses["master"], roots, last)

@@ -68,7 +68,7 @@ def draw(
     for name, colour in zip(_GROWN, _COLOURS, strict=True):
         parts += [_box(x, 36, 12, 12, colour), _text(x + 17, 46, name)]
         x += 35 + 7 * len(name)
-    for row, who in enumerate(("master", "group's first")):
+    for row, who in enumerate(("master", "first of a group")):
         y = _TOP + row * (_HEIGHT + 60)
         parts.append(_text(_LEFT - 12, y + _HEIGHT / 2, who, f' transform="rotate(-90 {_LEFT - 12} '
                            f'{y + _HEIGHT / 2})"{middle}{bold}'))  # fmt: skip

@@ -12,7 +12,6 @@ from acp_mpi.errors import Error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
 
@@ -46,7 +45,7 @@ class Window:
             )
         except LookupError as error:
             why_not = f"the engine cannot use it: {error}"
-        return _first(process.exchange(why_not))
+        return _agreed(process, why_not)
 
     def close(self, collective: bool) -> None:
         """End the engine's use of it and free it; not `collective` after a loss: MPI keeps it."""
@@ -107,7 +106,7 @@ def make(
         address, size, probe = (0, 0, 0) if why_not else _engine.window_part()
     except Error as error:
         address, size, probe, why_not = 0, 0, 0, f"none: {error}"
-    refused = _first(process.exchange(why_not))
+    refused = _agreed(process, why_not)
     if refused:
         if wanted and process.rank == 0 and "ACP_WINDOW_SIZE=0" not in refused:
             log.warning("rma.window", "links only between nodes, MPI window %s", refused)
@@ -136,8 +135,15 @@ def make(
     return window
 
 
-def _first(reasons: Sequence[str]) -> str:
-    return next(filter(None, reasons), "")
+def _agreed(process: Any, why_not: str) -> str:
+    """Return the reason of the first process that has one, "" if none has. Collective."""
+    from array import array
+
+    from mpi4py import MPI
+
+    refusals = array("i", [bool(why_not)])
+    process.comm.Allreduce(MPI.IN_PLACE, refusals, MPI.SUM)
+    return next(filter(None, process.exchange(why_not))) if refusals[0] else ""
 
 
 def _create(process: Any, address: int, size: int) -> tuple[Window, str]:
@@ -156,5 +162,5 @@ def _create(process: Any, address: int, size: int) -> tuple[Window, str]:
         win.Lock_all()
     except MPI.Exception as error:
         why_not = f"none: MPI could not make it: {error}"
-    why_not = _first(process.exchange(why_not))
+    why_not = _agreed(process, why_not)
     return Window(why_not or f"{size / 2**20:.1f} MiB a rank", win), why_not
