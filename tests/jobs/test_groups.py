@@ -273,3 +273,32 @@ def test_a_secret_in_a_command_line_is_refused_and_not_repeated(fails, tmp_path)
     said = fails([sys.executable, str(program), "--acp-secret", "ab" * 32], {"ACP_MPI": "0"})
     assert "can read command lines" in said
     assert "ab" * 32 not in said
+
+
+# Many -------------------------------------------------------------------------------------------
+
+
+def be_one_of_many():
+    with acp.init():
+        last = acp.procs() - 1
+        acp.fetch_add8(acp.query_starter_ga(last), 1)
+        acp.sync()
+        assert acp.fetch_add8(acp.query_starter_ga(last), 0) == acp.procs()
+        acp.sync()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_two_hundred_processes_without_mpi_join(groups, tmp_path):
+    path = tmp_path / "secret"
+    with Server(secret.create(path), {"many": 200}, timeout=300) as server:
+        place = {
+            "ACP_RENDEZVOUS": server.address,
+            "ACP_SECRET_FILE": str(path),
+            "ACP_JOIN_TIMEOUT": "300",
+        }
+        jobs = groups({"many": ("acp", 200)}, be_one_of_many, env=place)["many"]
+        for job in jobs:
+            assert job.wait(300) == 0, job.output
+        assert len(server.wait(10)) == 200
+        assert not any(job.running for job in jobs)
