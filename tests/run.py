@@ -75,6 +75,8 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
     kind = "mpi" if work.ranks else "hosts" if on_hosts else "not mpi and not hosts"
     marker = f"{kind} and {MARKERS[mode]}"
     options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
+    if mode == "campaign":  # long by intent, and a dump of running threads can crash Python
+        options += ["-o", "faulthandler_timeout=0"]
     command = [sys.executable, __file__, "--rank", str(folder), *options]
     if work.ranks:
         launcher = launch.mpiexec(work.ranks, network=work.network)
