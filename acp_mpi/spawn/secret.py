@@ -39,7 +39,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     except OSError as reason:
         raise Error(
             f"the secret file {os.fspath(path)!r} cannot be read: {reason.strerror}; "
-            "make one with acp_mpi.spawn.secret.create(path)"
+            f"make one with `python -m acp_mpi.spawn.new_secret {os.fspath(path)}`"
         ) from reason
     return _parse(text, f"the secret file {os.fspath(path)!r}")
 
