@@ -347,6 +347,22 @@ def test_nothing_of_a_launcher_leaks_into_the_groups(passes):
     assert re.findall(r"processors (\[.*\])", output) == [everyone] * 3
 
 
+def test_groups_on_one_host_do_not_share_one_processor(passes):
+    """Open MPI binds the processes of each of its groups to the first cores."""
+    unset = [f"-uPRTE_MCA_{name}" for name in
+             ("hwloc_default_binding_policy", "rmaps_default_mapping_policy")]  # fmt: skip
+    groups = (mpi(1, name, show_surroundings) for name in "ab")
+    output = passes(["env", *unset, *macprun(*groups)])
+    everyone = str(sorted(os.sched_getaffinity(0)))
+    assert re.findall(r"processors (\[.*\])", output) == [everyone] * 2
+
+
+def test_the_first_group_has_the_input(passes):
+    words = shlex.join(macprun([1, "cat"], [1, "wc", "-c"]))
+    output = passes(["sh", "-c", f"echo hello | {words}"])
+    assert sorted(output.splitlines()) == ["[group0.0] hello", "[group1.0] 0"]
+
+
 def test_check_shows_and_starts_nothing(passes):
     groups = [1, "--name", "a", "touch", "x"], [2, "--mpi", "--name", "b", "true"]
     output = passes([str(MACPRUN), "check", *macprun(*groups)[1:]])
