@@ -2,9 +2,9 @@
 
     python benchmarks/launching.py [--rounds 20]
 
-The same command alone and under macprun, in turn: wall time and, which others on the machine do not
-disturb as much, processor time, of all processes together; medians and the least. The goal is 100 ms
-of its own.
+The same command alone and under macprun, in turn: wall time and, which others on the machine do
+not disturb as much, processor time, of all processes together; medians and the least. The goal is
+100 ms of its own.
 """
 
 import argparse

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import secrets
 import selectors
 import signal
@@ -59,7 +60,9 @@ class Supervisor:
             self._selector.register(wakeup, selectors.EVENT_READ, self._take_signals)
             self._selector.register(control, selectors.EVENT_READ, control.serve)
             threading.Thread(target=self._await_table, daemon=True).start()
-            for start in starts(self._plan, self._given, Meeting(server.address, key), environ):
+            made = starts(self._plan, self._given, Meeting(server.address, key), environ)
+            _make_room(3 * len(made) + self._plan.size)
+            for start in made:
                 self._start(start)
             while not (self._lost_keeper or all(r.ended for r in self._groups.values())):
                 self._step()
@@ -242,6 +245,15 @@ class Supervisor:
             sys.stderr.buffer.write(b"".join(b"  " + line for line in lines))
         sys.stderr.flush()
         return 128 + self._signals[0] if self._signals else first.status
+
+
+def _make_room(descriptors: int) -> None:
+    """Raise the limit of open files if that is needed: pipes of each process, a pidfd of a rank."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = descriptors + 64
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def listening(given: Mapping[str, tuple[Node, ...]]) -> str:
