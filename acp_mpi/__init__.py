@@ -8,17 +8,6 @@ import sys as _sys
 if not _sys.platform.startswith("linux"):
     raise ImportError(f"acp_mpi runs on Linux only, and this is {_sys.platform}")
 
-from acp_mpi.datastructs import (
-    Counter,
-    Cursor,
-    Deque,
-    List,
-    Map,
-    MultiSet,
-    Set,
-    Vector,
-    Workspace,
-)
 from acp_mpi.engine._engine import (
     GA_NULL,
     HANDLE_ALL,
@@ -81,45 +70,6 @@ from acp_mpi.errors import (
     RankError,
     TruncationError,
 )
-from acp_mpi.rma.arrays import (
-    empty,
-    view,
-    zeros,
-)
-from acp_mpi.rma.exchange import (
-    allgather,
-    bcast,
-    lookup,
-    publish,
-)
-from acp_mpi.rma.heap import (
-    HeapStatistics,
-    heap_statistics,
-)
-from acp_mpi.rma.many import (
-    fetch_add4_many,
-    fetch_add8_many,
-    fetch_and4_many,
-    fetch_and8_many,
-    fetch_cas4_many,
-    fetch_cas8_many,
-    fetch_or4_many,
-    fetch_or8_many,
-    fetch_swap4_many,
-    fetch_swap8_many,
-    fetch_xor4_many,
-    fetch_xor8_many,
-)
-from acp_mpi.rma.registration import (
-    AtKey,
-    query_ga,
-    register_memory,
-    unregister_memory,
-)
-from acp_mpi.rma.remote import (
-    RemoteArray,
-    remote,
-)
 from acp_mpi.runtime import (
     abort,
     finalize,
@@ -131,6 +81,59 @@ from acp_mpi.runtime import (
     refresh,
     reset,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from acp_mpi.datastructs import (
+        Counter,
+        Cursor,
+        Deque,
+        List,
+        Map,
+        MultiSet,
+        Set,
+        Vector,
+        Workspace,
+    )
+    from acp_mpi.rma.arrays import (
+        empty,
+        view,
+        zeros,
+    )
+    from acp_mpi.rma.exchange import (
+        allgather,
+        bcast,
+        lookup,
+        publish,
+    )
+    from acp_mpi.rma.heap import (
+        HeapStatistics,
+        heap_statistics,
+    )
+    from acp_mpi.rma.many import (
+        fetch_add4_many,
+        fetch_add8_many,
+        fetch_and4_many,
+        fetch_and8_many,
+        fetch_cas4_many,
+        fetch_cas8_many,
+        fetch_or4_many,
+        fetch_or8_many,
+        fetch_swap4_many,
+        fetch_swap8_many,
+        fetch_xor4_many,
+        fetch_xor8_many,
+    )
+    from acp_mpi.rma.registration import (
+        AtKey,
+        query_ga,
+        register_memory,
+        unregister_memory,
+    )
+    from acp_mpi.rma.remote import (
+        RemoteArray,
+        remote,
+    )
 
 __version__ = "0.1.0"
 
@@ -239,6 +242,50 @@ __all__ = [
     "xor8",
     "zeros",
 ]
+
+# What each room brings is loaded when one of its names is first used: a program is spared the
+# memory and the time of all others.
+_ROOMS = {
+    "acp_mpi.datastructs": (
+        "Counter",
+        "Cursor",
+        "Deque",
+        "List",
+        "Map",
+        "MultiSet",
+        "Set",
+        "Vector",
+        "Workspace",
+    ),
+    "acp_mpi.rma.arrays": ("empty", "view", "zeros"),
+    "acp_mpi.rma.exchange": ("allgather", "bcast", "lookup", "publish"),
+    "acp_mpi.rma.heap": ("HeapStatistics", "heap_statistics"),
+    "acp_mpi.rma.many": (
+        "fetch_add4_many",
+        "fetch_add8_many",
+        "fetch_and4_many",
+        "fetch_and8_many",
+        "fetch_cas4_many",
+        "fetch_cas8_many",
+        "fetch_or4_many",
+        "fetch_or8_many",
+        "fetch_swap4_many",
+        "fetch_swap8_many",
+        "fetch_xor4_many",
+        "fetch_xor8_many",
+    ),
+    "acp_mpi.rma.registration": ("AtKey", "query_ga", "register_memory", "unregister_memory"),
+    "acp_mpi.rma.remote": ("RemoteArray", "remote"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    for room, names in _ROOMS.items():
+        if name in names or room == f"acp_mpi.{name}":
+            module = __import__(room, fromlist=names)
+            globals().update((each, getattr(module, each)) for each in names)
+            return globals()[name]
+    raise AttributeError(f"module 'acp_mpi' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

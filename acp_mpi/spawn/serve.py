@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import resource
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +20,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """
     options = _parser().parse_args(argv)
     logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+    # each member holds a connection until all are there
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         key = secret.read(options.secret_file) if options.secret_file else secret.load(environ)
         with Server(key, options.groups, listen=options.listen, timeout=options.timeout) as server:
