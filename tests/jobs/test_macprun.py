@@ -269,6 +269,16 @@ def test_all_processes_end_with_macprun(start, victim, joined):
     nothing_is_left(job, job.pid)
 
 
+def test_who_kills_by_name_hits_one_of_the_two(start):
+    job = start(macprun(alone(1, "stubborn", ignore_ctrl_c)))
+    is_said(job, "ready")
+    (child,) = children(job.pid)
+    for file in ("comm", "cmdline"):
+        assert "macprun" in Path(f"/proc/{job.pid}/{file}").read_text()
+        assert "macprun" not in Path(f"/proc/{child}/{file}").read_text()
+    assert str(job.pid) in Path(f"/proc/{child}/cmdline").read_text()
+
+
 def test_ctrl_c_is_passed_on_and_the_second_kills(start):
     job = start(macprun(alone(2, "stubborn", ignore_ctrl_c)))
     is_said(job, "ready", 2)
