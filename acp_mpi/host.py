@@ -1,4 +1,4 @@
-"""What this process's host is: its node, its memory, its launcher, its processes."""
+"""What this process's host is: its node, its memory, its launcher."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from acp_mpi.spawn.visitor import Talk, Visitor
 
 TIMEOUT = 120.0
 MEMBER = "import acp_mpi as acp; acp.init(); print(acp.procs(), flush=True); acp.finalize()"
-STRANGER = "import acp_mpi as acp; print(1, flush=True)"
+STRANGER = "import acp_mpi as acp; acp.init; print(1, flush=True)"
 
 
 def _talk(key: bytes, name: str, tables: list[int]) -> Talk:

@@ -1,24 +1,30 @@
 """What a group finds in its environment: the user's, nothing of a launcher's, and the job's."""
 
-import re
 from collections.abc import Mapping
 
 # Set by a launcher or by Slurm for one process: whoever inherits them believes that it is that one.
-_LAUNCHER = re.compile(
-    r"PMI_|PMI2_|PMIX_(?!MCA_)|PRTE_(?!MCA_)|PALS_|HYDI?_|MPI_LOCAL(NRANKS|RANKID)$"
-    r"|OMPI_(COMM_WORLD|WORLD|APP_CTX|FIRST_RANKS|UNIVERSE_SIZE|NUM_APP_CTX|FILE_LOCATION)"
-    r"|OMPI_(COMMAND|ARGV|VERSION|TOOL_NAME|LIBDIR_LOC|MCA_PREFIXES)$"
-    r"|OMPI_MCA_(num_procs|initial_wdir|cpu_type|orte_|ess_)"
-    r"|SLURM_(STEP|PROCID|LOCALID|NODEID|GTIDS|TASK_PID|SRUN_COMM|LAUNCH_NODE|CPU_BIND)"
-    r"|SLURM_(MPI_TYPE|PMI|PMIX|DISTRIBUTION|TOPOLOGY|UMASK|PRIO_PROCESS)"
-)
+_LAUNCHER = (
+    "PMI_", "PMI2_", "PMIX_", "PRTE_", "PALS_", "HYD_", "HYDI_", "MPI_LOCALNRANKS",
+    "MPI_LOCALRANKID", "OMPI_COMM_WORLD_", "OMPI_WORLD_", "OMPI_APP_CTX", "OMPI_FIRST_RANKS",
+    "OMPI_UNIVERSE_SIZE", "OMPI_NUM_APP_CTX", "OMPI_FILE_LOCATION", "OMPI_COMMAND", "OMPI_ARGV",
+    "OMPI_VERSION", "OMPI_TOOL_NAME", "OMPI_LIBDIR_LOC", "OMPI_MCA_PREFIXES",
+    "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_orte_",
+    "OMPI_MCA_ess_", "SLURM_STEP", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
+    "SLURM_TASK_PID", "SLURM_SRUN_COMM", "SLURM_LAUNCH_NODE", "SLURM_CPU_BIND", "SLURM_MPI_TYPE",
+    "SLURM_PMI", "SLURM_DISTRIBUTION", "SLURM_TOPOLOGY", "SLURM_UMASK", "SLURM_PRIO_PROCESS",
+)  # fmt: skip
+_SETTINGS = ("PRTE_MCA_", "PMIX_MCA_")  # of users, though they begin so, too
 # What macprun decides; an outer job's must not be joined.
-_JOB = re.compile(r"ACP_(RENDEZVOUS|SECRET|SECRET_FILE|GROUP|GROUP_SIZE|GROUP_RANK|MPI|MULTIRUN)$")
+_JOB = frozenset(
+    ("ACP_RENDEZVOUS", "ACP_SECRET", "ACP_SECRET_FILE", "ACP_GROUP", "ACP_GROUP_SIZE",
+     "ACP_GROUP_RANK", "ACP_MPI", "ACP_MULTIRUN")
+)  # fmt: skip
 # What belongs to a host, or to the session there, and means nothing on another.
-_HOST = re.compile(
-    r"(HOST|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|USER|LOGNAME|HOME|SHELL|SHLVL|MAIL|TERM|DISPLAY"
-    r"|XAUTHORITY|PWD|OLDPWD|_)$|SSH_|XDG_|DBUS_"
-)
+_HOST = frozenset(
+    ("HOST", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "USER", "LOGNAME", "HOME", "SHELL",
+     "SHLVL", "MAIL", "TERM", "DISPLAY", "XAUTHORITY", "PWD", "OLDPWD", "_")
+)  # fmt: skip
+_SESSION = ("SSH_", "XDG_", "DBUS_")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
@@ -26,10 +32,14 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in environ.items()
-        if not _LAUNCHER.match(name) and not _JOB.match(name)
+        if name not in _JOB and (name.startswith(_SETTINGS) or not name.startswith(_LAUNCHER))
     }
 
 
 def portable(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that are worth taking to another host."""
-    return {name: value for name, value in environ.items() if not _HOST.match(name)}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in _HOST and not name.startswith(_SESSION)
+    }

@@ -1,7 +1,6 @@
 """Files that say what `macprun` is to start: TOML, and the input of the C library's `macprun`."""
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -11,8 +10,6 @@ _JOB_KEYS = ("nodefile", "starter_size", "ssh", "output_dir", "group")
 _GROUP_KEYS = (
     "name", "processes", "command", "mpi", "hosts", "env", "directory", "launcher", "optional",
 )  # fmt: skip
-# A TOML file begins with a key or a table; the other form begins with the number of groups.
-_POSITIONAL = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*\d+[ \t]*(?:#[^\n]*)?(?:\r?\n|$)")
 
 
 def read(path: str) -> Plan:
@@ -26,7 +23,13 @@ def read(path: str) -> Plan:
             f"the job file {path!r} cannot be read: {why}; a job given on the command line "
             "begins with -n"
         ) from None
-    return check(_positional(text, path) if _POSITIONAL.match(text) else _toml(text, path))
+    return check(_positional(text, path) if _is_positional(text) else _toml(text, path))
+
+
+def _is_positional(text: str) -> bool:
+    """Return whether a file begins with a number of groups, as no TOML file can."""
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return next(filter(None, lines), "").isdigit()
 
 
 # ---- TOML ----------------------------------------------------------------------------------

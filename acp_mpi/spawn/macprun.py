@@ -55,9 +55,9 @@ def _start(words: Sequence[str], only_show: bool) -> int:
         preview.show(plan, given, os.environ, sys.stdout)
         return 0
     from acp_mpi.spawn.guard import guarded
-    from acp_mpi.spawn.supervisor import Supervisor, listening
+    from acp_mpi.spawn.supervisor import Supervisor
 
-    supervisor = Supervisor(plan, given, options.listen or listening(given))
+    supervisor = Supervisor(plan, given, options.listen or nodes.listening(given))
 
     def work(keeper: int, lifeline: int) -> int:
         return _reported(lambda: supervisor.run(keeper, lifeline, os.environ))

@@ -108,6 +108,15 @@ def parse(text: str, where: str) -> Node:
     raise UsageError(f"{where}: {text!r}: expected HOST or HOST:SLOTS")
 
 
+def listening(given: Mapping[str, tuple[Node, ...]]) -> str:
+    """Return where to listen: on this host's own loopback unless a group may be elsewhere."""
+    where = [node.host for group in given.values() for node in group]
+    if all(given.values()) and all(map(is_here, where)):
+        return "127.0.0.1:0"
+    away = next((name for name in where if not is_here(name)), "192.0.2.1")  # RFC 5737
+    return f"{_address_towards(away)}:0"
+
+
 def slurm_nodes(environ: Mapping[str, str]) -> list[Node]:
     """Return the nodes of a Slurm allocation: SLURM_JOB_NODELIST and its counts."""
     hosts = _expand(environ["SLURM_JOB_NODELIST"])
@@ -155,6 +164,16 @@ def _packed(places: Iterable[str]) -> tuple[Node, ...]:
 def _canonical(host: str) -> str:
     here = socket.gethostname().partition(".")[0]
     return HERE if host in (HERE, "127.0.0.1") or host.partition(".")[0] == here else host
+
+
+def _address_towards(name: str) -> str:
+    """Return this host's address on the way to another; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((name, 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def _expand(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import secrets
 import selectors
 import signal
@@ -16,7 +17,7 @@ from typing import IO, Any
 
 from acp_mpi import host, processes
 from acp_mpi.errors import Error
-from acp_mpi.spawn import guard, nodes, secret
+from acp_mpi.spawn import guard, secret
 from acp_mpi.spawn.control import Control
 from acp_mpi.spawn.launchers import Meeting, Start, starts
 from acp_mpi.spawn.nodes import Node
@@ -59,7 +60,10 @@ class Supervisor:
             self._selector.register(wakeup, selectors.EVENT_READ, self._take_signals)
             self._selector.register(control, selectors.EVENT_READ, control.serve)
             threading.Thread(target=self._await_table, daemon=True).start()
-            for start in starts(self._plan, self._given, Meeting(server.address, key), environ):
+            made = starts(self._plan, self._given, Meeting(server.address, key), environ)
+            files = 2 if self._plan.output_dir else 0
+            _make_room(3 * len(made) + (1 + files) * self._plan.size)
+            for start in made:
                 self._start(start)
             while not (self._lost_keeper or all(r.ended for r in self._groups.values())):
                 self._step()
@@ -244,23 +248,13 @@ class Supervisor:
         return 128 + self._signals[0] if self._signals else first.status
 
 
-def listening(given: Mapping[str, tuple[Node, ...]]) -> str:
-    """Return where to listen: on this host's own loopback unless a group may be elsewhere."""
-    where = [node.host for group in given.values() for node in group]
-    if all(given.values()) and all(map(nodes.is_here, where)):
-        return "127.0.0.1:0"
-    away = next((name for name in where if not nodes.is_here(name)), "192.0.2.1")  # RFC 5737
-    return f"{_address_towards(away)}:0"
-
-
-def _address_towards(name: str) -> str:
-    """Return this host's address on the way to another; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((name, 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
+def _make_room(descriptors: int) -> None:
+    """Raise the limit of open files if that is needed: pipes of processes, a pidfd of a rank."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = descriptors + 64
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _pidfd(process: Process) -> int | None:

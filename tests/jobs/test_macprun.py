@@ -269,6 +269,16 @@ def test_all_processes_end_with_macprun(start, victim, joined):
     nothing_is_left(job, job.pid)
 
 
+def test_who_kills_by_name_hits_one_of_the_two(start):
+    job = start(macprun(alone(1, "stubborn", ignore_ctrl_c)))
+    is_said(job, "ready")
+    (child,) = children(job.pid)
+    for file in ("comm", "cmdline"):
+        assert "macprun" in Path(f"/proc/{job.pid}/{file}").read_text()
+        assert "macprun" not in Path(f"/proc/{child}/{file}").read_text()
+    assert str(job.pid) in Path(f"/proc/{child}/cmdline").read_text()
+
+
 def test_ctrl_c_is_passed_on_and_the_second_kills(start):
     job = start(macprun(alone(2, "stubborn", ignore_ctrl_c)))
     is_said(job, "ready", 2)
@@ -345,6 +355,22 @@ def test_nothing_of_a_launcher_leaks_into_the_groups(passes):
     assert set(map(int, numbers)) <= {0, 1, 2, 3}, own  # 3 is that of the folder that it reads
     everyone = str(sorted(os.sched_getaffinity(0)))
     assert re.findall(r"processors (\[.*\])", output) == [everyone] * 3
+
+
+def test_groups_on_one_host_do_not_share_one_processor(passes):
+    """Open MPI binds the processes of each of its groups to the first cores."""
+    unset = [f"-uPRTE_MCA_{name}" for name in
+             ("hwloc_default_binding_policy", "rmaps_default_mapping_policy")]  # fmt: skip
+    groups = (mpi(1, name, show_surroundings) for name in "ab")
+    output = passes(["env", *unset, *macprun(*groups)])
+    everyone = str(sorted(os.sched_getaffinity(0)))
+    assert re.findall(r"processors (\[.*\])", output) == [everyone] * 2
+
+
+def test_the_first_group_has_the_input(passes):
+    words = shlex.join(macprun([1, "cat"], [1, "wc", "-c"]))
+    output = passes(["sh", "-c", f"echo hello | {words}"])
+    assert sorted(output.splitlines()) == ["[group0.0] hello", "[group1.0] 0"]
 
 
 def test_check_shows_and_starts_nothing(passes):

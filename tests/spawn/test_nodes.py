@@ -8,7 +8,6 @@ from acp_mpi.errors import Error
 from acp_mpi.spawn import nodes
 from acp_mpi.spawn.nodes import Node
 from acp_mpi.spawn.plan import Group, Plan
-from acp_mpi.spawn.supervisor import listening
 
 
 def plan(*sizes, nodefile=None, **options):
@@ -91,4 +90,4 @@ def test_groups_without_nodes_share_this_host():
 
 def test_the_groups_of_one_host_meet_on_its_loopback():
     here = {"g0": (Node("localhost", 1),), "g1": (Node(socket.gethostname(), 2),)}
-    assert listening(here) == "127.0.0.1:0"
+    assert nodes.listening(here) == "127.0.0.1:0"
