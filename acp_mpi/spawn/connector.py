@@ -53,6 +53,9 @@ def join(
             kind, payload = _receive(sock, deadline + _LAST_WORD)
         except TimeoutError as reason:
             raise _no_answer(address, group_name, timeout, reason) from reason
+        except ConnectionError as reason:
+            ended = f"it ended before all groups had come ({reason})"
+            raise _failed(address, group_name, ended) from reason
         except (Error, OSError) as reason:
             raise _failed(address, group_name, reason) from reason
     if kind == Kind.TABLE:

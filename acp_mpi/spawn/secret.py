@@ -1,12 +1,8 @@
-"""The secret of a job: 256 bits that its processes share and nobody else knows.
-
-`python -m acp_mpi.spawn.secret FILE` writes a new one.
-"""
+"""The secret of a job: 256 bits that its processes share and nobody else knows."""
 
 import os
 import stat
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from acp_mpi.errors import Error
@@ -43,7 +39,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     except OSError as reason:
         raise Error(
             f"the secret file {os.fspath(path)!r} cannot be read: {reason.strerror}; "
-            f"make one with `python -m acp_mpi.spawn.secret {os.fspath(path)}`"
+            f"make one with `python -m acp_mpi.spawn.new_secret {os.fspath(path)}`"
         ) from reason
     return _parse(text, f"the secret file {os.fspath(path)!r}")
 
@@ -90,20 +86,3 @@ def _parse(digits: bytes, where: str) -> bytes:
         pass
     # what is there instead may be a damaged secret: it is not shown
     raise Error(f"{where} does not hold {2 * SIZE} hexadecimal digits")
-
-
-def main(argv: Sequence[str]) -> int:
-    """Write a new secret to the file that is named; return the exit status."""
-    if len(argv) != 1:
-        print("usage: python -m acp_mpi.spawn.secret FILE", file=sys.stderr)
-        return 2
-    try:
-        create(argv[0])
-    except OSError as reason:
-        print(f"secret: {argv[0]!r} cannot be made: {reason.strerror}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -173,7 +173,7 @@ def test_closing_the_server_ends_the_wait_of_its_members(pool):
     with Server(SECRET, 2) as server:
         member = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
         announced(server, 1)
-    with pytest.raises(Error, match="closed the connection"):
+    with pytest.raises(Error, match="it ended before all groups had come"):
         member.result()
     with pytest.raises(Error, match="was closed"):
         server.wait(20)
@@ -482,6 +482,16 @@ def test_the_program_prints_its_address_and_ends_when_all_have_left(pool, tmp_pa
         assert [group.name for group in table.groups] == ["b", "a"]
         assert program.wait(20) == 0
         assert program.stdout.read() == ""
+
+
+def test_a_program_makes_a_secret_and_never_touches_one(tmp_path):
+    def make():
+        command = [sys.executable, "-P", "-m", "acp_mpi.spawn.new_secret", tmp_path / "secret"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (make().returncode, make().returncode) == (0, 1)
+    assert len(secret.read(tmp_path / "secret")) == 32
+    assert "File exists" in make().stderr
 
 
 def test_the_program_says_who_is_missing_and_fails(tmp_path):
