@@ -1,28 +1,34 @@
-"""Groups of processes: how one is made of a communicator, and how groups become a job."""
+"""Groups of processes, and how they become a job."""
 
-import dataclasses
+from __future__ import annotations
+
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from typing import Any
 
 from acp_mpi import host, meeting
+from acp_mpi.alone import Alone
 from acp_mpi.config import PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.meeting import Meeting
+from acp_mpi.record import Record
 from acp_mpi.rma import window
-from acp_mpi.rma.window import Window
-from acp_mpi.roster import Company, Lone
 from acp_mpi.spawn import handshake
 from acp_mpi.spawn.membership import Group as Member
 from acp_mpi.spawn.membership import Membership
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
-@dataclasses.dataclass(frozen=True)
-class Group:
+    from acp_mpi.alone import Lone
+    from acp_mpi.mpi_group import MpiGroup
+    from acp_mpi.rma.window import Window
+    from acp_mpi.roster import Company
+
+
+class Group(Record):
     """The processes of one communicator, or ACP-only processes that started together.
 
     `ranks` are the job's ranks in the order of the group's MPI ranks: a `range` unless `reset` has
@@ -32,11 +38,21 @@ class Group:
     there is no window.
     """
 
-    name: str
-    ranks: Sequence[int]
-    has_mpi: bool
-    comm: Any = dataclasses.field(default=None, repr=False, compare=False)
-    window: Any = dataclasses.field(default=None, repr=False, compare=False)
+    __slots__ = ("name", "ranks", "has_mpi", "comm", "window")  # noqa: RUF023
+
+    def __init__(
+        self,
+        name: str,
+        ranks: Sequence[int],
+        has_mpi: bool,
+        comm: Any = None,
+        window: Any = None,
+    ) -> None:
+        self.name, self.ranks, self.has_mpi = name, ranks, has_mpi
+        self.comm, self.window = comm, window
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.name, self.ranks, self.has_mpi
 
     @property
     def size(self) -> int:
@@ -44,117 +60,7 @@ class Group:
         return len(self.ranks)
 
 
-class Alone:
-    """A process without MPI: it speaks for itself."""
-
-    has_mpi = False
-    comm = None
-
-    def __init__(self, settings: Settings) -> None:
-        self.size = settings.group_size
-        self.rank = settings.group_rank
-        if not 0 <= self.rank < self.size:
-            raise Error(
-                f"init: ACP_GROUP_RANK={self.rank} is not in 0 to {self.size - 1} "
-                f"(ACP_GROUP_SIZE={self.size})"
-            )
-        if self.size > 1 and settings.rendezvous is None:
-            raise Error(
-                f"init: ACP_GROUP_SIZE={self.size} processes without MPI meet at a rendezvous; "
-                "set ACP_RENDEZVOUS and ACP_SECRET_FILE"
-            )
-
-    def company(self, node: int, host: int) -> Lone:
-        """Return those with whom this process learns who there is: nobody."""
-        return Lone(self.size)
-
-    def from_first(self, make: Callable[[], Any]) -> Any:
-        """Return what the first of these processes makes."""
-        return make()
-
-    def first_rank(self) -> int:
-        """Return the group rank of the first process spoken for."""
-        return self.rank
-
-    def before_finalize(self, action: Callable[[], None]) -> None:
-        """Without MPI nothing ends it but the program."""
-
-    def abort(self, code: int) -> None:
-        """Leave the rest of the group alone: nothing connects it but acp_mpi."""
-
-    def free(self) -> None:
-        """Nothing to give back."""
-
-
-def _outlive_the_launcher_s_warning() -> None:
-    """Ignore SIGUSR1 unless the program handles it.
-
-    MPICH's launcher sends it to the survivors when a rank has died, even if told to leave them
-    alone (`-disable-auto-cleanup`); its default action would end them too.
-    """
-    main = threading.current_thread() is threading.main_thread()
-    if main and signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-
-
-class MpiGroup:
-    """The processes of a communicator, which mpi4py lets speak to each other."""
-
-    has_mpi = True
-
-    def __init__(self, comm: Any) -> None:
-        from mpi4py import MPI
-
-        if MPI.Is_finalized():
-            raise Error("init: MPI is finalized already; call acp.init() before MPI.Finalize()")
-        self._mpi = MPI
-        self.comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
-        self.size = self.comm.Get_size()
-        self.rank = self.comm.Get_rank()
-        _outlive_the_launcher_s_warning()
-
-    def company(self, node: int, host: int) -> Company:
-        """Return those with whom this process learns who there is."""
-        return Company(self.comm, node, host)
-
-    def exchange(self, x: Any) -> list[Any]:
-        """Return what every process of the group says, in MPI order."""
-        return list(self.comm.allgather(x))
-
-    def from_first(self, make: Callable[[], Any]) -> Any:
-        """Return what the process with MPI rank 0 makes; its error is everybody's."""
-        result, failed = None, None
-        if self.rank == 0:
-            try:
-                result = make()
-            except Exception as error:
-                failed = error
-        result, failed = self.comm.bcast((result, failed), root=0)
-        if failed is not None:
-            raise failed
-        return result
-
-    def first_rank(self) -> int:
-        """Return the group rank of the first process spoken for: all of them are."""
-        return 0
-
-    def before_finalize(self, action: Callable[[], None]) -> None:
-        """Call `action` when the program finalizes MPI first."""
-        key = self._mpi.Comm.Create_keyval(delete_fn=lambda *ignored: action())
-        self._mpi.COMM_SELF.Set_attr(key, None)
-
-    def abort(self, code: int) -> None:
-        """End the processes of the communicator."""
-        if not self._mpi.Is_finalized():
-            self.comm.Abort(code)
-
-    def free(self) -> None:
-        """Give the duplicate back; collective over the group."""
-        if not self._mpi.Is_finalized():
-            self.comm.Free()
-
-
-def mpi_group(comm: Any, settings: Settings) -> "Alone | MpiGroup":
+def mpi_group(comm: Any, settings: Settings) -> Alone | MpiGroup:
     """Return the group of this process: MPI is used if there is a reason to."""
     use = settings.mpi
     if comm is not None:
@@ -164,7 +70,11 @@ def mpi_group(comm: Any, settings: Settings) -> "Alone | MpiGroup":
     if use is None:
         mpi = sys.modules.get("mpi4py.MPI")
         use = (mpi is not None and mpi.Is_initialized()) or host.launched_by_mpi(os.environ)
-    return MpiGroup(comm) if use else Alone(settings)
+    if not use:
+        return Alone(settings)
+    from acp_mpi.mpi_group import MpiGroup
+
+    return MpiGroup(comm)
 
 
 class Job:

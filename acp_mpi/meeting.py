@@ -1,26 +1,37 @@
 """Where the groups of a job meet, and how one of them joins there."""
 
-import contextlib
-import dataclasses
+from __future__ import annotations
+
 import os
 
-from acp_mpi.config import Settings
 from acp_mpi.errors import Error
-from acp_mpi.spawn import connector, portfile, secret
+from acp_mpi.record import Record
+from acp_mpi.spawn import connector, secret
 from acp_mpi.spawn.address import may_span_hosts
-from acp_mpi.spawn.expectation import Slots
 from acp_mpi.spawn.membership import ROW_SIZE, Membership
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from acp_mpi.config import Settings
 
-@dataclasses.dataclass(frozen=True)
-class Meeting:
-    """What the processes of a group know before they join."""
 
-    group: str
-    secret: bytes = dataclasses.field(repr=False)
-    address: str | None  # of the rendezvous; None: the group is the job
-    hosted: int  # ranks of the job whose rendezvous this group runs; 0: somebody else does
-    timeout: float
+class Meeting(Record):
+    """What the processes of a group know before they join.
+
+    `address` of the rendezvous is None where the group is the job. `hosted` are the ranks of the
+    job whose rendezvous this group runs; 0: somebody else does.
+    """
+
+    __slots__ = ("group", "address", "hosted", "timeout", "secret")  # noqa: RUF023
+
+    def __init__(
+        self, *, group: str, secret: bytes, address: str | None, hosted: int, timeout: float
+    ) -> None:
+        self.group, self.secret, self.address = group, secret, address
+        self.hosted, self.timeout = hosted, timeout
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.group, self.address, self.hosted, self.timeout
 
     @property
     def wide(self) -> bool:
@@ -32,26 +43,30 @@ class Meeting:
 
         Errors as of `connector.join`.
         """
-        if self.address is None:
+        address = self.address
+        if address is None:
             membership = Membership()
             membership.append(self.group, has_mpi, rows)
             return membership
         single = (rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE))
         numbered = enumerate(single, first_rank)
-        with contextlib.ExitStack() as stack:
-            if self.hosted:
-                # only who needs a server loads one
-                from acp_mpi.spawn.rendezvous import Server
 
-                expected = Slots(self.hosted)
-                server = Server(self.secret, expected, listen=self.address, timeout=self.timeout)
-                stack.enter_context(server)
-            table = connector.join(
-                self.address, self.secret, self.group, size, has_mpi, numbered, self.timeout
+        def join() -> Membership:
+            return connector.join(
+                address, self.secret, self.group, size, has_mpi, numbered, self.timeout
             )
-            if self.hosted:
-                server.wait()
-            return table
+
+        if not self.hosted:
+            return join()
+        # only who needs a server loads one
+        from acp_mpi.spawn.expectation import Slots
+        from acp_mpi.spawn.rendezvous import Server
+
+        expected = Slots(self.hosted)
+        with Server(self.secret, expected, listen=address, timeout=self.timeout) as server:
+            table = join()
+            server.wait()
+        return table
 
 
 def find(settings: Settings, size: int) -> Meeting:
@@ -80,6 +95,8 @@ def _by_table(settings: Settings, path: str, offset: int, size: int) -> Meeting:
             "unset ACP_RENDEZVOUS, ACP_GROUP and ACP_GROUP_SIZE; without MPI each process is a "
             "group of its own and has its own row as its offset"
         )
+    from acp_mpi.spawn import portfile
+
     table = portfile.read(path)
     table.check_group(offset, size)
     return Meeting(

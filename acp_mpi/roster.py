@@ -1,42 +1,23 @@
 """How the rows of a job get into the table of every node: as bytes, and once to each."""
 
+from __future__ import annotations
+
 import struct
 from array import array
-from collections.abc import Iterator
-from typing import Any
 
 from acp_mpi.engine import _engine
 from acp_mpi.spawn.membership import ROW_SIZE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
 _WHERE = struct.Struct("<QI")  # node, host
 _NOBODY = -1
 # whether it is the first of its node, its parent and two children in the tree; most, nodes, wide
 _SEAT = struct.Struct("<?3iII?")
-
-
-class Lone:
-    """A process that speaks for itself, and keeps a table of its own."""
-
-    nodes = 1
-    wide = False
-
-    def __init__(self, size: int) -> None:
-        self.most = size  # it takes its whole group to be on this node
-
-    def agree(self, error: Exception | None) -> None:
-        """Raise `error`, if there is one."""
-        if error is not None:
-            raise error
-
-    def gather(self, row: bytes) -> bytes:
-        """Return the rows of those that this process speaks for."""
-        return row
-
-    def enter(self, rows: bytes, count: int, slot: int) -> None:
-        """Let the engine know all `count` members."""
-        _engine.add_rows(0, rows)
-        _engine.join(count, slot)
 
 
 class Company:
@@ -143,7 +124,7 @@ def _pieces(rows: bytes, count: int) -> Iterator[tuple[int, bytearray]]:
         yield at, bytearray(rows[at * ROW_SIZE : at * ROW_SIZE + room] or room)
 
 
-def _seats(everyone: bytearray) -> "tuple[array[int], bytes]":
+def _seats(everyone: bytearray) -> tuple[array[int], bytes]:
     """Return the first process of each one's node, and what each is told."""
     members: dict[int, list[int]] = {}  # of a node: its first rank, how many
     firsts, hosts = array("I"), set()

@@ -1,15 +1,16 @@
 """What a member of a job tells the rendezvous."""
 
+from __future__ import annotations
+
 import struct
-from dataclasses import dataclass
 
 from acp_mpi.errors import Error
+from acp_mpi.record import Record
 from acp_mpi.spawn.membership import ROW_SIZE, check_group, check_row
 from acp_mpi.spawn.packing import Reader, pack_text
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(Record):
     """What a member tells the rendezvous: its group and the rows it answers for.
 
     A group with MPI, and one that is a single process, comes as a whole; the processes of any
@@ -17,14 +18,19 @@ class Announcement:
     others, `origin` says host and process for messages.
     """
 
-    name: str
-    size: int
-    has_mpi: bool
-    rows: tuple[tuple[int, bytes], ...]
-    patience: float
-    origin: str
+    __slots__ = ("name", "size", "has_mpi", "rows", "patience", "origin")  # noqa: RUF023
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        has_mpi: bool,
+        rows: tuple[tuple[int, bytes], ...],
+        patience: float,
+        origin: str,
+    ) -> None:
+        self.name, self.size, self.has_mpi = name, size, has_mpi
+        self.rows, self.patience, self.origin = rows, patience, origin
         check_group(self.name, self.size)
         ranks = {rank for rank, _ in self.rows}
         if (
@@ -60,7 +66,7 @@ class Announcement:
         )
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Announcement":
+    def unpack(cls, data: bytes) -> Announcement:
         """Return the announcement that `pack` made into these bytes."""
         reader = Reader(data)
         name, origin = reader.text(), reader.text()

@@ -1,20 +1,22 @@
 """The member's side of the rendezvous: announce rows, wait, receive the table."""
 
-import dataclasses
-import logging
-import os
-import socket
-import time
-from collections.abc import Iterable
+from __future__ import annotations
 
+import os
+import time
+
+from acp_mpi import log
 from acp_mpi.errors import Error
 from acp_mpi.spawn import handshake
 from acp_mpi.spawn.address import parse_address
 from acp_mpi.spawn.announcement import Announcement
+from acp_mpi.spawn.connection import Connection, dial
 from acp_mpi.spawn.membership import Membership
 from acp_mpi.spawn.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
 
-_log = logging.getLogger("acp_mpi.spawn")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # The rendezvous knows who is missing, so it is let to speak first when a member's time is up.
 _LAST_WORD = 2.0
@@ -43,12 +45,12 @@ def join(
     a group of the job has ended instead of joining.
     """
     deadline = time.monotonic() + timeout
-    origin = f"{socket.gethostname()} pid {os.getpid()}"
+    origin = f"{os.uname().nodename} pid {os.getpid()}"
     announcement = Announcement(group_name, size, has_mpi, tuple(rows), timeout, origin)
     with _enter(address, secret, deadline, group_name, timeout) as sock:
         try:
             patience = max(deadline - time.monotonic(), 0.0)
-            announcement = dataclasses.replace(announcement, patience=patience)
+            announcement.patience = patience
             handshake.send(sock, message(Kind.ANNOUNCE, announcement.pack()), deadline)
             kind, payload = _receive(sock, deadline + _LAST_WORD)
         except TimeoutError as reason:
@@ -70,7 +72,7 @@ def join(
 
 def _enter(
     address: str, secret: bytes, deadline: float, group_name: str, timeout: float
-) -> socket.socket:
+) -> Connection:
     """Return a connection on which both sides have proved themselves."""
     job, pause = handshake.job_id(secret), _PAUSE
     while True:
@@ -84,7 +86,8 @@ def _enter(
             left = deadline - time.monotonic()
             if left <= 0:
                 raise _failed(address, group_name, reason) from reason
-            _log.info("the rendezvous at %s let go of us (%s): trying again", address, reason)
+            text = "the rendezvous at %s let go of us (%s): trying again"
+            log.info("spawn", text, address, reason)
             time.sleep(min(pause, left))
             pause = min(2 * pause, _LONGEST_PAUSE)
         except TimeoutError as reason:
@@ -111,12 +114,12 @@ def _failed(address: str, group_name: str, reason: object) -> Error:
     )
 
 
-def _connect(address: str, deadline: float) -> socket.socket:
+def _connect(address: str, deadline: float) -> Connection:
     where = parse_address(address)
     pause = _PAUSE
     while True:
         try:
-            sock = socket.create_connection(where, max(deadline - time.monotonic(), 0.01))
+            sock = dial(where, max(deadline - time.monotonic(), 0.01))
             if sock.getsockname() != sock.getpeername():
                 return sock
             # Nobody listens, and the system gave this end the very port that it called.
@@ -138,11 +141,12 @@ def _connect(address: str, deadline: float) -> socket.socket:
                 "running, and is ACP_RENDEZVOUS right?"
             )
         if pause == _PAUSE:
-            _log.info("no rendezvous at %s yet (%s): trying on for %.0f s", address, refusal, left)
+            text = "no rendezvous at %s yet (%s): trying on for %.0f s"
+            log.info("spawn", text, address, refusal, left)
         time.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _receive(sock: socket.socket, deadline: float) -> tuple[Kind, bytes]:
+def _receive(sock: Connection, deadline: float) -> tuple[int, bytes]:
     kind, length, check = parse_header(handshake.receive(sock, HEADER_SIZE, deadline))
     return kind, check_payload(handshake.receive(sock, length, deadline), check)

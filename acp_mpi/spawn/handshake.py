@@ -5,18 +5,23 @@ bytes to send and the number of bytes to read, and is answered by these. Blockin
 driven here, those of the rendezvous in `visitor`.
 """
 
-import hashlib
-import hmac
+from __future__ import annotations
+
 import os
-import socket
 import struct
 import time
-from collections.abc import Generator
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import TypeAlias
 
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
+from acp_mpi.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Generator
+    from typing import TypeAlias
+
+    Steps: TypeAlias = Generator[tuple[bytes, int], bytes, "Peer | None"]
 
 VERSION = 1
 NO_SLOT = 0xFFFFFFFF  # of the rendezvous, and of a member before it joined
@@ -27,17 +32,15 @@ _PROOF = struct.Struct("<4s4x32s")
 _MAC_SIZE = 32
 _PREFIX_SIZE = 5  # magic and version, alike in all versions
 
-Steps: TypeAlias = Generator[tuple[bytes, int], bytes, "Peer | None"]
 
-
-class Role(IntEnum):
+class Role:
     """What a connection is for."""
 
     LINK = 1  # between two ranks
     MEMBER = 2  # from a member to the rendezvous
 
 
-class Refusal(IntEnum):
+class Refusal:
     """Why a handshake failed; on the wire the status of a CHALLENGE."""
 
     BAD_MAGIC = 1
@@ -65,26 +68,26 @@ class Broken(Error, ConnectionError):
     """The connection ended before both sides had proved themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Record):
     """What a server knows of a client that has proved itself."""
 
-    role: Role
-    slot: int
-    process_nonce: int
+    __slots__ = ("role", "slot", "process_nonce")  # noqa: RUF023
+
+    def __init__(self, role: int, slot: int, process_nonce: int) -> None:
+        self.role, self.slot, self.process_nonce = role, slot, process_nonce
 
 
 def job_id(secret: bytes) -> bytes:
     """Return the public name of the job that has this secret: 16 bytes."""
-    return hashlib.sha256(b"acp job" + secret).digest()[:16]
+    return _engine.sha256(b"acp job" + secret)[:16]
 
 
 def client(
-    sock: socket.socket,
+    sock: socket,
     secret: bytes,
     job: bytes,
     *,
-    role: Role,
+    role: int,
     slot: int = NO_SLOT,
     want: int = NO_SLOT,
     process_nonce: int = 0,
@@ -100,7 +103,7 @@ def client(
 
 
 def server(
-    sock: socket.socket, secret: bytes, job: bytes, *, slot: int = NO_SLOT, deadline: float
+    sock: socket, secret: bytes, job: bytes, *, slot: int = NO_SLOT, deadline: float
 ) -> Peer:
     """Open a connected blocking socket as the side that was connected to.
 
@@ -113,7 +116,7 @@ def server(
 
 
 def client_steps(
-    secret: bytes, job: bytes, role: Role, slot: int, want: int, process_nonce: int
+    secret: bytes, job: bytes, role: int, slot: int, want: int, process_nonce: int
 ) -> Steps:
     """Yield (bytes to send, size to read) as the side that connected."""
     hello = _HELLO.pack(b"ACPH", VERSION, role, 0, slot, want, process_nonce, job, os.urandom(32))
@@ -127,11 +130,11 @@ def client_steps(
     # These two come without a MAC: there is no secret or no format in common. Believing a forged
     # one costs no more than the cut its forger could make.
     if status in (Refusal.BAD_JOB, Refusal.BAD_VERSION):
-        raise failure(Refusal(status))
-    if not hmac.compare_digest(mac, _server_mac(secret, hello, challenge)):
+        raise failure(status)
+    if not _engine.same_digest(mac, _server_mac(secret, hello, challenge)):
         raise failure(Refusal.BAD_MAC)
     if status in (Refusal.BAD_ROLE, Refusal.WRONG_SLOT):
-        raise failure(Refusal(status))
+        raise failure(status)
     if status:
         raise failure(Refusal.OTHER)
     if server_slot != want:
@@ -173,21 +176,21 @@ def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
         challenge = challenge[:-_MAC_SIZE] + _server_mac(secret, hello, challenge)
     yield challenge, 0
     if verdict:
-        raise failure(Refusal(verdict))
+        raise failure(verdict)
     proof = yield from _magic(b"ACPP")
     proof += yield b"", _PROOF.size - len(proof)
-    if not hmac.compare_digest(proof[-_MAC_SIZE:], _client_mac(secret, hello, challenge)):
+    if not _engine.same_digest(proof[-_MAC_SIZE:], _client_mac(secret, hello, challenge)):
         raise failure(Refusal.BAD_MAC)
-    return Peer(Role(role), client_slot, process_nonce)
+    return Peer(role, client_slot, process_nonce)
 
 
-def failure(refusal: Refusal) -> Exception:
+def failure(refusal: int) -> Exception:
     """Return the exception for a refusal: PermissionError where secrets differ, else Error."""
     kind = PermissionError if refusal in (Refusal.BAD_JOB, Refusal.BAD_MAC) else Error
     return kind(_MEANING[refusal])
 
 
-def receive(sock: socket.socket, size: int, deadline: float) -> bytes:
+def receive(sock: socket, size: int, deadline: float) -> bytes:
     """Read exactly `size` bytes before the deadline."""
     data = bytearray(size)
     view, got = memoryview(data), 0
@@ -200,7 +203,7 @@ def receive(sock: socket.socket, size: int, deadline: float) -> bytes:
     return bytes(data)
 
 
-def send(sock: socket.socket, data: bytes, deadline: float) -> None:
+def send(sock: socket, data: bytes, deadline: float) -> None:
     """Write all bytes before the deadline."""
     sock.settimeout(_left(deadline))
     sock.sendall(data)
@@ -213,7 +216,7 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _drive(sock: socket.socket, steps: Steps, deadline: float) -> "Peer | None":
+def _drive(sock: socket, steps: Steps, deadline: float) -> Peer | None:
     answer: bytes | None = None
     try:
         while True:
@@ -239,8 +242,8 @@ def _magic(expected: bytes) -> Generator[tuple[bytes, int], bytes, bytes]:
 
 
 def _server_mac(secret: bytes, hello: bytes, challenge: bytes) -> bytes:
-    return hmac.digest(secret, b"acp server" + hello + challenge[:-_MAC_SIZE], "sha256")
+    return _engine.hmac_sha256(secret, b"acp server" + hello + challenge[:-_MAC_SIZE])
 
 
 def _client_mac(secret: bytes, hello: bytes, challenge: bytes) -> bytes:
-    return hmac.digest(secret, b"acp client" + hello + challenge, "sha256")
+    return _engine.hmac_sha256(secret, b"acp client" + hello + challenge)

@@ -1,9 +1,11 @@
 """Who belongs to a job: the table, one row a slot."""
 
+from __future__ import annotations
+
 import struct
-from dataclasses import dataclass
 
 from acp_mpi.errors import Error
+from acp_mpi.record import Record
 from acp_mpi.spawn.packing import Reader, pack_text
 
 ROW_SIZE = 64
@@ -12,14 +14,13 @@ NAME_MAX = 255  # bytes of a group's name
 _SHAPE = struct.Struct("<I?")  # of a group: size, has_mpi
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Record):
     """The processes of one communicator, or processes without MPI; they fill adjoining slots."""
 
-    name: str
-    offset: int
-    size: int
-    has_mpi: bool
+    __slots__ = ("name", "offset", "size", "has_mpi")  # noqa: RUF023
+
+    def __init__(self, name: str, offset: int, size: int, has_mpi: bool) -> None:
+        self.name, self.offset, self.size, self.has_mpi = name, offset, size, has_mpi
 
     @property
     def slots(self) -> range:
@@ -88,7 +89,7 @@ class Membership:
         return b"".join((*parts, self._rows))
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Membership":
+    def unpack(cls, data: bytes) -> Membership:
         """Return the table that `pack` made into these bytes."""
         reader, table = Reader(data), cls()
         (groups,) = reader.numbers("<I")

@@ -2,7 +2,6 @@
 
 import struct
 import zlib
-from enum import IntEnum
 
 from acp_mpi.errors import Error
 
@@ -11,7 +10,7 @@ HEADER_SIZE = _HEADER.size
 _PAYLOAD_MAX = 2**28  # a table of all possible ranks fits
 
 
-class Kind(IntEnum):
+class Kind:
     """What a message says."""
 
     ANNOUNCE = 1  # member: an Announcement
@@ -21,17 +20,17 @@ class Kind(IntEnum):
     FAILED = 5  # rendezvous: why the job will never be complete, as text
 
 
-def message(kind: Kind, payload: bytes) -> bytes:
+def message(kind: int, payload: bytes) -> bytes:
     """Return a message as it goes over the wire."""
     return _HEADER.pack(kind, len(payload), zlib.crc32(payload)) + payload
 
 
-def parse_header(header: bytes) -> tuple[Kind, int, int]:
+def parse_header(header: bytes) -> tuple[int, int, int]:
     """Return kind, length and check sum of the payload that follows this header."""
     kind, length, check = _HEADER.unpack(header)
-    if kind not in iter(Kind) or length > _PAYLOAD_MAX:
+    if not Kind.ANNOUNCE <= kind <= Kind.FAILED or length > _PAYLOAD_MAX:
         raise Error(f"no message of this program: kind {kind}, {length} bytes")
-    return Kind(kind), length, check
+    return kind, length, check
 
 
 def check_payload(payload: bytes, check: int) -> bytes:

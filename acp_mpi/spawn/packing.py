@@ -1,9 +1,14 @@
 """How numbers and texts become bytes: little-endian, lengths first, nothing unpickled."""
 
+from __future__ import annotations
+
 import struct
-from typing import Any
 
 from acp_mpi.errors import Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def pack_text(text: str) -> bytes:

@@ -56,7 +56,7 @@ class Server:
         self._timeout, self._end = timeout, time.monotonic() + timeout
         self._door = Reception(listen, self._talk, self._out_of_patience, self._gone)
         self.address = self._door.address
-        self._verdict: tuple[Kind, bytes] | None = None
+        self._verdict: tuple[int, bytes] | None = None
         self._last_word = b""  # the verdict as it is told, and whether that has begun
         self._refused, self._closing = 0, False
         self._table = Membership()
@@ -179,7 +179,7 @@ class Server:
         self._door.admit(visitor)
         kind, length, check = parse_header((yield b"", HEADER_SIZE))
         if kind != Kind.ANNOUNCE:
-            raise Error(f"expected an announcement, and {kind.name} came")
+            raise Error(f"expected an announcement, and a message of kind {kind} came")
         self._welcome(visitor, Announcement.unpack(check_payload((yield b"", length), check)))
         yield b"", 1  # it has nothing more to say, and leaves
 
@@ -209,7 +209,7 @@ class Server:
                 raise Error("the job is complete, and nobody else can join it")
             return visitor.waiting is not None
 
-    def _tell_all(self, verdict: tuple[Kind, bytes]) -> None:
+    def _tell_all(self, verdict: tuple[int, bytes]) -> None:
         self._last_word = message(*verdict)
         for visitor in self._door.guests:
             if visitor.waiting is not None:

@@ -1,11 +1,15 @@
 """The secret of a job: 256 bits that its processes share and nobody else knows."""
 
+from __future__ import annotations
+
 import os
 import stat
-from collections.abc import Mapping
-from pathlib import Path
 
 from acp_mpi.errors import Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SIZE = 32
 
@@ -29,7 +33,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     is no such file or no secret in it.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb") as file:
             # of the open file, so that nobody can swap it between look and read
             state = os.fstat(file.fileno())
             _refuse_if_shared(path, state)

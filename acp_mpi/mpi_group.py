@@ -1,0 +1,82 @@
+"""The processes of a communicator."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+from acp_mpi.errors import Error
+from acp_mpi.roster import Company
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def _outlive_the_launcher_s_warning() -> None:
+    """Ignore SIGUSR1 unless the program handles it.
+
+    MPICH's launcher sends it to the survivors when a rank has died, even if told to leave them
+    alone (`-disable-auto-cleanup`); its default action would end them too.
+    """
+    with contextlib.suppress(ValueError):  # only the main thread may do that
+        if signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
+class MpiGroup:
+    """The processes of a communicator, which mpi4py lets speak to each other."""
+
+    has_mpi = True
+
+    def __init__(self, comm: Any) -> None:
+        from mpi4py import MPI
+
+        if MPI.Is_finalized():
+            raise Error("init: MPI is finalized already; call acp.init() before MPI.Finalize()")
+        self._mpi = MPI
+        self.comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
+        self.size = self.comm.Get_size()
+        self.rank = self.comm.Get_rank()
+        _outlive_the_launcher_s_warning()
+
+    def company(self, node: int, host: int) -> Company:
+        """Return those with whom this process learns who there is."""
+        return Company(self.comm, node, host)
+
+    def exchange(self, x: Any) -> list[Any]:
+        """Return what every process of the group says, in MPI order."""
+        return list(self.comm.allgather(x))
+
+    def from_first(self, make: Callable[[], Any]) -> Any:
+        """Return what the process with MPI rank 0 makes; its error is everybody's."""
+        result, failed = None, None
+        if self.rank == 0:
+            try:
+                result = make()
+            except Exception as error:
+                failed = error
+        result, failed = self.comm.bcast((result, failed), root=0)
+        if failed is not None:
+            raise failed
+        return result
+
+    def first_rank(self) -> int:
+        """Return the group rank of the first process spoken for: all of them are."""
+        return 0
+
+    def before_finalize(self, action: Callable[[], None]) -> None:
+        """Call `action` when the program finalizes MPI first."""
+        key = self._mpi.Comm.Create_keyval(delete_fn=lambda *ignored: action())
+        self._mpi.COMM_SELF.Set_attr(key, None)
+
+    def abort(self, code: int) -> None:
+        """End the processes of the communicator."""
+        if not self._mpi.Is_finalized():
+            self.comm.Abort(code)
+
+    def free(self) -> None:
+        """Give the duplicate back; collective over the group."""
+        if not self._mpi.Is_finalized():
+            self.comm.Free()
