@@ -57,7 +57,7 @@ docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 
 bench: $(MPIS:%=.venv/%/.installed) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
-	    for what in basic_layer heap containers directory; do \
+	    for what in basic_layer heap containers directory joining; do \
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done
 	@if [ "$$(id -u)" = 0 ]; then .venv/mpich/bin/python benchmarks/across_nodes.py; \
 	    else echo "benchmarks/across_nodes.py is left out: it needs root" >&2; fi

@@ -6,9 +6,8 @@ import os
 
 from acp_mpi.config import Settings
 from acp_mpi.errors import Error
-from acp_mpi.spawn import connector, portfile, secret
+from acp_mpi.spawn import connector, secret
 from acp_mpi.spawn.address import may_span_hosts
-from acp_mpi.spawn.expectation import Slots
 from acp_mpi.spawn.membership import ROW_SIZE, Membership
 
 
@@ -41,6 +40,7 @@ class Meeting:
         with contextlib.ExitStack() as stack:
             if self.hosted:
                 # only who needs a server loads one
+                from acp_mpi.spawn.expectation import Slots
                 from acp_mpi.spawn.rendezvous import Server
 
                 expected = Slots(self.hosted)
@@ -80,6 +80,8 @@ def _by_table(settings: Settings, path: str, offset: int, size: int) -> Meeting:
             "unset ACP_RENDEZVOUS, ACP_GROUP and ACP_GROUP_SIZE; without MPI each process is a "
             "group of its own and has its own row as its offset"
         )
+    from acp_mpi.spawn import portfile
+
     table = portfile.read(path)
     table.check_group(offset, size)
     return Meeting(
