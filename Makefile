@@ -57,7 +57,7 @@ docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 
 bench: $(MPIS:%=.venv/%/.installed) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
-	    for what in basic_layer heap containers directory launching; do \
+	    for what in basic_layer heap containers directory joining launching; do \
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done
 	@.venv/mpich/bin/python benchmarks/spawn_memory.py
 	@if [ "$$(id -u)" = 0 ]; then .venv/mpich/bin/python benchmarks/across_nodes.py; \

@@ -12,6 +12,7 @@ import pytest
 import acp_mpi as acp
 from acp_mpi.spawn import secret
 from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.row import Process
 
 SIZES = {"air": ("mpi", 2), "ice": ("acp", 2), "ocean": ("other", 2), "solo": ("acp", 1)}
 OF_ONE_MPI = SIZES | {"ocean": ("mpi", 2)}
@@ -242,7 +243,11 @@ def test_two_jobs_at_once_do_not_mix_and_write_no_files(groups, tmp_path, all_pa
         jobs.append(groups(sizes, tell_each_other, word, env=place))
     for job, server in zip(jobs, servers, strict=True):
         all_pass(job)
-        assert len(server.wait(10)) == 3
+        table = server.wait(10)
+        processes = [Process.of(table.row(slot)) for slot in range(len(table))]
+        assert processes[table.group("b").offset].pid == job["b"][0].pid
+        assert len({process.pid for process in processes}) == len(processes) == 3
+        assert len({(process.node, process.host) for process in processes}) == 1
         server.close()
     left = {path.name for path in tmp_path.iterdir() if not path.name.startswith("job-")}
     assert left == {"keys"}
