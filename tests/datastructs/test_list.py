@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import SLOW_ROAD, refused, right, shared
+from support import SLOW_ROAD, refused, right
 
 import acp_mpi as acp
 
@@ -201,6 +201,7 @@ def test_elements_of_any_size_lie_on_any_rank(made, size):
                 one.push_back(data, rank)
                 assert acp.query_rank(one.end().advance(-1).ga) == (rank or 0)
             assert list(one) == [data] * (acp.procs() + 1)
+            assert one.front() == one.back() == data
         acp.sync()
         if alone(1):
             assert one.find(data) == one.begin()
@@ -311,6 +312,16 @@ def test_cursors_end_at_the_ends(made):
         assert {one.begin(), one.find(1)} == {one.begin()}
 
 
+def test_the_ends_are_the_first_and_the_last_element(made):
+    one = made("q", rank=acp.procs() - 1)
+    if alone():
+        for end in (one.front, one.back):
+            with refused(IndexError, f"List.{end.__name__}"):
+                end()
+        one.extend([1, 2, 3])
+        assert (one.front(), one.back()) == (1, 3)
+
+
 def test_a_cursor_belongs_to_one_list(made):
     one, other = made("q"), made("q")
     if alone(1):
@@ -381,27 +392,6 @@ def test_ranges_and_duplicates_are_copies(made, rank):
             assert list(copy) == data
             other.assign(copy, right())
         assert list(other) == data
-
-
-def test_elements_come_from_addresses_without_the_caller(made):
-    memory, places = shared(100_000)
-    memory[:] = acp.rank() + 1
-    one, numbers = made(bytes), made("B")
-    acp.sync()
-    if alone(1):
-        for rank in acp.ranks():
-            one.push_back_ga(places[rank], 100_000, right())
-            one.push_front_ga(places[rank], 3)
-        one.insert_ga(one.begin(), places[0], 0)
-        expected = [b"", *(bytes([r + 1]) * 3 for r in reversed(acp.ranks()))]
-        assert list(one) == expected + [bytes([r + 1]) * 100_000 for r in acp.ranks()]
-        numbers.push_back_ga(places[0])
-        assert list(numbers) == [1]
-        with refused(ValueError, "List.push_back_ga"):
-            numbers.push_back_ga(places[0], 2)
-        with pytest.raises(TypeError):
-            one.push_back_ga(places[0])
-    acp.sync()
 
 
 # Together -------------------------------------------------------------------------------------

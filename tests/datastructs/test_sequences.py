@@ -72,7 +72,14 @@ STEPS = {
         lambda s, n, x: s.__setitem__(slice(None), [x] * n),
     ),
     "clear": (st.tuples(), lambda s: s.clear()),
+    "resize": (
+        st.tuples(st.integers(0, 20), number),
+        lambda s, n, x: s.__setitem__(slice(None), (s + [x] * n)[:n]),
+    ),
+    "front": (st.tuples(), lambda s: s[0]),
+    "back": (st.tuples(), lambda s: s[-1]),
     "reserve": (st.tuples(st.integers(0, 50)), lambda s, n: None),
+    "shrink_to_fit": (st.tuples(), lambda s: None),
     "__setitem__": (st.tuples(index, number), lambda s, i, x: s.__setitem__(i, x)),
     "__delitem__": (
         st.tuples(st.builds(slice, st.none() | index, st.none() | index)),
@@ -229,6 +236,9 @@ def test_elements_go_from_rank_to_rank_without_the_caller(kind, made):
         assert np.array_equal(sink[1:], source[:])
         sink.assign_range(source.begin().advance(5), source.begin().advance(8))
         assert sink.tolist() == [5, 6, 7]
+        sink.insert_range(1, source.begin(), source.begin().advance(2))
+        assert sink.tolist() == [5, 0, 1, 6, 7]
+        sink.erase_range(1, 3)
         copy = sink.duplicate(0)
         assert copy.tolist() == [5, 6, 7]
         copy.swap(source)
@@ -237,24 +247,6 @@ def test_elements_go_from_rank_to_rank_without_the_caller(kind, made):
         copy.destroy()
         with refused(TypeError, f"{kind.__name__}.swap", "int64"):
             source.swap(kind("q"))
-
-
-def test_values_at_addresses_of_any_rank_become_elements(made):
-    vector = made(acp.Vector, "q", rank=0)
-    words = acp.zeros(3, np.int64)
-    words[:] = np.arange(3) + 10 * acp.rank()
-    places = acp.allgather(acp.query_ga(words))
-    if acp.rank() == acp.procs() - 1:
-        for ga in places:
-            vector.push_back_ga(ga + 8)
-        assert vector.tolist() == [10 * r + 1 for r in range(acp.procs())]
-        vector.assign_ga(places[0], 3)
-        vector.extend_ga(places[0] + 8, 2)
-        vector.insert_ga(0, places[0] + 16)
-        assert vector.tolist() == [2, 0, 1, 2, 1, 2]
-        vector.fill_ga(2, places[0] + 8)
-        assert vector.tolist() == [1, 1]
-    acp.sync()
 
 
 @BOTH
@@ -379,6 +371,27 @@ def test_statistics_say_how_much_there_is(made):
     vector_statistics = vector.statistics()
     assert (vector_statistics.rank, vector_statistics.size) == (acp.procs() - 1, 10)
     assert vector_statistics.capacity * 8 == vector_statistics.bytes >= 80
+
+
+@BOTH
+def test_room_that_nobody_needs_goes_back(kind, made):
+    row = made(kind, "q", rank=acp.procs() - 1)
+    if acp.rank() == 0:
+        row.extend(np.arange(1000))
+        row.pop_front()
+        row.resize(10)
+        assert row.capacity() >= 1000
+        row.shrink_to_fit()
+        assert (row.capacity(), row.tolist()) == (10, list(range(1, 11)))
+        row.resize(12)
+        assert row.tolist() == [*range(1, 11), 0, 0]
+        row.resize(0)
+        row.shrink_to_fit()
+        assert (row.capacity(), row.statistics().bytes) == (0, 0)
+        row.push_back(7)
+        assert (row.front(), row.back()) == (7, 7)
+        with refused(ValueError, f"{kind.__name__}.resize", -1):
+            row.resize(-1)
 
 
 def test_what_does_not_fit_is_refused_and_nothing_happens(made):

@@ -16,24 +16,6 @@ EXAMPLES = 8 if SLOW_ROAD else 40
 KEY = st.one_of(st.integers(0, 9), st.sampled_from(["a", "", None, (1, "a"), 1.0]))
 
 
-@pytest.fixture
-def made():
-    """Make containers on the last rank for all; they are destroyed after the test."""
-    containers = []
-
-    def make(kind, **keywords):
-        last = acp.procs() - 1
-        mine = kind(**keywords) if acp.rank() == last else None
-        containers.append(acp.bcast(mine, root=last))
-        return containers[-1]
-
-    yield make
-    acp.sync()
-    if acp.rank() == 0:
-        for container in containers:
-            container.destroy()
-
-
 def test_a_set_holds_each_key_once(made):
     s = made(acp.Set)
     new = acp.allgather([s.insert(key) for key in ("a", 1, 1.0, True, (1, "b"))])
@@ -66,6 +48,19 @@ def test_sets_of_one_type(made):
     assert sorted(s) == list(range(1000))
     assert sum(acp.allgather(len(s.local))) == 1000
     assert acp.Set.attach(s.ga) == s
+
+
+@pytest.mark.parametrize("key", ["i4", "V3", "f8"])
+def test_arrays_of_keys_go_in_at_once(made, key):
+    s, m = made(acp.Set, key=key), made(acp.MultiSet, key=key)
+    keys = np.arange(300).astype("S3").view("V3") if key == "V3" else np.arange(300, dtype=key)
+    s.update(keys)
+    m.update(np.concatenate([keys, keys[:100]]))
+    acp.sync()
+    assert set(s) == set(keys.tolist())
+    assert len(m) == 400 * acp.procs()
+    assert m.count(keys[0].item()) == 2 * acp.procs()
+    assert m.count(keys[200].item()) == acp.procs()
 
 
 def test_a_multiset_counts(made):
