@@ -1,6 +1,7 @@
 """Vectors and deques, call by call against lists, from changing ranks."""
 
 import array
+import itertools
 import pickle
 import struct
 from types import SimpleNamespace
@@ -9,31 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import CAN_LOAD, ROAD, SLOW_ROAD, refused, right
+from support import CAN_LOAD, ROAD, SLOW_ROAD, refused, right, tries
 
 import acp_mpi as acp
 
 pytestmark = pytest.mark.mpi
 
+HUGE = pytest.param(10 << 20, marks=pytest.mark.slow)
 BOTH = pytest.mark.parametrize("kind", [acp.Vector, acp.Deque], ids=["vector", "deque"])
-EXAMPLES = 5 if SLOW_ROAD else 25
-
-
-@pytest.fixture
-def made():
-    """Make containers on the first rank for all; they are destroyed after the test."""
-    containers = []
-
-    def make(kind, *arguments, **keywords):
-        mine = kind(*arguments, **keywords) if acp.rank() == 0 else None
-        containers.append(acp.bcast(mine))
-        return containers[-1]
-
-    yield make
-    acp.sync()
-    if acp.rank() == 0:
-        for container in containers:
-            container.destroy()
 
 
 def on(rank, function, *arguments):
@@ -94,7 +78,7 @@ step = st.sampled_from(sorted(STEPS)).flatmap(
 
 @BOTH
 def test_any_operations_of_any_ranks_are_those_of_a_list(kind):
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=tries(25))
     @given(st.lists(step, max_size=30), st.integers(0, 3))
     def compare(steps, home):
         first = kind("q", rank=home % acp.procs()) if acp.rank() == 0 else None
@@ -125,21 +109,21 @@ def test_any_operations_of_any_ranks_are_those_of_a_list(kind):
 
 
 @BOTH
-@pytest.mark.parametrize("a", [None, -30, -3, 0, 4, 30])
-@pytest.mark.parametrize("b", [None, -30, -3, 0, 4, 30])
-def test_slices_are_those_of_a_list(kind, a, b, made):
-    sequence, model = made(kind, int, rank=acp.procs() - 1), list(range(10))
+def test_slices_are_those_of_a_list(kind, made):
+    sequence = made(kind, int, rank=acp.procs() - 1)
     if acp.rank() == 0:
-        sequence.extend(model[3:])
-        sequence.insert_range(0, model[:3])
-        assert sequence[a:b].tolist() == model[a:b]
-        assert sequence[a:b:2].tolist() == model[a:b:2]
-        sequence[a:b] = [7, 8, 9]
-        model[a:b] = [7, 8, 9]
-        assert sequence.tolist() == model
-        del sequence[a:b]
-        del model[a:b]
-        assert list(sequence) == model
+        for a, b in itertools.product([None, -30, -3, 0, 4, 30], repeat=2):
+            model = list(range(10))
+            sequence.assign(model[3:])
+            sequence.insert_range(0, model[:3])
+            assert sequence[a:b].tolist() == model[a:b]
+            assert sequence[a:b:2].tolist() == model[a:b:2]
+            sequence[a:b] = [7, 8, 9]
+            model[a:b] = [7, 8, 9]
+            assert sequence.tolist() == model
+            del sequence[a:b]
+            del model[a:b]
+            assert list(sequence) == model
         with refused(ValueError, f"{kind.__name__}[]", "step 2"):
             sequence[::2] = [1]
 
@@ -148,7 +132,7 @@ def test_slices_are_those_of_a_list(kind, a, b, made):
 
 
 @BOTH
-@pytest.mark.parametrize("size", [0, 1, 8, 13, 4096, 10 << 20])
+@pytest.mark.parametrize("size", [0, 1, 8, 13, 4096, 2 << 20, HUGE])
 def test_elements_of_any_size_arrive_whole(kind, size, made):
     sequence = made(kind, f"V{size}", rank=acp.procs() - 1)
     if acp.rank() == 0:
@@ -165,10 +149,9 @@ def test_elements_of_any_size_arrive_whole(kind, size, made):
             sequence.append(b"x" * (size + 1))
 
 
-@BOTH
 @pytest.mark.parametrize("letter", "bBhHiIqQfd?")
-def test_plain_types_come_back_as_python_s_numbers(kind, letter, made):
-    sequence = made(kind, letter)
+def test_plain_types_come_back_as_python_s_numbers(letter, made):
+    sequence = made(acp.Vector, letter)
     values = [False, True] if letter == "?" else [0, 1, 100]
     if acp.rank() == acp.procs() - 1:
         sequence.extend(values)
