@@ -36,6 +36,17 @@ class Hashed(_engine.ManyHandle, Container):
     """The common half of Map, Set and MultiSet."""
 
     COUNTS: ClassVar[bool] = False
+    VALUE: ClassVar[str] = "V0"
+
+    def __init__(
+        self,
+        ranks: Iterable[int] | None = None,
+        slots: int = 0,
+        rank: int | None = None,
+        *,
+        key: Any = object,
+    ) -> None:
+        self._spread(ranks, slots, rank, key, self.VALUE)
 
     def _spread(
         self, ranks: Iterable[int] | None, slots: int, rank: int | None, key: Any, value: Any

@@ -17,16 +17,7 @@ class MultiSet(Hashed):
 
     KIND = 5
     COUNTS = True
-
-    def __init__(
-        self,
-        ranks: Iterable[int] | None = None,
-        slots: int = 0,
-        rank: int | None = None,
-        *,
-        key: Any = object,
-    ) -> None:
-        self._spread(ranks, slots, rank, key, "Q")
+    VALUE = "Q"
 
     def insert(self, key: Any, count: int = 1) -> int:
         """Put a key in `count` times; return how often it is there now."""

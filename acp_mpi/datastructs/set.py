@@ -17,16 +17,6 @@ class Set(_engine.SetMethods, Hashed):
 
     KIND = 6
 
-    def __init__(
-        self,
-        ranks: Iterable[int] | None = None,
-        slots: int = 0,
-        rank: int | None = None,
-        *,
-        key: Any = object,
-    ) -> None:
-        self._spread(ranks, slots, rank, key, "V0")
-
     def insert_ga(self, ga: int, size: int | None = None) -> bool:
         """Put in the key whose bytes are at address `ga`; return whether it was new.
 

@@ -1,5 +1,6 @@
 /* Counters, vectors and deques by every road: several ranks change and read one, and one of them
  * destroys it while the others use it. */
+#include "calling.h"
 #include "cluster.h"
 #include "counter.h"
 #include "sequence.h"
@@ -11,22 +12,6 @@ struct name {
     uint64_t ga, serial;
 };
 static struct name counter, vector, deque;
-
-static int run(acp_lane *lane, struct acp_call *c)
-{
-    acp_handle_t pending = 0;
-    acp_failure failure;
-    uint64_t more;
-    int rc;
-    while ((rc = acp_container_call(lane, c, &pending)) == ACP_E_BUSY)
-        CHECK(acp_wait_room(lane->engine, ACP_FOREVER) == ACP_OK);
-    if (rc == ACP_OK && pending) {
-        CHECK(acp_wait(lane->engine, pending, ACP_FOREVER) == ACP_OK);
-        if (acp_failures_take(lane->engine, pending, true, &failure, 1, &more))
-            return failure.fault.status;
-    }
-    return rc;
-}
 
 static struct name create(acp_lane *lane, uint32_t rank, uint64_t kind, uint64_t width)
 {

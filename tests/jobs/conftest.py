@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,5 +56,22 @@ def without_mpi(start: Start, meeting: Callable[..., dict[str, str]]) -> Callabl
             "ACP_MPI": "0", "ACP_GROUP": "alone", "ACP_GROUP_SIZE": str(ranks),
         } | (env or {})  # fmt: skip
         return [start(command, place | {"ACP_GROUP_RANK": str(rank)}) for rank in range(ranks)]
+
+    return run
+
+
+@pytest.fixture
+def two_survive(without_mpi: Callable[..., list], tmp_path: Path) -> Callable[..., None]:
+    """two_survive(command, road) starts three ranks, of which the last is killed by SIGKILL.
+
+    The others have each left a file "RANK survived" in the test's folder.
+    """
+
+    def run(command: list[str], road: str) -> None:
+        jobs = without_mpi(3, command, launch.ROADS[road])
+        statuses = [job.wait() for job in jobs]
+        text = "\n".join(job.output for job in jobs)
+        assert statuses == [0, 0, -signal.SIGKILL], text
+        assert len(list(tmp_path.glob("* survived"))) == 2, text
 
     return run
