@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from acp_mpi import processes
@@ -120,12 +119,7 @@ class JobSurvey:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ignored: object) -> None:
         self.close()
 
 

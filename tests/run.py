@@ -85,6 +85,8 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
     env = launch.ROADS[work.road] | _other_python()
     if work.network:
         env["ACROSS_HOSTS"] = "1"
+    if mode == "all":
+        env["TESTS_THOROUGH"] = "1"
     if mode == "test":
         env["ACP_TEST_SHARE"] = "0" if launch.mpi_name() == "mpich" else "1"
     hung = ""

@@ -17,6 +17,7 @@ elif "ACROSS_HOSTS" in os.environ:  # the next rank is on another host, those af
 else:
     ROAD = os.environ.get("ACP_PATH", "any")
 SLOW_ROAD = ROAD != "any"  # operations on other ranks take microseconds, not nanoseconds
+THOROUGH = "TESTS_THOROUGH" in os.environ
 CAN_LOAD = ROAD in ("any", "owner")  # a rank can load and store the global memory of another
 
 STRANGE_ADDRESSES = {
@@ -25,6 +26,25 @@ STRANGE_ADDRESSES = {
     "no such rank": (10**6 + 1) << 42 | 64,
     "the first page of nobody": 64,
 }
+
+
+def tries(count: int) -> int:
+    """Return how often to try what is random: `count` times in `make test-all`, else a third.
+
+    A fifth of that on slow roads.
+    """
+    return max(count // (1 if THOROUGH else 3) // (5 if SLOW_ROAD else 1), 2)
+
+
+def alone(rank: int = 0) -> bool:
+    """Return whether this rank acts; the others wait at the end of the test."""
+    return acp.rank() == rank % acp.procs()
+
+
+def only(rank: int) -> bool:
+    """Meet; then return whether this rank is the one to act."""
+    acp.sync()
+    return alone(rank)
 
 
 def starter(rank: int, offset: int = 0) -> int:

@@ -8,22 +8,50 @@ from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
 from acp_mpi.engine import _engine
 
 OBJECT = b"object"
+RAW = b"bytes"
 
 
 def codec_of(what: Any, is_key: bool) -> _engine.Codec:
-    """Return how keys, or values, of a type become bytes; str and bytes are objects here."""
+    """Return how keys, or values, of a type become bytes.
+
+    str, and bytes as keys, are objects here; values that are bytes stay as they are.
+    """
+    if what is bytes and not is_key:
+        return _engine.Codec(None, is_key, raw=True)
     is_object = isinstance(what, type) and what in (object, str, bytes)
     return _engine.Codec(None if is_object or what == "object" else element_of(what), is_key)
 
 
 def codec_from(note: bytes, is_key: bool) -> _engine.Codec:
     """Return the same from what another rank has noted."""
-    return _engine.Codec(None if note == OBJECT else element_from(note), is_key)
+    if note in (OBJECT, RAW):
+        return _engine.Codec(None, is_key, raw=note == RAW)
+    return _engine.Codec(element_from(note), is_key)
 
 
 def note_of(codec: _engine.Codec) -> bytes:
     """Return what `codec_from` takes."""
-    return OBJECT if codec.element is None else codec.element.note
+    if codec.element is not None:
+        return codec.element.note
+    return RAW if codec.raw else OBJECT
+
+
+def size_at(codec: _engine.Codec, size: int | None, function: str) -> int:
+    """Return how many bytes a key, or value, at an address has; `size`: how many were said."""
+    what, width = "key" if codec.is_key else "value", codec.size
+    if size is None and codec.element is None:
+        raise TypeError(f"{function}: a {what} of this map has any size; give its size")
+    if codec.element is not None and size not in (None, width):
+        raise ValueError(f"{function}: a {what} has {width} bytes, not {size}; leave it out")
+    return width if size is None else size
+
+
+def key_at(codec: _engine.Codec, ga: int, size: int | None, function: str) -> Any:
+    """Return the key whose bytes are at an address; those of object keys are a bytes object."""
+    data = bytearray(size_at(codec, size, function))
+    if data:
+        _engine.get(ga, data)
+    return bytes(data) if codec.element is None else codec.element.unpacked(bytes(data))
 
 
 def batches(pairs: Iterator[tuple[Any, Any]]) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -72,3 +100,8 @@ def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
         array = array + dtype.type(0)  # -0.0 is 0.0
         array[numpy.isnan(array)] = numpy.nan
     return array
+
+
+def bytes_of(array: Any) -> Any:
+    """Return a contiguous array as a buffer of bytes."""
+    return array.view("u1") if array.nbytes else b""

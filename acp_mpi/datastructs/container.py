@@ -1,6 +1,5 @@
 """What all containers have in common: handles that travel, attach, destroy."""
 
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from acp_mpi.engine import _engine
@@ -66,12 +65,7 @@ class Container(_engine.Handle):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ignored: object) -> None:
         self.destroy()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from acp_mpi.datastructs.sequence import Sequence
+    from acp_mpi.datastructs.sequence_copies import SequenceCopies
 
 
 class Cursor:
@@ -14,7 +14,7 @@ class Cursor:
 
     __slots__ = ("index", "sequence")
 
-    def __init__(self, sequence: "Sequence", index: int) -> None:
+    def __init__(self, sequence: "SequenceCopies", index: int) -> None:
         self.sequence = sequence
         self.index = index
 

@@ -1,6 +1,7 @@
 """A deque: elements of one type on one rank, put in and taken out at both ends."""
 
 from acp_mpi.datastructs.sequence import Sequence
+from acp_mpi.datastructs.sequence_copies import SequenceCopies
 from acp_mpi.engine import _engine
 
 
@@ -17,8 +18,4 @@ class Deque(Sequence):
     appendleft = _engine.SequenceHandle.push_front
     popleft = _engine.SequenceHandle.pop_front
 
-    def push_front_ga(self, ga: int) -> None:
-        """Put the element whose bytes are at address `ga` before the first one."""
-        self._put_from("push_front_ga", 0, 0, ga, 1)
-
-    appendleft_ga = push_front_ga
+    appendleft_ga = SequenceCopies.push_front_ga

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from acp_mpi.datastructs.codecs import batches, codec_from, codec_of, note_of
+from acp_mpi.datastructs.codecs import as_array, batches, codec_from, codec_of, key_at, note_of
 from acp_mpi.datastructs.container import Container
 from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
@@ -36,6 +36,17 @@ class Hashed(_engine.ManyHandle, Container):
     """The common half of Map, Set and MultiSet."""
 
     COUNTS: ClassVar[bool] = False
+    VALUE: ClassVar[str] = "V0"
+
+    def __init__(
+        self,
+        ranks: Iterable[int] | None = None,
+        slots: int = 0,
+        rank: int | None = None,
+        *,
+        key: Any = object,
+    ) -> None:
+        self._spread(ranks, slots, rank, key, self.VALUE)
 
     def _spread(
         self, ranks: Iterable[int] | None, slots: int, rank: int | None, key: Any, value: Any
@@ -156,6 +167,19 @@ class Hashed(_engine.ManyHandle, Container):
             return self.end()
         part, stripe, key_hash = self.where(key)
         return KeyCursor(self, (part, stripe, key_hash), key, value)
+
+    def find_ga(self, ga: int, size: int | None = None) -> KeyCursor:
+        """Return a cursor to the key whose `size` bytes are at address `ga`, or the end."""
+        return self.find(self._key_at("find_ga", ga, size))
+
+    def _array_of(self, method: str, keys: Any) -> Any:
+        """Return an array of keys as one of the keys' type; None: they are put in one by one."""
+        if not self.inlined or not hasattr(keys, "__array_interface__"):
+            return None
+        return as_array(self.key_codec, keys, f"{type(self).__name__}.{method}: keys")
+
+    def _key_at(self, method: str, ga: int, size: int | None) -> Any:
+        return key_at(self.key_codec, ga, size, f"{type(self).__name__}.{method}")
 
     def begin(self) -> KeyCursor:
         """Return a cursor to the first element, or the end."""

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
+from acp_mpi.datastructs.list_copies import ListCopies
 from acp_mpi.datastructs.list_cursor import END, GONE, ListCursor
 from acp_mpi.datastructs.list_order import keys_of, merged
-from acp_mpi.datastructs.list_writing import ANY, ListWriting
+from acp_mpi.datastructs.list_writing import ANY
 from acp_mpi.engine import _engine
 
 
@@ -19,7 +20,7 @@ class ListStatistics:
     changes: int
 
 
-class List(ListWriting):
+class List(ListCopies):
     """A doubly linked list on `rank` (None: the calling one). Local to the caller (seed 000).
 
     `dtype` object: any values that pickle; bytes: bytes of any length; else one fixed-size type as
@@ -38,6 +39,14 @@ class List(ListWriting):
         """Return the cursor of the first element, `end()` if there is none."""
         batch = self.walk("List.begin", 0, 1, b"")
         return ListCursor(self, (batch.nodes[0], batch.numbers[0]) if batch.nodes else END)
+
+    def front(self) -> Any:
+        """Return the first element. IndexError if there is none."""
+        return self._at_end("List.front", 0)
+
+    def back(self) -> Any:
+        """Return the last element. IndexError if there is none."""
+        return self._at_end("List.back", _engine.BACKWARD)
 
     def end(self) -> ListCursor:
         """Return the cursor behind the last element, whichever that is."""
@@ -127,25 +136,9 @@ class List(ListWriting):
             raise
         return copy
 
-    def push_back_ga(self, ga: int, size: int | None = None, rank: int | None = None) -> None:
-        """Put an element of the `size` bytes at address `ga` behind the last one.
-
-        They go to `rank` (None: to the chain) without the caller. `size` None: that of the type.
-        """
-        self._put_from("List.push_back_ga", _engine.BACK, END, ga, size, rank)
-
-    def push_front_ga(self, ga: int, size: int | None = None, rank: int | None = None) -> None:
-        """Put an element of the `size` bytes at address `ga` before the first one."""
-        self._put_from("List.push_front_ga", _engine.FRONT, END, ga, size, rank)
-
-    def insert_ga(
-        self, cursor: ListCursor, ga: int, size: int | None = None, rank: int | None = None
-    ) -> ListCursor:
-        """Put an element of the `size` bytes at `ga` before that of `cursor`; its cursor."""
-        at = self._id(cursor, "List.insert_ga")
-        return ListCursor(self, self._put_from("List.insert_ga", _engine.AT, at, ga, size, rank))
-
-    append_ga = push_back_ga
+    def remove_ga(self, ga: int, size: int | None = None) -> int:
+        """Take out all elements that equal the one whose bytes are at `ga`; as `remove`."""
+        return self.remove(self.decoded(self._bytes_at("List.remove_ga", ga, size)))
 
     # Order --------------------------------------------------------------------------------
 

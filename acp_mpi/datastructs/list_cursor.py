@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from acp_mpi.engine import _engine
 
 if TYPE_CHECKING:
-    from acp_mpi.datastructs.list import List
+    from acp_mpi.datastructs.list_writing import ListWriting
 
 END = (0, 0)
 
@@ -26,7 +26,7 @@ class ListCursor:
 
     __slots__ = ("id", "list")
 
-    def __init__(self, of: "List", id: tuple[int, int]) -> None:
+    def __init__(self, of: "ListWriting", id: tuple[int, int]) -> None:
         self.list = of
         self.id = id
 

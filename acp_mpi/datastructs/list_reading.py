@@ -11,7 +11,7 @@ from acp_mpi.datastructs.list_cursor import GONE, ListCursor
 from acp_mpi.engine import _engine
 
 OBJECTS = _engine.Element(0, b"object", "", pickle.dumps, pickle.loads)
-BYTES = _engine.Element(0, b"bytes", "", bytes, bytes)
+BYTES = _engine.Element(0, b"bytes", "", _engine.raw_bytes, bytes)
 RESUMED = 64  # elements of which one must be left for an iteration to go on
 
 
@@ -66,6 +66,16 @@ class ListReading(_engine.ListHandle, Container):
         if cursor.list != self:
             raise ValueError(f"{function}: {cursor!r} is not of this list; use one of its own")
         return cursor.id
+
+    def _at_end(self, function: str, flags: int) -> Any:
+        value: Any = GONE
+        while value is GONE:  # it was taken out before it could be fetched
+            batch = self.walk(function, flags, 1, b"")
+            if not batch.values:
+                raise IndexError(f"{function}: the list is empty; see size()")
+            self._fetch(function, batch)
+            value = batch.values[0]
+        return value
 
     def _values(self, function: str, flags: int) -> Iterator[Any]:
         for batch in self._batches(function, flags):

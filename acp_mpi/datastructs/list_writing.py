@@ -32,24 +32,6 @@ class ListWriting(ListReading):
             raise
         return self._adopt(function, where, at, [(len(data), block, block)])
 
-    def _put_from(
-        self,
-        function: str,
-        where: int,
-        at: tuple[int, int],
-        ga: int,
-        size: int | None,
-        rank: int | None,
-    ) -> tuple[int, int]:
-        width = self.element.width
-        if size is None and not width:
-            raise TypeError(f"{function}: elements of this list have any size; give `size`")
-        size = width if size is None else size
-        if width and size != width:
-            raise ValueError(f"{function}: an element has {width} bytes, not {size}; leave it out")
-        block = self._copied(ga, size, rank)
-        return self._adopt(function, where, at, [(size, block, block)])
-
     def _copied(self, ga: int, size: int, rank: int | None) -> int:
         """Return the address of a new block with a copy of the bytes at `ga`."""
         block = _engine.malloc(size, _engine.query_rank(self.ga) if rank is None else rank)

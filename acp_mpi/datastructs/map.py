@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from acp_mpi.datastructs.codecs import array_dtype, as_array
+from acp_mpi.datastructs.codecs import array_dtype, as_array, bytes_of, size_at
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
@@ -69,6 +69,55 @@ class Map(_engine.MapMethods, Hashed):
             raise KeyError(key)
         return default
 
+    def insert_ga(
+        self, key_ga: int, ga: int, key_size: int | None = None, size: int | None = None
+    ) -> bool:
+        """Put a key in unless it is there, key and value as bytes at addresses; whether it was new.
+
+        A value of more than 8 KiB goes from rank to rank without the caller. Sizes are left out
+        where the type has one. Where keys are objects the bytes are those of a bytes object,
+        where values are objects those of a pickle.
+        """
+        return not self._put_from("insert_ga", "insert", key_ga, ga, key_size, size)
+
+    def assign_ga(
+        self, key_ga: int, ga: int, key_size: int | None = None, size: int | None = None
+    ) -> bool:
+        """Put a key in, replacing its value, as `insert_ga`; return whether it was new."""
+        return not self._put_from("assign_ga", "assign", key_ga, ga, key_size, size)
+
+    def remove_ga(self, key_ga: int, key_size: int | None = None) -> bool:
+        """Take out the key whose bytes are at an address; return whether it was there."""
+        return self.remove(self._key_at("remove_ga", key_ga, key_size))
+
+    def retrieve_ga(
+        self, key_ga: int, ga: int, key_size: int | None = None, size: int | None = None
+    ) -> int | None:
+        """Copy the value of the key whose bytes are at `key_ga` to the `size` bytes at `ga`.
+
+        Return how many bytes it has, None if the key is not there. ValueError if they are more
+        than `size`; nothing is copied then.
+        """
+        name = "Map.retrieve_ga"
+        key = self._key_at("retrieve_ga", key_ga, key_size)
+        room = size_at(self.value_codec, None, name) if size is None else size
+        found = self.get_copy("retrieve_ga", key, ga, room)
+        if found is not None and found > room:
+            raise ValueError(f"{name}: the value has {found} bytes; make room for more than {room}")
+        return found
+
+    def _put_from(
+        self,
+        method: str,
+        how: str,
+        key_ga: int,
+        ga: int,
+        key_size: int | None,
+        size: int | None,
+    ) -> bool:
+        key = self._key_at(method, key_ga, key_size)
+        return self.put_copy(method, key, ga, size_at(self.value_codec, size, f"Map.{method}"), how)
+
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield keys with their values, in batches: what is there throughout comes once."""
         return self.elements()
@@ -123,7 +172,7 @@ class Map(_engine.MapMethods, Hashed):
         if default is not None:
             values[:] = default
         found = numpy.zeros(len(array), bool)
-        self.get_arrays("get_many", _plain(array), len(array), _plain(values), _plain(found))
+        self.get_arrays("get_many", bytes_of(array), len(array), bytes_of(values), bytes_of(found))
         return values, found
 
     def _put_many(self, name: str, keys: Any, values: Any, how: str) -> None:
@@ -140,8 +189,4 @@ class Map(_engine.MapMethods, Hashed):
         if array is None or filled is None:
             self.put_list(name, list(keys), list(values), how)
         else:
-            self.put_arrays(name, _plain(array), _plain(filled), len(array), how)
-
-
-def _plain(array: Any) -> Any:
-    return array.view("u1") if array.nbytes else b""
+            self.put_arrays(name, bytes_of(array), bytes_of(filled), len(array), how)

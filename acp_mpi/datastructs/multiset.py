@@ -1,9 +1,10 @@
 """A multiset whose keys are spread over ranks: each with how often it is there."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from acp_mpi.datastructs.codecs import batches
+from acp_mpi.datastructs.codecs import batches, bytes_of
 from acp_mpi.datastructs.hashed import Hashed
 
 
@@ -16,16 +17,7 @@ class MultiSet(Hashed):
 
     KIND = 5
     COUNTS = True
-
-    def __init__(
-        self,
-        ranks: Iterable[int] | None = None,
-        slots: int = 0,
-        rank: int | None = None,
-        *,
-        key: Any = object,
-    ) -> None:
-        self._spread(ranks, slots, rank, key, "Q")
+    VALUE = "Q"
 
     def insert(self, key: Any, count: int = 1) -> int:
         """Put a key in `count` times; return how often it is there now."""
@@ -50,8 +42,34 @@ class MultiSet(Hashed):
 
     count = __getitem__ = retrieve
 
+    def insert_ga(self, ga: int, size: int | None = None, count: int = 1) -> int:
+        """Put in the key whose bytes are at address `ga`; return how often it is there now.
+
+        `size` is left out where the type has one; the bytes of an object are a bytes object.
+        """
+        return self.insert(self._key_at("insert_ga", ga, size), count)
+
+    def remove_ga(self, ga: int, size: int | None = None, count: int = 1) -> int:
+        """Take out the key whose bytes are at address `ga`; return how often it is left."""
+        return self.remove(self._key_at("remove_ga", ga, size), count)
+
+    def remove_all_ga(self, ga: int, size: int | None = None) -> int:
+        """Take out that key altogether; return how often it was there."""
+        return self.remove_all(self._key_at("remove_all_ga", ga, size))
+
+    def retrieve_ga(self, ga: int, size: int | None = None) -> int:
+        """Return how often the key whose bytes are at address `ga` is there."""
+        return self.retrieve(self._key_at("retrieve_ga", ga, size))
+
     def update(self, keys: Iterable[Any]) -> None:
-        """Put in many keys, once for each time that they come, one round for each rank."""
+        """Put in many keys, an array or any others, once for each time that they come.
+
+        One round for each rank; each is put in atomically.
+        """
+        if (array := self._array_of("update", keys)) is not None:
+            ones = sys.modules["numpy"].ones(len(array), "Q")
+            self.put_arrays("update", bytes_of(array), bytes_of(ones), len(array), "add")
+            return
         given = list(keys)
         self.put_list("update", given, [1] * len(given), "add")
 

@@ -4,19 +4,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from acp_mpi.datastructs.container import Container
 from acp_mpi.datastructs.cursor import Cursor, index_of
 from acp_mpi.datastructs.elements import (
     array_of,
-    dtype_of,
-    element_from,
     element_of,
     pack_many,
     unpack_many,
 )
+from acp_mpi.datastructs.sequence_copies import CLIPS_REPEATS, END, SequenceCopies
 from acp_mpi.engine import _engine
 
-END = 2**63 - 1
+RESIZES_REPEATS = _engine.RESIZES | _engine.REPEATS
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class SequenceStatistics:
     bytes: int
 
 
-class Sequence(_engine.SequenceHandle, Container):
+class Sequence(SequenceCopies):
     """Elements of one type on `rank` (None: the calling one), `size` of them zero at first.
 
     `dtype` is int, float, bool, a letter of the struct module, "V13" for 13 raw bytes, or anything
@@ -43,19 +41,6 @@ class Sequence(_engine.SequenceHandle, Container):
         if size:
             self.reserve(size)
             self._splice("fill", 0, 0, size, _engine.REPEATS, bytes(element.width))
-
-    def _open(self) -> None:
-        self.of(element_from(self.note))
-
-    def _splice(
-        self, method: str, at: int, erase: int, insert: int, flags: int, data: Any
-    ) -> bytearray:
-        return self.splice(f"{type(self).__name__}.{method}", at, erase, insert, flags, data)
-
-    @property
-    def dtype(self) -> Any:
-        """The NumPy type of the elements."""
-        return dtype_of(self.element)
 
     def empty(self) -> bool:
         """Return whether there is no element."""
@@ -77,9 +62,17 @@ class Sequence(_engine.SequenceHandle, Container):
         self.insert_one("insert", index_of(at), value)
         return Cursor(self, index_of(at))
 
-    def insert_range(self, at: int | Cursor, values: Any) -> Cursor:
-        """Put all `values` before the element at `at`, in one operation."""
-        self._put_many("insert_range", index_of(at), 0, values)
+    def insert_range(self, at: int | Cursor, values: Any, last: Cursor | None = None) -> Cursor:
+        """Put all `values` before the element at `at`, in one operation.
+
+        With `last` they are the elements between two cursors of one container, `values` and
+        `last`, and go from rank to rank without the caller.
+        """
+        if last is None:
+            self._put_many("insert_range", index_of(at), 0, values)
+        else:
+            count = max(values.distance(last), 0)
+            self._put_copy("insert_range", index_of(at), 0, values.sequence, values.index, count)
         return Cursor(self, index_of(at))
 
     def extend(self, values: Any) -> None:
@@ -97,6 +90,15 @@ class Sequence(_engine.SequenceHandle, Container):
     def fill(self, n: int, value: Any) -> None:
         """Have `n` times `value` in place of all elements, in one operation."""
         self._splice("fill", 0, END, n, CLIPS_REPEATS, self.element.packed(value))
+
+    def resize(self, n: int, value: Any = None) -> None:
+        """Have `n` elements: the last ones go, or copies of `value` (None: zero bytes) come."""
+        if n < 0:
+            raise ValueError(
+                f"{type(self).__name__}.resize: there are no {n} elements; use 0 or more"
+            )
+        one = bytes(self.element.width) if value is None else self.element.packed(value)
+        self._splice("resize", 0, 0, n, RESIZES_REPEATS, one)
 
     def clear(self) -> None:
         """Take out all elements; the room for them stays."""
@@ -118,7 +120,7 @@ class Sequence(_engine.SequenceHandle, Container):
 
         They go from rank to rank without the caller.
         """
-        count = first.distance(last)
+        count = max(first.distance(last), 0)
         self._put_copy("assign_range", 0, END, first.sequence, first.index, count)
 
     def swap(self, other: Self) -> None:
@@ -134,32 +136,6 @@ class Sequence(_engine.SequenceHandle, Container):
             _engine.free(mine)
             raise
         other._put_block("swap", 0, END, size, mine, mine)
-
-    def push_back_ga(self, ga: int) -> None:
-        """Put the element whose bytes are at address `ga` behind the last one."""
-        self._put_from("push_back_ga", END, 0, ga, 1)
-
-    append_ga = push_back_ga
-
-    def insert_ga(self, at: int | Cursor, ga: int) -> Cursor:
-        """Put the element whose bytes are at address `ga` before the element at `at`."""
-        self._put_from("insert_ga", index_of(at), 0, ga, 1)
-        return Cursor(self, index_of(at))
-
-    def extend_ga(self, ga: int, n: int) -> None:
-        """Put `n` elements whose bytes are at address `ga` behind the last one."""
-        self._put_from("extend_ga", END, 0, ga, n)
-
-    def assign_ga(self, ga: int, n: int) -> None:
-        """Have `n` elements whose bytes are at address `ga` in place of all elements."""
-        self._put_from("assign_ga", 0, END, ga, n)
-
-    def fill_ga(self, n: int, ga: int) -> None:
-        """Have `n` times the element whose bytes are at `ga` in place of all elements."""
-        data = bytearray(self.element.width)
-        if data:
-            _engine.get(ga, data)
-        self._splice("fill_ga", 0, END, n, CLIPS_REPEATS, data)
 
     def begin(self) -> Cursor:
         """Return the cursor of the first element."""
@@ -241,61 +217,9 @@ class Sequence(_engine.SequenceHandle, Container):
             raise
         return copy
 
-    def _ga_of(self, index: int) -> int:
-        size, _, width, _, ga = self.look("Cursor.ga")
-        if not 0 <= index < size:
-            raise IndexError(f"Cursor.ga: there is no element at {index}; see size()")
-        if not ga:
-            raise ValueError("Cursor.ga: the elements go around the end of their block")
-        return ga + index * width
-
-    def _alike(self, method: str, other: "Sequence") -> None:
-        if other.element.note != self.element.note:
-            raise TypeError(
-                f"{type(self).__name__}.{method}: the elements are {other.dtype} there and "
-                f"{self.dtype} here; convert them first"
-            )
-
     def _put_many(self, method: str, at: int, erase: int, values: Any) -> None:
         if isinstance(values, Sequence) and values.element.note == self.element.note:
             self._put_copy(method, at, erase, values, 0, END)
             return
         count, data = pack_many(self.element, values, f"{type(self).__name__}.{method}")
         self._splice(method, at, erase, count, _engine.CLIPS, data)
-
-    def _block_of(self, method: str, source: "Sequence", at: int, count: int) -> tuple[int, int]:
-        """Return the address of a block with elements of `source`, and how many there are."""
-        return source.read_block(f"{type(self).__name__}.{method}", at, count)
-
-    def _put_copy(
-        self, method: str, at: int, erase: int, source: "Sequence", first: int, count: int
-    ) -> None:
-        self._alike(method, source)
-        block, count = self._block_of(method, source, first, count)
-        self._put_block(method, at, erase, count, block, block)
-
-    def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> None:
-        self._put_block(method, at, erase, count, ga, 0)
-
-    def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> None:
-        """Put `count` elements at `ga` in; `block`, if any, is theirs and goes with them."""
-        rank = _engine.query_rank(self.ga)
-        try:
-            if not block or _engine.query_rank(block) != rank:
-                size = count * self.element.width
-                here = _engine.malloc(size, rank)
-                try:
-                    if size:
-                        _engine.wait(_engine.copy(here, ga, size))
-                except BaseException:
-                    _engine.free(here)
-                    raise
-            else:
-                here, block = block, 0
-        finally:
-            if block:
-                _engine.free(block)
-        self._splice(method, at, erase, count, _engine.CLIPS, here)
-
-
-CLIPS_REPEATS = _engine.CLIPS | _engine.REPEATS

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from acp_mpi.datastructs.codecs import bytes_of
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.engine import _engine
 
@@ -16,17 +17,25 @@ class Set(_engine.SetMethods, Hashed):
 
     KIND = 6
 
-    def __init__(
-        self,
-        ranks: Iterable[int] | None = None,
-        slots: int = 0,
-        rank: int | None = None,
-        *,
-        key: Any = object,
-    ) -> None:
-        self._spread(ranks, slots, rank, key, "V0")
+    def insert_ga(self, ga: int, size: int | None = None) -> bool:
+        """Put in the key whose bytes are at address `ga`; return whether it was new.
+
+        `size` is left out where the type has one; the bytes of an object are a bytes object.
+        """
+        return self.insert(self._key_at("insert_ga", ga, size))
+
+    def remove_ga(self, ga: int, size: int | None = None) -> bool:
+        """Take out the key whose bytes are at address `ga`; return whether it was there."""
+        return self.remove(self._key_at("remove_ga", ga, size))
+
+    def retrieve_ga(self, ga: int, size: int | None = None) -> bool:
+        """Return whether the key whose bytes are at address `ga` is there."""
+        return self.retrieve(self._key_at("retrieve_ga", ga, size))
 
     def update(self, keys: Iterable[Any]) -> None:
-        """Put in many keys, one round for each rank; each is put in atomically."""
+        """Put in many keys, an array or any others, one round for each rank; each atomically."""
+        if (array := self._array_of("update", keys)) is not None:
+            self.put_arrays("update", bytes_of(array), None, len(array), "insert")
+            return
         given = list(keys)
         self.put_list("update", given, [b""] * len(given), "insert")

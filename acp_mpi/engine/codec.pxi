@@ -20,15 +20,20 @@ cdef object pickle_module():
 
 
 cdef class Codec:
-    """How keys, or values, become bytes and come back: as `element` says, or as objects (None)."""
+    """How keys, or values, become bytes and come back: as `element` says, or as objects (None).
+
+    Values that are `raw` are bytes of any length.
+    """
     cdef readonly Element element
     cdef readonly bint is_key
+    cdef readonly bint raw
     cdef uint64_t bytes_each
     cdef char code
 
-    def __init__(self, Element element, bint is_key):
+    def __init__(self, Element element, bint is_key, bint raw=False):
         self.element = element
         self.is_key = is_key
+        self.raw = raw
         self.bytes_each = ANY_SIZE if element is None else element.width
         self.code = 0 if element is None else element.code
 
@@ -60,11 +65,15 @@ cdef class Codec:
             return plain[:self.bytes_each]
         if self.element is not None:
             return self.element.packed(x)
+        if self.raw:
+            return raw_bytes(x)
         return key_bytes(x) if self.is_key else pickle_module().dumps(x, -1)
 
     cdef object decode(self, const char *p, uint64_t size):
         if self.element is not None:
             return self.element.value(p)
+        if self.raw:
+            return p[:size]
         return key_of(p[:size]) if self.is_key else pickle_module().loads(p[:size])
 
 

@@ -8,6 +8,11 @@ cdef extern from "Python.h":
 DEF PLAIN = 8  # bytes of the largest plain type
 
 
+def raw_bytes(x):
+    """Return the bytes of a buffer; TypeError for anything else."""
+    return x if type(x) is bytes else bytes(memoryview(x))
+
+
 cdef class Element:
     """A type of elements: its bytes, its letter or functions, and how others learn of it."""
     cdef readonly uint64_t width

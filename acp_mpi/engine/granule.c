@@ -5,11 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#if !defined(MADV_POPULATE_WRITE) /* Linux 5.14, glibc 2.35 */
+#define MADV_POPULATE_WRITE 23
+#endif
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
 #define KEPT ((uint64_t)4 << 20)        /* so much stays, and an eighth of what is used */
 #define BATCH 16u                       /* words of the map that one change sets */
 #define SWEEP 64u                       /* granules that the sweeper gives back at a time */
+#define FAULTED 4u                      /* granules at a time whose pages this process maps at once */
 #define TRIES 64u                       /* blocks that the sweeper looks at */
 
 static uint64_t last_granule(const struct heap *h)
@@ -80,13 +86,15 @@ static int commit(const struct heap *h, uint64_t word, uint64_t mask)
     while (mask) {
         uint64_t low = (uint64_t)__builtin_ctzll(mask), run = ~(mask >> low);
         uint64_t length = run ? (uint64_t)__builtin_ctzll(run) : 64;
-        uint64_t position = h->position + h->head->grid + (word * 64 + low) * GRANULE;
+        uint64_t place = h->head->grid + (word * 64 + low) * GRANULE;
         int rc;
         do
-            rc = fallocate(h->fd, 0, (off_t)position, (off_t)(length * GRANULE));
+            rc = fallocate(h->fd, 0, (off_t)(h->position + place), (off_t)(length * GRANULE));
         while (rc && errno == EINTR);
         if (rc)
             return errno;
+        if (length <= FAULTED) /* else, or on old kernels, pages come one by one */
+            madvise(h->base + place, length * GRANULE, MADV_POPULATE_WRITE);
         mask &= length + low < 64 ? ~0ull << (length + low) : 0;
     }
     return 0;

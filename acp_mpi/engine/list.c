@@ -14,8 +14,8 @@ struct list_node *list_node(const struct heap *h, uint64_t at)
 bool list_has(const struct heap *h, const struct list *list, struct list_id id)
 {
     const struct list_node *n = list_node(h, id.node);
-    return n && id.number && list_load(&n->number) == id.number &&
-           list_load(&n->era) == list_load(&list->era);
+    return n && id.number && load(&n->number) == id.number &&
+           load(&n->era) == load(&list->era);
 }
 
 uint64_t list_name(const struct hold *hold, struct list *list)
@@ -34,32 +34,6 @@ int list_done(struct hold *hold, const struct acp_call *c, int rc)
                                         .rank = acp_ga_rank(c->object)};
     section_leave(hold);
     return rc;
-}
-
-void list_bytes_in(void *shared, const void *from, uint64_t size)
-{
-    uint64_t *to = shared, word;
-    for (; size >= 8; size -= 8, from = (const unsigned char *)from + 8) {
-        memcpy(&word, from, 8);
-        __atomic_store_n(to++, word, __ATOMIC_RELAXED);
-    }
-    if (size) {
-        word = 0;
-        memcpy(&word, from, size);
-        __atomic_store_n(to, word, __ATOMIC_RELAXED);
-    }
-}
-
-void list_bytes_out(void *to, const void *shared, uint64_t size)
-{
-    const uint64_t *from = shared;
-    uint64_t word;
-    for (; size; to = (unsigned char *)to + 8) {
-        uint64_t piece = size < 8 ? size : 8;
-        word = list_load(from++);
-        memcpy(to, &word, piece);
-        size -= piece;
-    }
 }
 
 /* A change of two lists was under way when a process died: the other one's journal comes first. */

@@ -10,6 +10,7 @@
 
 #include "container.h"
 #include "list_call.h"
+#include "words.h"
 
 enum list_job_kind { JOB_NONE = 0, JOB_ERASE, JOB_ORDER, JOB_REVERSE, JOB_SPLICE };
 
@@ -84,17 +85,5 @@ static inline bool list_settled(const struct hold *hold)
 {
     return hold->section->state == SECTION_IDLE;
 }
-
-static inline uint64_t list_load(const uint64_t *word)
-{
-    return __atomic_load_n(word, __ATOMIC_RELAXED);
-}
-static inline uint64_t list_padded(uint64_t size)
-{
-    return (size + 7) & ~(uint64_t)7;
-}
-/* Whole words between private and shared memory, where others may be reading or writing. */
-void list_bytes_in(void *shared, const void *from, uint64_t size);
-void list_bytes_out(void *to, const void *shared, uint64_t size);
 
 #endif

@@ -26,9 +26,9 @@ static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, 
         struct list_node *n = (struct list_node *)(void *)(hold->heap->base + at);
         struct list_node fill = {.number = list_name(hold, l), .era = l->era, .size = r->size,
                                  .payload = r->payload, .block = own ? own : r->block};
-        list_bytes_in(n, &fill, sizeof fill);
+        words_in(n, &fill, sizeof fill);
         if (!r->payload)
-            list_bytes_in(n + 1, data, r->size);
+            words_in(n + 1, data, r->size);
         *id = (struct list_id){at, fill.number};
         rc = list_link(hold, l, at, at, 1, before);
     }
@@ -54,7 +54,7 @@ static int put_all(struct hold *hold, struct list *l, struct acp_call *c, uint64
         }
         if (r.size > LIST_INLINE && !r.payload)
             return fail(hold->lane, ACP_E_ARGUMENT, c->object, r.size);
-        uint64_t length = r.payload ? 0 : put.width ? put.width : list_padded(r.size);
+        uint64_t length = r.payload ? 0 : put.width ? put.width : 8 * words_of(r.size);
         if (length > c->in_size - at)
             return fail(hold->lane, ACP_E_ARGUMENT, c->object, c->in_size);
         int rc = put_one(hold, l, c, before, &r, in + at, &id);
@@ -122,7 +122,7 @@ static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint6
     *used = 0;
     if (!n)
         return ACP_E_DAMAGED;
-    uint64_t length = how == LIST_FETCH && !n->payload ? list_padded(n->size) : 0;
+    uint64_t length = how == LIST_FETCH && !n->payload ? 8 * words_of(n->size) : 0;
     if (length && !container_inside(hold->heap, at + sizeof *n, length))
         return ACP_E_DAMAGED;
     if (length > room || sizeof r > room - length)
@@ -137,7 +137,7 @@ static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint6
     section_set(hold, &n->number, 0);
     memcpy(out, &r, sizeof r);
     if (length)
-        list_bytes_out(out + sizeof r, n + 1, length);
+        words_out(out + sizeof r, n + 1, length);
     section_commit(hold);
     *used = sizeof r + length;
     return ACP_OK;

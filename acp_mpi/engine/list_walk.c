@@ -17,7 +17,7 @@ static int read_list(acp_lane *lane, struct acp_call *c, reader read)
         return lane->fault.status;
     for (uint32_t i = 0; i < RETRIES; i++) {
         uint64_t looked = section_look(&l->head.section);
-        bool whole = !(looked & 1) && !list_load(&l->partner) && !list_load(&l->job.kind);
+        bool whole = !(looked & 1) && !load(&l->partner) && !load(&l->job.kind);
         int rc = whole ? read(h, l, c) : ACP_E_BUSY;
         if (likely(whole && section_same(&l->head.section, looked) &&
                    container_lives(&l->head, c) && rc == ACP_OK))
@@ -53,14 +53,14 @@ static uint64_t start(const struct heap *h, const struct list *l, const struct a
     struct list_id id;
     *stale = c->in_size != 0;
     if (!c->in_size)
-        return list_load(backward ? &l->last : &l->first);
+        return load(backward ? &l->last : &l->first);
     for (uint64_t at = 0; at + sizeof id <= c->in_size; at += sizeof id) {
         memcpy(&id, in + at, sizeof id);
         if (!list_has(h, l, id))
             continue;
         *stale = false;
         const struct list_node *n = list_node(h, id.node);
-        return !(c->b & LIST_BEHIND) ? id.node : list_load(backward ? &n->previous : &n->next);
+        return !(c->b & LIST_BEHIND) ? id.node : load(backward ? &n->previous : &n->next);
     }
     return 0;
 }
@@ -69,9 +69,9 @@ static uint64_t start(const struct heap *h, const struct list *l, const struct a
 static uint64_t record(const struct heap *h, const struct acp_call *c, uint64_t at,
                        const struct list_node *n, unsigned char *out, uint64_t room)
 {
-    struct list_record r = {{at, list_load(&n->number)}, list_load(&n->size),
-                            list_load(&n->payload), list_load(&n->block)};
-    uint64_t length = r.payload ? 0 : list_padded(r.size);
+    struct list_record r = {{at, load(&n->number)}, load(&n->size),
+                            load(&n->payload), load(&n->block)};
+    uint64_t length = r.payload ? 0 : 8 * words_of(r.size);
     if (r.size > ACP_CALL_MOST && !r.payload)
         return 0;
     if (sizeof r > room || length > room - sizeof r)
@@ -80,7 +80,7 @@ static uint64_t record(const struct heap *h, const struct acp_call *c, uint64_t 
         r.block = container_ga(c, h, r.block);
     memcpy(out, &r, sizeof r);
     if (length && container_inside(h, at + sizeof *n, length))
-        list_bytes_out(out + sizeof r, n + 1, length);
+        words_out(out + sizeof r, n + 1, length);
     return sizeof r + length;
 }
 
@@ -90,8 +90,8 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
     bool backward = c->b & LIST_BACKWARD, stale;
     uint64_t most = c->b >> 8, used = sizeof(struct list_answer), size = 1;
     uint64_t at = start(h, l, c, backward, &stale);
-    struct list_answer answer = {.changes = list_load(&l->changes), .orders = list_load(&l->orders),
-                                 .size = list_load(&l->size),
+    struct list_answer answer = {.changes = load(&l->changes), .orders = load(&l->orders),
+                                 .size = load(&l->size),
                                  .origin = container_ga(c, h, 0)};
     c->result[0] = stale ? LIST_STALE : LIST_DONE;
     while (at && (!most || answer.count < most)) {
@@ -103,7 +103,7 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
             break;
         used += size;
         answer.count++;
-        at = list_load(backward ? &n->previous : &n->next);
+        at = load(backward ? &n->previous : &n->next);
     }
     answer.ended = !at;
     memcpy(out, &answer, sizeof answer);
@@ -135,11 +135,11 @@ static int step(const struct heap *h, const struct list *l, struct acp_call *c)
         const struct list_node *n = id.node ? list_node(h, id.node) : NULL;
         if ((id.node && !n) || (!id.node && far > 0) || (done && id.node == ids[1].node))
             break;
-        uint64_t at = list_load(!n ? &l->last : far > 0 ? &n->next : &n->previous);
+        uint64_t at = load(!n ? &l->last : far > 0 ? &n->next : &n->previous);
         if (far < 0 && !at)
             break;
         const struct list_node *to = at ? list_node(h, at) : NULL;
-        id = (struct list_id){at, to ? list_load(&to->number) : 0};
+        id = (struct list_id){at, to ? load(&to->number) : 0};
         done += far > 0 ? 1 : -1;
     }
     c->result[1] = (uint64_t)done;

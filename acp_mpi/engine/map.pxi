@@ -42,7 +42,7 @@ cdef extern from "map.h" nogil:
     struct map_large:
         uint64_t stamp, key_size, value_size
 
-DEF VALUE_ROOM = 8192       # for the value of one element; what is larger comes in pieces
+DEF VALUE_ROOM = 8192  # for the value of one element; what is larger comes in pieces
 DEF MOST = 60000      # bytes of key and value that travel with a call
 DEF CALL_MOST = 65536
 DEF ENTRIES = 256     # bytes of a key and a value that stand in a slot
@@ -163,7 +163,6 @@ cdef class MapHandle(Handle):
         # By whatever way; what is too long to travel with the call lies there before it.
         cdef map_request r
         cdef Call c
-        cdef uint64_t block = 0
         function = self.function(name)
         memset(&r, 0, sizeof(r))
         r.hash = hash_bytes(PyBytes_AS_STRING(key), len(key))
@@ -178,10 +177,16 @@ cdef class MapHandle(Handle):
             c = self.call_of(part, method, x, taken, room)
             call_done(function, c)
             return c
-        block = self.lay(function, part, key, value)
+        return self.ask_by_box(function, method, x, &r, self.lay(function, part, key, value), room)
+
+    cdef Call ask_by_box(self, str function, uint8_t method, uint64_t x, map_request *r,
+                         uint64_t block, uint64_t room):
+        # Key and value lie in a block, which becomes the map's or goes back.
+        cdef Call c
         r.box = block
         try:
-            c = self.call_of(part, method, x, (<char *>&r)[:sizeof(r)], room)
+            c = self.call_of(hash_part(r.hash, self.count), method, x, (<char *>r)[:sizeof(r[0])],
+                             room)
             call_done(function, c)
             if method == METHOD_MAP_PUT and c.call.result[1]:
                 block = 0

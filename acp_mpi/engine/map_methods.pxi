@@ -1,7 +1,7 @@
 # What maps and sets are asked most, without a step in between.
 
 
-cdef class MapMethods(ManyHandle):
+cdef class MapMethods(MapCopies):
     """A map as programs use it."""
 
     def insert(self, key, value):

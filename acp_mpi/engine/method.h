@@ -32,6 +32,9 @@ struct container_plan {
 #define SPLICE_REPEATS 2u /* one element comes, and goes in as often as `insert` says */
 #define SPLICE_BRINGS 4u  /* what goes out comes back */
 #define SPLICE_BLOCK 8u   /* in a block of its own, whose address is result[1] */
+#define SPLICE_RESIZES 16u /* `insert` elements are to be there afterwards, new ones at the end */
+
+#define RESERVE_FITS UINT64_MAX /* METHOD_SEQUENCE_RESERVE: no room but for those that are there */
 
 /* What METHOD_SEQUENCE_SPLICE takes, with the new elements behind it, or in a block of the same
  * heap, which it keeps or gives back. `at` counts from the end if negative. result[0] is 1; 0:

@@ -172,7 +172,10 @@ int method_sequence_reserve(acp_lane *lane, struct acp_call *c)
     int rc = enter_sequence(&hold, lane, c, &s);
     if (rc != ACP_OK)
         return rc;
-    rc = sequence_reserve(&hold, s, c->b);
+    if (c->b != RESERVE_FITS)
+        rc = sequence_reserve(&hold, s, c->b);
+    else
+        rc = s->row.size ? sequence_fit(&hold, s) : clear(&hold, &s->head);
     section_leave(&hold);
     return rc;
 }
@@ -215,6 +218,12 @@ static int splice(struct hold *hold, struct sequence *s, struct splice *p, struc
     struct source from;
     uint64_t block = 0;
     int rc = ACP_OK;
+    if (unlikely(p->flags & SPLICE_RESIZES)) {
+        uint64_t kept = p->insert < s->row.size ? p->insert : s->row.size;
+        p->at = (int64_t)kept;
+        p->erase = s->row.size - kept;
+        p->insert -= kept;
+    }
     if (unlikely(!row_locate(&s->row, &p->at, &p->erase, p->flags & SPLICE_CLIPS)))
         return ACP_OK;
     if (unlikely(!source_of(hold->heap, p, c, s->row.width, &from)))

@@ -6,6 +6,8 @@ cdef extern from "method.h" nogil:
         SPLICE_REPEATS
         SPLICE_BRINGS
         SPLICE_BLOCK
+        SPLICE_RESIZES
+    const uint64_t RESERVE_FITS
     struct splice:
         int64_t at
         uint64_t erase, insert, flags
@@ -18,6 +20,7 @@ cdef extern from "method.h" nogil:
 
 CLIPS = SPLICE_CLIPS
 REPEATS = SPLICE_REPEATS
+RESIZES = SPLICE_RESIZES
 
 cdef struct small_splice:
     splice plan
@@ -223,6 +226,11 @@ cdef class SequenceHandle(Handle):
         call_run(self.named("reserve"), call_new(METHOD_SEQUENCE_RESERVE, self.ga, self.serial,
                                                  amount(n, self.named("reserve"))))
 
+    def shrink_to_fit(self):
+        """Give back the room for more elements than there are."""
+        call_run(self.named("shrink_to_fit"), call_new(METHOD_SEQUENCE_RESERVE, self.ga,
+                                                       self.serial, RESERVE_FITS))
+
     cdef str named(self, str method):
         return f"{type(self).__name__}.{method}"
 
@@ -286,6 +294,14 @@ cdef class SequenceHandle(Handle):
             self.splice("[]", index, 1, 0, 0, b"")
         else:
             self.drop_slice(index)
+
+    def front(self):
+        """Return the first element. IndexError if there is none."""
+        return self.read_one("front", 0)
+
+    def back(self):
+        """Return the last element. IndexError if there is none."""
+        return self.read_one("back", -1)
 
     def at(self, index):
         """Return the element at `index`, from the end if negative. IndexError if there is none."""

@@ -7,35 +7,6 @@
 #define LEAST_LOG ((uint64_t)3)
 #define SWEEPS 256u /* changes in one go */
 
-void words_in(uint64_t *to, const void *from, uint64_t size)
-{
-    const unsigned char *p = from;
-    uint64_t word;
-    for (; size >= 8; size -= 8, p += 8) {
-        memcpy(&word, p, 8);
-        __atomic_store_n(to++, word, __ATOMIC_RELAXED);
-    }
-    if (size) {
-        word = 0;
-        memcpy(&word, p, size);
-        __atomic_store_n(to, word, __ATOMIC_RELAXED);
-    }
-}
-
-void words_out(void *to, const uint64_t *from, uint64_t size)
-{
-    unsigned char *p = to;
-    uint64_t word;
-    for (; size >= 8; size -= 8, p += 8) {
-        word = load(from++);
-        memcpy(p, &word, 8);
-    }
-    if (size) {
-        word = load(from);
-        memcpy(p, &word, size);
-    }
-}
-
 static bool words_same(const uint64_t *at, const void *key, uint64_t size)
 {
     const unsigned char *p = key;

@@ -200,9 +200,19 @@ int sequence_splice(struct hold *hold, struct sequence *s, const struct splice *
     return rebuild(hold, s, p, from, r->room);
 }
 
-int sequence_reserve(struct hold *hold, struct sequence *s, uint64_t room)
+static int rebuild_with(struct hold *hold, struct sequence *s, uint64_t room)
 {
     const struct splice nothing = {.at = (int64_t)s->row.size};
     const struct source nowhere = {.bytes = NULL};
-    return room > s->row.room ? rebuild(hold, s, &nothing, &nowhere, room) : ACP_OK;
+    return rebuild(hold, s, &nothing, &nowhere, room);
+}
+
+int sequence_reserve(struct hold *hold, struct sequence *s, uint64_t room)
+{
+    return room > s->row.room ? rebuild_with(hold, s, room) : ACP_OK;
+}
+
+int sequence_fit(struct hold *hold, struct sequence *s)
+{
+    return s->row.size < s->row.room ? rebuild_with(hold, s, s->row.size) : ACP_OK;
 }

@@ -8,6 +8,7 @@
 #define ACP_STRIPE_H
 
 #include "heap.h"
+#include "words.h"
 
 #define STRIPES 8u
 #define SLOT_FREE ((uint64_t)0)
@@ -71,14 +72,6 @@ struct slots {
     uint64_t log, places; /* with those behind the last */
 };
 
-static inline uint64_t words_of(uint64_t size)
-{
-    return (size + 7) / 8;
-}
-static inline uint64_t load(const uint64_t *word)
-{
-    return __atomic_load_n(word, __ATOMIC_RELAXED);
-}
 static inline uint64_t place_of(uint64_t hash, uint64_t log)
 {
     return hash >> (64 - log);
@@ -109,8 +102,6 @@ static inline int damaged(acp_lane *lane)
 /* Into the cache, while something else is done. */
 void slots_fetch(const struct heap *h, const struct shape *shape, const struct stripe *s,
                  uint64_t hash);
-void words_in(uint64_t *to, const void *from, uint64_t size);
-void words_out(void *to, const uint64_t *from, uint64_t size);
 bool slot_read(const struct heap *h, const struct shape *shape, const uint64_t *slot,
                struct element *e); /* `key` and `value` point into the heap; false: damaged */
 

@@ -5,11 +5,10 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from harness import US, Body, Effort, Goal, Row, interleave
-from mpi4py import MPI
+from harness import Body, Effort, Goal, Row
 
 import acp_mpi as acp
-from rows.sequences import calls
+from rows.calling import by_rank_0, calls, many_at_once, one_by_one
 
 BULK = 1_000_000
 
@@ -42,26 +41,23 @@ def _emptying(fill: Callable[[int], None], take: Callable[[int], Any]) -> Body:
 
 def _single(effort: Effort) -> list[Row]:
     m, plain = acp.Map([1], key="q", value="d"), dict[int, float]()
-    rows = []
-    for what, goal, against, ours, theirs in [
-        ("Map.insert", 0.2, "dict.setdefault", _growing(m.insert, m.clear),
-         _growing(plain.setdefault, plain.clear)),
-        ("Map.remove", 0.2, "dict.pop",
-         _emptying(lambda n: m.update(np.arange(n), np.ones(n)), m.remove),
-         _emptying(lambda n: plain.update(dict.fromkeys(range(n), 1.0)), plain.pop)),
-    ]:  # fmt: skip
-        a, b = interleave(effort, ours, theirs)
-        rows.append(Row(what, "µs", a.median / US, against, b.median / US, Goal(at_most=goal)))
+    at_most = Goal(at_most=0.2)
+    rows = one_by_one(effort, [
+        ("Map.insert", _growing(m.insert, m.clear), "dict.setdefault",
+         _growing(plain.setdefault, plain.clear), at_most),
+        ("Map.remove", _emptying(lambda n: m.update(np.arange(n), np.ones(n)), m.remove),
+         "dict.pop", _emptying(lambda n: plain.update(dict.fromkeys(range(n), 1.0)), plain.pop),
+         at_most),
+    ])  # fmt: skip
     m.update(np.arange(1000), np.ones(1000))
     plain.update(dict.fromkeys(range(1000), 1.0))
-    for what, goal, against, ours, theirs in [
-        ("Map.get", 0.1, "dict.get", calls(m.get, 500), calls(plain.get, 500)),
-        ("Map[k]", 0.1, "dict[k]", calls(m.__getitem__, 500), calls(plain.__getitem__, 500)),
-        ("Map[k] = v", 0.2, "dict[k] = v", calls(m.__setitem__, 500, 2.0),
-         calls(plain.__setitem__, 500, 2.0)),
-    ]:  # fmt: skip
-        a, b = interleave(effort, ours, theirs)
-        rows.append(Row(what, "µs", a.median / US, against, b.median / US, Goal(at_most=goal)))
+    rows += one_by_one(effort, [
+        ("Map.get", calls(m.get, 500), "dict.get", calls(plain.get, 500), Goal(at_most=0.1)),
+        ("Map[k]", calls(m.__getitem__, 500), "dict[k]", calls(plain.__getitem__, 500),
+         Goal(at_most=0.1)),
+        ("Map[k] = v", calls(m.__setitem__, 500, 2.0), "dict[k] = v",
+         calls(plain.__setitem__, 500, 2.0), at_most),
+    ])  # fmt: skip
     m.destroy()
     return rows
 
@@ -81,25 +77,16 @@ def _bulk(effort: Effort) -> list[Row]:
             passed += perf_counter() - start
         return passed
 
-    rows = []
-    for what, goal, ours in [
-        ("Map.update of a million new keys", 5, fresh),
-        ("Map.get_many of a million", 15, calls(m.get_many, wanted)),
-        ("Map.accumulate of a million", 5, calls(m.accumulate, keys, values)),
-    ]:
-        a, b = interleave(effort, ours, calls(np.take, values, wanted))
-        rows.append(
-            Row(what, "M/s", 1 / a.median, "np.take", 1 / b.median, Goal(at_least=goal), rate=True)
-        )
+    numpy = calls(np.take, values, wanted)
+    rows = many_at_once(effort, BULK, [
+        ("Map.update, all new,", fresh, "np.take", numpy, Goal(at_least=5)),
+        ("Map.get_many", calls(m.get_many, wanted), "np.take", numpy, Goal(at_least=15)),
+        ("Map.accumulate", calls(m.accumulate, keys, values), "np.take", numpy, Goal(at_least=5)),
+    ])  # fmt: skip
     m.destroy()
     return rows
 
 
 def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
-    effort, rows = Effort.of(quick), []
-    with acp.init(MPI.COMM_WORLD):
-        if acp.rank() == 0:
-            rows = _single(effort) + _bulk(effort)
-        acp.sync()
-    return rows
+    return by_rank_0(quick, _single, _bulk)

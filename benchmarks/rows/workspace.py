@@ -2,10 +2,9 @@
 
 import numpy as np
 from harness import US, Effort, Row, interleave
-from mpi4py import MPI
 
 import acp_mpi as acp
-from rows.sequences import calls
+from rows.calling import by_rank_0, calls
 
 SIZE = 16 << 20
 
@@ -37,9 +36,4 @@ def _rows(effort: Effort) -> list[Row]:
 
 def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
-    effort, rows = Effort.of(quick), []
-    with acp.init(MPI.COMM_WORLD):
-        if acp.rank() == 0:
-            rows = _rows(effort)
-        acp.sync()
-    return rows
+    return by_rank_0(quick, _rows)

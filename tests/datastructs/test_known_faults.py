@@ -2,7 +2,7 @@
 
 What needs jobs of its own is in tests/jobs: a full heap (faults 9, 11) in test_known_faults.py, a
 process that dies in the heap (9) in test_heap.py. That maps grow while others read, and finds write
-nothing (11), is in test_map.py; fault 12 in test_workspace.py.
+nothing (11), is in test_map_whole.py; fault 12 in test_workspace.py.
 """
 
 import itertools
@@ -18,28 +18,11 @@ pytestmark = pytest.mark.mpi
 MANY = 300 if SLOW_ROAD else 20_000
 
 
-@pytest.fixture
-def made():
-    """Make containers on the last rank for all; they are destroyed after the test."""
-    containers, maker = [], acp.procs() - 1
-
-    def make(kind, *arguments, **keywords):
-        mine = kind(*arguments, **keywords) if acp.rank() == maker else None
-        containers.append(acp.bcast(mine, root=maker))
-        return containers[-1]
-
-    yield make
-    acp.sync()
-    if acp.rank() == 0:
-        for container in containers:
-            container.destroy()
-
-
 # Fault 9: the heap has 1 KiB ----------------------------------------------------------------------
 
 
 def test_the_heap_has_room_without_any_setting(made):
-    line, numbers = made(acp.Deque, "V4096"), made(acp.Map)
+    line, numbers = made(acp.Deque, "V4096", maker=-1), made(acp.Map, maker=-1)
     for i in range(acp.rank(), MANY // 10, acp.procs()):
         line.push_back(bytes([i % 256]) * 4096)
         numbers[i] = str(i)
@@ -53,7 +36,7 @@ def test_the_heap_has_room_without_any_setting(made):
 
 @pytest.mark.parametrize("kind", [acp.Vector, acp.Deque], ids=["vector", "deque"])
 def test_a_row_that_is_pushed_to_grows_a_few_times_only(kind, made):
-    row = made(kind, "q")
+    row = made(kind, "q", maker=-1)
     if acp.rank() == 0:
         rooms = []
         for i in range(MANY):
@@ -68,7 +51,7 @@ def test_a_row_that_is_pushed_to_grows_a_few_times_only(kind, made):
 
 @pytest.mark.parametrize("kind", [acp.Vector, acp.Deque, acp.List], ids=["vector", "deque", "list"])
 def test_a_range_of_another_container_arrives_without_anything_else(kind, made):
-    row, other = made(kind, "q"), made(kind, "q")
+    row, other = made(kind, "q", maker=-1), made(kind, "q", maker=-1)
     if acp.rank() == 0:
         row.extend([1, 2, 3])
         other.extend(range(10, 20))
@@ -82,7 +65,7 @@ def test_a_range_of_another_container_arrives_without_anything_else(kind, made):
 
 
 def test_elements_of_a_deque_are_found_wherever_it_goes_around(made):
-    line, model = made(acp.Deque, "q"), list(range(13))
+    line, model = made(acp.Deque, "q", maker=-1), list(range(13))
     if acp.rank() == 0:
         line.extend(model)
         for number in range(3 * line.capacity()):
@@ -94,7 +77,7 @@ def test_elements_of_a_deque_are_found_wherever_it_goes_around(made):
 
 
 def test_indices_have_64_bits(made):
-    small, large = made(acp.Vector, "q"), made(acp.Vector, "V0")
+    small, large = made(acp.Vector, "q", maker=-1), made(acp.Vector, "V0", maker=-1)
     if acp.rank() == 0:
         small.push_back(5)
         for index in (1 << 32, (1 << 32) + 1, -(1 << 32), 1 << 62):
@@ -113,7 +96,7 @@ def test_indices_have_64_bits(made):
 
 
 def test_tables_grow_with_their_keys(made):
-    numbers = made(acp.Map, slots=1, key="q", value="q")
+    numbers = made(acp.Map, slots=1, key="q", value="q", maker=-1)
     places = numbers.statistics().places
     acp.sync()
     if acp.rank() == 0:
@@ -127,7 +110,10 @@ def test_tables_grow_with_their_keys(made):
 
 
 def test_values_of_no_bytes_keep_their_keys(made):
-    things, typed = made(acp.Map, key=bytes, value=bytes), made(acp.Map, key="q", value="V0")
+    things, typed = (
+        made(acp.Map, key=bytes, value=bytes, maker=-1),
+        made(acp.Map, key="q", value="V0", maker=-1),
+    )
     if acp.rank() == 0:
         for mapping, keys in ((things, (b"", b"k")), (typed, (0, 1))):
             for key in keys:

@@ -12,11 +12,11 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 import pytest
-from support import SLOW_ROAD
+from support import tries
 
 import acp_mpi as acp
 
-ROUNDS = 20 if SLOW_ROAD else 200
+ROUNDS = tries(200)
 CALLS = 6
 KEYS = 3
 

@@ -7,50 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import SLOW_ROAD, refused, right, shared
+from support import SLOW_ROAD, alone, refused, right, tries
 
 import acp_mpi as acp
 
 pytestmark = pytest.mark.mpi
 
 MIB = 1 << 20
-EXAMPLES = 5 if SLOW_ROAD else 25
-SIZES = [0, 1, 8, 13, 4096, 65_000, 70_000, 10 * MIB]
-
-
-@pytest.fixture
-def made():
-    """Make lists on the first rank for all; afterwards they are destroyed and nothing is left."""
-    acp.sync()
-    before = acp.allgather(used())
-    lists = []
-
-    def make(*arguments, **keywords):
-        mine = acp.List(*arguments, **keywords) if acp.rank() == 0 else None
-        lists.append(acp.bcast(mine))
-        return lists[-1]
-
-    yield make
-    acp.sync()
-    if acp.rank() == 0:
-        for one in lists:
-            one.destroy()
-    acp.sync()
-    left = acp.allgather(used())
-    assert all(now <= was + len(lists) + 2 for now, was in zip(left, before, strict=True))
-
-
-def used():
-    """Return how many blocks this rank's heap has given out; heads of lists are used again."""
-    return acp.heap_statistics().blocks
-
-
-def alone(rank=0):
-    """Return whether this rank acts; the others wait at the end of the test."""
-    return acp.rank() == rank % acp.procs()
-
-
-# Against a list -------------------------------------------------------------------------------
+HUGE = pytest.param(10 * MIB, marks=pytest.mark.slow)
+SIZES = [0, 1, 8, 13, 4096, 65_000, 70_000, 2 * MIB, HUGE]
 
 value = st.integers(-(2**63), 2**63 - 1)
 values = st.lists(value, max_size=12)
@@ -166,7 +131,7 @@ def foresee(step, one, other):
 @pytest.mark.parametrize("dtype", ["q", object])
 @pytest.mark.parametrize("apart", [False, True], ids=["beside", "apart"])
 def test_any_steps_from_changing_ranks_are_those_of_a_list(made, dtype, apart):
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=tries(25))
     @given(steps=st.lists(STEPS, max_size=12), seed=st.integers(0, 1000))
     def steps_agree(steps, seed):
         chance = random.Random(seed)
@@ -187,13 +152,16 @@ def test_any_steps_from_changing_ranks_are_those_of_a_list(made, dtype, apart):
                 assert len(one) == len(model[0])
             acp.sync()
 
-    one, other = made(dtype, rank=0), made(dtype, rank=acp.procs() - 1 if apart else 0)
+    one, other = (
+        made(acp.List, dtype, rank=0),
+        made(acp.List, dtype, rank=acp.procs() - 1 if apart else 0),
+    )
     steps_agree()
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_elements_of_any_size_lie_on_any_rank(made, size):
-    lists = made(bytes), made(object), made(f"V{size}")
+    lists = made(acp.List, bytes), made(acp.List, object), made(acp.List, f"V{size}")
     data = np.random.default_rng(size).bytes(size)
     for one in lists:
         if alone():
@@ -201,6 +169,7 @@ def test_elements_of_any_size_lie_on_any_rank(made, size):
                 one.push_back(data, rank)
                 assert acp.query_rank(one.end().advance(-1).ga) == (rank or 0)
             assert list(one) == [data] * (acp.procs() + 1)
+            assert one.front() == one.back() == data
         acp.sync()
         if alone(1):
             assert one.find(data) == one.begin()
@@ -213,7 +182,7 @@ def test_elements_of_any_size_lie_on_any_rank(made, size):
 
 @pytest.mark.parametrize("dtype", ["b", "I", "f", "d", "?", "S5", [("a", "i4"), ("b", "f8")]])
 def test_elements_come_back_as_python_scalars(made, dtype):
-    one = made(dtype)
+    one = made(acp.List, dtype)
     if alone(1):
         data = np.ones(5, dtype)
         one.extend(data)
@@ -221,7 +190,7 @@ def test_elements_come_back_as_python_scalars(made, dtype):
 
 
 def test_lists_of_objects_take_what_pickles(made):
-    one = made()
+    one = made(acp.List)
     things = [None, "x", (1, [2, {"y": 3.5}]), {1, 2}, b"", np.int64(4)]
     if alone(1):
         one.extend(things, right())
@@ -234,7 +203,7 @@ def test_lists_of_objects_take_what_pickles(made):
 
 
 def test_one_hundred_thousand_elements_go_in_and_out(made):
-    one, count = made("q"), 2000 if SLOW_ROAD else 100_000
+    one, count = made(acp.List, "q"), 2000 if SLOW_ROAD else 100_000
     if alone(1):
         one.extend(np.arange(count))
         assert list(one) == list(range(count))
@@ -250,250 +219,12 @@ def test_one_hundred_thousand_elements_go_in_and_out(made):
 
 @pytest.mark.slow
 def test_a_million_elements_are_sorted(made):
-    one = made("q", rank=acp.procs() - 1)
+    one = made(acp.List, "q", rank=acp.procs() - 1)
     if alone():
         numbers = np.random.default_rng(1).integers(0, 10**6, 10**6)
         one.extend(numbers)
         one.sort()
         assert list(one) == sorted(numbers.tolist())
-
-
-# Cursors --------------------------------------------------------------------------------------
-
-
-def test_a_cursor_stays_at_its_element_until_that_is_taken_out(made):
-    one = made()
-    if alone(1):
-        one.extend(["b", "c", "d"])
-        at = one.find("c")
-        one.push_front("a")
-        one.insert(at, "bb")
-        one.erase(one.begin().advance())
-        one.sort(reverse=True)
-        assert at.value == "c"
-        assert at.advance().value == "bb"
-        assert at.advance(-1).value == "d"
-        assert one.erase(at).value == "bb"
-        uses = [
-            lambda: at.value,
-            lambda: at.ga,
-            lambda: one.erase(at),
-            lambda: at.advance(),
-            lambda: one.insert(at, 0),
-            lambda: one.splice_range(at, one.begin(), one.end()),
-        ]
-        for use in uses:
-            with pytest.raises(acp.AddressError):
-                use()
-        one.push_back("new")  # where the other was
-        with refused(acp.AddressError, "Cursor.value"):
-            _ = at.value
-        one.clear()
-        assert one.begin() == one.end()
-
-
-def test_cursors_end_at_the_ends(made):
-    one = made("q")
-    if alone(1):
-        one.extend([1, 2, 3])
-        assert one.end().advance(-3) == one.begin()
-        assert one.begin().advance(3) == one.end()
-        assert one.begin().advance(0) == one.begin()
-        for far in (4, -1):
-            with refused(IndexError, "Cursor.advance"):
-                one.begin().advance(far)
-        with refused(IndexError, "Cursor.value"):
-            _ = one.end().value
-        with refused(IndexError, "List.erase"):
-            one.erase(one.end())
-        with refused(ValueError, "Cursor.distance"):
-            one.end().distance(one.begin())
-        assert {one.begin(), one.find(1)} == {one.begin()}
-
-
-def test_a_cursor_belongs_to_one_list(made):
-    one, other = made("q"), made("q")
-    if alone(1):
-        one.push_back(1)
-        other.push_back(1)
-        with refused(ValueError, "List.erase"):
-            one.erase(other.begin())
-        with pytest.raises(TypeError):
-            one.insert(0, 1)
-        at = one.begin()
-        other.splice(other.end(), one)
-        with refused(acp.AddressError, "Cursor.value"):
-            _ = at.value
-
-
-# Two lists ------------------------------------------------------------------------------------
-
-
-def test_splices_leave_bytes_where_they_are(made):
-    last = acp.procs() - 1
-    one, other = made(bytes, rank=0), made(bytes, rank=last)
-    if alone(1):
-        for rank in acp.ranks():
-            other.push_back(b"%d" % rank * 1000, rank)
-        places = [cursor(other, i).ga for i in range(len(other))]
-        one.push_back(b"end")
-        one.splice(one.begin(), other)
-        assert other.empty()
-        assert [cursor(one, i).ga for i in range(len(one) - 1)] == places
-        other.splice(other.end(), one.begin().advance(acp.procs() - 1))
-        assert other.pop_front() == b"%d" % last * 1000
-        assert len(one) == acp.procs()
-
-
-def test_lists_of_other_types_are_refused(made):
-    one, other = made("q"), made()
-    if alone(1):
-        for method in (one.swap, one.merge, lambda x: one.splice(one.begin(), x)):
-            with pytest.raises(TypeError):
-                method(other)
-
-
-def test_merged_lists_are_sorted_and_equal_elements_keep_their_order(made):
-    one, other = made(rank=0), made(rank=acp.procs() - 1)
-    if alone(1):
-        one.assign([(1, "a"), (3, "a"), (3, "b")])
-        other.assign([(0, "c"), (3, "c"), (4, "c")])
-        one.merge(other, compare=lambda a, b: a[0] - b[0])
-        assert list(one) == [(0, "c"), (1, "a"), (3, "a"), (3, "b"), (3, "c"), (4, "c")]
-        assert other.empty()
-        assert one.unique(lambda a, b: a[0] - b[0]) == 2
-        assert [x for x, _ in one] == [0, 1, 3, 4]
-
-
-@pytest.mark.parametrize("rank", [0, -1])
-def test_ranges_and_duplicates_are_copies(made, rank):
-    one, other = made(bytes, rank=0), made(bytes, rank=rank % acp.procs())
-    if alone(1):
-        data = [b"small", b"x" * 100_000, b"", b"far", b"last"]
-        for i, element in enumerate(data):
-            one.push_back(element, None if i % 2 else right())
-        other.assign_range(one.begin().advance(), one.end().advance(-1))
-        assert list(other) == data[1:-1]
-        with one.duplicate() as copy:
-            assert list(copy) == data
-            assert copy.statistics().rank == acp.rank()
-            one.clear()
-            assert list(copy) == data
-            other.assign(copy, right())
-        assert list(other) == data
-
-
-def test_elements_come_from_addresses_without_the_caller(made):
-    memory, places = shared(100_000)
-    memory[:] = acp.rank() + 1
-    one, numbers = made(bytes), made("B")
-    acp.sync()
-    if alone(1):
-        for rank in acp.ranks():
-            one.push_back_ga(places[rank], 100_000, right())
-            one.push_front_ga(places[rank], 3)
-        one.insert_ga(one.begin(), places[0], 0)
-        expected = [b"", *(bytes([r + 1]) * 3 for r in reversed(acp.ranks()))]
-        assert list(one) == expected + [bytes([r + 1]) * 100_000 for r in acp.ranks()]
-        numbers.push_back_ga(places[0])
-        assert list(numbers) == [1]
-        with refused(ValueError, "List.push_back_ga"):
-            numbers.push_back_ga(places[0], 2)
-        with pytest.raises(TypeError):
-            one.push_back_ga(places[0])
-    acp.sync()
-
-
-# Together -------------------------------------------------------------------------------------
-
-
-def test_nothing_is_lost_or_doubled_when_all_push_and_pop(made):
-    one, count = made("q"), 50 if SLOW_ROAD else 2000
-    mine, taken = [], []
-    for i in range(count):
-        mine.append(acp.rank() * count + i)
-        (one.push_back if i % 2 else one.push_front)(mine[-1], None if i % 3 else right())
-        if i % 2:
-            taken.append(one.pop_front() if i % 4 == 1 else one.pop_back())
-    acp.sync()
-    everything = sorted(x for part in acp.allgather(taken) for x in part) + list(one)
-    assert sorted(everything) == list(range(count * acp.procs()))
-
-
-def test_an_element_that_is_there_throughout_appears_once(made):
-    one, count = made("q"), 200 if SLOW_ROAD else 5000
-    if alone():
-        one.extend(range(count))
-    acp.sync()
-    if alone():
-        for i in range(20 if SLOW_ROAD else 300):
-            one.push_back(-1)
-            one.erase(one.insert(one.begin(), -2, right()))
-            one.insert(one.begin(), -3)
-            if i % 2:
-                one.pop_front()
-    else:
-        for _ in range(3 if SLOW_ROAD else 20):
-            assert [x for x in one if x >= 0] == list(range(count))
-    acp.sync()
-
-
-def test_iteration_goes_on_when_what_it_stood_at_is_taken_out(made):
-    one = made("q")
-    if alone(1):
-        one.extend(range(10_000))
-        seen = []
-        for x in one:
-            seen.append(x)
-            if x % 1000 == 0:
-                one.erase(one.find(x + 3))  # of this batch: it may still come
-        assert seen[::1000] == [x for i, x in enumerate(seen) if i % 1000 == 0]
-        assert set(range(10_000)) - set(seen) <= {x + 3 for x in range(0, 10_000, 1000)}
-        with refused(RuntimeError, "List iteration"):
-            for x in one:
-                if x == 100:
-                    one.reverse()
-        with refused(RuntimeError, "List iteration"):
-            for x in one:
-                if x == 9000:
-                    one.clear()
-                    one.extend(range(5000))
-
-
-def test_a_sort_of_a_list_that_changed_meanwhile_does_nothing(made):
-    one = made("q")
-    if alone(1):
-        one.extend([3, 1, 2])
-
-        def key(x):
-            one.push_back(7)
-            return x
-
-        with refused(RuntimeError, "List.sort"):
-            one.sort(key=key)
-        assert list(one) == [3, 1, 2, 7, 7, 7]
-        with pytest.raises(TypeError):
-            one.sort(key=abs, compare=lambda a, b: a - b)
-
-
-def test_all_ranks_swap_and_splice_between_two_lists(made):
-    one, other = made("q"), made("q")
-    count = 20 if SLOW_ROAD else 300
-    if alone():
-        one.extend(range(100))
-    acp.sync()
-    mine = (one, other) if acp.rank() % 2 else (other, one)
-    for i in range(count):
-        if i % 3 == 0:
-            mine[0].swap(mine[1])
-        else:
-            mine[0].splice(mine[0].end(), mine[1])
-    acp.sync()
-    assert sorted([*one, *other]) == list(range(100))
-    acp.sync()
-
-
-# Sharing --------------------------------------------------------------------------------------
 
 
 def test_it_travels_and_ends_everywhere():
@@ -520,7 +251,7 @@ def test_it_travels_and_ends_everywhere():
 
 
 def test_a_list_of_lists(made):
-    one = made()
+    one = made(acp.List)
     if alone():
         inner = acp.List()
         inner.push_back("inside")
@@ -533,7 +264,7 @@ def test_a_list_of_lists(made):
 
 
 def test_an_element_that_does_not_fit_changes_nothing(made):
-    one = made("V8")
+    one = made(acp.List, "V8")
     if alone(1):
         one.push_back(b"12345678")
         with pytest.raises(ValueError, match="8 bytes"):

@@ -1,6 +1,7 @@
 """Vectors and deques, call by call against lists, from changing ranks."""
 
 import array
+import itertools
 import pickle
 import struct
 from types import SimpleNamespace
@@ -9,31 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import CAN_LOAD, ROAD, SLOW_ROAD, refused, right
+from support import CAN_LOAD, ROAD, SLOW_ROAD, refused, right, tries
 
 import acp_mpi as acp
 
 pytestmark = pytest.mark.mpi
 
+HUGE = pytest.param(10 << 20, marks=pytest.mark.slow)
 BOTH = pytest.mark.parametrize("kind", [acp.Vector, acp.Deque], ids=["vector", "deque"])
-EXAMPLES = 5 if SLOW_ROAD else 25
-
-
-@pytest.fixture
-def made():
-    """Make containers on the first rank for all; they are destroyed after the test."""
-    containers = []
-
-    def make(kind, *arguments, **keywords):
-        mine = kind(*arguments, **keywords) if acp.rank() == 0 else None
-        containers.append(acp.bcast(mine))
-        return containers[-1]
-
-    yield make
-    acp.sync()
-    if acp.rank() == 0:
-        for container in containers:
-            container.destroy()
 
 
 def on(rank, function, *arguments):
@@ -72,7 +56,14 @@ STEPS = {
         lambda s, n, x: s.__setitem__(slice(None), [x] * n),
     ),
     "clear": (st.tuples(), lambda s: s.clear()),
+    "resize": (
+        st.tuples(st.integers(0, 20), number),
+        lambda s, n, x: s.__setitem__(slice(None), (s + [x] * n)[:n]),
+    ),
+    "front": (st.tuples(), lambda s: s[0]),
+    "back": (st.tuples(), lambda s: s[-1]),
     "reserve": (st.tuples(st.integers(0, 50)), lambda s, n: None),
+    "shrink_to_fit": (st.tuples(), lambda s: None),
     "__setitem__": (st.tuples(index, number), lambda s, i, x: s.__setitem__(i, x)),
     "__delitem__": (
         st.tuples(st.builds(slice, st.none() | index, st.none() | index)),
@@ -87,7 +78,7 @@ step = st.sampled_from(sorted(STEPS)).flatmap(
 
 @BOTH
 def test_any_operations_of_any_ranks_are_those_of_a_list(kind):
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=tries(25))
     @given(st.lists(step, max_size=30), st.integers(0, 3))
     def compare(steps, home):
         first = kind("q", rank=home % acp.procs()) if acp.rank() == 0 else None
@@ -118,21 +109,21 @@ def test_any_operations_of_any_ranks_are_those_of_a_list(kind):
 
 
 @BOTH
-@pytest.mark.parametrize("a", [None, -30, -3, 0, 4, 30])
-@pytest.mark.parametrize("b", [None, -30, -3, 0, 4, 30])
-def test_slices_are_those_of_a_list(kind, a, b, made):
-    sequence, model = made(kind, int, rank=acp.procs() - 1), list(range(10))
+def test_slices_are_those_of_a_list(kind, made):
+    sequence = made(kind, int, rank=acp.procs() - 1)
     if acp.rank() == 0:
-        sequence.extend(model[3:])
-        sequence.insert_range(0, model[:3])
-        assert sequence[a:b].tolist() == model[a:b]
-        assert sequence[a:b:2].tolist() == model[a:b:2]
-        sequence[a:b] = [7, 8, 9]
-        model[a:b] = [7, 8, 9]
-        assert sequence.tolist() == model
-        del sequence[a:b]
-        del model[a:b]
-        assert list(sequence) == model
+        for a, b in itertools.product([None, -30, -3, 0, 4, 30], repeat=2):
+            model = list(range(10))
+            sequence.assign(model[3:])
+            sequence.insert_range(0, model[:3])
+            assert sequence[a:b].tolist() == model[a:b]
+            assert sequence[a:b:2].tolist() == model[a:b:2]
+            sequence[a:b] = [7, 8, 9]
+            model[a:b] = [7, 8, 9]
+            assert sequence.tolist() == model
+            del sequence[a:b]
+            del model[a:b]
+            assert list(sequence) == model
         with refused(ValueError, f"{kind.__name__}[]", "step 2"):
             sequence[::2] = [1]
 
@@ -141,7 +132,7 @@ def test_slices_are_those_of_a_list(kind, a, b, made):
 
 
 @BOTH
-@pytest.mark.parametrize("size", [0, 1, 8, 13, 4096, 10 << 20])
+@pytest.mark.parametrize("size", [0, 1, 8, 13, 4096, 2 << 20, HUGE])
 def test_elements_of_any_size_arrive_whole(kind, size, made):
     sequence = made(kind, f"V{size}", rank=acp.procs() - 1)
     if acp.rank() == 0:
@@ -158,10 +149,9 @@ def test_elements_of_any_size_arrive_whole(kind, size, made):
             sequence.append(b"x" * (size + 1))
 
 
-@BOTH
 @pytest.mark.parametrize("letter", "bBhHiIqQfd?")
-def test_plain_types_come_back_as_python_s_numbers(kind, letter, made):
-    sequence = made(kind, letter)
+def test_plain_types_come_back_as_python_s_numbers(letter, made):
+    sequence = made(acp.Vector, letter)
     values = [False, True] if letter == "?" else [0, 1, 100]
     if acp.rank() == acp.procs() - 1:
         sequence.extend(values)
@@ -229,6 +219,9 @@ def test_elements_go_from_rank_to_rank_without_the_caller(kind, made):
         assert np.array_equal(sink[1:], source[:])
         sink.assign_range(source.begin().advance(5), source.begin().advance(8))
         assert sink.tolist() == [5, 6, 7]
+        sink.insert_range(1, source.begin(), source.begin().advance(2))
+        assert sink.tolist() == [5, 0, 1, 6, 7]
+        sink.erase_range(1, 3)
         copy = sink.duplicate(0)
         assert copy.tolist() == [5, 6, 7]
         copy.swap(source)
@@ -237,24 +230,6 @@ def test_elements_go_from_rank_to_rank_without_the_caller(kind, made):
         copy.destroy()
         with refused(TypeError, f"{kind.__name__}.swap", "int64"):
             source.swap(kind("q"))
-
-
-def test_values_at_addresses_of_any_rank_become_elements(made):
-    vector = made(acp.Vector, "q", rank=0)
-    words = acp.zeros(3, np.int64)
-    words[:] = np.arange(3) + 10 * acp.rank()
-    places = acp.allgather(acp.query_ga(words))
-    if acp.rank() == acp.procs() - 1:
-        for ga in places:
-            vector.push_back_ga(ga + 8)
-        assert vector.tolist() == [10 * r + 1 for r in range(acp.procs())]
-        vector.assign_ga(places[0], 3)
-        vector.extend_ga(places[0] + 8, 2)
-        vector.insert_ga(0, places[0] + 16)
-        assert vector.tolist() == [2, 0, 1, 2, 1, 2]
-        vector.fill_ga(2, places[0] + 8)
-        assert vector.tolist() == [1, 1]
-    acp.sync()
 
 
 @BOTH
@@ -379,6 +354,27 @@ def test_statistics_say_how_much_there_is(made):
     vector_statistics = vector.statistics()
     assert (vector_statistics.rank, vector_statistics.size) == (acp.procs() - 1, 10)
     assert vector_statistics.capacity * 8 == vector_statistics.bytes >= 80
+
+
+@BOTH
+def test_room_that_nobody_needs_goes_back(kind, made):
+    row = made(kind, "q", rank=acp.procs() - 1)
+    if acp.rank() == 0:
+        row.extend(np.arange(1000))
+        row.pop_front()
+        row.resize(10)
+        assert row.capacity() >= 1000
+        row.shrink_to_fit()
+        assert (row.capacity(), row.tolist()) == (10, list(range(1, 11)))
+        row.resize(12)
+        assert row.tolist() == [*range(1, 11), 0, 0]
+        row.resize(0)
+        row.shrink_to_fit()
+        assert (row.capacity(), row.statistics().bytes) == (0, 0)
+        row.push_back(7)
+        assert (row.front(), row.back()) == (7, 7)
+        with refused(ValueError, f"{kind.__name__}.resize", -1):
+            row.resize(-1)
 
 
 def test_what_does_not_fit_is_refused_and_nothing_happens(made):

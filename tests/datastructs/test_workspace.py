@@ -6,35 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import SLOW_ROAD, fetch, pattern, refused, shared, store
+from support import SLOW_ROAD, fetch, pattern, refused, shared, store, tries
 
 import acp_mpi as acp
 
 pytestmark = pytest.mark.mpi
 
-EXAMPLES = 5 if SLOW_ROAD else 20
-
-
-@pytest.fixture
-def made():
-    """Make workspaces on the first rank for all; they are destroyed after the test."""
-    workspaces = []
-
-    def make(*arguments, **keywords):
-        mine = acp.Workspace(*arguments, **keywords) if acp.rank() == 0 else None
-        workspaces.append(acp.bcast(mine))
-        return workspaces[-1]
-
-    yield make
-    acp.sync()
-    if acp.rank() == 0:
-        for workspace in workspaces:
-            workspace.destroy()
-
 
 def test_bytes_are_zero_at_first_and_spread_from_the_start_rank_on(made):
     start = acp.procs() - 1
-    workspace = made(1000, start, 64)
+    workspace = made(acp.Workspace, 1000, start, 64)
     assert workspace.read(bytearray(1000), 0) == bytes(1000)
     assert len(workspace) == workspace.size() == 1000
     now = workspace.statistics()
@@ -46,7 +27,7 @@ def test_bytes_are_zero_at_first_and_spread_from_the_start_rank_on(made):
 
 @pytest.mark.parametrize("size", [0, 1, 64, 1000, 5 << 20])
 def test_even_shares_are_multiples_of_64(made, size):
-    workspace = made(size)
+    workspace = made(acp.Workspace, size)
     assert workspace.default_size % 64 == 0
     shares = workspace.statistics().bytes
     assert sum(shares) == size
@@ -57,7 +38,7 @@ def test_even_shares_are_multiples_of_64(made, size):
 
 @pytest.mark.parametrize("size", [100, 3 << 20])
 def test_what_one_rank_writes_all_others_read(made, size):
-    workspace = made(acp.procs() * size + 17, 0, 1000 if size < 1000 else 100_000)
+    workspace = made(acp.Workspace, acp.procs() * size + 17, 0, 1000 if size < 1000 else 100_000)
     workspace.write(pattern(size, acp.rank()), acp.rank() * size + 17)
     acp.sync()
     for rank in range(acp.procs()):
@@ -76,7 +57,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=EXAMPLES)
+@settings(max_examples=tries(20))
 @given(steps=STEPS, block=st.sampled_from([1, 7, 64, 250, 1000]), start=st.integers(0, 3))
 def test_any_steps_from_changing_ranks_are_those_of_a_bytearray(steps, block, start):
     mine = acp.Workspace(600, start % acp.procs(), block) if acp.rank() == 0 else None
@@ -116,7 +97,7 @@ def test_any_steps_from_changing_ranks_are_those_of_a_bytearray(steps, block, st
 @pytest.mark.parametrize("letter", "bBhHiIlLqQfd")
 def test_sums_of_all_ranks_are_complete(made, letter):
     dtype, times = np.dtype(letter), 3 if SLOW_ROAD else 20
-    workspace = made(1000 * dtype.itemsize, 0, 256)
+    workspace = made(acp.Workspace, 1000 * dtype.itemsize, 0, 256)
     numbers = np.arange(1000) % 50 + acp.rank()
     for _ in range(times):
         workspace.accumulate(numbers.astype(dtype), 0)
@@ -127,7 +108,7 @@ def test_sums_of_all_ranks_are_complete(made, letter):
 
 
 def test_long_sums_of_all_ranks_are_complete(made):
-    workspace = made(8 << 18)
+    workspace = made(acp.Workspace, 8 << 18)
     workspace.accumulate(np.full(1 << 18, 0.5 + acp.rank()), 0)
     acp.sync()
     got = workspace.read(np.empty(1 << 18), 0)
@@ -135,7 +116,7 @@ def test_long_sums_of_all_ranks_are_complete(made):
 
 
 def test_arrays_that_are_not_contiguous_go_in_and_out(made):
-    workspace = made(80)
+    workspace = made(acp.Workspace, 80)
     if acp.rank() == 0:
         numbers = np.arange(20.0)
         workspace.write(numbers[::2], 0)
@@ -147,7 +128,7 @@ def test_arrays_that_are_not_contiguous_go_in_and_out(made):
 
 
 def test_a_read_sees_all_or_nothing_of_a_small_write(made):
-    workspace = made(256, acp.procs() - 1)
+    workspace = made(acp.Workspace, 256, acp.procs() - 1)
     acp.sync()
     block = workspace.default_size
     for number in range(30 if SLOW_ROAD else 1000):
@@ -159,7 +140,7 @@ def test_a_read_sees_all_or_nothing_of_a_small_write(made):
 
 def test_spans_go_from_rank_to_rank_without_the_caller(made):
     size = 300_000
-    workspace = made(size + 100, 0, 70_000)
+    workspace = made(acp.Workspace, size + 100, 0, 70_000)
     array, places = shared(size)
     array[:] = pattern(size, acp.rank())
     acp.sync()
@@ -176,7 +157,7 @@ def test_spans_go_from_rank_to_rank_without_the_caller(made):
 
 
 def test_a_read_touches_nothing_around_its_buffer(made):
-    workspace = made(1000, acp.procs() - 1, 100)
+    workspace = made(acp.Workspace, 1000, acp.procs() - 1, 100)
     starter = fetch(acp.query_starter_ga(acp.rank()), 1000)
     if acp.rank() == 0:
         workspace.write(pattern(1000), 0)
@@ -191,7 +172,7 @@ def test_a_read_touches_nothing_around_its_buffer(made):
 
 
 def test_what_is_out_of_range_is_refused_and_nothing_is_moved(made):
-    workspace = made(1000, 0, 96)
+    workspace = made(acp.Workspace, 1000, 0, 96)
     before = pattern(1000)
     if acp.rank() == 0:
         workspace.write(before, 0)
@@ -217,7 +198,7 @@ def test_what_is_out_of_range_is_refused_and_nothing_is_moved(made):
 
 
 def test_what_cannot_be_added_is_refused(made):
-    workspace, odd = made(1000), made(1000, 0, 100)
+    workspace, odd = made(acp.Workspace, 1000), made(acp.Workspace, 1000, 0, 100)
     for buffer in (np.zeros(3, complex), np.zeros(3, bool), np.zeros(3, ">i4"), np.zeros(3, "V5")):
         with refused(TypeError, "Workspace.accumulate", "cannot be added"):
             workspace.accumulate(buffer, 0)

@@ -1,5 +1,6 @@
 /* Lists by every road: several ranks change two lists and walk through them, and one of them
  * destroys one while the others use it. */
+#include "calling.h"
 #include "cluster.h"
 #include "list.h"
 
@@ -12,22 +13,6 @@ struct name {
 };
 static struct name lists[2];
 static _Atomic uint64_t put_in, taken_out;
-
-static int run(acp_lane *lane, struct acp_call *c)
-{
-    acp_handle_t pending = 0;
-    acp_failure failure;
-    uint64_t more;
-    int rc;
-    while ((rc = acp_container_call(lane, c, &pending)) == ACP_E_BUSY)
-        CHECK(acp_wait_room(lane->engine, ACP_FOREVER) == ACP_OK);
-    if (rc == ACP_OK && pending) {
-        CHECK(acp_wait(lane->engine, pending, ACP_FOREVER) == ACP_OK);
-        if (acp_failures_take(lane->engine, pending, true, &failure, 1, &more))
-            return failure.fault.status;
-    }
-    return rc;
-}
 
 static struct acp_call call_of(uint8_t method, struct name n, uint64_t argument)
 {

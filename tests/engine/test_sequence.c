@@ -1,5 +1,6 @@
 /* Counters, vectors and deques by every road: several ranks change and read one, and one of them
  * destroys it while the others use it. */
+#include "calling.h"
 #include "cluster.h"
 #include "counter.h"
 #include "sequence.h"
@@ -11,22 +12,6 @@ struct name {
     uint64_t ga, serial;
 };
 static struct name counter, vector, deque;
-
-static int run(acp_lane *lane, struct acp_call *c)
-{
-    acp_handle_t pending = 0;
-    acp_failure failure;
-    uint64_t more;
-    int rc;
-    while ((rc = acp_container_call(lane, c, &pending)) == ACP_E_BUSY)
-        CHECK(acp_wait_room(lane->engine, ACP_FOREVER) == ACP_OK);
-    if (rc == ACP_OK && pending) {
-        CHECK(acp_wait(lane->engine, pending, ACP_FOREVER) == ACP_OK);
-        if (acp_failures_take(lane->engine, pending, true, &failure, 1, &more))
-            return failure.fault.status;
-    }
-    return rc;
-}
 
 static struct name create(acp_lane *lane, uint32_t rank, uint64_t kind, uint64_t width)
 {
@@ -69,6 +54,23 @@ static int change(acp_lane *lane, struct name n, int64_t at, uint64_t erase, uin
     return run(lane, &c);
 }
 
+/* Then there is no room but for those that are there. */
+static int resize(acp_lane *lane, struct name n, uint64_t size, uint64_t value)
+{
+    const struct {
+        struct splice plan;
+        uint64_t words[3];
+    } in = {{.insert = size, .flags = SPLICE_RESIZES | SPLICE_REPEATS}, {value, value, value}};
+    struct acp_call c = {.method = METHOD_SEQUENCE_SPLICE, .object = n.ga, .a = n.serial,
+                         .in = &in, .in_size = sizeof in};
+    int rc = run(lane, &c);
+    if (rc != ACP_OK)
+        return rc;
+    c = (struct acp_call){.method = METHOD_SEQUENCE_RESERVE, .object = n.ga, .a = n.serial,
+                          .b = RESERVE_FITS};
+    return run(lane, &c);
+}
+
 static int look(acp_lane *lane, struct name n)
 {
     uint64_t words[3 * 4 * MOST];
@@ -99,6 +101,8 @@ static void work(acp_lane *lane, uint32_t rank, struct name n, uint64_t *state)
             CHECK(change(lane, n, 0, MOST, MOST, value) == ACP_OK);
         if (random % 32 == 0)
             CHECK(change(lane, n, MOST, INT64_MAX, 0, 0) == ACP_OK);
+        if (random % 32 == 1)
+            CHECK(resize(lane, n, random % MOST, value) == ACP_OK);
         CHECK(look(lane, n) == ACP_OK);
     }
 }

@@ -9,6 +9,7 @@
 
 #define WIDTH 24u /* chunks of a move end inside an element */
 #define MOST 120u
+#define FITS 13u /* each so many operations the block is made to fit */
 #define FAR 150u /* stores before a death */
 
 struct book {
@@ -60,6 +61,8 @@ static struct deed deed_of(uint64_t k, uint64_t size)
 
 static void foresee(struct model *m, uint64_t k)
 {
+    if (k % FITS == 0)
+        return;
     struct deed p = deed_of(k, m->size);
     uint64_t *at = m->values + p.splice.at;
     uint64_t rest = m->size - (uint64_t)p.splice.at - p.splice.erase;
@@ -83,7 +86,8 @@ static void perform(struct actor *a, struct sequence *s, uint64_t k)
     struct deed p = deed_of(k, s->row.size);
     for (uint64_t i = 0; i < p.splice.insert; i++)
         element_fill(bytes + i * WIDTH, p.value + i);
-    CHECK(sequence_splice(&hold, s, &p.splice, &from) == ACP_OK);
+    CHECK((k % FITS ? sequence_splice(&hold, s, &p.splice, &from) : sequence_fit(&hold, s)) ==
+          ACP_OK);
     section_leave(&hold);
 }
 

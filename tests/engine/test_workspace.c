@@ -1,5 +1,6 @@
 /* Workspaces by every road: sums of all ranks are complete, a reader sees whole writes, calls that
  * name other bytes than there are change nothing, and one rank destroys it while others use it. */
+#include "calling.h"
 #include "cluster.h"
 #include "workspace.h"
 
@@ -9,23 +10,13 @@
 
 static uint64_t ga, serial;
 
-static int run(acp_lane *lane, uint8_t method, uint64_t b, const void *in, void *out,
+static int ask(acp_lane *lane, uint8_t method, uint64_t b, const void *in, void *out,
                uint64_t size)
 {
     struct acp_call c = {.method = method, .object = ga, .a = serial, .b = b,
                          .in = in, .in_size = in ? size : 0,
                          .out = out, .out_room = out ? size : 0};
-    acp_handle_t pending = 0;
-    acp_failure failure;
-    uint64_t more;
-    int rc;
-    while ((rc = acp_container_call(lane, &c, &pending)) == ACP_E_BUSY)
-        CHECK(acp_wait_room(lane->engine, ACP_FOREVER) == ACP_OK);
-    if (rc == ACP_OK && pending) {
-        CHECK(acp_wait(lane->engine, pending, ACP_FOREVER) == ACP_OK);
-        if (acp_failures_take(lane->engine, pending, true, &failure, 1, &more))
-            return failure.fault.status;
-    }
+    int rc = run(lane, &c);
     if (method == METHOD_CREATE) {
         ga = c.result[0];
         serial = c.result[1];
@@ -38,9 +29,9 @@ static void create(acp_lane *lane, uint32_t rank)
     const struct container_plan plan = {{2 * BYTES}};
     ga = acp_post(lane->engine, rank);
     serial = KIND_WORKSPACE;
-    CHECK(run(lane, METHOD_CREATE, 0, &plan, NULL, sizeof plan) == ACP_OK);
+    CHECK(ask(lane, METHOD_CREATE, 0, &plan, NULL, sizeof plan) == ACP_OK);
     const uint64_t all = 2 * BYTES;
-    CHECK(run(lane, METHOD_WORKSPACE_ZERO, 0, &all, NULL, 8) == ACP_OK);
+    CHECK(ask(lane, METHOD_WORKSPACE_ZERO, 0, &all, NULL, 8) == ACP_OK);
 }
 
 static void meet(acp_engine *e)
@@ -59,16 +50,16 @@ static void use(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
     for (uint64_t round = 0; round < ROUNDS; round++) {
         for (uint64_t i = 0; i < NUMBERS; i++)
             numbers[i] = i + rank;
-        CHECK(run(lane, METHOD_WORKSPACE_ADD, letter, numbers, NULL, BYTES) == ACP_OK);
+        CHECK(ask(lane, METHOD_WORKSPACE_ADD, letter, numbers, NULL, BYTES) == ACP_OK);
         for (uint64_t i = 0; i < NUMBERS; i++)
             numbers[i] = round << 8 | rank;
-        CHECK(run(lane, METHOD_WORKSPACE_WRITE, BYTES, numbers, NULL, BYTES) == ACP_OK);
-        CHECK(run(lane, METHOD_WORKSPACE_READ, BYTES, NULL, got, BYTES) == ACP_OK);
+        CHECK(ask(lane, METHOD_WORKSPACE_WRITE, BYTES, numbers, NULL, BYTES) == ACP_OK);
+        CHECK(ask(lane, METHOD_WORKSPACE_READ, BYTES, NULL, got, BYTES) == ACP_OK);
         for (uint64_t i = 0; i < NUMBERS; i++)
             CHECK(got[i] == got[0]);
     }
     meet(e);
-    CHECK(run(lane, METHOD_WORKSPACE_READ, 0, NULL, got, BYTES) == ACP_OK);
+    CHECK(ask(lane, METHOD_WORKSPACE_READ, 0, NULL, got, BYTES) == ACP_OK);
     for (uint64_t i = 0; i < NUMBERS; i++)
         CHECK(got[i] == ROUNDS * (c->count * i + c->count * (c->count - 1) / 2));
     meet(e);
@@ -82,17 +73,17 @@ static void misuse(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
     (void)c;
     (void)rank;
     for (uint32_t i = 0; i < 4; i++) {
-        CHECK(run(lane, METHOD_WORKSPACE_WRITE, wrong[i], &number, NULL, 8) == ACP_E_ARGUMENT);
-        CHECK(run(lane, METHOD_WORKSPACE_READ, wrong[i], NULL, &got, 8) == ACP_E_ARGUMENT);
-        CHECK(run(lane, METHOD_WORKSPACE_ZERO, wrong[i], &number, NULL, 8) == ACP_E_ARGUMENT);
-        CHECK(run(lane, METHOD_WORKSPACE_ADD, wrong[i] | letter, &number, NULL, 8) ==
+        CHECK(ask(lane, METHOD_WORKSPACE_WRITE, wrong[i], &number, NULL, 8) == ACP_E_ARGUMENT);
+        CHECK(ask(lane, METHOD_WORKSPACE_READ, wrong[i], NULL, &got, 8) == ACP_E_ARGUMENT);
+        CHECK(ask(lane, METHOD_WORKSPACE_ZERO, wrong[i], &number, NULL, 8) == ACP_E_ARGUMENT);
+        CHECK(ask(lane, METHOD_WORKSPACE_ADD, wrong[i] | letter, &number, NULL, 8) ==
               ACP_E_ARGUMENT);
     }
-    CHECK(run(lane, METHOD_WORKSPACE_ADD, letter | 4, &number, NULL, 8) == ACP_E_ARGUMENT);
-    CHECK(run(lane, METHOD_WORKSPACE_ADD, letter, &number, NULL, 7) == ACP_E_ARGUMENT);
-    CHECK(run(lane, METHOD_WORKSPACE_ADD, 0, &number, NULL, 8) == ACP_E_ARGUMENT);
-    CHECK(run(lane, METHOD_WORKSPACE_ZERO, 0, &number, NULL, 7) == ACP_E_ARGUMENT);
-    CHECK(run(lane, METHOD_COUNTER_ADD, 1, NULL, NULL, 0) == ACP_E_DESTROYED);
+    CHECK(ask(lane, METHOD_WORKSPACE_ADD, letter | 4, &number, NULL, 8) == ACP_E_ARGUMENT);
+    CHECK(ask(lane, METHOD_WORKSPACE_ADD, letter, &number, NULL, 7) == ACP_E_ARGUMENT);
+    CHECK(ask(lane, METHOD_WORKSPACE_ADD, 0, &number, NULL, 8) == ACP_E_ARGUMENT);
+    CHECK(ask(lane, METHOD_WORKSPACE_ZERO, 0, &number, NULL, 7) == ACP_E_ARGUMENT);
+    CHECK(ask(lane, METHOD_COUNTER_ADD, 1, NULL, NULL, 0) == ACP_E_DESTROYED);
     CHECK(got == 5);
     meet(e);
 }
@@ -103,14 +94,14 @@ static void end(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
     int rc = ACP_OK;
     (void)c;
     for (uint32_t i = 0; rank && rc == ACP_OK; i++)
-        rc = i % 2 ? run(lane, METHOD_WORKSPACE_READ, 0, NULL, &number, 8)
-                   : run(lane, METHOD_WORKSPACE_WRITE, 0, &number, NULL, 8);
+        rc = i % 2 ? ask(lane, METHOD_WORKSPACE_READ, 0, NULL, &number, 8)
+                   : ask(lane, METHOD_WORKSPACE_WRITE, 0, &number, NULL, 8);
     if (rank == 0)
-        CHECK(run(lane, METHOD_DESTROY, 0, NULL, NULL, 0) == ACP_OK);
+        CHECK(ask(lane, METHOD_DESTROY, 0, NULL, NULL, 0) == ACP_OK);
     CHECK(rank == 0 || rc == ACP_E_DESTROYED);
     meet(e);
-    CHECK(run(lane, METHOD_WORKSPACE_LOOK, 0, NULL, NULL, 0) == ACP_E_DESTROYED);
-    CHECK(run(lane, METHOD_DESTROY, 0, NULL, NULL, 0) == ACP_E_DESTROYED);
+    CHECK(ask(lane, METHOD_WORKSPACE_LOOK, 0, NULL, NULL, 0) == ACP_E_DESTROYED);
+    CHECK(ask(lane, METHOD_DESTROY, 0, NULL, NULL, 0) == ACP_E_DESTROYED);
     meet(e);
 }
 

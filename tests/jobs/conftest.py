@@ -1,6 +1,8 @@
 """What tests share that start jobs on this host: a rendezvous, ACP-only processes."""
 
 import contextlib
+import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -84,3 +86,20 @@ def all_pass() -> Callable[[dict[str, list[launch.Job]]], None]:
         assert not [job.processes() for job in flat if job.processes()]
 
     return check
+
+
+@pytest.fixture
+def two_survive(without_mpi: Callable[..., list], tmp_path: Path) -> Callable[..., None]:
+    """two_survive(command, road) starts three ranks, of which the last is killed by SIGKILL.
+
+    The others have each left a file "RANK survived" in the test's folder.
+    """
+
+    def run(command: list[str], road: str) -> None:
+        jobs = without_mpi(3, command, launch.ROADS[road])
+        statuses = [job.wait() for job in jobs]
+        text = "\n".join(job.output for job in jobs)
+        assert statuses == [0, 0, -signal.SIGKILL], text
+        assert len(list(tmp_path.glob("* survived"))) == 2, text
+
+    return run

@@ -1,0 +1,65 @@
+"""How elements come into lists from addresses of any rank, past the caller."""
+
+from acp_mpi.datastructs.list_cursor import END, ListCursor
+from acp_mpi.datastructs.list_writing import ListWriting
+from acp_mpi.engine import _engine
+
+
+class ListCopies(ListWriting):
+    """A list as a place that elements are copied to."""
+
+    def push_back_ga(self, ga: int, size: int | None = None, rank: int | None = None) -> None:
+        """Put an element of the `size` bytes at address `ga` behind the last one.
+
+        They go to `rank` (None: to the chain) without the caller. `size` None: that of the type.
+        """
+        self._put_from("List.push_back_ga", _engine.BACK, END, ga, size, rank)
+
+    def push_front_ga(self, ga: int, size: int | None = None, rank: int | None = None) -> None:
+        """Put an element of the `size` bytes at address `ga` before the first one."""
+        self._put_from("List.push_front_ga", _engine.FRONT, END, ga, size, rank)
+
+    def insert_ga(
+        self, cursor: ListCursor, ga: int, size: int | None = None, rank: int | None = None
+    ) -> ListCursor:
+        """Put an element of the `size` bytes at `ga` before that of `cursor`; its cursor."""
+        at = self._id(cursor, "List.insert_ga")
+        return ListCursor(self, self._put_from("List.insert_ga", _engine.AT, at, ga, size, rank))
+
+    append_ga = push_back_ga
+    appendleft_ga = push_front_ga
+
+    def fill_ga(self, n: int, ga: int, size: int | None = None, rank: int | None = None) -> None:
+        """Have `n` times the element whose bytes are at `ga` in place of all elements, at once."""
+        data = self._bytes_at("List.fill_ga", ga, size)
+        with self._aside() as new:
+            new._extend_bytes("List.fill_ga", [data] * n, rank)
+            self.exchange("List.fill_ga", new)
+
+    def _put_from(
+        self,
+        function: str,
+        where: int,
+        at: tuple[int, int],
+        ga: int,
+        size: int | None,
+        rank: int | None,
+    ) -> tuple[int, int]:
+        size = self._size_at(function, size)
+        block = self._copied(ga, size, rank)
+        return self._adopt(function, where, at, [(size, block, block)])
+
+    def _size_at(self, function: str, size: int | None) -> int:
+        width = self.element.width
+        if size is None and not width:
+            raise TypeError(f"{function}: elements of this list have any size; give `size`")
+        size = width if size is None else size
+        if width and size != width:
+            raise ValueError(f"{function}: an element has {width} bytes, not {size}; leave it out")
+        return size
+
+    def _bytes_at(self, function: str, ga: int, size: int | None) -> bytes:
+        data = bytearray(self._size_at(function, size))
+        if data:
+            _engine.get(ga, data)
+        return bytes(data)

@@ -1,0 +1,114 @@
+"""How elements come into vectors and deques from addresses of any rank, past the caller."""
+
+from typing import Any
+
+from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.cursor import Cursor, index_of
+from acp_mpi.datastructs.elements import dtype_of, element_from
+from acp_mpi.engine import _engine
+
+END = 2**63 - 1
+CLIPS_REPEATS = _engine.CLIPS | _engine.REPEATS
+
+
+class SequenceCopies(_engine.SequenceHandle, Container):
+    """A vector or deque as a place that elements are copied to."""
+
+    def _open(self) -> None:
+        self.of(element_from(self.note))
+
+    def _splice(
+        self, method: str, at: int, erase: int, insert: int, flags: int, data: Any
+    ) -> bytearray:
+        return self.splice(f"{type(self).__name__}.{method}", at, erase, insert, flags, data)
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy type of the elements."""
+        return dtype_of(self.element)
+
+    def push_back_ga(self, ga: int) -> None:
+        """Put the element whose bytes are at address `ga` behind the last one."""
+        self._put_from("push_back_ga", END, 0, ga, 1)
+
+    append_ga = push_back_ga
+
+    def push_front_ga(self, ga: int) -> None:
+        """Put the element whose bytes are at address `ga` before the first one."""
+        self._put_from("push_front_ga", 0, 0, ga, 1)
+
+    def insert_ga(self, at: int | Cursor, ga: int) -> Cursor:
+        """Put the element whose bytes are at address `ga` before the element at `at`."""
+        self._put_from("insert_ga", index_of(at), 0, ga, 1)
+        return Cursor(self, index_of(at))
+
+    def insert_range_ga(self, at: int | Cursor, ga: int, n: int) -> Cursor:
+        """Put `n` elements whose bytes are at address `ga` before the element at `at`."""
+        self._put_from("insert_range_ga", index_of(at), 0, ga, n)
+        return Cursor(self, index_of(at))
+
+    def extend_ga(self, ga: int, n: int) -> None:
+        """Put `n` elements whose bytes are at address `ga` behind the last one."""
+        self._put_from("extend_ga", END, 0, ga, n)
+
+    def assign_ga(self, ga: int, n: int) -> None:
+        """Have `n` elements whose bytes are at address `ga` in place of all elements."""
+        self._put_from("assign_ga", 0, END, ga, n)
+
+    def fill_ga(self, n: int, ga: int) -> None:
+        """Have `n` times the element whose bytes are at `ga` in place of all elements."""
+        data = bytearray(self.element.width)
+        if data:
+            _engine.get(ga, data)
+        self._splice("fill_ga", 0, END, n, CLIPS_REPEATS, data)
+
+    def _ga_of(self, index: int) -> int:
+        size, _, width, _, ga = self.look("Cursor.ga")
+        if not 0 <= index < size:
+            raise IndexError(f"Cursor.ga: there is no element at {index}; see size()")
+        if not ga:
+            raise ValueError("Cursor.ga: the elements go around the end of their block")
+        return ga + index * width
+
+    def _alike(self, method: str, other: "SequenceCopies") -> None:
+        if other.element.note != self.element.note:
+            raise TypeError(
+                f"{type(self).__name__}.{method}: the elements are {other.dtype} there and "
+                f"{self.dtype} here; convert them first"
+            )
+
+    def _block_of(
+        self, method: str, source: "SequenceCopies", at: int, count: int
+    ) -> tuple[int, int]:
+        """Return the address of a block with elements of `source`, and how many there are."""
+        return source.read_block(f"{type(self).__name__}.{method}", at, count)
+
+    def _put_copy(
+        self, method: str, at: int, erase: int, source: "SequenceCopies", first: int, count: int
+    ) -> None:
+        self._alike(method, source)
+        block, count = self._block_of(method, source, first, count)
+        self._put_block(method, at, erase, count, block, block)
+
+    def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> None:
+        self._put_block(method, at, erase, count, ga, 0)
+
+    def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> None:
+        """Put `count` elements at `ga` in; `block`, if any, is theirs and goes with them."""
+        rank = _engine.query_rank(self.ga)
+        try:
+            if not block or _engine.query_rank(block) != rank:
+                size = count * self.element.width
+                here = _engine.malloc(size, rank)
+                try:
+                    if size:
+                        _engine.wait(_engine.copy(here, ga, size))
+                except BaseException:
+                    _engine.free(here)
+                    raise
+            else:
+                here, block = block, 0
+        finally:
+            if block:
+                _engine.free(block)
+        self._splice(method, at, erase, count, _engine.CLIPS, here)

@@ -1,0 +1,123 @@
+"""Cursors of lists, and iteration, while elements come and go."""
+
+import pytest
+from support import SLOW_ROAD, alone, refused, right
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+
+def test_a_cursor_stays_at_its_element_until_that_is_taken_out(made):
+    one = made(acp.List)
+    if alone(1):
+        one.extend(["b", "c", "d"])
+        at = one.find("c")
+        one.push_front("a")
+        one.insert(at, "bb")
+        one.erase(one.begin().advance())
+        one.sort(reverse=True)
+        assert at.value == "c"
+        assert at.advance().value == "bb"
+        assert at.advance(-1).value == "d"
+        assert one.erase(at).value == "bb"
+        uses = [
+            lambda: at.value,
+            lambda: at.ga,
+            lambda: one.erase(at),
+            lambda: at.advance(),
+            lambda: one.insert(at, 0),
+            lambda: one.splice_range(at, one.begin(), one.end()),
+        ]
+        for use in uses:
+            with pytest.raises(acp.AddressError):
+                use()
+        one.push_back("new")  # where the other was
+        with refused(acp.AddressError, "Cursor.value"):
+            _ = at.value
+        one.clear()
+        assert one.begin() == one.end()
+
+
+def test_cursors_end_at_the_ends(made):
+    one = made(acp.List, "q")
+    if alone(1):
+        one.extend([1, 2, 3])
+        assert one.end().advance(-3) == one.begin()
+        assert one.begin().advance(3) == one.end()
+        assert one.begin().advance(0) == one.begin()
+        for far in (4, -1):
+            with refused(IndexError, "Cursor.advance"):
+                one.begin().advance(far)
+        with refused(IndexError, "Cursor.value"):
+            _ = one.end().value
+        with refused(IndexError, "List.erase"):
+            one.erase(one.end())
+        with refused(ValueError, "Cursor.distance"):
+            one.end().distance(one.begin())
+        assert {one.begin(), one.find(1)} == {one.begin()}
+
+
+def test_the_ends_are_the_first_and_the_last_element(made):
+    one = made(acp.List, "q", rank=acp.procs() - 1)
+    if alone():
+        for end in (one.front, one.back):
+            with refused(IndexError, f"List.{end.__name__}"):
+                end()
+        one.extend([1, 2, 3])
+        assert (one.front(), one.back()) == (1, 3)
+
+
+def test_a_cursor_belongs_to_one_list(made):
+    one, other = made(acp.List, "q"), made(acp.List, "q")
+    if alone(1):
+        one.push_back(1)
+        other.push_back(1)
+        with refused(ValueError, "List.erase"):
+            one.erase(other.begin())
+        with pytest.raises(TypeError):
+            one.insert(0, 1)
+        at = one.begin()
+        other.splice(other.end(), one)
+        with refused(acp.AddressError, "Cursor.value"):
+            _ = at.value
+
+
+def test_an_element_that_is_there_throughout_appears_once(made):
+    one, count = made(acp.List, "q"), 200 if SLOW_ROAD else 5000
+    if alone():
+        one.extend(range(count))
+    acp.sync()
+    if alone():
+        for i in range(20 if SLOW_ROAD else 300):
+            one.push_back(-1)
+            one.erase(one.insert(one.begin(), -2, right()))
+            one.insert(one.begin(), -3)
+            if i % 2:
+                one.pop_front()
+    else:
+        for _ in range(3 if SLOW_ROAD else 20):
+            assert [x for x in one if x >= 0] == list(range(count))
+    acp.sync()
+
+
+def test_iteration_goes_on_when_what_it_stood_at_is_taken_out(made):
+    one = made(acp.List, "q")
+    if alone(1):
+        one.extend(range(10_000))
+        seen = []
+        for x in one:
+            seen.append(x)
+            if x % 1000 == 0:
+                one.erase(one.find(x + 3))  # of this batch: it may still come
+        assert seen[::1000] == [x for i, x in enumerate(seen) if i % 1000 == 0]
+        assert set(range(10_000)) - set(seen) <= {x + 3 for x in range(0, 10_000, 1000)}
+        with refused(RuntimeError, "List iteration"):
+            for x in one:
+                if x == 100:
+                    one.reverse()
+        with refused(RuntimeError, "List iteration"):
+            for x in one:
+                if x == 9000:
+                    one.clear()
+                    one.extend(range(5000))

@@ -1,0 +1,108 @@
+"""Two lists, and several ranks in one: splice, merge, swap, copies."""
+
+import pytest
+from support import SLOW_ROAD, alone, refused, right
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+
+def test_splices_leave_bytes_where_they_are(made):
+    last = acp.procs() - 1
+    one, other = made(acp.List, bytes, rank=0), made(acp.List, bytes, rank=last)
+    if alone(1):
+        for rank in acp.ranks():
+            other.push_back(b"%d" % rank * 1000, rank)
+        places = [other.begin().advance(i).ga for i in range(len(other))]
+        one.push_back(b"end")
+        one.splice(one.begin(), other)
+        assert other.empty()
+        assert [one.begin().advance(i).ga for i in range(len(one) - 1)] == places
+        other.splice(other.end(), one.begin().advance(acp.procs() - 1))
+        assert other.pop_front() == b"%d" % last * 1000
+        assert len(one) == acp.procs()
+
+
+def test_lists_of_other_types_are_refused(made):
+    one, other = made(acp.List, "q"), made(acp.List)
+    if alone(1):
+        for method in (one.swap, one.merge, lambda x: one.splice(one.begin(), x)):
+            with pytest.raises(TypeError):
+                method(other)
+
+
+def test_merged_lists_are_sorted_and_equal_elements_keep_their_order(made):
+    one, other = made(acp.List, rank=0), made(acp.List, rank=acp.procs() - 1)
+    if alone(1):
+        one.assign([(1, "a"), (3, "a"), (3, "b")])
+        other.assign([(0, "c"), (3, "c"), (4, "c")])
+        one.merge(other, compare=lambda a, b: a[0] - b[0])
+        assert list(one) == [(0, "c"), (1, "a"), (3, "a"), (3, "b"), (3, "c"), (4, "c")]
+        assert other.empty()
+        assert one.unique(lambda a, b: a[0] - b[0]) == 2
+        assert [x for x, _ in one] == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("rank", [0, -1])
+def test_ranges_and_duplicates_are_copies(made, rank):
+    one, other = made(acp.List, bytes, rank=0), made(acp.List, bytes, rank=rank % acp.procs())
+    if alone(1):
+        data = [b"small", b"x" * 100_000, b"", b"far", b"last"]
+        for i, element in enumerate(data):
+            one.push_back(element, None if i % 2 else right())
+        other.assign_range(one.begin().advance(), one.end().advance(-1))
+        assert list(other) == data[1:-1]
+        with one.duplicate() as copy:
+            assert list(copy) == data
+            assert copy.statistics().rank == acp.rank()
+            one.clear()
+            assert list(copy) == data
+            other.assign(copy, right())
+        assert list(other) == data
+
+
+def test_nothing_is_lost_or_doubled_when_all_push_and_pop(made):
+    one, count = made(acp.List, "q"), 50 if SLOW_ROAD else 2000
+    mine, taken = [], []
+    for i in range(count):
+        mine.append(acp.rank() * count + i)
+        (one.push_back if i % 2 else one.push_front)(mine[-1], None if i % 3 else right())
+        if i % 2:
+            taken.append(one.pop_front() if i % 4 == 1 else one.pop_back())
+    acp.sync()
+    everything = sorted(x for part in acp.allgather(taken) for x in part) + list(one)
+    assert sorted(everything) == list(range(count * acp.procs()))
+
+
+def test_a_sort_of_a_list_that_changed_meanwhile_does_nothing(made):
+    one = made(acp.List, "q")
+    if alone(1):
+        one.extend([3, 1, 2])
+
+        def key(x):
+            one.push_back(7)
+            return x
+
+        with refused(RuntimeError, "List.sort"):
+            one.sort(key=key)
+        assert list(one) == [3, 1, 2, 7, 7, 7]
+        with pytest.raises(TypeError):
+            one.sort(key=abs, compare=lambda a, b: a - b)
+
+
+def test_all_ranks_swap_and_splice_between_two_lists(made):
+    one, other = made(acp.List, "q"), made(acp.List, "q")
+    count = 20 if SLOW_ROAD else 300
+    if alone():
+        one.extend(range(100))
+    acp.sync()
+    mine = (one, other) if acp.rank() % 2 else (other, one)
+    for i in range(count):
+        if i % 3 == 0:
+            mine[0].swap(mine[1])
+        else:
+            mine[0].splice(mine[0].end(), mine[1])
+    acp.sync()
+    assert sorted([*one, *other]) == list(range(100))
+    acp.sync()

@@ -1,0 +1,93 @@
+"""Many elements of a map at once."""
+
+import random
+
+import numpy as np
+import pytest
+from support import SLOW_ROAD, only
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+COUNT = 500 if SLOW_ROAD else 20_000
+
+
+def test_bulk_from_arrays(numbers):
+    me, procs = acp.rank(), acp.procs()
+    keys = np.arange(me, COUNT, procs)
+    numbers.update(keys, keys / 2)
+    acp.sync()
+    assert len(numbers) == COUNT
+    wanted = np.random.default_rng(me).integers(-100, COUNT + 100, COUNT)
+    values, found = numbers.get_many(wanted)
+    assert np.array_equal(found, (wanted >= 0) & (wanted < COUNT))
+    assert np.array_equal(values[found], wanted[found] / 2)
+    assert not values[~found].any()
+    assert (numbers.get_many(wanted, default=-1)[0][~found] == -1).all()
+    acp.sync()
+    numbers.accumulate(keys, np.ones(len(keys)))
+    acp.sync()
+    values, found = numbers.get_many(np.arange(COUNT))
+    assert np.array_equal(values, np.arange(COUNT) / 2 + 1)
+
+
+def test_all_ranks_add_up(numbers):
+    rng = np.random.default_rng(acp.rank())
+    words = rng.integers(0, 50, COUNT)
+    numbers.accumulate(words, np.ones(COUNT))
+    counted = sum(np.bincount(w, minlength=50) for w in acp.allgather(words))
+    acp.sync()
+    assert [numbers.get(i, 0) for i in range(50)] == list(counted)
+
+
+def test_words_are_counted(made):
+    m = made(acp.Map, key=str, value="q")
+    words = [random.Random(acp.rank() * 1000 + i).choice("abcdef") * (i % 7) for i in range(300)]
+    m.accumulate(words, [1] * len(words))
+    everything = [w for part in acp.allgather(words) for w in part]
+    acp.sync()
+    assert dict(m.items()) == {w: everything.count(w) for w in set(everything)}
+
+
+@pytest.mark.parametrize("letter", "bhiqBHIQ")
+def test_what_accumulate_does(letter):
+    results = {"add": 7, "multiply": 12, "min": 3, "max": 4, "and": 0, "or": 7, "xor": 7}
+    with acp.Map(key="q", value=letter, ranks=[acp.rank()]) as m:
+        for op, result in results.items():
+            m.accumulate([1], [3], op)
+            assert m[1] == 3  # missing keys start at the neutral element
+            m.accumulate([1, 2, 2], [4, 3, 4], op)
+            assert (m[1], m[2]) == (result, result)
+            m.clear()
+
+
+def test_what_accumulate_refuses(objects):
+    with pytest.raises(TypeError, match="accumulate"):
+        objects.accumulate(["a"], [1])
+    with acp.Map(key="q", value="d", ranks=[acp.rank()]) as m:
+        m.accumulate([1, 1], [2.5, -1.0], "min")
+        assert m[1] == -1
+        with pytest.raises(TypeError):
+            m.accumulate([1], [2.5], "xor")
+        with pytest.raises(ValueError, match="op"):
+            m.accumulate([1], [2.5], "sub")
+        with pytest.raises(ValueError, match="1 keys and 2 values"):
+            m.update([1], [1.0, 2.0])
+        with pytest.raises(TypeError):
+            m.update([1.5], [1.0])
+    with acp.Map(key="b", value="b", ranks=[acp.rank()]) as m:
+        with pytest.raises(OverflowError):
+            m.update(np.array([1, 200]), np.array([1, 2]))
+        assert m.empty()
+
+
+def test_update_takes_what_dict_takes(objects):
+    if only(0):
+        objects.update({"a": 1, "b": [2]})
+        objects.update([("b", 3), ("c", 4)])
+        assert dict(objects.items()) == {"a": 1, "b": 3, "c": 4}
+        assert objects.get_many(["a", "x", "c"]) == ([1, None, 4], [True, False, True])
+        assert sorted(objects.keys()) == ["a", "b", "c"]
+        assert sorted(objects.values()) == [1, 3, 4]
+    acp.sync()
