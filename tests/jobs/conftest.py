@@ -1,7 +1,6 @@
 """What tests share that start jobs on this host: a rendezvous, ACP-only processes."""
 
 import contextlib
-import os
 import signal
 import sys
 import tempfile
