@@ -1,0 +1,145 @@
+"""What master, groups and members tell each other: words in everyone's starter memory.
+
+A process sleeps until its flag is raised; behind the flag stands the order. The master gives
+orders to the leaders of groups, a leader to its members. The master's own words count events.
+"""
+
+import struct
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import acp_mpi as acp
+
+FREE, MONOMER, PAIR, DISTANT, STOP = range(1, 6)
+NAMES = {
+    FREE: "free monomers",
+    MONOMER: "monomers",
+    PAIR: "SCF pairs",
+    DISTANT: "electrostatic pairs",
+}
+
+SIZES, PLACES = "sizes of group {}", "places"  # what is published under these names
+BATCH = 16  # electrostatic pairs in a job
+
+_WORD = 8
+_FLAG = 0  # offsets in starter memory
+_ORDER = _WORD
+_EVENTS = 128
+_IDLE = _EVENTS + _WORD
+_FORM = struct.Struct("<8q")
+_ROW = struct.Struct("<q7d")
+
+
+class Lost(RuntimeError):
+    """A process without which the calculation cannot go on has died."""
+
+
+class Order(NamedTuple):
+    """A round of jobs to leaders, or one job to members; addresses are global."""
+
+    kind: int
+    sweep: int  # whose densities are read: those of the copy sweep % 2; -1 before the first
+    number: int  # how many jobs the round has, or which job it is
+    counter: int
+    sequence: int  # the numbers of the jobs, in the order in which they are given out
+    rows: int  # where results go
+    pairs: int  # the table of pairs, two numbers each
+    length: int  # how many pairs there are
+
+
+class Row(NamedTuple):
+    """The result of a job: what a group writes, and nobody else."""
+
+    stamp: int = 0  # the round that wrote it, negative if it failed, 0 before
+    value: float = 0.0  # E'_X, or the sum of Delta_IJ of a batch
+    extra: float = 0.0  # E_X, or Tr[(D^IJ - D^I (+) D^J) V^IJ]
+    change: float = 0.0  # max |D - D of the sweep before|
+    begin: float = 0.0  # seconds since the epoch
+    end: float = 0.0
+    waited: float = 0.0  # seconds for data, counter and server
+    group: float = 0.0
+
+
+ROW_BYTES = _ROW.size
+
+
+def pack_row(row: Row) -> bytes:
+    """Return a row as it lies in memory."""
+    return _ROW.pack(*row)
+
+
+def unpack_rows(data: bytes | bytearray) -> list[Row]:
+    """Return the rows that lie in memory one behind the other."""
+    return [Row(*fields) for fields in _ROW.iter_unpack(data)]
+
+
+def give(order: Order, rank: int, serial: int) -> None:
+    """Give a process its `serial`-th order."""
+    place = acp.query_starter_ga(rank)
+    acp.put(place + _ORDER, _FORM.pack(*order), flag=(place + _FLAG, serial))
+
+
+def take(serial: int, needed: Collection[int]) -> Order:
+    """Sleep until this process has got its `serial`-th order, and return it."""
+    place = acp.query_starter_ga(acp.rank())
+    sleep_until(place + _FLAG, serial, needed)
+    return Order(*_FORM.unpack(acp.get(place + _ORDER, bytearray(_FORM.size))))
+
+
+def sleep_until(ga: int, value: int, needed: Collection[int]) -> None:
+    """Wait for a word of this process to reach `value`, whoever dies but the `needed` ranks."""
+    while True:
+        try:
+            acp.wait_until(ga, ">=", value)
+            return
+        except acp.PeerLostError:
+            check_living(needed)
+
+
+def lookup(name: str, needed: Collection[int]) -> Any:
+    """Return what was published under a name, whoever dies but the `needed` ranks."""
+    while True:
+        try:
+            return acp.lookup(name)
+        except acp.PeerLostError:
+            check_living(needed)
+
+
+def check_living(needed: Collection[int]) -> list[int]:
+    """Return the ranks that live; Lost if one of `needed` does not."""
+    living = acp.refresh()
+    dead = [rank for rank in needed if rank not in living]
+    if dead:
+        raise Lost(f"rank {dead[0]} ({_group(dead[0])}) has died")
+    return living
+
+
+def _group(rank: int) -> str:
+    return next(f"group {group.name}" for group in acp.groups() if rank in group.ranks)
+
+
+def report_idle(master: int, group: int, serial: int) -> None:
+    """Tell the master that this group has done its share of a round."""
+    acp.put(acp.query_starter_ga(master) + _IDLE + _WORD * group, serial.to_bytes(_WORD, "little"))
+    count_event(master)
+
+
+def count_event(master: int) -> None:
+    """Wake the master: a job is done, or a group idle."""
+    acp.fetch_add8(acp.query_starter_ga(master) + _EVENTS, 1)
+
+
+def next_event(seen: int) -> int:
+    """Sleep until more than `seen` events have happened; return how many.
+
+    Raises PeerLostError when a process has died.
+    """
+    place = acp.query_starter_ga(acp.rank()) + _EVENTS
+    acp.wait_until(place, ">=", seen + 1)
+    return acp.fetch_add8(place, 0)
+
+
+def idle_since(group: int) -> int:
+    """Return the last round that a group has reported (the master's own memory)."""
+    place = acp.query_starter_ga(acp.rank()) + _IDLE + _WORD * group
+    return int.from_bytes(acp.get(place, bytearray(_WORD)), "little")

@@ -1,0 +1,146 @@
+"""How the master has jobs done: rounds, pulled by the groups, until each job has its result."""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import acp_mpi as acp
+
+from . import orders
+from .cast import Cast
+from .orders import Lost, Order, Row
+
+Watch = Callable[[int, int], None]  # called with (jobs done, jobs in all) of a phase
+Save = Callable[[Callable[[], list[Row]]], None]
+
+
+class Failed(ArithmeticError):
+    """A job was done and has no result."""
+
+
+class Phase(NamedTuple):
+    """What a phase took: for the load balance and the Gantt picture."""
+
+    name: str
+    begin: float
+    end: float
+    rows: tuple[Row, ...]  # of the jobs done in this run
+
+
+class Scheduler:
+    """The master's side of the jobs. `watch` is told of progress."""
+
+    def __init__(self, cast: Cast, watch: Watch) -> None:
+        self._cast = cast
+        self._watch = watch
+        self._living = list(range(len(cast.groups)))
+        self._serial = 0
+        self._seen = 0
+        self.phases: list[Phase] = []
+        self.on_phase: Callable[[str], None] = lambda name: None
+
+    @property
+    def lost_groups(self) -> list[int]:
+        """The groups that have died."""
+        return [g for g in range(len(self._cast.groups)) if g not in self._living]
+
+    def run(
+        self,
+        kind: int,
+        sweep: int,
+        jobs: int,
+        sequence: Sequence[int],
+        *,
+        pairs: Sequence[tuple[int, int]] = (),
+        save: Save | None = None,
+    ) -> list[Row]:
+        """Have the jobs of `sequence` done, in that order, and return the rows of all `jobs`.
+
+        `sweep` is that whose densities are read. What a group leaves undone that dies is given
+        out again. `save` is called with a function that returns the rows so far. Lost if a data
+        server or all groups have died, Failed if a job has no solution.
+        """
+        self.on_phase(orders.NAMES[kind])
+        server = self._cast.servers[0]
+        rows = acp.malloc(max(jobs, 1) * orders.ROW_BYTES, rank=server)
+        acp.put(rows, bytes(jobs * orders.ROW_BYTES))
+        table = acp.malloc(16 * max(len(pairs), 1), rank=server)
+        acp.put(table, b"".join(_numbers(pair) for pair in pairs))
+        begin, done, left = time.time(), list[Row](), list(sequence)
+        while left:
+            order = Order(kind, sweep, len(left), 0, 0, rows, table, len(pairs))
+            self._round(order, left, jobs, save)
+            done = self._rows(rows, jobs)
+            failed = [job for job in sequence if done[job].stamp < 0]
+            if failed:
+                raise Failed(
+                    f"{orders.NAMES[kind]}: the SCF of job {failed[0] + 1} did not converge; check "
+                    "the geometry and the charges"
+                )
+            left = [job for job in left if not done[job].stamp]
+        finished = tuple(done[job] for job in sequence)
+        self.phases.append(Phase(orders.NAMES[kind], begin, time.time(), finished))
+        acp.free(rows)
+        acp.free(table)
+        return done or [Row()] * jobs
+
+    def stop(self) -> None:
+        """Send everybody home."""
+        order = Order(orders.STOP, 0, 0, 0, 0, 0, 0, 0)
+        self._give(order)
+        for server in self._cast.servers:
+            if server != acp.rank():
+                with contextlib.suppress(acp.PeerLostError):
+                    orders.give(order, server, 1)
+
+    def _round(
+        self,
+        order: Order,
+        jobs: Sequence[int],
+        total: int,
+        save: Save | None,
+    ) -> None:
+        """Give jobs out once, and wait until every living group has nothing left to pull."""
+        with acp.Counter() as counter:
+            sequence = acp.malloc(8 * len(jobs))
+            acp.put(sequence, _numbers(jobs))
+            self._give(order._replace(counter=counter.ga, sequence=sequence))
+            first = self._seen
+            while busy := [g for g in self._living if orders.idle_since(g) < self._serial]:
+                try:
+                    self._seen = orders.next_event(self._seen)
+                except acp.PeerLostError:
+                    self._accept_losses()
+                idle = len(self._living) - len(busy)
+                done = min(max(self._seen - first - idle, 0), len(jobs))
+                self._watch(total - len(jobs) + done, total)
+                if save is not None:
+                    save(lambda: self._rows(order.rows, total))
+            acp.free(sequence)
+
+    def _rows(self, ga: int, count: int) -> list[Row]:
+        return orders.unpack_rows(acp.get(ga, bytearray(count * orders.ROW_BYTES)))
+
+    def _give(self, order: Order) -> None:
+        self._serial += 1
+        for group in list(self._living):
+            try:
+                orders.give(order, self._cast.groups[group][0], self._serial)
+            except acp.PeerLostError:
+                self._accept_losses()
+
+    def _accept_losses(self) -> None:
+        """Go on without the groups that have lost a process; Lost if that is not possible."""
+        living = orders.check_living(self._cast.servers)
+        self._living = [
+            group
+            for group in self._living
+            if all(rank in living for rank in self._cast.groups[group])
+        ]
+        if not self._living:
+            raise Lost("all groups of workers have died")
+
+
+def _numbers(values: Sequence[int]) -> bytes:
+    return b"".join(value.to_bytes(8, "little") for value in values)
