@@ -104,4 +104,5 @@ def part(mol: Any, kind: str, fragments: Sequence[int], molecules: Any, data: An
         electrons = diagonal_repulsion(mol, other, data.orbital_populations(k))
     else:
         electrons = repulsion(mol, other, data.density(k))
-    return np.add(nuclei, electrons)
+    total: np.ndarray = nuclei + electrons
+    return total
