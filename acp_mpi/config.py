@@ -43,6 +43,13 @@ def _positive(text: str) -> float:
     return seconds
 
 
+def _multirun(text: str) -> tuple[str, int]:
+    path, _, offset = text.strip().rpartition(" ")
+    if not path or not (offset.isascii() and offset.isdigit()):
+        raise ValueError(f"{text!r} is not a table of ports and an offset: Portfile 1")
+    return path, int(offset)
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What the environment and the command line say."""
@@ -58,6 +65,7 @@ class Settings:
     rendezvous: str | None = None
     secret_file: str | None = None
     secret: str | None = dataclasses.field(default=None, repr=False)
+    multirun: tuple[str, int] | None = None
     group: str | None = None
     group_size: int = 1
     group_rank: int = 0
@@ -77,6 +85,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_RENDEZVOUS": str,
     "ACP_SECRET_FILE": str,
     "ACP_SECRET": str,
+    "ACP_MULTIRUN": _multirun,
     "ACP_GROUP": str,
     "ACP_GROUP_SIZE": int,
     "ACP_GROUP_RANK": int,
@@ -85,6 +94,8 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
 }
 # Read by the tests and the benchmarks, not by the library.
 _OTHERS = ("ACP_TEST_", "ACP_BENCH_")
+_TWO_VALUES = "--acp-multirun"  # Portfile OFFSET, as in seed 001, figure 5
+_NO_OPTION = "--acp-secret"
 
 
 def take_arguments(argv: list[str]) -> dict[str, str]:
@@ -96,11 +107,18 @@ def take_arguments(argv: list[str]) -> dict[str, str]:
             at += 1
             continue
         option, equals, value = argv.pop(at).partition("=")
-        if not equals:
-            if at >= len(argv):
-                raise Error(f"init: {option} needs a value")
-            value = argv.pop(at)
-        taken[option[2:].upper().replace("-", "_")] = value
+        values = [value] if equals else []
+        wanted = 2 if option == _TWO_VALUES else 1
+        if len(argv) - at < wanted - len(values):
+            raise Error(f"init: {option} needs {'a value' if wanted == 1 else 'two values'}")
+        while len(values) < wanted:
+            values.append(argv.pop(at))
+        if option == _NO_OPTION:
+            raise Error(
+                f"init: {option}: every user of the host can read command lines; give the "
+                "secret by ACP_SECRET_FILE, and make a new one, for this one is known now"
+            )
+        taken[option[2:].upper().replace("-", "_")] = " ".join(values)
     return taken
 
 

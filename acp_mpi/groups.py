@@ -8,16 +8,17 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from acp_mpi import host
+from acp_mpi import host, meeting
 from acp_mpi.config import PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
+from acp_mpi.meeting import Meeting
 from acp_mpi.rma import window
 from acp_mpi.rma.window import Window
 from acp_mpi.roster import Company, Lone
-from acp_mpi.spawn import connector, handshake, secret
-from acp_mpi.spawn.membership import ROW_SIZE, Membership
+from acp_mpi.spawn import handshake
 from acp_mpi.spawn.membership import Group as Member
+from acp_mpi.spawn.membership import Membership
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,19 +220,6 @@ class Job:
             self._process.free()
 
 
-def _secret(process: Alone | MpiGroup, settings: Settings) -> bytes:
-    def make() -> bytes:
-        given = {
-            "ACP_SECRET_FILE": settings.secret_file,
-            "ACP_SECRET": settings.secret,
-        }
-        if settings.rendezvous is None:
-            return os.urandom(32)  # nobody else joins
-        return secret.load({name: text for name, text in given.items() if text is not None})
-
-    return bytes(process.from_first(make))
-
-
 def _limit(most_here: int, heap_size: int | None, settings: Settings) -> int:
     """Return the bytes of global memory that a rank may have where so many share a node."""
     chosen = settings.heap_size if heap_size is None else heap_size
@@ -249,25 +237,23 @@ def join_job(
     starter_size: int | None,
 ) -> Job:
     """Make the engine of this process and tell it who else there is."""
-    name = settings.group or "main"
+    place: Meeting = process.from_first(lambda: meeting.find(settings, process.size))
     starter = settings.starter_size if starter_size is None else starter_size
-    key = _secret(process, settings)
     node = host.node_key(settings.node)
     host_key = host.host_key()
     company = process.company(node, host_key)
-    wide = company.wide or connector.may_span_hosts(settings.rendezvous)
     window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size)
     failed = None
     try:
         limit = _limit(company.most, heap_size, settings) + starter + 2**16
         _engine.create(
-            secret=key,
-            job=handshake.job_id(key),
+            secret=place.secret,
+            job=handshake.job_id(place.secret),
             node=node,
             memory_limit=limit,
             starter_size=starter,
             host=host_key,
-            wide=wide,
+            wide=company.wide or place.wide,
             interfaces=host.interfaces_of(settings.interfaces),
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
@@ -279,17 +265,17 @@ def join_job(
         failed = error
     try:
         company.agree(failed)
-        members = _introduce(process, company, settings, name, key)
+        members = _introduce(process, company, place)
     except Exception:
         _engine.close()
         raise
-    slots = next(member.slots for member in members if member.name == name)
+    slots = next(member.slots for member in members if member.name == place.group)
     made = window.make(process, company.nodes, node, no_window, settings.path, slots, starter)
-    return Job(process, members, name, made)
+    return Job(process, members, place.group, made)
 
 
 def _introduce(
-    process: Alone | MpiGroup, company: Company | Lone, settings: Settings, name: str, key: bytes
+    process: Alone | MpiGroup, company: Company | Lone, place: Meeting
 ) -> tuple[Member, ...]:
     """Let the engine know who there is, and return the groups."""
     rows = company.gather(_engine.row())
@@ -297,33 +283,10 @@ def _introduce(
 
     def learn() -> tuple[Member, ...]:
         nonlocal table
-        table = _membership(process, settings, name, key, rows)
+        table = place.join(process.size, process.has_mpi, process.first_rank(), rows)
         return table.groups
 
     members: tuple[Member, ...] = process.from_first(learn)
-    own = next(member for member in members if member.name == name)
+    own = next(member for member in members if member.name == place.group)
     company.enter(table.rows, members[-1].slots.stop, own.slots[process.rank])
     return members
-
-
-def _membership(
-    process: Alone | MpiGroup,
-    settings: Settings,
-    name: str,
-    key: bytes,
-    rows: bytes,
-) -> Membership:
-    if settings.rendezvous is None:
-        membership = Membership()
-        membership.append(name, process.has_mpi, rows)
-        return membership
-    single = (rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE))
-    return connector.join(
-        settings.rendezvous,
-        key,
-        name,
-        process.size,
-        process.has_mpi,
-        enumerate(single, process.first_rank()),
-        settings.join_timeout,
-    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from acp_mpi import host
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.rma.heap import HeapStatistics
@@ -86,17 +87,29 @@ class JobSurvey:
     def look(self, cells: int) -> Picture:
         """Return what the heaps are like now; no ranks: the job has ended."""
         ranks = []
-        try:
-            members = _engine.survey_members(self._table)
-        except ValueError:
-            raise Error(
-                "heap: the job runs another version of acp_mpi; use the one that it uses"
-            ) from None
-        for rank, pid, number, nonce in members:
+        for rank, pid, number, nonce in self._members():
             heap = _look_at(rank, pid, number, nonce, cells)
             if heap is not None:
                 ranks.append(heap)
         return Picture(time.time(), sorted(ranks, key=lambda heap: heap.rank))
+
+    def doing(self) -> dict[int, tuple[int, int]]:
+        """Return process and what it does (an index of `runtime.DOING`) of the ranks here."""
+        found = {}
+        for rank, pid, number, nonce in self._members():
+            with _memory(pid, number) as fd:
+                what = None if fd is None else _engine.survey_doing(fd, nonce)
+            if what is not None:
+                found[rank] = (pid, what)
+        return found
+
+    def _members(self) -> list[tuple[int, int, int, int]]:
+        try:
+            return _engine.survey_members(self._table)
+        except ValueError:
+            raise Error(
+                "heap: the job runs another version of acp_mpi; use the one that it uses"
+            ) from None
 
     def close(self) -> None:
         """Let go of the table."""
@@ -116,20 +129,29 @@ class JobSurvey:
         self.close()
 
 
-def _look_at(rank: int, pid: int, number: int, nonce: int, cells: int) -> RankHeap | None:
-    """Return the heap of one rank, None if it has left the job."""
+@contextlib.contextmanager
+def _memory(pid: int, number: int) -> Iterator[int | None]:
+    """Open the memory file of a process for the time of a `with`; None if the process is gone."""
     try:
         fd = os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except PermissionError:
         raise _forbidden(pid) from None
     except OSError:
-        return None
+        yield None
+        return
     try:
-        seen = _engine.survey_heap(fd, rank, nonce, cells)
-    except ValueError:  # what was that process is another one now
-        return None
+        yield fd
     finally:
         os.close(fd)
+
+
+def _look_at(rank: int, pid: int, number: int, nonce: int, cells: int) -> RankHeap | None:
+    """Return the heap of one rank, None if it has left the job."""
+    with _memory(pid, number) as fd:
+        try:
+            seen = None if fd is None else _engine.survey_heap(fd, rank, nonce, cells)
+        except ValueError:  # what was that process is another one now
+            return None
     if seen is None:
         return None
     whole, statistics, others, edges, parts, containers = seen
@@ -142,7 +164,7 @@ def _look_at(rank: int, pid: int, number: int, nonce: int, cells: int) -> RankHe
 def _open_table(pid: int) -> int:
     if not os.path.isdir(f"/proc/{pid}"):
         raise Error(f"heap: there is no process {pid}; {_NEXT}")
-    for process in _family(pid):
+    for process in host.family(pid):
         try:
             numbers = os.listdir(f"/proc/{process}/fd")
         except PermissionError:
@@ -158,19 +180,6 @@ def _open_table(pid: int) -> int:
         f"heap: process {pid} ({_name(pid)}) is in no job: neither it nor its children are "
         f"between acp.init() and acp.finalize(); {_NEXT}"
     )
-
-
-def _family(pid: int) -> Iterator[int]:
-    """Yield a process and its descendants, the nearest first."""
-    children: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
-            parent = int(file.read().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(name))
-    generation = [pid]
-    while generation:
-        yield from generation
-        generation = [child for one in generation for child in children.get(one, [])]
 
 
 def _name(pid: int) -> str:

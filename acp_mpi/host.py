@@ -1,9 +1,10 @@
-"""What this process's host is: its node, its memory, its launcher."""
+"""What this process's host is: its node, its memory, its launcher, its processes."""
 
+import contextlib
 import hashlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from acp_mpi.errors import Error
@@ -60,3 +61,16 @@ def memory_total() -> int:
 def launched_by_mpi(environ: Mapping[str, str]) -> bool:
     """Return whether an MPI launcher started this process."""
     return any(name in environ for name in _LAUNCHERS)
+
+
+def family(pid: int) -> Iterator[int]:
+    """Yield a process and its descendants, the nearest first."""
+    children: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
+            parent = int(file.read().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(name))
+    generation = [pid]
+    while generation:
+        yield from generation
+        generation = [child for one in generation for child in children.get(one, [])]

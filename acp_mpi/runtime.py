@@ -25,7 +25,7 @@ _log = logging.getLogger("acp_mpi.runtime")
 _FINALIZE = 2  # the barrier in which all say that they end
 _EXCHANGE = 1  # barriers of the library's own collectives
 
-_DOING = (
+DOING = (
     "computes", "is in complete", "is in sync", "is in barrier", "is in wait_until",
     "is in lookup", "is in unregister_memory", "is in finalize", "waits for a lock",
 )  # fmt: skip
@@ -279,9 +279,9 @@ def _say_who_is_missing() -> None:
     states: list[str] = []
     for r in itertools.islice(others, 16):
         doing = _engine.doing(r)
-        what = _DOING[doing] if 0 <= doing < len(_DOING) else "does not answer"
+        what = DOING[doing] if 0 <= doing < len(DOING) else "does not answer"
         states.append(f"rank {r} ({_group_of(r)}) {what}")
-    mine = _DOING[max(_engine.doing(here), 0)]
+    mine = DOING[max(_engine.doing(here), 0)]
     _log.warning("rank %d has waited for 60 s and %s; %s", here, mine, "; ".join(states))
 
 

@@ -231,18 +231,34 @@ static int survey_tiles(struct survey_tiles *t, uint32_t cells, struct survey *o
     return rc;
 }
 
-int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out)
+static int read_control(int fd, uint64_t nonce, struct control *c)
 {
     struct stat st;
+    if (fstat(fd, &st) || !read_at(fd, 0, c, sizeof *c) || c->magic != LAYOUT_MAGIC ||
+        c->version != LAYOUT_VERSION || c->nonce != nonce || c->span > (uint64_t)st.st_size)
+        return ACP_E_ARGUMENT;
+    return c->phase == PHASE_CLOSED ? ACP_E_CLOSED : ACP_OK;
+}
+
+int survey_doing(int fd, uint64_t nonce, uint32_t *doing)
+{
+    struct control c;
+    int rc = read_control(fd, nonce, &c);
+    if (!rc)
+        *doing = c.doing;
+    return rc;
+}
+
+int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out)
+{
     struct control c;
     *out = (struct survey){.whole = true};
-    if (fstat(fd, &st) || !read_at(fd, 0, &c, sizeof c) || c.magic != LAYOUT_MAGIC ||
-        c.version != LAYOUT_VERSION || c.nonce != nonce || c.span > (uint64_t)st.st_size ||
-        !cells || c.heap_span > c.span || c.heap_position > c.span - c.heap_span ||
+    int wrong = read_control(fd, nonce, &c);
+    if (wrong)
+        return wrong;
+    if (!cells || c.heap_span > c.span || c.heap_position > c.span - c.heap_span ||
         c.heap_position % PAGE || heap_head_size(c.heap_span) > c.heap_span)
         return ACP_E_ARGUMENT;
-    if (c.phase == PHASE_CLOSED)
-        return ACP_E_CLOSED;
     out->others = c.committed;
     uint64_t size = heap_head_size(c.heap_span);
     struct survey_tiles *t = calloc(1, sizeof *t);

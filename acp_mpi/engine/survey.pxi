@@ -23,6 +23,7 @@ cdef extern from "survey.h" nogil:
         uint64_t nonce
     int c_survey_heap "survey_heap"(int, uint64_t, uint32_t, survey *)
     void survey_free(survey *)
+    int c_survey_doing "survey_doing"(int, uint64_t, uint32_t *)
     int c_survey_members "survey_members"(int, survey_member *, uint32_t, uint32_t *)
 
 DEF MEMBERS = 4096  # that share a node
@@ -47,6 +48,15 @@ def survey_members(int fd):
     if c_survey_members(fd, members, MEMBERS, &count) != ACP_OK:
         raise ValueError("survey_members: no table of ranks of this version of acp_mpi")
     return [(m.rank, m.pid, m.memory_fd, m.nonce) for m in members[:min(count, MEMBERS)]]
+
+
+def survey_doing(int fd, uint64_t nonce):
+    """Return what the process with the memory file `fd` and that nonce does (acp_doing).
+
+    None if it has left the job, or the file is another process's.
+    """
+    cdef uint32_t what = 0
+    return None if c_survey_doing(fd, nonce, &what) != ACP_OK else what
 
 
 def survey_heap(int fd, uint32_t rank, uint64_t nonce, uint32_t cells):

@@ -1,39 +1,23 @@
-"""The member's side of the rendezvous: announce rows, wait, receive the table.
-
-Here too, because both sides need them: messages and addresses.
-"""
+"""The member's side of the rendezvous: announce rows, wait, receive the table."""
 
 import dataclasses
 import logging
 import os
 import socket
-import struct
 import time
-import zlib
 from collections.abc import Iterable
-from enum import IntEnum
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn import handshake
-from acp_mpi.spawn.membership import Announcement, Membership
+from acp_mpi.spawn.address import parse_address
+from acp_mpi.spawn.announcement import Announcement
+from acp_mpi.spawn.membership import Membership
+from acp_mpi.spawn.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
 
 _log = logging.getLogger("acp_mpi.spawn")
 
-_HEADER = struct.Struct("<B3xII")  # kind, length of the payload, its CRC-32
-HEADER_SIZE = _HEADER.size
-_PAYLOAD_MAX = 2**28  # a table of all possible ranks fits
-
 # The rendezvous knows who is missing, so it is let to speak first when a member's time is up.
 _LAST_WORD = 2.0
-
-
-class Kind(IntEnum):
-    """What a message between a member and the rendezvous says."""
-
-    ANNOUNCE = 1  # member: an Announcement
-    TABLE = 2  # rendezvous: the packed Membership
-    REFUSED = 3  # rendezvous: why this member cannot join, as text
-    EXPIRED = 4  # rendezvous: who is missing when time is up, as text
 
 
 def join(
@@ -53,7 +37,8 @@ def join(
     is not there yet is waited for.
 
     Raises PermissionError if its secret is another, TimeoutError after `timeout` seconds with who
-    is missing, Error if it refuses, which includes that somebody else has this rank already.
+    is missing, Error if it refuses, which includes that somebody else has this rank already, or if
+    a group of the job has ended instead of joining.
     """
     deadline = time.monotonic() + timeout
     origin = f"{socket.gethostname()} pid {os.getpid()}"
@@ -87,52 +72,9 @@ def join(
     text = payload.decode(errors="replace")
     if kind == Kind.EXPIRED:
         raise TimeoutError(f"the rendezvous at {address} gave up: {text}")
+    if kind == Kind.FAILED:
+        raise Error(f"group {group_name!r} cannot join, for the job will not be complete: {text}")
     raise Error(f"the rendezvous at {address} refused group {group_name!r}: {text}")
-
-
-def message(kind: Kind, payload: bytes) -> bytes:
-    """Return a message as it goes over the wire."""
-    return _HEADER.pack(kind, len(payload), zlib.crc32(payload)) + payload
-
-
-def parse_header(header: bytes) -> tuple[Kind, int, int]:
-    """Return kind, length and check sum of the payload that follows this header."""
-    kind, length, check = _HEADER.unpack(header)
-    if kind not in iter(Kind) or length > _PAYLOAD_MAX:
-        raise Error(f"no message of this program: kind {kind}, {length} bytes")
-    return Kind(kind), length, check
-
-
-def check_payload(payload: bytes, check: int) -> bytes:
-    """Return the payload, or raise Error if it was damaged on the way."""
-    if zlib.crc32(payload) != check:
-        raise Error("a message was damaged on the way: its check sum is wrong")
-    return payload
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """Return host and port of "host:port" or "[IPv6]:port"."""
-    host, colon, port = address.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not host or not colon or not (port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise Error(f"address {address!r}: expected HOST:PORT, or [ADDRESS]:PORT for IPv6")
-    return host, int(port)
-
-
-def may_span_hosts(rendezvous: str | None) -> bool:
-    """Return whether processes of other hosts can come to this rendezvous."""
-    if rendezvous is None:
-        return False
-    host = parse_address(rendezvous)[0]
-    return host != "localhost" and host != "::1" and not host.startswith("127.")
-
-
-def format_address(host: str, port: int) -> str:
-    """Return what `parse_address` takes apart."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _connect(address: str, deadline: float) -> socket.socket:

@@ -2,12 +2,12 @@
 
 The exchange itself is written as generators that do no input or output: each `yield` hands out
 bytes to send and the number of bytes to read, and is answered by these. Blocking sockets are
-driven here, asyncio streams in `rendezvous`.
+driven here, those of the rendezvous in `visitor`.
 """
 
 import hashlib
 import hmac
-import secrets
+import os
 import socket
 import struct
 import time
@@ -112,9 +112,7 @@ def client_steps(
     secret: bytes, job: bytes, role: Role, slot: int, want: int, process_nonce: int
 ) -> Steps:
     """Yield (bytes to send, size to read) as the side that connected."""
-    hello = _HELLO.pack(
-        b"ACPH", VERSION, role, 0, slot, want, process_nonce, job, secrets.token_bytes(32)
-    )
+    hello = _HELLO.pack(b"ACPH", VERSION, role, 0, slot, want, process_nonce, job, os.urandom(32))
     yield hello, 0
     challenge = yield from _magic(b"ACPC")
     challenge += yield b"", 1
@@ -164,7 +162,7 @@ def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
         verdict,
         0,
         slot if trusted else 0,
-        secrets.token_bytes(32) if trusted else bytes(32),
+        os.urandom(32) if trusted else bytes(32),
         bytes(_MAC_SIZE),
     )
     if trusted:

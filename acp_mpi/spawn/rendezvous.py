@@ -1,34 +1,27 @@
 """The place where the groups of a job find each other: a small server that holds the table."""
 
-import asyncio
-import concurrent.futures
-import contextlib
 import logging
-import socket
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn import handshake
-from acp_mpi.spawn.connector import (
-    HEADER_SIZE,
-    Kind,
-    check_payload,
-    format_address,
-    message,
-    parse_address,
-    parse_header,
-)
-from acp_mpi.spawn.membership import Announcement, Membership, Roll
+from acp_mpi.spawn.announcement import Announcement
+from acp_mpi.spawn.arrival import Arrival
+from acp_mpi.spawn.expectation import Expectation
+from acp_mpi.spawn.membership import Membership
+from acp_mpi.spawn.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.spawn.reception import Reception
+from acp_mpi.spawn.roll import Roll
+from acp_mpi.spawn.visitor import Talk, Visitor
 
 _log = logging.getLogger("acp_mpi.spawn")
 
-HANDSHAKE_TIMEOUT = 5.0
-PENDING_MAX = 256  # connections that have not proved themselves; more wait in the kernel's queue
-_LEAVE_TIMEOUT = 5.0  # for members to read that time is up
+_LEAVE_TIMEOUT = 5.0  # for members to read what they are told last
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,61 +37,68 @@ class Statistics:
 class Server:
     """Listen for the groups of a job and give the table to all when the last is there.
 
-    `groups` is how many there will be, or their names and sizes in the order of their slots.
-    `listen` is "host:port", port 0 any free one. `timeout` seconds after its start the server
-    gives up and tells everybody who is missing. Runs in a thread of its own from construction to
-    `close`, asleep while nothing arrives.
+    `expected` is how many groups there will be, or their names and sizes in the order of their
+    slots. `listen` is "host:port", port 0 any free one. `timeout` seconds after its start the
+    server gives up and tells everybody who is missing. Runs in a thread of its own from
+    construction to `close`, asleep while nothing arrives; any thread may call its methods.
     """
 
     def __init__(
         self,
         secret: bytes,
-        groups: int | Mapping[str, int],
+        expected: int | Mapping[str, int] | Expectation,
         *,
         listen: str = "127.0.0.1:0",
         timeout: float = 60.0,
     ) -> None:
         self._secret, self._job = secret, handshake.job_id(secret)
-        self._roll, self._roll_lock = Roll(groups), threading.Lock()
-        self._timeout = timeout
-        host, port = parse_address(listen)
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._listener = socket.create_server((host, port), family=family, backlog=1024)
-        except OSError as reason:
-            raise Error(f"the rendezvous cannot listen on {listen}: {reason.strerror}") from reason
-        self._listener.setblocking(False)
-        self.address = format_address(*self._listener.getsockname()[:2])
-        self._members: set[asyncio.Task[None]] = set()
-        self._pending = self._dropped = self._refused = 0
-        self._outcome: concurrent.futures.Future[Membership] = concurrent.futures.Future()
-        started = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(started,), name="acp-rendezvous", daemon=True
-        )
+        self._roll, self._lock = Roll(expected), threading.Lock()  # also of the verdict
+        self._timeout, self._end = timeout, time.monotonic() + timeout
+        self._door = Reception(listen, self._talk, self._out_of_patience, self._gone)
+        self.address = self._door.address
+        self._verdict: tuple[Kind, bytes] | None = None
+        self._last_word = b""  # the verdict as it is told, and whether that has begun
+        self._refused, self._closing = 0, False
+        self._table = Membership()
+        self._outcome: Membership | Exception | None = None
+        self._settled = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="acp-rendezvous", daemon=True)
         self._thread.start()
-        started.wait()
 
     def wait(self, timeout: float | None = None) -> Membership:
         """Return the table once all members have received it and left.
 
-        Raises TimeoutError with who is missing when the server or this call runs out of time.
+        Raises TimeoutError with who is missing when the server or this call runs out of time,
+        Error when a group has failed or the server was closed.
         """
-        try:
-            return self._outcome.result(timeout)
-        except TimeoutError:
-            if self._outcome.done():
-                raise
-            with self._roll_lock:
+        if not self._settled.wait(timeout):
+            with self._lock:
                 report = self._roll.report()
-            raise TimeoutError(
-                f"not all have joined and left within {timeout:g} s; {report}"
-            ) from None
+            raise TimeoutError(f"not all have joined and left within {timeout:g} s; {report}")
+        assert self._outcome is not None
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+    def arrivals(self) -> tuple[Arrival, ...]:
+        """Return what has come of each group by now: those with known names, then the others."""
+        with self._lock:
+            return self._roll.arrivals()
+
+    def fail(self, name: str, reason: str) -> None:
+        """Tell who waits, and who comes later, that group `name` ended before it had joined.
+
+        Nothing happens if the job is complete already.
+        """
+        with self._lock:
+            if self._verdict is None:
+                self._verdict = Kind.FAILED, self._roll.fail(name, reason).encode()
+        self._door.ring()
 
     def close(self) -> None:
         """Stop serving; whoever still waits sees the connection break."""
-        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-            self._loop.call_soon_threadsafe(self._task.cancel)
+        self._closing = True
+        self._door.ring()
         self._thread.join()
 
     @property
@@ -108,7 +108,8 @@ class Server:
 
     def statistics(self) -> Statistics:
         """Return counts of connections."""
-        return Statistics(len(self._members), self._pending, self._dropped, self._refused)
+        door = self._door
+        return Statistics(len(door.guests), len(door.strangers), door.dropped, self._refused)
 
     def __repr__(self) -> str:
         return f"<rendezvous at {self.address}{' (closed)' * self.closed}>"
@@ -126,145 +127,112 @@ class Server:
 
     # ---- In the server's thread ------------------------------------------------------------
 
-    def _run(self, started: threading.Event) -> None:
+    def _run(self) -> None:
+        outcome: Membership | Exception = Error("the rendezvous was closed")
         try:
-            table = asyncio.run(self._main(started))
-        except asyncio.CancelledError:
-            self._outcome.set_exception(Error("the rendezvous was closed"))
+            if self._serve():
+                outcome = self._said()
         except Exception as reason:
-            self._outcome.set_exception(reason)
-        else:
-            self._outcome.set_result(table)
-
-    async def _main(self, started: threading.Event) -> Membership:
-        self._loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-        assert task is not None
-        self._task = task
-        self._verdict: asyncio.Future[tuple[Kind, bytes]] = self._loop.create_future()
-        started.set()
-        with self._listener:
-            accepting = asyncio.create_task(self._accept())
-            try:
-                return await self._serve()
-            finally:
-                # it must be out of the socket before that is closed
-                accepting.cancel()
-                await asyncio.wait({accepting})
-
-    async def _serve(self) -> Membership:
-        await asyncio.wait({self._verdict}, timeout=self._timeout)
-        if not self._verdict.done():
-            reason = f"the job was not complete within {self._timeout:g} s; {self._roll.report()}"
-            self._verdict.set_result((Kind.EXPIRED, reason.encode()))
-            if self._members:
-                await asyncio.wait(self._members, timeout=_LEAVE_TIMEOUT)
-            raise TimeoutError(reason)
-        while self._members:
-            await asyncio.wait(self._members)
-        return self._table
-
-    async def _accept(self) -> None:
-        room = asyncio.Semaphore(PENDING_MAX)
-        meetings = set()  # the loop itself holds tasks only weakly
-        while True:
-            await room.acquire()
-            try:
-                sock, peer = await self._loop.sock_accept(self._listener)
-            except OSError as reason:  # out of descriptors: some will be given back
-                _log.warning("the rendezvous cannot accept a connection: %s", reason)
-                room.release()
-                await asyncio.sleep(1.0)
-                continue
-            meeting = asyncio.create_task(self._meet(sock, format_address(*peer[:2]), room))
-            meetings.add(meeting)
-            meeting.add_done_callback(meetings.discard)
-
-    async def _meet(self, sock: socket.socket, address: str, room: asyncio.Semaphore) -> None:
-        self._pending += 1
-        reader, writer = await asyncio.open_connection(sock=sock)
-        try:
-            try:
-                await self._prove(reader, writer)
-            finally:
-                self._pending -= 1
-                room.release()
-            await self._host(reader, writer, address)
-        except (Error, OSError, EOFError) as reason:
-            # strangers come here, and members whose connection broke; nobody else is disturbed
-            self._dropped += 1
-            _log.warning("connection from %s dropped: %s", address, reason)
-        except asyncio.CancelledError:
-            writer.transport.abort()  # the loop ends: no time to send what is left
-            raise
+            outcome = reason
         finally:
-            writer.close()
+            self._door.close()
+            self._settle(outcome)
 
-    async def _prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        steps = handshake.server_steps(self._secret, self._job, handshake.NO_SLOT)
-        out, size = next(steps)
-        try:
-            async with asyncio.timeout(HANDSHAKE_TIMEOUT):
-                with contextlib.suppress(StopIteration):
-                    while True:
-                        writer.write(out)
-                        out, size = steps.send(await reader.readexactly(size))
-        except TimeoutError:
-            raise TimeoutError(f"no handshake within {HANDSHAKE_TIMEOUT:g} s") from None
+    def _serve(self) -> bool:
+        """Return True when all has been said to everybody, False when the server is closed."""
+        while not self._closing:
+            over = time.monotonic() >= self._end
+            if over and self._verdict is None:
+                self._give_up()
+            if self._verdict is not None and not self._last_word:
+                self._tell_all(self._verdict)
+            if self._last_word and not self._door.guests:
+                if over or not self._failed:
+                    return True
+                self._settle(self._said())  # and stay: whoever comes later is told, too
+            self._door.turn(None if over or (self._last_word and not self._failed) else self._end)
+        return False
 
-    async def _host(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
-    ) -> None:
-        kind, length, check = parse_header(await reader.readexactly(HEADER_SIZE))
+    @property
+    def _failed(self) -> bool:
+        return self._verdict is not None and self._verdict[0] == Kind.FAILED
+
+    def _said(self) -> Membership | Exception:
+        assert self._verdict is not None
+        kind, payload = self._verdict
+        if kind == Kind.TABLE:
+            return self._table
+        return (TimeoutError if kind == Kind.EXPIRED else Error)(payload.decode())
+
+    def _settle(self, outcome: Membership | Exception) -> None:
+        if not self._settled.is_set():
+            self._outcome = outcome
+            self._settled.set()
+
+    def _give_up(self) -> None:
+        with self._lock:
+            text = f"the job was not complete within {self._timeout:g} s; {self._roll.report()}"
+            self._verdict = self._verdict or (Kind.EXPIRED, text.encode())
+
+    def _talk(self, visitor: Visitor) -> Talk:
+        yield from handshake.server_steps(self._secret, self._job, handshake.NO_SLOT)
+        self._door.admit(visitor)
+        kind, length, check = parse_header((yield b"", HEADER_SIZE))
         if kind != Kind.ANNOUNCE:
             raise Error(f"expected an announcement, and {kind.name} came")
-        member = Announcement.unpack(check_payload(await reader.readexactly(length), check))
+        self._welcome(visitor, Announcement.unpack(check_payload((yield b"", length), check)))
+        yield b"", 1  # it has nothing more to say, and leaves
+
+    def _welcome(self, visitor: Visitor, member: Announcement) -> None:
+        self._door.give_until(visitor, time.monotonic() + member.patience)
         try:
-            self._enter(member, f"{member.origin} ({address})")
+            entered = self._enter(visitor, member)
         except Error as reason:
             self._refused += 1
-            _log.warning("group %r from %s refused: %s", member.name, address, reason)
-            writer.write(message(Kind.REFUSED, str(reason).encode()))
-            await _leaving(reader)
+            _log.warning("group %r from %s refused: %s", member.name, visitor.address, reason)
+            self._tell(visitor, message(Kind.REFUSED, str(reason).encode()))
             return
-        task = asyncio.current_task()
-        assert task is not None
-        self._members.add(task)
-        left = asyncio.create_task(_leaving(reader))
-        events: set[asyncio.Future[Any]] = {left, self._verdict}
-        try:
-            await asyncio.wait(events, timeout=member.patience, return_when=asyncio.FIRST_COMPLETED)
-            if self._verdict.done():
-                writer.write(message(*self._verdict.result()))
-            elif left.done():
-                _log.warning(
-                    "group %r from %s left before the job was complete", member.name, address
-                )
-                self._withdraw(member)
-            else:
-                report = f"waited {member.patience:.1f} s; {self._roll.report()}"
-                self._withdraw(member)
-                writer.write(message(Kind.EXPIRED, report.encode()))
-            await left
-        finally:
-            left.cancel()
-            self._members.discard(task)
+        if self._verdict is not None and not self._last_word:
+            self._tell_all(self._verdict)
+        if not entered:
+            self._tell(visitor, self._last_word)
 
-    def _enter(self, member: Announcement, origin: str) -> None:
-        if self._verdict.done():
-            raise Error("the job is complete, and nobody else can join it")
-        with self._roll_lock:
-            self._roll.enter(member, origin)
-        if self._roll.complete:
-            self._table = self._roll.membership()
-            self._verdict.set_result((Kind.TABLE, self._table.pack()))
+    def _enter(self, visitor: Visitor, member: Announcement) -> bool:
+        with self._lock:
+            if self._verdict is None:
+                self._roll.enter(member, f"{member.origin} ({visitor.address})")
+                visitor.waiting = member
+                if self._roll.complete:
+                    self._table = self._roll.membership()
+                    self._verdict = Kind.TABLE, self._table.pack()
+            elif self._verdict[0] == Kind.TABLE:
+                raise Error("the job is complete, and nobody else can join it")
+            return visitor.waiting is not None
 
-    def _withdraw(self, member: Announcement) -> None:
-        with self._roll_lock:
+    def _tell_all(self, verdict: tuple[Kind, bytes]) -> None:
+        self._last_word = message(*verdict)
+        for visitor in self._door.guests:
+            if visitor.waiting is not None:
+                self._tell(visitor, self._last_word)
+
+    def _tell(self, visitor: Visitor, last_word: bytes) -> None:
+        visitor.waiting = None
+        leave = time.monotonic() + _LEAVE_TIMEOUT
+        self._door.give_until(visitor, max(visitor.deadline, leave))
+        self._door.tell(visitor, last_word)
+
+    def _out_of_patience(self, visitor: Visitor) -> None:
+        member = visitor.waiting
+        if member is None:
+            self._door.dismiss(visitor, "it says nothing, or does not leave")
+            return
+        with self._lock:
+            report = f"waited {member.patience:.1f} s; {self._roll.report()}"
             self._roll.withdraw(member)
+        self._tell(visitor, message(Kind.EXPIRED, report.encode()))
 
-
-async def _leaving(reader: asyncio.StreamReader) -> None:
-    """Return when a member ends the connection, or dies: it has nothing more to say."""
-    with contextlib.suppress(ConnectionError):
-        await reader.read(1)
+    def _gone(self, visitor: Visitor) -> None:
+        if (member := visitor.waiting) is not None:
+            _log.warning("group %r from %s left too early", member.name, visitor.address)
+            with self._lock:
+                self._roll.withdraw(member)

@@ -1,7 +1,6 @@
 """The secret of a job: 256 bits that its processes share and nobody else knows."""
 
 import os
-import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ def create(path: str | os.PathLike[str]) -> bytes:
 
     A file that exists is never touched: another job may be using it.
     """
-    secret = secrets.token_bytes(SIZE)
+    secret = os.urandom(SIZE)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(secret.hex() + "\n")

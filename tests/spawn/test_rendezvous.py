@@ -8,7 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,10 +16,14 @@ import pytest
 
 import acp_mpi.errors
 from acp_mpi.errors import Error
-from acp_mpi.spawn import handshake, rendezvous, secret
-from acp_mpi.spawn.connector import Kind, format_address, join, message, parse_address
-from acp_mpi.spawn.membership import Announcement, Membership, Roll
+from acp_mpi.spawn import handshake, reception, secret
+from acp_mpi.spawn.address import format_address, parse_address
+from acp_mpi.spawn.announcement import Announcement
+from acp_mpi.spawn.connector import join
+from acp_mpi.spawn.membership import Membership
+from acp_mpi.spawn.messages import Kind, message
 from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.roll import Roll
 
 SECRET = bytes(range(32))
 
@@ -42,13 +46,12 @@ def pool():
         yield executor
 
 
-def announced(server, count):
-    """Wait until so many members are in: by asking the server's own loop, turn after turn."""
-    turn = threading.Event()
-    while server.statistics().members < count:
-        turn.clear()
-        server._loop.call_soon_threadsafe(turn.set)
-        assert turn.wait(20)
+def announced(server, ranks):
+    """Wait until so many ranks are in."""
+    end = time.monotonic() + 20
+    while sum(len(group.ranks) for group in server.arrivals()) < ranks:
+        assert time.monotonic() < end, server.arrivals()
+        os.sched_yield()
 
 
 # ---- All is well ---------------------------------------------------------------------------
@@ -179,6 +182,51 @@ def test_closing_the_server_ends_the_wait_of_its_members(pool):
         server.wait(20)
 
 
+# ---- A group has ended before it joined ------------------------------------------------------
+
+
+def test_all_who_wait_and_who_come_later_are_told_which_group_has_ended(pool):
+    with Server(SECRET, {"ocean": 1, "ice": 2}) as server:
+        waiting = [
+            pool.submit(join, server.address, SECRET, "ocean", 1, True, whole("ocean", 1)),
+            pool.submit(join, server.address, SECRET, "ice", 2, False, rows("ice", 1)),
+        ]
+        announced(server, 2)
+        server.fail("ice", "exit status 3")
+        server.fail("ocean", "too late to matter")
+        words = "'ice' ended before it had joined: exit status 3"
+        for member in waiting:
+            with pytest.raises(Error, match=words):
+                member.result()
+        with pytest.raises(Error, match=words):
+            server.wait(20)
+        with pytest.raises(Error, match=words):
+            join(server.address, SECRET, "ice", 2, False, rows("ice", 0))
+        assert [(group.name, group.failure) for group in server.arrivals()] == [
+            ("ocean", None),
+            ("ice", "exit status 3"),
+        ]
+
+
+def test_the_end_of_a_group_is_nothing_to_a_job_that_is_complete():
+    with Server(SECRET, 1) as server:
+        table = join(server.address, SECRET, "a", 1, False, whole("a", 1))
+        server.fail("a", "it ended, but later")
+        assert server.wait(20).pack() == table.pack()
+        assert server.arrivals()[0].failure is None
+
+
+def test_arrivals_say_who_has_come_from_where(pool):
+    with Server(SECRET, {"z": 1, "a": 3}) as server:
+        pool.submit(join, server.address, SECRET, "a", 3, False, rows("a", 2))
+        announced(server, 1)
+        missing, coming = server.arrivals()
+        assert (missing.name, missing.size, missing.has_mpi, missing.ranks) == ("z", 1, None, ())
+        assert (coming.name, coming.size, coming.has_mpi, coming.ranks) == ("a", 3, False, (2,))
+        assert f"{socket.gethostname()} pid {os.getpid()} (127.0.0.1:" in coming.origins[0]
+        assert not coming.complete
+
+
 # ---- Somebody should not be there ----------------------------------------------------------
 
 
@@ -287,13 +335,40 @@ def test_garbage_on_the_port_is_dropped_at_once_and_disturbs_nobody(pool):
 
 
 def test_strangers_who_keep_silent_are_dropped_and_everybody_else_gets_in(pool, monkeypatch):
-    monkeypatch.setattr(rendezvous, "PENDING_MAX", 4)
-    monkeypatch.setattr(rendezvous, "HANDSHAKE_TIMEOUT", 0.2)
+    monkeypatch.setattr(reception, "PENDING_MAX", 4)
+    monkeypatch.setattr(reception, "HANDSHAKE_TIMEOUT", 0.2)
     with Server(SECRET, 1) as server, contextlib.ExitStack() as strangers:
         for _ in range(12):
             strangers.enter_context(socket.create_connection(parse_address(server.address)))
         assert len(join(server.address, SECRET, "a", 1, False, whole("a", 1))) == 1
         assert server.statistics().pending <= 4
+
+
+def test_a_crowd_that_keeps_silent_holds_nobody_up_for_long(monkeypatch):
+    monkeypatch.setattr(reception, "PENDING_MAX", 4)
+    monkeypatch.setattr(reception, "CROWD_TIMEOUT", 0.01)  # and the others may take 5 s
+    with Server(SECRET, 1) as server, contextlib.ExitStack() as strangers:
+        for _ in range(200):
+            strangers.enter_context(socket.create_connection(parse_address(server.address)))
+        assert len(join(server.address, SECRET, "a", 1, False, whole("a", 1))) == 1
+        assert server.statistics().dropped >= 196
+
+
+@pytest.mark.slow
+def test_ten_thousand_connections_disturb_nobody(pool):
+    source = random.Random(5)
+    with Server(SECRET, 2) as server, contextlib.ExitStack() as silent:
+        one = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
+        for index in range(10_000):
+            sock = socket.create_connection(parse_address(server.address), 20)
+            if index % 40 == 0:
+                silent.enter_context(sock)
+                continue
+            with sock, contextlib.suppress(ConnectionError):
+                sock.sendall(source.randbytes(source.randrange(1, 200)))
+        join(server.address, SECRET, "b", 1, False, whole("b", 1))
+        assert len(one.result()) == 2
+        server.wait(20)
 
 
 def test_a_member_that_talks_nonsense_is_dropped(pool):

@@ -1,0 +1,123 @@
+"""Two processes that watch each other: when one is gone, the other ends all that was started."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+from acp_mpi import host
+
+_PASSED_ON = (
+    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+_PR_SET_CHILD_SUBREAPER = 36
+_GRACE = 1.0  # s for launchers to end what they started elsewhere
+
+
+def guarded(work: Callable[[int, int], int]) -> int:
+    """Run `work` in a child that no terminal and no group of processes reaches; return its status.
+
+    `work(keeper, lifeline)` gets this process and a descriptor at which input ends with it. What
+    the child leaves behind when it is killed ends here; when this process is killed, the child is
+    to call `kill_family`. Signals are passed on to the child. Both are subreapers: whatever loses
+    its parent becomes a child of theirs, so nothing escapes.
+    """
+    adopt_orphans()
+    lifeline, end = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on())
+    child = os.fork()
+    if not child:
+        os.close(end)
+        _work(work, lifeline)
+    os.close(lifeline)
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+
+    catch(pass_on)
+    status = _status(child)
+    kill_family()
+    os.close(end)
+    return status
+
+
+def passed_on() -> list[signal.Signals]:
+    """Return the signals that go on to the groups: not those ignored, as SIGHUP under nohup."""
+    return [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
+
+
+def catch(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Let a handler have the signals that are passed on, and those that waited for it."""
+    numbers = passed_on()
+    for number in numbers:
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants that lose theirs."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def kill_family(grace: float = 0.0) -> None:
+    """End all descendants of this process: asked politely first if there is a `grace` in s."""
+    deadline = time.monotonic() + grace
+    if grace:
+        signal_family(signal.SIGTERM)
+    while _reap():
+        if time.monotonic() >= deadline:
+            signal_family(signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def end_family() -> None:
+    """End all descendants, launchers with time to end theirs on other hosts."""
+    kill_family(_GRACE)
+
+
+def signal_family(number: int) -> None:
+    """Send a signal to all descendants of this process."""
+    for pid in host.family(os.getpid()):
+        if pid != os.getpid():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+
+def exit_status(status: int) -> int:
+    """Return what a shell makes of a status of `waitpid`: the exit code, or 128 + the signal."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _work(work: Callable[[int, int], int], lifeline: int) -> NoReturn:
+    status = 1
+    try:
+        os.setsid()  # Ctrl-C comes through the keeper, and `kill` to its group stops there
+        adopt_orphans()
+        status = work(os.getppid(), lifeline)
+    finally:
+        os._exit(status)
+
+
+def _status(child: int) -> int:
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            return exit_status(status)
+
+
+def _reap() -> bool:
+    """Collect the dead; return whether there are living descendants."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True

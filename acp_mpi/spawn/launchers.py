@@ -1,0 +1,248 @@
+"""The command lines that start groups: Hydra's, PRRTE's and Slurm's, directly, and over ssh."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from acp_mpi.errors import Error
+from acp_mpi.spawn import environment, nodes
+from acp_mpi.spawn.nodes import Node
+from acp_mpi.spawn.plan import Group, Plan
+
+
+class Kind(Enum):
+    """Whose launcher it is."""
+
+    HYDRA = "Hydra"
+    PRRTE = "PRRTE"
+    SRUN = "srun"
+    OTHER = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One process that macprun starts itself: a launcher, or a rank without MPI."""
+
+    group: str
+    rank: int | None
+    """Of the group; None: a launcher, which starts all its ranks."""
+    host: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    directory: str | None
+    script: str | None = None
+    """What `command` reads from its standard input."""
+    marks: re.Pattern[bytes] | None = None
+    """What a launcher puts before the output of a rank; its group 1 is the rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """What the processes of a job need to find each other."""
+
+    address: str
+    secret: bytes
+
+
+# A control character and a word that no program prints by chance.
+_HYDRA_MARK = "\x1eacp.%r\x1f"
+_MARKS = {
+    Kind.HYDRA: re.compile(rb"\x1eacp\.(\d+)\x1f"),
+    Kind.PRRTE: re.compile(rb"\[\d+,(\d+)\]<std(?:out|err)>: ?"),
+    Kind.SRUN: re.compile(rb"^ *(\d+): "),
+}
+_NO_BINDING = "PRTE_MCA_hwloc_default_binding_policy"
+
+
+def starts(
+    plan: Plan, given: Mapping[str, tuple[Node, ...]], meeting: Meeting, environ: Mapping[str, str]
+) -> list[Start]:
+    """Return what to start, in the order of the groups. Error where there is no launcher."""
+    base = environment.inherited(environ)
+    made = []
+    for group in plan.groups:
+        env = {**base, **group.env, **_of_job(plan, group, meeting)}
+        if group.has_mpi:
+            shared = nodes.shares_a_host(group.name, given)
+            made.append(_by_launcher(group, given[group.name], env, shared))
+        else:
+            for rank, host in enumerate(nodes.spread(given[group.name])):
+                made.append(_alone(plan, group, rank, host, env))
+    return made
+
+
+def kind_of(launcher: str, environ: Mapping[str, str]) -> Kind:
+    """Return whose launcher a program is: by its name, by its neighbours, else by asking it."""
+    path = shutil.which(launcher, path=environ.get("PATH"))
+    if path is None:
+        raise Error(
+            f"there is no launcher {launcher!r} in PATH: name one in the group's --launcher"
+        )
+    path = os.path.realpath(path)
+    name, folder = os.path.basename(path), os.path.dirname(path)
+    if name == "srun":
+        return Kind.SRUN
+    if "hydra" in name:
+        return Kind.HYDRA
+    if re.search("prte|openmpi|orte", name):
+        return Kind.PRRTE
+    beside = [
+        kind
+        for kind, neighbour in ((Kind.HYDRA, "hydra_pmi_proxy"), (Kind.PRRTE, "prterun"))
+        if os.path.exists(os.path.join(folder, neighbour))
+    ]
+    return beside[0] if len(beside) == 1 else _ask(path, environ)
+
+
+def default_launcher(group: Group, environ: Mapping[str, str]) -> str:
+    """Return the launcher of a group that names none.
+
+    That of the virtual environment which its program is from, else the first in PATH.
+    """
+    search = environ.get("PATH", os.defpath)
+    program = shutil.which(group.command[0], path=search)
+    if program and os.path.exists(os.path.join(os.path.dirname(program), "..", "pyvenv.cfg")):
+        search = os.pathsep.join((os.path.dirname(program), search))
+    for name in ("mpiexec", "mpirun", "srun"):
+        if found := shutil.which(name, path=search):
+            return found
+    raise Error(
+        f"group {group.name!r} has MPI, and there is no mpiexec, mpirun or srun in PATH: name a "
+        "launcher with --launcher"
+    )
+
+
+def _ask(path: str, environ: Mapping[str, str]) -> Kind:
+    try:
+        answer = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            stdin=subprocess.DEVNULL,
+            env=environ,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return Kind.OTHER
+    if "HYDRA" in answer.stdout:
+        return Kind.HYDRA
+    return Kind.PRRTE if re.search("Open MPI|prterun|PRRTE", answer.stdout) else Kind.OTHER
+
+
+def _of_job(plan: Plan, group: Group, meeting: Meeting) -> dict[str, str]:
+    variables = {
+        "ACP_RENDEZVOUS": meeting.address,
+        "ACP_SECRET": meeting.secret.hex(),
+        "ACP_GROUP": group.name,
+        "ACP_GROUP_SIZE": str(group.size),
+        "ACP_MPI": str(int(group.has_mpi)),
+    }
+    if plan.starter_size is not None:
+        variables["ACP_STARTER_SIZE"] = plan.starter_size
+    return variables
+
+
+def _alone(plan: Plan, group: Group, rank: int, host: str, env: Mapping[str, str]) -> Start:
+    env = {**env, "ACP_GROUP_RANK": str(rank)}
+    if nodes.is_here(host):
+        return Start(group.name, rank, host, group.command, env, group.directory)
+    script = _script(group, env)
+    return Start(group.name, rank, host, (*plan.ssh, host, "sh"), env, None, script)
+
+
+def _script(group: Group, env: Mapping[str, str]) -> str:
+    """Return what a shell on another host reads: the secret is in no command line there.
+
+    Its input ends with the connection, however that comes, and the program ends with it.
+    """
+    folder = group.directory or os.getcwd()
+    exports = [
+        f"export {name}={shlex.quote(value)}"
+        for name, value in environment.portable(env).items()
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+    ]
+    lines = [
+        "{",
+        *exports,
+        f"cd {shlex.quote(folder)} || exit 126",
+        "exec 3<&0 </dev/null",
+        f"setsid {shlex.join(group.command)} 3<&- & program=$!",
+        "( read -r end <&3; kill -TERM -- -$program; sleep 1; kill -KILL -- -$program ) "
+        ">/dev/null 2>&1 & guard=$!",
+        "wait $program; status=$?",
+        "kill $guard",
+        "exit $status",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _by_launcher(
+    group: Group, where: Sequence[Node], env: dict[str, str], shares_host: bool
+) -> Start:
+    line = group.launcher or (default_launcher(group, env),)
+    kind = kind_of(line[0], env)
+    marked = not any(re.match("--?(prepend|tag|output|label|l$)", word) for word in line[1:])
+    if "SLURM_JOB_ID" in env:  # a launcher that starts its own by srun would wait for free nodes
+        env = {**env, "SLURM_OVERLAP": "1"}
+    if kind is Kind.HYDRA:
+        options = _hydra(where, marked)
+    elif kind is Kind.PRRTE:
+        options = _prrte(group, where, env, marked)
+        if shares_host:
+            env = {_NO_BINDING: "none", **env}
+    elif kind is Kind.SRUN:
+        options = _srun(where, marked, shares_host)
+    else:
+        options = []
+    # Hydra wants what concerns all processes first, and the user's may not.
+    command = (line[0], *options, *line[1:], "-n", str(group.size), *group.command)
+    marks = _MARKS.get(kind) if marked else None
+    return Start(group.name, None, nodes.HERE, command, env, group.directory, None, marks)
+
+
+def _hydra(where: Sequence[Node], marked: bool) -> list[str]:
+    options = ["-prepend-pattern", _HYDRA_MARK] if marked else []
+    if where and not _only_here(where):
+        options += ["-hosts", _with_slots(where)]
+    return options
+
+
+def _prrte(
+    group: Group, where: Sequence[Node], env: Mapping[str, str], marked: bool
+) -> list[str]:  # fmt: skip
+    options = ["--output", "tag"] if marked else []
+    if where:  # on this host, too: as many slots as processes, whatever the number of cores
+        options += ["--host", _with_slots(where)]
+    # Processes on other hosts inherit nothing but what is named.
+    names = (name for name in env if name.startswith("ACP_") or name in group.env)
+    return options + [word for name in sorted(names) for word in ("-x", name)]
+
+
+def _srun(where: Sequence[Node], marked: bool, shares_host: bool) -> list[str]:
+    options = ["--overlap", "--exact"]
+    if marked:
+        options.append("--label")
+    if shares_host:
+        options.append("--cpu-bind=none")
+    if not where or _only_here(where):
+        return options
+    if len({node.slots for node in where}) == 1:
+        hosts = ",".join(node.host for node in where)
+        per_node = f"--ntasks-per-node={where[0].slots}"
+        return [*options, f"--nodes={len(where)}", per_node, f"--nodelist={hosts}"]
+    places = ",".join(nodes.spread(where))
+    return [*options, "--distribution=arbitrary", f"--nodelist={places}"]
+
+
+def _only_here(where: Iterable[Node]) -> bool:
+    return all(node.host == nodes.HERE for node in where)
+
+
+def _with_slots(where: Iterable[Node]) -> str:
+    return ",".join(f"{node.host}:{node.slots}" for node in where)

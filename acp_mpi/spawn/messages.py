@@ -1,0 +1,41 @@
+"""What members and the rendezvous say to each other once they trust each other."""
+
+import struct
+import zlib
+from enum import IntEnum
+
+from acp_mpi.errors import Error
+
+_HEADER = struct.Struct("<B3xII")  # kind, length of the payload, its CRC-32
+HEADER_SIZE = _HEADER.size
+_PAYLOAD_MAX = 2**28  # a table of all possible ranks fits
+
+
+class Kind(IntEnum):
+    """What a message says."""
+
+    ANNOUNCE = 1  # member: an Announcement
+    TABLE = 2  # rendezvous: the packed Membership
+    REFUSED = 3  # rendezvous: why this member cannot join, as text
+    EXPIRED = 4  # rendezvous: who is missing when time is up, as text
+    FAILED = 5  # rendezvous: why the job will never be complete, as text
+
+
+def message(kind: Kind, payload: bytes) -> bytes:
+    """Return a message as it goes over the wire."""
+    return _HEADER.pack(kind, len(payload), zlib.crc32(payload)) + payload
+
+
+def parse_header(header: bytes) -> tuple[Kind, int, int]:
+    """Return kind, length and check sum of the payload that follows this header."""
+    kind, length, check = _HEADER.unpack(header)
+    if kind not in iter(Kind) or length > _PAYLOAD_MAX:
+        raise Error(f"no message of this program: kind {kind}, {length} bytes")
+    return Kind(kind), length, check
+
+
+def check_payload(payload: bytes, check: int) -> bytes:
+    """Return the payload, or raise Error if it was damaged on the way."""
+    if zlib.crc32(payload) != check:
+        raise Error("a message was damaged on the way: its check sum is wrong")
+    return payload

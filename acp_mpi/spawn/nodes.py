@@ -1,0 +1,186 @@
+"""The nodes of a job, from a batch system or a file, and which group gets which."""
+
+import itertools
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from acp_mpi.errors import Error
+from acp_mpi.spawn.plan import Group, Plan, UsageError
+
+HERE = "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A host, and how many processes are to run there."""
+
+    host: str
+    slots: int
+
+
+def assign(plan: Plan, environ: Mapping[str, str]) -> dict[str, tuple[Node, ...]]:
+    """Return the nodes of each group, with as many slots as it has processes.
+
+    A group takes its own `hosts`; the others divide the nodes of the nodefile or of the batch
+    system in their order, or stay on this host where there is neither. A group whose launcher line
+    names hosts gets none from here. Raises Error if the slots do not suffice.
+    """
+    source, nodes = _available(plan, environ)
+    places = _places(nodes)
+    takers = [group for group in plan.groups if not group.hosts and not group.finds_hosts]
+    wanted = sum(group.size for group in takers)
+    slots = sum(node.slots for node in nodes)
+    if nodes and wanted > slots:
+        raise Error(
+            f"{wanted} processes need {wanted} slots, and {source} has {slots}: ask for more, or "
+            "name hosts for some groups"
+        )
+    given: dict[str, tuple[Node, ...]] = {}
+    for group in plan.groups:
+        if group.finds_hosts:
+            given[group.name] = ()
+        elif group.hosts:
+            own = [parse(host, f"hosts of group {group.name!r}") for host in group.hosts]
+            given[group.name] = _own(group, own)
+        elif nodes:
+            given[group.name] = _packed(itertools.islice(places, group.size))
+        else:
+            given[group.name] = (Node(HERE, group.size),)
+    return given
+
+
+def shares_a_host(group: str, given: Mapping[str, tuple[Node, ...]]) -> bool:
+    """Return whether processes of another group run on a host of this one, as far as is known."""
+    others = [nodes for name, nodes in given.items() if name != group]
+    if not given[group] or not all(others):
+        return bool(others)
+    mine = {_canonical(node.host) for node in given[group]}
+    return any(_canonical(node.host) in mine for nodes in others for node in nodes)
+
+
+def is_here(host: str) -> bool:
+    """Return whether a host is this one."""
+    return _canonical(host) == HERE
+
+
+def spread(nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield the host of each process of a group, in the order of its ranks."""
+    return _places(nodes)
+
+
+def read_nodefile(path: str) -> list[Node]:
+    """Return the nodes in a file of lines "host", "host:4" or "host slots=4".
+
+    A host that stands there n times has n slots, as in the file of PBS.
+    """
+    nodes: dict[str, int] = {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.partition("#")[0].split() for line in file]
+    except (OSError, UnicodeDecodeError) as reason:
+        why = reason.strerror if isinstance(reason, OSError) else reason
+        raise Error(f"the nodefile {path!r} cannot be read: {why}") from None
+    for number, entry in enumerate(lines, 1):
+        if not entry:
+            continue
+        where = f"{path}, line {number}"
+        node = parse(entry[0], where)
+        slots = node.slots
+        for word in entry[1:]:
+            key, _, value = word.partition("=")
+            if key == "slots":
+                slots = parse(f"{node.host}:{value}", where).slots
+        nodes[node.host] = nodes.get(node.host, 0) + slots
+    if not nodes:
+        raise Error(f"the nodefile {path!r} names no host: write one a line, as node1:4")
+    return [Node(host, slots) for host, slots in nodes.items()]
+
+
+def parse(text: str, where: str) -> Node:
+    """Return the node in "host" or "host:slots"."""
+    host, colon, slots = text.partition(":")
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", host) and (not colon or slots.isdigit()):
+        number = int(slots) if colon else 1
+        if number > 0:
+            return Node(host, number)
+    raise UsageError(f"{where}: {text!r}: expected HOST or HOST:SLOTS")
+
+
+def slurm_nodes(environ: Mapping[str, str]) -> list[Node]:
+    """Return the nodes of a Slurm allocation: SLURM_JOB_NODELIST and its counts."""
+    hosts = _expand(environ["SLURM_JOB_NODELIST"])
+    name = "SLURM_TASKS_PER_NODE"
+    if name not in environ or "SLURM_NTASKS" not in environ:  # then it counts nodes, not tasks
+        name = "SLURM_JOB_CPUS_PER_NODE"
+    counts = _counts(environ.get(name, "1"))
+    if len(counts) == 1:
+        counts *= len(hosts)
+    if len(counts) != len(hosts):
+        raise Error(
+            f"{name}={environ[name]} counts {len(counts)} nodes, and SLURM_JOB_NODELIST="
+            f"{environ['SLURM_JOB_NODELIST']} names {len(hosts)}; give a -nodefile"
+        )
+    return [Node(host, slots) for host, slots in zip(hosts, counts, strict=True)]
+
+
+def _available(plan: Plan, environ: Mapping[str, str]) -> tuple[str, list[Node]]:
+    if plan.nodefile:
+        return plan.nodefile, read_nodefile(plan.nodefile)
+    if environ.get("SLURM_JOB_NODELIST"):
+        return "the Slurm allocation", slurm_nodes(environ)
+    if environ.get("PBS_NODEFILE"):
+        return environ["PBS_NODEFILE"], read_nodefile(environ["PBS_NODEFILE"])
+    return "", []
+
+
+def _own(group: Group, nodes: list[Node]) -> tuple[Node, ...]:
+    """Spread a group over the hosts that it names: to their slots if these suffice, else evenly."""
+    places = list(itertools.islice(_places(nodes), group.size))
+    while len(places) < group.size:
+        places += [node.host for node in nodes][: group.size - len(places)]
+    order = {node.host: number for number, node in enumerate(nodes)}
+    return _packed(sorted(places, key=order.__getitem__))
+
+
+def _places(nodes: Iterable[Node]) -> Iterator[str]:
+    return (node.host for node in nodes for _ in range(node.slots))
+
+
+def _packed(places: Iterable[str]) -> tuple[Node, ...]:
+    return tuple(Node(host, len(list(same))) for host, same in itertools.groupby(places))
+
+
+def _canonical(host: str) -> str:
+    here = socket.gethostname().partition(".")[0]
+    return HERE if host in (HERE, "127.0.0.1") or host.partition(".")[0] == here else host
+
+
+def _expand(text: str) -> list[str]:
+    """Return the hosts in Slurm's notation: n[1-3,07],login."""
+    hosts: list[str] = []
+    for item in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        prefixes = [""]
+        for plain, ranges in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", item):
+            parts = [plain] if plain else _numbers(ranges)
+            prefixes = [prefix + part for prefix in prefixes for part in parts]
+        hosts += prefixes
+    return hosts
+
+
+def _numbers(ranges: str) -> list[str]:
+    numbers = []
+    for span in ranges.split(","):
+        first, _, last = span.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            numbers.append(f"{number:0{len(first)}}")
+    return numbers
+
+
+def _counts(text: str) -> list[int]:
+    """Return the numbers in Slurm's notation: 2(x3),1."""
+    counts = []
+    for slots, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        counts += [int(slots)] * int(times or 1)
+    return counts

@@ -1,0 +1,108 @@
+"""What the processes of a job print: taken apart by rank, labelled line by line, kept."""
+
+import collections
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+LAST_LINES = 10
+_CHUNK = 1 << 16
+
+
+class Stream:
+    """One pipe from a process that macprun started: its own output, or that of many ranks."""
+
+    def __init__(self, group: str, rank: int | None, marks: re.Pattern[bytes] | None) -> None:
+        self.group, self._rank, self._marks = group, rank, marks
+        self._rest = b""  # of a line, before its marks are looked for
+        self._lines: dict[int | None, bytes] = {}  # the beginning of a line, by rank
+
+    def feed(self, data: bytes) -> Iterator[tuple[int | None, bytes]]:
+        """Yield the lines that are complete now, with the rank; None: of the launcher itself."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        for line in whole:
+            yield from self._apart(line + b"\n")
+
+    def end(self) -> Iterator[tuple[int | None, bytes]]:
+        """Yield what is left when nothing more comes."""
+        yield from self._apart(self._rest)
+        for rank, line in self._lines.items():
+            if line:
+                yield rank, line + b"\n"
+        self._lines, self._rest = {}, b""
+
+    def _apart(self, line: bytes) -> Iterator[tuple[int | None, bytes]]:
+        """Give each rank its pieces: launchers put a mark before each, not only before lines."""
+        if self._marks is None:
+            yield from self._add(self._rank, line)
+            return
+        rank, at = self._rank, 0
+        for mark in self._marks.finditer(line):
+            if mark.start() > at:
+                yield from self._add(rank, line[at : mark.start()])
+            rank, at = int(mark[1]), mark.end()
+        yield from self._add(rank, line[at:])
+
+    def _add(self, rank: int | None, piece: bytes) -> Iterator[tuple[int | None, bytes]]:
+        line = self._lines.pop(rank, b"") + piece
+        if line.endswith(b"\n"):
+            yield rank, line
+        elif line:
+            self._lines[rank] = line
+
+
+class Output:
+    """Where lines go: to the terminal with a label, to files, and the last ones to memory."""
+
+    def __init__(self, folder: str | None, before: Callable[[], None]) -> None:
+        self._folder, self._before = folder, before
+        self._files: dict[tuple[str, int | None, bool], BinaryIO] = {}
+        self._last: dict[str, collections.deque[bytes]] = {}
+        self._deaf: set[bool] = set()
+
+    def write(self, group: str, lines: Iterable[tuple[int | None, bytes]], errors: bool) -> None:
+        """Print lines of a group and keep them; `errors`: on stderr."""
+        text = []
+        for rank, line in lines:
+            label = group if rank is None else f"{group}.{rank}"
+            text.append(b"[%s] %s" % (label.encode(), line))
+            if self._folder is not None:
+                self._file(group, rank, errors).write(line)
+        if not text:
+            return
+        self._last.setdefault(group, collections.deque(maxlen=LAST_LINES)).extend(text)
+        self._before()
+        self._print(b"".join(text), errors)
+
+    def last_lines(self, group: str) -> list[bytes]:
+        """Return the last lines of a group, labelled."""
+        return list(self._last.get(group, ()))
+
+    def close(self) -> None:
+        """Write out the files."""
+        for file in self._files.values():
+            file.close()
+
+    def _file(self, group: str, rank: int | None, errors: bool) -> BinaryIO:
+        key = (group, rank, errors)
+        if key not in self._files:
+            folder = os.path.join(self._folder or "", group)
+            os.makedirs(folder, exist_ok=True)
+            name = f"{'launcher' if rank is None else rank}.{'err' if errors else 'out'}"
+            self._files[key] = open(os.path.join(folder, name), "wb")  # noqa: SIM115
+        return self._files[key]
+
+    def _print(self, text: bytes, errors: bool) -> None:
+        stream = sys.stderr if errors else sys.stdout
+        if errors in self._deaf:
+            return
+        try:
+            stream.buffer.write(text)
+            stream.buffer.flush()
+        except OSError:  # nobody reads any more; the job is not disturbed
+            self._deaf.add(errors)
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), stream.fileno())

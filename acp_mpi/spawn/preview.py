@@ -1,0 +1,47 @@
+"""What `macprun check` shows: the command lines and who runs where, before anything starts."""
+
+import shlex
+from collections.abc import Mapping
+from typing import TextIO
+
+from acp_mpi.spawn import launchers
+from acp_mpi.spawn.launchers import Meeting
+from acp_mpi.spawn.nodes import Node
+from acp_mpi.spawn.plan import Plan
+
+_MEETING = Meeting("HOST:PORT", b"")  # of this run: known when it starts, and one of them hidden
+
+
+def show(
+    plan: Plan, given: Mapping[str, tuple[Node, ...]], environ: Mapping[str, str], out: TextIO
+) -> None:
+    """Print the slots and nodes of each group, and its command lines."""
+    slot = 0
+    made = launchers.starts(plan, given, _MEETING, environ)
+    for group in plan.groups:
+        slots = f"slot {slot}" if group.size == 1 else f"slots {slot}-{slot + group.size - 1}"
+        kind = "MPI" if group.has_mpi else "without MPI"
+        where = ", ".join(f"{node.host}:{node.slots}" for node in given[group.name])
+        print(f"{group.name}: {slots}, {kind}, on {where or 'hosts of its launcher'}", file=out)
+        for start in made:
+            if start.group == group.name:
+                print(f"  {_line(start, environ)}", file=out)
+        slot += group.size
+
+
+def _line(start: launchers.Start, environ: Mapping[str, str]) -> str:
+    changed = (
+        f"{name}={'(secret)' if name == 'ACP_SECRET' else shlex.quote(value)}"
+        for name, value in sorted(start.env.items())
+        if environ.get(name) != value
+    )
+    removed = (f"-u {name}" for name in sorted(environ) if name not in start.env)
+    folder = [] if start.directory is None else [f"cd {shlex.quote(start.directory)} &&"]
+    command = " ".join(_visible(word) for word in start.command)
+    return " ".join((*folder, "env", *removed, *changed, command))
+
+
+def _visible(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + word.encode("unicode_escape").decode().replace("'", "\\'") + "'"

@@ -1,0 +1,111 @@
+"""The groups while they run: their processes, how these ended, and who failed first."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO
+
+from acp_mpi.spawn.launchers import Start
+from acp_mpi.spawn.output import Stream
+from acp_mpi.spawn.plan import Group
+
+Watch = Callable[[IO[bytes], Stream, bool], None]
+
+
+@dataclass
+class Process:
+    """One process that macprun started."""
+
+    start: Start
+    popen: subprocess.Popen[bytes] | None
+    reason: str = ""
+    """How it ended; "" while it runs."""
+
+
+@dataclass
+class Running:
+    """A group: what runs of it, and how it failed."""
+
+    group: Group
+    processes: list[Process] = field(default_factory=list)
+    status: int = 0
+    """The exit code of what failed first, 0: nothing has."""
+    reason: str = ""
+    failed_at: float = 0.0
+    """By the monotonic clock."""
+    joined: bool = False
+    """Whether it failed after the job was complete."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether all its processes have ended."""
+        return all(process.reason for process in self.processes)
+
+    @property
+    def counts(self) -> bool:
+        """Whether its failure is the job's."""
+        return bool(self.status) and not (self.group.optional and self.joined)
+
+    def end(self, process: Process, code: int, reason: str, joined: bool) -> None:
+        """Note that a process has ended."""
+        rank = process.start.rank
+        process.reason = reason if rank is None else f"rank {rank}: {reason}"
+        if code and not self.status:
+            self.status, self.reason, self.joined = code, process.reason, joined
+            self.failed_at = time.monotonic()
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on, as a terminal would: to all that belong to each process."""
+        for process in self.processes:
+            if process.popen is not None and not process.reason:
+                os.killpg(process.popen.pid, number)
+
+
+def launch(start: Start, stdin: int, watch: Watch) -> Process:
+    """Start a process; one that cannot be started has ended already. `watch` gets its output."""
+    try:
+        popen = subprocess.Popen(
+            start.command,
+            stdin=stdin if start.script is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=start.env,
+            cwd=start.directory,
+            process_group=0,
+            bufsize=0,
+        )
+    except OSError as error:
+        where = error.filename if error.filename is not None else start.command[0]
+        return Process(start, None, f"{where}: {error.strerror}")
+    assert popen.stdout is not None
+    assert popen.stderr is not None
+    for pipe, errors in ((popen.stdout, False), (popen.stderr, True)):
+        os.set_blocking(pipe.fileno(), False)
+        watch(pipe, Stream(start.group, start.rank, start.marks), errors)
+    if start.script is not None:
+        assert popen.stdin is not None
+        _hand_over(popen.stdin, start.script.encode())
+    return Process(start, popen)
+
+
+def outcome(code: int) -> tuple[int, str]:
+    """Return the exit code as a shell has it, and in words, of what Popen calls it."""
+    if code >= 0:
+        return code, f"exit code {code}"
+    try:
+        return 128 - code, f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return 128 - code, f"killed by signal {-code}"
+
+
+def _hand_over(pipe: IO[bytes], script: bytes) -> None:
+    """Write the script and leave the pipe open: its end is the end of the process there."""
+    view = memoryview(script)
+    try:
+        while view:
+            view = view[os.write(pipe.fileno(), view) :]
+    except BrokenPipeError:  # how it ended will be seen
+        pass

@@ -1,0 +1,196 @@
+"""The door of the rendezvous: who connects, who has proved itself, and whose time is up."""
+
+import heapq
+import itertools
+import logging
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from acp_mpi.errors import Error
+from acp_mpi.spawn.address import format_address, parse_address
+from acp_mpi.spawn.visitor import Talk, Visitor
+
+_log = logging.getLogger("acp_mpi.spawn")
+
+HANDSHAKE_TIMEOUT = 5.0
+CROWD_TIMEOUT = 0.5  # for the oldest handshake, while others cannot be let in
+PENDING_MAX = 256  # connections that have not proved themselves; more wait in the kernel's queue
+_AT_A_TIME = 64  # strangers let in before those who are in have their turn
+_PAUSE = 1.0  # when there are no descriptors left: some will be given back
+
+
+class Reception:
+    """Listen on "host:port" and drive one talk with each visitor, all in the caller's thread.
+
+    A talk calls `admit` when the visitor has proved itself; it is a guest then, with whom
+    `expire` is called at its deadline and `leave` when it has gone.
+    """
+
+    def __init__(
+        self,
+        listen: str,
+        talk: Callable[[Visitor], Talk],
+        expire: Callable[[Visitor], None],
+        leave: Callable[[Visitor], None],
+    ) -> None:
+        self._talk, self._expire, self._leave = talk, expire, leave
+        self._listener = _listener(listen)
+        self.address = format_address(*self._listener.getsockname()[:2])
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._bell_lock = (
+            os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK),
+            threading.Lock(),
+        )
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self.strangers: dict[Visitor, float] = {}  # and since when, the oldest first
+        self.guests: set[Visitor] = set()
+        self.dropped = 0
+        self._deadlines: list[tuple[float, int, Visitor]] = []
+        self._numbers = itertools.count()
+        self._open, self._pause = False, 0.0
+
+    def turn(self, until: float | None) -> None:
+        """Do what there is to do, after waiting for it until that time or the bell."""
+        now = time.monotonic()
+        self._open_or_shut(now)
+        for key, _ in self._selector.select(self._patience(now, until)):
+            if isinstance(key.fileobj, Visitor):
+                self._drive(key.fileobj)
+            elif key.fileobj is self._listener:
+                self._accept()
+            else:
+                os.eventfd_read(self._bell)
+        self._mind_the_time(time.monotonic())
+
+    def ring(self) -> None:
+        """Let `turn` return; any thread may call this, also when all is closed."""
+        with self._bell_lock:
+            if self._bell >= 0:
+                os.eventfd_write(self._bell, 1)
+
+    def admit(self, visitor: Visitor) -> None:
+        """Make a guest of a stranger."""
+        del self.strangers[visitor]
+        self.guests.add(visitor)
+
+    def give_until(self, visitor: Visitor, deadline: float) -> None:
+        """Set the time at which `expire` is called, unless it is set again."""
+        visitor.deadline = deadline
+        heapq.heappush(self._deadlines, (deadline, next(self._numbers), visitor))
+
+    def tell(self, visitor: Visitor, data: bytes) -> None:
+        """Send something beside the talk; if the connection is gone, that is seen in its turn."""
+        try:
+            visitor.say(data)
+            self._selector.modify(visitor, visitor.events)
+        except OSError as reason:
+            _log.debug("nothing can be told to %s: %s", visitor.address, reason)
+
+    def dismiss(self, visitor: Visitor, why: object) -> None:
+        """Close the connection of somebody who did not keep to the rules."""
+        self.dropped += 1
+        _log.warning("connection from %s dropped: %s", visitor.address, why)
+        self._forget(visitor)
+
+    def close(self) -> None:
+        """Close all connections and stop listening."""
+        for visitor in (*self.strangers, *self.guests):
+            visitor.close()
+        self._listener.close()
+        self._selector.close()
+        with self._bell_lock:
+            os.close(self._bell)
+            self._bell = -1
+
+    @property
+    def _crowded(self) -> bool:
+        return len(self.strangers) >= PENDING_MAX
+
+    def _crowd_end(self) -> float:
+        return next(iter(self.strangers.values())) + CROWD_TIMEOUT
+
+    def _patience(self, now: float, until: float | None) -> float | None:
+        ends = [] if until is None else [until]
+        if self._deadlines:
+            ends.append(self._deadlines[0][0])
+        if self._crowded:
+            ends.append(self._crowd_end())
+        elif not self._open:
+            ends.append(self._pause)
+        return max(min(ends) - now, 0.0) if ends else None
+
+    def _open_or_shut(self, now: float) -> None:
+        wanted = not self._crowded and now >= self._pause
+        if wanted and not self._open:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+        elif self._open and not wanted:
+            self._selector.unregister(self._listener)
+        self._open = wanted
+
+    def _accept(self) -> None:
+        for _ in range(_AT_A_TIME):
+            if self._crowded:
+                return
+            try:
+                sock, peer = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as reason:
+                _log.warning("the rendezvous cannot accept a connection: %s", reason)
+                self._pause = time.monotonic() + _PAUSE
+                return
+            now = time.monotonic()
+            visitor = Visitor(sock, format_address(*peer[:2]))
+            self.strangers[visitor] = now
+            self._selector.register(visitor, selectors.EVENT_READ)
+            self.give_until(visitor, now + HANDSHAKE_TIMEOUT)
+            visitor.begin(self._talk(visitor))
+
+    def _drive(self, visitor: Visitor) -> None:
+        try:
+            if visitor.turn():
+                self._selector.modify(visitor, visitor.events)
+            else:
+                self._forget(visitor)
+        except (Error, OSError, EOFError) as reason:
+            # strangers come here, and members whose connection broke; nobody else is disturbed
+            if visitor in self.guests and isinstance(reason, (OSError, EOFError)):
+                self._forget(visitor)
+            else:
+                self.dismiss(visitor, reason)
+
+    def _mind_the_time(self, now: float) -> None:
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, _, visitor = heapq.heappop(self._deadlines)
+            if deadline != visitor.deadline or visitor.fileno() < 0:
+                continue
+            if visitor in self.guests:
+                self._expire(visitor)
+            else:
+                self.dismiss(visitor, f"no handshake within {HANDSHAKE_TIMEOUT:g} s")
+        if self._crowded and now >= self._crowd_end():
+            self.dismiss(next(iter(self.strangers)), "no handshake, and others wait at the door")
+
+    def _forget(self, visitor: Visitor) -> None:
+        self._selector.unregister(visitor)
+        visitor.close()
+        if self.strangers.pop(visitor, None) is None:
+            self.guests.discard(visitor)
+            self._leave(visitor)
+
+
+def _listener(listen: str) -> socket.socket:
+    host, port = parse_address(listen)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as reason:
+        raise Error(
+            f"the rendezvous cannot listen on {listen}: {reason.strerror or reason}"
+        ) from reason
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,245 @@
+"""The process that runs a job: rendezvous, groups, output, signals, what is left when all ended."""
+
+import contextlib
+import os
+import secrets
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import IO, Any
+
+from acp_mpi.spawn import guard, nodes, secret
+from acp_mpi.spawn.control import Control
+from acp_mpi.spawn.launchers import Meeting, Start, starts
+from acp_mpi.spawn.nodes import Node
+from acp_mpi.spawn.output import Output, Stream
+from acp_mpi.spawn.plan import Plan
+from acp_mpi.spawn.process import Process, Running, launch, outcome
+from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.table import Table
+
+_PATIENCE = 1e6  # s; each member brings its own, and macprun sees a group end
+_KILL_AFTER = 5.0  # s between asking and killing
+_TICK = 0.2  # s between two looks while something is to be shown, or killed
+
+
+class Supervisor:
+    """Runs one job, in the child that `guard.guarded` makes."""
+
+    def __init__(self, plan: Plan, given: Mapping[str, tuple[Node, ...]], listen: str) -> None:
+        self._plan, self._given, self._listen = plan, given, listen
+        self._groups = {group.name: Running(group) for group in plan.groups}
+        self._table = Table(sys.stderr)
+        self._output = Output(plan.output_dir, self._table.hide)
+        self._selector = selectors.DefaultSelector()
+        self._joined = False
+        self._lost_keeper = False
+        self._signals: list[int] = []
+        self._kill_at: float | None = None
+
+    def run(self, keeper: int, lifeline: int, environ: Mapping[str, str]) -> int:
+        """Run the job to its end and return the exit code of macprun."""
+        wakeup = self._catch_signals()
+        key = secrets.token_bytes(secret.SIZE)
+        sizes = {group.name: group.size for group in self._plan.groups}
+        with Server(key, sizes, listen=self._listen, timeout=_PATIENCE) as server:
+            self._server = server
+            control = Control(keeper, self._answer)
+            self._selector.register(lifeline, selectors.EVENT_READ, self._lose_keeper)
+            self._selector.register(wakeup, selectors.EVENT_READ, self._take_signals)
+            self._selector.register(control, selectors.EVENT_READ, control.serve)
+            for start in starts(self._plan, self._given, Meeting(server.address, key), environ):
+                self._start(start)
+            while not (self._lost_keeper or all(r.ended for r in self._groups.values())):
+                self._step()
+            control.close()
+        self._end()
+        return self._verdict()
+
+    # ---- Start -----------------------------------------------------------------------------
+
+    def _start(self, start: Start) -> None:
+        first = not any(r.processes for r in self._groups.values())
+        stdin = _own_input() if first else _nothing()
+        process = launch(start, stdin, self._watch)
+        running = self._groups[start.group]
+        running.processes.append(process)
+        if process.popen is None:
+            self._note(running, process, 127, process.reason)
+            print(f"macprun: group {start.group!r}: {process.reason}", file=sys.stderr)
+
+    def _watch(self, pipe: IO[bytes], stream: Stream, errors: bool) -> None:
+        self._selector.register(pipe, selectors.EVENT_READ, (pipe, stream, errors))
+
+    def _catch_signals(self) -> socket.socket:
+        reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        self._wakeup = reader, writer
+        signal.set_wakeup_fd(writer.fileno())
+        signal.signal(signal.SIGCHLD, _nothing_to_do)
+        guard.catch(_nothing_to_do)
+        return reader
+
+    # ---- While it runs ---------------------------------------------------------------------
+
+    def _step(self) -> None:
+        showing = not self._joined and self._table.show(self._server.arrivals)
+        busy = showing or self._kill_at is not None
+        for key, _ in self._selector.select(_TICK if busy else None):
+            if isinstance(key.data, tuple):
+                self._read(*key.data)
+            else:
+                key.data()
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            guard.signal_family(signal.SIGKILL)
+
+    def _read(self, pipe: IO[bytes], stream: Stream, errors: bool) -> None:
+        try:
+            data = os.read(pipe.fileno(), 1 << 16)
+        except BlockingIOError:
+            return
+        self._output.write(stream.group, stream.feed(data) if data else stream.end(), errors)
+        if not data:
+            self._selector.unregister(pipe)
+            pipe.close()
+
+    def _take_signals(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            for number in self._wakeup[0].recv(256):
+                if number == signal.SIGCHLD:
+                    self._reap()
+                else:
+                    self._pass_on(number)
+
+    def _pass_on(self, number: int) -> None:
+        if number == signal.SIGINT and number in self._signals:
+            self._kill_at = time.monotonic()
+        if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            self._signals.append(number)
+        for running in self._groups.values():
+            running.signal(number)
+
+    def _reap(self) -> None:
+        """Collect the dead: processes of groups, and orphans that have become ours."""
+        ours = {
+            process.popen.pid: (running, process)
+            for running in self._groups.values()
+            for process in running.processes
+            if process.popen is not None and not process.reason
+        }
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        with contextlib.suppress(ChildProcessError):
+            while dead := os.waitid(os.P_ALL, 0, flags):
+                if dead.si_pid not in ours:
+                    os.waitpid(dead.si_pid, 0)
+                    continue
+                running, process = ours[dead.si_pid]
+                assert process.popen is not None
+                self._note(running, process, *outcome(process.popen.wait()))
+
+    def _note(self, running: Running, process: Process, code: int, reason: str) -> None:
+        self._look_who_joined()
+        running.end(process, code, reason, self._joined)
+        if not self._joined:
+            self._server.fail(running.group.name, process.reason)
+
+    def _look_who_joined(self) -> None:
+        if not self._joined:
+            self._joined = all(arrival.complete for arrival in self._server.arrivals())
+
+    def _lose_keeper(self) -> None:
+        self._lost_keeper = True
+
+    # ---- Questions -------------------------------------------------------------------------
+
+    def _answer(self, word: str) -> Any:
+        if word == "kill":
+            self._kill_at = time.monotonic() + _KILL_AFTER
+            self._pass_on(signal.SIGTERM)
+            return {"asked": True}
+        self._look_who_joined()
+        came = {arrival.name: arrival for arrival in self._server.arrivals()}
+        return {
+            "supervisor": os.getpid(),
+            "joined": self._joined,
+            "groups": [
+                {
+                    "name": name,
+                    "size": running.group.size,
+                    "mpi": running.group.has_mpi,
+                    "came": len(came[name].ranks),
+                    "ended": running.reason or "exit code 0" if running.ended else "",
+                    "hosts": [[node.host, node.slots] for node in self._given[name]],
+                }
+                for name, running in self._groups.items()
+            ],
+        }
+
+    # ---- The end ---------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        """End what the groups have left behind, and print the rest of what they said."""
+        self._table.hide()
+        if self._lost_keeper:
+            guard.end_family()
+        else:
+            guard.kill_family()
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.data, tuple):
+                while key.fd in self._selector.get_map():
+                    self._selector.select()
+                    self._read(*key.data)
+        self._output.close()
+
+    def _verdict(self) -> int:
+        failed = [running for running in self._groups.values() if running.counts]
+        if not failed:
+            return 0
+        first = min(failed, key=lambda running: running.failed_at)
+        name = first.group.name
+        print(f"macprun: group {name!r} failed first: {first.reason}", file=sys.stderr)
+        lines = self._output.last_lines(name)
+        if lines and len(self._groups) > 1:
+            print("macprun: its last lines:", file=sys.stderr, flush=True)
+            sys.stderr.buffer.write(b"".join(b"  " + line for line in lines))
+        sys.stderr.flush()
+        return 128 + self._signals[0] if self._signals else first.status
+
+
+def listening(given: Mapping[str, tuple[Node, ...]]) -> str:
+    """Return where to listen: on this host's own loopback unless a group may be elsewhere."""
+    where = [node.host for group in given.values() for node in group]
+    if all(given.values()) and all(map(nodes.is_here, where)):
+        return "127.0.0.1:0"
+    away = next((host for host in where if not nodes.is_here(host)), "192.0.2.1")  # RFC 5737
+    return f"{_address_towards(away)}:0"
+
+
+def _address_towards(host: str) -> str:
+    """Return this host's address on the way to another; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def _own_input() -> int:
+    """Return standard input for the first group, unless a shell reads it meanwhile."""
+    with contextlib.suppress(OSError):
+        if not os.isatty(0) or os.tcgetpgrp(0) == os.getpgid(os.getppid()):
+            return 0
+    return _nothing()
+
+
+def _nothing() -> int:
+    return -3  # subprocess.DEVNULL
+
+
+def _nothing_to_do(number: int, frame: object) -> None:
+    """Only the wake-up matters."""

@@ -1,0 +1,57 @@
+"""The table on the terminal while the groups of a job come together."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from acp_mpi.spawn.roll import Arrival
+
+_AFTER = 1.0  # s: a job that starts as it should shows nothing
+
+
+class Table:
+    """Lines at the end of a terminal that are drawn over; nothing where there is no terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._began = time.monotonic()
+        self._on = stream.isatty()
+        self._lines = 0
+
+    def show(self, arrivals: Callable[[], "Sequence[Arrival]"]) -> bool:
+        """Draw who has come; False if there is nothing to be watched, or nobody to watch."""
+        if not self._on:
+            return False
+        came = arrivals()
+        if all(arrival.complete for arrival in came):
+            self.hide()
+            return False
+        if (waited := time.monotonic() - self._began) >= _AFTER:
+            self.hide()
+            size = os.get_terminal_size(self._stream.fileno())
+            lines = rows(came, waited)[: max(size.lines - 2, 1)]
+            self._stream.write("".join(f"{line[: size.columns - 1]}\n" for line in lines))
+            self._stream.flush()
+            self._lines = len(lines)
+        return True
+
+    def hide(self) -> None:
+        """Take the table away: something else is to be written."""
+        if self._lines:
+            self._stream.write(f"\x1b[{self._lines}A\x1b[J")
+            self._stream.flush()
+            self._lines = 0
+
+
+def rows(arrivals: "Sequence[Arrival]", waited: float) -> list[str]:
+    """Return the lines of the table: groups, how many ranks came, from where."""
+    width = max(len(arrival.name) for arrival in arrivals)
+    lines = [f"macprun: waiting for {waited:.0f} s"]
+    for arrival in arrivals:
+        count = f"{len(arrival.ranks)} of {arrival.size}"
+        where = ", ".join(dict.fromkeys(arrival.origins))
+        state = arrival.failure or where or "nobody yet"
+        lines.append(f"  {arrival.name:<{width}}  {count:>13}  {state}")
+    return lines

@@ -1,0 +1,379 @@
+"""`macprun`: real groups of both kinds, their output, their failures, and nothing left behind."""
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+
+import launch
+import pytest
+
+import acp_mpi as acp
+
+MACPRUN = Path(sys.executable).with_name("macprun")
+
+
+def join(*names):
+    """Join, and see that everything is one rank space."""
+    with acp.init():
+        assert tuple(group.name for group in acp.groups()) == names
+        assert acp.group().has_mpi == ("mpi4py" in sys.modules)
+        counter = acp.query_starter_ga(0)
+        acp.fetch_add8(counter, 1)
+        acp.sync()
+        assert acp.fetch_add8(counter, 0) == acp.procs()
+        acp.sync()
+        print(f"rank {acp.rank()} of {acp.procs()}", flush=True)
+
+
+def fail(code):
+    print("the last words", flush=True)
+    sys.exit(int(code))
+
+
+def join_and_leave_with(code):
+    with acp.init():
+        acp.sync()
+    sys.exit(int(code))
+
+
+def wait_for_ever():
+    acp.init()
+    print("joined", flush=True)
+    with contextlib.suppress(TimeoutError):
+        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1, timeout=100)
+
+
+def outlive_the_others():
+    """Wait for a rank of another group that is lost, and go on."""
+    acp.init()
+    print("joined", flush=True)
+    other = next(rank for group in acp.groups() for rank in group.ranks if rank != acp.rank())
+    with pytest.raises(acp.PeerLostError):
+        acp.barrier([acp.rank(), other])
+    acp.refresh()
+    acp.sync()
+    print("went on without them", flush=True)
+    acp.finalize()
+
+
+def ignore_ctrl_c():
+    signal.signal(signal.SIGINT, lambda number, frame: print("caught", flush=True))
+    print("ready", flush=True)
+    while True:
+        signal.pause()
+
+
+def show_surroundings():
+    print(sorted(os.environ), flush=True)
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            print("descriptor", number, os.readlink(f"/proc/self/fd/{number}"), flush=True)
+    print("processors", sorted(os.sched_getaffinity(0)), flush=True)
+
+
+def macprun(*groups, options=()):
+    """Return the command line for groups, each a list of words that follow -n."""
+    words = [":", *(word for group in groups for word in (":", "-n", *map(str, group)))][2:]
+    return [str(MACPRUN), *map(str, options), *words]
+
+
+def alone(size, name, function, *arguments, options=()):
+    return [size, "--name", name, *options, *launch.program(function, *arguments)]
+
+
+def mpi(size, name, function, *arguments, options=(), python=sys.executable):
+    program = launch.program(function, *arguments, python=python)
+    return [size, "--mpi", "--name", name, *options, *program]
+
+
+def is_said(job, text, times=1):
+    """Wait until a job has printed something so often."""
+    deadline = time.monotonic() + 40
+    while job.output.count(text) < times:
+        assert job.running, job.output
+        assert time.monotonic() < deadline, job.output
+        time.sleep(0.01)
+
+
+def nothing_is_left(job, pid):
+    """Wait until all processes are gone: those that another one kills need a moment."""
+    deadline = time.monotonic() + 20
+    while job.processes():
+        assert time.monotonic() < deadline, [
+            Path(f"/proc/{one}/cmdline").read_text() for one in job.processes()
+        ]
+        time.sleep(0.01)
+    assert f"acp_mpi.macprun.{pid}" not in Path("/proc/net/unix").read_text()
+    assert not list(job.log.parent.glob("core*"))
+
+
+def children(pid):
+    """Return the children of a process."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_programs_with_and_without_mpi_are_one_job(passes):
+    names = ("master", "ocean", "ice", "air")
+    output = passes(
+        macprun(
+            alone(2, "master", join, *names),
+            *(
+                mpi(size, name, join, *names)
+                for name, size in (("ocean", 2), ("ice", 1), ("air", 1))
+            ),
+        )
+    )
+    for label, rank in ("master.1", 1), ("ocean.1", 3), ("ice.0", 4), ("air.0", 5):
+        assert f"[{label}] rank {rank} of 6\n" in output
+
+
+def test_both_mpis_are_one_job(passes):
+    other = os.environ.get("OTHER_PYTHON")
+    if not other:
+        pytest.skip("no environment with the other MPI beside this one (ACP_TEST_OTHER_PYTHON)")
+    names = ("ocean", "ice", "master")
+    line = str(Path(other).with_name("mpiexec"))
+    output = passes(
+        macprun(
+            mpi(2, "ocean", join, *names),
+            mpi(2, "ice", join, *names, python=other, options=["--launcher", line]),
+            alone(1, "master", join, *names),
+        )
+    )
+    for label, rank in ("ocean.1", 1), ("ice.1", 3), ("master.0", 4):
+        assert f"[{label}] rank {rank} of 5\n" in output
+
+
+def test_two_jobs_at_once_never_mix(start):
+    jobs = [
+        start(macprun(alone(2, name, join, name, "b"), alone(1, "b", join, name, "b")))
+        for name in ("a", "c")
+    ]
+    for job in jobs:
+        assert job.wait() == 0, job.output
+        assert "rank 2 of 3" in job.output
+
+
+def test_a_job_file_is_started(passes, tmp_path):
+    file = tmp_path / "job.toml"
+    commands = [shlex.join(launch.program(join, "master", "worker")) for _ in range(2)]
+    file.write_text(
+        f"[[group]]\nname = 'master'\ncommand = '''{commands[0]}'''\n"
+        f"[[group]]\nname = 'worker'\nprocesses = 2\nmpi = true\ncommand = '''{commands[1]}'''\n"
+    )
+    assert "[worker.1] rank 2 of 3\n" in passes([str(MACPRUN), "-np", "3", str(file)])
+
+
+def test_the_input_of_the_c_library_is_started(passes, tmp_path):
+    command = shlex.join(launch.program(join, "group0", "group1"))
+    line = launch.mpiexec(1)[0]
+    file = tmp_path / "input"
+    file.write_text(
+        f"# two groups\n2\n\nacprun -smemsize 4096\n{line}\n1\n2\n{command}\n{command}\n"
+    )
+    assert "[group1.1] rank 2 of 3\n" in passes([str(MACPRUN), str(file)])
+
+
+def test_the_code_of_the_group_that_failed_first_is_returned(start):
+    job = start(macprun(alone(1, "good", join_and_leave_with, 0),
+                        alone(2, "bad", join_and_leave_with, 7)))  # fmt: skip
+    assert job.wait() == 7, job.output
+    assert "group 'bad' failed first: rank" in job.output
+
+
+@pytest.mark.parametrize("kind", [alone, mpi])
+def test_init_fails_at_once_if_a_group_ends_before_it_has_joined(start, kind):
+    job = start(macprun(kind(1, "early", fail, 3), alone(2, "late", wait_for_ever)))
+    assert job.wait(20) == 3, job.output
+    assert job.output.count("group 'early' ended before it had joined") == 2
+    assert "exit code 3" in job.output
+    assert "macprun: its last lines:\n  [early.0] the last words\n" in job.output
+
+
+def test_a_program_that_is_not_there_is_named(start):
+    job = start(macprun([1, "no-such-program"], alone(1, "late", wait_for_ever)))
+    assert job.wait(20) == 127, job.output
+    assert "no-such-program: No such file" in job.output
+
+
+@pytest.mark.parametrize(("options", "status"), [((), 137), (("--optional",), 0)])
+def test_the_loss_of_a_group_after_joining_does_not_end_the_others(start, options, status):
+    job = start(
+        macprun(
+            alone(1, "master", outlive_the_others),
+            alone(1, "worker", wait_for_ever, options=options),
+        )
+    )
+    is_said(job, "joined", 2)
+    (worker,) = (pid for pid in job.processes() if _function(pid) == "wait_for_ever")
+    os.kill(worker, signal.SIGKILL)
+    assert job.wait(20) == status, job.output
+    assert "[master.0] went on without them" in job.output
+    assert ("group 'worker' failed first: rank 0: killed by SIGKILL" in job.output) == bool(status)
+
+
+def test_the_launcher_of_a_group_is_killed(start):
+    job = start(macprun(alone(1, "master", outlive_the_others), mpi(2, "worker", wait_for_ever)))
+    is_said(job, "joined", 3)
+    (launcher,) = (
+        pid
+        for child in children(job.pid)
+        for pid in children(child)
+        if "python" not in Path(f"/proc/{pid}/exe").readlink().name
+    )
+    os.kill(launcher, signal.SIGKILL)
+    assert job.wait(20) == 137, job.output
+    assert "[master.0] went on without them" in job.output
+    assert "group 'worker' failed first: killed by SIGKILL" in job.output
+    nothing_is_left(job, job.pid)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("victim", ["macprun", "its child"])
+def test_all_processes_end_with_macprun(start, victim, joined):
+    groups = [alone(2, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)]
+    if not joined:
+        groups = [alone(2, "master", ignore_ctrl_c), mpi(2, "worker", ignore_ctrl_c)]
+    job = start(macprun(*groups))
+    is_said(job, "joined" if joined else "ready", 4)
+    pid = job.pid if victim == "macprun" else children(job.pid)[0]
+    os.kill(pid, signal.SIGKILL)
+    assert job.wait() in (-signal.SIGKILL, 137)
+    nothing_is_left(job, job.pid)
+
+
+def test_ctrl_c_is_passed_on_and_the_second_kills(start):
+    job = start(macprun(alone(2, "stubborn", ignore_ctrl_c)))
+    is_said(job, "ready", 2)
+    os.kill(job.pid, signal.SIGINT)
+    is_said(job, "caught", 2)
+    os.kill(job.pid, signal.SIGINT)
+    assert job.wait(20) == 130, job.output
+    nothing_is_left(job, job.pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_groups_of_both_kinds(start, number):
+    job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
+    is_said(job, "joined", 3)
+    os.kill(job.pid, number)
+    assert job.wait(20) == 128 + number, job.output
+    nothing_is_left(job, job.pid)
+
+
+def test_a_job_is_shown_and_ended_from_outside(start, passes):
+    job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
+    is_said(job, "joined", 3)
+    text = passes([str(MACPRUN), "status", str(job.pid)])
+    assert f"macprun {job.pid}: " in text
+    for rank, label in enumerate(("master.0", "worker.0", "worker.1")):
+        assert re.search(rf"^ *{rank} +{re.escape(label)} +\S+ +\d+ +is in wait_until$", text, re.M)
+    assert f"macprun {job.pid}: " in passes([str(MACPRUN), "status"])
+    passes([str(MACPRUN), "kill", str(job.pid)])
+    assert job.wait(20) == 143, job.output
+    nothing_is_left(job, job.pid)
+
+
+def test_a_stubborn_job_is_killed_in_the_end(start, passes):
+    job = start(macprun(alone(1, "stubborn", ignore_ctrl_c, options=["--env", "A=1"])))
+    is_said(job, "ready")
+    (program,) = (pid for pid in job.processes() if _function(pid) == "ignore_ctrl_c")
+    os.kill(program, signal.SIGSTOP)  # it will not even see that it is asked
+    passes([str(MACPRUN), "kill", str(job.pid)])
+    assert job.wait(20) == 143, job.output
+
+
+def test_output_is_kept_by_group_and_rank(passes, tmp_path):
+    folder = tmp_path / "kept"
+    passes(
+        macprun(
+            alone(2, "master", join, "master", "worker"),
+            mpi(2, "worker", join, "master", "worker"),
+            options=["--output-dir", folder],
+        )
+    )
+    assert {
+        str(file.relative_to(folder)): file.read_text() for file in folder.rglob("*.out")
+    } == {
+        "master/0.out": "rank 0 of 4\n",
+        "master/1.out": "rank 1 of 4\n",
+        "worker/0.out": "rank 2 of 4\n",
+        "worker/1.out": "rank 3 of 4\n",
+    }  # fmt: skip
+
+
+def test_nothing_of_a_launcher_leaks_into_the_groups(passes):
+    """Macprun itself is started by mpiexec here, and has a descriptor and settings of the user."""
+    inner = macprun(alone(1, "master", show_surroundings), mpi(2, "worker", show_surroundings))
+    script = f"exec 9</dev/null; exec {shlex.join(inner)}"
+    output = passes(
+        [*launch.mpiexec(1), "sh", "-c", script],
+        {"OMPI_MCA_btl": "self", "PRTE_MCA_x": "1", "UCX_X": "1", "MPIR_CVAR_X": "1",
+         "SLURM_PROCID": "0", "SLURM_STEP_ID": "1", "ACP_PATH": "link"},
+    )  # fmt: skip
+    own = "\n".join(line for line in output.splitlines() if "[master.0]" in line)
+    for name in ("OMPI_MCA_btl", "PRTE_MCA_x", "UCX_X", "MPIR_CVAR_X", "ACP_PATH", "ACP_GROUP"):
+        assert repr(name) in own
+    assert not re.search(r"'(PMI|PMIX|PRTE_(?!MCA)|HYD|OMPI_COMM|SLURM)", own), own
+    numbers = re.findall(r"descriptor (\d+)", own)
+    assert set(map(int, numbers)) <= {0, 1, 2, 3}, own  # 3 is that of the folder that it reads
+    everyone = str(sorted(os.sched_getaffinity(0)))
+    assert re.findall(r"processors (\[.*\])", output) == [everyone] * 3
+
+
+def test_check_shows_and_starts_nothing(passes):
+    output = passes([str(MACPRUN), "check", *macprun([1, "--name", "a", "touch", "x"],
+                                                     [2, "--mpi", "--name", "b", "true"])[1:]])  # fmt: skip
+    assert "a: slot 0, without MPI, on localhost:1" in output
+    assert "b: slots 1-2, MPI, on localhost:2" in output
+    assert re.search(r"mpiexec .*-n 2 true$", output, re.M)
+    assert "ACP_SECRET=(secret)" in output
+
+
+def test_the_secret_is_in_no_command_line(start):
+    job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
+    is_said(job, "joined", 3)
+    seen = 0
+    for pid in job.processes():
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if word.startswith(b"ACP_SECRET="):
+                seen += 1
+                assert word.partition(b"=")[2] not in line
+    assert seen
+    os.kill(job.pid, signal.SIGTERM)
+    job.wait(20)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["-n", "0", "true"], "expected a number of processes"),
+        (["-n", "1"], "no command"),
+        (["-n", "1", "--name", "a", "true", ":", "-n", "1", "--name", "a", "true"], "two groups"),
+        (["-n", "1", "--launcher", "mpiexec", "true"], "no MPI"),
+        (["-n", "1", "true", ":", "true"], "begin it with -n"),
+        (["no-such-file"], "no-such-file"),
+        ([], "nothing to start"),
+        (["--strange"], "--help"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(start, words, text):
+    job = start([str(MACPRUN), *words])
+    assert job.wait(20) == 2, job.output
+    assert job.output.startswith("macprun: ")
+    assert text in job.output
+
+
+def _function(pid):
+    """Return the name of the test function that a process runs."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return ""
+    return words[3] if len(words) > 3 and words[1].endswith("program.py") else ""
