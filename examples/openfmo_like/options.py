@@ -36,6 +36,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     who = parser.add_argument_group("who calculates")
     who.add_argument("--groups", type=_positive, help="groups of workers (2, or NGROUP)")
     who.add_argument("--group-size", type=_positive, default=2, help="processes in each (2)")
+    who.add_argument("--dry-run", action="store_true", help="print macprun's job file only")
     who.add_argument("--servers", type=_positive, help="data servers (1, or NIOPROCS)")
     out = parser.add_argument_group("what comes out")
     out.add_argument("--json", type=Path, metavar="FILE", help="write the results")

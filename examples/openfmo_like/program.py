@@ -1,6 +1,7 @@
 """One process of the job, whichever part it plays."""
 
 import argparse
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from collections.abc import Sequence
 import acp_mpi as acp
 
 from . import options as command_line
-from . import orders
+from . import orders, start
 from .cast import Cast, communicator, of_this_job
 from .master import conduct
 from .molecule import InputError
@@ -17,8 +18,10 @@ from .reading import Calculation
 
 
 def main(argv: Sequence[str]) -> int:
-    """Play a part in the job that this process belongs to, and return the exit code."""
+    """Start a job, or play a part in that which this process belongs to; return the exit code."""
     options = command_line.parse(argv)
+    if not start.belongs_to_a_job(os.environ):
+        return _start(options, argv)
     with acp.init():
         try:
             calculation = command_line.calculation(options)
@@ -28,6 +31,21 @@ def main(argv: Sequence[str]) -> int:
                 print(f"openfmo_like: {error}", file=sys.stderr)
             return 2
         return play(calculation, cast, options)
+
+
+def _start(options: argparse.Namespace, argv: Sequence[str]) -> int:
+    """Start the job, or show how; what is wrong with the input is said here, once."""
+    try:
+        command_line.calculation(options)
+    except InputError as error:
+        print(f"openfmo_like: {error}", file=sys.stderr)
+        return 2
+    text = start.job_file(options, [word for word in argv if word != "--dry-run"])
+    if options.dry_run:
+        print(text, end="")
+    else:
+        start.become_macprun(text)
+    return 0
 
 
 def play(calculation: Calculation, cast: Cast, options: argparse.Namespace) -> int:
