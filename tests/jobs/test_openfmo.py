@@ -1,9 +1,12 @@
 """The example openfmo_like as a job: any layout gives the same bits, and deaths are survived."""
 
+import contextlib
 import os
 import re
 import signal
 import time
+import tomllib
+from pathlib import Path
 
 import launch
 import openfmo
@@ -60,6 +63,13 @@ def joined(start, meeting, tmp_path):
     return run
 
 
+def is_in_group(name, pid):
+    try:
+        return f"ACP_GROUP={name}" in Path(f"/proc/{pid}/environ").read_text().split("\0")
+    except OSError:
+        return False
+
+
 def until(pattern, job, *others):
     """Return when a job has printed it."""
     deadline = time.monotonic() + 60.0
@@ -105,7 +115,8 @@ def test_a_group_that_is_killed_is_replaced_by_the_others(joined, alone, tmp_pat
     jobs = joined(eight, 2, 1)
     until(r"sweep +1", jobs["master"], *jobs.values())
     for pid in jobs["worker2"].processes():
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     assert jobs["master"].wait() == 0, jobs["master"].output
     assert "group 2 of the workers died" in jobs["master"].output
     assert jobs["server0"].wait() == jobs["worker1"].wait() == 0
@@ -129,6 +140,44 @@ def test_what_a_killed_server_leaves_can_be_gone_on_with(joined, passes, alone, 
     assert "sweep  1" not in output
     assert energies(tmp_path) == alone(*eight)
     assert not dump.exists()
+
+
+def test_the_program_starts_its_job_by_macprun(start, alone, tmp_path):
+    command = openfmo.program(tmp_path, *SMALL, "--group-size", 1, "--json", "result.json")
+    job = start(command)
+    assert job.wait() == 0, job.output
+    assert "[master.0] E(FMO2)" in job.output
+    assert not job.processes()
+    assert energies(tmp_path) == alone(*SMALL)
+
+
+@pytest.mark.slow
+def test_macprun_ends_well_without_a_group_that_was_killed(start, alone, tmp_path):
+    eight = [WATER, "--first", 8]
+    job = start(openfmo.program(tmp_path, *eight, "--group-size", 1, "--json", "result.json"))
+    until(r"sweep +1", job)
+    for pid in [pid for pid in job.processes() if is_in_group("worker1", pid)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert job.wait(60.0) == 0, job.output
+    assert openfmo.result(tmp_path)["lost_groups"] == [0]
+    assert energies(tmp_path) == alone(*eight)
+
+
+def test_a_dry_run_prints_the_job_file(passes, tmp_path):
+    options = ["--groups", 3, "--group-size", 4, "--servers", 2, "--dry-run"]
+    text = passes(openfmo.program(tmp_path, WATER, *options))
+    groups = tomllib.loads(text)["group"]
+    assert [(group["name"], group["processes"]) for group in groups] == [
+        ("master", 1), ("server", 2), ("worker1", 4), ("worker2", 4), ("worker3", 4),
+    ]  # fmt: skip
+    assert all(group.get("optional", False) == group.get("mpi", False) for group in groups)
+
+
+def test_what_is_wrong_with_the_input_is_said_once(fails, tmp_path):
+    output = fails(openfmo.program(tmp_path, WATER, "--first", 99))
+    assert output.count("16 molecules") == 1
+    assert "macprun" not in output
 
 
 def test_a_dump_of_another_calculation_is_refused(fails, tmp_path):
