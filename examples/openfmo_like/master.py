@@ -26,11 +26,11 @@ def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -
     scheduler = Scheduler(cast, progress.show)
     try:
         places = _prepare(calculation, cast, options, dump)
-    except (InputError, Lost) as error:
+    except (InputError, Lost, acp.PeerLostError) as error:
         acp.publish(orders.PLACES, None)
         scheduler.stop()
-        print(f"openfmo_like: {error}", file=sys.stderr)
-        return 2
+        print(f"openfmo_like: {orders.reason(error)}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
     sizes = [len(group) for group in cast.groups]
     print(report.heading(calculation, places.functions, sizes), flush=True)
 
@@ -44,7 +44,7 @@ def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -
         charges = _charges(calculation, places, len(result.sweeps) - 1)
     except (Lost, acp.PeerLostError, Failed, NotSelfConsistent) as error:
         progress.clear()
-        print(f"openfmo_like: {error}", file=sys.stderr)
+        print(f"openfmo_like: {orders.reason(error)}", file=sys.stderr)
         if options.dump.exists():
             print(f"openfmo_like: go on with --restart {options.dump}", file=sys.stderr)
         return 1

@@ -106,16 +106,30 @@ def lookup(name: str, needed: Collection[int]) -> Any:
 
 
 def check_living(needed: Collection[int]) -> list[int]:
-    """Return the ranks that live; Lost if one of `needed` does not."""
+    """Accept all losses and return the ranks that live; Lost if one of `needed` does not."""
     living = acp.refresh()
-    dead = [rank for rank in needed if rank not in living]
-    if dead:
-        raise Lost(f"rank {dead[0]} ({_group(dead[0])}) has died")
+    check_present(needed)
     return living
 
 
-def _group(rank: int) -> str:
-    return next(f"group {group.name}" for group in acp.groups() if rank in group.ranks)
+def check_present(needed: Collection[int]) -> None:
+    """Raise Lost if one of `needed` has died."""
+    living = acp.ranks()
+    dead = [rank for rank in needed if rank not in living]
+    if dead:
+        raise Lost(_obituary(dead[0]))
+
+
+def reason(error: Exception) -> str:
+    """Return why the calculation ends, for its user."""
+    if isinstance(error, acp.PeerLostError) and error.rank is not None:
+        return _obituary(error.rank)
+    return str(error)
+
+
+def _obituary(rank: int) -> str:
+    group = next(group.name for group in acp.groups() if rank in group.ranks)
+    return f"rank {rank} (group {group}) has died"
 
 
 def report_idle(master: int, group: int, serial: int) -> None:

@@ -83,7 +83,7 @@ def _work(calculation: Calculation, cast: Cast, comm: object) -> None:
         work(calculation, cast, comm)
     except (Lost, acp.PeerLostError) as error:
         # The other workers of this group may be waiting for it inside MPI.
-        acp.abort(f"openfmo_like: worker: {error}")
+        acp.abort(f"openfmo_like: worker: {orders.reason(error)}")
 
 
 def _work_aside(calculation: Calculation, cast: Cast) -> None:

@@ -34,12 +34,9 @@ class Progress:
         self._shown = now
         pace = (now - self._begin) / max(done - self._already, 1)
         left = f"{pace * (total - done):.0f} s left"
-        if self._terminal:
-            full = _WIDTH * done // total
-            bar = "#" * full + "." * (_WIDTH - full)
-            self._stream.write(f"\r{self._title:20} [{bar}] {done}/{total}, {left}\x1b[K")
-        else:
-            self._stream.write(f"{self._title}: {done} of {total}, {left}\n")
+        full = _WIDTH * done // total
+        bar = f"{self._title:20} [{'#' * full}{'.' * (_WIDTH - full)}] {done}/{total}, {left}"
+        self._stream.write(f"\r{bar}\x1b[K" if self._terminal else f"{bar}\n")
         self._stream.flush()
 
     def clear(self) -> None:

@@ -81,8 +81,7 @@ class Scheduler:
             left = [job for job in left if not done[job].stamp]
         finished = tuple(done[job] for job in sequence)
         self.phases.append(Phase(orders.NAMES[kind], begin, time.time(), finished))
-        acp.free(rows)
-        acp.free(table)
+        self._release(rows, table)
         return done or [Row()] * jobs
 
     def stop(self) -> None:
@@ -102,22 +101,34 @@ class Scheduler:
         save: Save | None,
     ) -> None:
         """Give jobs out once, and wait until every living group has nothing left to pull."""
-        with acp.Counter() as counter:
-            sequence = acp.malloc(8 * len(jobs))
-            acp.put(sequence, _numbers(jobs))
-            self._give(order._replace(counter=counter.ga, sequence=sequence))
-            first = self._seen
-            while busy := [g for g in self._living if orders.idle_since(g) < self._serial]:
-                try:
-                    self._seen = orders.next_event(self._seen)
-                except acp.PeerLostError:
-                    self._accept_losses()
-                idle = len(self._living) - len(busy)
-                done = min(max(self._seen - first - idle, 0), len(jobs))
-                self._watch(total - len(jobs) + done, total)
-                if save is not None:
-                    save(lambda: self._rows(order.rows, total))
-            acp.free(sequence)
+        counter = acp.Counter()
+        sequence = acp.malloc(8 * len(jobs))
+        acp.put(sequence, _numbers(jobs))
+        self._give(order._replace(counter=counter.ga, sequence=sequence))
+        first = self._seen
+        while busy := [g for g in self._living if orders.idle_since(g) < self._serial]:
+            try:
+                self._seen = orders.next_event(self._seen)
+            except acp.PeerLostError:
+                self._accept_losses()
+            idle = len(self._living) - len(busy)
+            done = min(max(self._seen - first - idle, 0), len(jobs))
+            self._watch(total - len(jobs) + done, total)
+            if save is not None:
+                save(lambda: self._rows(order.rows, total))
+        self._release(sequence, counter=counter)
+
+    def _release(self, *places: int, counter: acp.Counter | None = None) -> None:
+        """Give memory back that no group uses any more.
+
+        After a loss none: a leader that does not know yet that its member has died may still write.
+        """
+        if self.lost_groups:
+            return
+        for place in places:
+            acp.free(place)
+        if counter is not None:
+            counter.destroy()
 
     def _rows(self, ga: int, count: int) -> list[Row]:
         return orders.unpack_rows(acp.get(ga, bytearray(count * orders.ROW_BYTES)))

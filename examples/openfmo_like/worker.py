@@ -82,6 +82,7 @@ class Leader:
             if place >= order.number:
                 break
             job = int(sequence[place])
+            orders.check_present(self._needed)
             if order.kind != orders.FREE:
                 self._tell(order._replace(number=job))
             try:

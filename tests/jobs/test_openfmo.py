@@ -17,6 +17,7 @@ pytestmark = openfmo.needs_pyscf
 
 # Five molecules with all three levels of the field, and pairs of both kinds.
 SMALL = [WATER, "--first", 5, "--respap", 0.8, "--resppc", 1.5, "--resdim", 1.5]
+LIMIT = 90.0
 ENERGIES = ("energy", "monomers", "corrections", "electrostatic_batches", "sweeps")
 
 
@@ -33,7 +34,7 @@ def alone(passes, tmp_path):
         folder = tmp_path / "alone"
         folder.mkdir()
         path = folder / "result.json"
-        passes(openfmo.program(tmp_path, *options, "--json", path), {"ACP_MPI": "0"})
+        passes(openfmo.program(tmp_path, *options, "--json", path), {"ACP_MPI": "0"}, LIMIT)
         return energies(folder)
 
     return run
@@ -92,7 +93,7 @@ def until(pattern, job, *others):
 def test_one_mpirun_of_any_layout_gives_the_same_bits(passes, alone, tmp_path, groups, size):
     layout = ["--groups", groups, "--group-size", size, "--servers", 2]
     command = openfmo.program(tmp_path, *SMALL, *layout, "--json", "result.json")
-    passes([*launch.mpiexec(3 + groups * size), *command])
+    passes([*launch.mpiexec(3 + groups * size), *command], limit=LIMIT)
     assert energies(tmp_path) == alone(*SMALL)
 
 
@@ -100,7 +101,7 @@ def test_one_mpirun_of_any_layout_gives_the_same_bits(passes, alone, tmp_path, g
 def test_joined_groups_give_the_same_bits(joined, alone, tmp_path, groups, size):
     jobs = joined(SMALL, groups, size, servers=2)
     for name, job in jobs.items():
-        assert job.wait() == 0, f"{name}:\n{job.output}"
+        assert job.wait(LIMIT) == 0, f"{name}:\n{job.output}"
         if name == "master" or name.startswith("server"):
             modules = {line.rpartition("|")[2].strip() for line in job.output.splitlines()}
             assert not modules & {"numpy", "mpi4py", "pyscf"}, name
@@ -117,26 +118,36 @@ def test_a_group_that_is_killed_is_replaced_by_the_others(joined, alone, tmp_pat
     for pid in jobs["worker2"].processes():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    assert jobs["master"].wait() == 0, jobs["master"].output
+    assert jobs["master"].wait(LIMIT) == 0, jobs["master"].output
     assert "group 2 of the workers died" in jobs["master"].output
-    assert jobs["server0"].wait() == jobs["worker1"].wait() == 0
+    assert jobs["server0"].wait(LIMIT) == jobs["worker1"].wait(LIMIT) == 0
     assert energies(tmp_path) == alone(*eight)
     assert openfmo.result(tmp_path)["lost_groups"] == [1]
 
 
-def test_what_a_killed_server_leaves_can_be_gone_on_with(joined, passes, alone, tmp_path):
+@pytest.mark.parametrize(
+    ("victim", "word"),
+    [
+        ("server0", r"\(group server\) has died"),
+        pytest.param("master", "sweep", marks=pytest.mark.slow),
+    ],
+)
+def test_what_a_killed_job_leaves_can_be_gone_on_with(
+    joined, passes, alone, tmp_path, victim, word
+):
     eight = [WATER, "--first", 8]
     jobs = joined(eight, 1, 2)
     until(r"sweep +3", jobs["master"], *jobs.values())
-    for pid in jobs["server0"].processes():
+    for pid in jobs[victim].processes():
         os.kill(pid, signal.SIGKILL)
-    assert jobs["master"].wait() == 1, jobs["master"].output
-    assert "(group server) has died" in jobs["master"].output
-    assert "--restart water16.dump" in jobs["master"].output
-    assert jobs["worker1"].wait() != 0
+    for name, job in jobs.items():
+        assert job.wait(LIMIT) != 0, f"{name}:\n{job.output}"
+    assert re.search(word, jobs["master"].output)
+    if victim != "master":
+        assert "--restart water16.dump" in jobs["master"].output
     dump = tmp_path / "water16.dump"
     again = [*eight, "--restart", dump, "--json", "result.json"]
-    output = passes(openfmo.program(tmp_path, *again), {"ACP_MPI": "0"})
+    output = passes(openfmo.program(tmp_path, *again), {"ACP_MPI": "0"}, LIMIT)
     assert "sweep  1" not in output
     assert energies(tmp_path) == alone(*eight)
     assert not dump.exists()
@@ -145,7 +156,7 @@ def test_what_a_killed_server_leaves_can_be_gone_on_with(joined, passes, alone, 
 def test_the_program_starts_its_job_by_macprun(start, alone, tmp_path):
     command = openfmo.program(tmp_path, *SMALL, "--group-size", 1, "--json", "result.json")
     job = start(command)
-    assert job.wait() == 0, job.output
+    assert job.wait(LIMIT) == 0, job.output
     assert "[master.0] E(FMO2)" in job.output
     assert not job.processes()
     assert energies(tmp_path) == alone(*SMALL)
@@ -159,7 +170,7 @@ def test_macprun_ends_well_without_a_group_that_was_killed(start, alone, tmp_pat
     for pid in [pid for pid in job.processes() if is_in_group("worker1", pid)]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    assert job.wait(60.0) == 0, job.output
+    assert job.wait(LIMIT) == 0, job.output
     assert openfmo.result(tmp_path)["lost_groups"] == [0]
     assert energies(tmp_path) == alone(*eight)
 
@@ -197,7 +208,7 @@ def test_the_wrong_number_of_processes_is_said(fails, tmp_path):
 
 def test_the_picture_has_a_lane_for_each_group(passes, tmp_path):
     options = ["--groups", 2, "--group-size", 1, "--gantt", "who.svg"]
-    passes([*launch.mpiexec(4), *openfmo.program(tmp_path, *SMALL, *options)])
+    passes([*launch.mpiexec(4), *openfmo.program(tmp_path, *SMALL, *options)], limit=LIMIT)
     picture = (tmp_path / "who.svg").read_text()
     assert "group 1" in picture
     assert "group 2" in picture
