@@ -4,133 +4,13 @@ The public names and nothing else; `help(acp_mpi.copy)` and docs/ say what they 
 """
 
 import sys as _sys
+from typing import TYPE_CHECKING
 
 if not _sys.platform.startswith("linux"):
     raise ImportError(f"acp_mpi runs on Linux only, and this is {_sys.platform}")
 
-from acp_mpi.datastructs import (
-    Counter,
-    Cursor,
-    Deque,
-    List,
-    Map,
-    MultiSet,
-    Set,
-    Vector,
-    Workspace,
-)
-from acp_mpi.engine._engine import (
-    GA_NULL,
-    HANDLE_ALL,
-    HANDLE_CONT,
-    HANDLE_NULL,
-    add4,
-    add8,
-    and4,
-    and8,
-    barrier,
-    cas4,
-    cas8,
-    colors,
-    complete,
-    copy,
-    copy_many,
-    fetch_add4,
-    fetch_add8,
-    fetch_and4,
-    fetch_and8,
-    fetch_cas4,
-    fetch_cas8,
-    fetch_or4,
-    fetch_or8,
-    fetch_swap4,
-    fetch_swap8,
-    fetch_xor4,
-    fetch_xor8,
-    free,
-    get,
-    iget,
-    inquire,
-    iput,
-    malloc,
-    or4,
-    or8,
-    procs,
-    put,
-    query_address,
-    query_color,
-    query_rank,
-    query_starter_ga,
-    rank,
-    swap4,
-    swap8,
-    sync,
-    test,
-    wait,
-    wait_until,
-    xor4,
-    xor8,
-)
-from acp_mpi.errors import (
-    AddressError,
-    AlignmentError,
-    Error,
-    HeapFullError,
-    NotInitializedError,
-    PeerLostError,
-    RankError,
-    TruncationError,
-)
-from acp_mpi.rma.arrays import (
-    empty,
-    view,
-    zeros,
-)
-from acp_mpi.rma.exchange import (
-    allgather,
-    bcast,
-    lookup,
-    publish,
-)
-from acp_mpi.rma.heap import (
-    HeapStatistics,
-    heap_statistics,
-)
-from acp_mpi.rma.many import (
-    fetch_add4_many,
-    fetch_add8_many,
-    fetch_and4_many,
-    fetch_and8_many,
-    fetch_cas4_many,
-    fetch_cas8_many,
-    fetch_or4_many,
-    fetch_or8_many,
-    fetch_swap4_many,
-    fetch_swap8_many,
-    fetch_xor4_many,
-    fetch_xor8_many,
-)
-from acp_mpi.rma.registration import (
-    AtKey,
-    query_ga,
-    register_memory,
-    unregister_memory,
-)
-from acp_mpi.rma.remote import (
-    RemoteArray,
-    remote,
-)
-from acp_mpi.runtime import (
-    abort,
-    finalize,
-    group,
-    groups,
-    init,
-    is_initialized,
-    ranks,
-    refresh,
-    reset,
-)
+if TYPE_CHECKING:
+    from acp_mpi.names import *
 
 __version__ = "0.1.0"
 
@@ -243,3 +123,15 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__", "__doc__", "__all__"])
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Import all names when the first is used: `macprun` starts without them."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from acp_mpi import names
+
+        globals().update((one, getattr(names, one)) for one in __all__)
+        return globals()[name]

@@ -63,14 +63,25 @@ def launched_by_mpi(environ: Mapping[str, str]) -> bool:
     return any(name in environ for name in _LAUNCHERS)
 
 
-def family(pid: int) -> Iterator[int]:
-    """Yield a process and its descendants, the nearest first."""
-    children: dict[int, list[int]] = {}
+def start_time(pid: int) -> int:
+    """Return when a process began, in clock ticks after the boot."""
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[19])
+
+
+def children() -> dict[int, list[int]]:
+    """Return the children of all processes that have any."""
+    found: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
             parent = int(file.read().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(name))
-    generation = [pid]
+            found.setdefault(parent, []).append(int(name))
+    return found
+
+
+def family(pid: int) -> Iterator[int]:
+    """Yield a process and its descendants, the nearest first."""
+    generation, parents = [pid], children()
     while generation:
         yield from generation
-        generation = [child for one in generation for child in children.get(one, [])]
+        generation = [child for one in generation for child in parents.get(one, [])]

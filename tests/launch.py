@@ -72,6 +72,14 @@ def mpi_name(python: str = sys.executable) -> str:
     return "openmpi" if "Open MPI" in version or "open-mpi" in version else "mpich"
 
 
+def other_python() -> str | None:
+    """Return the Python beside the other MPI, if there is one."""
+    other = os.environ.get("OTHER_PYTHON")
+    if other and mpi_name(other) == mpi_name():
+        raise ValueError(f"OTHER_PYTHON={other} has the same MPI as this one")
+    return other
+
+
 # MPICH's launcher tells survivors of a death by SIGUSR1, which ends whoever does not expect it, and
 # often kills them all the same when it reaps the dead: it must see a good end.
 _SHELTER = ["sh", "-c", 'trap "" USR1; "$@"; exit 0', "sh"]

@@ -5,7 +5,8 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -90,6 +91,15 @@ def signal_family(number: int) -> None:
                 os.kill(pid, number)
 
 
+def end_orphans(started: Container[int], variable: str) -> None:
+    """End what a launcher has left to us when it was killed: its ranks have that variable."""
+    for pid in host.children().get(os.getpid(), ()):
+        if pid not in started and variable in _environment(pid):
+            for one in list(host.family(pid)):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(one, signal.SIGKILL)
+
+
 def exit_status(status: int) -> int:
     """Return what a shell makes of a status of `waitpid`: the exit code, or 128 + the signal."""
     code = os.waitstatus_to_exitcode(status)
@@ -111,6 +121,13 @@ def _status(child: int) -> int:
         pid, status = os.waitpid(-1, 0)
         if pid == child:
             return exit_status(status)
+
+
+def _environment(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
 
 
 def _reap() -> bool:

@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -51,7 +52,7 @@ class Meeting:
 
 # A control character and a word that no program prints by chance.
 _HYDRA_MARK = "\x1eacp.%r\x1f"
-_MARKS = {
+MARKS = {
     Kind.HYDRA: re.compile(rb"\x1eacp\.(\d+)\x1f"),
     Kind.PRRTE: re.compile(rb"\[\d+,(\d+)\]<std(?:out|err)>: ?"),
     Kind.SRUN: re.compile(rb"^ *(\d+): "),
@@ -102,15 +103,18 @@ def kind_of(launcher: str, environ: Mapping[str, str]) -> Kind:
 def default_launcher(group: Group, environ: Mapping[str, str]) -> str:
     """Return the launcher of a group that names none.
 
-    That of the virtual environment which its program is from, else the first in PATH.
+    That of the virtual environment which its program is from, else the first in PATH, else the one
+    beside the Python of macprun.
     """
-    search = environ.get("PATH", os.defpath)
-    program = shutil.which(group.command[0], path=search)
+    path = environ.get("PATH", os.defpath)
+    program = shutil.which(group.command[0], path=path)
+    folders = [path, os.path.dirname(sys.executable)]
     if program and os.path.exists(os.path.join(os.path.dirname(program), "..", "pyvenv.cfg")):
-        search = os.pathsep.join((os.path.dirname(program), search))
-    for name in ("mpiexec", "mpirun", "srun"):
-        if found := shutil.which(name, path=search):
-            return found
+        folders.insert(0, os.path.dirname(program))
+    for folder in folders:
+        for name in ("mpiexec", "mpirun", "srun"):
+            if found := shutil.which(name, path=folder):
+                return found
     raise Error(
         f"group {group.name!r} has MPI, and there is no mpiexec, mpirun or srun in PATH: name a "
         "launcher with --launcher"
@@ -172,7 +176,7 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
         f"cd {shlex.quote(folder)} || exit 126",
         "exec 3<&0 </dev/null",
         f"setsid {shlex.join(group.command)} 3<&- & program=$!",
-        "( read -r end <&3; kill -TERM -- -$program; sleep 1; kill -KILL -- -$program ) "
+        "( read -r end <&3; kill -s TERM -- -$program; sleep 1; kill -s KILL -- -$program ) "
         ">/dev/null 2>&1 & guard=$!",
         "wait $program; status=$?",
         "kill $guard",
@@ -202,7 +206,7 @@ def _by_launcher(
         options = []
     # Hydra wants what concerns all processes first, and the user's may not.
     command = (line[0], *options, *line[1:], "-n", str(group.size), *group.command)
-    marks = _MARKS.get(kind) if marked else None
+    marks = MARKS.get(kind) if marked else None
     return Start(group.name, None, nodes.HERE, command, env, group.directory, None, marks)
 
 
@@ -219,6 +223,8 @@ def _prrte(
     options = ["--output", "tag"] if marked else []
     if where:  # on this host, too: as many slots as processes, whatever the number of cores
         options += ["--host", _with_slots(where)]
+        if not any("map-by" in word for word in group.launcher):
+            options += ["--map-by", "slot:nooversubscribe"]
     # Processes on other hosts inherit nothing but what is named.
     names = (name for name in env if name.startswith("ACP_") or name in group.env)
     return options + [word for name in sorted(names) for word in ("-x", name)]

@@ -16,7 +16,7 @@ Watch = Callable[[IO[bytes], Stream, bool], None]
 
 
 @dataclass
-class Process:
+class Started:
     """One process that macprun started."""
 
     start: Start
@@ -30,12 +30,14 @@ class Running:
     """A group: what runs of it, and how it failed."""
 
     group: Group
-    processes: list[Process] = field(default_factory=list)
+    processes: list[Started] = field(default_factory=list)
     status: int = 0
     """The exit code of what failed first, 0: nothing has."""
     reason: str = ""
     failed_at: float = 0.0
     """By the monotonic clock."""
+    first_lost: float | None = None
+    """When the first rank ended that a launcher had started, which may take its time."""
     joined: bool = False
     """Whether it failed after the job was complete."""
 
@@ -49,13 +51,18 @@ class Running:
         """Whether its failure is the job's."""
         return bool(self.status) and not (self.group.optional and self.joined)
 
-    def end(self, process: Process, code: int, reason: str, joined: bool) -> None:
+    def end(self, process: Started, code: int, reason: str, joined: bool) -> None:
         """Note that a process has ended."""
         rank = process.start.rank
         process.reason = reason if rank is None else f"rank {rank}: {reason}"
         if code and not self.status:
             self.status, self.reason, self.joined = code, process.reason, joined
-            self.failed_at = time.monotonic()
+            self.failed_at = self.first_lost or time.monotonic()
+
+    def lose(self) -> None:
+        """Note that a rank has ended."""
+        if self.first_lost is None:
+            self.first_lost = time.monotonic()
 
     def signal(self, number: int) -> None:
         """Pass a signal on, as a terminal would: to all that belong to each process."""
@@ -64,7 +71,7 @@ class Running:
                 os.killpg(process.popen.pid, number)
 
 
-def launch(start: Start, stdin: int, watch: Watch) -> Process:
+def launch(start: Start, stdin: int, watch: Watch) -> Started:
     """Start a process; one that cannot be started has ended already. `watch` gets its output."""
     try:
         popen = subprocess.Popen(
@@ -79,7 +86,7 @@ def launch(start: Start, stdin: int, watch: Watch) -> Process:
         )
     except OSError as error:
         where = error.filename if error.filename is not None else start.command[0]
-        return Process(start, None, f"{where}: {error.strerror}")
+        return Started(start, None, f"{where}: {error.strerror}")
     assert popen.stdout is not None
     assert popen.stderr is not None
     for pipe, errors in ((popen.stdout, False), (popen.stderr, True)):
@@ -88,7 +95,7 @@ def launch(start: Start, stdin: int, watch: Watch) -> Process:
     if start.script is not None:
         assert popen.stdin is not None
         _hand_over(popen.stdin, start.script.encode())
-    return Process(start, popen)
+    return Started(start, popen)
 
 
 def outcome(code: int) -> tuple[int, str]:

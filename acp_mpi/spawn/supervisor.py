@@ -6,23 +6,30 @@ import secrets
 import selectors
 import signal
 import socket
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import IO, Any
 
+from acp_mpi import host
+from acp_mpi.errors import Error
 from acp_mpi.spawn import guard, nodes, secret
 from acp_mpi.spawn.control import Control
 from acp_mpi.spawn.launchers import Meeting, Start, starts
 from acp_mpi.spawn.nodes import Node
 from acp_mpi.spawn.output import Output, Stream
 from acp_mpi.spawn.plan import Plan
-from acp_mpi.spawn.process import Process, Running, launch, outcome
+from acp_mpi.spawn.process import Running, Started, launch, outcome
 from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.row import Process
 from acp_mpi.spawn.table import Table
 
 _PATIENCE = 1e6  # s; each member brings its own, and macprun sees a group end
 _KILL_AFTER = 5.0  # s between asking and killing
+_JOINED = 255  # among the numbers of signals: the table of all ranks is there
 _TICK = 0.2  # s between two looks while something is to be shown, or killed
 
 
@@ -51,6 +58,7 @@ class Supervisor:
             self._selector.register(lifeline, selectors.EVENT_READ, self._lose_keeper)
             self._selector.register(wakeup, selectors.EVENT_READ, self._take_signals)
             self._selector.register(control, selectors.EVENT_READ, control.serve)
+            threading.Thread(target=self._await_table, daemon=True).start()
             for start in starts(self._plan, self._given, Meeting(server.address, key), environ):
                 self._start(start)
             while not (self._lost_keeper or all(r.ended for r in self._groups.values())):
@@ -63,7 +71,7 @@ class Supervisor:
 
     def _start(self, start: Start) -> None:
         first = not any(r.processes for r in self._groups.values())
-        stdin = _own_input() if first else _nothing()
+        stdin = _own_input() if first else subprocess.DEVNULL
         process = launch(start, stdin, self._watch)
         running = self._groups[start.group]
         running.processes.append(process)
@@ -110,7 +118,9 @@ class Supervisor:
     def _take_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
             for number in self._wakeup[0].recv(256):
-                if number == signal.SIGCHLD:
+                if number == _JOINED:
+                    self._watch_ranks()
+                elif number == signal.SIGCHLD:
                     self._reap()
                 else:
                     self._pass_on(number)
@@ -139,9 +149,12 @@ class Supervisor:
                     continue
                 running, process = ours[dead.si_pid]
                 assert process.popen is not None
-                self._note(running, process, *outcome(process.popen.wait()))
+                code, reason = outcome(process.popen.wait())
+                self._note(running, process, code, reason)
+                if code and process.start.rank is None:
+                    guard.end_orphans(ours, f"ACP_GROUP={running.group.name}")
 
-    def _note(self, running: Running, process: Process, code: int, reason: str) -> None:
+    def _note(self, running: Running, process: Started, code: int, reason: str) -> None:
         self._look_who_joined()
         running.end(process, code, reason, self._joined)
         if not self._joined:
@@ -150,6 +163,27 @@ class Supervisor:
     def _look_who_joined(self) -> None:
         if not self._joined:
             self._joined = all(arrival.complete for arrival in self._server.arrivals())
+
+    def _await_table(self) -> None:
+        with contextlib.suppress(Error, OSError):  # the job ends without having joined
+            self._members = self._server.wait()
+            self._wakeup[1].send(bytes([_JOINED]))
+
+    def _watch_ranks(self) -> None:
+        """Learn at once of the end of ranks here whose launchers may take time to say it."""
+        for member in self._members.groups:
+            running = self._groups[member.name]
+            for slot in member.slots if member.has_mpi else ():
+                with contextlib.suppress(OSError):  # gone already, or no descriptor left for it
+                    if (fd := _pidfd(Process.of(self._members.row(slot)))) is not None:
+                        self._selector.register(
+                            fd, selectors.EVENT_READ, partial(self._lose_rank, running, fd)
+                        )
+
+    def _lose_rank(self, running: Running, fd: int) -> None:
+        running.lose()
+        self._selector.unregister(fd)
+        os.close(fd)
 
     def _lose_keeper(self) -> None:
         self._lost_keeper = True
@@ -215,18 +249,29 @@ def listening(given: Mapping[str, tuple[Node, ...]]) -> str:
     where = [node.host for group in given.values() for node in group]
     if all(given.values()) and all(map(nodes.is_here, where)):
         return "127.0.0.1:0"
-    away = next((host for host in where if not nodes.is_here(host)), "192.0.2.1")  # RFC 5737
+    away = next((name for name in where if not nodes.is_here(name)), "192.0.2.1")  # RFC 5737
     return f"{_address_towards(away)}:0"
 
 
-def _address_towards(host: str) -> str:
+def _address_towards(name: str) -> str:
     """Return this host's address on the way to another; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((host, 9))
+            probe.connect((name, 9))
         except OSError:
             return "127.0.0.1"
         return str(probe.getsockname()[0])
+
+
+def _pidfd(process: Process) -> int | None:
+    """Return a descriptor that is readable when a process has ended; None if it is not here."""
+    if process.host != host.host_key():
+        return None
+    fd = os.pidfd_open(process.pid)
+    if host.start_time(process.pid) == process.start_time:
+        return fd
+    os.close(fd)
+    return None
 
 
 def _own_input() -> int:
@@ -234,11 +279,7 @@ def _own_input() -> int:
     with contextlib.suppress(OSError):
         if not os.isatty(0) or os.tcgetpgrp(0) == os.getpgid(os.getppid()):
             return 0
-    return _nothing()
-
-
-def _nothing() -> int:
-    return -3  # subprocess.DEVNULL
+    return subprocess.DEVNULL
 
 
 def _nothing_to_do(number: int, frame: object) -> None:

@@ -1,6 +1,7 @@
 """What tests share that start jobs on this host: a rendezvous, ACP-only processes."""
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -36,3 +37,49 @@ def without_mpi(start: Start, meeting: Callable[..., dict[str, str]]) -> Callabl
         return [start(command, place | {"ACP_GROUP_RANK": str(rank)}) for rank in range(ranks)]
 
     return run
+
+
+@pytest.fixture
+def groups(start: Start) -> Callable[..., dict[str, list[launch.Job]]]:
+    """groups(sizes, function, arguments, env) starts groups that run a function of a test file.
+
+    `sizes`: name -> (kind, ranks); the kind is "acp" for processes without MPI, "mpi", or "other"
+    for the other MPI. Returns the jobs of each group, one for each process without MPI.
+    """
+
+    def begin(name: str, kind: str, ranks: int, command: list[str], env: dict) -> list[launch.Job]:
+        place = env | {"ACP_GROUP": name}
+        if kind == "acp":
+            place |= {"ACP_MPI": "0", "ACP_GROUP_SIZE": str(ranks)}
+            return [start(command, place | {"ACP_GROUP_RANK": str(r)}) for r in range(ranks)]
+        return [start([*launch.mpiexec(ranks, python=command[0]), *command], place)]
+
+    def run(
+        sizes: dict[str, tuple[str, int]],
+        function: object,
+        *arguments: object,
+        env: dict[str, str] | None = None,
+    ) -> dict[str, list[launch.Job]]:
+        jobs = {}
+        for name, (kind, ranks) in sizes.items():
+            python = launch.other_python() if kind == "other" else sys.executable
+            if python is None:
+                pytest.skip("no environment with the other MPI (OTHER_PYTHON)")
+            command = launch.program(function, *arguments, python=python)
+            jobs[name] = begin(name, kind, ranks, command, env or {})
+        return jobs
+
+    return run
+
+
+@pytest.fixture
+def all_pass() -> Callable[[dict[str, list[launch.Job]]], None]:
+    """all_pass(jobs) waits until all have ended well and left no process."""
+
+    def check(jobs: dict[str, list[launch.Job]]) -> None:
+        flat = [job for group in jobs.values() for job in group]
+        for job in flat:
+            assert job.wait() == 0, "\n".join(job.output for job in flat)
+        assert not [job.processes() for job in flat if job.processes()]
+
+    return check

@@ -1,7 +1,9 @@
 """The programs in examples/ and the pages of documentation that are programs."""
 
+import os
 import re
 import sys
+from pathlib import Path
 
 import launch
 import pytest
@@ -10,6 +12,7 @@ EXAMPLES = sorted((launch.ROOT / "examples").glob("*.py"))
 NEEDS_TWO = {"pipeline"}
 SMALL = {
     "allgather": ["--bytes", "100"],
+    "groups": ["--pieces", "20", "--points", "200"],
     "placement": ["--elements", "200"],
     "pipeline": ["--blocks", "8", "--length", "5000"],
     "window": ["--samples", "1000"],
@@ -33,6 +36,15 @@ def test_an_example_runs_and_checks_itself(start, example, ranks, road):
         assert "2 ranks" in job.output
     else:
         assert status == 0, job.output
+
+
+def test_the_example_of_groups_is_started_by_its_job_file(passes):
+    folder = Path(sys.executable).parent
+    command = f"cd {launch.ROOT / 'examples'} && {folder / 'macprun'} groups.toml"
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    output = passes(["sh", "-c", command], {"PATH": path})
+    assert "[master.0] pi is 3.14159265" in output
+    assert "by 5 processes in 3 groups" in output
 
 
 def test_the_stencil_draws_a_picture(passes, tmp_path):

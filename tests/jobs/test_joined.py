@@ -1,6 +1,5 @@
-"""A process without MPI and groups of either MPI in one job, over three roads."""
+"""A process without MPI and groups of either MPI in one job, over all roads."""
 
-import os
 import sys
 
 import launch
@@ -42,55 +41,22 @@ def meet(groups):
     acp.sync()
     assert "numpy" not in sys.modules
     acp.finalize()
-    print("all is well", flush=True)
 
 
-def start_groups(start, meeting, sizes, road):
-    """Start `sizes`: name -> (Python with its MPI, or None for no MPI; ranks)."""
-    place = meeting({name: ranks for name, (_, ranks) in sizes.items()}) | launch.ROADS[road]
-    names, jobs = ",".join(sizes), []
-    for name, (python, ranks) in sizes.items():
-        if python is None:
-            jobs.append(
-                start(launch.program(meet, names), place | {"ACP_GROUP": name, "ACP_MPI": "0"})
-            )
-        else:
-            command = launch.program(meet, names, python=python)
-            jobs.append(
-                start(
-                    [*launch.mpiexec(ranks, python=python), *command], place | {"ACP_GROUP": name}
-                )
-            )
-    return jobs
-
-
-def all_pass(jobs):
-    for job in jobs:
-        assert job.wait() == 0, "\n".join(job.output for job in jobs)
-        assert "all is well" in job.output
+MIXTURES = {
+    "a process without MPI and a group with": {"ocean": ("mpi", 2), "solo": ("acp", 1)},
+    "both MPIs and a process without": {
+        "air": ("other", 2),
+        "ocean": ("mpi", 2),
+        "solo": ("acp", 1),
+    },
+    "processes without MPI": {"alone": ("acp", 3)},
+}
 
 
 @pytest.mark.parametrize("road", launch.ROADS)
-def test_a_process_without_mpi_and_an_mpi_group_are_one_job(start, meeting, road):
-    all_pass(start_groups(start, meeting, {"solo": (None, 1), "ocean": (sys.executable, 2)}, road))
-
-
-@pytest.mark.parametrize("road", launch.ROADS)
-def test_both_mpis_and_a_process_without_one_are_one_job(start, meeting, road):
-    other = os.environ.get("OTHER_PYTHON")
-    if not other:
-        pytest.skip("no environment with the other MPI beside this one (ACP_TEST_OTHER_PYTHON)")
-    assert launch.mpi_name(other) != launch.mpi_name()
-    all_pass(
-        start_groups(
-            start,
-            meeting,
-            {"atmosphere": (other, 2), "solo": (None, 1), "ocean": (sys.executable, 2)},
-            road,
-        )
-    )
-
-
-@pytest.mark.parametrize("road", launch.ROADS)
-def test_processes_without_mpi_are_one_group(without_mpi, road):
-    all_pass(without_mpi(3, launch.program(meet, "alone"), launch.ROADS[road]))
+@pytest.mark.parametrize("mixture", MIXTURES)
+def test_groups_are_one_job(groups, meeting, all_pass, mixture, road):
+    sizes = MIXTURES[mixture]
+    place = meeting({name: ranks for name, (_, ranks) in sizes.items()})
+    all_pass(groups(sizes, meet, ",".join(sizes), env=place | launch.ROADS[road]))

@@ -1,0 +1,128 @@
+"""Where the public names come from; `acp_mpi` imports this when the first of them is used.
+
+`name as name` tells type checkers that it is meant for others.
+"""
+
+from acp_mpi.datastructs import (
+    Counter as Counter,
+    Cursor as Cursor,
+    Deque as Deque,
+    List as List,
+    Map as Map,
+    MultiSet as MultiSet,
+    Set as Set,
+    Vector as Vector,
+    Workspace as Workspace,
+)
+from acp_mpi.engine._engine import (
+    GA_NULL as GA_NULL,
+    HANDLE_ALL as HANDLE_ALL,
+    HANDLE_CONT as HANDLE_CONT,
+    HANDLE_NULL as HANDLE_NULL,
+    add4 as add4,
+    add8 as add8,
+    and4 as and4,
+    and8 as and8,
+    barrier as barrier,
+    cas4 as cas4,
+    cas8 as cas8,
+    colors as colors,
+    complete as complete,
+    copy as copy,
+    copy_many as copy_many,
+    fetch_add4 as fetch_add4,
+    fetch_add8 as fetch_add8,
+    fetch_and4 as fetch_and4,
+    fetch_and8 as fetch_and8,
+    fetch_cas4 as fetch_cas4,
+    fetch_cas8 as fetch_cas8,
+    fetch_or4 as fetch_or4,
+    fetch_or8 as fetch_or8,
+    fetch_swap4 as fetch_swap4,
+    fetch_swap8 as fetch_swap8,
+    fetch_xor4 as fetch_xor4,
+    fetch_xor8 as fetch_xor8,
+    free as free,
+    get as get,
+    iget as iget,
+    inquire as inquire,
+    iput as iput,
+    malloc as malloc,
+    or4 as or4,
+    or8 as or8,
+    procs as procs,
+    put as put,
+    query_address as query_address,
+    query_color as query_color,
+    query_rank as query_rank,
+    query_starter_ga as query_starter_ga,
+    rank as rank,
+    swap4 as swap4,
+    swap8 as swap8,
+    sync as sync,
+    test as test,
+    wait as wait,
+    wait_until as wait_until,
+    xor4 as xor4,
+    xor8 as xor8,
+)
+from acp_mpi.errors import (
+    AddressError as AddressError,
+    AlignmentError as AlignmentError,
+    Error as Error,
+    HeapFullError as HeapFullError,
+    NotInitializedError as NotInitializedError,
+    PeerLostError as PeerLostError,
+    RankError as RankError,
+    TruncationError as TruncationError,
+)
+from acp_mpi.rma.arrays import (
+    empty as empty,
+    view as view,
+    zeros as zeros,
+)
+from acp_mpi.rma.exchange import (
+    allgather as allgather,
+    bcast as bcast,
+    lookup as lookup,
+    publish as publish,
+)
+from acp_mpi.rma.heap import (
+    HeapStatistics as HeapStatistics,
+    heap_statistics as heap_statistics,
+)
+from acp_mpi.rma.many import (
+    fetch_add4_many as fetch_add4_many,
+    fetch_add8_many as fetch_add8_many,
+    fetch_and4_many as fetch_and4_many,
+    fetch_and8_many as fetch_and8_many,
+    fetch_cas4_many as fetch_cas4_many,
+    fetch_cas8_many as fetch_cas8_many,
+    fetch_or4_many as fetch_or4_many,
+    fetch_or8_many as fetch_or8_many,
+    fetch_swap4_many as fetch_swap4_many,
+    fetch_swap8_many as fetch_swap8_many,
+    fetch_xor4_many as fetch_xor4_many,
+    fetch_xor8_many as fetch_xor8_many,
+)
+from acp_mpi.rma.registration import (
+    AtKey as AtKey,
+    query_ga as query_ga,
+    register_memory as register_memory,
+    unregister_memory as unregister_memory,
+)
+from acp_mpi.rma.remote import (
+    RemoteArray as RemoteArray,
+    remote as remote,
+)
+from acp_mpi.runtime import (
+    abort as abort,
+    finalize as finalize,
+    group as group,
+    groups as groups,
+    init as init,
+    is_initialized as is_initialized,
+    ranks as ranks,
+    refresh as refresh,
+    reset as reset,
+)

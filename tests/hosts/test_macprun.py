@@ -1,0 +1,80 @@
+"""`macprun` over several hosts: launchers and the remote shell reach them by an agent."""
+
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import launch
+import pytest
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.hosts
+MACPRUN = Path(sys.executable).with_name("macprun")
+
+
+def join():
+    """Join, write into every rank of every host, and say where this one is."""
+    with acp.init():
+        rank, procs = acp.rank(), acp.procs()
+        for other in range(procs):
+            acp.put(acp.query_starter_ga(other) + 8 * rank, (rank + 1).to_bytes(8, "little"))
+        acp.sync()
+        mine = acp.get(acp.query_starter_ga(rank), bytearray(8 * procs))
+        assert [mine[8 * r] for r in range(procs)] == [r + 1 for r in range(procs)]
+        acp.sync()
+        print(f"rank {rank} of {procs} on {os.uname().nodename}", flush=True)
+
+
+def wait_for_ever():
+    acp.init()
+    print("joined", flush=True)
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1)
+
+
+def started(network, function):
+    """Return the command line of two groups on all hosts, by macprun at the switch."""
+    mpich = launch.mpi_name() == "mpich"
+    line = f"{Path(sys.executable).with_name('mpiexec')} "
+    line += (
+        f"-launcher ssh -launcher-exec {network.agent} -localhost {network.switch.address} "
+        "-genv UCX_TLS tcp,self"
+        if mpich
+        else f"--prtemca plm_ssh_agent {network.agent}"
+    )
+    hosts = ",".join(host.name for host in network)
+    words = [
+        *(MACPRUN, "--ssh", network.agent),
+        *("-n", len(network.hosts), "--name", "apart", "--hosts", hosts),
+        *launch.program(function),
+        *(":", "-n", 2, "--mpi", "--name", "ocean", "--hosts", hosts, "--launcher", line),
+        *launch.program(function),
+    ]
+    return network.switch.command([str(word) for word in words])
+
+
+def test_processes_with_and_without_mpi_start_on_other_hosts(two_hosts, passes):
+    a, b = (host.name for host in two_hosts)
+    output = passes(started(two_hosts, join))
+    for number, (label, name) in enumerate(
+        (("apart.0", a), ("apart.1", b), ("ocean.0", a), ("ocean.1", b))
+    ):
+        assert f"[{label}] rank {number} of 4 on {name}\n" in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_processes_on_other_hosts_end_with_macprun(two_hosts, start, number):
+    job = start(started(two_hosts, wait_for_ever))
+    deadline = time.monotonic() + 40
+    while len(re.findall("joined", job.output)) < 4:
+        assert job.running, job.output
+        assert time.monotonic() < deadline, job.output
+        time.sleep(0.01)
+    os.kill(job.pid, number)
+    job.wait(20)
+    while job.processes():
+        assert time.monotonic() < deadline, job.output
+        time.sleep(0.01)

@@ -1,0 +1,156 @@
+"""The command lines and the environments that start groups; nothing is started here."""
+
+import os
+import select
+import subprocess
+
+import pytest
+
+from acp_mpi.errors import Error
+from acp_mpi.spawn import launchers, nodes
+from acp_mpi.spawn.launchers import Kind, Meeting
+from acp_mpi.spawn.plan import Group, Plan
+
+MEETING = Meeting("host:7", bytes(range(32)))
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """programs(name, ...) makes files that can be run; returns their folder."""
+
+    def make(*names, text="#!/bin/sh\n"):
+        for name in names:
+            file = tmp_path / name
+            file.write_text(text)
+            file.chmod(0o700)
+        return tmp_path
+
+    return make
+
+
+def only(folder, environ=None, **options):
+    """Return what starts a job of one group of four with MPI; its launcher is in `folder`."""
+    group = Group("w", 4, ("prog", "arg"), True, **options)
+    other = Group("m", 1, ("prog",), hosts=("elsewhere",))
+    plan = Plan((group, other))
+    env = {"PATH": str(folder), **(environ or {})}
+    return launchers.starts(plan, nodes.assign(plan, env), MEETING, env)[0]
+
+
+def test_a_launcher_is_known_by_its_neighbours_or_its_name(programs):
+    folder = programs("mpiexec", "hydra_pmi_proxy", "srun", "mpiexec.openmpi")
+    env = {"PATH": str(folder)}
+    assert launchers.kind_of("mpiexec", env) is Kind.HYDRA
+    assert launchers.kind_of("srun", env) is Kind.SRUN
+    assert launchers.kind_of(str(folder / "mpiexec.openmpi"), env) is Kind.PRRTE
+    with pytest.raises(Error, match="no launcher 'mpirun'"):
+        launchers.kind_of("mpirun", env)
+
+
+def test_a_launcher_without_neighbours_is_asked(programs):
+    folder = programs("mpiexec", text="#!/bin/sh\necho 'mpiexec (Open MPI) 5.0'\n")
+    assert launchers.kind_of("mpiexec", {"PATH": str(folder)}) is Kind.PRRTE
+
+
+def test_hydra_gets_hosts_with_slots(programs):
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    start = only(folder, hosts=("a:2", "b:2"), launcher=("mpiexec", "-ppn", "2"))
+    assert start.command == (
+        "mpiexec", "-prepend-pattern", "\x1eacp.%r\x1f", "-hosts", "a:2,b:2", "-ppn", "2",
+        "-n", "4", "prog", "arg",
+    )  # fmt: skip
+
+
+def test_prrte_gets_hosts_and_the_names_of_variables(programs):
+    folder = programs("mpirun", "prterun")
+    start = only(folder, hosts=("a:2", "b:2"), env={"DATA": "/d"})
+    command = " ".join(start.command)
+    assert command.startswith(
+        f"{folder}/mpirun --output tag --host a:2,b:2 --map-by slot:nooversubscribe -x ACP_GROUP "
+    )
+    assert " -x ACP_SECRET " in command
+    assert " -x DATA " in command
+    assert command.endswith(" -n 4 prog arg")
+    assert MEETING.secret.hex() not in command
+
+
+def test_groups_of_open_mpi_that_share_a_host_are_not_bound(programs):
+    folder = programs("mpirun", "prterun")
+    name = "PRTE_MCA_hwloc_default_binding_policy"
+    assert name not in only(folder, hosts=("a:4",)).env
+    assert only(folder, hosts=("elsewhere",)).env[name] == "none"
+    assert only(folder, {name: "numa"}, hosts=("elsewhere",)).env[name] == "numa"
+
+
+def test_srun_gets_a_step_of_its_own(programs):
+    folder = programs("srun")
+    start = only(folder, hosts=("a:2", "b:2"))
+    assert " ".join(start.command[1:]) == (
+        "--overlap --exact --label --nodes=2 --ntasks-per-node=2 --nodelist=a,b -n 4 prog arg"
+    )
+    start = only(folder, hosts=("a:3", "b:1"))
+    assert "--distribution=arbitrary --nodelist=a,a,a,b" in " ".join(start.command)
+
+
+def test_slurm_lets_other_launchers_share_nodes(programs):
+    start = only(programs("mpiexec", "hydra_pmi_proxy"), {"SLURM_JOB_ID": "1"})
+    assert start.env["SLURM_OVERLAP"] == "1"
+
+
+def test_an_unknown_launcher_gets_only_the_number(programs):
+    start = only(programs("aprun"), launcher=("aprun", "-j", "1"))
+    assert start.command == ("aprun", "-j", "1", "-n", "4", "prog", "arg")
+
+
+def test_the_environment_has_the_job_and_nothing_of_a_launcher(programs):
+    given = {
+        "PMI_RANK": "1", "PMI_FD": "9", "PMIX_RANK": "0", "PRTE_LAUNCHED": "1", "HYDI_X": "7",
+        "OMPI_COMM_WORLD_RANK": "0", "OMPI_MCA_num_procs": "1", "SLURM_PROCID": "0",
+        "SLURM_STEP_ID": "3", "SLURM_STEPID": "3", "ACP_GROUP_RANK": "5", "ACP_SECRET_FILE": "f",
+    }  # fmt: skip
+    kept = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_MCA_btl": "tcp", "PRTE_MCA_a": "b", "PMIX_MCA_c": "d",
+        "UCX_TLS": "tcp", "MPIR_CVAR_X": "y", "SLURM_JOB_NODELIST": "a", "ACP_PATH": "link",
+        "HOME": "/root",
+    }  # fmt: skip
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    env = only(folder, given | kept, hosts=("a",), env={"MINE": "1"}).env
+    assert not set(given) & set(env)
+    assert kept.items() <= env.items()
+    job = {
+        "ACP_RENDEZVOUS": "host:7", "ACP_SECRET": MEETING.secret.hex(), "ACP_GROUP": "w",
+        "ACP_GROUP_SIZE": "4", "ACP_MPI": "1", "MINE": "1",
+    }  # fmt: skip
+    assert job.items() <= env.items()
+
+
+def test_processes_without_mpi_are_started_one_by_one():
+    plan = Plan((Group("m", 2, ("prog",), hosts=("localhost", "other"), directory="/d"),),
+                starter_size="64", ssh=("agent", "-q"))  # fmt: skip
+    here, there = launchers.starts(
+        plan, nodes.assign(plan, {}), MEETING, {"HOME": "/h", "A": "b c"}
+    )
+    assert (here.command, here.directory, here.script) == (("prog",), "/d", None)
+    assert here.env["ACP_GROUP_RANK"] == "0"
+    assert here.env["ACP_STARTER_SIZE"] == "64"
+    assert (there.command, there.directory) == (("agent", "-q", "other", "sh"), None)
+    assert there.script is not None
+    assert "export A='b c'\n" in there.script
+    assert f"export ACP_SECRET={MEETING.secret.hex()}\n" in there.script
+    assert "HOME" not in there.script
+
+
+def test_what_runs_on_another_host_ends_with_its_connection(tmp_path):
+    group = Group("m", 1, ("sh", "-c", "echo $$; exec sleep 1000"), hosts=("other",),
+                  directory=str(tmp_path))  # fmt: skip
+    plan = Plan((group,))
+    (start,) = launchers.starts(plan, nodes.assign(plan, {}), MEETING, os.environ)
+    with subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        shell.stdin.write(start.script.encode())
+        shell.stdin.flush()
+        end = os.pidfd_open(int(shell.stdout.readline()))
+        shell.stdin.close()
+        assert shell.wait(20) == 143
+
+    assert select.select([end], [], [], 20)[0]
+    os.close(end)

@@ -1,0 +1,94 @@
+"""Which group of a job gets which nodes."""
+
+import socket
+
+import pytest
+
+from acp_mpi.errors import Error
+from acp_mpi.spawn import nodes
+from acp_mpi.spawn.nodes import Node
+from acp_mpi.spawn.plan import Group, Plan
+from acp_mpi.spawn.supervisor import listening
+
+
+def plan(*sizes, nodefile=None, **options):
+    groups = (Group(f"g{i}", size, ("x",), **options) for i, size in enumerate(sizes))
+    return Plan(tuple(groups), nodefile=nodefile)
+
+
+def slurm(names, **counts):
+    return nodes.slurm_nodes({"SLURM_JOB_NODELIST": names, **counts})
+
+
+def test_the_nodes_of_slurm_are_expanded():
+    found = slurm("n[08-10,12],login,r[1-2]c[3,5]", SLURM_JOB_CPUS_PER_NODE="4(x5),2,1(x3)")
+    names = ["n08", "n09", "n10", "n12", "login", "r1c3", "r1c5", "r2c3", "r2c5"]
+    assert [node.host for node in found] == names
+    assert [node.slots for node in found] == [4, 4, 4, 4, 4, 2, 1, 1, 1]
+
+
+def test_slurm_counts_tasks_if_it_was_asked_for_tasks():
+    counts = {"SLURM_JOB_CPUS_PER_NODE": "8(x2)", "SLURM_TASKS_PER_NODE": "2,1"}
+    assert slurm("a,b", **counts) == [Node("a", 8), Node("b", 8)]
+    assert slurm("a,b", SLURM_NTASKS="3", **counts) == [Node("a", 2), Node("b", 1)]
+
+
+def test_a_nodefile_has_hosts_once_or_often(tmp_path):
+    file = tmp_path / "nodes"
+    file.write_text("a\n# comment\n\na\nb:3\nc slots=2  # two\n")
+    assert nodes.read_nodefile(str(file)) == [Node("a", 2), Node("b", 3), Node("c", 2)]
+
+
+@pytest.mark.parametrize("text", ["", "a:0", "a b:", "-x", "a:x"])
+def test_a_nodefile_that_is_none_is_refused(tmp_path, text):
+    file = tmp_path / "nodes"
+    file.write_text(text)
+    if text == "a b:":
+        assert nodes.read_nodefile(str(file)) == [Node("a", 1)]
+        return
+    with pytest.raises(Error, match="nodes"):
+        nodes.read_nodefile(str(file))
+
+
+@pytest.mark.parametrize("source", ["nodefile", "PBS", "Slurm"])
+def test_nodes_are_split_over_the_groups_by_count(tmp_path, source):
+    file = tmp_path / "nodes"
+    file.write_text("a\na\nb\nb\nb\n")
+    environ = {
+        "nodefile": {"PBS_NODEFILE": "/none"},
+        "PBS": {"PBS_NODEFILE": str(file)},
+        "Slurm": {"SLURM_JOB_NODELIST": "a,b", "SLURM_JOB_CPUS_PER_NODE": "2,3"},
+    }[source]
+    given = nodes.assign(plan(1, 3, nodefile=str(file) if source == "nodefile" else None), environ)
+    assert given == {"g0": (Node("a", 1),), "g1": (Node("a", 1), Node("b", 2))}
+    assert nodes.shares_a_host("g0", given)
+
+
+def test_too_few_slots_are_an_error(tmp_path):
+    file = tmp_path / "nodes"
+    file.write_text("a:2\n")
+    with pytest.raises(Error, match=r"3 processes need 3 slots, and .* has 2"):
+        nodes.assign(plan(1, 2, nodefile=str(file)), {})
+
+
+def test_a_group_takes_its_own_hosts():
+    given = nodes.assign(plan(5, hosts=("a:2", "b")), {})
+    assert given == {"g0": (Node("a", 3), Node("b", 2))}
+    assert nodes.assign(plan(2, hosts=("a:2", "b")), {}) == {"g0": (Node("a", 2),)}
+    assert not nodes.shares_a_host("g0", given)
+
+
+def test_a_launcher_that_finds_hosts_gets_none():
+    own = plan(2, has_mpi=True, launcher=("mpirun", "--machinefile", "F"))
+    assert nodes.assign(own, {"SLURM_JOB_NODELIST": "a"}) == {"g0": ()}
+
+
+def test_groups_without_nodes_share_this_host():
+    given = nodes.assign(plan(1, 2), {})
+    assert given == {"g0": (Node("localhost", 1),), "g1": (Node("localhost", 2),)}
+    assert nodes.shares_a_host("g0", given)
+
+
+def test_the_groups_of_one_host_meet_on_its_loopback():
+    here = {"g0": (Node("localhost", 1),), "g1": (Node(socket.gethostname(), 2),)}
+    assert listening(here) == "127.0.0.1:0"
