@@ -51,7 +51,9 @@ def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -
     finally:
         scheduler.stop()
     progress.clear()
-    _write(calculation, result, scheduler, charges, options)
+    others = [server for server in cast.servers if server != acp.rank()]
+    spent = [orders.lookup(orders.SPENT.format(server), (server,)) for server in others]
+    _write(calculation, result, scheduler, charges, spent, options)
     dump.remove()
     return 0
 
@@ -96,14 +98,17 @@ def _write(
     result: Result,
     scheduler: Scheduler,
     charges: list[float],
+    spent: list[float],
     options: argparse.Namespace,
 ) -> None:
     print(report.tables(calculation, result, scheduler.phases, charges), flush=True)
+    for seconds in spent:
+        print(f"a data server took {seconds:.3f} s of processor time")
     lost = scheduler.lost_groups
     for group in lost:
         print(f"group {group + 1} of the workers died; the others did its jobs")
     if options.json is not None:
-        report.write_json(options.json, calculation, result, scheduler.phases, charges, lost)
+        report.write_json(options.json, calculation, result, scheduler.phases, charges, lost, spent)
     if options.gantt is not None:
         title = f"FMO2-RHF/{calculation.basis}, {len(calculation.fragments)} fragments"
         gantt.write_gantt(options.gantt, scheduler.phases, title)

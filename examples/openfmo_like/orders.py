@@ -18,7 +18,8 @@ NAMES = {
     DISTANT: "electrostatic pairs",
 }
 
-SIZES, PLACES = "sizes of group {}", "places"  # what is published under these names
+# What is published under these names: by leaders, the master, the data servers.
+SIZES, PLACES, SPENT = "sizes of group {}", "places", "processor time of server {}"
 BATCH = 16  # electrostatic pairs in a job
 
 _WORD = 8

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
 
 import acp_mpi as acp
@@ -67,12 +68,14 @@ def play(calculation: Calculation, cast: Cast, options: argparse.Namespace) -> i
 
 
 def _keep_data(cast: Cast) -> int:
-    """Sleep while others read and write this process's memory."""
+    """Sleep while others read and write this process's memory; say what that took in the end."""
+    before = time.process_time()
     try:
         orders.take(1, (cast.master,))
     except Lost as error:
         print(f"openfmo_like: data server: {error}", file=sys.stderr)
         return 1
+    acp.publish(orders.SPENT.format(acp.rank()), time.process_time() - before)
     return 0
 
 

@@ -72,6 +72,7 @@ def write_json(
     phases: Sequence[Phase],
     charges: Sequence[float],
     lost: Sequence[int],
+    spent: Sequence[float],
 ) -> None:
     """Write everything as JSON; energies in hartree, times in seconds."""
     content: dict[str, Any] = {
@@ -95,6 +96,7 @@ def write_json(
         "electrostatic_batches": list(result.batches),
         "atomic_charges": list(charges),
         "lost_groups": list(lost),
+        "server_processor_seconds": list(spent),
     }
     path.write_text(json.dumps(content, indent=1) + "\n")
 

@@ -7,6 +7,7 @@ import signal
 import time
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import launch
 import openfmo
@@ -210,6 +211,7 @@ def test_the_picture_has_a_lane_for_each_group(passes, tmp_path):
     options = ["--groups", 2, "--group-size", 1, "--gantt", "who.svg"]
     passes([*launch.mpiexec(4), *openfmo.program(tmp_path, *SMALL, *options)], limit=LIMIT)
     picture = (tmp_path / "who.svg").read_text()
+    assert ElementTree.fromstring(picture).tag.endswith("svg")
     assert "group 1" in picture
     assert "group 2" in picture
     assert picture.count("<title>") > 20
