@@ -5,7 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from pyscf import scf
 
+from .places import triangle
+
 _ENERGY, _GRADIENT, _CYCLES = 1e-11, 1e-6, 100
+_KEPT = 2**29  # bytes of (mn|ls) that are kept; of more than that PySCF takes care
 
 
 class NotConverged(ArithmeticError):
@@ -26,13 +29,15 @@ class Integrals(NamedTuple):
 
     core: np.ndarray  # h = T + V_nuc(atoms of X)
     overlap: np.ndarray  # S^X
-    repulsion: np.ndarray  # (mn|ls), each set of eight equal ones once
+    repulsion: np.ndarray | None  # (mn|ls), each set of eight equal ones once
 
 
 def integrals(mol: Any) -> Integrals:
     """Return the integrals of X."""
     overlap = mol.intor_symmetric("int1e_ovlp")
-    return Integrals(scf.hf.get_hcore(mol), overlap, mol.intor("int2e", aosym="s8"))
+    kept = 8 * triangle(triangle(mol.nao)) <= _KEPT
+    repulsion = mol.intor("int2e", aosym="s8") if kept else None
+    return Integrals(scf.hf.get_hcore(mol), overlap, repulsion)
 
 
 def solve(mol: Any, own: Integrals, field: np.ndarray, guess: np.ndarray | None) -> Solution:
