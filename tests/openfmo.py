@@ -9,7 +9,9 @@ from typing import Any
 import launch
 import pytest
 
-WATER = launch.ROOT / "examples" / "openfmo_like" / "water16.xyz"
+EXAMPLES = launch.ROOT / "examples"
+WATER = EXAMPLES / "openfmo_like" / "water16.xyz"
+sys.path.append(str(EXAMPLES))  # whoever imports this finds the package openfmo_like
 
 needs_pyscf = pytest.mark.skipif(
     importlib.util.find_spec("pyscf") is None,
@@ -24,7 +26,7 @@ def program(folder: Path, *options: object, python: str = sys.executable) -> lis
     """
     examples = folder / "examples"
     if not examples.exists():
-        examples.symlink_to(launch.ROOT / "examples")
+        examples.symlink_to(EXAMPLES)
     return [python, "-m", "examples.openfmo_like", *map(str, options)]
 
 

@@ -10,7 +10,7 @@ from .molecule import formula
 from .reading import Calculation
 from .scheduler import Phase
 
-_MOST_LINES = 40
+_MOST_LINES, _MOST_ATOMS = 40, 6  # --json has all
 
 
 def heading(calculation: Calculation, functions: Sequence[int], groups: Sequence[int]) -> str:
@@ -18,10 +18,10 @@ def heading(calculation: Calculation, functions: Sequence[int], groups: Sequence
     kinds = [formula(fragment) for fragment in calculation.fragments]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     limits = "/".join(f"{limit:g}" for limit in calculation.thresholds)
-    sizes = ", ".join(map(str, groups))
+    sizes = " and ".join(map(str, groups))
     return (
         f"FMO2-RHF/{calculation.basis} of {len(kinds)} fragments ({counts}), {sum(functions)} "
-        f"functions, thresholds {limits}\n{len(groups)} groups of {sizes} workers"
+        f"functions, thresholds {limits}\nworkers in groups of {sizes}"
     )
 
 
@@ -38,10 +38,12 @@ def tables(
     lines = ["", "  I  fragment         E'_I   charges of the atoms (Mulliken)"]
     at = 0
     for i, fragment in enumerate(fragments[:_MOST_LINES]):
-        own = " ".join(f"{atom.symbol} {q:+.3f}" for atom, q in zip(
-            fragment.atoms, charges[at : at + len(fragment.atoms)], strict=True))  # fmt: skip
-        at += len(fragment.atoms)
-        lines.append(f"{i + 1:3}  {fragment.name:8} {result.monomers[i]:14.8f}   {own}")
+        own = [
+            f"{atom.symbol} {q:+.3f}" for atom, q in zip(fragment.atoms, charges[at:], strict=False)
+        ]
+        at += len(own)
+        text = " ".join([*own[:_MOST_ATOMS], *["..."] * (len(own) > _MOST_ATOMS)])
+        lines.append(f"{i + 1:3}  {fragment.name:8} {result.monomers[i]:14.8f}   {text}")
     if len(fragments) > _MOST_LINES:
         lines.append(f"     ... and {len(fragments) - _MOST_LINES} more (--json has all)")
     strongest = sorted(

@@ -1,13 +1,7 @@
 """What the example openfmo_like reads, and what it refuses."""
 
-import sys
-
-import launch
 import openfmo
 import pytest
-
-sys.path.append(str(launch.ROOT / "examples"))
-
 from openfmo_like import molecule, reading
 from openfmo_like.molecule import Atom, InputError
 
