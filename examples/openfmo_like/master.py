@@ -3,7 +3,6 @@
 import argparse
 import array
 import sys
-from typing import Any
 
 import acp_mpi as acp
 
@@ -25,9 +24,8 @@ def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -
     progress = Progress()
     scheduler = Scheduler(cast, progress.show)
     try:
-        places = _prepare(calculation, cast, options, dump)
+        places = _prepare(scheduler, cast, options, dump)
     except (InputError, Lost, acp.PeerLostError) as error:
-        acp.publish(orders.PLACES, None)
         scheduler.stop()
         print(f"openfmo_like: {orders.reason(error)}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
@@ -51,38 +49,24 @@ def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -
     finally:
         scheduler.stop()
     progress.clear()
-    others = [server for server in cast.servers if server != acp.rank()]
-    spent = [orders.lookup(orders.SPENT.format(server), (server,)) for server in others]
+    spent = scheduler.server_seconds()
     _write(calculation, result, scheduler, charges, spent, options)
     dump.remove()
     return 0
 
 
-def _prepare(
-    calculation: Calculation, cast: Cast, options: argparse.Namespace, dump: Dump
-) -> Places:
+def _prepare(scheduler: Scheduler, cast: Cast, options: argparse.Namespace, dump: Dump) -> Places:
     """Return where the data is, after the workers know it, too."""
     if options.restart is not None:
         dump.load(options.restart)
-    functions, atoms = _sizes(cast)
+    sizes = scheduler.sizes()
+    if isinstance(sizes, str):
+        raise InputError(sizes)
+    functions, atoms = sizes
     places = allocate(functions, atoms, cast.servers)
     dump.restore(places)
-    acp.publish(orders.PLACES, places)
+    scheduler.begin(places)
     return places
-
-
-def _sizes(cast: Cast) -> Any:
-    """Return what the first group that lives says of the fragments' sizes."""
-    for group, ranks in enumerate(cast.groups):
-        try:
-            sizes = orders.lookup(orders.SIZES.format(group), (*cast.servers, ranks[0]))
-        except Lost:
-            orders.check_living(cast.servers)
-            continue
-        if isinstance(sizes, str):
-            raise InputError(sizes)
-        return sizes
-    raise Lost("all groups of workers have died")
 
 
 def _charges(calculation: Calculation, places: Places, sweep: int) -> list[float]:

@@ -4,13 +4,14 @@ A process sleeps until its flag is raised; behind the flag stands the order. The
 orders to the leaders of groups, a leader to its members. The master's own words count events.
 """
 
+import pickle
 import struct
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import acp_mpi as acp
 
-FREE, MONOMER, PAIR, DISTANT, STOP = range(1, 6)
+BEGIN, FREE, MONOMER, PAIR, DISTANT, STOP = range(1, 7)
 NAMES = {
     FREE: "free monomers",
     MONOMER: "monomers",
@@ -18,15 +19,14 @@ NAMES = {
     DISTANT: "electrostatic pairs",
 }
 
-# What is published under these names: by leaders, the master, the data servers.
-SIZES, PLACES, SPENT = "sizes of group {}", "places", "processor time of server {}"
 BATCH = 16  # electrostatic pairs in a job
 
 _WORD = 8
 _FLAG = 0  # offsets in starter memory
 _ORDER = _WORD
 _EVENTS = 128
-_IDLE = _EVENTS + _WORD
+_SIZES = _EVENTS + _WORD
+_IDLE = _SIZES + 2 * _WORD
 _FORM = struct.Struct("<8q")
 _ROW = struct.Struct("<q7d")
 
@@ -44,8 +44,8 @@ class Order(NamedTuple):
     counter: int
     sequence: int  # the numbers of the jobs, in the order in which they are given out
     rows: int  # where results go
-    pairs: int  # the table of pairs, two numbers each
-    length: int  # how many pairs there are
+    pairs: int  # the table of pairs, two numbers each; of BEGIN a pickled object
+    length: int  # how many pairs there are; how many bytes
 
 
 class Row(NamedTuple):
@@ -97,15 +97,6 @@ def sleep_until(ga: int, value: int, needed: Collection[int]) -> None:
             check_living(needed)
 
 
-def lookup(name: str, needed: Collection[int]) -> Any:
-    """Return what was published under a name, whoever dies but the `needed` ranks."""
-    while True:
-        try:
-            return acp.lookup(name)
-        except acp.PeerLostError:
-            check_living(needed)
-
-
 def check_living(needed: Collection[int]) -> list[int]:
     """Accept all losses and return the ranks that live; Lost if one of `needed` does not."""
     living = acp.refresh()
@@ -133,14 +124,55 @@ def _obituary(rank: int) -> str:
     return f"rank {rank} (group {group}) has died"
 
 
-def report_idle(master: int, group: int, serial: int) -> None:
-    """Tell the master that this group has done its share of a round."""
-    acp.put(acp.query_starter_ga(master) + _IDLE + _WORD * group, serial.to_bytes(_WORD, "little"))
+def keep(x: Any, rank: int) -> tuple[int, int]:
+    """Put an object into the memory of a rank; return its address and length."""
+    data = pickle.dumps(x)
+    ga = acp.malloc(len(data), rank=rank)
+    acp.put(ga, data)
+    return ga, len(data)
+
+
+def kept(ga: int, length: int) -> Any:
+    """Return the object that lies at an address."""
+    return pickle.loads(acp.get(ga, bytearray(length)))
+
+
+def report_sizes(master: int, sizes: Any) -> None:
+    """Tell the master how large fragments are; what several leaders say is the same."""
+    ga, length = keep(sizes, master)
+    place = acp.query_starter_ga(master) + _SIZES
+    acp.put(place + _WORD, _word(length), flag=(place, ga))
     count_event(master)
 
 
+def reported_sizes() -> Any:
+    """Return what leaders say of the sizes; None if none has said it yet."""
+    ga = _mine(_SIZES)
+    return kept(ga, _mine(_SIZES + _WORD)) if ga else None
+
+
+def report(master: int, place: int, value: int) -> None:
+    """Tell the master a number, not 0: a group its last round, a server what it took."""
+    acp.put(acp.query_starter_ga(master) + _IDLE + _WORD * place, _word(value))
+    count_event(master)
+
+
+def reported(place: int) -> int:
+    """Return the last number from there, 0 before."""
+    return _mine(_IDLE + _WORD * place)
+
+
+def _word(value: int) -> bytes:
+    return value.to_bytes(_WORD, "little")
+
+
+def _mine(offset: int) -> int:
+    place = acp.query_starter_ga(acp.rank()) + offset
+    return int.from_bytes(acp.get(place, bytearray(_WORD)), "little")
+
+
 def count_event(master: int) -> None:
-    """Wake the master: a job is done, or a group idle."""
+    """Wake the master: something has happened."""
     acp.fetch_add8(acp.query_starter_ga(master) + _EVENTS, 1)
 
 
@@ -152,9 +184,3 @@ def next_event(seen: int) -> int:
     place = acp.query_starter_ga(acp.rank()) + _EVENTS
     acp.wait_until(place, ">=", seen + 1)
     return acp.fetch_add8(place, 0)
-
-
-def idle_since(group: int) -> int:
-    """Return the last round that a group has reported (the master's own memory)."""
-    place = acp.query_starter_ga(acp.rank()) + _IDLE + _WORD * group
-    return int.from_bytes(acp.get(place, bytearray(_WORD)), "little")

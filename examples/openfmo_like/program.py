@@ -75,7 +75,8 @@ def _keep_data(cast: Cast) -> int:
     except Lost as error:
         print(f"openfmo_like: data server: {error}", file=sys.stderr)
         return 1
-    acp.publish(orders.SPENT.format(acp.rank()), time.process_time() - before)
+    spent = round((time.process_time() - before) * 1e6) + 1
+    orders.report(cast.master, len(cast.groups) + cast.servers.index(acp.rank()), spent)
     return 0
 
 

@@ -3,13 +3,14 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import acp_mpi as acp
 
 from . import orders
 from .cast import Cast
 from .orders import Lost, Order, Row
+from .places import Places
 
 Watch = Callable[[int, int], None]  # called with (jobs done, jobs in all) of a phase
 Save = Callable[[Callable[[], list[Row]]], None]
@@ -44,6 +45,19 @@ class Scheduler:
     def lost_groups(self) -> list[int]:
         """The groups that have died."""
         return [g for g in range(len(self._cast.groups)) if g not in self._living]
+
+    def sizes(self) -> Any:
+        """Return what the first leader that has looked says of the fragments' sizes."""
+        while (sizes := orders.reported_sizes()) is None:
+            self._wait()
+        return sizes
+
+    def begin(self, places: Places) -> None:
+        """Tell the groups where the data is; return when they know."""
+        where = orders.keep(places, self._cast.servers[0])
+        self._give(Order(orders.BEGIN, 0, 0, 0, 0, 0, *where))
+        while self._busy():
+            self._wait()
 
     def run(
         self,
@@ -93,6 +107,17 @@ class Scheduler:
                 with contextlib.suppress(acp.PeerLostError):
                     orders.give(order, server, 1)
 
+    def server_seconds(self) -> list[float]:
+        """Return the processor time that the data servers took, after `stop`."""
+        places = [
+            len(self._cast.groups) + number
+            for number, server in enumerate(self._cast.servers)
+            if server != acp.rank()
+        ]
+        while not all(orders.reported(place) for place in places):
+            self._wait()
+        return [orders.reported(place) / 1e6 for place in places]
+
     def _round(
         self,
         order: Order,
@@ -106,17 +131,25 @@ class Scheduler:
         acp.put(sequence, _numbers(jobs))
         self._give(order._replace(counter=counter.ga, sequence=sequence))
         first = self._seen
-        while busy := [g for g in self._living if orders.idle_since(g) < self._serial]:
-            try:
-                self._seen = orders.next_event(self._seen)
-            except acp.PeerLostError:
-                self._accept_losses()
+        while busy := self._busy():
+            self._wait()
             idle = len(self._living) - len(busy)
             done = min(max(self._seen - first - idle, 0), len(jobs))
             self._watch(total - len(jobs) + done, total)
             if save is not None:
                 save(lambda: self._rows(order.rows, total))
         self._release(sequence, counter=counter)
+
+    def _busy(self) -> list[int]:
+        """Return the groups that have not reported the end of the last round."""
+        return [group for group in self._living if orders.reported(group) < self._serial]
+
+    def _wait(self) -> None:
+        """Sleep until something happens; losses that can be borne are part of that."""
+        try:
+            self._seen = orders.next_event(self._seen)
+        except acp.PeerLostError:
+            self._accept_losses()
 
     def _release(self, *places: int, counter: acp.Counter | None = None) -> None:
         """Give memory back that no group uses any more.

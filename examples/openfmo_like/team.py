@@ -34,6 +34,11 @@ class Team:
         self._molecules = molecules
         self._data = data
 
+    def meet(self) -> None:
+        """Wait for all members."""
+        if self._comm is not None:
+            self._comm.Barrier()
+
     def lead(self, order: Order, job: int, pairs: Sequence[tuple[int, int]]) -> Row:
         """Return the result of a job, as the leader; the members `help` with it."""
         if order.kind == orders.DISTANT:

@@ -25,27 +25,35 @@ def work(calculation: Calculation, cast: Cast, comm: Any) -> None:
     assert group is not None
     own = cast.groups[group]
     molecules = Molecules(calculation.fragments, calculation.basis)
-    if acp.rank() == own[0]:
-        publish_sizes(molecules, group)
-    places = orders.lookup(orders.PLACES, (cast.master, *cast.servers, *own))
-    if places is None:
+    leads = acp.rank() == own[0]
+    if leads:
+        orders.report_sizes(cast.master, _sizes(molecules))
+    first = orders.take(1, (cast.master, *cast.servers, *own))
+    if leads:
+        _tell(own[1:], first, 1)
+    if first.kind == orders.STOP:
         return
-    data = Data(places)
+    data = Data(orders.kept(first.pairs, first.length))
     team = Team(comm, calculation, molecules, data)
-    if acp.rank() == own[0]:
+    team.meet()  # all have read the first order: the next one may take its place
+    if leads:
+        orders.report(cast.master, group, 1)
         Leader(cast, group, team, data).serve()
     else:
         _serve_as_member(cast, own, team, data)
 
 
-def publish_sizes(molecules: Molecules, group: int) -> None:
-    """Tell the master, who knows no basis sets, how large the fragments are, or what is wrong."""
-    sizes: Any
+def _sizes(molecules: Molecules) -> Any:
+    """Return what the master, who knows no basis sets, must know; or what is wrong with them."""
     try:
-        sizes = molecules.sizes()
+        return molecules.sizes()
     except InputError as error:
-        sizes = str(error)
-    acp.publish(orders.SIZES.format(group), sizes)
+        return str(error)
+
+
+def _tell(members: Sequence[int], order: Order, serial: int) -> None:
+    for member in members:
+        orders.give(order, member, serial)
 
 
 class Leader:
@@ -57,12 +65,12 @@ class Leader:
         self._members = cast.groups[group][1:]
         self._team = team
         self._data = data
-        self._told = 0
+        self._told = 1
         self._needed = (cast.master, *cast.servers, *cast.groups[group])
 
     def serve(self) -> None:
         """Do the rounds that the master orders."""
-        serial = 1
+        serial = 2
         while (order := orders.take(serial, self._needed)).kind != orders.STOP:
             self.do(order, serial)
             serial += 1
@@ -93,7 +101,7 @@ class Leader:
                 begin=began, end=time.time(), waited=self._data.waited - waited, group=self._group
             )
             self._put_row(order.rows + job * orders.ROW_BYTES, row)
-        orders.report_idle(self._cast.master, self._group, serial)
+        orders.report(self._cast.master, self._group, serial)
 
     def _put_row(self, ga: int, row: Row) -> None:
         """Write a result, its stamp last: a group that dies leaves no half of one."""
@@ -104,13 +112,12 @@ class Leader:
 
     def _tell(self, order: Order) -> None:
         self._told += 1
-        for member in self._members:
-            orders.give(order, member, self._told)
+        _tell(self._members, order, self._told)
 
 
 def _serve_as_member(cast: Cast, own: Sequence[int], team: Team, data: Data) -> None:
     needed = (cast.master, *cast.servers, *own)
-    serial = 1
+    serial = 2
     known: tuple[int, int] = (-1, -1)
     pairs: list[tuple[int, int]] = []
     while (order := orders.take(serial, needed)).kind != orders.STOP:
