@@ -59,6 +59,7 @@ bench: $(MPIS:%=.venv/%/.installed) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
 	    for what in basic_layer heap containers directory; do \
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done
+	@.venv/mpich/bin/python benchmarks/spawn_memory.py
 	@if [ "$$(id -u)" = 0 ]; then .venv/mpich/bin/python benchmarks/across_nodes.py; \
 	    else echo "benchmarks/across_nodes.py is left out: it needs root" >&2; fi
 

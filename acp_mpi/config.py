@@ -4,13 +4,14 @@ Every variable can also be given to a program as `--acp-name value` or `--acp-na
 `init` takes these out of `sys.argv`.
 """
 
-import dataclasses
-import re
-import warnings
-from collections.abc import Callable, MutableMapping
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.errors import Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping
+    from typing import Any
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 PATHS = {"": 0, "owner": 1, "link": 2, "window": 3}
@@ -18,6 +19,8 @@ PATHS = {"": 0, "owner": 1, "link": 2, "window": 3}
 
 def size_of(text: str) -> int:
     """Return the bytes in "4096", "64K", "1.5GiB"."""
+    import re
+
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
     if not match:
         raise ValueError(f"{text!r} is not a size; write for example 10240, 64M or 2G")
@@ -50,7 +53,6 @@ def _multirun(text: str) -> tuple[str, int]:
     return path, int(offset)
 
 
-@dataclasses.dataclass(frozen=True)
 class Settings:
     """What the environment and the command line say."""
 
@@ -64,13 +66,16 @@ class Settings:
     join_timeout: float = 60.0
     rendezvous: str | None = None
     secret_file: str | None = None
-    secret: str | None = dataclasses.field(default=None, repr=False)
+    secret: str | None = None
     multirun: tuple[str, int] | None = None
     group: str | None = None
     group_size: int = 1
     group_rank: int = 0
     ptrace: bool = True
     interfaces: str = ""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        vars(self).update(given)
 
 
 VARIABLES: dict[str, Callable[[str], Any]] = {
@@ -132,6 +137,8 @@ def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
             raise Error(f"init: unknown option --{name.lower().replace('_', '-')}")
     for name in sorted(given):
         if name not in VARIABLES and not name.startswith(_OTHERS):
+            import warnings
+
             warnings.warn(
                 f"unknown variable {name} in the environment; known are "
                 f"{', '.join(sorted(VARIABLES))}",
@@ -145,4 +152,4 @@ def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
             values[name[4:].lower()] = VARIABLES[name](text)
         except ValueError as error:
             raise Error(f"init: {name}={text}: {error}") from None
-    return Settings(**values)
+    return Settings(values)

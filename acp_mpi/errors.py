@@ -1,7 +1,6 @@
 """What goes wrong, as exceptions that name the value and the next step."""
 
 import os
-from enum import IntEnum
 
 
 class Error(Exception):
@@ -38,7 +37,7 @@ class TruncationError(Error):
     """A message is longer than the buffer that was to receive it."""
 
 
-class Status(IntEnum):
+class Status:
     """What the engine answers (engine.h, acp_status)."""
 
     NULL = -1
@@ -161,8 +160,12 @@ def from_fault(
                 f"{function}: MPI failed with error {errno} to move {size} bytes at {where}; "
                 "ACP_PATH=link does without MPI windows"
             )
-    reason = os.strerror(errno) if errno else Status(status).name.lower()
+    reason = os.strerror(errno) if errno else _name_of(status)
     return Error(f"{function}: {size} bytes at {where}: {reason}")
+
+
+def _name_of(status: int) -> str:
+    return next((name for name, value in vars(Status).items() if value == status), str(status))
 
 
 def _lost(function: str, rank: int) -> PeerLostError:

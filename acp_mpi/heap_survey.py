@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from acp_mpi import host
+from acp_mpi import processes
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.rma.heap import HeapStatistics
@@ -164,7 +164,7 @@ def _look_at(rank: int, pid: int, number: int, nonce: int, cells: int) -> RankHe
 def _open_table(pid: int) -> int:
     if not os.path.isdir(f"/proc/{pid}"):
         raise Error(f"heap: there is no process {pid}; {_NEXT}")
-    for process in host.family(pid):
+    for process in processes.family(pid):
         try:
             numbers = os.listdir(f"/proc/{process}/fd")
         except PermissionError:

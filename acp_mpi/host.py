@@ -1,15 +1,26 @@
 """What this process's host is: its node, its memory, its launcher, its processes."""
 
-import contextlib
-import hashlib
-import os
-import socket
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from __future__ import annotations
 
+import os
+
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+def _text(path: str) -> str:
+    with open(path, "rb") as file:
+        return file.read().decode().strip()
+
+
+def _number_of(parts: tuple[str, ...], size: int) -> int:
+    return int.from_bytes(_engine.sha256("\0".join(parts).encode())[:size], "little")
 
 
 def node_key(name: str | None) -> int:
@@ -18,21 +29,24 @@ def node_key(name: str | None) -> int:
     Same boot, host name, namespaces of network and process ids (by which processes know each
     other) and `ACP_NODE` (`name`; unset is a value too).
     """
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    boot = _text("/proc/sys/kernel/random/boot_id")
     spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid")]
-    parts = (boot, socket.gethostname(), *spaces, "unset" if name is None else f"={name}")
-    return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8], "little")
+    parts = (boot, os.uname().nodename, *spaces, "unset" if name is None else f"={name}")
+    return _number_of(parts, 8)
 
 
 def host_key() -> int:
     """Return the number that processes which reach each other by loopback have in common."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    parts = (boot, os.readlink("/proc/self/ns/net"))
-    return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:4], "little")
+    boot = _text("/proc/sys/kernel/random/boot_id")
+    return _number_of((boot, os.readlink("/proc/self/ns/net")), 4)
 
 
 def interfaces_of(text: str) -> bytes:
     """Check a list of network interfaces ("eth0,ib0"; "" means all) and return it."""
+    if not text:
+        return b""
+    import socket
+
     here = [name for _, name in socket.if_nameindex()]
     for name in filter(None, text.split(",")):
         if name not in here:
@@ -50,7 +64,7 @@ def memory_total() -> int:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
-            text = Path(file).read_text().strip()
+            text = _text(file)
         except OSError:
             continue
         if text.isdigit():
@@ -61,27 +75,3 @@ def memory_total() -> int:
 def launched_by_mpi(environ: Mapping[str, str]) -> bool:
     """Return whether an MPI launcher started this process."""
     return any(name in environ for name in _LAUNCHERS)
-
-
-def start_time(pid: int) -> int:
-    """Return when a process began, in clock ticks after the boot."""
-    with open(f"/proc/{pid}/stat") as file:
-        return int(file.read().rpartition(")")[2].split()[19])
-
-
-def children() -> dict[int, list[int]]:
-    """Return the children of all processes that have any."""
-    found: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
-            parent = int(file.read().rpartition(")")[2].split()[1])
-            found.setdefault(parent, []).append(int(name))
-    return found
-
-
-def family(pid: int) -> Iterator[int]:
-    """Yield a process and its descendants, the nearest first."""
-    generation, parents = [pid], children()
-    while generation:
-        yield from generation
-        generation = [child for one in generation for child in parents.get(one, [])]

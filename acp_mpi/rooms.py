@@ -1,8 +1,12 @@
 """What the parts of the package do when a job is reset or ends: they register it here."""
 
-from collections.abc import Callable
+from __future__ import annotations
 
-Action = Callable[[], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Action = Callable[[], None]
 
 _on_reset: list[Action] = []
 _on_close: list[Action] = []

@@ -4,23 +4,22 @@ The parts of the package register in `rooms` what they do at these moments; noth
 module reads the environment.
 """
 
+from __future__ import annotations
+
 import atexit
-import contextlib
-import itertools
-import logging
 import os
 import sys
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, NoReturn
 
-from acp_mpi import config, rooms
+from acp_mpi import config, log, rooms
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, NotInitializedError, PeerLostError, RankError
-from acp_mpi.groups import Group, Job, join_job, mpi_group
-from acp_mpi.rma.exchange import allgather
+from acp_mpi.joining import Group, Job, join_job, mpi_group
 
-_log = logging.getLogger("acp_mpi.runtime")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any, NoReturn
 
 _FINALIZE = 2  # the barrier in which all say that they end
 _EXCHANGE = 1  # barriers of the library's own collectives
@@ -48,7 +47,7 @@ def job() -> Job:
 class _Session:
     """What `init` returns: `with acp.init():` finalizes at the end of the block."""
 
-    def __enter__(self) -> "_Session":
+    def __enter__(self) -> _Session:
         return self
 
     def __exit__(
@@ -97,7 +96,7 @@ def init(
     _job = join_job(group, settings, heap_size, starter_size)
     _count, _arguments = 1, arguments
     _install(_job)
-    _log.info("rank %d of %d", _engine.rank(), _engine.procs())
+    log.info("runtime", "rank %d of %d", _engine.rank(), _engine.procs())
     return _Session()
 
 
@@ -189,8 +188,10 @@ def _at_exit() -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
+        try:
             stream.flush()
+        except Exception:
+            continue
 
 
 def _leave(code: int) -> NoReturn:
@@ -232,6 +233,8 @@ def reset(rank: int) -> None:
     otherwise, and nothing has changed. Registrations and addresses of arrays end; starter memory
     is zero again. The slot of a process (group offset + MPI rank) never changes.
     """
+    from acp_mpi.rma.exchange import allgather
+
     _engine.sync()
     wanted = allgather(int(rank))
     if sorted(wanted) != list(range(_engine.procs())):
@@ -275,14 +278,17 @@ def _say_who_is_missing() -> None:
     """Log what the other ranks do while this one has waited for a minute."""
     here = _engine.rank()
     lost = set(_engine.lost_ranks())
-    others = (r for r in range(_engine.procs()) if r != here and r not in lost)
     states: list[str] = []
-    for r in itertools.islice(others, 16):
+    for r in range(_engine.procs()):
+        if r == here or r in lost:
+            continue
+        if len(states) == 16:
+            break
         doing = _engine.doing(r)
         what = DOING[doing] if 0 <= doing < len(DOING) else "does not answer"
         states.append(f"rank {r} ({_group_of(r)}) {what}")
     mine = DOING[max(_engine.doing(here), 0)]
-    _log.warning("rank %d has waited for 60 s and %s; %s", here, mine, "; ".join(states))
+    log.warning("runtime", "rank %d has waited for 60 s and %s; %s", here, mine, "; ".join(states))
 
 
 def _group_of(rank: int) -> str:

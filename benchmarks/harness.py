@@ -162,9 +162,11 @@ class Row:
 
     @property
     def ratio(self) -> str:
-        """The ratio in words: of speeds, or of times where the goal is one of times."""
+        """The ratio in words: of speeds, of memory, or of times where the goal is one of times."""
         if self.speed is None:
             return "–"
+        if self.unit.endswith("B"):
+            return f"{_number(1 / self.speed)} × memory"
         if self.goal.times is not None:
             return f"{_number(1 / self.speed)} × time"
         return f"{_number(self.speed)} × speed"

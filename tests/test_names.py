@@ -4,6 +4,8 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,36 @@ def test_all_names_can_be_had_and_functions_are_documented():
         thing = getattr(acp, name)
         if callable(thing):
             assert inspect.getdoc(thing), f"acp_mpi.{name} has no docstring"
+
+
+def test_rooms_are_loaded_with_the_first_of_their_names():
+    program = (
+        "import sys, acp_mpi as acp;"
+        "later = {'acp_mpi.datastructs', 'acp_mpi.rma.arrays', 'pickle', 'numpy'};"
+        "assert not later & set(sys.modules), later & set(sys.modules);"
+        "acp.Map; assert 'acp_mpi.datastructs' in sys.modules;"
+        "assert acp.datastructs.Map is acp.Map"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_no_module_of_the_package_takes_the_place_of_a_name():
+    assert not set(acp.__all__) & {module.name for module in pkgutil.iter_modules(acp.__path__)}
+
+
+def test_the_stub_imports_each_name_from_where_it_is_loaded():
+    stub = ast.parse(Path(acp.__file__).with_suffix(".pyi").read_text())
+    imported = {
+        node.module: tuple(alias.asname for alias in node.names)
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert imported == acp._ROOMS
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'acp_mpi' has no attribute 'Nothing'"):
+        acp.Nothing  # noqa: B018
 
 
 def stub_names(path: Path) -> set[str]:

@@ -4,6 +4,7 @@
 include "api.pxi"
 include "current.pxi"
 include "numbers.pxi"
+include "digest.pxi"
 include "waiting.pxi"
 include "life.pxi"
 include "memory.pxi"

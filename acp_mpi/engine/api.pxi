@@ -68,7 +68,10 @@ cdef extern from "engine.h" nogil:
         uintptr_t window, comm, byte, word4, word8
         int any_source, any_tag
         uint32_t first_slot, count
-        uint64_t extent
+        uint64_t starter_end, heap_begin, heap_end
+    ctypedef struct acp_window_part:
+        void *base
+        uint64_t size, probe, heap_begin, heap_end
     ctypedef struct acp_column:
         const char *data
         int64_t stride
@@ -162,7 +165,7 @@ cdef extern from "engine.h" nogil:
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, int64_t)
     int acp_lookup(acp_engine *, const uint64_t *, uint64_t *, int64_t)
-    int acp_window_part(const acp_engine *, void **, uint64_t *, uint64_t *, acp_fault *)
+    int acp_window_own(const acp_engine *, acp_window_part *, acp_fault *)
     int acp_window_attach(acp_engine *, const acp_window_config *, const char **)
     void acp_window_open(acp_engine *, bint)
     void acp_window_close(acp_engine *)

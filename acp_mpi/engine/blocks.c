@@ -56,6 +56,18 @@ int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_
     return directory_publish(e, &region);
 }
 
+void heap_range(const acp_engine *e, uint64_t *begin, uint64_t *end)
+{
+    uint64_t position = e->control->heap_position;
+    const struct heap_head *head = (const void *)(e->memory.base + position);
+    *begin = *end;
+    if (!e->control->heap_span || position + head->first + BLOCK_HEAD >= *end)
+        return;
+    *begin = position + head->first + BLOCK_HEAD;
+    if (*end > position + head->end)
+        *end = position + head->end;
+}
+
 static struct heap *own_heap(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);

@@ -6,6 +6,8 @@
 
 /* The own heap begins there; its head is committed, and all up to `pinned_end`, for life. */
 int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_end);
+/* Where addresses of the own heap begin and, if that is before `end`, end. */
+void heap_range(const acp_engine *e, uint64_t *begin, uint64_t *end);
 void heap_empty(acp_engine *e); /* nobody uses it */
 void heap_trim(acp_lane *lane); /* the own: arrays want the memory */
 struct heap *heap_map(acp_engine *e, struct peer *p); /* with the space lock; NULL: there is none */

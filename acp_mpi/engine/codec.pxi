@@ -1,12 +1,22 @@
 # Keys and values of maps as bytes: elements of one size, and objects.
 
-import pickle as _pickle
 import struct as _struct
 
 from libc.math cimport isnan, NAN
 from libc.string cimport memcpy, memset
 
 DEF ANY_SIZE = 0xffffffffffffffff
+
+cdef object _pickle = None
+
+
+cdef object pickle_module():
+    # Loaded with the first object: a program without objects is spared it.
+    global _pickle
+    if _pickle is None:
+        import pickle
+        _pickle = pickle
+    return _pickle
 
 
 cdef class Codec:
@@ -50,12 +60,12 @@ cdef class Codec:
             return plain[:self.bytes_each]
         if self.element is not None:
             return self.element.packed(x)
-        return key_bytes(x) if self.is_key else _pickle.dumps(x, -1)
+        return key_bytes(x) if self.is_key else pickle_module().dumps(x, -1)
 
     cdef object decode(self, const char *p, uint64_t size):
         if self.element is not None:
             return self.element.value(p)
-        return key_of(p[:size]) if self.is_key else _pickle.loads(p[:size])
+        return key_of(p[:size]) if self.is_key else pickle_module().loads(p[:size])
 
 
 # Keys that are equal in Python have the same bytes: a letter, then what there is to say. Whole

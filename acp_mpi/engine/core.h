@@ -102,6 +102,7 @@ struct peer {
     bool gone; /* it has said its last word */
     bool guest; /* needs this process to drive MPI */
     struct visit visit; /* of this process there */
+    _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */
     struct link *links[ACP_COLORS];
     struct backlog *backlog; /* messages for a full ring */
     struct chain_failure *chain_failures;

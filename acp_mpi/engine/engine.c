@@ -6,6 +6,7 @@
 #include <gnu/libc-version.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -68,7 +69,10 @@ static int create(acp_engine *e, acp_fault *fault)
     e->row.memory_fd = e->memory.fd;
     e->row.uid = (uint32_t)geteuid();
     e->row.layout = LAYOUT_VERSION;
-    e->ops = calloc(OPS, sizeof *e->ops);
+    /* Not of the heap: what no operation has used takes no memory. */
+    void *ops = mmap(NULL, OPS * sizeof *e->ops, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    e->ops = ops == MAP_FAILED ? NULL : ops;
     if (!e->ops || progress_start(e) != ACP_OK) {
         fault->error = errno;
         return ACP_E_SYSTEM;
@@ -165,6 +169,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     pthread_mutex_lock(&e->lock);
     inbox_close(e);
     memory_reset(e);
+    window_forget(e);
     board_close(e);
     barrier_forget(e);
     e->slot_of_rank = identity ? NULL : table_slots(e);

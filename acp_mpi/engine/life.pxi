@@ -50,15 +50,21 @@ def row():
     return (<char *>data)[:64]
 
 
-def add_rows(first, const uint8_t[::1] rows not None):
+def add_rows(first, rows):
     """Add the rows of the slots from `first` on to this node's table, 64 bytes each.
 
     The first call makes the table unless `map_table` has found one. Rows that are there already
     must be the same.
     """
     need("init")
-    cdef uint32_t count = rows.shape[0] // ACP_ROW_SIZE, slot = first
-    cdef int rc = acp_table_add(engine, slot, &rows[0], count) if count else ACP_OK
+    cdef Py_buffer view
+    cdef uint32_t count, slot = first
+    cdef int rc = ACP_OK
+    PyObject_GetBuffer(rows, &view, PyBUF_SIMPLE)
+    count = view.len // ACP_ROW_SIZE
+    if count:
+        rc = acp_table_add(engine, slot, <const uint8_t *>view.buf, count)
+    PyBuffer_Release(&view)
     if rc != ACP_OK:
         raise_status("init", rc)
 

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define TASK_BIT ((uint64_t)1 << 63)
 #define FAILURES_MAX 4096u
@@ -382,7 +383,8 @@ void operations_close(acp_engine *e)
     }
     free(e->call_space);
     free(e->failures);
-    free(e->ops);
+    if (e->ops)
+        munmap(e->ops, OPS * sizeof *e->ops);
     e->failures = NULL;
     e->ops = NULL;
 }

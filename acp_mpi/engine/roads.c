@@ -137,6 +137,9 @@ void op_push(acp_lane *lane, struct op *op)
         op_fault_from_lane(lane, op);
     if (op->in_flight == 0 && (failed || op->issued == op->command.a ||
                                (op->fault.status != ACP_OK && !group_open(op)))) {
+        if (op->fault.status == ACP_OK && op->road == &road_link)
+            window_learn(lane->engine, op->target,
+                         op->way == WAY_PUT ? op->command.dst : op->command.src, op->command.a);
         op_finish(lane, op);
     } else if (!room) {
         op_stall(lane->engine, op);

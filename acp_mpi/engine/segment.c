@@ -115,13 +115,15 @@ static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
     return heap_found(e, position, span, pinned_end);
 }
 
-int acp_window_part(const acp_engine *e, void **base, uint64_t *size, uint64_t *probe,
-                    acp_fault *fault)
+int acp_window_own(const acp_engine *e, acp_window_part *part, acp_fault *fault)
 {
-    *base = e->memory.base + STARTER_OFFSET;
-    *size = e->memory.window_size;
-    *probe = e->memory.probe;
-    *fault = e->memory.window_fault;
+    const struct memory *m = &e->memory;
+    uint64_t begin, end = STARTER_OFFSET + m->window_size;
+    heap_range(e, &begin, &end);
+    *part = (acp_window_part){.base = m->base + STARTER_OFFSET, .size = m->window_size,
+                              .probe = m->probe, .heap_begin = begin - STARTER_OFFSET,
+                              .heap_end = end - STARTER_OFFSET};
+    *fault = m->window_fault;
     return fault->status;
 }
 

@@ -2,26 +2,25 @@
 
 
 def window_part():
-    """Return (address, size, place of the test's word) of the own window part.
+    """Return (address, size, place of the test's word, heap from, to) of the own window part.
 
     HeapFullError if it could not be had.
     """
     need("init")
-    cdef void *base
-    cdef uint64_t size, probe
+    cdef acp_window_part part
     cdef acp_fault fault
-    if acp_window_part(engine, &base, &size, &probe, &fault) != ACP_OK:
+    if acp_window_own(engine, &part, &fault) != ACP_OK:
         raise exception_of("init", &fault)
-    return <uintptr_t>base, size, probe
+    return <uintptr_t>part.base, part.size, part.probe, part.heap_begin, part.heap_end
 
 
 def window_attach(*, user, window, comm, byte, word4, word8, any_source, any_tag, first_slot,
-                  count, extent):
+                  count, starter_end, heap_begin, heap_end):
     """Tell the engine how to call MPI on the window; it is no road yet.
 
     `user` is the path of a loaded module that depends on the MPI library, the next five are MPI
-    handles. The members' slots begin at `first_slot`; `extent` bytes from starter memory on are
-    there on all of them. Raises LookupError if MPI's functions are not found.
+    handles. The members' slots begin at `first_slot`; all of them have starter memory up to
+    `starter_end` bytes into their window part, and heap from `heap_begin` to `heap_end`. Raises LookupError if MPI's functions are not found.
     """
     need("init")
     cdef acp_window_config config
@@ -37,7 +36,9 @@ def window_attach(*, user, window, comm, byte, word4, word8, any_source, any_tag
     config.any_tag = any_tag
     config.first_slot = first_slot
     config.count = count
-    config.extent = extent
+    config.starter_end = starter_end
+    config.heap_begin = heap_begin
+    config.heap_end = heap_end
     cdef int rc = acp_window_attach(engine, &config, &missing)
     if missing != NULL:
         raise LookupError(f"{missing.decode()} is not in the MPI library that mpi4py has loaded")

@@ -1,9 +1,14 @@
 """NumPy arrays in global memory."""
 
+from __future__ import annotations
+
 from math import prod
-from typing import Any
 
 from acp_mpi.engine import _engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def check_color(color: int, function: str) -> None:

@@ -4,7 +4,6 @@ Objects are pickled into global memory of the rank that offers them; only their 
 length travel through the job's board or the ranks' post words.
 """
 
-import hashlib
 import pickle
 import struct
 from typing import Any
@@ -35,7 +34,7 @@ def _object_at(ga: int, size: int) -> Any:
 def _key(name: str) -> tuple[int, int]:
     if not isinstance(name, str):
         raise TypeError(f"a name is a str, not {type(name).__name__}")
-    return _PAIR.unpack(hashlib.sha256(name.encode()).digest()[:16])
+    return _PAIR.unpack(_engine.sha256(name.encode())[:16])
 
 
 def publish(name: str, x: Any) -> None:

@@ -5,7 +5,7 @@ waiting registrations whose memory adjoins become one segment. Every call still 
 own, whose addresses end with it.
 """
 
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error
@@ -13,8 +13,12 @@ from acp_mpi.rma.arrays import check_color
 from acp_mpi.rma.buffers import place_of
 from acp_mpi.rooms import on_close, on_reset
 
-_waiting: "list[AtKey]" = []
-_published: "dict[int, AtKey]" = {}  # keeps the buffers of keys that nobody holds
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_waiting: list[AtKey] = []
+_published: dict[int, AtKey] = {}  # keeps the buffers of keys that nobody holds
 
 
 class AtKey:
@@ -65,7 +69,7 @@ class AtKey:
             _waiting.remove(self)
         _published.pop(id(self), None)
 
-    def __enter__(self) -> "AtKey":
+    def __enter__(self) -> AtKey:
         return self
 
     def __exit__(self, *ignored: object) -> None:

@@ -19,6 +19,8 @@ _log = logging.getLogger("acp_mpi.spawn")
 # The rendezvous knows who is missing, so it is let to speak first when a member's time is up.
 _LAST_WORD = 2.0
 
+_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  # between tries, doubled each time
+
 
 def join(
     address: str,
@@ -43,30 +45,16 @@ def join(
     deadline = time.monotonic() + timeout
     origin = f"{socket.gethostname()} pid {os.getpid()}"
     announcement = Announcement(group_name, size, has_mpi, tuple(rows), timeout, origin)
-    with _connect(address, deadline) as sock:
+    with _enter(address, secret, deadline, group_name, timeout) as sock:
         try:
-            handshake.client(
-                sock,
-                secret,
-                handshake.job_id(secret),
-                role=handshake.Role.MEMBER,
-                deadline=deadline,
-            )
             patience = max(deadline - time.monotonic(), 0.0)
             announcement = dataclasses.replace(announcement, patience=patience)
             handshake.send(sock, message(Kind.ANNOUNCE, announcement.pack()), deadline)
             kind, payload = _receive(sock, deadline + _LAST_WORD)
         except TimeoutError as reason:
-            raise TimeoutError(
-                f"the rendezvous at {address} did not answer group {group_name!r} "
-                f"within {timeout:g} s: {reason}"
-            ) from reason
-        except PermissionError as reason:
-            raise PermissionError(f"the rendezvous at {address}: {reason}") from reason
+            raise _no_answer(address, group_name, timeout, reason) from reason
         except (Error, OSError) as reason:
-            raise Error(
-                f"group {group_name!r} could not join through the rendezvous at {address}: {reason}"
-            ) from reason
+            raise _failed(address, group_name, reason) from reason
     if kind == Kind.TABLE:
         return Membership.unpack(payload)
     text = payload.decode(errors="replace")
@@ -77,9 +65,52 @@ def join(
     raise Error(f"the rendezvous at {address} refused group {group_name!r}: {text}")
 
 
+def _enter(
+    address: str, secret: bytes, deadline: float, group_name: str, timeout: float
+) -> socket.socket:
+    """Return a connection on which both sides have proved themselves."""
+    job, pause = handshake.job_id(secret), _PAUSE
+    while True:
+        sock = _connect(address, deadline)
+        try:
+            handshake.client(sock, secret, job, role=handshake.Role.MEMBER, deadline=deadline)
+            return sock
+        except handshake.Broken as reason:
+            # a rendezvous in a crowd lets the slow ones go, and its end is seen by the next try
+            sock.close()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _failed(address, group_name, reason) from reason
+            _log.info("the rendezvous at %s let go of us (%s): trying again", address, reason)
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        except TimeoutError as reason:
+            sock.close()
+            raise _no_answer(address, group_name, timeout, reason) from reason
+        except PermissionError as reason:
+            sock.close()
+            raise PermissionError(f"the rendezvous at {address}: {reason}") from reason
+        except (Error, OSError) as reason:
+            sock.close()
+            raise _failed(address, group_name, reason) from reason
+
+
+def _no_answer(address: str, group_name: str, timeout: float, reason: object) -> TimeoutError:
+    return TimeoutError(
+        f"the rendezvous at {address} did not answer group {group_name!r} "
+        f"within {timeout:g} s: {reason}"
+    )
+
+
+def _failed(address: str, group_name: str, reason: object) -> Error:
+    return Error(
+        f"group {group_name!r} could not join through the rendezvous at {address}: {reason}"
+    )
+
+
 def _connect(address: str, deadline: float) -> socket.socket:
     where = parse_address(address)
-    pause = 0.02
+    pause = _PAUSE
     while True:
         try:
             sock = socket.create_connection(where, max(deadline - time.monotonic(), 0.01))
@@ -103,10 +134,10 @@ def _connect(address: str, deadline: float) -> socket.socket:
                 f"the rendezvous at {address} cannot be reached: {refusal}; is it "
                 "running, and is ACP_RENDEZVOUS right?"
             )
-        if pause == 0.02:
+        if pause == _PAUSE:
             _log.info("no rendezvous at %s yet (%s): trying on for %.0f s", address, refusal, left)
         time.sleep(min(pause, left))
-        pause = min(2 * pause, 1.0)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _receive(sock: socket.socket, deadline: float) -> tuple[Kind, bytes]:

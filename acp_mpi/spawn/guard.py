@@ -5,12 +5,13 @@ import ctypes
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable, Container
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from acp_mpi import host
+from acp_mpi import processes
 
 _PASSED_ON = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
@@ -85,7 +86,7 @@ def end_family() -> None:
 
 def signal_family(number: int) -> None:
     """Send a signal to all descendants of this process."""
-    for pid in host.family(os.getpid()):
+    for pid in processes.family(os.getpid()):
         if pid != os.getpid():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -93,9 +94,9 @@ def signal_family(number: int) -> None:
 
 def end_orphans(started: Container[int], variable: str) -> None:
     """End what a launcher has left to us when it was killed: its ranks have that variable."""
-    for pid in host.children().get(os.getpid(), ()):
+    for pid in processes.children().get(os.getpid(), ()):
         if pid not in started and variable in _environment(pid):
-            for one in list(host.family(pid)):
+            for one in list(processes.family(pid)):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(one, signal.SIGKILL)
 
@@ -112,6 +113,8 @@ def _work(work: Callable[[int, int], int], lifeline: int) -> NoReturn:
         os.setsid()  # Ctrl-C comes through the keeper, and `kill` to its group stops there
         adopt_orphans()
         status = work(os.getppid(), lifeline)
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(status)
 

@@ -61,6 +61,10 @@ _MEANING = {
 }
 
 
+class Broken(Error, ConnectionError):
+    """The connection ended before both sides had proved themselves."""
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """What a server knows of a client that has proved itself."""
@@ -89,8 +93,8 @@ def client(
     """Open a connected blocking socket as the side that connected.
 
     `want` is the slot that must answer, `deadline` a reading of `time.monotonic`. Raises
-    PermissionError if the sides do not share a secret, TimeoutError, Error otherwise; the caller
-    closes the socket. Reads no byte beyond the handshake.
+    PermissionError if the sides do not share a secret, TimeoutError, Broken, Error otherwise; the
+    caller closes the socket. Reads no byte beyond the handshake.
     """
     _drive(sock, client_steps(secret, job, role, slot, want, process_nonce), deadline)
 
@@ -223,7 +227,7 @@ def _drive(sock: socket.socket, steps: Steps, deadline: float) -> "Peer | None":
     except TimeoutError as reason:
         raise TimeoutError("the handshake took too long") from reason
     except ConnectionError as reason:
-        raise Error(f"the connection broke during the handshake: {reason}") from reason
+        raise Broken(f"the connection broke during the handshake: {reason}") from reason
 
 
 def _magic(expected: bytes) -> Generator[tuple[bytes, int], bytes, bytes]:

@@ -1,13 +1,13 @@
 """`macprun`: start several programs, with MPI and without, as one job."""
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn import colon, nodes
-from acp_mpi.spawn.plan import Plan, UsageError
+from acp_mpi.spawn.plan import UsageError
 
 _SUBCOMMANDS = ("check", "serve", "status", "kill")
 
@@ -21,29 +21,35 @@ def run(argv: Sequence[str]) -> int:
     """Run a command line; return the exit code of the job, 1 after an error, 2 if it is none."""
     words = list(argv)
     command = words.pop(0) if words and words[0] in _SUBCOMMANDS else ""
+    if command == "serve":
+        from acp_mpi.spawn import serve
+
+        return serve.main(words, os.environ)
+    if command in ("status", "kill"):
+        return _reported(partial(_ask, command, words))
+    return _reported(partial(_start, words, command == "check"))
+
+
+def _reported(work: Callable[[], int]) -> int:
+    """Return what `work` returns, or say on stderr why it could not be done."""
     try:
-        if command == "serve":
-            from acp_mpi.spawn import serve
-
-            return serve.main(words, os.environ)
-        if command in ("status", "kill"):
-            from acp_mpi.spawn import status
-
-            return status.main(command, words)
-        options = colon.parse(words)
-        plan = colon.plan(options)
-        return _job(plan, options, only_show=options.dry_run or command == "check")
-    except UsageError as reason:
-        print(f"macprun: {reason}", file=sys.stderr)
-        return 2
+        return work()
     except (Error, OSError) as reason:
         print(f"macprun: {reason}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(reason, UsageError) else 1
 
 
-def _job(plan: Plan, options: argparse.Namespace, only_show: bool) -> int:
+def _ask(command: str, words: Sequence[str]) -> int:
+    from acp_mpi.spawn import status
+
+    return status.main(command, words)
+
+
+def _start(words: Sequence[str], only_show: bool) -> int:
+    options = colon.parse(words)
+    plan = colon.plan(options)
     given = nodes.assign(plan, os.environ)
-    if only_show:
+    if only_show or options.dry_run:
         from acp_mpi.spawn import preview
 
         preview.show(plan, given, os.environ, sys.stdout)
@@ -52,7 +58,11 @@ def _job(plan: Plan, options: argparse.Namespace, only_show: bool) -> int:
     from acp_mpi.spawn.supervisor import Supervisor, listening
 
     supervisor = Supervisor(plan, given, options.listen or listening(given))
-    return guarded(lambda keeper, lifeline: supervisor.run(keeper, lifeline, os.environ))
+
+    def work(keeper: int, lifeline: int) -> int:
+        return _reported(lambda: supervisor.run(keeper, lifeline, os.environ))
+
+    return guarded(work)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from acp_mpi.spawn.packing import Reader, pack_text
 ROW_SIZE = 64
 RANKS_MAX = 2**21 - 1  # what a global address can name
 NAME_MAX = 255  # bytes of a group's name
+_SHAPE = struct.Struct("<I?")  # of a group: size, has_mpi
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,38 +74,44 @@ class Membership:
         size, rest = divmod(len(rows), ROW_SIZE)
         if rest:
             raise Error(f"the rows of group {name!r} end after {rest} bytes of {ROW_SIZE}")
-        check_group(name, size)
-        if name in self._groups:
-            raise Error(f"a group {name!r} is in this job already")
-        if len(self) + size > RANKS_MAX:
-            raise Error(
-                f"no room for the {size} ranks of group {name!r}: a job has at most "
-                f"{RANKS_MAX}, and {len(self)} are taken"
-            )
+        self._check_next(name, len(self), size)
         group = Group(name, len(self), size, has_mpi)
         self._groups[name] = group
         self._rows += rows
         return group
 
     def pack(self) -> bytes:
-        """Return the table as bytes."""
+        """Return the table as bytes: the groups, then all rows."""
         parts = [struct.pack("<I", len(self._groups))]
         for group in self.groups:
-            parts += pack_text(group.name), struct.pack("<I?", group.size, group.has_mpi)
-            parts.append(bytes(self._rows[group.offset * ROW_SIZE : group.slots.stop * ROW_SIZE]))
-        return b"".join(parts)
+            parts += pack_text(group.name), _SHAPE.pack(group.size, group.has_mpi)
+        return b"".join((*parts, self._rows))
 
     @classmethod
     def unpack(cls, data: bytes) -> "Membership":
         """Return the table that `pack` made into these bytes."""
         reader, table = Reader(data), cls()
         (groups,) = reader.numbers("<I")
+        count = 0
         for _ in range(groups):
             name = reader.text()
-            size, has_mpi = reader.numbers("<I?")
-            table.append(name, has_mpi, reader.take(size * ROW_SIZE))
+            size, has_mpi = _SHAPE.unpack(reader.take(_SHAPE.size))
+            table._check_next(name, count, size)
+            table._groups[name] = Group(name, count, size, has_mpi)
+            count += size
+        table._rows += reader.take(count * ROW_SIZE)
         reader.end()
         return table
+
+    def _check_next(self, name: str, count: int, size: int) -> None:
+        check_group(name, size)
+        if name in self._groups:
+            raise Error(f"a group {name!r} is in this job already")
+        if count + size > RANKS_MAX:
+            raise Error(
+                f"no room for the {size} ranks of group {name!r}: a job has at most "
+                f"{RANKS_MAX}, and {count} are taken"
+            )
 
 
 def check_group(name: str, size: int) -> None:

@@ -19,6 +19,7 @@ _log = logging.getLogger("acp_mpi.spawn")
 HANDSHAKE_TIMEOUT = 5.0
 CROWD_TIMEOUT = 0.5  # for the oldest handshake, while others cannot be let in
 PENDING_MAX = 256  # connections that have not proved themselves; more wait in the kernel's queue
+_LOUD = 16  # so many are warned of, for a crowd would fill the log
 _AT_A_TIME = 64  # strangers let in before those who are in have their turn
 _PAUSE = 1.0  # when there are no descriptors left: some will be given back
 
@@ -93,7 +94,8 @@ class Reception:
     def dismiss(self, visitor: Visitor, why: object) -> None:
         """Close the connection of somebody who did not keep to the rules."""
         self.dropped += 1
-        _log.warning("connection from %s dropped: %s", visitor.address, why)
+        level = logging.WARNING if self.dropped <= _LOUD else logging.DEBUG
+        _log.log(level, "connection from %s dropped: %s", visitor.address, why)
         self._forget(visitor)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import IO, Any
 
-from acp_mpi import host
+from acp_mpi import host, processes
 from acp_mpi.errors import Error
 from acp_mpi.spawn import guard, nodes, secret
 from acp_mpi.spawn.control import Control
@@ -268,7 +268,7 @@ def _pidfd(process: Process) -> int | None:
     if process.host != host.host_key():
         return None
     fd = os.pidfd_open(process.pid)
-    if host.start_time(process.pid) == process.start_time:
+    if processes.start_time(process.pid) == process.start_time:
         return fd
     os.close(fd)
     return None

@@ -30,9 +30,9 @@ class Table:
             return False
         if (waited := time.monotonic() - self._began) >= _AFTER:
             self.hide()
-            size = os.get_terminal_size(self._stream.fileno())
-            lines = rows(came, waited)[: max(size.lines - 2, 1)]
-            self._stream.write("".join(f"{line[: size.columns - 1]}\n" for line in lines))
+            width, height = os.get_terminal_size(self._stream.fileno())
+            lines = rows(came, waited)[: max((height or 24) - 2, 1)]  # 0: it does not know
+            self._stream.write("".join(f"{line[: (width or 80) - 1]}\n" for line in lines))
             self._stream.flush()
             self._lines = len(lines)
         return True

@@ -44,6 +44,7 @@ static inline void cluster_create(struct cluster *c, uint32_t count, uint32_t no
     for (uint32_t i = 0; i < count; i++) {
         acp_config config = {.node = 1 + i % nodes, .memory_limit = 256 << 20,
                              .starter_size = 10240, .span = 1ull << 30, .path = path, .ptracer = 1,
+                             .window_size = 4 << 20,
                              .peer_timeout_ns = peer_timeout_ns,
                              .map = shared ? cluster_map : NULL, .map_context = c};
         acp_fault fault;

@@ -11,6 +11,7 @@ static struct fake {
     pthread_mutex_t lock;
     bool by_itself; /* no target need call MPI */
     struct cluster *cluster;
+    _Atomic uint64_t puts;
     struct moved {
         unsigned char *to;
         const unsigned char *from;
@@ -69,6 +70,7 @@ int MPI_Put(const void *origin, int count, uintptr_t type, int target, intptr_t 
             int target_count, uintptr_t target_type, uintptr_t window)
 {
     CHECK(count == target_count && type == target_type && window);
+    fake.puts++;
     move_later(target, place(target, displacement), origin, (size_t)count * type);
     return 0;
 }
@@ -111,9 +113,14 @@ static inline void cluster_open_window(struct cluster *c, bool by_itself)
     fake.by_itself = by_itself;
     for (uint32_t i = 0; i < c->count; i++) {
         const char *missing;
+        acp_window_part part;
+        acp_fault fault;
+        CHECK(acp_window_own(c->engines[i], &part, &fault) == ACP_OK);
         acp_window_config config = {.window = i + 1, .comm = i + 1, .byte = BYTE, .word4 = WORD4,
                                     .word8 = WORD8, .any_source = -1, .any_tag = -2,
-                                    .count = c->count, .extent = 10240};
+                                    .count = c->count, .starter_end = 10240,
+                                    .heap_begin = part.heap_begin,
+                                    .heap_end = part.heap_end};
         CHECK(acp_window_attach(c->engines[i], &config, &missing) == ACP_OK);
         acp_window_open(c->engines[i], false);
     }

@@ -33,7 +33,7 @@ static void get(acp_engine *e, acp_lane *lane, void *data, acp_ga_t ga, uint64_t
     done(e, pending, ACP_OK);
 }
 
-/* Only starter memory; past its end the owner is asked, and refuses. */
+/* Past the end of starter memory the owner is asked, and refuses. */
 static void bounds(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     uint32_t right = (rank + 1) % c->count;
@@ -47,6 +47,35 @@ static void bounds(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
     put(e, lane, end - 4, &word, 8, ACP_E_BOUNDS);
     put(e, lane, end, &word, 8, ACP_E_UNREGISTERED);
     put(e, lane, there | (acp_ga_t)1 << ACP_OFFSET_BITS, &word, 8, ACP_E_UNREGISTERED);
+    meet(e);
+}
+
+/* Of a block of the heap the first put goes by link, and those behind the window part. */
+static void heap_blocks(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    static acp_ga_t inside[CLUSTER_MOST], behind[CLUSTER_MOST];
+    struct acp_call call = {0};
+    acp_handle_t pending;
+    uint32_t right = (rank + 1) % c->count;
+    uint64_t word = 815 + rank, back = 0;
+    CHECK(acp_malloc(lane, rank, 4096, &call, &pending) == ACP_OK && !pending);
+    inside[rank] = call.result[0];
+    CHECK(acp_malloc(lane, rank, 8 << 20, &call, &pending) == ACP_OK && !pending);
+    behind[rank] = call.result[0] + (8 << 20) - 8;
+    meet(e);
+    uint64_t before = fake.puts;
+    meet(e);
+    for (int turn = 0; turn < 2; turn++, word++) {
+        put(e, lane, inside[right], &word, 8, ACP_OK);
+        get(e, lane, &back, inside[right], 8);
+        CHECK(back == word);
+    }
+    meet(e);
+    CHECK(fake.puts == before + c->count);
+    meet(e);
+    put(e, lane, behind[right], &word, 8, ACP_OK);
+    get(e, lane, &back, behind[right], 8);
+    CHECK(back == word && fake.puts == before + c->count);
     meet(e);
 }
 
@@ -117,7 +146,7 @@ static void dead_guest(void)
 int main(void)
 {
     static const cluster_body bodies[] = {
-        bounds, array_to_starter, unseen_word};
+        bounds, heap_blocks, array_to_starter, unseen_word};
     for (int by_itself = 0; by_itself < 2; by_itself++) {
         for (uint32_t count = 2; count <= 3; count++) {
             struct cluster c;

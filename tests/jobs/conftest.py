@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def meeting(tmp_path: Path) -> Iterator[Callable[..., dict[str, str]]]:
     with contextlib.ExitStack() as stack:
 
         def open_(groups: int | dict[str, int]) -> dict[str, str]:
-            path = tmp_path / "secret"
+            path = Path(tempfile.mkdtemp(dir=tmp_path), "secret")
             server = stack.enter_context(Server(secret.create(path), groups))
             return {"ACP_RENDEZVOUS": server.address, "ACP_SECRET_FILE": str(path)}
 

@@ -273,3 +273,43 @@ def test_a_secret_in_a_command_line_is_refused_and_not_repeated(fails, tmp_path)
     said = fails([sys.executable, str(program), "--acp-secret", "ab" * 32], {"ACP_MPI": "0"})
     assert "can read command lines" in said
     assert "ab" * 32 not in said
+
+
+# Many -------------------------------------------------------------------------------------------
+
+
+MANY = """
+import os, sys
+import acp_mpi as acp
+
+def be_one_of_many(rank):
+    os.environ["ACP_GROUP_RANK"] = str(rank)
+    with acp.init():
+        last = acp.procs() - 1
+        acp.fetch_add8(acp.query_starter_ga(last), 1)
+        acp.sync()
+        assert acp.fetch_add8(acp.query_starter_ga(last), 0) == acp.procs()
+        acp.sync()
+
+pids = []  # forked before anything begins, so that they share the memory of the interpreter
+for rank in range(int(os.environ["ACP_GROUP_SIZE"])):
+    pids.append(os.fork())
+    if not pids[-1]:
+        be_one_of_many(rank)
+        os._exit(0)
+sys.exit(any([os.waitpid(pid, 0)[1] for pid in pids]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_two_hundred_processes_without_mpi_join(start, tmp_path):
+    path = tmp_path / "secret"
+    with Server(secret.create(path), {"many": 200}, timeout=300) as server:
+        place = {"ACP_RENDEZVOUS": server.address, "ACP_SECRET_FILE": str(path),
+                 "ACP_JOIN_TIMEOUT": "300", "ACP_MPI": "0", "ACP_GROUP": "many",
+                 "ACP_GROUP_SIZE": "200"}  # fmt: skip
+        job = start([sys.executable, "-P", "-c", MANY], place)
+        assert job.wait(300) == 0, job.output
+        assert len(server.wait(10)) == 200
+        assert not job.processes()

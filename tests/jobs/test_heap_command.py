@@ -212,13 +212,13 @@ def test_what_is_no_job_is_refused():
 # Imported first: nobody may not be able to read the installation.
 AS_NOBODY = """
 import os, sys
-import acp_mpi as acp
+from acp_mpi.errors import Error
 from acp_mpi.heap_survey import JobSurvey
 os.setgid(65534)
 os.setuid(65534)
 try:
     JobSurvey(int(sys.argv[1]))
-except acp.Error as error:
+except Error as error:
     print(error, file=sys.stderr)
 """
 

@@ -61,6 +61,13 @@ def outlive_the_others():
     acp.finalize()
 
 
+def die_of_a_loss():
+    """Fail as soon as a rank of the other group is lost: before its launcher has noticed."""
+    acp.init()
+    print("joined", flush=True)
+    acp.barrier([acp.rank(), acp.group("worker").ranks[-1]])
+
+
 def ignore_ctrl_c():
     signal.signal(signal.SIGINT, lambda number, frame: print("caught", flush=True))
     print("ready", flush=True)
@@ -201,6 +208,12 @@ def test_a_program_that_is_not_there_is_named(start):
     assert "no-such-program: No such file" in job.output
 
 
+def test_a_launcher_that_is_not_there_is_named(start):
+    job = start(macprun(mpi(1, "w", join, options=["--launcher", "no-such-mpiexec"])))
+    assert job.wait(20) == 1, job.output
+    assert job.output.startswith("macprun: there is no launcher 'no-such-mpiexec' in PATH")
+
+
 @pytest.mark.parametrize(("options", "status"), [((), 137), (("--optional",), 0)])
 def test_the_loss_of_a_group_after_joining_does_not_end_the_others(start, options, status):
     job = start(
@@ -231,6 +244,15 @@ def test_the_launcher_of_a_group_is_killed(start):
     assert "[master.0] went on without them" in job.output
     assert "group 'worker' failed first: killed by SIGKILL" in job.output
     nothing_is_left(job, job.pid)
+
+
+def test_the_group_whose_rank_was_killed_failed_first(start):
+    job = start(macprun(alone(1, "master", die_of_a_loss), mpi(2, "worker", wait_for_ever)))
+    is_said(job, "joined", 3)
+    *_, victim = sorted(pid for pid in job.processes() if _function(pid) == "wait_for_ever")
+    os.kill(victim, signal.SIGKILL)
+    assert job.wait(20) in (9, 137), job.output  # as the launcher of the group says it
+    assert "macprun: group 'worker' failed first" in job.output
 
 
 @pytest.mark.parametrize("joined", [False, True])

@@ -49,6 +49,12 @@ def exchange(*words):
         array = acp.empty(half, np.uint8)
         acp.complete(acp.copy(acp.query_ga(array), start(right), half))
         assert np.array_equal(array, data)
+        block = acp.malloc(half)
+        blocks = acp.allgather(block)
+        acp.put(blocks[right], data)
+        assert np.array_equal(acp.get(blocks[right], np.empty(half, np.uint8)), data)
+        acp.sync()
+        acp.free(block)
         registered = np.zeros(half, np.uint8)
         with acp.register_memory(registered) as key:
             acp.complete(acp.copy(acp.query_ga(key), start(right), half))

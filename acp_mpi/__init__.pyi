@@ -1,8 +1,3 @@
-"""Where the public names come from; `acp_mpi` imports this when the first of them is used.
-
-`name as name` tells type checkers that it is meant for others.
-"""
-
 from acp_mpi.datastructs import (
     Counter as Counter,
     Cursor as Cursor,
@@ -126,3 +121,5 @@ from acp_mpi.runtime import (
     refresh as refresh,
     reset as reset,
 )
+
+__version__: str

@@ -1,0 +1,29 @@
+"""The processes of this host: when one began, who its descendants are."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+
+def start_time(pid: int) -> int:
+    """Return when a process began, in clock ticks after the boot."""
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[19])
+
+
+def children() -> dict[int, list[int]]:
+    """Return the children of all processes that have any."""
+    found: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
+            parent = int(file.read().rpartition(")")[2].split()[1])
+            found.setdefault(parent, []).append(int(name))
+    return found
+
+
+def family(pid: int) -> Iterator[int]:
+    """Yield a process and its descendants, the nearest first."""
+    generation, parents = [pid], children()
+    while generation:
+        yield from generation
+        generation = [child for one in generation for child in parents.get(one, [])]

@@ -1,0 +1,44 @@
+"""What Open MPI needs to make a window quietly."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def make_window(memory: Any, comm: Any) -> Any:
+    """Make a window over `memory`, unit 1, and keep a false alarm off stderr. Collective.
+
+    Open MPI calls it an error that its own UCX finds no network. The variable that would silence
+    it (`OMPI_MCA_osc=^ucx`) comes too late once MPI is initialised, and would switch the road off
+    where there is a network. All other output follows at the end.
+    """
+    from mpi4py import MPI
+
+    sys.stderr.flush()
+    before, kept = os.dup(2), os.memfd_create("stderr")
+    os.dup2(kept, 2)
+    try:
+        return MPI.Win.Create(memory, 1, comm=comm)
+    finally:
+        os.dup2(before, 2)
+        text = os.pread(kept, os.fstat(kept).st_size, 0)
+        os.close(before)
+        os.close(kept)
+        os.write(2, _without_alarm(text))
+
+
+def _without_alarm(text: bytes) -> bytes:
+    lines, alarm = [], False
+    for line in text.splitlines(keepends=True):
+        if alarm and not line.strip():  # the empty line after it
+            alarm = False
+            continue
+        alarm = b"osc_ucx_component.c:" in line and b"query failed" in line
+        if not alarm:
+            lines.append(line)
+    return b"".join(lines)

@@ -1,0 +1,138 @@
+"""Show how long groups take to join, beside what their processes take without joining.
+
+    python benchmarks/joining.py [--groups 10 100 1000] [--processes 50]
+
+Simulated groups of one rank each all come at once, driven by one process beside the rendezvous,
+which is one of its own: connection, handshake, announcement, and the table, whose check sum is
+looked at. Then real processes without MPI, from the start of the first until the last has the
+table, and the same processes that end where they would join. Seconds, and of the simulated
+groups the processor time, too, which others on the machine do not disturb as much.
+"""
+
+import argparse
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from acp_mpi.spawn import handshake, secret
+from acp_mpi.spawn.address import parse_address
+from acp_mpi.spawn.announcement import Announcement
+from acp_mpi.spawn.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.visitor import Talk, Visitor
+
+TIMEOUT = 120.0
+MEMBER = "import acp_mpi as acp; acp.init(); print(acp.procs(), flush=True); acp.finalize()"
+STRANGER = "import acp_mpi as acp; print(1, flush=True)"
+
+
+def _talk(key: bytes, name: str, tables: list[int]) -> Talk:
+    none = handshake.NO_SLOT
+    job = handshake.job_id(key)
+    yield from handshake.client_steps(key, job, handshake.Role.MEMBER, none, none, 0)
+    member = Announcement(name, 1, False, ((0, bytes(64)),), TIMEOUT, "simulated")
+    header = yield message(Kind.ANNOUNCE, member.pack()), HEADER_SIZE
+    kind, length, check = parse_header(header)
+    table = check_payload((yield b"", length), check)
+    assert kind == Kind.TABLE, table
+    tables.append(len(table))
+
+
+def simulate(groups: int, folder: Path) -> tuple[float, float, float]:
+    """Return seconds until all have the table, and processor time of rendezvous and members."""
+    path = folder / f"secret-{groups}"
+    key, tables = secret.create(path), list[int]()
+    command = [sys.executable, "-P", "-m", "acp_mpi.spawn.serve", "--groups", str(groups)]
+    with (
+        subprocess.Popen(
+            [*command, "--secret-file", str(path)], stdout=subprocess.PIPE, text=True
+        ) as server,
+        selectors.DefaultSelector() as selector,
+    ):
+        assert server.stdout is not None
+        where = parse_address(server.stdout.readline().strip().removeprefix("ACP_RENDEZVOUS="))
+        before = _processor_time(server.pid)
+        began, own = time.perf_counter(), time.process_time()
+        for number in range(groups):
+            visitor = Visitor(socket.create_connection(where), "the rendezvous")
+            visitor.begin(_talk(key, f"group-{number:04}", tables))
+            selector.register(visitor, selectors.EVENT_READ)
+            _turn(selector, 0.0)
+        while selector.get_map():
+            _turn(selector, TIMEOUT)
+        seconds, own = time.perf_counter() - began, time.process_time() - own
+        served = os.wait4(server.pid, 0)[2]
+        server.returncode = 0
+        assert len(tables) == groups
+        return seconds, served.ru_utime + served.ru_stime - before, own
+
+
+def _turn(selector: selectors.BaseSelector, timeout: float) -> None:
+    for chosen, _ in selector.select(timeout):
+        assert isinstance(chosen.fileobj, Visitor)
+        if not chosen.fileobj.turn():
+            selector.unregister(chosen.fileobj)
+            chosen.fileobj.close()
+
+
+def _processor_time(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def processes(count: int, program: str, folder: Path) -> float:
+    """Return seconds from the start of the first process until the last has said something."""
+    path = folder / f"secret-{len(program)}"
+    with Server(secret.create(path), {"main": count}, timeout=TIMEOUT) as server:
+        place = {
+            "ACP_MPI": "0",
+            "ACP_RENDEZVOUS": server.address,
+            "ACP_SECRET_FILE": str(path),
+            "ACP_GROUP_SIZE": str(count),
+        }
+        began = time.perf_counter()
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-P", "-c", program],
+                env=os.environ | place | {"ACP_GROUP_RANK": str(rank)},
+                stdout=subprocess.PIPE,
+            )
+            for rank in range(count)
+        ]
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+        seconds = time.perf_counter() - began
+        for process in started:
+            process.communicate()
+        return seconds
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--groups", type=int, nargs="+", default=[10, 100, 1000], metavar="N")
+    parser.add_argument("--processes", type=int, default=50, metavar="N")
+    options = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="acp-bench-") as name:
+        print(f"{'simulated groups':>20}{'joined, s':>12}{'rendezvous':>12}{'groups':>10}")
+        for groups in options.groups:
+            seconds, served, own = simulate(groups, Path(name))
+            print(f"{groups:>20}{seconds:>12.3f}{served:>12.3f}{own:>10.3f}", flush=True)
+        joined = processes(options.processes, MEMBER, Path(name))
+        started = processes(options.processes, STRANGER, Path(name))
+        print(
+            f"{options.processes} processes without MPI: joined after {joined:.2f} s, "
+            f"started without joining {started:.2f} s, ratio {joined / started:.2f}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
