@@ -99,9 +99,10 @@ class Scheduler:
         return done or [Row()] * jobs
 
     def stop(self) -> None:
-        """Send everybody home."""
+        """Send everybody home who lives."""
         order = Order(orders.STOP, 0, 0, 0, 0, 0, 0, 0)
-        self._give(order)
+        with contextlib.suppress(Lost):
+            self._give(order)
         for server in self._cast.servers:
             if server != acp.rank():
                 with contextlib.suppress(acp.PeerLostError):

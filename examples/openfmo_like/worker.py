@@ -118,12 +118,13 @@ class Leader:
 def _serve_as_member(cast: Cast, own: Sequence[int], team: Team, data: Data) -> None:
     needed = (cast.master, *cast.servers, *own)
     serial = 2
-    known: tuple[int, int] = (-1, -1)
+    known = (0, 0, 0)
     pairs: list[tuple[int, int]] = []
     while (order := orders.take(serial, needed)).kind != orders.STOP:
         serial += 1
-        if known != (order.pairs, order.length):
-            known, pairs = (order.pairs, order.length), read_pairs(order)
+        table = (order.kind, order.pairs, order.length)
+        if known != table:
+            known, pairs = table, read_pairs(order)
         data.turn_to(order.sweep)
         team.help(order, order.number, pairs)
 
