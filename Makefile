@@ -28,14 +28,14 @@ unexport PYTHONPATH PYTHONHOME
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: .venv/mpich/.installed ## run the example program on 4 ranks
-	.venv/mpich/bin/mpiexec -n $(RANKS) .venv/mpich/bin/python examples/stencil.py
+demo: .venv/mpich/.extra-fmo ## a quantum-chemical calculation by 6 processes in 4 groups
+	@cd examples && ../.venv/mpich/bin/python -m openfmo_like.demo
 
-test: $(MPIS:%=.venv/%/.extra-test) ## engine tests, then ranks x MPI x road, every pair covered
+test: $(MPIS:%=.venv/%/.extra-test) $(MPIS:%=.venv/%/.extra-fmo) ## engine tests, then ranks x MPI x road, every pair covered
 	@$(MAKE) --no-print-directory -C tests/engine plain
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py; done
 
-test-all: $(MPIS:%=.venv/%/.extra-test) ## every combination, slow tests too
+test-all: $(MPIS:%=.venv/%/.extra-test) $(MPIS:%=.venv/%/.extra-fmo) ## every combination, slow tests too
 	@$(MAKE) --no-print-directory -C tests/engine plain
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --all; done
 

@@ -1,0 +1,99 @@
+"""The master: it plans, gives out, adds up, and computes nothing. Standard library only."""
+
+import argparse
+import array
+import sys
+
+import acp_mpi as acp
+
+from . import gantt, orders, report
+from .cast import Cast
+from .dump import Dump
+from .fmo import NotSelfConsistent, Result, Sweep, calculate
+from .molecule import InputError
+from .orders import Lost
+from .places import COPIES, Places, allocate
+from .progress import Progress
+from .reading import Calculation
+from .scheduler import Failed, Scheduler
+
+
+def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -> int:
+    """Have the energy calculated, print it, and return the exit code."""
+    dump = Dump(options.dump, calculation)
+    progress = Progress()
+    scheduler = Scheduler(cast, progress.show)
+    try:
+        places = _prepare(scheduler, cast, options, dump)
+    except (InputError, Lost, acp.PeerLostError) as error:
+        scheduler.stop()
+        print(f"openfmo_like: {orders.reason(error)}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+    sizes = [len(group) for group in cast.groups]
+    print(report.heading(calculation, places.functions, sizes), flush=True)
+
+    def tell(number: int, sweep: Sweep) -> None:
+        progress.clear()
+        print(report.sweep_line(number, sweep), flush=True)
+
+    try:
+        scheduler.on_phase = progress.phase
+        result = calculate(calculation, places, scheduler, dump, tell)
+        charges = _charges(calculation, places, len(result.sweeps) - 1)
+    except (Lost, acp.PeerLostError, Failed, NotSelfConsistent) as error:
+        progress.clear()
+        print(f"openfmo_like: {orders.reason(error)}", file=sys.stderr)
+        if options.dump.exists():
+            print(f"openfmo_like: go on with --restart {options.dump}", file=sys.stderr)
+        return 1
+    finally:
+        scheduler.stop()
+    progress.clear()
+    spent = scheduler.server_seconds()
+    _write(calculation, result, scheduler, charges, spent, options)
+    dump.remove()
+    return 0
+
+
+def _prepare(scheduler: Scheduler, cast: Cast, options: argparse.Namespace, dump: Dump) -> Places:
+    """Return where the data is, after the workers know it, too."""
+    if options.restart is not None:
+        dump.load(options.restart)
+    sizes = scheduler.sizes()
+    if isinstance(sizes, str):
+        raise InputError(sizes)
+    functions, atoms = sizes
+    places = allocate(functions, atoms, cast.servers)
+    dump.restore(places)
+    scheduler.begin(places)
+    return places
+
+
+def _charges(calculation: Calculation, places: Places, sweep: int) -> list[float]:
+    """Return Z_A - P_A of all atoms."""
+    atoms = [atom for fragment in calculation.fragments for atom in fragment.atoms]
+    populations = array.array("d", bytes(8 * len(atoms)))
+    acp.get(places.atomic_populations[sweep % COPIES], populations)
+    return [atom.number - p for atom, p in zip(atoms, populations, strict=True)]
+
+
+def _write(
+    calculation: Calculation,
+    result: Result,
+    scheduler: Scheduler,
+    charges: list[float],
+    spent: list[float],
+    options: argparse.Namespace,
+) -> None:
+    print(report.tables(calculation, result, scheduler.phases, charges), flush=True)
+    for seconds in spent:
+        print(f"a data server took {seconds:.3f} s of processor time")
+    lost = scheduler.lost_groups
+    for group in lost:
+        print(f"group {group + 1} of the workers died; the others did its jobs")
+    if options.json is not None:
+        report.write_json(options.json, calculation, result, scheduler.phases, charges, lost, spent)
+    if options.gantt is not None:
+        title = f"FMO2-RHF/{calculation.basis}, {len(calculation.fragments)} fragments"
+        gantt.write_gantt(options.gantt, scheduler.phases, title)
+        print(f"who did what, and when: {options.gantt}")
