@@ -141,7 +141,7 @@ static bool spread(acp_engine *e, struct party *p)
     if (p->nodes)
         qsort(lowest, p->nodes, sizeof *lowest, compare_slots);
     p->leader = UINT32_MAX;
-    p->key = mix(mix(0x61637000, p->purpose), p->losses);
+    p->key = mix(0x61637000, p->purpose);
     while (next_member(&c, &slot)) {
         p->key = mix(p->key, slot + 1);
         if (!by_table && node_of(e, slot) == node_of(e, e->self)) {

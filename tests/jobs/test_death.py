@@ -105,6 +105,44 @@ def test_the_others_of_a_group_without_mpi_go_on(without_mpi, tmp_path, road):
     nothing_stays(*jobs)
 
 
+def meet_in_spite_of_a_loss(folder):
+    """One has accepted the loss of the last rank, the other does not know of it yet."""
+    acp.init()
+    starter = acp.query_starter_ga
+    last = acp.procs() - 1
+    acp.sync()
+    if acp.rank() == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if acp.rank() == 0:
+        while not is_lost(last):
+            pass
+        acp.refresh()
+        acp.put(starter(1), b"\1" * 8)
+    else:
+        while not acp.fetch_add8(starter(1), 0):  # wait_until would hear of the loss
+            os.sched_yield()
+    acp.barrier([0, 1])
+    survive(folder)
+    os._exit(0)  # the end is for those who have agreed on who lives
+
+
+def is_lost(rank):
+    try:
+        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+    except acp.PeerLostError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_a_barrier_of_the_living_needs_no_refresh(without_mpi, tmp_path, road):
+    jobs = without_mpi(3, launch.program(meet_in_spite_of_a_loss, tmp_path), launch.ROADS[road])
+    for job in jobs:
+        job.wait()
+    assert survivors(tmp_path) == {0, 1}, "\n".join(job.output for job in jobs)
+    nothing_stays(*jobs)
+
+
 def sleep_in_every_wait(folder):
     """Every rank waits in another call; each says so first."""
     acp.init()
