@@ -13,9 +13,9 @@ from acp_mpi.errors import Error
 from acp_mpi.meeting import Meeting
 from acp_mpi.record import Record
 from acp_mpi.rma import window
-from acp_mpi.spawn import handshake
-from acp_mpi.spawn.membership import Group as Member
-from acp_mpi.spawn.membership import Membership
+from acp_mpi.spawn.rendezvous import handshake
+from acp_mpi.spawn.rendezvous.membership import Group as Member
+from acp_mpi.spawn.rendezvous.membership import Membership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import os
 
 from acp_mpi.errors import Error
 from acp_mpi.record import Record
-from acp_mpi.spawn import connector, secret
-from acp_mpi.spawn.address import may_span_hosts
-from acp_mpi.spawn.membership import ROW_SIZE, Membership
+from acp_mpi.spawn.rendezvous import connector, secret
+from acp_mpi.spawn.rendezvous.address import may_span_hosts
+from acp_mpi.spawn.rendezvous.membership import ROW_SIZE, Membership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class Meeting(Record):
         if not self.hosted:
             return join()
         # only who needs a server loads one
-        from acp_mpi.spawn.expectation import Slots
-        from acp_mpi.spawn.rendezvous import Server
+        from acp_mpi.spawn.rendezvous.expectation import Slots
+        from acp_mpi.spawn.rendezvous.server import Server
 
         expected = Slots(self.hosted)
         with Server(self.secret, expected, listen=address, timeout=self.timeout) as server:
@@ -95,7 +95,7 @@ def _by_table(settings: Settings, path: str, offset: int, size: int) -> Meeting:
             "unset ACP_RENDEZVOUS, ACP_GROUP and ACP_GROUP_SIZE; without MPI each process is a "
             "group of its own and has its own row as its offset"
         )
-    from acp_mpi.spawn import portfile
+    from acp_mpi.spawn.rendezvous import portfile
 
     table = portfile.read(path)
     table.check_group(offset, size)

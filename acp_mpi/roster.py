@@ -6,7 +6,7 @@ import struct
 from array import array
 
 from acp_mpi.engine import _engine
-from acp_mpi.spawn.membership import ROW_SIZE
+from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

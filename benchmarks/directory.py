@@ -24,8 +24,8 @@ from typing import Any
 
 from jobs import LAUNCHER, TIMEOUT, launcher
 
-from acp_mpi.spawn import connector, secret
-from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.rendezvous import connector, secret
+from acp_mpi.spawn.rendezvous.server import Server
 
 ROW = 64
 NODE = 64

@@ -20,12 +20,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from acp_mpi.spawn import handshake, secret
-from acp_mpi.spawn.address import parse_address
-from acp_mpi.spawn.announcement import Announcement
-from acp_mpi.spawn.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
-from acp_mpi.spawn.rendezvous import Server
-from acp_mpi.spawn.visitor import Talk, Visitor
+from acp_mpi.spawn.rendezvous import handshake, secret
+from acp_mpi.spawn.rendezvous.address import parse_address
+from acp_mpi.spawn.rendezvous.announcement import Announcement
+from acp_mpi.spawn.rendezvous.messages import (
+    HEADER_SIZE,
+    Kind,
+    check_payload,
+    message,
+    parse_header,
+)
+from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
 TIMEOUT = 120.0
 MEMBER = "import acp_mpi as acp; acp.init(); print(acp.procs(), flush=True); acp.finalize()"
@@ -48,7 +54,8 @@ def simulate(groups: int, folder: Path) -> tuple[float, float, float]:
     """Return seconds until all have the table, and processor time of rendezvous and members."""
     path = folder / f"secret-{groups}"
     key, tables = secret.create(path), list[int]()
-    command = [sys.executable, "-P", "-m", "acp_mpi.spawn.serve", "--groups", str(groups)]
+    macprun = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun"]
+    command = [*macprun, "serve", "--groups", str(groups)]
     with (
         subprocess.Popen(
             [*command, "--secret-file", str(path)], stdout=subprocess.PIPE, text=True

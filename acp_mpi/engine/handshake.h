@@ -6,7 +6,7 @@
  *   PROOF      client -> server   proof over HELLO and CHALLENGE
  *
  * Bytes in, bytes out, no sockets: feed what arrives, send `out`. All numbers
- * are little-endian. acp_mpi/spawn/handshake.py speaks the same. */
+ * are little-endian. acp_mpi/spawn/rendezvous/handshake.py speaks the same. */
 #ifndef ACP_HANDSHAKE_H
 #define ACP_HANDSHAKE_H
 

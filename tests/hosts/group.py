@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hosts.network import Network
 
-from acp_mpi.spawn import secret
+from acp_mpi.spawn.rendezvous import secret
 
 PORT = 7700  # free at every switch: it is a host of its own
 
@@ -20,7 +20,7 @@ def meet(
     path, address = folder / "secret", f"{network.switch.address}:{PORT}"
     secret.create(path)
     sizes = ",".join(f"{name}={size}" for name, size in groups.items())
-    serve = [sys.executable, "-m", "acp_mpi.spawn.serve", "--listen", address,
+    serve = [sys.executable, "-m", "acp_mpi.spawn.macprun", "serve", "--listen", address,
              "--groups", sizes, "--secret-file", str(path)]  # fmt: skip
     place = {"ACP_RENDEZVOUS": address, "ACP_SECRET_FILE": str(path)}
     return network.switch.command(serve), place

@@ -11,8 +11,8 @@ import launch
 import pytest
 from starting import Start
 
-from acp_mpi.spawn import secret
-from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.server import Server
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import launch
 import pytest
 
 import acp_mpi as acp
-from acp_mpi.spawn import secret
-from acp_mpi.spawn.rendezvous import Server
-from acp_mpi.spawn.row import Process
+from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.row import Process
+from acp_mpi.spawn.rendezvous.server import Server
 
 SIZES = {"air": ("mpi", 2), "ice": ("acp", 2), "ocean": ("other", 2), "solo": ("acp", 1)}
 OF_ONE_MPI = SIZES | {"ocean": ("mpi", 2)}

@@ -11,8 +11,8 @@ import launch
 import pytest
 
 import acp_mpi as acp
-from acp_mpi.spawn import secret
-from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.server import Server
 
 SIZES = {"air": ("mpi", 2), "doomed": ("mpi", 2), "solo": ("acp", 1)}
 OF_BOTH = {"air": ("mpi", 2), "doomed": ("other", 2), "solo": ("acp", 1)}
@@ -227,7 +227,7 @@ def serve(start, tmp_path):
     def run(sizes):
         path = tmp_path / "secret"
         secret.create(path)
-        command = [sys.executable, "-P", "-m", "acp_mpi.spawn.serve", "--groups", sizes,
+        command = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun", "serve", "--groups", sizes,
                    "--secret-file", str(path)]  # fmt: skip
         job = start(command)
         until(lambda: "\n" in job.output or not job.running, lambda: job.output)

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn import handshake, secret
-from acp_mpi.spawn.handshake import Peer, Role
+from acp_mpi.spawn.rendezvous import handshake, secret
+from acp_mpi.spawn.rendezvous.handshake import Peer, Role
 
 SECRET = bytes(range(32))
 JOB = handshake.job_id(SECRET)

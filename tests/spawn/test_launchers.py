@@ -7,9 +7,9 @@ import subprocess
 import pytest
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn import launchers, nodes
-from acp_mpi.spawn.launchers import Kind, Meeting
-from acp_mpi.spawn.plan import Group, Plan
+from acp_mpi.spawn.macprun import launchers, nodes
+from acp_mpi.spawn.macprun.launchers import Kind, Meeting
+from acp_mpi.spawn.macprun.plan import Group, Plan
 
 MEETING = Meeting("host:7", bytes(range(32)))
 

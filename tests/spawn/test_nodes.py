@@ -5,9 +5,9 @@ import socket
 import pytest
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn import nodes
-from acp_mpi.spawn.nodes import Node
-from acp_mpi.spawn.plan import Group, Plan
+from acp_mpi.spawn.macprun import nodes
+from acp_mpi.spawn.macprun.nodes import Node
+from acp_mpi.spawn.macprun.plan import Group, Plan
 
 
 def plan(*sizes, nodefile=None, **options):

@@ -16,14 +16,14 @@ import pytest
 
 import acp_mpi.errors
 from acp_mpi.errors import Error
-from acp_mpi.spawn import handshake, reception, secret
-from acp_mpi.spawn.address import format_address, parse_address
-from acp_mpi.spawn.announcement import Announcement
-from acp_mpi.spawn.connector import join
-from acp_mpi.spawn.membership import Membership
-from acp_mpi.spawn.messages import Kind, message
-from acp_mpi.spawn.rendezvous import Server
-from acp_mpi.spawn.roll import Roll
+from acp_mpi.spawn.rendezvous import handshake, reception, secret
+from acp_mpi.spawn.rendezvous.address import format_address, parse_address
+from acp_mpi.spawn.rendezvous.announcement import Announcement
+from acp_mpi.spawn.rendezvous.connector import join
+from acp_mpi.spawn.rendezvous.membership import Membership
+from acp_mpi.spawn.rendezvous.messages import Kind, message
+from acp_mpi.spawn.rendezvous.roll import Roll
+from acp_mpi.spawn.rendezvous.server import Server
 
 SECRET = bytes(range(32))
 
@@ -462,7 +462,7 @@ PACKAGE_PARENT = Path(acp_mpi.errors.__file__).parent.parent
 
 def serve(*arguments, environ=None):
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "acp_mpi.spawn.serve", *arguments],
+        [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun", "serve", *arguments],
         env=dict(os.environ, PYTHONPATH=str(PACKAGE_PARENT), **(environ or {})),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -486,7 +486,8 @@ def test_the_program_prints_its_address_and_ends_when_all_have_left(pool, tmp_pa
 
 def test_a_program_makes_a_secret_and_never_touches_one(tmp_path):
     def make():
-        command = [sys.executable, "-P", "-m", "acp_mpi.spawn.new_secret", tmp_path / "secret"]
+        macprun = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun"]
+        command = [*macprun, "secret", tmp_path / "secret"]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (make().returncode, make().returncode) == (0, 1)

@@ -4,8 +4,8 @@ import io
 import os
 import pty
 
-from acp_mpi.spawn.arrival import Arrival
-from acp_mpi.spawn.table import Table, rows
+from acp_mpi.spawn.macprun.table import Table, rows
+from acp_mpi.spawn.rendezvous.arrival import Arrival
 
 CAME = (
     Arrival("master", 1, False, (0,), ("here pid 7",)),
@@ -24,7 +24,7 @@ def test_it_says_who_came_and_from_where():
 
 
 def test_it_is_drawn_over_itself_and_taken_away(monkeypatch):
-    monkeypatch.setattr("acp_mpi.spawn.table._AFTER", 0.0)
+    monkeypatch.setattr("acp_mpi.spawn.macprun.table._AFTER", 0.0)
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as terminal, os.fdopen(master, "rb", buffering=0) as screen:
         table = Table(terminal)

@@ -1,15 +1,14 @@
-"""Run a rendezvous: `python -m acp_mpi.spawn.serve --groups 2`."""
+"""`macprun serve`: a rendezvous for groups that are started by hand."""
 
 import argparse
 import logging
-import os
 import resource
 import sys
 from collections.abc import Mapping, Sequence
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn import secret
-from acp_mpi.spawn.rendezvous import Server
+from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.server import Server
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -38,7 +37,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m acp_mpi.spawn.serve",
+        prog="macprun serve",
         description="Let the groups of one job find each other, then end.",
     )
     parser.add_argument(
@@ -92,7 +91,3 @@ def _seconds(text: str) -> float:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds above 0")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], os.environ))

@@ -7,7 +7,7 @@ from typing import Any
 from acp_mpi import runtime
 from acp_mpi.errors import Error
 from acp_mpi.heap_survey import JobSurvey
-from acp_mpi.spawn import control
+from acp_mpi.spawn.macprun import control
 
 
 def main(command: str, argv: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ import struct
 
 from acp_mpi.errors import Error
 from acp_mpi.record import Record
-from acp_mpi.spawn.packing import Reader, pack_text
+from acp_mpi.spawn.rendezvous.packing import Reader, pack_text
 
 ROW_SIZE = 64
 RANKS_MAX = 2**21 - 1  # what a global address can name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from acp_mpi.spawn.arrival import Arrival
+    from acp_mpi.spawn.rendezvous.arrival import Arrival
 
 _AFTER = 1.0  # s: a job that starts as it should shows nothing
 

@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     except OSError as reason:
         raise Error(
             f"the secret file {os.fspath(path)!r} cannot be read: {reason.strerror}; "
-            f"make one with `python -m acp_mpi.spawn.new_secret {os.fspath(path)}`"
+            f"make one with `macprun secret {os.fspath(path)}`"
         ) from reason
     return _parse(text, f"the secret file {os.fspath(path)!r}")
 

@@ -6,8 +6,8 @@ import struct
 
 from acp_mpi.errors import Error
 from acp_mpi.record import Record
-from acp_mpi.spawn.membership import ROW_SIZE, check_group, check_row
-from acp_mpi.spawn.packing import Reader, pack_text
+from acp_mpi.spawn.rendezvous.membership import ROW_SIZE, check_group, check_row
+from acp_mpi.spawn.rendezvous.packing import Reader, pack_text
 
 
 class Announcement(Record):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
-from acp_mpi.spawn.plan import Group, Plan, UsageError, check, count, words
+from acp_mpi.spawn.macprun.plan import Group, Plan, UsageError, check, count, words
 
 _JOB_KEYS = ("nodefile", "starter_size", "ssh", "output_dir", "group")
 _GROUP_KEYS = (
@@ -149,7 +149,7 @@ def _positional(text: str, path: str) -> Plan:
 
 def _acprun(line: tuple[str, ...], path: str, plan: dict[str, Any]) -> tuple[str, ...]:
     """Take the options of `acprun` into the plan; return the hosts that they name."""
-    from acp_mpi.spawn.nodes import read_nodefile
+    from acp_mpi.spawn.macprun.nodes import read_nodefile
 
     hosts: tuple[str, ...] = ()
     rest = list(line[1:])

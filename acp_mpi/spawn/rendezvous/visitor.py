@@ -10,7 +10,7 @@ import socket
 from collections.abc import Generator
 from typing import TypeAlias
 
-from acp_mpi.spawn.announcement import Announcement
+from acp_mpi.spawn.rendezvous.announcement import Announcement
 
 Talk: TypeAlias = Generator[tuple[bytes, int], bytes, None]
 

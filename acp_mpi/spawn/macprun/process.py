@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
 
-from acp_mpi.spawn.launchers import Start
-from acp_mpi.spawn.output import Stream
-from acp_mpi.spawn.plan import Group
+from acp_mpi.spawn.macprun.launchers import Start
+from acp_mpi.spawn.macprun.output import Stream
+from acp_mpi.spawn.macprun.plan import Group
 
 Watch = Callable[[IO[bytes], Stream, bool], None]
 

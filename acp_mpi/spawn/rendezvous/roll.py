@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.announcement import Announcement
-from acp_mpi.spawn.arrival import Arrival, Coming, places, ranges
-from acp_mpi.spawn.expectation import Expectation, Names, Number
-from acp_mpi.spawn.membership import Membership
+from acp_mpi.spawn.rendezvous.announcement import Announcement
+from acp_mpi.spawn.rendezvous.arrival import Arrival, Coming, places, ranges
+from acp_mpi.spawn.rendezvous.expectation import Expectation, Names, Number
+from acp_mpi.spawn.rendezvous.membership import Membership
 
 _MOST_GROUPS = 32  # that a report names one by one
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.address import format_address, parse_address
-from acp_mpi.spawn.visitor import Talk, Visitor
+from acp_mpi.spawn.rendezvous.address import format_address, parse_address
+from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
 _log = logging.getLogger("acp_mpi.spawn")
 

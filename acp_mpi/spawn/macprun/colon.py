@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from acp_mpi.spawn import jobfile
-from acp_mpi.spawn.plan import Group, Plan, UsageError, check, count, variable, words
+from acp_mpi.spawn.macprun import jobfile
+from acp_mpi.spawn.macprun.plan import Group, Plan, UsageError, check, count, variable, words
 
 _USAGE = """
   macprun [options] -n N [group options] PROGRAM [argument ...] [: -n N ... PROGRAM ...] ...
   macprun [options] [-np N] [-nodefile F] FILE
   macprun check ...     show what would be started, and where
   macprun serve ...     run only the rendezvous, for groups started by hand
+  macprun secret FILE   write the secret of a new job, for the same
   macprun status [PID]  show running jobs: groups, ranks, hosts, what each waits for
   macprun kill [PID]    end a running job
 """

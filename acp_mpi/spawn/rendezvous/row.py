@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.membership import ROW_SIZE
+from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
 
 _ROW = struct.Struct("<QQQIiIHBB20sI")
 assert _ROW.size == ROW_SIZE

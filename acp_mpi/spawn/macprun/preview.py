@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Mapping
 from typing import TextIO
 
-from acp_mpi.spawn import launchers
-from acp_mpi.spawn.launchers import Meeting
-from acp_mpi.spawn.nodes import Node
-from acp_mpi.spawn.plan import Plan
+from acp_mpi.spawn.macprun import launchers
+from acp_mpi.spawn.macprun.launchers import Meeting
+from acp_mpi.spawn.macprun.nodes import Node
+from acp_mpi.spawn.macprun.plan import Plan
 
 _MEETING = Meeting("HOST:PORT", b"")  # of this run: known when it starts, and one of them hidden
 

@@ -17,16 +17,17 @@ from typing import IO, Any
 
 from acp_mpi import host, processes
 from acp_mpi.errors import Error
-from acp_mpi.spawn import guard, secret
-from acp_mpi.spawn.control import Control
-from acp_mpi.spawn.launchers import Meeting, Start, starts
-from acp_mpi.spawn.nodes import Node
-from acp_mpi.spawn.output import Output, Stream
-from acp_mpi.spawn.plan import Plan
-from acp_mpi.spawn.process import Running, Started, launch, outcome
-from acp_mpi.spawn.rendezvous import Server
-from acp_mpi.spawn.row import Process
-from acp_mpi.spawn.table import Table
+from acp_mpi.spawn.macprun import guard
+from acp_mpi.spawn.macprun.control import Control
+from acp_mpi.spawn.macprun.launchers import Meeting, Start, starts
+from acp_mpi.spawn.macprun.nodes import Node
+from acp_mpi.spawn.macprun.output import Output, Stream
+from acp_mpi.spawn.macprun.plan import Plan
+from acp_mpi.spawn.macprun.process import Running, Started, launch, outcome
+from acp_mpi.spawn.macprun.table import Table
+from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.row import Process
+from acp_mpi.spawn.rendezvous.server import Server
 
 _PATIENCE = 1e6  # s; each member brings its own, and macprun sees a group end
 _KILL_AFTER = 5.0  # s between asking and killing

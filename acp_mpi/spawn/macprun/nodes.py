@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.plan import Group, Plan, UsageError
+from acp_mpi.spawn.macprun.plan import Group, Plan, UsageError
 
 HERE = "localhost"
 

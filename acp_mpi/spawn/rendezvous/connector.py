@@ -7,12 +7,18 @@ import time
 
 from acp_mpi import log
 from acp_mpi.errors import Error
-from acp_mpi.spawn import handshake
-from acp_mpi.spawn.address import parse_address
-from acp_mpi.spawn.announcement import Announcement
-from acp_mpi.spawn.connection import Connection, dial
-from acp_mpi.spawn.membership import Membership
-from acp_mpi.spawn.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.spawn.rendezvous import handshake
+from acp_mpi.spawn.rendezvous.address import parse_address
+from acp_mpi.spawn.rendezvous.announcement import Announcement
+from acp_mpi.spawn.rendezvous.connection import Connection, dial
+from acp_mpi.spawn.rendezvous.membership import Membership
+from acp_mpi.spawn.rendezvous.messages import (
+    HEADER_SIZE,
+    Kind,
+    check_payload,
+    message,
+    parse_header,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import NoReturn
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn import colon, nodes
-from acp_mpi.spawn.plan import UsageError
+from acp_mpi.spawn.macprun import colon, nodes
+from acp_mpi.spawn.macprun.plan import UsageError
 
-_SUBCOMMANDS = ("check", "serve", "status", "kill")
+_SUBCOMMANDS = ("check", "serve", "secret", "status", "kill")
 
 
 def main() -> NoReturn:
@@ -28,9 +28,13 @@ def run(argv: Sequence[str]) -> int:
     words = list(argv)
     command = words.pop(0) if words and words[0] in _SUBCOMMANDS else ""
     if command == "serve":
-        from acp_mpi.spawn import serve
+        from acp_mpi.spawn.macprun import serve
 
         return serve.main(words, os.environ)
+    if command == "secret":
+        from acp_mpi.spawn.macprun import new_secret
+
+        return new_secret.main(words)
     if command in ("status", "kill"):
         return _reported(partial(_ask, command, words))
     return _reported(partial(_start, words, command == "check"))
@@ -46,7 +50,7 @@ def _reported(work: Callable[[], int]) -> int:
 
 
 def _ask(command: str, words: Sequence[str]) -> int:
-    from acp_mpi.spawn import status
+    from acp_mpi.spawn.macprun import status
 
     return status.main(command, words)
 
@@ -56,12 +60,12 @@ def _start(words: Sequence[str], only_show: bool) -> int:
     plan = colon.plan(options)
     given = nodes.assign(plan, os.environ)
     if only_show or options.dry_run:
-        from acp_mpi.spawn import preview
+        from acp_mpi.spawn.macprun import preview
 
         preview.show(plan, given, os.environ, sys.stdout)
         return 0
-    from acp_mpi.spawn.guard import guarded
-    from acp_mpi.spawn.supervisor import Supervisor
+    from acp_mpi.spawn.macprun.guard import guarded
+    from acp_mpi.spawn.macprun.supervisor import Supervisor
 
     supervisor = Supervisor(plan, given, options.listen or nodes.listening(given))
 
@@ -69,7 +73,3 @@ def _start(words: Sequence[str], only_show: bool) -> int:
         return _reported(lambda: supervisor.run(keeper, lifeline, os.environ))
 
     return guarded(work)
-
-
-if __name__ == "__main__":
-    main()

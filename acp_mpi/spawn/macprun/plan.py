@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.membership import RANKS_MAX, check_group
+from acp_mpi.spawn.rendezvous.membership import RANKS_MAX, check_group
 
 _LAUNCHERS_OWN_HOSTS = frozenset(
     ("-f", "-hosts", "-machinefile", "-hostfile", "-host", "-H", "-w", "-nodelist", "-nodefile")

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeAlias
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.announcement import Announcement
-from acp_mpi.spawn.arrival import Coming, ranges
-from acp_mpi.spawn.membership import RANKS_MAX, check_group
+from acp_mpi.spawn.rendezvous.announcement import Announcement
+from acp_mpi.spawn.rendezvous.arrival import Coming, ranges
+from acp_mpi.spawn.rendezvous.membership import RANKS_MAX, check_group
 
 Come: TypeAlias = Mapping[str, Coming]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn import secret
-from acp_mpi.spawn.address import format_address
+from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.address import format_address
 
 _COLUMNS = "rank nprocs lport rport host rhost"
 

@@ -9,15 +9,21 @@ from types import TracebackType
 from typing import Self
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn import handshake
-from acp_mpi.spawn.announcement import Announcement
-from acp_mpi.spawn.arrival import Arrival
-from acp_mpi.spawn.expectation import Expectation
-from acp_mpi.spawn.membership import Membership
-from acp_mpi.spawn.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
-from acp_mpi.spawn.reception import Reception
-from acp_mpi.spawn.roll import Roll
-from acp_mpi.spawn.visitor import Talk, Visitor
+from acp_mpi.spawn.rendezvous import handshake
+from acp_mpi.spawn.rendezvous.announcement import Announcement
+from acp_mpi.spawn.rendezvous.arrival import Arrival
+from acp_mpi.spawn.rendezvous.expectation import Expectation
+from acp_mpi.spawn.rendezvous.membership import Membership
+from acp_mpi.spawn.rendezvous.messages import (
+    HEADER_SIZE,
+    Kind,
+    check_payload,
+    message,
+    parse_header,
+)
+from acp_mpi.spawn.rendezvous.reception import Reception
+from acp_mpi.spawn.rendezvous.roll import Roll
+from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
 _log = logging.getLogger("acp_mpi.spawn")
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn import environment, nodes
-from acp_mpi.spawn.nodes import Node
-from acp_mpi.spawn.plan import Group, Plan
+from acp_mpi.spawn.macprun import environment, nodes
+from acp_mpi.spawn.macprun.nodes import Node
+from acp_mpi.spawn.macprun.plan import Group, Plan
 
 
 class Kind(Enum):
