@@ -1,5 +1,6 @@
 """`macprun secret`: the secret of a new job, in a file."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 
@@ -8,12 +9,15 @@ from acp_mpi.spawn.rendezvous import secret
 
 def main(argv: Sequence[str]) -> int:
     """Write a secret to the file that is named, which must be new; return the exit status."""
-    if len(argv) != 1:
-        print("usage: macprun secret FILE", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(
+        prog="macprun secret",
+        description="Write the secret of a new job: 256 random bits that only you may read.",
+    )
+    parser.add_argument("file", metavar="FILE", help="does not exist yet")
+    file = parser.parse_args(argv).file
     try:
-        secret.create(argv[0])
+        secret.create(file)
     except OSError as reason:
-        print(f"macprun secret: {argv[0]!r} cannot be made: {reason.strerror}", file=sys.stderr)
+        print(f"macprun secret: {file!r} cannot be made: {reason.strerror}", file=sys.stderr)
         return 1
     return 0
