@@ -31,7 +31,7 @@ class Lone:
         """Return the rows of those that this process speaks for."""
         return row
 
-    def enter(self, rows: bytes, count: int, slot: int) -> None:
+    def enter(self, rows: memoryview, count: int, slot: int) -> None:
         """Let the engine know all `count` members."""
         _engine.add_rows(0, rows)
         _engine.join(count, slot)

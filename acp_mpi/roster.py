@@ -67,7 +67,7 @@ class Company:
         self._comm.Gather(row, rows, root=0)
         return bytes(rows or b"")
 
-    def enter(self, rows: bytes, count: int, slot: int) -> None:
+    def enter(self, rows: memoryview, count: int, slot: int) -> None:
         """Let the engine know all `count` members, whose rows the first process brings."""
         failed = None
         try:
@@ -84,7 +84,7 @@ class Company:
             failed = error
         self.agree(failed)
 
-    def _spread(self, rows: bytes, count: int) -> Exception | None:
+    def _spread(self, rows: memoryview, count: int) -> Exception | None:
         """Bring the rows to the first process of each node, and into the table that it makes."""
         failed = None
         for at, piece in _pieces(rows, count):
@@ -107,7 +107,7 @@ class Company:
         self._comm.Scatter(told, place, root=0)
         return bytes(place)
 
-    def _copy(self, rows: bytes, count: int, needy: bool) -> Exception | None:
+    def _copy(self, rows: memoryview, count: int, needy: bool) -> Exception | None:
         """Where the system keeps processes apart, who cannot map the table copies the rows."""
         failed = None
         for at, piece in _pieces(rows, count):
@@ -117,11 +117,12 @@ class Company:
         return failed
 
 
-def _pieces(rows: bytes, count: int) -> Iterator[tuple[int, bytearray]]:
+def _pieces(rows: memoryview, count: int) -> Iterator[tuple[int, memoryview]]:
     """Yield pieces of the rows, or room for them where there are none, with their first slots."""
     for at in range(0, count, _PIECE):
         room = min(_PIECE, count - at) * ROW_SIZE
-        yield at, bytearray(rows[at * ROW_SIZE : at * ROW_SIZE + room] or room)
+        piece = rows[at * ROW_SIZE : at * ROW_SIZE + room]
+        yield at, piece if rows else memoryview(bytearray(room))
 
 
 def _seats(everyone: bytearray) -> tuple[array[int], bytes]:
@@ -143,7 +144,7 @@ def _seats(everyone: bytearray) -> tuple[array[int], bytes]:
     return firsts, bytes(seats)
 
 
-def _added(first: int, rows: bytearray) -> Exception | None:
+def _added(first: int, rows: memoryview) -> Exception | None:
     """Add rows to the table; return what went wrong, for the others wait in the next step."""
     try:
         _engine.add_rows(first, rows)

@@ -45,7 +45,8 @@ def _talk(key: bytes, name: str, tables: list[int]) -> Talk:
     member = Announcement(name, 1, False, ((0, bytes(64)),), TIMEOUT, "simulated")
     header = yield message(Kind.ANNOUNCE, member.pack()), HEADER_SIZE
     kind, length, check = parse_header(header)
-    table = check_payload((yield b"", length), check)
+    table = yield b"", length
+    check_payload(table, check)
     assert kind == Kind.TABLE, table
     tables.append(len(table))
 

@@ -71,6 +71,6 @@ class Announcement(Record):
         reader = Reader(data)
         name, origin = reader.text(), reader.text()
         size, has_mpi, patience, count = reader.numbers("<I?dI")
-        rows = tuple((reader.numbers("<I")[0], reader.take(ROW_SIZE)) for _ in range(count))
+        rows = tuple((reader.numbers("<I")[0], bytes(reader.take(ROW_SIZE))) for _ in range(count))
         reader.end()
         return cls(name, size, has_mpi, rows, patience, origin)

@@ -153,6 +153,8 @@ def _connect(address: str, deadline: float) -> Connection:
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _receive(sock: Connection, deadline: float) -> tuple[int, bytes]:
+def _receive(sock: Connection, deadline: float) -> tuple[int, bytearray]:
     kind, length, check = parse_header(handshake.receive(sock, HEADER_SIZE, deadline))
-    return kind, check_payload(handshake.receive(sock, length, deadline), check)
+    payload = handshake.receive(sock, length, deadline)
+    check_payload(payload, check)
+    return kind, payload

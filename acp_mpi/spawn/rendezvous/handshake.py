@@ -190,8 +190,8 @@ def failure(refusal: int) -> Exception:
     return kind(_MEANING[refusal])
 
 
-def receive(sock: socket, size: int, deadline: float) -> bytes:
-    """Read exactly `size` bytes before the deadline."""
+def receive(sock: socket, size: int, deadline: float) -> bytearray:
+    """Read exactly `size` bytes before the deadline; tables are large, so nothing is copied."""
     data = bytearray(size)
     view, got = memoryview(data), 0
     while got < size:
@@ -200,7 +200,7 @@ def receive(sock: socket, size: int, deadline: float) -> bytes:
         if n == 0:
             raise ConnectionResetError("the other side closed the connection")
         got += n
-    return bytes(data)
+    return data
 
 
 def send(sock: socket, data: bytes, deadline: float) -> None:
@@ -223,7 +223,7 @@ def _drive(sock: socket, steps: Steps, deadline: float) -> Peer | None:
             out, size = steps.send(answer) if answer is not None else next(steps)
             if out:
                 send(sock, out, deadline)
-            answer = receive(sock, size, deadline)
+            answer = bytes(receive(sock, size, deadline))
     except StopIteration as stop:
         peer: Peer | None = stop.value
         return peer

@@ -50,9 +50,9 @@ class Membership:
         return tuple(self._groups.values())
 
     @property
-    def rows(self) -> bytes:
-        """All rows in the order of their slots."""
-        return bytes(self._rows)
+    def rows(self) -> memoryview:
+        """All rows in the order of their slots; nobody appends while this is kept."""
+        return memoryview(self._rows)
 
     def group(self, name: str) -> Group:
         """Return the group of that name."""
@@ -89,7 +89,7 @@ class Membership:
         return b"".join((*parts, self._rows))
 
     @classmethod
-    def unpack(cls, data: bytes) -> Membership:
+    def unpack(cls, data: bytes | bytearray) -> Membership:
         """Return the table that `pack` made into these bytes."""
         reader, table = Reader(data), cls()
         (groups,) = reader.numbers("<I")

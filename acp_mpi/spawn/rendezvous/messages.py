@@ -25,7 +25,7 @@ def message(kind: int, payload: bytes) -> bytes:
     return _HEADER.pack(kind, len(payload), zlib.crc32(payload)) + payload
 
 
-def parse_header(header: bytes) -> tuple[int, int, int]:
+def parse_header(header: bytes | bytearray) -> tuple[int, int, int]:
     """Return kind, length and check sum of the payload that follows this header."""
     kind, length, check = _HEADER.unpack(header)
     if not Kind.ANNOUNCE <= kind <= Kind.FAILED or length > _PAYLOAD_MAX:
@@ -33,8 +33,7 @@ def parse_header(header: bytes) -> tuple[int, int, int]:
     return kind, length, check
 
 
-def check_payload(payload: bytes, check: int) -> bytes:
-    """Return the payload, or raise Error if it was damaged on the way."""
+def check_payload(payload: bytes | bytearray, check: int) -> None:
+    """Raise Error if a payload was damaged on the way."""
     if zlib.crc32(payload) != check:
         raise Error("a message was damaged on the way: its check sum is wrong")
-    return payload

@@ -20,11 +20,11 @@ def pack_text(text: str) -> bytes:
 class Reader:
     """Takes apart bytes that may be damaged or hostile: an error, never a wrong value."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+    def __init__(self, data: bytes | bytearray) -> None:
+        self._data, self._at = memoryview(data), 0
 
-    def take(self, size: int) -> bytes:
-        """Return the next `size` bytes."""
+    def take(self, size: int) -> memoryview:
+        """Return the next `size` bytes; they are not copied."""
         if size > len(self._data) - self._at:
             raise Error(f"a message ends {size - len(self._data) + self._at} bytes too early")
         self._at += size
@@ -38,7 +38,7 @@ class Reader:
         """Return the next text."""
         (size,) = self.numbers("<H")
         try:
-            return self.take(size).decode()
+            return bytes(self.take(size)).decode()
         except UnicodeDecodeError:
             raise Error("a message holds text that is no UTF-8") from None
 

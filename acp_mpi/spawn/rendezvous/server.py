@@ -186,7 +186,9 @@ class Server:
         kind, length, check = parse_header((yield b"", HEADER_SIZE))
         if kind != Kind.ANNOUNCE:
             raise Error(f"expected an announcement, and a message of kind {kind} came")
-        self._welcome(visitor, Announcement.unpack(check_payload((yield b"", length), check)))
+        payload = yield b"", length
+        check_payload(payload, check)
+        self._welcome(visitor, Announcement.unpack(payload))
         yield b"", 1  # it has nothing more to say, and leaves
 
     def _welcome(self, visitor: Visitor, member: Announcement) -> None:
