@@ -12,7 +12,8 @@ class Share:
     """Half of the tests that start jobs of their own; run.py says which half.
 
     Like the jobs of run.py, the combinations of ranks and road of each test are shared like the
-    fields of a chessboard. What needs no MPI is tested in the first environment only.
+    fields of a chessboard; a test without these is a field, too. What starts no job is tested in the
+    first environment only.
     """
 
     def __init__(self, half: int) -> None:
@@ -36,8 +37,7 @@ class Share:
             return True
         if folder != "jobs":
             return self._half == 0
-        if not isinstance(ranks, int) and road not in ROADS:
-            return self._half == 0 or "without_mpi" not in item.fixturenames
+        row = ranks if isinstance(ranks, int) else 0
         column = ROADS.index(road) if road in ROADS else 0
         colour = zlib.crc32(f"{item.originalname} {sorted(map(str, given.values()))}".encode())
-        return ((ranks or 0) + column + colour + self._half) % 2 == 0
+        return (row + column + colour + self._half) % 2 == 0
