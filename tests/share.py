@@ -6,14 +6,15 @@ import launch
 import pytest
 
 ROADS = list(launch.ROADS)
+PLACE = ("ranks", "road")
 
 
 class Share:
     """Half of the tests that start jobs of their own; run.py says which half.
 
     Like the jobs of run.py, the combinations of ranks and road of each test are shared like the
-    fields of a chessboard; a test without these is a field, too. What starts no job is tested in the
-    first environment only.
+    fields of a chessboard; a test without these is a field, too. What starts no job is tested in
+    the first environment only.
     """
 
     def __init__(self, half: int) -> None:
@@ -31,13 +32,14 @@ class Share:
 
     def _has(self, item: pytest.Item) -> bool:
         folder = item.path.parent.relative_to(launch.TESTS).as_posix()
-        given = dict(item.callspec.params) if hasattr(item, "callspec") else {}
-        ranks, road = given.pop("ranks", None), given.pop("road", None)
+        given = dict(item.callspec.indices) if hasattr(item, "callspec") else {}
+        ranks, road = (item.callspec.params.get(name) if given else None for name in PLACE)
         if folder == "hosts":
             return True
         if folder != "jobs":
             return self._half == 0
         row = ranks if isinstance(ranks, int) else 0
         column = ROADS.index(road) if road in ROADS else 0
-        colour = zlib.crc32(f"{item.originalname} {sorted(map(str, given.values()))}".encode())
+        others = sum(index for name, index in given.items() if name not in PLACE)
+        colour = others + zlib.crc32(item.originalname.encode())
         return (row + column + colour + self._half) % 2 == 0
