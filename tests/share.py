@@ -6,7 +6,6 @@ import launch
 import pytest
 
 ROADS = list(launch.ROADS)
-PLACE = ("ranks", "road")
 
 
 class Share:
@@ -32,14 +31,16 @@ class Share:
 
     def _has(self, item: pytest.Item) -> bool:
         folder = item.path.parent.relative_to(launch.TESTS).as_posix()
-        given = dict(item.callspec.indices) if hasattr(item, "callspec") else {}
-        ranks, road = (item.callspec.params.get(name) if given else None for name in PLACE)
+        spec = getattr(item, "callspec", None)
+        ranks, road = (spec.params.get(name) if spec else None for name in ("ranks", "road"))
         if folder == "hosts":
             return True
         if folder != "jobs":
             return self._half == 0
         row = ranks if isinstance(ranks, int) else 0
         column = ROADS.index(road) if road in ROADS else 0
-        others = sum(index for name, index in given.items() if name not in PLACE)
-        colour = others + zlib.crc32(item.originalname.encode())
+        others = (
+            [text for text in spec.id.split("-") if text not in (str(ranks), road)] if spec else []
+        )
+        colour = zlib.crc32(f"{item.originalname} {others}".encode())
         return (row + column + colour + self._half) % 2 == 0
