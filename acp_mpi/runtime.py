@@ -112,6 +112,7 @@ def _install(job: Job) -> None:
         os.register_at_fork(after_in_child=_engine._after_fork_in_child)
         _once_done = True
     _engine.set_long_wait(_say_who_is_missing)
+    _engine.set_unusual_buffer(_unusual_buffer)
     _hook_before = sys.excepthook
     sys.excepthook = _uncaught
     job.before_mpi_finalize(_close_all)
@@ -272,6 +273,13 @@ def groups() -> list[Group]:
 def group(name: str | None = None) -> Group:
     """Return the group called `name`, or the caller's own."""
     return job().group(name)
+
+
+def _unusual_buffer(*what: Any) -> Any:
+    """Hand on what is rare, and needs NumPy, to the room that is loaded for it."""
+    from acp_mpi.rma import buffers
+
+    return buffers.unusual(*what)
 
 
 def _say_who_is_missing() -> None:

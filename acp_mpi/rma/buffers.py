@@ -82,6 +82,3 @@ def place_of(buffer: Any, function: str, *, writable: bool = True) -> tuple[int,
             f"{function}: the array is not contiguous; register its base, or a contiguous copy"
         )
     return int(array.ctypes.data), int(array.nbytes), array
-
-
-_engine.set_unusual_buffer(unusual)
