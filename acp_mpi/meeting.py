@@ -64,6 +64,11 @@ class Meeting(Record):
 
         expected = Slots(self.hosted)
         with Server(self.secret, expected, listen=address, timeout=self.timeout) as server:
+            if self.wide and not may_span_hosts(server.address):
+                raise Error(
+                    f"the rendezvous for {address} listens on {server.address}, where no other "
+                    "host comes: name the host in the table of ports as all hosts know it"
+                )
             table = join()
             server.wait()
         return table

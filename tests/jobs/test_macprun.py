@@ -279,6 +279,49 @@ def test_who_kills_by_name_hits_one_of_the_two(start):
     assert str(job.pid) in Path(f"/proc/{child}/cmdline").read_text()
 
 
+def test_a_job_runs_where_its_name_is_taken(start):
+    """By another user, or by a process with the same number in another namespace."""
+    take = ("import os, socket, sys; name = socket.socket(socket.AF_UNIX); "
+            "name.bind('\\0acp_mpi.macprun.%d' % os.getpid()); name.set_inheritable(True); "
+            "os.execv(sys.argv[1], sys.argv[1:])")  # fmt: skip
+    job = start([sys.executable, "-c", take, *macprun([1, "echo", "done"])])
+    assert job.wait() == 0, job.output
+    assert "[group0.0] done\n" in job.output
+    assert "status and kill will not find this job: Address already in use" in job.output
+
+
+def test_a_job_runs_without_input_and_output(start, tmp_path):
+    script = f"exec <&- >&- 2>&-; exec {shlex.join(macprun([1, 'tee', str(tmp_path / 'file')]))}"
+    job = start(["sh", "-c", script])
+    assert job.wait() == 0, job.output
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+def count_to_two():
+    """End at the second SIGUSR1."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    for word in ("ready", "one", "two"):
+        print(word, flush=True)
+        if word != "two":
+            signal.sigwait([signal.SIGUSR1])
+
+
+def test_signals_reach_processes_of_all_kinds(start):
+    agent = ["--ssh", "sh -c 'exec sh' agent", "--listen", "127.0.0.1:0"]
+    job = start(
+        macprun(
+            alone(1, "here", count_to_two),
+            alone(1, "there", count_to_two, options=["--hosts", "elsewhere"]),
+            options=agent,
+        )
+    )
+    for word in ("ready", "one"):
+        is_said(job, f"] {word}\n", 2)
+        os.kill(job.pid, signal.SIGUSR1)
+    assert job.wait(20) == 0, job.output
+    assert "[there.0] two\n" in job.output
+
+
 def test_ctrl_c_is_passed_on_and_the_second_kills(start):
     job = start(macprun(alone(2, "stubborn", ignore_ctrl_c)))
     is_said(job, "ready", 2)
@@ -338,6 +381,14 @@ def test_output_is_kept_by_group_and_rank(passes, tmp_path):
         "worker/0.out": "rank 2 of 4\n",
         "worker/1.out": "rank 3 of 4\n",
     }  # fmt: skip
+
+
+def test_output_that_cannot_be_kept_is_refused_before_anything_starts(start, tmp_path):
+    (tmp_path / "file").touch()
+    job = start(macprun([1, "echo", "started"], options=["--output-dir", tmp_path / "file"]))
+    assert job.wait(20) == 1, job.output
+    assert "File exists" in job.output
+    assert "started" not in job.output
 
 
 def test_nothing_of_a_launcher_leaks_into_the_groups(passes):

@@ -144,6 +144,17 @@ def test_what_is_wrong_is_told_at_once(table, by_hand, spoil, words, ranks):
     assert job.output.count(words) == max(ranks, 1), job.output
 
 
+def test_a_first_host_that_only_this_one_reaches_is_named(table, by_hand):
+    path = table(2)
+    rows = path.read_text().splitlines()
+    path.write_text(f"{rows[0].replace('here here', 'localhost. far')}\n"
+                    f"{rows[1].replace('here here', 'far localhost.')}\n")  # fmt: skip
+    job = by_hand(path, 0, 0, say_no)
+    job.wait()
+    assert "for localhost.:" in job.output
+    assert "where no other host comes" in job.output
+
+
 def test_the_table_and_a_rendezvous_exclude_each_other(table, by_hand):
     job = by_hand(table(2), 1, 0, say_no, {"ACP_GROUP_SIZE": "2", "ACP_RENDEZVOUS": "a:1"})
     job.wait()

@@ -7,12 +7,14 @@ from acp_mpi.spawn.macprun.output import Output, Stream
 
 HYDRA = b"\x1eacp.0\x1fone\n\x1eacp.0\x1fha\x1eacp.1\x1fother\n\x1eacp.0\x1flf\n\x1eacp.1\x1fend"
 PRRTE = b"[1,0]<stdout>: one\n[1,1]<stdout>: other\n[1,0]<stdout>: half\n[1,1]<stdout>: end"
+ORTE = PRRTE.replace(b"t>: ", b"t>:")
 SRUN = b"0: one\n1: other\n0: half\n1: end"
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])
 @pytest.mark.parametrize(
-    ("kind", "data"), [(Kind.HYDRA, HYDRA), (Kind.PRRTE, PRRTE), (Kind.SRUN, SRUN)]
+    ("kind", "data"),
+    [(Kind.HYDRA, HYDRA), (Kind.PRRTE, PRRTE), (Kind.ORTE, ORTE), (Kind.SRUN, SRUN)],
 )
 def test_each_rank_gets_its_lines_whole(kind, data, step):
     stream = Stream("w", None, MARKS[kind])

@@ -17,7 +17,7 @@ import pytest
 import acp_mpi.errors
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import handshake, reception, secret
-from acp_mpi.spawn.rendezvous.address import format_address, parse_address
+from acp_mpi.spawn.rendezvous.address import format_address, own_address, parse_address
 from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.connector import join
 from acp_mpi.spawn.rendezvous.membership import Membership
@@ -203,6 +203,24 @@ def test_all_who_wait_and_who_come_later_are_told_which_group_has_ended(pool):
             ("ocean", None),
             ("ice", "exit status 3"),
         ]
+
+
+def test_the_reason_may_be_a_file_whose_name_is_no_text():
+    with Server(SECRET, {"a": 1}) as server:
+        server.fail("a", "\udcff: No such file")
+        with pytest.raises(Error, match="udcff: No such file"):
+            join(server.address, SECRET, "a", 1, False, whole("a", 1))
+
+
+def test_a_name_that_is_no_text_is_refused():
+    with pytest.raises(Error, match="printable"):
+        Announcement("\udcff", 1, False, tuple(whole("a", 1)), 1.0, "here")
+
+
+def test_who_listens_everywhere_says_where_others_go():
+    with Server(SECRET, 1, listen="0.0.0.0:0") as server:
+        assert parse_address(server.address)[0] == own_address() != "0.0.0.0"
+        join(server.address, SECRET, "a", 1, False, whole("a", 1))
 
 
 def test_the_end_of_a_group_is_nothing_to_a_job_that_is_complete():

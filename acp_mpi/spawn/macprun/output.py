@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 LAST_LINES = 10
-_ENDS = b"\n", b"\r"  # of a line: bars of progress are drawn over themselves, and wait for no newline
+_ENDS = b"\n", b"\r"  # of a line: a bar of progress is drawn over itself, and waits for no newline
 
 
 class Stream:

@@ -98,7 +98,8 @@ class Server:
         """
         with self._lock:
             if self._verdict is None:
-                self._verdict = Kind.FAILED, self._roll.fail(name, reason).encode()
+                text = self._roll.fail(name, reason)  # which may name a file in other bytes
+                self._verdict = Kind.FAILED, text.encode(errors="backslashreplace")
         self._door.ring()
 
     def close(self) -> None:
