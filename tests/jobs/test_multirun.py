@@ -147,11 +147,11 @@ def test_what_is_wrong_is_told_at_once(table, by_hand, spoil, words, ranks):
 def test_a_first_host_that_only_this_one_reaches_is_named(table, by_hand):
     path = table(2)
     rows = path.read_text().splitlines()
-    path.write_text(f"{rows[0].replace('here here', 'localhost. far')}\n"
-                    f"{rows[1].replace('here here', 'far localhost.')}\n")  # fmt: skip
+    path.write_text(f"{rows[0].replace('here here', '2130706433 far')}\n"
+                    f"{rows[1].replace('here here', 'far 2130706433')}\n")  # fmt: skip
     job = by_hand(path, 0, 0, say_no)
     job.wait()
-    assert "for localhost.:" in job.output
+    assert "for 2130706433:" in job.output
     assert "where no other host comes" in job.output
 
 
