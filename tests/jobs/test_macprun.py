@@ -5,14 +5,17 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import launch
 import pytest
 
 import acp_mpi as acp
+from acp_mpi.spawn.macprun import control
 
 MACPRUN = Path(sys.executable).with_name("macprun")
 
@@ -352,6 +355,45 @@ def test_a_job_is_shown_and_ended_from_outside(start, passes):
     passes([str(MACPRUN), "kill", str(job.pid)])
     assert job.wait(20) == 143, job.output
     nothing_is_left(job, job.pid)
+
+
+def as_nobody(function):
+    """Run a function in a child that is another user; return whether it succeeded."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setuid(65534)
+            function()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_other_users_neither_see_nor_end_a_job(start):
+    job = start(macprun(alone(1, "master", ignore_ctrl_c)))
+    is_said(job, "ready")
+
+    def look_and_kill():
+        assert job.pid not in control.jobs()
+        with pytest.raises(acp.Error, match="no macprun of this user"):
+            control.ask(job.pid, "kill")
+        with socket.socket(socket.AF_UNIX) as stranger:  # who keeps to no rules
+            stranger.connect(f"\0acp_mpi.macprun.{job.pid}")
+            with contextlib.suppress(ConnectionError):
+                stranger.sendall(b"kill\n")
+                assert stranger.recv(100) == b""
+
+    assert as_nobody(look_and_kill)
+    assert job.pid in control.jobs()
+    assert control.ask(job.pid, "status")["groups"][0]["ended"] == ""
+    control.ask(job.pid, "kill")
+    assert job.wait(20) == 143, job.output
 
 
 @pytest.mark.slow

@@ -117,7 +117,8 @@ def _send(popen: subprocess.Popen[bytes], number: int) -> None:
     if popen.stdin is not None and number in (signal.SIGUSR1, signal.SIGUSR2):
         _hand_over(popen.stdin, b"%s\n" % signal.Signals(number).name[3:].encode())
     else:
-        with contextlib.suppress(PermissionError):  # a program may have become another user's
+        # a program may have become another user's, or gone into another group
+        with contextlib.suppress(PermissionError, ProcessLookupError):
             os.killpg(popen.pid, number)
 
 
