@@ -142,6 +142,30 @@ def ends_in_vain(jobs, *words):
     nothing_stays(jobs)
 
 
+def fail_and_try_again():
+    from mpi4py import MPI
+
+    made = []
+
+    class Watched(MPI.Intracomm):
+        def Dup(self, info=None):
+            made.append(super().Dup(info))
+            return made[-1]
+
+    last = MPI.COMM_WORLD.rank == MPI.COMM_WORLD.size - 1
+    for name in ("heap_size", "starter_size"):
+        with pytest.raises(ValueError, match=f"init: {name}=-5 is negative"):
+            acp.init(Watched(MPI.COMM_WORLD), **{name: -5 if last else None})
+    assert made == [MPI.COMM_NULL] * 2
+    with acp.init():
+        acp.sync()
+
+
+def test_what_fails_on_one_fails_on_all_and_may_be_tried_again(start):
+    job = start([*launch.mpiexec(3), *launch.program(fail_and_try_again)])
+    assert job.wait() == 0, job.output
+
+
 def test_a_group_that_never_comes_is_named_to_all(groups, tmp_path):
     path = tmp_path / "secret"
     with Server(secret.create(path), expected(SIZES), timeout=3) as server:
