@@ -73,9 +73,10 @@ class Roll:
         return f"group {name!r} ended before it had joined: {reason}"
 
     def arrivals(self) -> tuple[Arrival, ...]:
-        """Return what has come of each group that is known by now, those expected first."""
+        """Return what has come of each group, those expected first, those without a name last."""
         names = dict.fromkeys((*self._expected.sizes, *self._groups, *self._failures))
-        return tuple(self._arrival(name) for name in names)
+        nameless = [Arrival("", None, None)] * self._expected.nameless(self._groups)
+        return (*(self._arrival(name) for name in names), *nameless)
 
     def membership(self) -> Membership:
         """Return the table of a job that is complete."""

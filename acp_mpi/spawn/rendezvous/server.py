@@ -86,8 +86,12 @@ class Server:
             raise self._outcome
         return self._outcome
 
+    def settled(self, timeout: float) -> bool:
+        """Return whether `wait` has an answer within `timeout` seconds."""
+        return self._settled.wait(timeout)
+
     def arrivals(self) -> tuple[Arrival, ...]:
-        """Return what has come of each group by now: those with known names, then the others."""
+        """Return what has come of each group by now: those expected by name, then the others."""
         with self._lock:
             return self._roll.arrivals()
 
