@@ -306,6 +306,18 @@ def test_a_group_that_is_not_expected_is_refused(expected, late, words):
         join(server.address, SECRET, name, size, True, whole("x", size))
 
 
+def test_a_group_with_another_version_is_refused(pool):
+    other = bytearray(row("b", 0))
+    other[38] = 2  # `layout` of `struct row`
+    with Server(SECRET, 2) as server:
+        first = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
+        announced(server, 1)
+        with pytest.raises(Error, match="'b' has another version of acp_mpi than group 'a' from"):
+            join(server.address, SECRET, "b", 1, False, [(0, bytes(other))])
+        join(server.address, SECRET, "b", 1, False, whole("b", 1))
+        first.result()
+
+
 def test_one_group_too_many_is_refused(pool):
     with Server(SECRET, 1) as server:
         first = pool.submit(join, server.address, SECRET, "a", 2, False, rows("a", 0))

@@ -7,6 +7,7 @@ from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.arrival import Arrival, Coming, places, ranges
 from acp_mpi.spawn.rendezvous.expectation import Expectation, Names, Number
 from acp_mpi.spawn.rendezvous.membership import Membership
+from acp_mpi.spawn.rendezvous.row import layout
 
 _MOST_GROUPS = 32  # that a report names one by one
 
@@ -33,6 +34,7 @@ class Roll:
 
     def enter(self, new: Announcement, origin: str) -> None:
         """Note what a member announces, or raise Error with what it should be told."""
+        self._check_version(new)
         group = self._groups.get(new.name)
         if group is None:
             self._expected.check(new, self._groups)
@@ -98,6 +100,16 @@ class Roll:
         missing += self._expected.absent(self._groups)
         said = "; ".join(_some(came)) or "nobody"
         return f"came: {said}; missing: {', '.join(_some(missing)) or 'nobody'}"
+
+    def _check_version(self, new: Announcement) -> None:
+        for name, group in self._groups.items():
+            rank, known = next(iter(group.rows.items()))
+            if any(layout(row) != layout(known) for _, row in new.rows):
+                raise Error(
+                    f"group {new.name!r} has another version of acp_mpi than group {name!r} from "
+                    f"{group.origins[rank]}: install the same in the environments of both"
+                )
+            return  # the others have been compared with it
 
     def _count(self, group: Coming, sign: int) -> None:
         if group.complete:
