@@ -166,6 +166,13 @@ def test_what_fails_on_one_fails_on_all_and_may_be_tried_again(start):
     assert job.wait() == 0, job.output
 
 
+def test_a_wrong_address_names_the_variable(start):
+    env = {"ACP_MPI": "0", "ACP_RENDEZVOUS": "here", "ACP_SECRET": "0" * 64}
+    job = start(launch.program(come_in_vain), env)
+    assert job.wait() == 3
+    assert "ACP_RENDEZVOUS: address 'here': expected HOST:PORT" in job.output
+
+
 def test_a_group_that_never_comes_is_named_to_all(groups, tmp_path):
     path = tmp_path / "secret"
     with Server(secret.create(path), expected(SIZES), timeout=3) as server:

@@ -155,7 +155,8 @@ def test_a_first_host_that_only_this_one_reaches_is_named(table, by_hand):
     assert "where no other host comes" in job.output
 
 
-def test_the_table_and_a_rendezvous_exclude_each_other(table, by_hand):
-    job = by_hand(table(2), 1, 0, say_no, {"ACP_GROUP_SIZE": "2", "ACP_RENDEZVOUS": "a:1"})
+@pytest.mark.parametrize("other", ["ACP_GROUP_SIZE=2", "ACP_RENDEZVOUS=a:1", "ACP_GROUP=ice"])
+def test_the_table_excludes_other_ways_to_meet(table, by_hand, other):
+    job = by_hand(table(2), 1, 0, say_no, dict([other.split("=")]))
     job.wait()
     assert "unset ACP_RENDEZVOUS, ACP_GROUP and ACP_GROUP_SIZE" in job.output
