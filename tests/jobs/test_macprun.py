@@ -325,6 +325,23 @@ def test_signals_reach_processes_of_all_kinds(start):
     assert "[there.0] two\n" in job.output
 
 
+def test_a_host_that_does_not_answer_holds_nobody_up(start):
+    """Not even if the environment is larger than a pipe."""
+    agent = ["--ssh", "sh -c 'exec sleep 1000'", "--listen", "127.0.0.1:0"]
+    large = ["--hosts", "elsewhere", "--env", f"A={'a' * 100_000}", "--env", f"B={'b' * 100_000}"]
+    job = start(
+        macprun(
+            alone(1, "silent", fail, 0, options=large),
+            alone(1, "here", ignore_ctrl_c),
+            options=agent,
+        )
+    )
+    is_said(job, "[here.0] ready")
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait(20) == 143, job.output
+    nothing_is_left(job, job.pid)
+
+
 def test_ctrl_c_is_passed_on_and_the_second_kills(start):
     job = start(macprun(alone(2, "stubborn", ignore_ctrl_c)))
     is_said(job, "ready", 2)

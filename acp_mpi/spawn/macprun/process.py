@@ -1,6 +1,7 @@
 """The groups while they run: their processes, how these ended, and who failed first."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from acp_mpi.spawn.macprun.launchers import Start
 from acp_mpi.spawn.macprun.output import Stream
 from acp_mpi.spawn.macprun.plan import Group
 
+_PIPE = 1 << 16  # bytes that fit into any pipe
 Watch = Callable[[IO[bytes], Stream, bool], None]
 
 
@@ -95,7 +97,10 @@ def launch(start: Start, stdin: int, watch: Watch) -> Started:
         watch(pipe, Stream(start.group, start.rank, start.marks), errors)
     if start.script is not None:
         assert popen.stdin is not None
-        _hand_over(popen.stdin, os.fsencode(start.script))
+        script = os.fsencode(start.script)
+        with contextlib.suppress(OSError):  # then the others wait for this connection
+            fcntl.fcntl(popen.stdin, fcntl.F_SETPIPE_SZ, max(len(script), _PIPE))
+        _hand_over(popen.stdin, script)
     return Started(start, popen)
 
 
