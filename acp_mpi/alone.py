@@ -51,7 +51,7 @@ class Alone:
                 f"init: ACP_GROUP_RANK={self.rank} is not in 0 to {self.size - 1} "
                 f"(ACP_GROUP_SIZE={self.size})"
             )
-        if self.size > 1 and settings.rendezvous is None:
+        if self.size > 1 and settings.rendezvous is None and settings.multirun is None:
             raise Error(
                 f"init: ACP_GROUP_SIZE={self.size} processes without MPI meet at a rendezvous; "
                 "set ACP_RENDEZVOUS and ACP_SECRET_FILE"

@@ -147,6 +147,19 @@ def join_job(
     starter_size: int | None,
 ) -> Job:
     """Make the engine of this process and tell it who else there is."""
+    try:
+        return _join(process, settings, heap_size, starter_size)
+    except Exception:
+        process.free()  # what fails on one process of the group fails on all
+        raise
+
+
+def _join(
+    process: Alone | MpiGroup,
+    settings: Settings,
+    heap_size: int | None,
+    starter_size: int | None,
+) -> Job:
     place: Meeting = process.from_first(lambda: meeting.find(settings, process.size))
     starter = settings.starter_size if starter_size is None else starter_size
     node = host.node_key(settings.node)
@@ -155,6 +168,8 @@ def join_job(
     window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size)
     failed = None
     try:
+        if starter < 0:
+            raise ValueError(f"init: starter_size={starter} is negative")
         limit = _limit(company.most, heap_size, settings) + starter + 2**16
         _engine.create(
             secret=place.secret,

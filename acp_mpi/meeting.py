@@ -7,7 +7,7 @@ import os
 from acp_mpi.errors import Error
 from acp_mpi.record import Record
 from acp_mpi.spawn.rendezvous import connector, secret
-from acp_mpi.spawn.rendezvous.address import may_span_hosts
+from acp_mpi.spawn.rendezvous.address import may_span_hosts, parse_address
 from acp_mpi.spawn.rendezvous.membership import ROW_SIZE, Membership
 
 TYPE_CHECKING = False
@@ -64,6 +64,11 @@ class Meeting(Record):
 
         expected = Slots(self.hosted)
         with Server(self.secret, expected, listen=address, timeout=self.timeout) as server:
+            if self.wide and not may_span_hosts(server.address):
+                raise Error(
+                    f"the rendezvous for {address} listens on {server.address}, where no other "
+                    "host comes: name the host in the table of ports as all hosts know it"
+                )
             table = join()
             server.wait()
         return table
@@ -79,6 +84,11 @@ def find(settings: Settings, size: int) -> Meeting:
     given = {"ACP_SECRET_FILE": settings.secret_file, "ACP_SECRET": settings.secret}
     set_ones = {name: text for name, text in given.items() if text is not None}
     alone = settings.rendezvous is None
+    if settings.rendezvous is not None:
+        try:
+            parse_address(settings.rendezvous)
+        except Error as reason:
+            raise Error(f"init: ACP_RENDEZVOUS: {reason}") from None
     return Meeting(
         group=settings.group or "main",
         secret=os.urandom(secret.SIZE) if alone else secret.load(set_ones),

@@ -74,7 +74,8 @@ def init(
     Collective over the caller's group: `comm` (default `COMM_WORLD`, duplicated), or the
     processes of an ACP-only group. Waits for the groups that the job announces. `heap_size` limits
     the bytes of global memory of this rank (`ACP_HEAP_SIZE`; default: half of the memory divided
-    by the ranks of the node), `starter_size` those of starter memory (`ACP_STARTER_SIZE`; 10240).
+    by the ranks of the group on the node), `starter_size` those of starter memory
+    (`ACP_STARTER_SIZE`; 10240).
     Calls are counted; the last `finalize` ends the job. Raises Error if a later call has other
     arguments, HeapFullError if the limit is beyond the machine, TimeoutError and PermissionError
     from joining other groups. Removes `--acp-*` options from `sys.argv`.

@@ -1,4 +1,4 @@
 """Joining processes to one job: `rendezvous`, where they meet, and `macprun`, which starts them.
 
-Stands on the other rooms and is imported by none below it but `runtime`, which joins at `init`.
+`init` joins by the first. The rooms of memory and containers know neither.
 """

@@ -11,7 +11,7 @@ import launch
 import pytest
 
 import acp_mpi as acp
-from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous import connector, secret
 from acp_mpi.spawn.rendezvous.server import Server
 
 SIZES = {"air": ("mpi", 2), "doomed": ("mpi", 2), "solo": ("acp", 1)}
@@ -142,6 +142,37 @@ def ends_in_vain(jobs, *words):
     nothing_stays(jobs)
 
 
+def fail_and_try_again():
+    from mpi4py import MPI
+
+    made = []
+
+    class Watched(MPI.Intracomm):
+        def Dup(self, info=None):
+            made.append(super().Dup(info))
+            return made[-1]
+
+    last = MPI.COMM_WORLD.rank == MPI.COMM_WORLD.size - 1
+    for name in ("heap_size", "starter_size"):
+        with pytest.raises(ValueError, match=f"init: {name}=-5 is negative"):
+            acp.init(Watched(MPI.COMM_WORLD), **{name: -5 if last else None})
+    assert made == [MPI.COMM_NULL] * 2
+    with acp.init():
+        acp.sync()
+
+
+def test_what_fails_on_one_fails_on_all_and_may_be_tried_again(start):
+    job = start([*launch.mpiexec(3), *launch.program(fail_and_try_again)])
+    assert job.wait() == 0, job.output
+
+
+def test_a_wrong_address_names_the_variable(start):
+    env = {"ACP_MPI": "0", "ACP_RENDEZVOUS": "here", "ACP_SECRET": "0" * 64}
+    job = start(launch.program(come_in_vain), env)
+    assert job.wait() == 3
+    assert "ACP_RENDEZVOUS: address 'here': expected HOST:PORT" in job.output
+
+
 def test_a_group_that_never_comes_is_named_to_all(groups, tmp_path):
     path = tmp_path / "secret"
     with Server(secret.create(path), expected(SIZES), timeout=3) as server:
@@ -237,19 +268,24 @@ def serve(start, tmp_path):
     return run
 
 
+def say_when_announced():
+    """Until then a member takes a rendezvous that breaks off for one that will come again."""
+    receive = connector._receive
+
+    def wait(*arguments):
+        print("announced", flush=True)
+        return receive(*arguments)
+
+    connector._receive = wait
+    come_in_vain()
+
+
 def test_a_rendezvous_that_is_killed_ends_the_wait_of_all(groups, serve):
     server, place = serve("air=2,solo=1,doomed=2")
-    jobs = groups({"air": ("mpi", 2), "solo": ("acp", 1)}, come_in_vain, env=place)
-    port = int(place["ACP_RENDEZVOUS"].rpartition(":")[2])
-    until(lambda: connections(port) >= 2, lambda: said(jobs))
+    jobs = groups({"air": ("mpi", 2), "solo": ("acp", 1)}, say_when_announced, env=place)
+    until(lambda: said(jobs).count("announced") == 2, lambda: said(jobs))
     os.kill(server.pid, signal.SIGKILL)
     ends_in_vain(jobs, "could not join through the rendezvous at", place["ACP_RENDEZVOUS"])
-
-
-def connections(port):
-    """Return how many clients of a port are connected."""
-    rows = (row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:])
-    return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
 def test_the_job_outlives_the_rendezvous(groups, serve, tmp_path, all_pass):

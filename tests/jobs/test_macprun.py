@@ -5,14 +5,17 @@ import os
 import re
 import shlex
 import signal
+import socket
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import launch
 import pytest
 
 import acp_mpi as acp
+from acp_mpi.spawn.macprun import control
 
 MACPRUN = Path(sys.executable).with_name("macprun")
 
@@ -279,6 +282,66 @@ def test_who_kills_by_name_hits_one_of_the_two(start):
     assert str(job.pid) in Path(f"/proc/{child}/cmdline").read_text()
 
 
+def test_a_job_runs_where_its_name_is_taken(start):
+    """By another user, or by a process with the same number in another namespace."""
+    take = ("import os, socket, sys; name = socket.socket(socket.AF_UNIX); "
+            "name.bind('\\0acp_mpi.macprun.%d' % os.getpid()); name.set_inheritable(True); "
+            "os.execv(sys.argv[1], sys.argv[1:])")  # fmt: skip
+    job = start([sys.executable, "-c", take, *macprun([1, "echo", "done"])])
+    assert job.wait() == 0, job.output
+    assert "[group0.0] done\n" in job.output
+    assert "status and kill will not find this job: Address already in use" in job.output
+
+
+def test_a_job_runs_without_input_and_output(start, tmp_path):
+    script = f"exec <&- >&- 2>&-; exec {shlex.join(macprun([1, 'tee', str(tmp_path / 'file')]))}"
+    job = start(["sh", "-c", script])
+    assert job.wait() == 0, job.output
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+def count_to_two():
+    """End at the second SIGUSR1."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    for word in ("ready", "one", "two"):
+        print(word, flush=True)
+        if word != "two":
+            signal.sigwait([signal.SIGUSR1])
+
+
+def test_signals_reach_processes_of_all_kinds(start):
+    agent = ["--ssh", "sh -c 'exec sh' agent", "--listen", "127.0.0.1:0"]
+    job = start(
+        macprun(
+            alone(1, "here", count_to_two),
+            alone(1, "there", count_to_two, options=["--hosts", "elsewhere"]),
+            options=agent,
+        )
+    )
+    for word in ("ready", "one"):
+        is_said(job, f"] {word}\n", 2)
+        os.kill(job.pid, signal.SIGUSR1)
+    assert job.wait(20) == 0, job.output
+    assert "[there.0] two\n" in job.output
+
+
+def test_a_host_that_does_not_answer_holds_nobody_up(start):
+    """Not even if the environment is larger than a pipe."""
+    agent = ["--ssh", "sh -c 'exec sleep 1000'", "--listen", "127.0.0.1:0"]
+    large = ["--hosts", "elsewhere", "--env", f"A={'a' * 100_000}", "--env", f"B={'b' * 100_000}"]
+    job = start(
+        macprun(
+            alone(1, "silent", fail, 0, options=large),
+            alone(1, "here", ignore_ctrl_c),
+            options=agent,
+        )
+    )
+    is_said(job, "[here.0] ready")
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait(20) == 143, job.output
+    nothing_is_left(job, job.pid)
+
+
 def test_ctrl_c_is_passed_on_and_the_second_kills(start):
     job = start(macprun(alone(2, "stubborn", ignore_ctrl_c)))
     is_said(job, "ready", 2)
@@ -311,6 +374,45 @@ def test_a_job_is_shown_and_ended_from_outside(start, passes):
     nothing_is_left(job, job.pid)
 
 
+def as_nobody(function):
+    """Run a function in a child that is another user; return whether it succeeded."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setuid(65534)
+            function()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_other_users_neither_see_nor_end_a_job(start):
+    job = start(macprun(alone(1, "master", ignore_ctrl_c)))
+    is_said(job, "ready")
+
+    def look_and_kill():
+        assert job.pid not in control.jobs()
+        with pytest.raises(acp.Error, match="no macprun of this user"):
+            control.ask(job.pid, "kill")
+        with socket.socket(socket.AF_UNIX) as stranger:  # who keeps to no rules
+            stranger.connect(f"\0acp_mpi.macprun.{job.pid}")
+            with contextlib.suppress(ConnectionError):
+                stranger.sendall(b"kill\n")
+                assert stranger.recv(100) == b""
+
+    assert as_nobody(look_and_kill)
+    assert job.pid in control.jobs()
+    assert control.ask(job.pid, "status")["groups"][0]["ended"] == ""
+    control.ask(job.pid, "kill")
+    assert job.wait(20) == 143, job.output
+
+
 @pytest.mark.slow
 def test_a_stubborn_job_is_killed_in_the_end(start, passes):
     job = start(macprun(alone(1, "stubborn", ignore_ctrl_c, options=["--env", "A=1"])))
@@ -338,6 +440,14 @@ def test_output_is_kept_by_group_and_rank(passes, tmp_path):
         "worker/0.out": "rank 2 of 4\n",
         "worker/1.out": "rank 3 of 4\n",
     }  # fmt: skip
+
+
+def test_output_that_cannot_be_kept_is_refused_before_anything_starts(start, tmp_path):
+    (tmp_path / "file").touch()
+    job = start(macprun([1, "echo", "started"], options=["--output-dir", tmp_path / "file"]))
+    assert job.wait(20) == 1, job.output
+    assert "File exists" in job.output
+    assert "started" not in job.output
 
 
 def test_nothing_of_a_launcher_leaks_into_the_groups(passes):

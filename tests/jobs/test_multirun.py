@@ -144,7 +144,19 @@ def test_what_is_wrong_is_told_at_once(table, by_hand, spoil, words, ranks):
     assert job.output.count(words) == max(ranks, 1), job.output
 
 
-def test_the_table_and_a_rendezvous_exclude_each_other(table, by_hand):
-    job = by_hand(table(2), 1, 0, say_no, {"ACP_GROUP_SIZE": "2", "ACP_RENDEZVOUS": "a:1"})
+def test_a_first_host_that_only_this_one_reaches_is_named(table, by_hand):
+    path = table(2)
+    rows = path.read_text().splitlines()
+    path.write_text(f"{rows[0].replace('here here', '2130706433 far')}\n"
+                    f"{rows[1].replace('here here', 'far 2130706433')}\n")  # fmt: skip
+    job = by_hand(path, 0, 0, say_no)
+    job.wait()
+    assert "for 2130706433:" in job.output
+    assert "where no other host comes" in job.output
+
+
+@pytest.mark.parametrize("other", ["ACP_GROUP_SIZE=2", "ACP_RENDEZVOUS=a:1", "ACP_GROUP=ice"])
+def test_the_table_excludes_other_ways_to_meet(table, by_hand, other):
+    job = by_hand(table(2), 1, 0, say_no, dict([other.split("=")]))
     job.wait()
     assert "unset ACP_RENDEZVOUS, ACP_GROUP and ACP_GROUP_SIZE" in job.output

@@ -52,6 +52,29 @@ def test_a_launcher_without_neighbours_is_asked(programs):
     assert launchers.kind_of("mpiexec", {"PATH": str(folder)}) is Kind.PRRTE
 
 
+def test_open_mpi_4_is_known_by_its_target_its_neighbour_or_its_answer(programs):
+    folder = programs("orterun", "prterun", text="#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n")
+    (folder / "mpirun.openmpi").symlink_to("orterun")  # as Debian has it
+    env = {"PATH": str(folder)}
+    assert launchers.kind_of("mpirun.openmpi", env) is Kind.ORTE
+    programs("mpirun", text="#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n")
+    assert launchers.kind_of("mpirun", env) is Kind.ORTE  # both are beside it: it is asked
+    (folder / "prterun").unlink()
+    programs("mpirun")
+    assert launchers.kind_of("mpirun", env) is Kind.ORTE
+
+
+def test_open_mpi_4_is_told_in_its_own_words(programs):
+    folder = programs("mpirun", "orterun")
+    start = only(folder, hosts=("a:2", "b:2"))
+    command = " ".join(start.command[1:])
+    words = "--tag-output --host a:2,b:2 --map-by slot:nooversubscribe -x ACP_GROUP "
+    assert command.startswith(words)
+    assert start.marks is launchers.MARKS[Kind.ORTE]
+    shared = only(folder, hosts=("elsewhere",))
+    assert shared.env["OMPI_MCA_hwloc_base_binding_policy"] == "none"
+
+
 def test_hydra_gets_hosts_with_slots(programs):
     folder = programs("mpiexec", "hydra_pmi_proxy")
     start = only(folder, hosts=("a:2", "b:2"), launcher=("mpiexec", "-ppn", "2"))
@@ -138,6 +161,15 @@ def test_processes_without_mpi_are_started_one_by_one():
     assert "export A='b c'\n" in there.script
     assert f"export ACP_SECRET={MEETING.secret.hex()}\n" in there.script
     assert "HOME" not in there.script
+
+
+def test_another_host_gets_the_folder_and_the_bytes_of_this_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    group = Group("m", 1, ("prog",), hosts=("other",), directory="sub", env={"A": "\udcff"})
+    plan = Plan((group,))
+    (start,) = launchers.starts(plan, nodes.assign(plan, {}), MEETING, {})
+    assert f"cd {tmp_path}/sub || exit 126\n" in start.script
+    assert b"export A='\xff'\n" in os.fsencode(start.script)
 
 
 def test_what_runs_on_another_host_ends_with_its_connection(tmp_path):

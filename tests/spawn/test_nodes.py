@@ -91,3 +91,9 @@ def test_groups_without_nodes_share_this_host():
 def test_the_groups_of_one_host_meet_on_its_loopback():
     here = {"g0": (Node("localhost", 1),), "g1": (Node(socket.gethostname(), 2),)}
     assert nodes.listening(here) == "127.0.0.1:0"
+
+
+def test_a_host_that_nothing_is_known_of_is_named():
+    there = {"g0": (Node("localhost", 1), Node("nowhere.invalid", 2))}
+    with pytest.raises(Error, match=r"'nowhere\.invalid' reaches it: .*--listen HOST:PORT"):
+        nodes.listening(there)

@@ -7,12 +7,14 @@ from acp_mpi.spawn.macprun.output import Output, Stream
 
 HYDRA = b"\x1eacp.0\x1fone\n\x1eacp.0\x1fha\x1eacp.1\x1fother\n\x1eacp.0\x1flf\n\x1eacp.1\x1fend"
 PRRTE = b"[1,0]<stdout>: one\n[1,1]<stdout>: other\n[1,0]<stdout>: half\n[1,1]<stdout>: end"
+ORTE = PRRTE.replace(b"t>: ", b"t>:")
 SRUN = b"0: one\n1: other\n0: half\n1: end"
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])
 @pytest.mark.parametrize(
-    ("kind", "data"), [(Kind.HYDRA, HYDRA), (Kind.PRRTE, PRRTE), (Kind.SRUN, SRUN)]
+    ("kind", "data"),
+    [(Kind.HYDRA, HYDRA), (Kind.PRRTE, PRRTE), (Kind.ORTE, ORTE), (Kind.SRUN, SRUN)],
 )
 def test_each_rank_gets_its_lines_whole(kind, data, step):
     stream = Stream("w", None, MARKS[kind])
@@ -30,6 +32,35 @@ def test_what_a_launcher_says_itself_has_no_rank():
         (None, b"mpiexec: no\n"),
         (3, b"yes\n"),
     ]
+
+
+BARS = b"10%\r20%\rdone\r\nbye\n"
+
+
+@pytest.mark.parametrize("step", [1, 4, 1000])
+@pytest.mark.parametrize("marks", [None, MARKS[Kind.HYDRA]])
+def test_a_bar_of_progress_is_seen_as_it_grows(step, marks):
+    stream = Stream("w", None if marks else 3, marks)
+    data = BARS if marks is None else b"\x1eacp.3\x1f" + BARS.replace(b"bye", b"\x1eacp.3\x1fbye")
+    lines = []
+    for at in range(0, len(data), step):
+        lines += stream.feed(data[at : at + step])
+    assert lines == [(3, b"10%\r"), (3, b"20%\r"), (3, b"done\r\n"), (3, b"bye\n")]
+
+
+def test_output_is_in_its_file_at_once_and_a_full_disk_does_not_end_the_job(tmp_path, capfd):
+    output = Output(str(tmp_path), lambda: None)
+    output.write("w", [(0, b"kept\n")], errors=False)
+    assert (tmp_path / "w" / "0.out").read_bytes() == b"kept\n"
+    (tmp_path / "w" / "1.out").symlink_to("/dev/full")
+    output.write("w", [(1, b"lost\n")], errors=False)
+    output.write("w", [(0, b"not kept\n")], errors=False)
+    output.close()
+    said, warned = capfd.readouterr()
+    assert said == "[w.0] kept\n[w.1] lost\n[w.0] not kept\n"
+    assert warned.count("no more output is kept in") == 1
+    assert "No space left" in warned
+    assert (tmp_path / "w" / "0.out").read_bytes() == b"kept\n"
 
 
 def test_lines_are_labelled_and_the_last_are_remembered(capfdbinary):

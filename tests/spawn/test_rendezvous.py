@@ -17,7 +17,7 @@ import pytest
 import acp_mpi.errors
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import handshake, reception, secret
-from acp_mpi.spawn.rendezvous.address import format_address, parse_address
+from acp_mpi.spawn.rendezvous.address import format_address, own_address, parse_address
 from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.connector import join
 from acp_mpi.spawn.rendezvous.membership import Membership
@@ -205,6 +205,24 @@ def test_all_who_wait_and_who_come_later_are_told_which_group_has_ended(pool):
         ]
 
 
+def test_the_reason_may_be_a_file_whose_name_is_no_text():
+    with Server(SECRET, {"a": 1}) as server:
+        server.fail("a", "\udcff: No such file")
+        with pytest.raises(Error, match="udcff: No such file"):
+            join(server.address, SECRET, "a", 1, False, whole("a", 1))
+
+
+def test_a_name_that_is_no_text_is_refused():
+    with pytest.raises(Error, match="printable"):
+        Announcement("\udcff", 1, False, tuple(whole("a", 1)), 1.0, "here")
+
+
+def test_who_listens_everywhere_says_where_others_go():
+    with Server(SECRET, 1, listen="0.0.0.0:0") as server:
+        assert parse_address(server.address)[0] == own_address() != "0.0.0.0"
+        join(server.address, SECRET, "a", 1, False, whole("a", 1))
+
+
 def test_the_end_of_a_group_is_nothing_to_a_job_that_is_complete():
     with Server(SECRET, 1) as server:
         table = join(server.address, SECRET, "a", 1, False, whole("a", 1))
@@ -286,6 +304,18 @@ def test_a_group_that_is_not_expected_is_refused(expected, late, words):
     name, size = late
     with Server(SECRET, expected) as server, pytest.raises(Error, match=words):
         join(server.address, SECRET, name, size, True, whole("x", size))
+
+
+def test_a_group_with_another_version_is_refused(pool):
+    other = bytearray(row("b", 0))
+    other[38] = 2  # `layout` of `struct row`
+    with Server(SECRET, 2) as server:
+        first = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
+        announced(server, 1)
+        with pytest.raises(Error, match="'b' has another version of acp_mpi than group 'a' from"):
+            join(server.address, SECRET, "b", 1, False, [(0, bytes(other))])
+        join(server.address, SECRET, "b", 1, False, whole("b", 1))
+        first.result()
 
 
 def test_one_group_too_many_is_refused(pool):

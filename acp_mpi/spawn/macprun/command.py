@@ -16,11 +16,22 @@ _SUBCOMMANDS = ("check", "serve", "secret", "status", "kill")
 
 def main() -> NoReturn:
     """Run the command line of this process and leave with what `run` returns."""
+    _open_what_is_closed()
     status = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # nobody reads any more
             stream.flush()
     os._exit(status)  # to take the interpreter apart would be a fifth of macprun's time
+
+
+def _open_what_is_closed() -> None:
+    """Make standard input and output of those that are missing: a pipe would be taken for them."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def run(argv: Sequence[str]) -> int:

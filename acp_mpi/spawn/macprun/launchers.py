@@ -1,4 +1,4 @@
-"""The command lines that start groups: Hydra's, PRRTE's and Slurm's, directly, and over ssh."""
+"""The command lines that start groups: Hydra's, Open MPI's, Slurm's, directly, and over ssh."""
 
 import os
 import re
@@ -21,6 +21,8 @@ class Kind(Enum):
 
     HYDRA = "Hydra"
     PRRTE = "PRRTE"
+    ORTE = "ORTE"
+    """Of Open MPI before 5."""
     SRUN = "srun"
     OTHER = "unknown"
 
@@ -55,9 +57,13 @@ _HYDRA_MARK = "\x1eacp.%r\x1f"
 MARKS = {
     Kind.HYDRA: re.compile(rb"\x1eacp\.(\d+)\x1f"),
     Kind.PRRTE: re.compile(rb"\[\d+,(\d+)\]<std(?:out|err)>: ?"),
+    Kind.ORTE: re.compile(rb"\[\d+,(\d+)\]<std(?:out|err)>:"),
     Kind.SRUN: re.compile(rb"^ *(\d+): "),
 }
-_NO_BINDING = "PRTE_MCA_hwloc_default_binding_policy"
+_BINDING = {
+    Kind.PRRTE: "PRTE_MCA_hwloc_default_binding_policy",
+    Kind.ORTE: "OMPI_MCA_hwloc_base_binding_policy",
+}
 
 
 def starts(
@@ -90,11 +96,17 @@ def kind_of(launcher: str, environ: Mapping[str, str]) -> Kind:
         return Kind.SRUN
     if "hydra" in name:
         return Kind.HYDRA
-    if re.search("prte|openmpi|orte", name):
+    if "orte" in name:
+        return Kind.ORTE
+    if re.search("prte|openmpi", name):
         return Kind.PRRTE
     beside = [
         kind
-        for kind, neighbour in ((Kind.HYDRA, "hydra_pmi_proxy"), (Kind.PRRTE, "prterun"))
+        for kind, neighbour in (
+            (Kind.HYDRA, "hydra_pmi_proxy"),
+            (Kind.PRRTE, "prterun"),
+            (Kind.ORTE, "orterun"),
+        )
         if os.path.exists(os.path.join(folder, neighbour))
     ]
     return beside[0] if len(beside) == 1 else _ask(path, environ)
@@ -135,6 +147,8 @@ def _ask(path: str, environ: Mapping[str, str]) -> Kind:
         return Kind.OTHER
     if "HYDRA" in answer.stdout:
         return Kind.HYDRA
+    if re.search(r"OpenRTE|Open MPI\) [1-4]\.", answer.stdout):
+        return Kind.ORTE
     return Kind.PRRTE if re.search("Open MPI|prterun|PRRTE", answer.stdout) else Kind.OTHER
 
 
@@ -162,9 +176,10 @@ def _alone(plan: Plan, group: Group, rank: int, host: str, env: Mapping[str, str
 def _script(group: Group, env: Mapping[str, str]) -> str:
     """Return what a shell on another host reads: the secret is in no command line there.
 
-    Its input ends with the connection, however that comes, and the program ends with it.
+    Its input ends with the connection, however that comes, and the program ends with it. Until
+    then each line of it is a signal for the program.
     """
-    folder = group.directory or os.getcwd()
+    folder = os.path.abspath(group.directory or ".")
     exports = [
         f"export {name}={shlex.quote(value)}"
         for name, value in environment.portable(env).items()
@@ -176,7 +191,8 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
         f"cd {shlex.quote(folder)} || exit 126",
         "exec 3<&0 </dev/null",
         f"setsid {shlex.join(group.command)} 3<&- & program=$!",
-        "( read -r end <&3; kill -s TERM -- -$program; sleep 1; kill -s KILL -- -$program ) "
+        "( while read -r signal <&3; do kill -s $signal -- -$program; done; "
+        "kill -s TERM -- -$program; sleep 1; kill -s KILL -- -$program ) "
         ">/dev/null 2>&1 & guard=$!",
         "wait $program; status=$?",
         "kill $guard",
@@ -196,10 +212,11 @@ def _by_launcher(
         env = {**env, "SLURM_OVERLAP": "1"}
     if kind is Kind.HYDRA:
         options = _hydra(where, marked)
-    elif kind is Kind.PRRTE:
-        options = _prrte(group, where, env, marked)
+    elif kind in _BINDING:
+        tag = ("--output", "tag") if kind is Kind.PRRTE else ("--tag-output",)
+        options = _open_mpi(group, where, env, tag if marked else ())
         if shares_host:
-            env = {_NO_BINDING: "none", **env}
+            env = {_BINDING[kind]: "none", **env}
     elif kind is Kind.SRUN:
         options = _srun(where, marked, shares_host)
     else:
@@ -217,10 +234,10 @@ def _hydra(where: Sequence[Node], marked: bool) -> list[str]:
     return options
 
 
-def _prrte(
-    group: Group, where: Sequence[Node], env: Mapping[str, str], marked: bool
-) -> list[str]:  # fmt: skip
-    options = ["--output", "tag"] if marked else []
+def _open_mpi(
+    group: Group, where: Sequence[Node], env: Mapping[str, str], tag: Iterable[str]
+) -> list[str]:
+    options = [*tag]
     if where:  # on this host, too: as many slots as processes, whatever the number of cores
         options += ["--host", _with_slots(where)]
         if not any("map-by" in word for word in group.launcher):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun.plan import Group, Plan, UsageError
+from acp_mpi.spawn.rendezvous.address import address_towards, own_address
 
 HERE = "localhost"
 
@@ -109,12 +110,23 @@ def parse(text: str, where: str) -> Node:
 
 
 def listening(given: Mapping[str, tuple[Node, ...]]) -> str:
-    """Return where to listen: on this host's own loopback unless a group may be elsewhere."""
+    """Return where to listen: on this host's own loopback unless a group may be elsewhere.
+
+    Raises Error if no address leads to the first host that is.
+    """
     where = [node.host for group in given.values() for node in group]
     if all(given.values()) and all(map(is_here, where)):
         return "127.0.0.1:0"
-    away = next((name for name in where if not is_here(name)), "192.0.2.1")  # RFC 5737
-    return f"{_address_towards(away)}:0"
+    away = next((name for name in where if not is_here(name)), None)
+    if away is None:  # a launcher knows where
+        return f"{own_address()}:0"
+    try:
+        return f"{address_towards(away)}:0"
+    except OSError as reason:
+        raise Error(
+            f"no address of this host is known by which {away!r} reaches it: "
+            f"{reason.strerror or reason}; name one with --listen HOST:PORT"
+        ) from None
 
 
 def slurm_nodes(environ: Mapping[str, str]) -> list[Node]:
@@ -164,16 +176,6 @@ def _packed(places: Iterable[str]) -> tuple[Node, ...]:
 def _canonical(host: str) -> str:
     here = socket.gethostname().partition(".")[0]
     return HERE if host in (HERE, "127.0.0.1") or host.partition(".")[0] == here else host
-
-
-def _address_towards(name: str) -> str:
-    """Return this host's address on the way to another; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((name, 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
 
 
 def _expand(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 LAST_LINES = 10
-_CHUNK = 1 << 16
+_ENDS = b"\n", b"\r"  # of a line: a bar of progress is drawn over itself, and waits for no newline
 
 
 class Stream:
@@ -17,14 +17,17 @@ class Stream:
 
     def __init__(self, group: str, rank: int | None, marks: re.Pattern[bytes] | None) -> None:
         self.group, self._rank, self._marks = group, rank, marks
+        self._now = rank  # whose bytes follow, if no mark says otherwise
         self._rest = b""  # of a line, before its marks are looked for
         self._lines: dict[int | None, bytes] = {}  # the beginning of a line, by rank
 
     def feed(self, data: bytes) -> Iterator[tuple[int | None, bytes]]:
         """Yield the lines that are complete now, with the rank; None: of the launcher itself."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        for line in whole:
-            yield from self._apart(line + b"\n")
+        lines = (self._rest + data).splitlines(keepends=True)
+        # a return at the end may be the first half of a line's end
+        self._rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        for line in lines:
+            yield from self._apart(line)
 
     def end(self) -> Iterator[tuple[int | None, bytes]]:
         """Yield what is left when nothing more comes."""
@@ -39,16 +42,18 @@ class Stream:
         if self._marks is None:
             yield from self._add(self._rank, line)
             return
-        rank, at = self._rank, 0
+        at = 0
         for mark in self._marks.finditer(line):
             if mark.start() > at:
-                yield from self._add(rank, line[at : mark.start()])
-            rank, at = int(mark[1]), mark.end()
-        yield from self._add(rank, line[at:])
+                yield from self._add(self._now, line[at : mark.start()])
+            self._now, at = int(mark[1]), mark.end()
+        yield from self._add(self._now, line[at:])
+        if line.endswith(b"\n"):
+            self._now = self._rank
 
     def _add(self, rank: int | None, piece: bytes) -> Iterator[tuple[int | None, bytes]]:
         line = self._lines.pop(rank, b"") + piece
-        if line.endswith(b"\n"):
+        if line.endswith(_ENDS):
             yield rank, line
         elif line:
             self._lines[rank] = line
@@ -59,6 +64,8 @@ class Output:
 
     def __init__(self, folder: str | None, before: Callable[[], None]) -> None:
         self._folder, self._before = folder, before
+        if folder is not None:  # what cannot be kept is said before anything starts
+            os.makedirs(folder, exist_ok=True)
         self._files: dict[tuple[str, int | None, bool], BinaryIO] = {}
         self._last: dict[str, collections.deque[bytes]] = {}
         self._deaf: set[bool] = set()
@@ -70,10 +77,11 @@ class Output:
             label = group if rank is None else f"{group}.{rank}"
             text.append(b"[%s] %s" % (label.encode(), line))
             if self._folder is not None:
-                self._file(group, rank, errors).write(line)
+                self._keep(group, rank, line, errors)
         if not text:
             return
-        self._last.setdefault(group, collections.deque(maxlen=LAST_LINES)).extend(text)
+        last = self._last.setdefault(group, collections.deque(maxlen=LAST_LINES))
+        last.extend(line for line in text if line.endswith(b"\n"))
         self._before()
         self._print(b"".join(text), errors)
 
@@ -82,9 +90,16 @@ class Output:
         return list(self._last.get(group, ()))
 
     def close(self) -> None:
-        """Write out the files."""
+        """Close the files."""
         for file in self._files.values():
             file.close()
+
+    def _keep(self, group: str, rank: int | None, line: bytes, errors: bool) -> None:
+        try:
+            self._file(group, rank, errors).write(line)
+        except OSError as reason:  # the job is worth more than what it says
+            print(f"macprun: no more output is kept in {self._folder}: {reason}", file=sys.stderr)
+            self._folder = None
 
     def _file(self, group: str, rank: int | None, errors: bool) -> BinaryIO:
         key = (group, rank, errors)
@@ -92,7 +107,9 @@ class Output:
             folder = os.path.join(self._folder or "", group)
             os.makedirs(folder, exist_ok=True)
             name = f"{'launcher' if rank is None else rank}.{'err' if errors else 'out'}"
-            self._files[key] = open(os.path.join(folder, name), "wb")  # noqa: SIM115
+            path = os.path.join(folder, name)
+            # at once, so that it can be watched, and is there whatever ends macprun
+            self._files[key] = open(path, "wb", buffering=0)  # noqa: SIM115
         return self._files[key]
 
     def _print(self, text: bytes, errors: bool) -> None:

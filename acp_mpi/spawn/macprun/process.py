@@ -1,5 +1,7 @@
 """The groups while they run: their processes, how these ended, and who failed first."""
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,6 +14,7 @@ from acp_mpi.spawn.macprun.launchers import Start
 from acp_mpi.spawn.macprun.output import Stream
 from acp_mpi.spawn.macprun.plan import Group
 
+_PIPE = 1 << 16  # bytes that fit into any pipe
 Watch = Callable[[IO[bytes], Stream, bool], None]
 
 
@@ -68,7 +71,7 @@ class Running:
         """Pass a signal on, as a terminal would: to all that belong to each process."""
         for process in self.processes:
             if process.popen is not None and not process.reason:
-                os.killpg(process.popen.pid, number)
+                _send(process.popen, number)
 
 
 def launch(start: Start, stdin: int, watch: Watch) -> Started:
@@ -94,7 +97,10 @@ def launch(start: Start, stdin: int, watch: Watch) -> Started:
         watch(pipe, Stream(start.group, start.rank, start.marks), errors)
     if start.script is not None:
         assert popen.stdin is not None
-        _hand_over(popen.stdin, start.script.encode())
+        script = os.fsencode(start.script)
+        with contextlib.suppress(OSError):  # then the others wait for this connection
+            fcntl.fcntl(popen.stdin, fcntl.F_SETPIPE_SZ, max(len(script), _PIPE))
+        _hand_over(popen.stdin, script)
     return Started(start, popen)
 
 
@@ -108,11 +114,22 @@ def outcome(code: int) -> tuple[int, str]:
         return 128 - code, f"killed by signal {-code}"
 
 
-def _hand_over(pipe: IO[bytes], script: bytes) -> None:
-    """Write the script and leave the pipe open: its end is the end of the process there."""
-    view = memoryview(script)
-    try:
+def _send(popen: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal to a process here, or to the one elsewhere that it is connected to.
+
+    Those that end a process end the connection, and it with that, also where nobody answers.
+    """
+    if popen.stdin is not None and number in (signal.SIGUSR1, signal.SIGUSR2):
+        _hand_over(popen.stdin, b"%s\n" % signal.Signals(number).name[3:].encode())
+    else:
+        # a program may have become another user's, or gone into another group
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.killpg(popen.pid, number)
+
+
+def _hand_over(pipe: IO[bytes], text: bytes) -> None:
+    """Write to the shell and leave the pipe open: its end is the end of the process there."""
+    view = memoryview(text)
+    with contextlib.suppress(BrokenPipeError):  # how it ended will be seen
         while view:
             view = view[os.write(pipe.fileno(), view) :]
-    except BrokenPipeError:  # how it ended will be seen
-        pass

@@ -7,15 +7,18 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from acp_mpi.errors import Error
+from acp_mpi.spawn.macprun.table import Table
 from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.server import Server
+
+_TICK = 0.2  # s between two looks at who has come, on a terminal
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Serve one job and return the exit status: 0 when all have joined and left, else 1.
 
     Prints `ACP_RENDEZVOUS=host:port` once it listens: what the processes of the job need in their
-    environment, beside the secret.
+    environment, beside the secret. On a terminal a table shows who has come.
     """
     options = _parser().parse_args(argv)
     logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
@@ -26,6 +29,12 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         key = secret.read(options.secret_file) if options.secret_file else secret.load(environ)
         with Server(key, options.groups, listen=options.listen, timeout=options.timeout) as server:
             print(f"ACP_RENDEZVOUS={server.address}", flush=True)
+            table = Table(sys.stderr)
+            try:
+                while table.show(server.arrivals) and not server.settled(_TICK):
+                    pass
+            finally:
+                table.hide()
             server.wait()
     except (Error, OSError) as reason:
         print(f"rendezvous: {reason}", file=sys.stderr)

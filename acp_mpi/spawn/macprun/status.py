@@ -1,6 +1,7 @@
 """`macprun status` and `macprun kill`: running jobs of this user on this host, from outside."""
 
 import argparse
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,12 +27,21 @@ def main(command: str, argv: Sequence[str]) -> int:
     if command == "kill":
         control.ask(_only() if pid is None else pid, "kill")
         return 0
-    pids = control.jobs() if pid is None else [pid]
-    if not pids:
+    if pid is not None:
+        _show(pid)
+        return 0
+    shown = 0
+    for one in control.jobs():
+        with contextlib.suppress(Error):  # it has ended meanwhile
+            _show(one)
+            shown += 1
+    if not shown:
         print("no macprun of this user runs on this host")
-    for one in pids:
-        print("\n".join(_lines(one, control.ask(one, "status"))))
     return 0
+
+
+def _show(pid: int) -> None:
+    print("\n".join(_lines(pid, control.ask(pid, "status"))))
 
 
 def _only() -> int:

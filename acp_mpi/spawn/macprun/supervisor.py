@@ -56,10 +56,9 @@ class Supervisor:
         sizes = {group.name: group.size for group in self._plan.groups}
         with Server(key, sizes, listen=self._listen, timeout=_PATIENCE) as server:
             self._server = server
-            control = Control(keeper, self._answer)
             self._selector.register(lifeline, selectors.EVENT_READ, self._lose_keeper)
             self._selector.register(wakeup, selectors.EVENT_READ, self._take_signals)
-            self._selector.register(control, selectors.EVENT_READ, control.serve)
+            control = self._listen_to_questions(keeper)
             threading.Thread(target=self._await_table, daemon=True).start()
             made = starts(self._plan, self._given, Meeting(server.address, key), environ)
             files = 2 if self._plan.output_dir else 0
@@ -68,7 +67,8 @@ class Supervisor:
                 self._start(start)
             while not (self._lost_keeper or all(r.ended for r in self._groups.values())):
                 self._step()
-            control.close()
+            if control is not None:
+                control.close()
         self._end()
         return self._verdict()
 
@@ -110,15 +110,17 @@ class Supervisor:
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             guard.signal_family(signal.SIGKILL)
 
-    def _read(self, pipe: IO[bytes], stream: Stream, errors: bool) -> None:
+    def _read(self, pipe: IO[bytes], stream: Stream, errors: bool) -> bool:
+        """Move what is in a pipe; return whether there was anything."""
         try:
             data = os.read(pipe.fileno(), 1 << 16)
         except BlockingIOError:
-            return
+            return False
         self._output.write(stream.group, stream.feed(data) if data else stream.end(), errors)
         if not data:
             self._selector.unregister(pipe)
             pipe.close()
+        return bool(data)
 
     def _take_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -195,6 +197,19 @@ class Supervisor:
 
     # ---- Questions -------------------------------------------------------------------------
 
+    def _listen_to_questions(self, keeper: int) -> Control | None:
+        try:
+            control = Control(keeper, self._answer)
+        except OSError as reason:  # of another user, or of another namespace with our number
+            print(
+                f"macprun: status and kill will not find this job: {reason.strerror}; "
+                f"another process has taken the name of {keeper}",
+                file=sys.stderr,
+            )
+            return None
+        self._selector.register(control, selectors.EVENT_READ, control.serve)
+        return control
+
     def _answer(self, word: str) -> Any:
         if word == "kill":
             self._kill_at = time.monotonic() + _KILL_AFTER
@@ -229,9 +244,8 @@ class Supervisor:
             guard.kill_family()
         for key in list(self._selector.get_map().values()):
             if isinstance(key.data, tuple):
-                while key.fd in self._selector.get_map():
-                    self._selector.select()
-                    self._read(*key.data)
+                while self._read(*key.data):  # all who could write have ended
+                    pass
         self._output.close()
 
     def _verdict(self) -> int:

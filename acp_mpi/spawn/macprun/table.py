@@ -47,10 +47,10 @@ class Table:
 
 def rows(arrivals: "Sequence[Arrival]", waited: float) -> list[str]:
     """Return the lines of the table: groups, how many ranks came, from where."""
-    width = max(len(arrival.name) for arrival in arrivals)
+    width = max(len(arrival.name) for arrival in arrivals)  # "" is a group not known yet
     lines = [f"macprun: waiting for {waited:.0f} s"]
     for arrival in arrivals:
-        count = f"{len(arrival.ranks)} of {arrival.size}"
+        count = f"{len(arrival.ranks)} of {'?' if arrival.size is None else arrival.size}"
         where = ", ".join(dict.fromkeys(arrival.origins))
         state = arrival.failure or where or "nobody yet"
         lines.append(f"  {arrival.name:<{width}}  {count:>13}  {state}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 class Arrival:
     """What has come of a group: `ranks`, and for each of them its origin, host and process."""
 
-    name: str
+    name: str  # "": not known yet
     size: int | None  # None: not known yet
     has_mpi: bool | None
     ranks: tuple[int, ...] = ()

@@ -31,6 +31,10 @@ class Expectation(Protocol):
         """Say which groups are missing of which nobody has come."""
         ...
 
+    def nameless(self, come: Come) -> int:
+        """Return how many groups are missing whose names are not known before they come."""
+        ...
+
 
 class Number:
     """So many groups, in the order of their names."""
@@ -60,8 +64,12 @@ class Number:
 
     def absent(self, come: Come) -> list[str]:
         """Say how many are missing."""
-        more = self._count - len(come)
+        more = self.nameless(come)
         return [f"{more} more group{'s' * (more > 1)}, not announced yet"] if more else []
+
+    def nameless(self, come: Come) -> int:
+        """Return how many have not come."""
+        return self._count - len(come)
 
 
 class Names:
@@ -101,6 +109,10 @@ class Names:
             for name, size in self.sizes.items()
             if name not in come
         ]
+
+    def nameless(self, come: Come) -> int:
+        """Return 0: all have names."""
+        return 0
 
 
 class Slots:
@@ -145,3 +157,7 @@ class Slots:
         for name, group in come.items():
             free.difference_update(range(int(name), int(name) + group.size))
         return [f"the processes of rows {ranges(free)}"] if free else []
+
+    def nameless(self, come: Come) -> int:
+        """Return 0: it is not known how many groups there are."""
+        return 0

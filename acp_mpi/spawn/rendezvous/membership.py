@@ -117,7 +117,7 @@ class Membership:
 
 def check_group(name: str, size: int) -> None:
     """Raise Error unless a group may have this name and size."""
-    if not 0 < len(name.encode()) <= NAME_MAX or not name.isprintable():
+    if not name.isprintable() or not 0 < len(name.encode()) <= NAME_MAX:
         raise Error(f"group name {name!r}: expected 1 to {NAME_MAX} bytes of printable characters")
     if not 0 < size <= RANKS_MAX:
         raise Error(f"group {name!r} has size {size}: expected 1 to {RANKS_MAX}")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.rendezvous.address import format_address, parse_address
+from acp_mpi.spawn.rendezvous.address import format_address, own_address, parse_address
 from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
 _log = logging.getLogger("acp_mpi.spawn")
@@ -40,7 +40,7 @@ class Reception:
     ) -> None:
         self._talk, self._expire, self._leave = talk, expire, leave
         self._listener = _listener(listen)
-        self.address = format_address(*self._listener.getsockname()[:2])
+        self.address = _address(self._listener)
         self._selector = selectors.DefaultSelector()
         self._bell, self._bell_lock = (
             os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK),
@@ -183,6 +183,12 @@ class Reception:
         if self.strangers.pop(visitor, None) is None:
             self.guests.discard(visitor)
             self._leave(visitor)
+
+
+def _address(listener: socket.socket) -> str:
+    """Return where others go: not to "all interfaces", which would be their own."""
+    host, port = listener.getsockname()[:2]
+    return format_address(own_address() if host == "0.0.0.0" else host, port)
 
 
 def _listener(listen: str) -> socket.socket:

@@ -7,6 +7,7 @@ from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.arrival import Arrival, Coming, places, ranges
 from acp_mpi.spawn.rendezvous.expectation import Expectation, Names, Number
 from acp_mpi.spawn.rendezvous.membership import Membership
+from acp_mpi.spawn.rendezvous.row import layout
 
 _MOST_GROUPS = 32  # that a report names one by one
 
@@ -33,6 +34,7 @@ class Roll:
 
     def enter(self, new: Announcement, origin: str) -> None:
         """Note what a member announces, or raise Error with what it should be told."""
+        self._check_version(new)
         group = self._groups.get(new.name)
         if group is None:
             self._expected.check(new, self._groups)
@@ -73,9 +75,10 @@ class Roll:
         return f"group {name!r} ended before it had joined: {reason}"
 
     def arrivals(self) -> tuple[Arrival, ...]:
-        """Return what has come of each group that is known by now, those expected first."""
+        """Return what has come of each group, those expected first, those without a name last."""
         names = dict.fromkeys((*self._expected.sizes, *self._groups, *self._failures))
-        return tuple(self._arrival(name) for name in names)
+        nameless = [Arrival("", None, None)] * self._expected.nameless(self._groups)
+        return (*(self._arrival(name) for name in names), *nameless)
 
     def membership(self) -> Membership:
         """Return the table of a job that is complete."""
@@ -97,6 +100,16 @@ class Roll:
         missing += self._expected.absent(self._groups)
         said = "; ".join(_some(came)) or "nobody"
         return f"came: {said}; missing: {', '.join(_some(missing)) or 'nobody'}"
+
+    def _check_version(self, new: Announcement) -> None:
+        for name, group in self._groups.items():
+            rank, known = next(iter(group.rows.items()))
+            if any(layout(row) != layout(known) for _, row in new.rows):
+                raise Error(
+                    f"group {new.name!r} has another version of acp_mpi than group {name!r} from "
+                    f"{group.origins[rank]}: install the same in the environments of both"
+                )
+            return  # the others have been compared with it
 
     def _count(self, group: Coming, sign: int) -> None:
         if group.complete:

@@ -86,8 +86,12 @@ class Server:
             raise self._outcome
         return self._outcome
 
+    def settled(self, timeout: float) -> bool:
+        """Return whether `wait` has an answer within `timeout` seconds."""
+        return self._settled.wait(timeout)
+
     def arrivals(self) -> tuple[Arrival, ...]:
-        """Return what has come of each group by now: those with known names, then the others."""
+        """Return what has come of each group by now: those expected by name, then the others."""
         with self._lock:
             return self._roll.arrivals()
 
@@ -98,7 +102,8 @@ class Server:
         """
         with self._lock:
             if self._verdict is None:
-                self._verdict = Kind.FAILED, self._roll.fail(name, reason).encode()
+                text = self._roll.fail(name, reason)  # which may name a file in other bytes
+                self._verdict = Kind.FAILED, text.encode(errors="backslashreplace")
         self._door.ring()
 
     def close(self) -> None:
