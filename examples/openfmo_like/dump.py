@@ -13,10 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import acp_mpi as acp
-
 from .molecule import InputError
-from .places import COPIES, Places
+from .places import COPIES, Memory, Places
 from .reading import Calculation
 
 _FORMAT = 1
@@ -28,8 +26,9 @@ Values = Mapping[int, tuple[float, float]]
 class Dump:
     """The dump of one calculation at `path`. `densities` are bytes as on the servers."""
 
-    def __init__(self, path: Path, calculation: Calculation) -> None:
+    def __init__(self, path: Path, calculation: Calculation, memory: Memory) -> None:
         self.path = path
+        self._memory = memory
         self._print = _fingerprint(calculation)
         self.sweeps: list[list[float]] = []
         self.monomers: list[float] = []
@@ -62,7 +61,7 @@ class Dump:
         """Put densities, populations and distances back onto the servers."""
         at = 0
         for ga, size in places.pieces(self._copy()) if self.sweeps else ():
-            acp.put(ga, self._data[at : at + size])
+            self._memory.put(ga, self._data[at : at + size])
             at += size
 
     def results(self, phase: str) -> dict[int, tuple[float, float]]:
@@ -74,8 +73,8 @@ class Dump:
     ) -> None:
         """Write what a sweep has found."""
         self.sweeps, self.monomers = [list(sweep) for sweep in sweeps], list(monomers)
-        pieces = [acp.get(ga, bytearray(size)) for ga, size in places.pieces(self._copy())]
-        self._data = b"".join(pieces)
+        pieces = places.pieces(self._copy())
+        self._data = b"".join(self._memory.get(ga, bytearray(size)) for ga, size in pieces)
         self._write()
 
     def after_phase(self, phase: str, values: Values) -> None:
