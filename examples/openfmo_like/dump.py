@@ -5,13 +5,11 @@ the data servers. It is written beside the old one and put in its place, so ther
 one.
 """
 
-import hashlib
 import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from .molecule import InputError
 from .places import COPIES, Memory, Places
@@ -29,7 +27,10 @@ class Dump:
     def __init__(self, path: Path, calculation: Calculation, memory: Memory) -> None:
         self.path = path
         self._memory = memory
-        self._print = _fingerprint(calculation)
+        # In full: a hash of it would need a library of several MB in the master.
+        self._description = json.dumps(
+            [calculation.fragments, calculation.basis, calculation.thresholds]
+        )
         self.sweeps: list[list[float]] = []
         self.monomers: list[float] = []
         self._results: dict[str, dict[int, tuple[float, float]]] = {}
@@ -46,7 +47,7 @@ class Dump:
                 raise ValueError("it is not whole, or of another version")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"--restart {path}: no dump of this program: {error}") from None
-        if head["calculation"] != self._print:
+        if head["calculation"] != self._description:
             raise InputError(
                 f"--restart {path}: that is another calculation; give the same input, basis, "
                 "thresholds and --first"
@@ -97,7 +98,7 @@ class Dump:
     def _write(self) -> None:
         head = {
             "format": _FORMAT,
-            "calculation": self._print,
+            "calculation": self._description,
             "bytes": len(self._data),
             "sweeps": self.sweeps,
             "monomers": self.monomers,
@@ -110,8 +111,3 @@ class Dump:
             os.fsync(file.fileno())
         beside.replace(self.path)
         self._written = time.monotonic()
-
-
-def _fingerprint(calculation: Calculation) -> str:
-    text: Any = [calculation.fragments, calculation.basis, calculation.thresholds]
-    return hashlib.sha256(json.dumps(text).encode()).hexdigest()
