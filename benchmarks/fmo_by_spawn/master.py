@@ -47,7 +47,7 @@ def conduct(
     def tell(number: int, sweep: Sweep) -> None:
         print(report.sweep_line(number, sweep), flush=True)
 
-    dump = Dump(options.dump, calculation, memory)
+    dump = Dump(options.dump, options.dump_every, calculation, memory)
     result = calculate(calculation, places, scheduler, dump, memory, tell)
     charges = atomic_charges(calculation, places, len(result.sweeps) - 1, memory)
     print(report.tables(calculation, result, scheduler.phases, charges), flush=True)

@@ -16,16 +16,16 @@ from .places import COPIES, Memory, Places
 from .reading import Calculation
 
 _FORMAT = 1
-_EVERY = 10.0  # seconds between dumps within a phase
 
 Values = Mapping[int, tuple[float, float]]
 
 
 class Dump:
-    """The dump of one calculation at `path`. `densities` are bytes as on the servers."""
+    """The dump of one calculation at `path`; within a phase one every so many seconds."""
 
-    def __init__(self, path: Path, calculation: Calculation, memory: Memory) -> None:
+    def __init__(self, path: Path, every: float, calculation: Calculation, memory: Memory) -> None:
         self.path = path
+        self._every = every
         self._memory = memory
         # In full: a hash of it would need a library of several MB in the master.
         self._description = json.dumps(
@@ -85,7 +85,7 @@ class Dump:
 
     def now_and_then(self, phase: str, values: Callable[[], Values]) -> None:
         """Write the results of a phase so far, if the last dump is some seconds old."""
-        if time.monotonic() - self._written > _EVERY:
+        if time.monotonic() - self._written > self._every:
             self.after_phase(phase, values())
 
     def remove(self) -> None:

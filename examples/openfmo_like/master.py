@@ -20,7 +20,7 @@ from .scheduler import Scheduler
 
 def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -> int:
     """Have the energy calculated, print it, and return the exit code."""
-    dump = Dump(options.dump, calculation, acp)
+    dump = Dump(options.dump, options.dump_every, calculation, acp)
     progress = Progress()
     scheduler = Scheduler(cast, progress.show)
     try:
