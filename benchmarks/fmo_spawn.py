@@ -11,6 +11,7 @@ or, as a second opponent, sleep between two looks for messages. All sides run in
 import argparse
 import itertools
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -40,6 +41,7 @@ class Outcome(NamedTuple):
     energies: str  # all of them, to the last bit
     all: float  # from the start of the first process to the end of the last
     phases: float
+    processor: float  # of all processes together, the launchers too
     waiting: float  # the share of the groups' time
     took: Mapping[str, Mapping[str, float]]  # by part, the most of its processes
 
@@ -55,7 +57,7 @@ def run(side: str, layout: Sequence[str], groups: int, size: int) -> Outcome:
             command = _macprun([*program, "acp", *arguments], groups, size)
         else:
             command = [*launch.mpiexec(1), *program, "master", *arguments]
-        began = time.monotonic()
+        began, spent = time.monotonic(), _children()
         with launch.Job(command, folder / "log") as job:
             try:
                 status = job.wait(LIMIT)
@@ -64,7 +66,7 @@ def run(side: str, layout: Sequence[str], groups: int, size: int) -> Outcome:
             seconds = time.monotonic() - began
             if status:
                 raise JobError(f"{side}: exit status {status}\n{job.output[-2000:]}")
-        return _read(folder, seen, seconds)
+        return _read(folder, seen, seconds, _children() - spent)
 
 
 def _macprun(program: Sequence[str], groups: int, size: int) -> list[str]:
@@ -78,7 +80,13 @@ def _macprun(program: Sequence[str], groups: int, size: int) -> list[str]:
     return words
 
 
-def _read(folder: Path, seen: Path, seconds: float) -> Outcome:
+def _children() -> float:
+    """Return the processor time of all descendants that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _read(folder: Path, seen: Path, seconds: float, processor: float) -> Outcome:
     """Return what the processes wrote."""
     result = json.loads((folder / "result.json").read_text())
     phases = result["phases"]
@@ -94,7 +102,8 @@ def _read(folder: Path, seen: Path, seconds: float) -> Outcome:
     if set(took) != {"master", "server"}:
         raise JobError(f"{', '.join(took) or 'none'} of master and server wrote what it took")
     energies = json.dumps([result[name] for name in ENERGIES])
-    return Outcome(energies, seconds, sum(p["seconds"] for p in phases), waited / busy, took)
+    spent = sum(phase["seconds"] for phase in phases)
+    return Outcome(energies, seconds, spent, processor, waited / busy, took)
 
 
 def _rows(results: Mapping[str, Sequence[Outcome]]) -> Iterator[Row]:
@@ -108,7 +117,11 @@ def _rows(results: Mapping[str, Sequence[Outcome]]) -> Iterator[Row]:
         return statistics.median(values)
 
     others = [side for side in SIDES if side != "ours"]
-    for what, name in (("phases", "all phases"), ("all", "from start to end")):
+    for what, name in (
+        ("phases", "all phases"),
+        ("all", "from start to end"),
+        ("processor", "processor time of all"),
+    ):
         for side in others:
             yield Row(name, "s", median("ours", what), side, median(side, what), Goal(times=1.0))
     for side in others:
