@@ -55,11 +55,12 @@ docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 	.venv/mpich/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(MPIS:%=.venv/%/.installed) ## both sides in one run, under each MPI
+bench: $(MPIS:%=.venv/%/.installed) $(MPIS:%=.venv/%/.extra-fmo) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
-	    for what in basic_layer heap containers directory joining launching; do \
+	    for what in basic_layer heap containers directory joining launching fmo_spawn; do \
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done
 	@.venv/mpich/bin/python benchmarks/spawn_memory.py
+	@.venv/mpich/bin/python benchmarks/fmo.py
 	@if [ "$$(id -u)" = 0 ]; then .venv/mpich/bin/python benchmarks/across_nodes.py; \
 	    else echo "benchmarks/across_nodes.py is left out: it needs root" >&2; fi
 

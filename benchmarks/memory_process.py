@@ -34,7 +34,7 @@ _libc = ctypes.CDLL(None)
 _libc.mallinfo2.restype = _Mallinfo
 
 
-def _memory() -> tuple[int, int, int]:
+def memory() -> tuple[int, int, int]:
     """Return what is allocated by malloc, and PSS and USS."""
     info = _libc.mallinfo2()
     with open("/proc/self/smaps_rollup", "rb", buffering=0) as file:
@@ -50,14 +50,14 @@ class Diary:
     def __init__(self) -> None:
         self._lines: list[str] = []
         self.looks_at_memory = True
-        _memory()  # the first look takes some itself
+        memory()  # the first look takes some itself
         self.at("start")
 
     def at(self, stage: str) -> None:
         """Note that a stage is reached."""
         seconds = time.monotonic()
-        memory = _memory() if self.looks_at_memory else ()
-        self._lines.append(" ".join(map(str, (stage, seconds, *memory))))
+        took = memory() if self.looks_at_memory else ()
+        self._lines.append(" ".join(map(str, (stage, seconds, *took))))
 
     def write(self, path: str) -> None:
         """Write all stages to a file."""

@@ -6,10 +6,8 @@ import time
 
 import numpy as np
 
-import acp_mpi as acp
-
 from .basis import pack, unpack
-from .places import COPIES, Places
+from .places import COPIES, Memory, Places
 
 _CACHE = 16  # densities that a worker keeps
 
@@ -17,8 +15,9 @@ _CACHE = 16  # densities that a worker keeps
 class Data:
     """The servers' data as one worker sees it; `waited` adds up the seconds that this takes."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, memory: Memory) -> None:
         self.places = places
+        self._memory = memory
         self.waited = 0.0
         self._sweep: int | None = None
         self._copy = 0
@@ -86,10 +85,10 @@ class Data:
 
     def _get(self, ga: int, array: np.ndarray) -> None:
         start = time.perf_counter()
-        acp.get(ga, array)
+        self._memory.get(ga, array)
         self.waited += time.perf_counter() - start
 
     def _put(self, ga: int, array: np.ndarray) -> None:
         start = time.perf_counter()
-        acp.put(ga, np.ascontiguousarray(array))
+        self._memory.put(ga, np.ascontiguousarray(array))
         self.waited += time.perf_counter() - start

@@ -5,32 +5,32 @@ the data servers. It is written beside the old one and put in its place, so ther
 one.
 """
 
-import hashlib
 import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import acp_mpi as acp
 
 from .molecule import InputError
-from .places import COPIES, Places
+from .places import COPIES, Memory, Places
 from .reading import Calculation
 
 _FORMAT = 1
-_EVERY = 10.0  # seconds between dumps within a phase
 
 Values = Mapping[int, tuple[float, float]]
 
 
 class Dump:
-    """The dump of one calculation at `path`. `densities` are bytes as on the servers."""
+    """The dump of one calculation at `path`; within a phase one every so many seconds."""
 
-    def __init__(self, path: Path, calculation: Calculation) -> None:
+    def __init__(self, path: Path, every: float, calculation: Calculation, memory: Memory) -> None:
         self.path = path
-        self._print = _fingerprint(calculation)
+        self._every = every
+        self._memory = memory
+        # In full: a hash of it would need a library of several MB in the master.
+        self._description = json.dumps(
+            [calculation.fragments, calculation.basis, calculation.thresholds]
+        )
         self.sweeps: list[list[float]] = []
         self.monomers: list[float] = []
         self._results: dict[str, dict[int, tuple[float, float]]] = {}
@@ -47,7 +47,7 @@ class Dump:
                 raise ValueError("it is not whole, or of another version")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"--restart {path}: no dump of this program: {error}") from None
-        if head["calculation"] != self._print:
+        if head["calculation"] != self._description:
             raise InputError(
                 f"--restart {path}: that is another calculation; give the same input, basis, "
                 "thresholds and --first"
@@ -62,7 +62,7 @@ class Dump:
         """Put densities, populations and distances back onto the servers."""
         at = 0
         for ga, size in places.pieces(self._copy()) if self.sweeps else ():
-            acp.put(ga, self._data[at : at + size])
+            self._memory.put(ga, self._data[at : at + size])
             at += size
 
     def results(self, phase: str) -> dict[int, tuple[float, float]]:
@@ -74,8 +74,8 @@ class Dump:
     ) -> None:
         """Write what a sweep has found."""
         self.sweeps, self.monomers = [list(sweep) for sweep in sweeps], list(monomers)
-        pieces = [acp.get(ga, bytearray(size)) for ga, size in places.pieces(self._copy())]
-        self._data = b"".join(pieces)
+        pieces = places.pieces(self._copy())
+        self._data = b"".join(self._memory.get(ga, bytearray(size)) for ga, size in pieces)
         self._write()
 
     def after_phase(self, phase: str, values: Values) -> None:
@@ -85,7 +85,7 @@ class Dump:
 
     def now_and_then(self, phase: str, values: Callable[[], Values]) -> None:
         """Write the results of a phase so far, if the last dump is some seconds old."""
-        if time.monotonic() - self._written > _EVERY:
+        if time.monotonic() - self._written > self._every:
             self.after_phase(phase, values())
 
     def remove(self) -> None:
@@ -98,7 +98,7 @@ class Dump:
     def _write(self) -> None:
         head = {
             "format": _FORMAT,
-            "calculation": self._print,
+            "calculation": self._description,
             "bytes": len(self._data),
             "sweeps": self.sweeps,
             "monomers": self.monomers,
@@ -111,8 +111,3 @@ class Dump:
             os.fsync(file.fileno())
         beside.replace(self.path)
         self._written = time.monotonic()
-
-
-def _fingerprint(calculation: Calculation) -> str:
-    text: Any = [calculation.fragments, calculation.basis, calculation.thresholds]
-    return hashlib.sha256(json.dumps(text).encode()).hexdigest()

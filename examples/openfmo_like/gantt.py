@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from .scheduler import Phase
+from .jobs import Phase
 
 _COLOURS = {
     "free monomers": "#9aa5b1",

@@ -1,7 +1,6 @@
 """The master: it plans, gives out, adds up, and computes nothing. Standard library only."""
 
 import argparse
-import array
 import sys
 
 import acp_mpi as acp
@@ -9,18 +8,19 @@ import acp_mpi as acp
 from . import gantt, orders, report
 from .cast import Cast
 from .dump import Dump
-from .fmo import NotSelfConsistent, Result, Sweep, calculate
+from .fmo import NotSelfConsistent, Result, Sweep, atomic_charges, calculate
+from .jobs import Failed
 from .molecule import InputError
 from .orders import Lost
-from .places import COPIES, Places, allocate
+from .places import Places, allocate
 from .progress import Progress
 from .reading import Calculation
-from .scheduler import Failed, Scheduler
+from .scheduler import Scheduler
 
 
 def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -> int:
     """Have the energy calculated, print it, and return the exit code."""
-    dump = Dump(options.dump, calculation)
+    dump = Dump(options.dump, options.dump_every, calculation, acp)
     progress = Progress()
     scheduler = Scheduler(cast, progress.show)
     try:
@@ -38,8 +38,8 @@ def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -
 
     try:
         scheduler.on_phase = progress.phase
-        result = calculate(calculation, places, scheduler, dump, tell)
-        charges = _charges(calculation, places, len(result.sweeps) - 1)
+        result = calculate(calculation, places, scheduler, dump, acp, tell)
+        charges = atomic_charges(calculation, places, len(result.sweeps) - 1, acp)
     except (Lost, acp.PeerLostError, Failed, NotSelfConsistent) as error:
         progress.clear()
         print(f"openfmo_like: {orders.reason(error)}", file=sys.stderr)
@@ -63,18 +63,10 @@ def _prepare(scheduler: Scheduler, cast: Cast, options: argparse.Namespace, dump
     if isinstance(sizes, str):
         raise InputError(sizes)
     functions, atoms = sizes
-    places = allocate(functions, atoms, cast.servers)
+    places = allocate(functions, atoms, cast.servers, acp)
     dump.restore(places)
     scheduler.begin(places)
     return places
-
-
-def _charges(calculation: Calculation, places: Places, sweep: int) -> list[float]:
-    """Return Z_A - P_A of all atoms."""
-    atoms = [atom for fragment in calculation.fragments for atom in fragment.atoms]
-    populations = array.array("d", bytes(8 * len(atoms)))
-    acp.get(places.atomic_populations[sweep % COPIES], populations)
-    return [atom.number - p for atom, p in zip(atoms, populations, strict=True)]
 
 
 def _write(

@@ -45,6 +45,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--dump", type=Path, metavar="FILE",
         help="where to keep what is needed to go on after a kill (INPUT's name with .dump, here)",
     )  # fmt: skip
+    out.add_argument(
+        "--dump-every", type=float, default=10.0, metavar="SECONDS",
+        help="how often among the pairs (10); after each sweep in any case",
+    )  # fmt: skip
     out.add_argument("--restart", type=Path, metavar="DUMP", help="go on from there")
     return parser.parse_args(argv)
 

@@ -11,15 +11,7 @@ from typing import Any, NamedTuple
 
 import acp_mpi as acp
 
-BEGIN, FREE, MONOMER, PAIR, DISTANT, STOP = range(1, 7)
-NAMES = {
-    FREE: "free monomers",
-    MONOMER: "monomers",
-    PAIR: "SCF pairs",
-    DISTANT: "electrostatic pairs",
-}
-
-BATCH = 16  # electrostatic pairs in a job
+BEGIN, STOP = 1, 6  # beside the kinds of jobs
 
 _WORD = 8
 _FLAG = 0  # offsets in starter memory
@@ -28,7 +20,6 @@ _EVENTS = 128
 _SIZES = _EVENTS + _WORD
 _IDLE = _SIZES + 2 * _WORD
 _FORM = struct.Struct("<8q")
-_ROW = struct.Struct("<q7d")
 
 
 class Lost(RuntimeError):
@@ -46,32 +37,6 @@ class Order(NamedTuple):
     rows: int  # where results go
     pairs: int  # the table of pairs, two numbers each; of BEGIN a pickled object
     length: int  # how many pairs there are; how many bytes
-
-
-class Row(NamedTuple):
-    """The result of a job: what a group writes, and nobody else."""
-
-    stamp: int = 0  # the round that wrote it, negative if it failed, 0 before
-    value: float = 0.0  # E'_X, or the sum of Delta_IJ of a batch
-    extra: float = 0.0  # E_X, or Tr[(D^IJ - D^I (+) D^J) V^IJ]
-    change: float = 0.0  # max |D - D of the sweep before|
-    begin: float = 0.0  # seconds since the epoch
-    end: float = 0.0
-    waited: float = 0.0  # seconds for data, counter and server
-    group: float = 0.0
-
-
-ROW_BYTES = _ROW.size
-
-
-def pack_row(row: Row) -> bytes:
-    """Return a row as it lies in memory."""
-    return _ROW.pack(*row)
-
-
-def unpack_rows(data: bytes | bytearray) -> list[Row]:
-    """Return the rows that lie in memory one behind the other."""
-    return [Row(*fields) for fields in _ROW.iter_unpack(data)]
 
 
 def give(order: Order, rank: int, serial: int) -> None:

@@ -5,11 +5,23 @@ Of what changes there are two copies: a sweep reads one and writes the other.
 
 import dataclasses
 from collections.abc import Sequence
-
-import acp_mpi as acp
+from typing import Any, Protocol
 
 _NUMBER = 8  # bytes of a float64
 COPIES = 2
+
+
+class Memory(Protocol):
+    """What those addresses lead into: `acp_mpi` itself, or what stands in for it."""
+
+    def malloc(self, size: int, rank: int, /) -> int:
+        """Return the address of so many bytes on a rank."""
+
+    def get(self, ga: int, buffer: Any, /) -> Any:
+        """Fill a buffer from an address and return it."""
+
+    def put(self, ga: int, buffer: Any, /) -> None:
+        """Write a buffer to an address."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +59,9 @@ def triangle(n: int) -> int:
     return n * (n + 1) // 2
 
 
-def allocate(functions: Sequence[int], atoms: Sequence[int], servers: Sequence[int]) -> Places:
+def allocate(
+    functions: Sequence[int], atoms: Sequence[int], servers: Sequence[int], memory: Memory
+) -> Places:
     """Take memory on the servers: densities largest first, each on the least loaded one.
 
     Populations and distances are whole, on the first server. Local to the caller: the servers do
@@ -63,10 +77,10 @@ def allocate(functions: Sequence[int], atoms: Sequence[int], servers: Sequence[i
         tuple(functions),
         tuple(atoms),
         tuple(
-            tuple(acp.malloc(triangle(n) * _NUMBER, rank=home[i]) for i, n in enumerate(functions))
+            tuple(memory.malloc(triangle(n) * _NUMBER, home[i]) for i, n in enumerate(functions))
             for _ in range(COPIES)
         ),
-        tuple(acp.malloc(sum(functions) * _NUMBER, rank=first) for _ in range(COPIES)),
-        tuple(acp.malloc(sum(atoms) * _NUMBER, rank=first) for _ in range(COPIES)),
-        acp.malloc(len(functions) ** 2 * _NUMBER, rank=first),
+        tuple(memory.malloc(sum(functions) * _NUMBER, first) for _ in range(COPIES)),
+        tuple(memory.malloc(sum(atoms) * _NUMBER, first) for _ in range(COPIES)),
+        memory.malloc(len(functions) ** 2 * _NUMBER, first),
     )

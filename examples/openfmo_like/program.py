@@ -12,7 +12,6 @@ import acp_mpi as acp
 from . import options as command_line
 from . import orders, start
 from .cast import Cast, communicator, of_this_job
-from .master import conduct
 from .molecule import InputError
 from .orders import Lost
 from .reading import Calculation
@@ -56,15 +55,21 @@ def play(calculation: Calculation, cast: Cast, options: argparse.Namespace) -> i
     if acp.procs() == 1:
         worker = threading.Thread(target=_work_aside, args=(calculation, cast))
         worker.start()
-        code = conduct(calculation, cast, options)
+        code = _conduct(calculation, cast, options)
         worker.join()
         return code
     if rank == cast.master:
-        return conduct(calculation, cast, options)
+        return _conduct(calculation, cast, options)
     if rank in cast.servers:
         return _keep_data(cast)
     _work(calculation, cast, comm)
     return 0
+
+
+def _conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -> int:
+    from .master import conduct
+
+    return conduct(calculation, cast, options)
 
 
 def _keep_data(cast: Cast) -> int:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from .fmo import Result, Sweep
+from .jobs import Phase
 from .molecule import formula
 from .reading import Calculation
-from .scheduler import Phase
 
 _MOST_LINES, _MOST_ATOMS = 40, 6  # --json has all
 

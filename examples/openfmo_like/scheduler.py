@@ -3,30 +3,18 @@
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import acp_mpi as acp
 
 from . import orders
 from .cast import Cast
-from .orders import Lost, Order, Row
+from .fmo import Save
+from .jobs import NAMES, ROW_BYTES, Failed, Phase, Row, unpack_rows
+from .orders import Lost, Order
 from .places import Places
 
 Watch = Callable[[int, int], None]  # called with (jobs done, jobs in all) of a phase
-Save = Callable[[Callable[[], list[Row]]], None]
-
-
-class Failed(ArithmeticError):
-    """A job was done and has no result."""
-
-
-class Phase(NamedTuple):
-    """What a phase took: for the load balance and the Gantt picture."""
-
-    name: str
-    begin: float
-    end: float
-    rows: tuple[Row, ...]  # of the jobs done in this run
 
 
 class Scheduler:
@@ -75,10 +63,10 @@ class Scheduler:
         out again. `save` is called with a function that returns the rows so far. Lost if a data
         server or all groups have died, Failed if a job has no solution.
         """
-        self.on_phase(orders.NAMES[kind])
+        self.on_phase(NAMES[kind])
         server = self._cast.servers[0]
-        rows = acp.malloc(max(jobs, 1) * orders.ROW_BYTES, rank=server)
-        acp.put(rows, bytes(jobs * orders.ROW_BYTES))
+        rows = acp.malloc(max(jobs, 1) * ROW_BYTES, rank=server)
+        acp.put(rows, bytes(jobs * ROW_BYTES))
         table = acp.malloc(16 * max(len(pairs), 1), rank=server)
         acp.put(table, b"".join(_numbers(pair) for pair in pairs))
         begin, done, left = time.time(), list[Row](), list(sequence)
@@ -88,13 +76,10 @@ class Scheduler:
             done = self._rows(rows, jobs)
             failed = [job for job in sequence if done[job].stamp < 0]
             if failed:
-                raise Failed(
-                    f"{orders.NAMES[kind]}: the SCF of job {failed[0] + 1} did not converge; check "
-                    "the geometry and the charges"
-                )
+                raise Failed(kind, failed[0])
             left = [job for job in left if not done[job].stamp]
         finished = tuple(done[job] for job in sequence)
-        self.phases.append(Phase(orders.NAMES[kind], begin, time.time(), finished))
+        self.phases.append(Phase(NAMES[kind], begin, time.time(), finished))
         self._release(rows, table)
         return done or [Row()] * jobs
 
@@ -165,7 +150,7 @@ class Scheduler:
             counter.destroy()
 
     def _rows(self, ga: int, count: int) -> list[Row]:
-        return orders.unpack_rows(acp.get(ga, bytearray(count * orders.ROW_BYTES)))
+        return unpack_rows(acp.get(ga, bytearray(count * ROW_BYTES)))
 
     def _give(self, order: Order) -> None:
         self._serial += 1

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from . import field, orders
+from . import field
 from .basis import Molecules, atomic_populations, unpack
 from .data import Data
 from .distant import interaction
+from .jobs import BATCH, DISTANT, FREE, MONOMER, Row
 from .molecule import distance
-from .orders import Order, Row
 from .places import triangle
 from .reading import Calculation
 from .scf import Solution, integrals, join, relaxation, solve
@@ -39,21 +39,21 @@ class Team:
         if self._comm is not None:
             self._comm.Barrier()
 
-    def lead(self, order: Order, job: int, pairs: Sequence[tuple[int, int]]) -> Row:
+    def lead(self, kind: int, job: int, pairs: Sequence[tuple[int, int]]) -> Row:
         """Return the result of a job, as the leader; the members `help` with it."""
-        if order.kind == orders.DISTANT:
-            energies = self._distant(pairs[orders.BATCH * job :][: orders.BATCH])
+        if kind == DISTANT:
+            energies = self._distant(pairs[BATCH * job :][:BATCH])
             return Row(value=sum(energies.tolist()))
-        if order.kind == orders.FREE:
+        if kind == FREE:
             return self._free(job)
-        return self._monomer(job) if order.kind == orders.MONOMER else self._pair(pairs[job])
+        return self._monomer(job) if kind == MONOMER else self._pair(pairs[job])
 
-    def help(self, order: Order, job: int, pairs: Sequence[tuple[int, int]]) -> None:
+    def help(self, kind: int, job: int, pairs: Sequence[tuple[int, int]]) -> None:
         """Do this member's parts of a job."""
-        if order.kind == orders.DISTANT:
-            self._distant(pairs[orders.BATCH * job :][: orders.BATCH])
+        if kind == DISTANT:
+            self._distant(pairs[BATCH * job :][:BATCH])
         else:
-            x = (job,) if order.kind == orders.MONOMER else pairs[job]
+            x = (job,) if kind == MONOMER else pairs[job]
             self._field(self._molecules.of(x), x, lambda: None)
 
     def _free(self, i: int) -> Row:

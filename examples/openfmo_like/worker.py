@@ -12,8 +12,9 @@ from . import orders
 from .basis import Molecules
 from .cast import Cast
 from .data import Data
+from .jobs import FREE, ROW_BYTES, Row, pack_row
 from .molecule import InputError
-from .orders import Order, Row
+from .orders import Order
 from .reading import Calculation
 from .scf import NotConverged
 from .team import Team
@@ -27,13 +28,13 @@ def work(calculation: Calculation, cast: Cast, comm: Any) -> None:
     molecules = Molecules(calculation.fragments, calculation.basis)
     leads = acp.rank() == own[0]
     if leads:
-        orders.report_sizes(cast.master, _sizes(molecules))
+        orders.report_sizes(cast.master, sizes(molecules))
     first = orders.take(1, (cast.master, *cast.servers, *own))
     if leads:
         _tell(own[1:], first, 1)
     if first.kind == orders.STOP:
         return
-    data = Data(orders.kept(first.pairs, first.length))
+    data = Data(orders.kept(first.pairs, first.length), acp)
     team = Team(comm, calculation, molecules, data)
     team.meet()  # all have read the first order: the next one may take its place
     if leads:
@@ -43,7 +44,7 @@ def work(calculation: Calculation, cast: Cast, comm: Any) -> None:
         _serve_as_member(cast, own, team, data)
 
 
-def _sizes(molecules: Molecules) -> Any:
+def sizes(molecules: Molecules) -> Any:
     """Return what the master, who knows no basis sets, must know; or what is wrong with them."""
     try:
         return molecules.sizes()
@@ -91,22 +92,22 @@ class Leader:
                 break
             job = int(sequence[place])
             orders.check_present(self._needed)
-            if order.kind != orders.FREE:
+            if order.kind != FREE:
                 self._tell(order._replace(number=job))
             try:
-                row = self._team.lead(order, job, pairs)._replace(stamp=serial)
+                row = self._team.lead(order.kind, job, pairs)._replace(stamp=serial)
             except NotConverged:
                 row = Row(stamp=-serial)
             row = row._replace(
                 begin=began, end=time.time(), waited=self._data.waited - waited, group=self._group
             )
-            self._put_row(order.rows + job * orders.ROW_BYTES, row)
+            self._put_row(order.rows + job * ROW_BYTES, row)
         orders.report(self._cast.master, self._group, serial)
 
     def _put_row(self, ga: int, row: Row) -> None:
         """Write a result, its stamp last: a group that dies leaves no half of one."""
         start = time.perf_counter()
-        acp.put(ga + 8, orders.pack_row(row)[8:], flag=(ga, row.stamp))
+        acp.put(ga + 8, pack_row(row)[8:], flag=(ga, row.stamp))
         orders.count_event(self._cast.master)
         self._data.waited += time.perf_counter() - start
 
@@ -126,7 +127,7 @@ def _serve_as_member(cast: Cast, own: Sequence[int], team: Team, data: Data) -> 
         if known != table:
             known, pairs = table, read_pairs(order)
         data.turn_to(order.sweep)
-        team.help(order, order.number, pairs)
+        team.help(order.kind, order.number, pairs)
 
 
 def read_numbers(ga: int, count: int) -> np.ndarray:

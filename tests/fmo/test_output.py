@@ -5,13 +5,12 @@ import itertools
 from xml.etree import ElementTree
 
 import openfmo  # noqa: F401 - makes openfmo_like importable
-from openfmo_like import gantt, molecule, orders, report
+from openfmo_like import gantt, jobs, molecule, report
 from openfmo_like.fmo import Result, Sweep
+from openfmo_like.jobs import Phase, Row
 from openfmo_like.molecule import Atom
-from openfmo_like.orders import Row
 from openfmo_like.progress import Progress
 from openfmo_like.reading import Calculation
-from openfmo_like.scheduler import Phase
 
 ROWS = tuple(
     Row(stamp=1, begin=100.0 + job // 2, end=101.0 + job // 2, waited=0.01, group=job % 2)
@@ -79,4 +78,4 @@ def test_the_tables_say_how_evenly_groups_were_busy():
 
 def test_a_row_survives_its_way_through_memory():
     rows = [Row(3, -75.1, 1e-300, 0.5, 1.7e9, 1.7e9 + 1, 0.25, 1.0), Row(-2)]
-    assert orders.unpack_rows(b"".join(map(orders.pack_row, rows))) == rows
+    assert jobs.unpack_rows(b"".join(map(jobs.pack_row, rows))) == rows

@@ -1,6 +1,7 @@
 """The example openfmo_like as a job: any layout gives the same bits, and deaths are survived."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -72,13 +73,26 @@ def is_in_group(name, pid):
         return False
 
 
+def when(condition, *jobs):
+    """Return when something has come about that the first of these jobs brings about."""
+    deadline = time.monotonic() + 60.0
+    while not condition():
+        if not jobs[0].running or time.monotonic() > deadline:
+            pytest.fail("\n".join(job.output for job in jobs))
+        time.sleep(0.01)
+
+
 def until(pattern, job, *others):
     """Return when a job has printed it."""
-    deadline = time.monotonic() + 60.0
-    while not re.search(pattern, job.output):
-        if not job.running or time.monotonic() > deadline:
-            pytest.fail("\n".join(other.output for other in (job, *others)))
-        time.sleep(0.01)
+    when(lambda: re.search(pattern, job.output), job, *others)
+
+
+def pairs_in(dump):
+    """Return the results of SCF pairs that a dump has, none if there is no dump yet."""
+    if not dump.exists():
+        return {}
+    with dump.open("rb") as file:
+        return json.loads(file.readline())["results"].get("SCF pairs", {})
 
 
 @pytest.mark.parametrize(
@@ -152,6 +166,30 @@ def test_what_a_killed_job_leaves_can_be_gone_on_with(
     assert "sweep  1" not in output
     assert energies(tmp_path) == alone(*eight)
     assert not dump.exists()
+
+
+@pytest.mark.parametrize("groups", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_pairs_that_a_dump_has_are_not_done_again(start, joined, passes, alone, tmp_path, groups):
+    eight = [WATER, "--first", 8]
+    dump = tmp_path / "water16.dump"
+    often = [*eight, "--dump-every", 0]
+    if groups:
+        jobs = list(joined(often, groups, 1).values())
+    else:
+        jobs = [start(openfmo.program(tmp_path, *often), {"ACP_MPI": "0"})]
+    when(lambda: len(pairs_in(dump)) > 4, *jobs)
+    for pid in [pid for job in jobs for pid in job.processes()]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert all(job.wait(LIMIT) != 0 for job in jobs)
+    done = len(pairs_in(dump))
+    assert 4 < done < 23  # killed among the SCF pairs
+    again = [*eight, "--restart", dump, "--json", "result.json"]
+    passes(openfmo.program(tmp_path, *again), {"ACP_MPI": "0"}, LIMIT)
+    numbers = {phase["name"]: phase["jobs"] for phase in openfmo.result(tmp_path)["phases"]}
+    assert numbers["SCF pairs"] == 23 - done
+    assert "monomers" not in numbers
+    assert energies(tmp_path) == alone(*eight)
 
 
 def test_the_program_starts_its_job_by_macprun(start, alone, tmp_path):
