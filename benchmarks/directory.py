@@ -86,9 +86,11 @@ def _take_part(result: Path) -> None:
 
 
 def _simulated(count: int) -> list[tuple[int, bytes]]:
+    from acp_mpi.engine import _engine
+
     nonces = struct.unpack(f"<{count}Q", os.urandom(8 * count))
     return [
-        (rank, struct.pack("<QQ", nonce, 1 + rank // NODE).ljust(ROW, b"\0"))
+        (rank, struct.pack("<QQ22xB", nonce, 1 + rank // NODE, _engine.LAYOUT).ljust(ROW, b"\0"))
         for rank, nonce in enumerate(nonces)
     ]
 

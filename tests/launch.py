@@ -6,9 +6,11 @@ Standard library only: `run.py` uses it before any test runs, the tests in `jobs
 import contextlib
 import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -211,7 +213,16 @@ class Job:
 
 
 def sweep() -> None:
-    """Remove shared memory that MPIs left when a test killed their processes, and nobody maps."""
+    """Remove what MPIs left when a test killed their processes, and nobody uses any more.
+
+    Shared memory, and the folders of Open MPI's launchers, which a later launcher that is given the
+    same process number takes for its own and stumbles over.
+    """
+    for pattern in ("ompi.*", "prted.*"):
+        for folder in Path(tempfile.gettempdir()).glob(pattern):
+            number = folder.name.rpartition(".")[2]
+            if number.isdigit() and not Path("/proc", number).exists():
+                shutil.rmtree(folder, ignore_errors=True)
     mapped = "\n".join(map(_maps, _all_processes()))
     minute_ago = time.time() - 60.0  # who made it maps it by then
     for pattern in ("mpich_shm_*", "sm_segment.*"):

@@ -7,6 +7,7 @@ HANDLE_NULL: int
 HANDLE_ALL: int
 HANDLE_CONT: int
 GA_NULL: int
+LAYOUT: int
 
 class Cell: ...
 class Column: ...

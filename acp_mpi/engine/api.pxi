@@ -177,6 +177,9 @@ cdef extern from "engine.h" nogil:
     int acp_heap_look(acp_lane *, uint32_t, acp_heap_statistics *, acp_call *, acp_handle_t *)
     int acp_road(acp_lane *, uint32_t, acp_road_info *)
 
+cdef extern from "layout.h" nogil:
+    const int LAYOUT_VERSION
+
 cdef extern from *:
     """
     static __thread uint64_t acp_previous_of_thread = 1; /* what HANDLE_CONT means here */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define ASK_NS ((uint64_t)2000000000)
+#define ENDING_MS 100 /* from closed descriptors to a dead process */
 
 enum { MEMORY, DOOR, TABLE, GIVEN };
 
@@ -180,6 +181,21 @@ int attach_table(acp_engine *e, const struct row *place)
     return -1;
 }
 
+/* Is this process dead, or about to be? On its way out it has closed its descriptors before it
+ * counts as dead. */
+static bool ended(const struct peer *p)
+{
+    struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+    bool dead;
+    int fd = open_of(&p->row);
+    if (fd >= 0)
+        close(fd);
+    else if (errno == ENOENT)
+        poll(&end, 1, ENDING_MS);
+    uint64_t start = process_start_time(p->row.pid, &dead);
+    return dead || start != p->row.start_time;
+}
+
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
 {
     int fds[GIVEN] = {-1, -1, -1};
@@ -188,11 +204,8 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
     if (!usable(e, p, fds)) {
         ask(e, &p->row, fds);
         *opened = OPENED_SOCKET;
-        if (!usable(e, p, fds)) {
-            bool dead;
-            uint64_t start = process_start_time(p->row.pid, &dead);
-            return dead || start != p->row.start_time ? ACP_E_LOST : ACP_E_SYSTEM;
-        }
+        if (!usable(e, p, fds))
+            return ended(p) ? ACP_E_LOST : ACP_E_SYSTEM;
     }
     p->fd = fds[MEMORY];
     p->door_fd = fds[DOOR];

@@ -42,6 +42,9 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     lane0 = acp_engine_lane(engine)
 
 
+LAYOUT = LAYOUT_VERSION  # in the row of each process
+
+
 def row():
     """Return the 64 bytes by which others know this process."""
     need("row")

@@ -28,7 +28,7 @@ def simulated_rows(count, seed=5):
     source = random.Random(seed)
     nonces = struct.unpack(f"<{count}Q", source.randbytes(8 * count))
     return [
-        (rank, struct.pack("<QQ", nonce, 1 + rank // 64).ljust(ROW, b"\0"))
+        (rank, struct.pack("<QQ22xB", nonce, 1 + rank // 64, _engine.LAYOUT).ljust(ROW, b"\0"))
         for rank, nonce in enumerate(nonces)
     ]
 
