@@ -3,7 +3,7 @@
  *
  * MPI does not say whether a look at it has moved anything, and moves one thing in each. A look
  * that moved nothing takes some hundred nanoseconds, but so do others, and the first one after a nap
- * is slow: so the thread looks until several in a row were quick. What costs is waking up, 2 us of a
+ * is slow: so the thread looks until two in a row were quick. What costs is waking up, 2 us of a
  * core on one machine, 20 on another: it measures that, and naps so long that it takes its
  * share of a core and no more. */
 #include "engine.h"
@@ -17,8 +17,8 @@
 #include <time.h>
 
 #define QUICK_NS 1000u /* a look that moved nothing, if the caches are warm */
-#define QUICK_LOOKS 8u /* in a row before a nap */
-#define SLOW_LOOKS 2u /* so many have moved nothing, perhaps */
+#define QUICK_LOOKS 2u /* in a row before a nap */
+#define DISPLACED_NS 100000u /* somebody else had the core: Open MPI yields it in each look */
 #define SHARE 40u /* of the time, one part for waking up */
 #define LONGEST 10u /* nap, in units of the shortest */
 #define SAMPLE 32u /* naps from one measurement of their cost to the next */
@@ -47,17 +47,14 @@ static uint64_t look(struct acp_mpi_progress *p, uint64_t *now)
     return *now - begin;
 }
 
-/* Returns how long it has moved things, as far as it can tell. */
-static uint64_t look_around(struct acp_mpi_progress *p)
+static void look_around(struct acp_mpi_progress *p)
 {
-    uint64_t now = acp_now(), began = now;
-    uint32_t quick = 0, slow = 0;
-    while (quick < QUICK_LOOKS) {
-        bool was_quick = look(p, &now) < QUICK_NS;
-        quick = was_quick ? quick + 1 : 0;
-        slow += !was_quick;
+    uint64_t now = acp_now(), took = 0;
+    uint32_t quick = 0;
+    while (quick < QUICK_LOOKS && took < DISPLACED_NS) {
+        took = look(p, &now);
+        quick = took < QUICK_NS ? quick + 1 : 0;
     }
-    return slow > SLOW_LOOKS ? now - began : 0;
 }
 
 static uint64_t processor_ns(clockid_t clock)
@@ -84,18 +81,17 @@ static bool nap(struct acp_mpi_progress *p, uint64_t ns)
 static void *drive(void *argument)
 {
     struct acp_mpi_progress *p = argument;
-    uint64_t used = processor_ns(CLOCK_THREAD_CPUTIME_ID), moving = 0, fair = 0, pause;
+    uint64_t used = processor_ns(CLOCK_THREAD_CPUTIME_ID), fair = 0, pause;
     uint32_t naps = 0;
     prctl(PR_SET_TIMERSLACK, SLACK_NS);
     do {
         uint64_t shortest = atomic_load_explicit(&p->interval, memory_order_relaxed);
-        moving += look_around(p);
+        look_around(p);
         if (++naps == SAMPLE) {
             uint64_t now = processor_ns(CLOCK_THREAD_CPUTIME_ID);
-            uint64_t cost = now - used > moving ? now - used - moving : 0;
-            fair = cost / SAMPLE * SHARE;
+            fair = (now - used) / SAMPLE * SHARE;
             used = now;
-            moving = naps = 0;
+            naps = 0;
         }
         pause = fair < shortest ? shortest : fair;
         if (pause > LONGEST * shortest)
