@@ -43,10 +43,6 @@ cdef class Status:
         self.source, self.tag = got.source, got.tag
         self.size, self.note = got.size, got.note
 
-    cdef void copy(self, Status other) noexcept:
-        self.source, self.tag = other.source, other.tag
-        self.size, self.note = other.size, other.note
-
     def count(self, what=1):
         """Return how many elements it has of so many bytes, or of a NumPy type.
 
@@ -81,11 +77,10 @@ cdef int64_t tag_of(object tag, str function, bint wild) except? -2:
 
 
 cdef int64_t source_of(object source, str function) except? -2:
-    if source is ANY_SOURCE:
-        return ACP_ANY
+    cdef int overflow = 0
     if not PyLong_CheckExact(source):
         source = as_int(source, function, "a rank")
-    if source == ACP_ANY:
+    if PyLong_AsLongLongAndOverflow(source, &overflow) == ACP_ANY and not overflow:
         return ACP_ANY
     return mail_rank(source, function)
 

@@ -73,8 +73,8 @@ cdef object object_parcel(object x, parcel *p, str function):
     return data
 
 
-cdef object pack(object x, parcel *p, str function, bytes *header):
-    # Fills the parcel; returns what keeps its bytes. `header`: what is to be sent before it.
+cdef object pack(object x, parcel *p, str function):
+    # Fills the parcel; returns what keeps its bytes, and with DESCRIBED the header beside it.
     p.viewed = False
     kind = type(x)
     if kind is bytes:
@@ -96,7 +96,7 @@ cdef object pack(object x, parcel *p, str function, bytes *header):
             return raw_parcel(x, p, function)
     elif not hasattr(x, "__array_interface__") and not hasattr(x, "__cuda_array_interface__"):
         return object_parcel(x, p, function)
-    return unusual_parcel(x, p, function, header)
+    return unusual_parcel(x, p, function)
 
 
 cdef bint array_parcel(object x, parcel *p) except -1:
@@ -144,7 +144,7 @@ cdef bint array_note(const Py_buffer *view, uint64_t *note) noexcept:
     return True
 
 
-cdef object unusual_parcel(object x, parcel *p, str function, bytes *header):
+cdef object unusual_parcel(object x, parcel *p, str function):
     # Arrays that are not contiguous, or of a type that no note has room for.
     global last_header
     plain, described = mail_payload().prepare(x, function)
@@ -153,13 +153,12 @@ cdef object unusual_parcel(object x, parcel *p, str function, bytes *header):
     if described is None:
         if not array_parcel(plain, p):
             raise SystemError(f"{function}: an array of {plain.dtype} has no note")
-    else:
-        raw_parcel(plain, p, function)
-        last_header += 1
-        p.note = DESCRIBED | last_header << 4
-        header[0] = described
-    need(function)
-    return plain
+        need(function)
+        return plain
+    raw_parcel(plain, p, function)
+    last_header += 1
+    p.note = DESCRIBED | last_header << 4
+    return plain, described
 
 
 cdef object unpacked(const acp_envelope *got, const char *data, object header):

@@ -1,6 +1,20 @@
 # Looking for a message, and taking one out of the queue to receive it later.
 
 
+cdef void taken_drop(acp_engine *e, uint64_t taken) noexcept:
+    # Nobody wants the message: its memory is given back.
+    cdef acp_request *request = NULL
+    cdef acp_lane *lane = acp_lane_take(e)
+    if lane == NULL:
+        if acp_receive_taken(acp_engine_lane(e), taken, NULL, 0, &request) == ACP_OK:
+            acp_request_end(acp_engine_lane(e), request, NULL)
+        return
+    with nogil:
+        if acp_receive_taken(lane, taken, NULL, 0, &request) == ACP_OK:
+            acp_request_end(lane, request, NULL)
+    acp_lane_give(lane)
+
+
 cdef class Message:
     """A message that `mprobe` has taken out of the queue: only its `recv` or `irecv` has it."""
     cdef uint64_t taken
@@ -15,12 +29,10 @@ cdef class Message:
                f"size={self.status.size}>"
 
     def __dealloc__(self):
-        # Nobody wanted it: its memory is given back.
-        cdef acp_request *request = NULL
         if self.home == NULL or acp_engine_foreign(self.home):
             return
         if self.taken and not acp_engine_closed(self.home):
-            drop_taken(acp_engine_lane(self.home), self.taken)
+            taken_drop(self.home, self.taken)
         acp_engine_free(self.home)
 
     cdef Request begin(self, str function, object buffer):
@@ -51,7 +63,8 @@ cdef class Message:
                     rc = acp_receive_taken(lane, taken, room, size, &r.request)
                 acp_lane_give(lane)
                 need(function)
-        receive_ended(function, r, rc)
+        if rc != ACP_OK:
+            raise message_error(function, rc, self.status.source)
         return r
 
     def recv(self, buffer=None, timeout=None):
@@ -60,7 +73,7 @@ cdef class Message:
 
     def irecv(self, buffer=None):
         """Start receiving it; returns a Request."""
-        return self.begin("Message.irecv", buffer)
+        return lasting(self.begin("Message.irecv", buffer))
 
 
 cdef class Probe:

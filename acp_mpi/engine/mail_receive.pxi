@@ -1,12 +1,6 @@
 # Receives: posted where senders find them.
 
 
-cdef int receive_ended(str function, Request r, int status) except -1:
-    if status != ACP_OK:
-        raise message_error(function, status, r.peer)
-    return r.goes_on()
-
-
 cdef Request receive_new(str function, object buffer, uint64_t context, int64_t source,
                          int64_t tag, bint raw):
     cdef Request r = Request.__new__(Request)
@@ -43,7 +37,8 @@ cdef Request receive_begin(str function, object buffer, uint64_t context, int64_
                 rc = acp_receive(lane, &want, room, &r.request)
             acp_lane_give(lane)
             need(function)
-    receive_ended(function, r, rc)
+    if rc != ACP_OK:
+        raise message_error(function, rc, source)
     return r
 
 
@@ -61,11 +56,18 @@ cdef Request receive_stray(Request r, Stray stray):
     return r
 
 
+cdef Request lasting(Request r):
+    # It outlives the call that began it.
+    if not r.over:
+        r.goes_on()
+    return r
+
+
 cdef object received(Request r, object status, object timeout):
     if not r.over:
         r.block(nanoseconds(timeout, r.function))
-    if status is not None and r.known is not None:
-        (<Status?>status).copy(r.known)
+    if status is not None and r.known:
+        (<Status?>status).fill(&r.message)
     return r.outcome()
 
 
@@ -88,8 +90,8 @@ def irecv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG):
     """Start receiving as `recv` does; returns a Request, whose `wait` returns the message."""
     if engine == NULL:
         no_engine("irecv")
-    return receive_begin("irecv", buffer, OWN_CONTEXT, source_of(source, "irecv"),
-                         tag_of(tag, "irecv", True), False)
+    return lasting(receive_begin("irecv", buffer, OWN_CONTEXT, source_of(source, "irecv"),
+                                 tag_of(tag, "irecv", True), False))
 
 
 def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG, status=None,
@@ -107,7 +109,6 @@ def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG
             sending.block(limit)
             sending.outcome()
     except BaseException:
-        if engine != NULL and not receiving.withdraw() and not receiving.over:
-            receiving.put_back()
+        receiving.give_up()
         raise
     return received(receiving, status, timeout)

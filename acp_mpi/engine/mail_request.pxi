@@ -44,7 +44,8 @@ cdef class Request:
     cdef int64_t peer, tag
     cdef str function
     cdef object keep, finish, result, error
-    cdef Status known
+    cdef bint known
+    cdef acp_envelope message  # known: what was received
 
     def __str__(self):
         return f"{self.function} {whom(self.sends, self.peer, self.tag)}"
@@ -58,7 +59,7 @@ cdef class Request:
 
     cdef void let_go(self) noexcept:
         # Of the request in the engine, unless that has ended with it, and of the buffer.
-        if self.home != NULL and not acp_engine_foreign(self.home):
+        if self.home != NULL and (self.home == engine or not acp_engine_foreign(self.home)):
             if self.request != NULL and not acp_engine_closed(self.home):
                 acp_request_end(acp_engine_lane(self.home), self.request, NULL)
             acp_engine_free(self.home)
@@ -76,7 +77,8 @@ cdef class Request:
         return 0
 
     cdef int ends(self) except -1:
-        outstanding.discard(self)
+        if self.home != NULL:
+            outstanding.discard(self)
         self.let_go()
         self.keep = self.finish = None
         self.over = True
@@ -146,27 +148,58 @@ cdef class Request:
             self.busy = False
         return 0
 
-    cdef int sent(self) except -1:
+    cdef int end_it(self, acp_envelope *got) except? -100:
+        # Ends the request in the engine, which may copy what has come; returns how it went.
         cdef int rc
+        cdef acp_lane *lane = NULL
+        cdef acp_request *request = self.request
         need(self.function)
-        rc = acp_request_end(lane0, self.request, NULL)
+        if self.viewed and not self.sends and self.view.len > SMALL:
+            lane = acp_lane_take(engine)
         self.request = NULL
+        if lane == NULL:
+            return acp_request_end(lane0, request, got)
+        with nogil:
+            rc = acp_request_end(lane, request, got)
+        acp_lane_give(lane)
+        return rc
+
+    cdef const char *bytes_of_it(self) except? NULL:
+        # Of a message without a buffer; it may have to be fetched from its sender.
+        cdef const void *data
+        cdef acp_lane *lane = acp_lane_take(engine)
+        if lane == NULL:
+            return <const char *>acp_request_data(lane0, self.request)
+        with nogil:
+            data = acp_request_data(lane, self.request)
+        acp_lane_give(lane)
+        need(self.function)
+        return <const char *>data
+
+    cdef int sent(self) except -1:
+        cdef int rc = self.end_it(NULL)
         if rc != ACP_OK:
             self.error = message_error(self.function, rc, self.peer)
         return self.ends()
 
     cdef int received(self) except -1:
         cdef acp_envelope got
-        cdef int rc
-        cdef object header = None
-        need(self.function)
-        rc = acp_request_look(self.request, &got)
-        if rc == ACP_OK or rc == ACP_E_TRUNCATED:
-            header = self.header_of(&got)  # waits; the message stays where it is if that fails
-            self.take(&got, <const char *>acp_request_data(self.request), header)
-        else:
-            self.error = message_error(self.function, rc, got.source if got.source >= 0
-                                       else self.peer)
+        cdef const char *data = NULL
+        cdef object header
+        cdef int rc = ACP_OK
+        if not self.viewed:
+            data = self.bytes_of_it()
+            acp_request_envelope(self.request, &got)
+            if data != NULL:
+                header = self.header_of(&got)  # may be interrupted: the message stays for then
+                self.take(&got, data, header)
+        if self.viewed or data == NULL:
+            rc = self.end_it(&got)
+        if rc != ACP_OK and rc != ACP_E_TRUNCATED:
+            self.error = message_error(self.function, rc, self.peer if self.peer >= 0
+                                       else got.source)
+        elif self.viewed:
+            self.take(&got, NULL, self.header_of(&got))
         return self.ends()
 
     cdef object header_of(self, const acp_envelope *got):
@@ -180,7 +213,7 @@ cdef class Request:
 
     cdef int take(self, const acp_envelope *got, const char *data, object header) except -1:
         # The result: the user's buffer, which is filled, or what the bytes are.
-        self.known = status_of(got)
+        self.known, self.message = True, got[0]
         try:
             if not self.viewed:
                 self.result = raw_bytes_of(data, got.size) if self.raw else unpacked(
@@ -216,7 +249,7 @@ cdef class Request:
     @property
     def status(self):
         """The Status of the message that was received, else None."""
-        return self.known
+        return status_of(&self.message) if self.known else None
 
     def parts(self):
         """Return the requests of the engine that it waits for now."""
@@ -279,25 +312,34 @@ cdef class Request:
                 raise
             self.settle(ACP_FOREVER)  # it has met its other half
         except BaseException:
-            if engine != NULL and not self.withdraw() and not self.sends and not self.over:
-                self.put_back()
+            self.give_up()
             raise
         return 0
+
+    cdef int give_up(self) except -1:
+        # An exception ends the call that began it.
+        if engine == NULL or self.over or self.withdraw() or self.over:
+            return 0
+        return 0 if self.sends else self.put_back()
 
     cdef int put_back(self) except -1:
         # Ctrl-C came when the message had: it is for the next receive.
         cdef Stray stray
-        cdef acp_envelope got
+        cdef const char *data
         cdef int rc
         ended(self.function, self.attend(ACP_FOREVER))
-        rc = acp_request_look(self.request, &got)
-        if rc == ACP_OK or rc == ACP_E_TRUNCATED:
-            stray = Stray.__new__(Stray)
-            stray.envelope = got
-            stray.data = raw_bytes_of(<const char *>acp_request_data(self.request)
-                                      if not self.viewed else <const char *>self.view.buf,
-                                      min(got.size, <uint64_t>self.view.len) if self.viewed
-                                      else got.size)
+        stray = Stray.__new__(Stray)
+        if self.viewed:
+            rc = self.end_it(&stray.envelope)
+            if rc == ACP_OK or rc == ACP_E_TRUNCATED:
+                stray.data = raw_bytes_of(<const char *>self.view.buf,
+                                          min(stray.envelope.size, <uint64_t>self.view.len))
+        else:
+            data = self.bytes_of_it()
+            acp_request_envelope(self.request, &stray.envelope)
+            if data != NULL:
+                stray.data = raw_bytes_of(data, stray.envelope.size)
+        if stray.data is not None:
             strays.append(stray)
         return self.ends()
 
@@ -350,7 +392,6 @@ cdef int forget_messages(str why) except -1:
         r.error = _errors.Error(
             f"{r}: {why} before it was done; wait for requests before that")
         if r.waiting == 0:
-            acp_request_cancel(lane0, r.request)
             r.ends()
     outstanding.clear()
     return 0

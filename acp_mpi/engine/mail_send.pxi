@@ -41,18 +41,16 @@ cdef Request under_way(str function, parcel *p, object keep, acp_request *reques
 
 cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, int64_t tag,
                          uint64_t context, bint wanted):
-    # None: it is done, and no request was wanted.
+    # None: it is done, and no request was wanted. What of the parcel is viewed stays the caller's
+    # unless a request takes it over.
     cdef acp_envelope envelope
     cdef acp_request *request = NULL
-    try:
-        envelope.context, envelope.source, envelope.tag = context, acp_rank(engine), tag
-        envelope.size, envelope.note = p.size, p.note
-        dispatch(function, dest, &envelope, p.data, &request)
-        if request != NULL or wanted:
-            return under_way(function, p, keep, request, &envelope, dest)
-    finally:
-        unpack_nothing(p)
-    return None
+    envelope.context, envelope.source, envelope.tag = context, acp_rank(engine), tag
+    envelope.size, envelope.note = p.size, p.note
+    dispatch(function, dest, &envelope, p.data, &request)
+    if request == NULL and not wanted:
+        return None
+    return under_way(function, p, keep, request, &envelope, dest)
 
 
 cdef int announce(str function, bytes header, uint64_t number, uint32_t dest,
@@ -68,15 +66,18 @@ cdef Request post(str function, object x, object dest, object tag, bint wanted):
     cdef parcel p
     cdef uint32_t d
     cdef int64_t t
-    cdef bytes header = None
     if engine == NULL:
         no_engine(function)
     d = mail_rank(dest, function)
     t = tag_of(tag, function, False)
-    keep = pack(x, &p, function, <bytes *>&header)
-    if header is not None:
-        announce(function, header, p.note >> 4, d, OWN_CONTEXT)
-    return post_parcel(function, &p, keep, d, t, OWN_CONTEXT, wanted)
+    p.viewed = False
+    try:
+        keep = pack(x, &p, function)
+        if p.note & 15 == DESCRIBED:
+            announce(function, keep[1], p.note >> 4, d, OWN_CONTEXT)
+        return post_parcel(function, &p, keep, d, t, OWN_CONTEXT, wanted)
+    finally:
+        unpack_nothing(&p)
 
 
 def send(x, dest, tag=0, timeout=None):

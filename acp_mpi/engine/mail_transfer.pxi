@@ -9,9 +9,13 @@ cdef Request transfer_post(str function, object data, object dest, object tag, o
     need(function)
     d = mail_rank(dest, function)
     t = tag_of(tag, function, False)
-    keep = raw_parcel(data, &p, function)
-    p.note = note
-    return post_parcel(function, &p, keep, d, t, context, wanted)
+    p.viewed = False
+    try:
+        keep = raw_parcel(data, &p, function)
+        p.note = note
+        return post_parcel(function, &p, keep, d, t, context, wanted)
+    finally:
+        unpack_nothing(&p)
 
 
 def transfer_send(str function, data, dest, tag, context, note=0, timeout=None):
@@ -41,7 +45,7 @@ def transfer_recv(str function, buffer, source, tag, context, status=None, timeo
 
 def transfer_irecv(str function, buffer, source, tag, context):
     """Start receiving bytes in `context`; returns a Request."""
-    return transfer_begin(function, buffer, source, tag, context)
+    return lasting(transfer_begin(function, buffer, source, tag, context))
 
 
 def transfer_probe(str function, source, tag, context, wait, take, timeout=None):
