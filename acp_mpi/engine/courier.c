@@ -74,7 +74,6 @@ static struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
     p->id = id ? id : ++e->parcel_serial;
     *c->parcels_end = p;
     c->parcels_end = &p->next;
-    atomic_fetch_add(&e->parcels, 1);
     return p;
 }
 
@@ -86,13 +85,12 @@ static void parcel_settle(struct parcel *p, int status)
     p->request = NULL;
 }
 
-static void parcel_end(acp_engine *e, struct courier *c, struct parcel **at)
+static void parcel_end(struct courier *c, struct parcel **at)
 {
     struct parcel *p = *at;
     *at = p->next;
     if (!*at)
         c->parcels_end = at;
-    atomic_fetch_sub(&e->parcels, 1);
     free(p->own);
     free(p);
 }
@@ -180,7 +178,7 @@ static bool go_on(acp_lane *lane, struct courier *c, int *rc)
         }
         if (*rc == ACP_OK && ready) {
             parcel_settle(p, ACP_OK);
-            parcel_end(e, c, at);
+            parcel_end(c, at);
         } else {
             at = &p->next;
         }
@@ -197,7 +195,7 @@ static void parcels_end(acp_lane *lane, struct courier *c, int status)
         if (c->parcels->block)
             heap_give(lane, mail_heap(e, e->own), &c->parcels->block, 0);
         parcel_settle(c->parcels, status);
-        parcel_end(e, c, &c->parcels);
+        parcel_end(c, &c->parcels);
     }
 }
 
@@ -250,6 +248,8 @@ int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope,
     } else if (!(p = parcel_new(e, c, 0))) {
         request_over(*request, ACP_E_SYSTEM);
     } else {
+        (*request)->peer = to;
+        (*request)->envelope = *envelope;
         p->state = PARCEL_WAITING;
         p->envelope = *envelope;
         p->data = data;
@@ -335,7 +335,7 @@ void couriers_reset(acp_engine *e)
     for (struct courier *c = e->couriers; c; c = c->next) {
         while (c->parcels) {
             parcel_settle(c->parcels, ACP_E_CLOSED);
-            parcel_end(e, c, &c->parcels);
+            parcel_end(c, &c->parcels);
         }
         deliveries_drop(c);
         c->heard = c->told = 0;

@@ -12,6 +12,7 @@
 #ifndef ACP_COURIER_H
 #define ACP_COURIER_H
 
+#include "frame.h"
 #include "link.h"
 #include "request.h"
 
