@@ -228,6 +228,24 @@ bool couriers_push(acp_lane *lane)
     return any;
 }
 
+/* A message that does not go at once. */
+static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *data)
+{
+    acp_engine *e = lane->engine;
+    struct parcel *p = parcel_new(e, c, 0);
+    if (!p) {
+        request_over(r, ACP_E_SYSTEM);
+        return;
+    }
+    p->state = PARCEL_WAITING;
+    p->envelope = r->envelope;
+    p->data = data;
+    p->request = r;
+    courier_push(lane, c);
+    if (e->mail_due)
+        progress_kick(e);
+}
+
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                   acp_request **request)
 {
@@ -235,7 +253,6 @@ int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope,
     int rc = ACP_OK;
     pthread_mutex_lock(&e->lock);
     struct courier *c = courier_of(e, to);
-    struct parcel *p;
     *request = NULL;
     if (!c) {
         rc = fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);
@@ -243,20 +260,12 @@ int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope,
                may_bring(c, envelope->size)) {
         struct message m = opening(++e->parcel_serial, envelope);
         rc = say(lane, c, &m, data, envelope->size);
-    } else if (!(*request = request_new(lane, REQUEST_SEND))) {
-        rc = fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);
-    } else if (!(p = parcel_new(e, c, 0))) {
-        request_over(*request, ACP_E_SYSTEM);
-    } else {
+    } else if ((*request = request_new(lane, REQUEST_SEND))) {
         (*request)->peer = to;
         (*request)->envelope = *envelope;
-        p->state = PARCEL_WAITING;
-        p->envelope = *envelope;
-        p->data = data;
-        p->request = *request;
-        courier_push(lane, c);
-        if (e->mail_due)
-            progress_kick(e);
+        post(lane, c, *request, data);
+    } else {
+        rc = lane->fault.status;
     }
     pthread_mutex_unlock(&e->lock);
     return rc;
