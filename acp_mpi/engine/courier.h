@@ -16,6 +16,7 @@
 #include "link.h"
 #include "request.h"
 
+#define COURIER_COLOR 0u
 #define COURIER_KEPT 1u /* flag of ACP_MAIL: the sender keeps the bytes; ACP_MAIL_WHERE follows */
 enum courier_word { WORD_TAKEN = 1, WORD_KEEP, WORD_FULL, WORD_ROOM }; /* flags of ACP_MAIL_SAID */
 
@@ -66,15 +67,17 @@ struct courier {
     uint8_t told;  /* the receiver here has */
 };
 
-/* courier.c: what goes out, by mail_send_far */
-/* Opens a link if there is none: somebody waits for a message of that peer, or of its death. */
-void courier_watch(acp_engine *e, struct peer *p);
-/* With the lock held: */
+/* With the lock held. courier.c: */
 struct courier *courier_of(acp_engine *e, struct peer *p); /* NULL: no memory */
 /* ACP_E_BUSY: a section is held. ACP_E_FULL: the own heap is, and nobody tells when not any more. */
 void courier_later(acp_engine *e, int rc);
+
+/* parcel.c: what goes out, beside mail_send_far */
+bool courier_push(acp_lane *lane, struct courier *c); /* what can go on does; true if anything did */
 void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
                   const unsigned char *payload, uint64_t size);
+void parcels_end(acp_lane *lane, struct courier *c, int status); /* nothing goes there any more */
+void parcels_drop(struct courier *c, int status);                /* nor is there a heap */
 
 /* delivery.c: what comes in */
 void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,

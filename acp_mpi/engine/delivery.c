@@ -13,7 +13,7 @@ static void say(acp_lane *lane, struct courier *c, enum courier_word word, uint6
     struct message m = {.kind = ACP_MAIL_SAID, .flags = (uint8_t)word, .from = lane->engine->self,
                         .id = id};
     if (!c->peer->lost)
-        link_command(lane, c->peer, 0, &m, payload, size);
+        link_command(lane, c->peer, COURIER_COLOR, &m, payload, size);
 }
 
 static const struct mailbox *own_box(acp_engine *e)
