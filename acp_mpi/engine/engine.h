@@ -55,7 +55,7 @@ typedef enum acp_kind {
     ACP_CALL = 15,
     ACP_PUT = 16, ACP_GET, ACP_BATCH, ACP_REPLY,
     ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
-    ACP_GUEST,
+    ACP_GUEST, ACP_MAIL, ACP_MAIL_PART, ACP_MAIL_SAID, ACP_MAIL_WHERE, /* what they say: courier.h */
     ACP_SESSION = 64, ACP_ACK, ACP_PROBE, /* of links themselves */
 } acp_kind;
 
