@@ -149,7 +149,7 @@ static void write_envelope(struct letter *letter, const acp_envelope *e, const v
     letter->size = e->size;
     letter->note = e->note;
     letter->filler = filler;
-    letter->filled = 0;
+    letter->filled = letter->drained = 0;
     letter->block = letter->held = 0;
     letter->place = PLACE_NONE;
     if (e->size <= MAIL_INLINE) {
@@ -178,8 +178,8 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
         return rc;
     struct letter *l = *letter;
     l->context = e->context;
-    l->attention = ATTENTION_NONE;
-    l->room = l->buffer = l->global = 0;
+    letter_attend(l, ATTENTION_NONE);
+    l->buffer = l->global = 0;
     write_envelope(l, e, data, filler);
     l->cost = bytes;
     __atomic_store_n(&l->state, e->size > MAIL_INLINE ? LETTER_FILLING : LETTER_DONE,

@@ -38,6 +38,7 @@ void requests_close(acp_engine *e);
 void request_over(acp_request *request, int status);
 
 /* receive.c */
+bool request_follow(acp_request *request); /* true: some have come */
 enum letter_state request_state(const acp_request *request);
 
 /* send.c, mail_queue.c */
