@@ -46,7 +46,7 @@ void mail_bury(acp_lane *lane)
         if (orphaned(e, l) && bury(&hold, l) != ACP_OK)
             e->mail_losses = 1;
     }
-    uint32_t count = mail_wanting_take(h, slots);
+    uint32_t count = mail_wanting_take(h, false, slots);
     section_leave(&hold);
     mail_wanting_wake(e, slots, count);
 }

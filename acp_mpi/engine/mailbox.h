@@ -121,6 +121,7 @@ struct landing {
     bool held;    /* past the bound: they stay with the sender. No mail_open, but mail_held */
     bool matched; /* the buffer of the receive is known */
     bool looks;   /* ACP_E_FULL, and nobody will ring when there is room again */
+    uint64_t before; /* ACP_E_FULL: no receive of a lower sequence waits for it */
     uint8_t how;  /* of fill.c */
     unsigned char *base; /* where they go, in this process; NULL: not by load and store */
     uint64_t size;       /* of them: as much of the message as there is room for */
@@ -140,6 +141,10 @@ struct heap *mail_heap(acp_engine *e, struct peer *p);
  * `filler`: slot of who brings the bytes, whose death ends it. */
 int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                 bool regardless, uint32_t filler, struct landing *landing);
+/* One that others of its sender are before, and had no room: it may only meet a receive that they have
+ * not met, which was there when the first of them came last; `before`: as its landing says. */
+int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+              uint64_t before, uint32_t filler, struct landing *landing);
 /* Is it past its bound, with all that is for envelopes? And is half of it free again? */
 bool mailbox_full(const struct mailbox *box);
 bool mailbox_roomy(const struct mailbox *box);

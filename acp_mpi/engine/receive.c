@@ -66,7 +66,8 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     if (rc != ACP_OK)
         return rc;
     rc = match(&hold, r, want);
-    uint32_t count = mail_wanting_take(h, slots);
+    bool posted = rc == ACP_OK && letter_state(r->letter) == LETTER_POSTED;
+    uint32_t count = mail_wanting_take(h, posted, slots);
     section_leave(&hold);
     mail_wanting_wake(e, slots, count);
     return rc;
