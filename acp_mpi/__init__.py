@@ -13,6 +13,11 @@ __version__ = "0.1.0"
 # Where the public names come from, for type checkers in __init__.pyi. Each room is loaded with the
 # first of its names: a program is spared the memory and the time of all others.
 _ROOMS = {
+    "acp_mpi.comm": (
+        "testall",
+        "waitall",
+        "waitany",
+    ),
     "acp_mpi.datastructs": (
         "Counter",
         "Cursor",
@@ -25,10 +30,15 @@ _ROOMS = {
         "Workspace",
     ),
     "acp_mpi.engine._engine": (
+        "ANY_SOURCE",
+        "ANY_TAG",
         "GA_NULL",
         "HANDLE_ALL",
         "HANDLE_CONT",
         "HANDLE_NULL",
+        "Message",
+        "Request",
+        "Status",
         "add4",
         "add8",
         "and4",
@@ -55,11 +65,17 @@ _ROOMS = {
         "free",
         "get",
         "iget",
+        "improbe",
         "inquire",
+        "iprobe",
         "iput",
+        "irecv",
+        "isend",
         "malloc",
+        "mprobe",
         "or4",
         "or8",
+        "probe",
         "procs",
         "put",
         "query_address",
@@ -67,6 +83,9 @@ _ROOMS = {
         "query_rank",
         "query_starter_ga",
         "rank",
+        "recv",
+        "send",
+        "sendrecv",
         "swap4",
         "swap8",
         "sync",
@@ -114,6 +133,11 @@ _ROOMS = {
         "fetch_swap8_many",
         "fetch_xor4_many",
         "fetch_xor8_many",
+    ),
+    "acp_mpi.rma.progress": (
+        "Progress",
+        "ProgressStatistics",
+        "progress",
     ),
     "acp_mpi.rma.registration": (
         "AtKey",

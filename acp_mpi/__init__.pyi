@@ -1,3 +1,8 @@
+from acp_mpi.comm import (
+    testall as testall,
+    waitall as waitall,
+    waitany as waitany,
+)
 from acp_mpi.datastructs import (
     Counter as Counter,
     Cursor as Cursor,
@@ -10,10 +15,15 @@ from acp_mpi.datastructs import (
     Workspace as Workspace,
 )
 from acp_mpi.engine._engine import (
+    ANY_SOURCE as ANY_SOURCE,
+    ANY_TAG as ANY_TAG,
     GA_NULL as GA_NULL,
     HANDLE_ALL as HANDLE_ALL,
     HANDLE_CONT as HANDLE_CONT,
     HANDLE_NULL as HANDLE_NULL,
+    Message as Message,
+    Request as Request,
+    Status as Status,
     add4 as add4,
     add8 as add8,
     and4 as and4,
@@ -40,11 +50,17 @@ from acp_mpi.engine._engine import (
     free as free,
     get as get,
     iget as iget,
+    improbe as improbe,
     inquire as inquire,
+    iprobe as iprobe,
     iput as iput,
+    irecv as irecv,
+    isend as isend,
     malloc as malloc,
+    mprobe as mprobe,
     or4 as or4,
     or8 as or8,
+    probe as probe,
     procs as procs,
     put as put,
     query_address as query_address,
@@ -52,6 +68,9 @@ from acp_mpi.engine._engine import (
     query_rank as query_rank,
     query_starter_ga as query_starter_ga,
     rank as rank,
+    recv as recv,
+    send as send,
+    sendrecv as sendrecv,
     swap4 as swap4,
     swap8 as swap8,
     sync as sync,
@@ -99,6 +118,11 @@ from acp_mpi.rma.many import (
     fetch_swap8_many as fetch_swap8_many,
     fetch_xor4_many as fetch_xor4_many,
     fetch_xor8_many as fetch_xor8_many,
+)
+from acp_mpi.rma.progress import (
+    Progress as Progress,
+    ProgressStatistics as ProgressStatistics,
+    progress as progress,
 )
 from acp_mpi.rma.registration import (
     AtKey as AtKey,

@@ -305,6 +305,8 @@ int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_n
 int acp_request_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
                          int64_t timeout_ns, uint32_t *index);
 int acp_request_cancel(acp_lane *lane, acp_request *request); /* ACP_E_HANDLE: too late */
+/* Of a receive that is done. ACP_E_HANDLE: no message has come, acp_request_end says why. */
+int acp_request_look(const acp_request *request, acp_envelope *got);
 /* Of one that is done, without a buffer: its bytes, until its end. NULL: there are none, the lane's
  * fault says why. */
 const void *acp_request_data(acp_lane *lane, acp_request *request);
@@ -352,6 +354,23 @@ void acp_window_close(acp_engine *engine); /* no MPI call from now on, none is u
 int acp_window_put(acp_engine *engine, uint32_t rank, uint64_t at, const void *data,
                    uint64_t size);
 int acp_window_visit(acp_engine *engine, uint32_t rank, bool come);
+
+/* A thread that drives MPI while the program computes; it needs no engine. `user` as above, a
+ * communicator with a tag that no message to this process has, and the shortest nap between two looks;
+ * the longest is ten times that. A function that MPI has not is `missing`. */
+typedef struct acp_mpi_progress acp_mpi_progress;
+typedef struct acp_mpi_progress_config {
+    const char *user;
+    uintptr_t comm;
+    int any_source, tag;
+    uint64_t interval_ns;
+} acp_mpi_progress_config;
+int acp_mpi_progress_start(const acp_mpi_progress_config *config, acp_mpi_progress **out,
+                           const char **missing);
+void acp_mpi_progress_pace(acp_mpi_progress *p, uint64_t interval_ns);
+void acp_mpi_progress_statistics(const acp_mpi_progress *p, uint64_t *looks,
+                                 uint64_t *used_ns);
+void acp_mpi_progress_stop(acp_mpi_progress *p); /* frees it; it calls MPI no more */
 
 /* Diagnosis. */
 typedef struct acp_road_info {
