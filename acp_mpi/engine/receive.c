@@ -256,7 +256,7 @@ static int pull(acp_lane *lane, acp_request *r, struct letter *l, uint64_t size)
     if (r->gathers && !(to = r->own = malloc(size)))
         return fail(lane, ACP_E_SYSTEM, 0, size);
     if (size) {
-        while ((rc = acp_get(lane, to, l->held, size, &pending)) == ACP_E_BUSY)
+        while ((rc = acp_get(lane, to, l->held + MAIL_HELD_HEAD, size, &pending)) == ACP_E_BUSY)
             acp_wait_room(e, ACP_FOREVER);
         rc = settled(e, rc, pending);
     }
