@@ -252,5 +252,5 @@ def _introduce(
     own = next(member for member in members if member.name == place.group)
     company.enter(table.rows, members[-1].slots.stop, own.slots[process.rank])
     started_together = range(founders) if own.offset < founders else own.slots
-    _engine.set_together(started_together, founders)
+    _engine.set_joined(started_together, founders)
     return members, founders

@@ -268,11 +268,12 @@ def ranks() -> list[int]:
 def refresh() -> list[int]:
     """Accept the loss of ranks, and learn of those that have joined since; return the living.
 
-    From now on `sync` and `finalize` mean these, so all who meet there must know of the same.
+    From now on `sync` means these, so all who meet there must know of the same. `finalize` always
+    means those that joined the job together.
     """
     _engine.refresh()
     _learn_of_newcomers()
-    _engine.set_together(range(_engine.procs()), job().founders)
+    _engine.widen()
     return ranks()
 
 

@@ -237,13 +237,18 @@ struct waiter {
     struct waiter *next;
 };
 
+struct span {
+    uint32_t low, high;
+};
+
 struct acp_engine {
     acp_config config;
     struct row row;
     uint32_t self; /* slot */
     _Atomic uint32_t procs;
-    uint32_t low, high; /* slots of those who are everybody: who joined together, or all known */
-    uint32_t founders;  /* how many the job began with */
+    struct span joined_with; /* slots of those who joined together: they end together */
+    struct span everybody;   /* the same, or all known */
+    uint32_t founders;       /* how many the job began with */
     uint32_t rank;
     const uint32_t *slot_of_rank; /* in the table; NULL: the identity */
     struct memory memory;

@@ -140,9 +140,10 @@ void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
 int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);
 /* Later: these rows into the table, and whoever is there into the job. */
 int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
-/* Who everybody is, the slots [low, high), and how many the job began with, who keep its names. All
- * those of the first acp_engine_join before it is called. */
-void acp_engine_together(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
+/* Unless those of the first acp_engine_join began the job: who joined together, the slots
+ * [low, high), and how many began it, who keep its names. */
+void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
+void acp_engine_widen(acp_engine *engine); /* everybody: not who joined together, but all known */
 bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
@@ -276,7 +277,8 @@ int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
 int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,
                   bool is_signed, int64_t timeout_ns);
 
-/* Barrier over ranks (sorted, distinct, the caller among them); NULL: everybody who lives. */
+/* Barrier over ranks (sorted, distinct, the caller among them); NULL: everybody who
+ * lives, and for the last barrier those who joined together. */
 int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns);
 int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */

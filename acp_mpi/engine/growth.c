@@ -2,6 +2,7 @@
  * something of it first reaches them. On a node whoever talks to a process leaves word in its line
  * of flags where its own table is, and what is missing is read there; on links it is sent along. */
 #include "link.h"
+#include "party.h"
 #include "wire.h"
 
 #include <stdlib.h>
@@ -129,11 +130,22 @@ bool growth_introduce(const acp_engine *e, const struct wire *wire)
     return true;
 }
 
-void acp_engine_together(acp_engine *e, uint32_t low, uint32_t high, uint32_t founders)
+void acp_engine_joined(acp_engine *e, uint32_t low, uint32_t high, uint32_t founders)
 {
     pthread_mutex_lock(&e->space);
-    e->low = low;
-    e->high = high;
+    e->joined_with = e->everybody = (struct span){low, high};
     e->founders = founders;
     pthread_mutex_unlock(&e->space);
+}
+
+void acp_engine_widen(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    e->everybody = (struct span){0, e->procs};
+    pthread_mutex_unlock(&e->space);
+}
+
+struct span growth_everybody(const acp_engine *e, uint32_t purpose)
+{
+    return purpose >= PURPOSE_FINALIZE ? e->joined_with : e->everybody;
 }

@@ -121,12 +121,20 @@ def learn(rows):
         raise_status("refresh", rc)
 
 
-def set_together(slots, founders):
-    """Make everybody, whom `sync` waits for, a range of slots; the job began with `founders`."""
+def set_joined(slots, founders):
+    """Say who joined together, a range of slots, and with how many the job began."""
+    global everybody
+    need("init")
+    acp_engine_joined(engine, slots.start, slots.stop, founders)
+    everybody = slots
+
+
+def widen():
+    """Make everybody, whom `sync` waits for, all that are known."""
     global everybody
     need("refresh")
-    acp_engine_together(engine, slots.start, slots.stop, founders)
-    everybody = slots
+    acp_engine_widen(engine)
+    everybody = range(acp_procs(engine))
 
 
 cdef object everybody = None  # a range of slots; None: all that joined at first

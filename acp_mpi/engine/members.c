@@ -31,7 +31,7 @@ bool party_has(const struct party *p, uint32_t slot)
 {
     if (p->slots)
         return among(p->slots, p->count, slot);
-    return slot >= p->low && slot < p->high && !among(p->absent, p->absences, slot);
+    return slot >= p->all.low && slot < p->all.high && !among(p->absent, p->absences, slot);
 }
 
 /* Goes through the members, rising. */
@@ -51,12 +51,12 @@ static bool next_member(struct cursor *c, uint32_t *slot)
     for (; c->skipped < p->absences && p->absent[c->skipped] == c->at; c->at++)
         c->skipped++;
     *slot = c->at;
-    return c->at++ < p->high;
+    return c->at++ < p->all.high;
 }
 
 static struct cursor begin(const struct party *p)
 {
-    return (struct cursor){.party = p, .at = p->slots ? 0 : p->low};
+    return (struct cursor){.party = p, .at = p->slots ? 0 : p->all.low};
 }
 
 static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, uint32_t count)
@@ -82,10 +82,10 @@ static bool take_everyone(acp_engine *e, struct party *p)
     if (!p->absent)
         return false;
     for (struct peer *peer = NULL; p->losses && (peer = peer_next(e, peer));)
-        if (peer->loss_accepted && peer->slot >= p->low && peer->slot < p->high &&
+        if (peer->loss_accepted && peer->slot >= p->all.low && peer->slot < p->all.high &&
             p->absences < p->losses)
             p->absent[p->absences++] = peer->slot;
-    p->count = p->high - p->low - p->absences;
+    p->count = p->all.high - p->all.low - p->absences;
     return true;
 }
 
@@ -128,9 +128,9 @@ static uint32_t *lowest_of_everyone(acp_engine *e, const struct party *p, uint32
     for (uint32_t i = 0; lowest && i < known; i++) {
         uint32_t slot = firsts[i];
         bool found = party_has(p, slot);
-        while (!found && ++slot < p->high)
+        while (!found && ++slot < p->all.high)
             found = table_node(e, slot) == table_node(e, firsts[i]) && party_has(p, slot);
-        if (slot < p->high)
+        if (slot < p->all.high)
             lowest[(*count)++] = slot;
     }
     return lowest;
@@ -138,7 +138,7 @@ static uint32_t *lowest_of_everyone(acp_engine *e, const struct party *p, uint32
 
 static bool spread(acp_engine *e, struct party *p)
 {
-    bool by_table = !p->slots && !apart(e) && p->low == 0;
+    bool by_table = !p->slots && !apart(e) && p->all.low == 0;
     struct cursor c = begin(p);
     uint32_t mates, slot, *lowest = by_table ? lowest_of_everyone(e, p, &p->nodes)
                                              : lowest_of_members(e, p, &p->nodes);
@@ -180,8 +180,7 @@ struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, ui
     p->purpose = purpose;
     p->asked = count;
     p->losses = e->absent;
-    p->low = e->low;
-    p->high = e->high;
+    p->all = growth_everybody(e, purpose);
     if (!(ranks ? take_listed(e, p, ranks, count) : take_everyone(e, p)) || !spread(e, p)) {
         party_free(p);
         return NULL;

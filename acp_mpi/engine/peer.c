@@ -37,7 +37,7 @@ int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         own->relation = RELATION_SELF;
         e->self = e->rank = own_slot;
         e->own = own;
-        e->high = e->founders = procs;
+        acp_engine_joined(e, 0, procs, procs);
         growth_show_table(e);
         atomic_store(&e->joined, true); /* from now on messages are read */
         progress_kick(e);
@@ -97,7 +97,8 @@ static bool is_missed(const acp_engine *e, const struct peer *p)
     bool used = p->relation == RELATION_NODE;
     for (uint32_t color = 0; color < ACP_COLORS; color++)
         used |= p->links[color] != NULL;
-    return (p->slot >= e->low && p->slot < e->high) || (used && !p->gone);
+    bool everybody = p->slot >= e->everybody.low && p->slot < e->everybody.high;
+    return everybody || (used && !p->gone);
 }
 
 void peer_mark_lost(acp_engine *e, struct peer *p)

@@ -39,7 +39,7 @@ static void grow_by_one(struct cluster *c, uint8_t rows[CLUSTER_MOST][ACP_ROW_SI
     acp_engine *e = c->engines[known - 1];
     CHECK(acp_table_add(e, 0, rows[0], known) == ACP_OK);
     CHECK(acp_engine_join(e, known, known - 1) == ACP_OK);
-    acp_engine_together(e, known - 1, known, FOUNDERS);
+    acp_engine_joined(e, known - 1, known, FOUNDERS);
 }
 
 static void stop(struct cluster *c)
@@ -113,7 +113,7 @@ static void everybody_is_who_joined_together(uint32_t nodes, acp_path path)
     cluster_run(&c, meet);
     for (uint32_t i = 0; i < ALL; i++) {
         CHECK(acp_engine_learn(c.engines[i], 0, rows[0], ALL) == ACP_OK);
-        acp_engine_together(c.engines[i], 0, ALL, FOUNDERS);
+        acp_engine_widen(c.engines[i]);
     }
     cluster_run(&c, meet);
     CHECK(acp_engine_learn(c.engines[0], ALL + 1, rows[0], 1) == ACP_E_ARGUMENT);
@@ -138,7 +138,7 @@ static void only_who_is_needed_is_missed(void)
     CHECK(a->losses == 1 && acp_lost_ranks(a, lost, ALL) == 2);
     acp_refresh(a);
     CHECK(a->losses_accepted == 1 && acp_lost_ranks(a, lost, ALL) == 2);
-    acp_engine_together(a, 0, ALL, FOUNDERS);
+    acp_engine_widen(a);
     struct party *p = party_take(a, NULL, 0, 0);
     CHECK(p->count == 2 && party_has(p, 1) && !party_has(p, 2) && !party_has(p, 3));
     party_give(a, p);
