@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -210,6 +210,20 @@ class Job:
     ) -> None:
         if self._process.poll() is None or self.processes():
             self.kill()
+
+
+def until(condition: Callable[[], object], *jobs: Job, limit: float = 40.0) -> None:
+    """Return when something has become true that the first of these jobs brings about.
+
+    Fails with their output after `limit` seconds, or when that job ends without it.
+    """
+    deadline = time.monotonic() + limit
+    while True:
+        over = time.monotonic() > deadline or (bool(jobs) and not jobs[0].running)
+        if condition():
+            return
+        assert not over, "\n".join(["it has not come about", *(job.output for job in jobs)])
+        time.sleep(0.01)
 
 
 def sweep() -> None:

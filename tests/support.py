@@ -15,7 +15,7 @@ if "NODE_FOR_EACH_RANK" in os.environ:
 elif "ACROSS_HOSTS" in os.environ:  # the next rank is on another host, those after it may not be
     ROAD = "hosts"
 else:
-    ROAD = os.environ.get("ACP_PATH", "any")
+    ROAD = os.environ.get("ACP_PATH") or "any"
 SLOW_ROAD = ROAD != "any"  # operations on other ranks take microseconds, not nanoseconds
 THOROUGH = "TESTS_THOROUGH" in os.environ
 CAN_LOAD = ROAD in ("any", "owner")  # a rank can load and store the global memory of another

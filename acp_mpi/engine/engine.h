@@ -43,6 +43,8 @@ typedef enum acp_status {
     ACP_E_BLOCK = -18,      /* not the address of a block of the heap */
     ACP_E_DAMAGED = -19,    /* something wrote past the end of a block */
     ACP_E_DESTROYED = -20,  /* no such container, or not any more */
+    ACP_E_TRUNCATED = -21,  /* the message is longer than the room for it */
+    ACP_E_CANCELLED = -22,
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -65,7 +67,7 @@ typedef enum acp_path {
 typedef enum acp_doing {
     ACP_DOING_COMPUTE = 0, ACP_DOING_COMPLETE, ACP_DOING_SYNC, ACP_DOING_BARRIER,
     ACP_DOING_WAIT_UNTIL, ACP_DOING_LOOKUP, ACP_DOING_UNREGISTER, ACP_DOING_FINALIZE,
-    ACP_DOING_ENTER,
+    ACP_DOING_ENTER, ACP_DOING_RECEIVE, ACP_DOING_SEND, ACP_DOING_PROBE,
 } acp_doing;
 
 typedef enum acp_compare {
@@ -117,6 +119,7 @@ typedef struct acp_config {
     uint64_t node;          /* processes with equal values may share memory */
     uint64_t memory_limit;  /* bytes committed in this rank's memory at most */
     uint64_t starter_size;
+    uint64_t unexpected_max; /* bytes kept here of messages that nobody has asked for; 0: a default */
     uint64_t span;          /* of offsets, at most; 0: 1 TiB */
     uint32_t host;          /* processes with equal values reach each other by loopback */
     uint32_t wide;          /* the job spans hosts: links arrive on their networks too */
@@ -286,6 +289,45 @@ int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail
 uint32_t acp_lost_ranks(acp_engine *engine, uint32_t *out, uint32_t most);
 void acp_refresh(acp_engine *engine);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
+
+/* Messages: matched where they arrive, by context, source and tag, in the order in which they were
+ * sent. Where the mailbox of the other rank is held just now lane 0 gets ACP_E_BUSY, and nothing has
+ * happened: it calls again, or by a lane that waits. */
+#define ACP_ANY ((int64_t)-1)
+typedef struct acp_envelope {
+    uint64_t context; /* messages of different contexts never meet; 0: of users */
+    int64_t source;   /* a rank; ACP_ANY in a receive; of a send: not read */
+    int64_t tag;      /* 0 .. 2^62; ACP_ANY in a receive */
+    uint64_t size;    /* of the message; in a receive of the room for it */
+    uint64_t note;    /* a word of the sender for the layer above */
+} acp_envelope;
+typedef struct acp_request acp_request; /* a send or a receive of this process that is not over */
+
+/* No request: `data` is free again. Else it must stay until the request is done. */
+int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
+             acp_request **request);
+/* Without a buffer, and room for UINT64_MAX bytes, whatever comes is kept in the own heap:
+ * acp_request_data. The request may be done already. */
+int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request);
+bool acp_request_done(const acp_request *request);
+/* ACP_OK: it is done, and acp_request_end says how it went. */
+int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_ns);
+int acp_request_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
+                         int64_t timeout_ns, uint32_t *index);
+int acp_request_cancel(acp_lane *lane, acp_request *request); /* ACP_E_HANDLE: too late */
+/* Of one that is done, without a buffer: its bytes, until its end. NULL: there are none, the lane's
+ * fault says why. */
+const void *acp_request_data(acp_lane *lane, acp_request *request);
+/* Its status; it is freed, a receive's bytes are in their buffer. One that is not done is waited
+ * for, or cancelled if it can be: ACP_E_CANCELLED. */
+int acp_request_end(acp_lane *lane, acp_request *request, acp_envelope *got);
+/* ACP_E_HANDLE: no such message is here. `taken`, unless NULL: it is the caller's then, who must
+ * receive it. */
+int acp_probe(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken);
+int acp_probe_wait(acp_engine *engine, const acp_envelope *want, acp_envelope *found,
+                   uint64_t *taken, int64_t timeout_ns);
+int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t room,
+                      acp_request **request);
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. */
 int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2],

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import sys
-import time
 from pathlib import Path
 
 import launch
@@ -68,13 +67,7 @@ def test_processes_with_and_without_mpi_start_on_other_hosts(two_hosts, passes):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_processes_on_other_hosts_end_with_macprun(two_hosts, start, number):
     job = start(started(two_hosts, wait_for_ever))
-    deadline = time.monotonic() + 40
-    while len(re.findall("joined", job.output)) < 4:
-        assert job.running, job.output
-        assert time.monotonic() < deadline, job.output
-        time.sleep(0.01)
+    launch.until(lambda: len(re.findall("joined", job.output)) == 4, job)
     os.kill(job.pid, number)
     job.wait(20)
-    while job.processes():
-        assert time.monotonic() < deadline, job.output
-        time.sleep(0.01)
+    launch.until(lambda: not job.processes())

@@ -46,14 +46,6 @@ def storm(folder):
     acp.finalize()
 
 
-def wait_for(condition, jobs):
-    """Wait until something has become true, but no longer than a job should take."""
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end, together(jobs)
-        time.sleep(0.01)
-
-
 def together(jobs):
     return "\n".join(job.output for job in jobs)
 
@@ -67,14 +59,14 @@ def steps(folder, ranks):
 def calm(folder, jobs, ranks):
     """Let the storm go on for a few rounds, then end it, and see it end well."""
     before = steps(folder, ranks)
-    wait_for(lambda: min(steps(folder, ranks)) >= max(before) + 3, jobs)
+    launch.until(lambda: min(steps(folder, ranks)) >= max(before) + 3, *jobs, limit=LIMIT)
     (folder / "stop").touch()
     for job in jobs:
         assert job.wait() == 0, together(jobs)
 
 
 def storming(folder, jobs, ranks):
-    wait_for(lambda: min(steps(folder, ranks)) >= 2, jobs)
+    launch.until(lambda: min(steps(folder, ranks)) >= 2, *jobs, limit=LIMIT)
 
 
 # Short outages --------------------------------------------------------------------------------

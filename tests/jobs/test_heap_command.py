@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -28,11 +27,7 @@ def heap(*arguments, columns=100):
 
 def wait_for(file, job):
     """Wait until a job has written it, which says that it goes on."""
-    end = time.monotonic() + 40
-    while not file.exists():
-        assert job.running, job.output
-        assert time.monotonic() < end, job.output
-        time.sleep(0.01)
+    launch.until(file.exists, job)
     return file.read_text()
 
 
@@ -75,8 +70,7 @@ def fill(folder, resets):
             unfinished.rename(folder / "told")
         else:
             acp.allgather(os.getpid())
-        while not (folder / "seen").exists():
-            time.sleep(0.01)
+        launch.until((folder / "seen").exists)
         acp.sync()
 
 
@@ -167,9 +161,7 @@ def test_watch_ends_with_the_job_and_has_a_course(start, tmp_path):
     wait_for(tmp_path / "told", job)
     picture = tmp_path / "heap.svg"
     watch = start([*HEAP, str(job.pid), "--watch", "0.05", "--svg", str(picture)])
-    while "committed  |" not in watch.output:
-        assert watch.processes(), watch.output
-        time.sleep(0.01)
+    launch.until(lambda: "committed  |" in watch.output, watch)
     (tmp_path / "seen").touch()
     assert job.wait() == 0, job.output
     assert watch.wait() == 0, watch.output

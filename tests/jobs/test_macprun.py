@@ -7,7 +7,6 @@ import shlex
 import signal
 import socket
 import sys
-import time
 import traceback
 from pathlib import Path
 
@@ -103,21 +102,12 @@ def mpi(size, name, function, *arguments, options=(), python=sys.executable):
 
 def is_said(job, text, times=1):
     """Wait until a job has printed something so often."""
-    deadline = time.monotonic() + 40
-    while job.output.count(text) < times:
-        assert job.running, job.output
-        assert time.monotonic() < deadline, job.output
-        time.sleep(0.01)
+    launch.until(lambda: job.output.count(text) >= times, job)
 
 
 def nothing_is_left(job, pid):
     """Wait until all processes are gone: those that another one kills need a moment."""
-    deadline = time.monotonic() + 20
-    while job.processes():
-        assert time.monotonic() < deadline, [
-            Path(f"/proc/{one}/cmdline").read_text() for one in job.processes()
-        ]
-        time.sleep(0.01)
+    launch.until(lambda: not job.processes(), limit=20.0)
     assert f"acp_mpi.macprun.{pid}" not in Path("/proc/net/unix").read_text()
     assert not list(job.log.parent.glob("core*"))
 

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import time
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -73,18 +72,9 @@ def is_in_group(name, pid):
         return False
 
 
-def when(condition, *jobs):
-    """Return when something has come about that the first of these jobs brings about."""
-    deadline = time.monotonic() + 60.0
-    while not condition():
-        if not jobs[0].running or time.monotonic() > deadline:
-            pytest.fail("\n".join(job.output for job in jobs))
-        time.sleep(0.01)
-
-
 def until(pattern, job, *others):
     """Return when a job has printed it."""
-    when(lambda: re.search(pattern, job.output), job, *others)
+    launch.until(lambda: re.search(pattern, job.output), job, *others, limit=60.0)
 
 
 def pairs_in(dump):
@@ -177,7 +167,7 @@ def test_pairs_that_a_dump_has_are_not_done_again(start, joined, passes, alone, 
         jobs = list(joined(often, groups, 1).values())
     else:
         jobs = [start(openfmo.program(tmp_path, *often), {"ACP_MPI": "0"})]
-    when(lambda: len(pairs_in(dump)) > 4, *jobs)
+    launch.until(lambda: len(pairs_in(dump)) > 4, *jobs, limit=60.0)
     for pid in [pid for job in jobs for pid in job.processes()]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,61 @@
+/* Sends and receives of this process that are not over. */
+#ifndef ACP_REQUEST_H
+#define ACP_REQUEST_H
+
+#include "heap.h"
+#include "op.h"
+
+enum request_kind { REQUEST_RECEIVE = 1, REQUEST_SEND };
+
+struct acp_request {
+    acp_engine *engine;
+    uint8_t kind;
+    _Atomic uint8_t over; /* without a letter: `status` says how it went */
+    bool any;             /* a receive from whomever */
+    bool gathers;         /* one without buffer */
+    bool kept;            /* a send whose bytes are in the own heap */
+    int status;
+    uint32_t era;          /* of the mailbox: another after a reset */
+    struct letter *letter; /* of a receive: it says how it goes */
+    struct peer *peer;     /* the source that a receive names; the destination of a send */
+    unsigned char *buffer;
+    uint64_t room;
+    uint64_t copied;       /* bytes that are in the buffer */
+    unsigned char *own;    /* of one without buffer: what the sender had kept */
+    acp_envelope envelope; /* of a send, with what follows */
+    const unsigned char *data;
+    struct landing landing;
+    enum { STEP_ARRIVE = 0, STEP_OPEN, STEP_FILL } step;
+    uint64_t at;       /* bytes that are there */
+    acp_request *next; /* in a pool, or among the sends that wait */
+};
+
+/* request.c */
+acp_request *request_new(acp_lane *lane, enum request_kind kind);
+void request_free(acp_lane *lane, acp_request *request);
+void requests_close(acp_engine *e);
+/* One without a letter is over: its waiter is woken. From any thread. */
+void request_over(acp_request *request, int status);
+
+/* receive.c */
+enum letter_state request_state(const acp_request *request);
+
+/* send.c, mail_queue.c */
+struct peer *mail_peer(acp_lane *lane, uint32_t rank);
+int send_advance(acp_lane *lane, acp_request *request); /* ACP_E_BUSY: not yet */
+int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request);
+bool sends_before(acp_engine *e, const struct peer *to);
+int send_cancel(acp_lane *lane, acp_request *request);
+int send_end(acp_lane *lane, acp_request *request);
+/* The sends that wait, one slice each: leader only. True: something was done. */
+bool mail_step(acp_lane *lane);
+void mail_reset(acp_engine *e);
+
+/* mail_loss.c: letters of the dead, in the own mailbox; leader only. */
+void mail_bury(acp_lane *lane);
+
+/* A message to a rank whose mailbox load and store do not reach. */
+int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                  acp_request **request);
+
+#endif
