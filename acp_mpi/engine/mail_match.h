@@ -12,9 +12,9 @@ static inline int64_t mail_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
 }
-static inline bool mail_plausible(const acp_engine *e, const acp_envelope *want)
+static inline bool mail_plausible(acp_engine *e, const acp_envelope *want)
 {
-    return (want->source == ACP_ANY || (want->source >= 0 && want->source < (int64_t)e->procs)) &&
+    return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
            want->tag >= ACP_ANY;
 }
 static inline void envelope_of(const struct letter *letter, acp_envelope *envelope)

@@ -164,7 +164,7 @@ enum letter_state request_state(const acp_request *r)
     acp_engine *e = r->engine;
     const struct letter *l = r->letter;
     enum letter_state state = letter_state(l);
-    if (likely(state == LETTER_DONE) || !e->losses)
+    if (likely(state == LETTER_DONE) || !e->departed)
         return state;
     const struct peer *p = state == LETTER_FILLING ? peer_known(e, (uint32_t)l->filler)
                                                    : r->peer;
