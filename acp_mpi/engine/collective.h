@@ -5,11 +5,11 @@
 #include "core.h"
 #include "reduction.h"
 
-enum collective_state { COLLECTIVE_RUNS = 0, COLLECTIVE_FOLDS, COLLECTIVE_OVER };
-
-struct under_way {
-    acp_request *request;
-    uint32_t step;
+enum collective_state {
+    COLLECTIVE_RUNS = 0,
+    COLLECTIVE_CALLS, /* for its caller, who may wait for what a leader may not */
+    COLLECTIVE_FOLDS,
+    COLLECTIVE_OVER,
 };
 
 struct acp_collective {
@@ -25,13 +25,15 @@ struct acp_collective {
     int64_t rank;
     uint64_t theirs;
     _Atomic uint32_t state;
-    bool released;
+    bool released, listed;
+    uint32_t rung; /* the step for whose messages whoever brings them rings */
     acp_collective *next;
-    struct under_way messages[];
+    uint32_t *steps; /* of the messages under way */
+    acp_request *messages[];
 };
 
-/* collective.c: as far as it goes now. ACP_OK: its state is another; ACP_E_BUSY: call again soon;
- * ACP_E_HANDLE: messages are under way. */
+/* collective.c: as far as it goes now. ACP_OK: its state is another; ACP_E_BUSY, ACP_E_INTERRUPTED:
+ * call again soon; ACP_E_HANDLE: messages are under way. */
 int collective_drive(acp_lane *lane, acp_collective *c);
 void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank);
 

@@ -1,4 +1,5 @@
 /* The life of an engine: creation, joining, reset, the end. */
+#include "collective.h"
 #include "endpoint.h"
 #include "wire.h"
 
@@ -117,6 +118,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&e->bell, NULL);
     pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->collectives_lock, NULL);
     pthread_mutex_init(&e->leader, NULL);
     pthread_mutex_init(&e->waiters_lock, NULL);
     fault->status = create(e, fault);
@@ -198,6 +200,7 @@ void acp_engine_close(acp_engine *e)
         e->control->phase = PHASE_CLOSED;
     waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
     progress_join(e);
+    collectives_close(e);
     pthread_mutex_lock(&e->leader);
     pthread_mutex_lock(&e->lock);
     if (e->peers) {
@@ -270,6 +273,7 @@ void acp_engine_free(acp_engine *e)
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->bell);
     pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->collectives_lock);
     pthread_mutex_destroy(&e->leader);
     pthread_mutex_destroy(&e->waiters_lock);
     free(e);

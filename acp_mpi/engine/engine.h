@@ -356,7 +356,7 @@ int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const b
 int acp_collective_run(acp_collective *collective, int64_t timeout_ns);
 /* By whoever drives progress, from now on; instead of acp_collective_run. */
 void acp_collective_release(acp_collective *collective);
-bool acp_collective_done(const acp_collective *collective); /* or a fold is due */
+bool acp_collective_done(acp_collective *collective); /* or a fold is due */
 int acp_collective_wait(acp_collective *collective, int64_t timeout_ns); /* as run; a timeout ends nothing */
 void acp_collective_due(const acp_collective *collective, void **where, const void **left,
                         const void **right, uint64_t *size);

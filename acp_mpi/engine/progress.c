@@ -1,5 +1,6 @@
 /* Who drives communication: one leader at a time. A thread that waits leads while it waits;
  * else the progress thread leads, asleep until something arrives. */
+#include "collective.h"
 #include "op.h"
 #include "visit.h"
 
@@ -47,7 +48,7 @@ static bool busy(const acp_engine *e)
 static bool must_look(const acp_engine *e)
 {
     return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests ||
-           e->barred_count;
+           e->barred_count || e->collectives_again;
 }
 
 void leader_release(acp_engine *e)
@@ -104,6 +105,8 @@ bool progress_poll(acp_engine *e)
     if (e->wire_count)
         any |= events_take(e, 0, &interrupted);
     any |= work_step(lane);
+    if (e->collective_count)
+        any |= collectives_step(lane);
     window_drive(e);
     segment_retirees_step(e);
     return any;
