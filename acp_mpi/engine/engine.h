@@ -285,7 +285,7 @@ int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
 /* Messages: matched where they arrive, by context, source and tag, in the order in which they were
  * sent. Where the mailbox of the other rank is held just now lane 0 gets ACP_E_BUSY, and nothing has
  * happened: it calls again, or by a lane that waits. */
-#define ACP_ANY (-1)
+#define ACP_ANY ((int64_t)-1)
 typedef struct acp_envelope {
     uint64_t context; /* messages of different contexts never meet; 0: of users */
     int64_t source;   /* a rank; ACP_ANY in a receive; of a send: not read */

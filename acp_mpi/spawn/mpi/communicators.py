@@ -1,0 +1,160 @@
+"""Communicators as programs see them: mpi4py's types, whose objects may be of several groups.
+
+An object either is mpi4py's own, or has a *body* of ours, to which all calls go. Copies that
+mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body.
+"""
+
+import functools
+import sys
+from typing import Any, ClassVar, Self
+
+from acp_mpi.spawn.mpi.family import Family, new
+from acp_mpi.spawn.mpi.original import MPI
+
+
+def predefined(name: str) -> Any:
+    """Return what the module of ours, or mpi4py's if it is gone again, has by a name."""
+    return getattr(sys.modules[MPI.__name__], name)
+
+
+class Comm(MPI.Comm, metaclass=Family):  # type: ignore[misc]
+    """mpi4py's communicator."""
+
+    __module__ = MPI.__name__  # which pickle is told
+    _original: ClassVar[Any] = MPI.Comm
+    _body: Any = None
+
+    def __new__(cls, comm: Any = None) -> Self:
+        """Return a copy that names the same communicator."""
+        made: Self = new(cls, comm)
+        body = getattr(comm, "_body", None)
+        if body is not None:
+            made._body = body
+        return made
+
+    @classmethod
+    def _of(cls, body: Any) -> Self:
+        """Return the communicator that a body is behind."""
+        made = cls.__new__(cls)
+        made._body = body
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        mine, its = self._body, getattr(other, "_body", None)
+        if mine is None and its is None:
+            return bool(super().__eq__(other))
+        return mine is its
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __bool__(self) -> bool:
+        return self._body is not None or bool(super().__bool__())
+
+    __hash__ = None  # type: ignore[assignment]  # as mpi4py's
+
+    def __reduce__(self) -> Any:
+        if self._body is not None:
+            raise ValueError(
+                "pickle: a communicator of several groups cannot be pickled; send the ranks that "
+                "the other side is to use"
+            )
+        for name in ("COMM_WORLD", "COMM_SELF", "COMM_NULL"):
+            if self == getattr(MPI, name):
+                constant = predefined(name)
+                return (predefined, (name,)) if self is constant else (type(self), (constant,))
+        return super().__reduce__()
+
+    def Free(self) -> None:
+        """Give the communicator back; it then equals COMM_NULL."""
+        self._end("Free")
+
+    def Disconnect(self) -> None:
+        """Wait until all members are done with it; it then equals COMM_NULL."""
+        self._end("Disconnect")
+
+    def _end(self, name: str) -> None:
+        if self._body is None:
+            getattr(super(), name)()
+            return
+        getattr(self._body, name)()
+        self._body = None
+
+    @classmethod
+    def Get_parent(cls) -> Any:
+        """Return the communicator with those that spawned this process, or COMM_NULL."""
+        return MPI.Comm.Get_parent()
+
+
+class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
+    """mpi4py's intracommunicator."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Intracomm
+
+
+class Intercomm(Comm, MPI.Intercomm):  # type: ignore[misc]
+    """mpi4py's intercommunicator."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Intercomm
+
+
+def ours(comm: Any) -> Any:
+    """Return a communicator that mpi4py has made as one of ours."""
+    if type(comm) is MPI.Intracomm:
+        return Intracomm(comm)
+    if type(comm) is MPI.Intercomm:
+        return Intercomm(comm)
+    return comm
+
+
+# What mpi4py answers with a communicator of its own type, whoever is asked.
+_MAKERS = frozenset(
+    ("Create", "Split", "Split_type", "Create_group", "Create_intercomm", "Merge", "Shrink")
+)
+
+
+def _to_the_body(name: str, original: Any) -> Any:
+    """Return a method that mpi4py answers for its own communicators, the body for ours."""
+    makes = name in _MAKERS
+
+    @functools.wraps(original)
+    def method(self: Any, *given: Any, **named: Any) -> Any:
+        body = getattr(self, "_body", None)  # mpi4py's own topologies may come here, too
+        if body is not None:
+            return getattr(body, name)(*given, **named)
+        answer = original(self, *given, **named)
+        return ours(answer) if makes else answer
+
+    return method
+
+
+def _property_of_the_body(name: str, original: Any) -> Any:
+    def read(self: Any) -> Any:
+        body = self._body
+        return original.__get__(self) if body is None else getattr(body, name)
+
+    def write(self: Any, value: Any) -> None:
+        if self._body is None:
+            original.__set__(self, value)
+        else:
+            setattr(self._body, name, value)
+
+    return property(read, write, doc=original.__doc__)
+
+
+def _cover(kind: type, original: type) -> None:
+    """Lead what mpi4py's class has, and ours not yet, to the body."""
+    for name, thing in vars(original).items():
+        if name.startswith("_") or name in vars(kind):
+            continue
+        if type(thing).__name__ in ("cython_function_or_method", "method_descriptor"):
+            setattr(kind, name, _to_the_body(name, thing))
+        elif type(thing).__name__ == "getset_descriptor":
+            setattr(kind, name, _property_of_the_body(name, thing))
+
+
+_cover(Comm, MPI.Comm)
+_cover(Intracomm, MPI.Intracomm)
+_cover(Intercomm, MPI.Intercomm)
