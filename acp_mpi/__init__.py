@@ -13,6 +13,29 @@ __version__ = "0.1.0"
 # Where the public names come from, for type checkers in __init__.pyi. Each room is loaded with the
 # first of its names: a program is spared the memory and the time of all others.
 _ROOMS = {
+    "acp_mpi.comm.collectives.calls": (
+        "allgather",
+        "allreduce",
+        "alltoall",
+        "bcast",
+        "exscan",
+        "gather",
+        "iallgather",
+        "iallreduce",
+        "ialltoall",
+        "ibarrier",
+        "ibcast",
+        "iexscan",
+        "igather",
+        "ireduce",
+        "ireduce_scatter",
+        "iscan",
+        "iscatter",
+        "reduce",
+        "reduce_scatter",
+        "scan",
+        "scatter",
+    ),
     "acp_mpi.datastructs": (
         "Counter",
         "Cursor",
@@ -92,8 +115,6 @@ _ROOMS = {
         "zeros",
     ),
     "acp_mpi.rma.exchange": (
-        "allgather",
-        "bcast",
         "lookup",
         "publish",
     ),

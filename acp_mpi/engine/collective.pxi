@@ -100,7 +100,7 @@ cdef class Collective:
             self.has_given = True
             buffers[0] = self.given.buf
         if wanted is not None:
-            PyObject_GetBuffer(wanted, &self.wanted, PyBUF_WRITABLE)
+            PyObject_GetBuffer(wanted, &self.wanted, PyBUF_SIMPLE)  # writable, if it is written
             self.has_wanted = True
             buffers[1] = self.wanted.buf
         if plan.room:

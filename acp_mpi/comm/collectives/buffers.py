@@ -88,12 +88,17 @@ def like(given: Buffer, shape: tuple[int, ...] | None = None) -> Any:
     return numpy.empty(given.array.shape if shape is None else shape, given.array.dtype)
 
 
-def overlap(a: Buffer, b: Buffer) -> bool:
-    """Return whether they may share memory, without being the same."""
-    first, second = (memoryview(each.memory).cast("B") if not each.array is not None else each.array
-                     for each in (a, b))  # fmt: skip
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return False
-    x, y = numpy.asarray(first), numpy.asarray(second)
-    return bool(numpy.may_share_memory(x, y))
+def apart(given: Buffer, wanted: Buffer, same: bool) -> Buffer:
+    """Return `given`, or a copy of it if `wanted` lies over it; `same`: exactly over it is fine."""
+    if given.array is None or wanted.array is None:
+        shared = given.array is None and wanted.array is None
+        shared = shared and given.memory.obj is wanted.memory.obj
+    else:
+        shared = sys.modules["numpy"].may_share_memory(given.memory, wanted.memory)
+        if shared and same:
+            here, there = given.memory.__array_interface__, wanted.memory.__array_interface__
+            shared = here["data"][0] != there["data"][0]
+    if shared:
+        plain = given.memory
+        given.memory = plain.copy() if given.array is not None else memoryview(bytes(plain))
+    return given
