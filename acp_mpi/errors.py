@@ -186,8 +186,8 @@ def from_collective(function: str, status: int, rank: int, ours: int, theirs: in
             return _lost(function, rank)
         case Status.MISMATCH if ours >> 40 != theirs >> 40 and theirs >> 40 in COLLECTIVES:
             return Error(
-                f"{function}: rank {rank} is in {COLLECTIVES[theirs >> 40]} meanwhile; all ranks of "
-                "a collective call the same ones in the same order"
+                f"{function}: rank {rank} is in {COLLECTIVES[theirs >> 40]} meanwhile; all ranks "
+                "of a collective call the same ones in the same order"
             )
         case Status.MISMATCH:
             return Error(

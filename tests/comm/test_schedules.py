@@ -38,6 +38,8 @@ Memory = dict[int, list[list[Any]]]  # buffer -> pieces -> elements
 class Member:
     """One member: its schedule, its memory, and how far it is."""
 
+    rounds: Any
+
     def __init__(self, paper: Any, given: list[Any] | None, in_place: bool = False) -> None:
         self.rounds, sizes = paper
         self.at = 0
@@ -176,13 +178,13 @@ def same(found: list[Any], expected: list[Any], ordered: bool) -> None:
 @pytest.mark.parametrize("n", MEMBERS)
 def test_bcast(n: int) -> None:
     for root in range(n):
-        papers: list[Callable[[int], Any]] = [
-            lambda r, root=root: (tree.bcast(n, r, root), {OUT: [5]}),
-            lambda r, root=root: (ring.bcast(n, r, root), {OUT: choice.even(7, n)}),
-            lambda r, root=root: (ring.chain(n, r, root, 3), {OUT: choice.even(7, 3)}),
+        ways = [
+            ([tree.bcast(n, r, root) for r in range(n)], [5]),
+            ([ring.bcast(n, r, root) for r in range(n)], choice.even(7, n)),
+            ([ring.chain(n, r, root, 3) for r in range(n)], choice.even(7, 3)),
         ]
-        for paper in papers:
-            members = [Member(paper(r), None) for r in range(n)]
+        for schedules, sizes in ways:
+            members = [Member((rounds, {OUT: sizes}), None) for rounds in schedules]
             data = elements(root, len(result(members[root])))
             members[root].fill(OUT, data)
             run(members)
@@ -192,16 +194,22 @@ def test_bcast(n: int) -> None:
 @pytest.mark.parametrize("n", MEMBERS)
 @pytest.mark.parametrize("in_place", [False, True])
 def test_allreduce(n: int, in_place: bool) -> None:
-    ways: list[tuple[Callable[[int], Any], list[int], bool]] = [
-        (lambda r: doubling.allreduce(n, r), [3], True)
-    ]
+    def whole(r: int) -> Any:
+        return doubling.allreduce(n, r)
+
+    def in_halves(r: int) -> Any:
+        return halving.allreduce(n, r)
+
+    def around(r: int) -> Any:
+        return ring.allreduce(n, r)
+
+    ways: list[tuple[Callable[[int], Any], list[int], bool]] = [(whole, [3], True)]
     if n > 1:
         power = halving.pieces(n)
         ways += [
-            (lambda r: halving.allreduce(n, r), choice.even(19, power), False),
-            (lambda r: halving.allreduce(n, r), choice.even(1, power), False),
-            (lambda r: ring.allreduce(n, r), choice.even(19, n), False),
-            (lambda r: ring.allreduce(n, r), choice.even(1, n), False),
+            (way, choice.even(count, pieces), False)
+            for way, pieces in ((in_halves, power), (around, n))
+            for count in (19, 1)
         ]
     for way, sizes, ordered in ways:
         count = sum(sizes)
@@ -364,8 +372,8 @@ def both(
             )
             rounds = [
                 [
-                    (k, (p + own * side) % n if k <= RECEIVE else p, *places)
-                    for k, p, *places in steps
+                    (k, (p + own * side) % n if k <= RECEIVE else p, a, b, c)
+                    for k, p, a, b, c in steps
                 ]
                 for steps in rounds
             ]

@@ -120,8 +120,8 @@ def _folded(
         taken = _counts(function, "counts", counts, team.n, given.count, None)
         if sum(taken) != given.count:
             raise ValueError(
-                f"{function}: counts={taken} add up to {sum(taken)}, and x has {given.count} elements"
-                "; both must be the same"
+                f"{function}: counts={taken} add up to {sum(taken)}, and x has {given.count} "
+                "elements; both must be the same"
             )
     own = taken[team.me] if kind == "reduce_scatter" else given.count
     if takes:
@@ -193,8 +193,8 @@ def _taken_from_others(
     function: str, team: Team, x: Any, op: Operation, top: int, out: Any
 ) -> Flow:
     """Only receive: the root between two groups. What it gives says how long the result is."""
-    wanted = Buffer(out if out is not None and not isinstance(out, tuple) else like(Buffer(x, function)),
-                    function, writable=True)  # fmt: skip
+    place = like(Buffer(x, function)) if out is None or isinstance(out, tuple) else out
+    wanted = Buffer(place, function, writable=True)
     alike = (wanted.kind, wanted.count, op.name, op.divides, team.ranks[top])
 
     def write() -> Paper:
@@ -205,7 +205,7 @@ def _taken_from_others(
     plan = plan_of(team, "reduce", alike, None, write, wanted.width)
     [context] = team.contexts()
     yield from _carry(function, plan, None, wanted, context)
-    return out if wanted.array is None else wanted.array
+    return place
 
 
 def allreduce(function: str, team: Team, x: Any, op: Operation, out: Any) -> Flow:

@@ -90,15 +90,16 @@ def like(given: Buffer, shape: tuple[int, ...] | None = None) -> Any:
 
 def apart(given: Buffer, wanted: Buffer, same: bool) -> Buffer:
     """Return `given`, or a copy of it if `wanted` lies over it; `same`: exactly over it is fine."""
+    plain: Any = given.memory
+    place: Any = wanted.memory
     if given.array is None or wanted.array is None:
         shared = given.array is None and wanted.array is None
-        shared = shared and given.memory.obj is wanted.memory.obj
+        shared = shared and plain.obj is place.obj
     else:
-        shared = sys.modules["numpy"].may_share_memory(given.memory, wanted.memory)
+        shared = sys.modules["numpy"].may_share_memory(plain, place)
         if shared and same:
-            here, there = given.memory.__array_interface__, wanted.memory.__array_interface__
-            shared = here["data"][0] != there["data"][0]
+            here, there = plain.__array_interface__["data"], place.__array_interface__["data"]
+            shared = here[0] != there[0]
     if shared:
-        plain = given.memory
         given.memory = plain.copy() if given.array is not None else memoryview(bytes(plain))
     return given

@@ -1,12 +1,13 @@
 """The collectives as users call them: blocking ones, and those that return a request.
 
-All ranks of a call call it, in the same order of calls. `ranks=` is a list of them, the caller among
-them, in the order that counts for results; `group=` a group or its name; `between=` two of either,
-of which each gets what the other gives. Without them: all ranks that live. Roots are ranks.
+All ranks of a call call it, in the same order of calls. `ranks=` is a list of them, the caller
+among them, in the order that counts for results; `group=` a group or its name; `between=` two of
+either, of which each gets what the other gives. Without them: all ranks that live. Roots are ranks.
 
-Arrays are folded element by element. What is moved is pickled, unless `out=` is given: then the bytes of
-`x` move into it, on all ranks of the call, `out=()` on those that get nothing. PeerLostError if a
-rank dies that is needed; TimeoutError after `timeout` seconds, which ends it on the others, too.
+Arrays are folded element by element. What is moved is pickled, unless `out=` is given: then the
+bytes of `x` move into it, on all ranks of the call, `out=()` on those that get nothing.
+PeerLostError if a rank dies that is needed; TimeoutError after `timeout` seconds, which ends it on
+the others, too.
 """
 
 from __future__ import annotations
@@ -248,7 +249,10 @@ def exscan(
     between: Any = None,
     timeout: float | None = None,
 ) -> Any:
-    """Return `x` of the ranks before this one folded by `op`; None on the first, whose `out` stays."""
+    """Return `x` of the ranks before this one folded by `op`.
+
+    None on the first, whose `out` stays as it is.
+    """
     return _finish(
         _fold("exscan", "exscan", x, op, out, commutative, (ranks, group, between)), timeout
     )
@@ -385,7 +389,8 @@ def alltoall(
 ) -> Any:
     """Return the list of what each rank has for this one in its list `x`, or fill `out` with it.
 
-    `counts` and `out_counts`: how many elements this rank gives to and gets from each, if not alike.
+    `counts` and `out_counts`: how many elements this rank gives to each and gets from it, if not
+    all alike.
     """
     return _finish(
         _alltoall("alltoall", x, out, counts, out_counts, (ranks, group, between)), timeout

@@ -126,7 +126,10 @@ def allgather(function: str, team: Team, x: Any) -> Flow:
         rest = bytearray(sum(lengths))
         if rest:
             yield from arrays.allgather(function, team, data[_ROOM:], rest, lengths)
-        return _joined(heads, rest, lengths)
+        those = _joined(heads, rest, lengths)
+        for rank in team.lost:  # each object is at the place of its rank
+            those.insert(rank, None)
+        return those
     # Between two groups nobody knows the lengths of its own: each gives everybody its rest.
     return (yield from alltoall(function, team, [x] * many))
 
@@ -174,18 +177,23 @@ def reduce(function: str, team: Team, x: Any, op: Operation, root: Any) -> Flow:
 
 def allreduce(function: str, team: Team, x: Any, op: Operation) -> Flow:
     """Fold the objects of all ranks, in their order, on all."""
-    return _fold(op, (yield from allgather(function, team, x)))
+    return _fold(op, (yield from _of_members(function, team, x)))
+
+
+def _of_members(function: str, team: Team, x: Any) -> Flow:
+    those = yield from allgather(function, team, x)
+    return [each for i, each in enumerate(those) if i not in team.lost]
 
 
 def scan(function: str, team: Team, x: Any, op: Operation) -> Flow:
     """Fold the objects of the ranks up to each one."""
-    those = yield from allgather(function, team, x)
+    those = yield from _of_members(function, team, x)
     return _fold(op, those[: team.me + 1])
 
 
 def exscan(function: str, team: Team, x: Any, op: Operation) -> Flow:
     """Fold the objects of the ranks before each one; None on the first."""
-    those = yield from allgather(function, team, x)
+    those = yield from _of_members(function, team, x)
     return _fold(op, those[: team.me]) if team.me else None
 
 

@@ -109,8 +109,8 @@ def _made(op: Any, function: str, commutative: bool | None) -> Operation:
     if isinstance(op, str):
         if op not in _NAMES:
             raise ValueError(
-                f"{function}: there is no operation {op!r}; give one of {', '.join(_NAMES)}, a NumPy "
-                "ufunc, an MPI.Op or a function of two arguments"
+                f"{function}: there is no operation {op!r}; give one of {', '.join(_NAMES)}, a "
+                "NumPy ufunc, an MPI.Op or a function of two arguments"
             )
         code, name = _NAMES.index(op), op
     elif _is_mpi(op):
@@ -125,8 +125,8 @@ def _made(op: Any, function: str, commutative: bool | None) -> Operation:
         code = _UFUNCS.index(name) if name in _UFUNCS else -1
     elif not callable(op):
         raise TypeError(
-            f"{function}: {op!r} is no operation; give a name as 'sum', a NumPy ufunc, an MPI.Op or a "
-            "function of two arguments"
+            f"{function}: {op!r} is no operation; give a name as 'sum', a NumPy ufunc, an MPI.Op "
+            "or a function of two arguments"
         )
     if code >= 0:
         return Operation(op, _NAMES[code], code, _ON_OBJECTS[code], commutative is not False)
@@ -152,7 +152,7 @@ def _from_mpi(op: Any, commutative: bool | None) -> Operation:
 
     def on_arrays(left: Any, right: Any) -> Any:
         result = right.copy()
-        op.Reduce_local(left, result)  # type: ignore[attr-defined]
+        op.Reduce_local(left, result)
         return result
 
     divides = op.Is_commutative() if commutative is None else commutative

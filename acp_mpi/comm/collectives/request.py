@@ -27,10 +27,9 @@ class CollectiveRequest:
         self._result: Any = None
         self._error: BaseException | None = None
         self._current: _engine.Collective | None = None
-        for other in [each for each in _running if each.done]:
-            _running.discard(other)
+        _running.difference_update([each for each in _running if each.done])
         self._go_on()
-        if self._current is not None:
+        if not self.done:
             _running.add(self)
 
     def _go_on(self) -> None:

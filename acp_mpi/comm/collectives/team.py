@@ -36,6 +36,7 @@ class Team:
         self._base = int.from_bytes(_engine.sha256(b"collective" + text)[:8], "little")
         self._calls = 0
         self.plans: dict[Any, _engine.Plan] = {}
+        self.lost: list[int] = []  # of all ranks, those that do not take part
 
     @property
     def n(self) -> int:
@@ -57,8 +58,8 @@ class Team:
             return self.ranks.index(rank)
         except ValueError:
             raise RankError(
-                f"{function}: the root {rank} is not among the ranks {_shown(self.ranks)}; name one "
-                "of them"
+                f"{function}: the root {rank} is not among the ranks {_shown(self.ranks)}; name "
+                "one of them"
             ) from None
 
 
@@ -84,7 +85,8 @@ def _check(function: str, own: tuple[int, ...], other: tuple[int, ...], here: in
         seen.add(rank)
     if here not in own:
         raise RankError(
-            f"{function}: the calling rank {here} is not among {_shown(own + other)}; only they call"
+            f"{function}: the calling rank {here} is not among {_shown(own + other)}; only "
+            "they call"
         )
 
 
@@ -129,8 +131,10 @@ def _made(function: str, key: Any, special: bool) -> Team:
         return Team(function, key)
     if isinstance(key[0], tuple):
         return Team(function, *key)
-    lost = set(_engine.lost_ranks())
-    return Team(function, tuple(r for r in range(_engine.procs()) if r not in lost))
+    lost = sorted(_engine.lost_ranks())
+    team = Team(function, tuple(r for r in range(_engine.procs()) if r not in lost))
+    team.lost = lost
+    return team
 
 
 @on_reset
