@@ -60,6 +60,8 @@ class Status:
     BLOCK = -18
     DAMAGED = -19
     DESTROYED = -20
+    TRUNCATED = -21
+    CANCELLED = -22
     MISMATCH = -23
     LEFT = -24
 

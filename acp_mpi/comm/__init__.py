@@ -1,4 +1,8 @@
-"""Messages and collectives: what ranks say to each other, beside the memory that they share.
+"""Messages between any two ranks, and what is built of them.
 
-Whatever is built on messages may live here. It knows the engine and `rma`; neither knows it.
+What enters here moves data between ranks that both call; it knows `rma`, and no container.
 """
+
+from acp_mpi.comm.requests import testall, waitall, waitany
+
+__all__ = ["testall", "waitall", "waitany"]

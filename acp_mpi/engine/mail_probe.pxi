@@ -1,0 +1,156 @@
+# Looking for a message, and taking one out of the queue to receive it later.
+
+
+cdef void taken_drop(acp_engine *e, uint64_t taken) noexcept:
+    # Nobody wants the message: its memory is given back.
+    cdef acp_request *request = NULL
+    cdef acp_lane *lane = acp_lane_take(e)
+    if lane == NULL:
+        if acp_receive_taken(acp_engine_lane(e), taken, NULL, 0, &request) == ACP_OK:
+            acp_request_end(acp_engine_lane(e), request, NULL)
+        return
+    with nogil:
+        if acp_receive_taken(lane, taken, NULL, 0, &request) == ACP_OK:
+            acp_request_end(lane, request, NULL)
+    acp_lane_give(lane)
+
+
+cdef class Message:
+    """A message that `mprobe` has taken out of the queue: only its `recv` or `irecv` has it."""
+    cdef uint64_t taken
+    cdef Stray stray
+    cdef acp_engine *home
+    cdef readonly Status status
+    cdef bint raw
+    cdef uint64_t era
+
+    def __repr__(self):
+        return f"<acp_mpi.Message source={self.status.source} tag={self.status.tag} " \
+               f"size={self.status.size}>"
+
+    def __dealloc__(self):
+        if self.home == NULL or acp_engine_foreign(self.home):
+            return
+        if self.taken and self.era == mail_era and not acp_engine_closed(self.home):
+            taken_drop(self.home, self.taken)
+        acp_engine_free(self.home)
+
+    cdef Request begin(self, str function, object buffer):
+        cdef Request r
+        cdef mail_call c
+        cdef Stray stray = self.stray
+        need(function)
+        if self.era != mail_era:
+            raise ValueError(f"{function}: {self!r} ended with reset; receive messages before it")
+        if stray is None and not self.taken:
+            raise ValueError(f"{function}: {self!r} has been received; mprobe finds the next one")
+        r = receive_new(function, buffer, OWN_CONTEXT, self.status.source, self.status.tag,
+                        self.raw)
+        if stray is not None:
+            self.stray = None
+            return receive_stray(r, stray)
+        c.taken, self.taken = self.taken, 0
+        c.size, c.room = room_of(r), r.view.buf if r.viewed else NULL
+        if not mail_do(function, do_receive_taken, &c, True, self.status.source):
+            raise ValueError(f"{function}: {self!r} is not here; it can be received once")
+        r.request = c.request
+        return r
+
+    def recv(self, buffer=None, timeout=None):
+        """Receive it; returns `buffer`, or what was sent, and raises what `recv` does."""
+        return received(self.begin("Message.recv", buffer), None, timeout)
+
+    def irecv(self, buffer=None):
+        """Start receiving it; returns a Request."""
+        return lasting(self.begin("Message.irecv", buffer))
+
+
+cdef class Probe:
+    """What a probe waits for, in words."""
+    cdef str function
+    cdef int64_t source, tag
+
+    def __str__(self):
+        return f"{self.function} {whom(False, self.source, self.tag)}"
+
+
+cdef int probe_waiting(str function, mail_call *c, int64_t limit) except -1:
+    cdef acp_engine *e
+    cdef PyObject *outer = acp_get_awaited()
+    cdef int rc = ACP_E_BUSY
+    cdef Probe what = Probe.__new__(Probe)
+    what.function, what.source, what.tag = function, c.envelope.source, c.envelope.tag
+    while rc == ACP_E_BUSY:  # no lane
+        e = hold(function)
+        acp_set_awaited(<PyObject *>what)
+        with nogil:
+            rc = acp_probe_wait(e, &c.envelope, &c.found, &c.taken if c.takes else NULL, limit)
+        acp_set_awaited(outer)
+        acp_engine_free(e)
+        if rc == ACP_E_BUSY:
+            wait_for_room(function)
+    if rc == ACP_E_TIMEOUT:
+        raise TimeoutError(f"{what}: nothing came within the given time; is it sent to this rank?")
+    ended(function, rc, c.envelope.source)
+    need(function)
+    return 0
+
+
+cdef object look_for(str function, uint64_t context, int64_t source, int64_t tag, bint wait,
+                     bint take, bint raw, object timeout):
+    # A Status, or the Message itself; None if there is none.
+    cdef mail_call c
+    cdef Message message
+    cdef int64_t limit = nanoseconds(timeout, function)
+    cdef Stray stray = stray_find(context, source, tag, take) if strays else None
+    c.envelope.context, c.envelope.source, c.envelope.tag = context, source, tag
+    c.takes = take
+    if stray is not None:
+        c.found = stray.envelope
+    elif not mail_do(function, do_probe, &c, True, source):
+        if not wait:
+            return None
+        probe_waiting(function, &c, limit)
+    if not take:
+        return status_of(&c.found)
+    message = Message.__new__(Message)
+    message.status, message.raw, message.stray = status_of(&c.found), raw, stray
+    message.era = mail_era
+    if stray is None:
+        message.taken, message.home = c.taken, engine
+        acp_engine_hold(engine)
+    return message
+
+
+cdef object users_look(str function, object source, object tag, bint wait, bint take,
+                       object timeout):
+    if engine == NULL:
+        no_engine(function)
+    return look_for(function, OWN_CONTEXT, source_of(source, function),
+                    tag_of(tag, function, True), wait, take, False, timeout)
+
+
+def probe(source=ANY_SOURCE, tag=ANY_TAG, timeout=None):
+    """Wait for a message that `recv` would take; return its Status and leave it where it is.
+
+    Raises PeerLostError if that rank has died, TimeoutError after `timeout` seconds.
+    """
+    return users_look("probe", source, tag, True, False, timeout)
+
+
+def iprobe(source=ANY_SOURCE, tag=ANY_TAG):
+    """Return the Status of a message that `recv` would take, None if there is none now."""
+    return users_look("iprobe", source, tag, False, False, None)
+
+
+def mprobe(source=ANY_SOURCE, tag=ANY_TAG, timeout=None):
+    """Wait for a message and take it out of the queue: no other thread can receive it.
+
+    Returns a Message with `status`, `recv` and `irecv`; raises what `probe` does.
+    """
+    return users_look("mprobe", source, tag, True, True, timeout)
+
+
+def improbe(source=ANY_SOURCE, tag=ANY_TAG):
+    """Take a message out of the queue as `mprobe` does; None if there is none now."""
+    return users_look("improbe", source, tag, False, True, None)

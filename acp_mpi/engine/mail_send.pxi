@@ -1,0 +1,76 @@
+# Sends: the bytes are on their way, or kept for the receiver, when the engine returns.
+
+
+cdef Request under_way(str function, parcel *p, object keep, const mail_call *c):
+    # A request that owns the parcel's buffer from now on.
+    cdef Request r = Request.__new__(Request)
+    r.function, r.context, r.peer, r.tag = function, c.envelope.context, c.dest, c.envelope.tag
+    r.sends = True
+    if c.request == NULL:
+        r.over = True
+        return r
+    r.request, r.keep = c.request, keep
+    r.view, r.viewed = p.view, p.viewed
+    p.viewed = False
+    r.goes_on()
+    return r
+
+
+cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, int64_t tag,
+                         uint64_t context, bint wanted):
+    # None: it is done, and no request was wanted. What of the parcel is viewed stays the caller's
+    # unless a request takes it over.
+    cdef mail_call c
+    c.dest, c.data = dest, p.data
+    c.envelope.context, c.envelope.tag = context, tag
+    c.envelope.size, c.envelope.note = p.size, p.note
+    mail_do(function, do_send, &c, p.size <= SMALL, dest)
+    if c.request == NULL and not wanted:
+        return None
+    return under_way(function, p, keep, &c)
+
+
+cdef int announce(str function, bytes header, uint64_t number, uint32_t dest,
+                  uint64_t context) except -1:
+    # How the array of the next message looks; small, so that it goes at once or by itself.
+    cdef parcel p
+    keep = raw_parcel(header, &p, function)
+    post_parcel(function, &p, keep, dest, number, context | HEADERS, False)
+    return 0
+
+
+cdef Request post(str function, object x, object dest, object tag, bint wanted):
+    cdef parcel p
+    cdef uint32_t d
+    cdef int64_t t
+    if engine == NULL:
+        no_engine(function)
+    d = mail_rank(dest, function)
+    t = tag_of(tag, function, False)
+    p.viewed = False
+    try:
+        keep = pack(x, &p, function)
+        if p.note & 15 == DESCRIBED:
+            announce(function, keep[1], p.note >> 4, d, OWN_CONTEXT)
+        return post_parcel(function, &p, keep, d, t, OWN_CONTEXT, wanted)
+    finally:
+        unpack_nothing(&p)
+
+
+def send(x, dest, tag=0, timeout=None):
+    """Send `x` to rank `dest` under `tag`, an integer from 0; returns without waiting for `recv`.
+
+    What has the buffer protocol or `__array_interface__` travels as its bytes, packed if it is not
+    contiguous, anything else pickled; `x` may be changed when it returns. Waits only for a receiver
+    that has no room for more (`ACP_UNEXPECTED_MAX`) while there is none here either: TimeoutError
+    after `timeout` seconds. RankError; PeerLostError if that rank has died.
+    """
+    cdef Request r = post("send", x, dest, tag, False)
+    if r is not None:
+        r.block(nanoseconds(timeout, "send"))
+        r.outcome()
+
+
+def isend(x, dest, tag=0):
+    """Start sending `x` as `send` does; returns a Request. A buffer must not change before it."""
+    return post("isend", x, dest, tag, True)
