@@ -1,4 +1,4 @@
-"""How addresses and small objects get around a job: names, and what reset needs.
+"""How addresses and small objects get around a job: names, bcast, allgather.
 
 Objects are pickled into global memory of the rank that offers them; only their address and
 length travel through the job's board or the ranks' post words.
@@ -72,6 +72,19 @@ def _posted(rank: int) -> Any:
     words = bytearray(_PAIR.size)
     _engine.get(_engine.post_ga(rank), words)
     return _object_at(*_PAIR.unpack(words))
+
+
+def bcast(obj: Any, root: int = 0) -> Any:
+    """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
+    mine = _engine.rank() == _engine.existing_rank(root, "bcast")
+    block = None
+    if mine:
+        block = _block_of(obj)
+        _post(block)
+    _engine.meet("bcast", _EXCHANGE, None)
+    result = obj if mine else _posted(root)
+    _engine.meet("bcast", _EXCHANGE, None)
+    return result
 
 
 def allgather(obj: Any) -> list[Any]:

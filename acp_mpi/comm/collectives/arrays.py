@@ -69,8 +69,16 @@ def _carry(
         wanted.back()
 
 
-def bcast(function: str, team: Team, x: Any, root: Any, out: Any) -> Flow:
+def bcast(
+    function: str,
+    team: Team,
+    x: Any,
+    root: Any,
+    out: Any,
+    context: int | None = None,
+) -> Flow:
     """Fill `out` of all ranks with `x` of the root; of the other group's, between two."""
+    context = team.context() if context is None else context
     top = team.place(root, function)
     takes = team.me != top and (not team.other or top >= team.own)
     if team.other and not takes and team.me != top:
@@ -94,7 +102,6 @@ def bcast(function: str, team: Team, x: Any, root: Any, out: Any) -> Flow:
         return choice.bcast(team.n, team.me, top, size, 1)
 
     plan = plan_of(team, "bcast", (size, team.ranks[top]), None, write)
-    [context] = team.contexts()
     yield _engine.Collective(function, plan, None, data.memory, context)
     if data.back is not None:
         data.back()
@@ -110,7 +117,9 @@ def _folded(
     out: Any,
     top: int | None,
     counts: Any = None,
+    context: int | None = None,
 ) -> Flow:
+    context = team.context() if context is None else context
     given = Buffer(x, function)
     takes = top is None or team.me == top
     wanted = None
@@ -141,7 +150,8 @@ def _folded(
             raise TypeError(
                 f"{function}: {op.name} of {type(x).__name__} needs NumPy; give a NumPy array"
             )
-        folder = op.folder(given.array.dtype, given.shape if own == given.count else (-1,))
+        shape = given.shape if own == given.count else (-1,)
+        folder = op.folder(function, given.array.dtype, shape)
     count, width = given.count, given.width
 
     def write() -> Paper:
@@ -164,7 +174,6 @@ def _folded(
         alike += (tuple(taken),)
     alone = tuple(taken) if kind == "reduce_scatter" else None
     plan = plan_of(team, kind, alike, alone, write, width, codes or (-1, 0), folder)
-    [context] = team.contexts()
     yield from _carry(function, plan, given, wanted, context)
     if kind == "exscan" and team.me == 0 and out is None:
         return None
@@ -181,16 +190,17 @@ def _shape_of(given: Buffer, kind: str, own: int, n: int) -> tuple[int, ...] | N
 
 def reduce(function: str, team: Team, x: Any, op: Operation, root: Any, out: Any) -> Flow:
     """Fold `x` of all ranks at the root; between two groups that of the other one."""
+    context = team.context()
     top = team.place(root, function)
     if team.other and top < team.own and team.me != top:
         return out
     if team.other and team.me == top:
-        return (yield from _taken_from_others(function, team, x, op, top, out))
-    return (yield from _folded(function, team, "reduce", x, op, out, top))
+        return (yield from _taken_from_others(function, team, x, op, top, out, context))
+    return (yield from _folded(function, team, "reduce", x, op, out, top, None, context))
 
 
 def _taken_from_others(
-    function: str, team: Team, x: Any, op: Operation, top: int, out: Any
+    function: str, team: Team, x: Any, op: Operation, top: int, out: Any, context: int
 ) -> Flow:
     """Only receive: the root between two groups. What it gives says how long the result is."""
     place = like(Buffer(x, function)) if out is None or isinstance(out, tuple) else out
@@ -203,7 +213,6 @@ def _taken_from_others(
         )
 
     plan = plan_of(team, "reduce", alike, None, write, wanted.width)
-    [context] = team.contexts()
     yield from _carry(function, plan, None, wanted, context)
     return place
 
@@ -237,8 +246,9 @@ def _moved(
     sizes: tuple[Sequence[int], Sequence[int]],
     width: int,
     alike: Any,
-    top: int = 0,
-    even: bool = False,
+    top: int,
+    even: bool,
+    context: int,
 ) -> Flow:
     """Carry out what moves pieces of so many elements and folds nothing."""
     if given is not None and wanted is not None:
@@ -259,12 +269,20 @@ def _moved(
 
     alone = (width, tuple(gives), tuple(takes), even)
     plan = plan_of(team, kind, alike, alone, write, width)
-    [context] = team.contexts()
     yield from _carry(function, plan, given, wanted, context)
 
 
-def gather(function: str, team: Team, x: Any, root: Any, out: Any, counts: Any) -> Flow:
+def gather(
+    function: str,
+    team: Team,
+    x: Any,
+    root: Any,
+    out: Any,
+    counts: Any,
+    context: int | None = None,
+) -> Flow:
     """Bring `x` of all ranks, or of the other group, to `out` of the root, one after the other."""
+    context = team.context() if context is None else context
     top = team.place(root, function)
     gives = top >= team.own if team.other else True
     takes = team.me == top
@@ -288,12 +306,23 @@ def gather(function: str, team: Team, x: Any, root: Any, out: Any, counts: Any) 
     even = counts is None
     alike = (team.ranks[top], even, mine * width if even and not team.other else 0)
     pieces = ([mine], per) if wanted is not None or not team.other else ([mine], [])
-    yield from _moved(function, team, "gather", given, wanted, pieces, width, alike, top, even)
+    yield from _moved(
+        function, team, "gather", given, wanted, pieces, width, alike, top, even, context
+    )
     return out
 
 
-def scatter(function: str, team: Team, x: Any, root: Any, out: Any, counts: Any) -> Flow:
+def scatter(
+    function: str,
+    team: Team,
+    x: Any,
+    root: Any,
+    out: Any,
+    counts: Any,
+    context: int | None = None,
+) -> Flow:
     """Deal out `x` of the root to `out` of all ranks, or of the other group."""
+    context = team.context() if context is None else context
     top = team.place(root, function)
     gives = team.me == top
     takes = top >= team.own if team.other else True
@@ -314,12 +343,22 @@ def scatter(function: str, team: Team, x: Any, root: Any, out: Any, counts: Any)
     even = counts is None
     alike = (team.ranks[top], even, mine * width if even and not team.other else 0)
     pieces = (per, [mine]) if given is not None or not team.other else ([], [mine])
-    yield from _moved(function, team, "scatter", given, wanted, pieces, width, alike, top, even)
+    yield from _moved(
+        function, team, "scatter", given, wanted, pieces, width, alike, top, even, context
+    )
     return out
 
 
-def allgather(function: str, team: Team, x: Any, out: Any, counts: Any) -> Flow:
+def allgather(
+    function: str,
+    team: Team,
+    x: Any,
+    out: Any,
+    counts: Any,
+    context: int | None = None,
+) -> Flow:
     """Bring `x` of all ranks, or of the other group, to `out` of all."""
+    context = team.context() if context is None else context
     given, wanted = Buffer(x, function), Buffer(out, function, writable=True)
     width = given.width
     many = team.other or team.n
@@ -332,13 +371,22 @@ def allgather(function: str, team: Team, x: Any, out: Any, counts: Any) -> Flow:
     gives = [given.count] * team.own if team.other else [given.count]
     alike: Any = () if team.other else tuple(c * width for c in per)
     yield from _moved(
-        function, team, "allgather", given, wanted, (gives, per), width, alike, 0, even
+        function, team, "allgather", given, wanted, (gives, per), width, alike, 0, even, context
     )
     return out
 
 
-def alltoall(function: str, team: Team, x: Any, out: Any, counts: Any, out_counts: Any) -> Flow:
+def alltoall(
+    function: str,
+    team: Team,
+    x: Any,
+    out: Any,
+    counts: Any,
+    out_counts: Any,
+    context: int | None = None,
+) -> Flow:
     """Bring piece i of `x` to rank i, whose `out` has it at the place of the sender."""
+    context = team.context() if context is None else context
     given, wanted = Buffer(x, function), Buffer(out, function, writable=True)
     width = given.width
     many = team.other or team.n
@@ -349,7 +397,7 @@ def alltoall(function: str, team: Team, x: Any, out: Any, counts: Any, out_count
     even = counts is None and out_counts is None and not team.other
     alike = (even, gives[0] * width if even else 0)
     yield from _moved(
-        function, team, "alltoall", given, wanted, (gives, takes), width, alike, 0, even
+        function, team, "alltoall", given, wanted, (gives, takes), width, alike, 0, even, context
     )
     return out
 
@@ -363,5 +411,4 @@ def barrier(function: str, team: Team) -> Flow:
         return choice.barrier(team.n, team.me)
 
     plan = plan_of(team, "barrier", (), None, write)
-    [context] = team.contexts()
-    yield _engine.Collective(function, plan, None, None, context)
+    yield _engine.Collective(function, plan, None, None, team.context())

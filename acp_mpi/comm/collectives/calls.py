@@ -19,6 +19,7 @@ from acp_mpi.comm.collectives.buffers import is_array
 from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.comm.collectives.request import CollectiveRequest
 from acp_mpi.comm.collectives.team import team_of
+from acp_mpi.rma import exchange
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def _finish(flow: Flow, timeout: float | None) -> Any:
         except StopIteration as done:
             return done.value
         current.run(None if end is None else max(end - time.monotonic(), 0.0))
+
+
+def _plain(out: Any, who: Any, timeout: Any) -> bool:
+    """Return whether all that live exchange small objects: global memory is enough for that."""
+    return out is None and timeout is None and who == (None, None, None)
 
 
 def _bcast(f: str, x: Any, root: Any, out: Any, who: Any) -> Flow:
@@ -118,6 +124,8 @@ def bcast(
 
     Default root: the first rank. With `out=` the root gives `x`, and `out=()` or a copy's place.
     """
+    if _plain(out, (ranks, group, between), timeout):
+        return exchange.bcast(x, 0 if root is None else root)
     return _finish(_bcast("bcast", x, root, out, (ranks, group, between)), timeout)
 
 
@@ -360,6 +368,8 @@ def allgather(
 
     `counts`: how many elements each rank gives, if not all alike.
     """
+    if _plain(out, (ranks, group, between), timeout):
+        return exchange.allgather(x)
     return _finish(_allgather("allgather", x, out, counts, (ranks, group, between)), timeout)
 
 

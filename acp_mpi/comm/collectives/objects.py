@@ -58,6 +58,7 @@ def _joined(heads: bytearray, rest: bytearray, lengths: Sequence[int]) -> list[A
 
 def bcast(function: str, team: Team, x: Any, root: Any) -> Flow:
     """Return the object of the root on all ranks, or on those of the other group."""
+    first, second = team.context(), team.context()
     top = team.place(root, function)
     gives = team.me == top
     if team.other and top < team.own and not gives:
@@ -65,16 +66,17 @@ def bcast(function: str, team: Team, x: Any, root: Any) -> Flow:
     rank = team.ranks[top]
     data = _pickled(x) if gives else b""
     head = bytearray(_head(data) if gives else _HEAD)
-    yield from arrays.bcast(function, team, head, rank, () if gives else head)
+    yield from arrays.bcast(function, team, head, rank, () if gives else head, first)
     [more] = _rest(head, 1)
     rest = bytearray(data[_ROOM:] if gives else more)
     if more:
-        yield from arrays.bcast(function, team, rest, rank, () if gives else rest)
+        yield from arrays.bcast(function, team, rest, rank, () if gives else rest, second)
     return x if gives else _joined(head, rest, [more])[0]
 
 
 def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
     """Return the list of all objects, or of those of the other group, at the root."""
+    first, second = team.context(), team.context()
     top = team.place(root, function)
     takes = team.me == top
     gives = top >= team.own if team.other else True
@@ -84,18 +86,21 @@ def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
     many = team.other or team.n
     data = _pickled(x) if gives else b""
     heads: Any = bytearray(many * _HEAD) if takes else ()
-    yield from arrays.gather(function, team, _head(data) if gives else None, rank, heads, None)
+    yield from arrays.gather(
+        function, team, _head(data) if gives else None, rank, heads, None, first
+    )
     lengths = _rest(heads, many) if takes else []
     # All give their rest, which may be nothing: only the root knows who has one.
     rest: Any = bytearray(sum(lengths)) if takes else ()
     yield from arrays.gather(
-        function, team, data[_ROOM:] if gives else None, rank, rest, lengths or [0] * many
+        function, team, data[_ROOM:] if gives else None, rank, rest, lengths or [0] * many, second
     )
     return _joined(heads, rest, lengths) if takes else None
 
 
 def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
     """Return the object that the root has for each rank in its list `x`."""
+    first, second = team.context(), team.context()
     top = team.place(root, function)
     gives = team.me == top
     takes = top >= team.own if team.other else True
@@ -105,27 +110,34 @@ def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
     many = team.other or team.n
     data = [_pickled(each) for each in _listed(function, x, many)] if gives else []
     head: Any = bytearray(_HEAD) if takes else ()
-    yield from arrays.scatter(function, team, b"".join(map(_head, data)), rank, head, None)
+    yield from arrays.scatter(function, team, b"".join(map(_head, data)), rank, head, None, first)
     more = _rest(head, 1) if takes else [0]
     rest: Any = bytearray(more[0]) if takes else ()
     rests = [each[_ROOM:] for each in data]
     yield from arrays.scatter(
-        function, team, b"".join(rests), rank, rest, [len(each) for each in rests] or [0] * many
+        function,
+        team,
+        b"".join(rests),
+        rank,
+        rest,
+        [len(each) for each in rests] or [0] * many,
+        second,
     )
     return _joined(head, rest, more)[0] if takes else None
 
 
 def allgather(function: str, team: Team, x: Any) -> Flow:
     """Return the list of all objects, or of those of the other group, on all ranks."""
+    first, second = team.context(), team.context()
     data = _pickled(x)
     many = team.other or team.n
     heads = bytearray(many * _HEAD)
     if not team.other:
-        yield from arrays.allgather(function, team, _head(data), heads, None)
+        yield from arrays.allgather(function, team, _head(data), heads, None, first)
         lengths = _rest(heads, many)
         rest = bytearray(sum(lengths))
         if rest:
-            yield from arrays.allgather(function, team, data[_ROOM:], rest, lengths)
+            yield from arrays.allgather(function, team, data[_ROOM:], rest, lengths, second)
         those = _joined(heads, rest, lengths)
         for rank in team.lost:  # each object is at the place of its rank
             those.insert(rank, None)
@@ -136,15 +148,16 @@ def allgather(function: str, team: Team, x: Any) -> Flow:
 
 def alltoall(function: str, team: Team, x: Any) -> Flow:
     """Return the list of what all ranks have for this one in their lists `x`."""
+    first, second = team.context(), team.context()
     many = team.other or team.n
     data = [_pickled(each) for each in _listed(function, x, many)]
     heads = bytearray(many * _HEAD)
-    yield from arrays.alltoall(function, team, b"".join(map(_head, data)), heads, None, None)
+    yield from arrays.alltoall(function, team, b"".join(map(_head, data)), heads, None, None, first)
     lengths = _rest(heads, many)
     rest = bytearray(sum(lengths))
     rests = [each[_ROOM:] for each in data]
     yield from arrays.alltoall(
-        function, team, b"".join(rests), rest, [len(each) for each in rests], lengths
+        function, team, b"".join(rests), rest, [len(each) for each in rests], lengths, second
     )
     return _joined(heads, rest, lengths)
 
@@ -156,7 +169,7 @@ def _listed(function: str, x: Any, count: int) -> list[Any]:
         listed = []
     if len(listed) != count:
         raise ValueError(
-            f"{function}: x must be a list of {count} objects, one for each rank, not {x!r:.60}"
+            f"{function}: x is {x!r:.60}; give a list of {count} objects, one for each rank"
         )
     return listed
 

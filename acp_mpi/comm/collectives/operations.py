@@ -69,24 +69,36 @@ class Operation:
             return None
         return self.code, _TYPES[kind]
 
-    def folder(self, dtype: Any, shape: tuple[int, ...]) -> Any:
-        """Return what folds memory that holds arrays of this dtype; whole ones get the shape."""
+    def folder(self, function: str, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """Return what folds memory that holds arrays of this dtype; whole ones get the shape.
+
+        TypeError if NumPy has no such operation on them.
+        """
         key = (dtype, None if self.divides else shape)
         found = self._folders.get(key)
         if found is None:
-            found = self._folders[key] = self._made(dtype, key[1])
+            found = self._folders[key] = self._made(function, dtype, key[1])
         return found
 
-    def _made(self, dtype: Any, shape: tuple[int, ...] | None) -> Any:
+    def _made(self, function: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
         import numpy
 
-        function = self._on_arrays or getattr(numpy, _UFUNCS[self.code])
+        combine = self._on_arrays
+        if combine is None:
+            combine = getattr(numpy, _UFUNCS[self.code])
+            try:
+                combine(numpy.zeros(1, dtype), numpy.zeros(1, dtype))
+            except TypeError:
+                raise TypeError(
+                    f"{function}: there is no {self.name} of {dtype}; give another operation, or a "
+                    "function of two arrays"
+                ) from None
 
         def fold(where: memoryview, left: memoryview, right: memoryview) -> None:
             into, a, b = (numpy.frombuffer(m, dtype) for m in (where, left, right))
             if shape is not None:
                 into, a, b = (m.reshape(shape) for m in (into, a, b))
-            into[...] = function(a, b)
+            into[...] = combine(a, b)
 
         return fold
 

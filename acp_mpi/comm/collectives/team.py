@@ -43,11 +43,13 @@ class Team:
         """How many members there are on the caller's side."""
         return self.own
 
-    def contexts(self, count: int = 1) -> list[int]:
-        """Return as many contexts, for this call alone, the same on all members."""
-        first = self._calls
-        self._calls += count
-        return [_mixed(self._base, i) for i in range(first, first + count)]
+    def context(self) -> int:
+        """Return the context of one step of this call, the same on all members.
+
+        All take as many for each call, those too that have nothing to do in it.
+        """
+        self._calls += 1
+        return _mixed(self._base, self._calls)
 
     def place(self, root: Any, function: str) -> int:
         """Return which member rank `root` is; None: the first."""
