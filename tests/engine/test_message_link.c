@@ -223,7 +223,7 @@ static void whatever_happens_to_connections(void)
 {
     static const struct {
         uint64_t cut, flip;
-    } networks[] = {{0, 0}, {400000, 0}, {0, 300000}, {600000, 600000}};
+    } networks[] = {{0, 0}, {1000000, 0}, {0, 1500000}, {2000000, 2000000}};
     struct cluster c;
     start(&c, 20000000000u);
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
