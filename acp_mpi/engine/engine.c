@@ -138,13 +138,18 @@ void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
     memcpy(row, &e->row, ACP_ROW_SIZE);
 }
 
-/* Are there more ranks here than processors for them? Then who waits takes one from another. */
+/* Are there more ranks here than processors for them? Then who waits takes one from another. Each
+ * rank may be bound to one of its own. */
 static bool crowded(const acp_engine *e)
 {
-    cpu_set_t set;
+    cpu_set_t all, set;
     uint32_t count;
-    table_mates(e, &count);
-    return sched_getaffinity(0, sizeof set, &set) == 0 && count > (uint32_t)CPU_COUNT(&set);
+    const uint32_t *mates = table_mates(e, &count);
+    CPU_ZERO(&all);
+    for (uint32_t i = 0; i < count && count > (uint32_t)CPU_COUNT(&all); i++)
+        if (sched_getaffinity((pid_t)table_row(e, mates[i]).pid, sizeof set, &set) == 0)
+            CPU_OR(&all, &all, &set);
+    return count > (uint32_t)CPU_COUNT(&all);
 }
 
 int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
