@@ -110,7 +110,7 @@ bool mailbox_full(const struct mailbox *box)
 
 bool mailbox_roomy(const struct mailbox *box)
 {
-    return box->bytes <= box->bound / 2;
+    return __atomic_load_n(&box->bytes, __ATOMIC_RELAXED) <= box->bound / 2; /* maybe a moment ago */
 }
 
 uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING])
