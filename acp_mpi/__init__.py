@@ -155,6 +155,11 @@ _ROOMS = {
         "fetch_xor4_many",
         "fetch_xor8_many",
     ),
+    "acp_mpi.rma.progress": (
+        "Progress",
+        "ProgressStatistics",
+        "progress",
+    ),
     "acp_mpi.rma.registration": (
         "AtKey",
         "query_ga",
@@ -175,6 +180,10 @@ _ROOMS = {
         "ranks",
         "refresh",
         "reset",
+    ),
+    "acp_mpi.spawn.growing.groups": (
+        "spawn_group",
+        "spawn_groups",
     ),
 }
 __all__ = sorted(name for names in _ROOMS.values() for name in names)

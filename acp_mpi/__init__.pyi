@@ -140,6 +140,11 @@ from acp_mpi.rma.many import (
     fetch_xor4_many as fetch_xor4_many,
     fetch_xor8_many as fetch_xor8_many,
 )
+from acp_mpi.rma.progress import (
+    Progress as Progress,
+    ProgressStatistics as ProgressStatistics,
+    progress as progress,
+)
 from acp_mpi.rma.registration import (
     AtKey as AtKey,
     query_ga as query_ga,
@@ -160,6 +165,10 @@ from acp_mpi.runtime import (
     ranks as ranks,
     refresh as refresh,
     reset as reset,
+)
+from acp_mpi.spawn.growing.groups import (
+    spawn_group as spawn_group,
+    spawn_groups as spawn_groups,
 )
 
 __version__: str
