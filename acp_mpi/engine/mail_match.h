@@ -12,6 +12,11 @@ static inline int64_t mail_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
 }
+static inline bool mail_plausible(acp_engine *e, const acp_envelope *want)
+{
+    return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
+           want->tag >= ACP_ANY;
+}
 static inline void envelope_of(const struct letter *letter, acp_envelope *envelope)
 {
     *envelope = (acp_envelope){.context = letter->context, .source = (int64_t)letter->source,
