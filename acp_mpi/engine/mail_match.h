@@ -30,6 +30,6 @@ void mail_unkeep(struct hold *hold, struct letter *letter);
 uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING]);
 void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count);
 /* `state` of a letter changes for good: whoever sleeps on it is woken. */
-void letter_done(acp_engine *e, struct peer *to, struct letter *letter, enum letter_state state);
+void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
 
 #endif

@@ -206,7 +206,7 @@ static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *
     p->data = data;
     p->request = r;
     courier_push(lane, c);
-    if (e->mail_due)
+    if (e->mail_due || atomic_load(&e->callers)) /* another thread may wait for what went on here */
         progress_kick(e);
 }
 
