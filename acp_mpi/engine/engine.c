@@ -187,6 +187,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     window_forget(e);
     board_close(e);
     barrier_forget(e);
+    couriers_reset(e);
     e->slot_of_rank = identity ? NULL : table_slots(e);
     e->rank = rank;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
@@ -275,6 +276,7 @@ void acp_engine_free(acp_engine *e)
 {
     if (atomic_fetch_sub(&e->memory.references, 1) > 1)
         return;
+    couriers_close(e);
     peers_free(e);
     table_free(e);
     memory_release(e);

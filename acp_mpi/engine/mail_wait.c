@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LOOKS 400u /* before a wait that costs more */
+#define FIRST_NS ((int64_t)20000000) /* then it also listens for deaths on other nodes */
 #define LOOKS_CROWDED 4u /* another rank wants this processor */
 
 struct request_wait {
@@ -87,6 +88,19 @@ static bool soon(struct request_wait *w)
     return false;
 }
 
+int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+               acp_doing doing, acp_request *const *requests, uint32_t count)
+{
+    int rc = progress_wait(e, ready, context, timeout_ns < FIRST_NS ? timeout_ns : FIRST_NS, doing);
+    if (rc != ACP_E_TIMEOUT || timeout_ns <= FIRST_NS)
+        return rc;
+    for (uint32_t i = 0; i < count; i++)
+        if (requests[i]->any || requests[i]->peer)
+            mail_watch(e, requests[i]->peer);
+    return progress_wait(e, ready, context,
+                         timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS, doing);
+}
+
 int acp_request_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
                          int64_t timeout_ns, uint32_t *index)
 {
@@ -102,8 +116,8 @@ int acp_request_wait_any(acp_engine *e, acp_request *const *requests, uint32_t c
     }
     if (!soon(&w)) {
         w.arm_at = now_ns() + SPIN_NS / 2;
-        rc = progress_wait(e, ready, &w, timeout_ns,
-                           sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE);
+        rc = mail_await(e, ready, &w, timeout_ns, sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE,
+                        requests, count);
     }
     for (uint32_t i = 0; i < count; i++)
         if (requests[i]->letter)

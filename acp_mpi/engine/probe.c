@@ -43,7 +43,7 @@ struct probe_wait {
     const acp_envelope *want;
     acp_envelope *found;
     uint64_t *taken;
-    const struct peer *source;
+    struct peer *source;
     int rc;
     bool armed;
 };
@@ -75,8 +75,9 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
         return w.lane ? ACP_E_FULL : ACP_E_BUSY;
     if (want->source != ACP_ANY && want->source != (int64_t)e->rank)
         w.source = mail_peer(w.lane, (uint32_t)want->source);
+    acp_request source = {.peer = w.source, .any = want->source == ACP_ANY}, *draft = &source;
     __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
-    int rc = progress_wait(e, ready, &w, timeout_ns, ACP_DOING_PROBE);
+    int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1);
     __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     acp_lane_give(w.lane);
     return rc == ACP_OK ? w.rc : rc;

@@ -54,8 +54,15 @@ void mail_reset(acp_engine *e);
 /* mail_loss.c: letters of the dead, in the own mailbox; leader only. */
 void mail_bury(acp_lane *lane);
 
-/* A message to a rank whose mailbox load and store do not reach. */
+/* parcel.c: a message to a rank whose mailbox load and store do not reach. */
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                   acp_request **request);
+
+/* courier.c: opens a link if there is none, for somebody waits for a message of `p` or of its death;
+ * NULL: of anybody, or of the death of any. */
+void mail_watch(acp_engine *e, struct peer *p);
+/* mail_wait.c: progress_wait, which after a while watches those that `requests` wait for. */
+int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+               acp_doing doing, acp_request *const *requests, uint32_t count);
 
 #endif
