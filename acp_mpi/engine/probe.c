@@ -25,7 +25,7 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
         mail_unkeep(&hold, l);
         section_set(&hold, &l->list, AMONG_TAKEN);
         section_commit(&hold);
-        count = mail_wanting_take(h, slots);
+        count = mail_wanting_take(h, false, slots);
         *taken = letter_offset(h, l);
     }
     section_leave(&hold);

@@ -38,11 +38,13 @@ void requests_close(acp_engine *e);
 void request_over(acp_request *request, int status);
 
 /* receive.c */
+bool request_follow(acp_request *request); /* true: some have come */
 enum letter_state request_state(const acp_request *request);
 
 /* send.c, mail_queue.c */
 struct peer *mail_peer(acp_lane *lane, uint32_t rank);
-int send_advance(acp_lane *lane, acp_request *request); /* ACP_E_BUSY: not yet */
+/* ACP_E_BUSY, ACP_E_FULL: not yet. `first`: the first one that waits for the same rank, NULL: it is. */
+int send_advance(acp_lane *lane, acp_request *request, const acp_request *first);
 int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request);
 bool sends_before(acp_engine *e, const struct peer *to);
 int send_cancel(acp_lane *lane, acp_request *request);
