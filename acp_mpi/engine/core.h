@@ -72,6 +72,7 @@ struct view {
 
 enum relation { RELATION_UNKNOWN = 0, RELATION_SELF, RELATION_NODE, RELATION_REMOTE };
 
+struct courier;
 struct link;
 struct wire;
 
@@ -91,6 +92,7 @@ struct peer {
     bool watched;
     bool loss_handled;
     bool loss_accepted; /* by acp_refresh */
+    bool missed; /* its loss counts */
     uint8_t opened; /* how its memory was opened */
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;
@@ -108,6 +110,7 @@ struct peer {
     struct visit visit; /* of this process there */
     _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */
     struct link *links[ACP_COLORS];
+    struct courier *courier; /* NULL: no message yet by link */
     struct backlog *backlog; /* messages for a full ring */
     struct chain_failure *chain_failures;
     uint32_t chain_failure_count, chain_failure_room;
@@ -240,11 +243,18 @@ struct waiter {
     struct waiter *next;
 };
 
+struct span {
+    uint32_t low, high;
+};
+
 struct acp_engine {
     acp_config config;
     struct row row;
     uint32_t self; /* slot */
     _Atomic uint32_t procs;
+    struct span joined_with; /* slots of those who joined together: they end together */
+    struct span everybody;   /* the same, or all known */
+    uint32_t founders;       /* how many the job began with */
     uint32_t rank;
     const uint32_t *slot_of_rank; /* in the table; NULL: the identity */
     struct memory memory;
@@ -259,7 +269,9 @@ struct acp_engine {
     struct peer *own;
     pthread_mutex_t space; /* peers, views, own directory */
     _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
-    _Atomic uint32_t losses, losses_accepted;
+    _Atomic uint32_t losses, losses_accepted; /* of those who are missed */
+    _Atomic uint32_t departed; /* they and the others that are gone */
+    uint32_t absent;           /* of them accepted */
     _Atomic bool outcast; /* the others hold this process for dead */
     _Atomic uint32_t leavers;
     _Atomic int64_t trouble_rank; /* who made the last barrier fail */
@@ -308,6 +320,9 @@ struct acp_engine {
 
     struct link *links, *dead_links;
     uint64_t sessions; /* links that this process has opened */
+    struct courier *couriers;
+    uint64_t parcel_serial;
+    _Atomic bool mail_due; /* couriers would go on, and nobody rings for them */
     _Atomic uint32_t held_links; /* with frames that wait for company */
     struct wire **wires; /* by number */
     uint32_t wire_room;
