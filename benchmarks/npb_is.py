@@ -2,9 +2,9 @@
 
     python benchmarks/npb_is.py [--quick] [--only S] [--json FILE]
 
-Start it without mpiexec, from the environment of the MPI to be measured. Every rank is a node of its
-own, so that all messages pass the loopback interface; the three sides run in turn in the same job, in
-which the kernel (NAS TR 95-020) is verified each time.
+Start it without mpiexec, from the environment of the MPI to be measured. Every rank is a node of
+its own, so that all messages pass the loopback interface; the three sides run in turn in the same
+job, in which the kernel (NAS TR 95-020) is verified each time.
 """
 
 import sys

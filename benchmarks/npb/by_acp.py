@@ -1,4 +1,4 @@
-"""This library's messages, every rank on a node of its own, so that all of them go by link."""
+"""Messages of acp_mpi, every rank on a node of its own, so that all of them go by link."""
 
 import os
 from typing import Any

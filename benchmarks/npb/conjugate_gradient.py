@@ -1,7 +1,8 @@
 """NPB CG: the smallest eigenvalue of a sparse matrix, by blocking messages between pairs.
 
-Ranks form a grid, as wide as high or twice as wide. Sums go along its rows by exchange with a partner
-in each step, then every rank swaps a part of its vector with one other; there are no collectives.
+Ranks form a grid, as wide as high or twice as wide. Sums go along its rows by exchange with a
+partner in each step, then every rank swaps a part of its vector with one other; there are no
+collectives.
 """
 
 import math

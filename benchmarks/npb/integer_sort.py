@@ -71,7 +71,8 @@ class IntegerSort:
         count = min(SPAN, self.mine - start)
         u = numbers.uniform(4 * (self._first + start), 4 * count).reshape(count, 4)
         total = ((u[:, 0] + u[:, 1]) + u[:, 2]) + u[:, 3]
-        return ((1 << self.size.values) / 4 * total).astype(np.int32)
+        keys: np.ndarray = ((1 << self.size.values) / 4 * total).astype(np.int32)
+        return keys
 
     def run(self, by: Transport, iterations: int = ITERATIONS) -> tuple[float, int]:
         """Sort; return the seconds of the timed iterations here and how many checks passed here.
@@ -91,7 +92,7 @@ class IntegerSort:
     def _iterate(
         self, by: Transport, keys: np.ndarray, iteration: int
     ) -> tuple[np.ndarray, np.ndarray, int, int]:
-        """Rank all keys once; return those of this rank, how many of each value, the least value."""
+        """Rank all keys once; return those here, how many of each value, the least, the checks."""
         size, buckets = self.size, 1 << self.size.buckets
         if by.rank == 0:
             keys[iteration] = iteration

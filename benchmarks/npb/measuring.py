@@ -31,7 +31,7 @@ class Account:
 
     def median(self, what: str) -> float:
         """Return the median over the runs."""
-        return statistics.median(getattr(self, what))
+        return float(statistics.median(getattr(self, what)))
 
 
 def transports(comm: MPI.Intracomm) -> list[Transport]:
@@ -47,7 +47,7 @@ def _used() -> tuple[float, float]:
 def run_all(
     comm: MPI.Intracomm, kernel: Kernel, checks: int, rounds: int, name: str
 ) -> list[Account]:
-    """Run the kernel on all transports, in turn, so many times; all checks must pass. Collective."""
+    """Run the kernel on all transports, in turn, so often; all checks must pass. Collective."""
     ways = transports(comm)
     accounts = [Account(way.name) for way in ways]
     for number in range(rounds):
