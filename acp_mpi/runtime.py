@@ -27,6 +27,7 @@ _EXCHANGE = 1  # barriers of the library's own collectives
 DOING = (
     "computes", "is in complete", "is in sync", "is in barrier", "is in wait_until",
     "is in lookup", "is in unregister_memory", "is in finalize", "waits for a lock",
+    "is in recv", "is in send", "is in probe",
 )  # fmt: skip
 
 _job: Job | None = None

@@ -24,6 +24,9 @@ cdef extern from "engine.h" nogil:
         ACP_E_SYSTEM
         ACP_E_ARGUMENT
         ACP_E_FULL
+        ACP_E_HANDLE
+        ACP_E_CLOSED
+        ACP_E_TRUNCATED
         ACP_TICK_SIGNAL
         ACP_TICK_LONG
     ctypedef enum acp_kind:
@@ -88,6 +91,12 @@ cdef extern from "engine.h" nogil:
         uint64_t result[2]
     ctypedef struct acp_heap_statistics:
         uint64_t size, used, free, largest, blocks, fragments, committed, limit
+    const int64_t ACP_ANY
+    ctypedef struct acp_envelope:
+        uint64_t context
+        int64_t source, tag
+        uint64_t size, note
+    ctypedef struct acp_request
     ctypedef struct acp_road_info:
         const char *road
         const char *memory
@@ -176,6 +185,18 @@ cdef extern from "engine.h" nogil:
     int acp_heap_tidy(acp_lane *, uint32_t, acp_call *, acp_handle_t *)
     int acp_heap_look(acp_lane *, uint32_t, acp_heap_statistics *, acp_call *, acp_handle_t *)
     int acp_road(acp_lane *, uint32_t, acp_road_info *)
+    int acp_send(acp_lane *, uint32_t, const acp_envelope *, const void *, acp_request **)
+    int acp_receive(acp_lane *, const acp_envelope *, void *, acp_request **)
+    bint acp_request_done(const acp_request *)
+    int acp_request_wait(acp_engine *, acp_request *, int64_t)
+    int acp_request_wait_any(acp_engine *, acp_request **, uint32_t, int64_t, uint32_t *)
+    int acp_request_cancel(acp_lane *, acp_request *)
+    const void *acp_request_data(acp_lane *, acp_request *)
+    void acp_request_envelope(const acp_request *, acp_envelope *)
+    int acp_request_end(acp_lane *, acp_request *, acp_envelope *)
+    int acp_probe(acp_lane *, const acp_envelope *, acp_envelope *, uint64_t *)
+    int acp_probe_wait(acp_engine *, const acp_envelope *, acp_envelope *, uint64_t *, int64_t)
+    int acp_receive_taken(acp_lane *, uint64_t, void *, uint64_t, acp_request **)
 
 cdef extern from "layout.h" nogil:
     const int LAYOUT_VERSION

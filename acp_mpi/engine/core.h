@@ -45,6 +45,7 @@ struct translation {
 
 #define LANE_CACHE 64u
 #define LANE_PEERS 16u
+#define LANE_LETTERS 32u
 struct acp_lane {
     acp_engine *engine;
     uint32_t index;
@@ -55,6 +56,9 @@ struct acp_lane {
     struct translation recent[2]; /* by role: destination, source */
     struct translation cache[LANE_CACHE];
     struct peer *peers[LANE_PEERS]; /* lately asked for, by slot */
+    uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
+    uint32_t letter_count, request_count;
+    acp_request *requests; /* for the next ones */
     _Atomic uint32_t nowhere[2]; /* the flags for regions that never die */
 };
 
@@ -313,6 +317,14 @@ struct acp_engine {
     uint32_t pending_handshakes; /* of wires that others open */
     unsigned char *receive_buffer;
     uint64_t timer_at; /* for which the timer is set; 0: it is not */
+
+    pthread_mutex_t mail_lock; /* the sends that wait */
+    acp_request *mail_waiting, **mail_tail; /* for room, or for memory: the longest first */
+    _Atomic uint32_t mail_sends; /* of them */
+    _Atomic uint32_t mail_stuck; /* of them, those that nobody will ring for */
+    _Atomic uint32_t mail_losses; /* ranks have died: there may be letters of theirs */
+    _Atomic uint32_t mail_era; /* one more with each reset */
+    bool crowded; /* more ranks here than processors for them */
 
     struct window *_Atomic window; /* NULL: none */
     _Atomic uint32_t guests; /* peers that need MPI driven here */

@@ -1,9 +1,11 @@
 /* The life of an engine: creation, joining, reset, the end. */
 #include "endpoint.h"
+#include "request.h"
 #include "wire.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -108,6 +110,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
         return fault->status = ACP_E_SYSTEM;
     e->config = *config;
     e->work_tail = &e->work;
+    e->mail_tail = &e->mail_waiting;
     e->memory.references = 1;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         e->lanes[i] = (acp_lane){.engine = e, .index = i, .previous = 1};
@@ -117,6 +120,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&e->bell, NULL);
     pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->mail_lock, NULL);
     pthread_mutex_init(&e->leader, NULL);
     pthread_mutex_init(&e->waiters_lock, NULL);
     fault->status = create(e, fault);
@@ -134,6 +138,15 @@ void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
     memcpy(row, &e->row, ACP_ROW_SIZE);
 }
 
+/* Are there more ranks here than processors for them? Then who waits takes one from another. */
+static bool crowded(const acp_engine *e)
+{
+    cpu_set_t set;
+    uint32_t count;
+    table_mates(e, &count);
+    return sched_getaffinity(0, sizeof set, &set) == 0 && count > (uint32_t)CPU_COUNT(&set);
+}
+
 int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
 {
     bool first = !e->own;
@@ -148,6 +161,7 @@ int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         rc = peers_join(e, count, own_slot);
     if (rc == ACP_OK && first)
         endpoints_watch(e, true);
+    e->crowded = crowded(e);
     return rc;
 }
 
@@ -168,6 +182,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
         return rc;
     pthread_mutex_lock(&e->lock);
     inbox_close(e);
+    mail_reset(e);
     memory_reset(e);
     window_forget(e);
     board_close(e);
@@ -267,9 +282,11 @@ void acp_engine_free(acp_engine *e)
     board_close(e);
     window_free(e);
     operations_close(e);
+    requests_close(e);
     pthread_mutex_destroy(&e->space);
     pthread_mutex_destroy(&e->bell);
     pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->mail_lock);
     pthread_mutex_destroy(&e->leader);
     pthread_mutex_destroy(&e->waiters_lock);
     free(e);

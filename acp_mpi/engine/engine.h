@@ -283,7 +283,7 @@ int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
 /* Messages: matched where they arrive, by context, source and tag, in the order in which they were
  * sent. Where the mailbox of the other rank is held just now lane 0 gets ACP_E_BUSY, and nothing has
  * happened: it calls again, or by a lane that waits. */
-#define ACP_ANY (-1)
+#define ACP_ANY ((int64_t)-1)
 typedef struct acp_envelope {
     uint64_t context; /* messages of different contexts never meet; 0: of users */
     int64_t source;   /* a rank; ACP_ANY in a receive; of a send: not read */
@@ -304,6 +304,7 @@ bool acp_request_done(const acp_request *request);
 int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_ns);
 int acp_request_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
                          int64_t timeout_ns, uint32_t *index);
+void acp_request_envelope(const acp_request *request, acp_envelope *got); /* of one that is done */
 int acp_request_cancel(acp_lane *lane, acp_request *request); /* ACP_E_HANDLE: too late */
 /* Of one that is done, without a buffer: its bytes, until its end. NULL: there are none, the lane's
  * fault says why. */

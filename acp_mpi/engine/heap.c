@@ -233,6 +233,7 @@ void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned
     memset(head, 0, sizeof *head + map_bytes(h->span));
     section_create(&head->section);
     section_create(&head->sweeper);
+    mailbox_create(&head->mailbox, limit / 8 < MAIL_BOUND ? limit / 8 : MAIL_BOUND);
     head->nonce = nonce;
     head->limit = limit;
     head->grid = heap_head_size(h->span);
@@ -253,7 +254,9 @@ void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned
 void heap_clear(struct heap *h)
 {
     struct heap_head *head = h->head;
+    uint64_t bound = head->mailbox.bound;
     granules_drop(h);
     heap_create(h, head->nonce * 5 + 1, head->limit, /* marks of now are none then */
                 head->pinned ? head->grid + head->pinned * GRANULE : 0);
+    head->mailbox.bound = bound;
 }

@@ -7,7 +7,7 @@
 #ifndef ACP_HEAP_H
 #define ACP_HEAP_H
 
-#include "section.h"
+#include "mailbox.h"
 
 #define HEAP_PATIENCE_NS ((int64_t)100000000) /* of who holds another section */
 #define HEAP_LEVELS 33u
@@ -46,6 +46,7 @@ struct heap_head {
     uint64_t class_map[HEAP_LEVELS];
     uint64_t lists[HEAP_LEVELS][HEAP_WIDTH];
     uint64_t spare[HEAP_KINDS]; /* heads of containers, not in use */
+    struct mailbox mailbox;
     uint64_t granules[]; /* one bit each: committed */
 };
 

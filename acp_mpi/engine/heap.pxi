@@ -4,11 +4,11 @@ from cython cimport freelist
 
 DEF COMMITTED = 1048576  # giving out so much may take long enough to let others run
 
-ctypedef int (*heap_function)(acp_lane *, Request, acp_handle_t *) noexcept nogil
+ctypedef int (*heap_function)(acp_lane *, HeapCall, acp_handle_t *) noexcept nogil
 
 
 @freelist(8)
-cdef class Request:
+cdef class HeapCall:
     """A call on a heap, with its answer, for as long as it is under way."""
     cdef acp_call call
     cdef acp_heap_statistics statistics
@@ -16,23 +16,23 @@ cdef class Request:
     cdef uint32_t rank
 
 
-cdef int do_malloc(acp_lane *lane, Request r, acp_handle_t *pending) noexcept nogil:
+cdef int do_malloc(acp_lane *lane, HeapCall r, acp_handle_t *pending) noexcept nogil:
     return acp_malloc(lane, r.rank, r.size, &r.call, pending)
 
 
-cdef int do_free(acp_lane *lane, Request r, acp_handle_t *pending) noexcept nogil:
+cdef int do_free(acp_lane *lane, HeapCall r, acp_handle_t *pending) noexcept nogil:
     return acp_free(lane, r.ga, &r.call, pending)
 
 
-cdef int do_tidy(acp_lane *lane, Request r, acp_handle_t *pending) noexcept nogil:
+cdef int do_tidy(acp_lane *lane, HeapCall r, acp_handle_t *pending) noexcept nogil:
     return acp_heap_tidy(lane, r.rank, &r.call, pending)
 
 
-cdef int do_look(acp_lane *lane, Request r, acp_handle_t *pending) noexcept nogil:
+cdef int do_look(acp_lane *lane, HeapCall r, acp_handle_t *pending) noexcept nogil:
     return acp_heap_look(lane, r.rank, &r.statistics, &r.call, pending)
 
 
-cdef int heap_call(str function, heap_function what, Request r, bint brief) except -1:
+cdef int heap_call(str function, heap_function what, HeapCall r, bint brief) except -1:
     # `brief` calls keep the interpreter lock, unless the heap is held by another.
     cdef uint64_t pending = 0
     cdef int rc = ACP_E_BUSY
@@ -74,10 +74,10 @@ def malloc(size, rank=None):
     address of its own, too. HeapFullError if they do not fit. The block lives until `free`,
     `reset` or the end of that rank, not with any object.
     """
-    cdef Request r
+    cdef HeapCall r
     if engine == NULL:
         no_engine("malloc")
-    r = Request.__new__(Request)
+    r = HeapCall.__new__(HeapCall)
     r.size = amount(size, "malloc")
     r.rank = acp_rank(engine) if rank is None else rank_of(rank, "malloc")
     heap_call("malloc", do_malloc, r, r.size <= COMMITTED)
@@ -90,10 +90,10 @@ def free(ga):
     Nobody may use it any more. AddressError for what `malloc` did not return or was freed already;
     the heap stays as it is then. Large free memory goes back to the system.
     """
-    cdef Request r
+    cdef HeapCall r
     if engine == NULL:
         no_engine("free")
-    r = Request.__new__(Request)
+    r = HeapCall.__new__(HeapCall)
     r.ga = address(ga, "free")
     heap_call("free", do_free, r, True)
     if r.call.result[0]:
@@ -104,9 +104,9 @@ def free(ga):
 
 def heap_look(rank):
     """Return (size, used, free, largest, blocks, fragments, committed, limit) of a heap."""
-    cdef Request r
+    cdef HeapCall r
     need("heap_statistics")
-    r = Request.__new__(Request)
+    r = HeapCall.__new__(HeapCall)
     r.rank = acp_rank(engine) if rank is None else rank_of(rank, "heap_statistics")
     heap_call("heap_statistics", do_look, r, True)
     s = r.statistics

@@ -103,6 +103,7 @@ def join(count, slot):
 def remap(slots):
     """Make rank r the process in slots[r]; every address but the starter's dies."""
     need("reset")
+    forget_messages("reset came")
     cdef uint32_t count = len(slots), i
     cdef uint32_t *map = <uint32_t *>c_malloc(count * sizeof(uint32_t) + 1)
     if map == NULL:
@@ -128,6 +129,7 @@ def close():
     cdef acp_engine *old = engine
     if old == NULL:
         return
+    forget_messages("the job ended")
     engine = NULL
     lane0 = NULL
     with nogil:

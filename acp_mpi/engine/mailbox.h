@@ -15,9 +15,8 @@
 #define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
 #define MAIL_BUCKETS 64u
 #define MAIL_WANTING 32u
+#define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
 
-/* `filler` has ended, or the message is waited for in vain: the loss of it is found out by who
- * waits, nobody writes it. */
 enum letter_state {
     LETTER_FREE = 0,
     LETTER_POSTED,  /* a receive; nothing has come */
@@ -32,26 +31,33 @@ enum letter_place { /* where the bytes of a message are */
     PLACE_BLOCK,  /* in a block of this heap */
     PLACE_HELD,   /* in a block of its sender's heap, at the address `held` */
 };
-enum letter_list { LIST_NONE = 0, LIST_POSTED, LIST_WILD, LIST_KEPT };
+enum letter_attention { ATTENTION_NONE = 0, ATTENTION_WAITS, ATTENTION_SLEEPS /* ring */ };
+enum letter_list {
+    AMONG_NONE = 0, AMONG_RECEIVES, AMONG_WILD, AMONG_MESSAGES, AMONG_TAKEN /* by a probe */
+};
+
+struct mail_link {
+    uint64_t next, previous;
+};
 
 struct letter {
     uint64_t state;
-    uint64_t asleep;   /* its receiver sleeps until `state` changes, and must be rung for */
-    uint64_t attended; /* its receiver waits, and copies behind who writes */
-    uint64_t filled;   /* so many bytes are in the block */
+    uint64_t attention; /* of its receiver */
+    uint64_t filled;    /* so many bytes are in the block */
     uint64_t place;
     uint64_t block;
     uint64_t held;
-    uint64_t filler; /* slot + 1 of who brings the bytes */
+    uint64_t filler; /* slot of who brings the bytes */
 
     uint64_t context, source, tag, size, note; /* of the message; the source is a rank */
     uint64_t sequence;                         /* in the order of arrival, or of posting */
     uint64_t want_source, want_tag;            /* of the receive */
 
     uint64_t room, buffer, global; /* of its buffer: bytes, address in its process, or in all */
+    uint64_t cost;                 /* of a kept one, towards the bound */
     uint64_t list;                 /* that it is in */
-    uint64_t next, previous;       /* in its bucket or list */
-    uint64_t after, before;        /* of a kept one: among all that are kept */
+    struct mail_link link;         /* there */
+    struct mail_link arrival;      /* of a kept one: among all that are kept */
 
     unsigned char data[MAIL_INLINE];
 };
@@ -65,9 +71,9 @@ struct mailbox {
     struct section section;
     uint64_t bound;    /* of `bytes` */
     uint64_t bytes;    /* of kept messages: letters and blocks */
-    uint64_t kept, posted; /* how many */
+    uint64_t kept, posted; /* how many there are */
     uint64_t sequence; /* of the next one */
-    uint64_t free;     /* letters, chained by `next` */
+    uint64_t free;     /* letters, chained by their links */
     uint64_t slabs;    /* chained by their first word */
     uint64_t probing;  /* threads of the owner that sleep until a message is kept */
     uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for room */
@@ -76,18 +82,20 @@ struct mailbox {
 };
 
 struct heap;
-struct peer;
 
 /* mailbox.c: letters and lists */
 void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
-uint64_t letter_offset(const struct heap *h, const struct letter *l);
+uint64_t letter_offset(const struct heap *h, const struct letter *letter);
 uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag);
 /* Inside a change. ACP_E_FULL: the heap is; ACP_E_BUSY: it is held. */
 int letter_take(struct hold *hold, struct letter **letter);
 void letter_drop(struct hold *hold, struct letter *letter);
 void letter_link(struct hold *hold, struct letter *letter, enum letter_list list);
 void letter_unlink(struct hold *hold, struct letter *letter);
+/* For a receive of this process: those that a lane has at hand need no section. */
+int letter_get(struct hold *hold, struct letter **letter);
+void letter_put(acp_lane *lane, struct heap *h, struct letter *letter);
 
 /* How a message lands. Between mail_arrive and its end nobody else changes what it says. */
 struct landing {
@@ -96,10 +104,15 @@ struct landing {
     struct letter *letter;
     bool open;    /* its bytes are still to be brought: mail_open, mail_fill ..., then an end */
     bool held;    /* past the bound: they stay with the sender. No mail_open, but mail_held */
+    bool matched; /* the buffer of the receive is known */
+    bool looks;   /* ACP_E_FULL, and nobody will ring when there is room again */
     uint8_t how;  /* of fill.c */
     unsigned char *base; /* where they go, in this process; NULL: not by load and store */
     uint64_t size;       /* of them: as much of the message as there is room for */
 };
+
+/* The heap of a process of the node; NULL: it is not in reach of load and store. */
+struct heap *mail_heap(acp_engine *e, struct peer *p);
 
 /* match.c: a message arrives in the mailbox of `to`, which is this process or one of its node
  * that load and store reach. `data`: all of it, if it is not longer than MAIL_INLINE.
@@ -126,5 +139,8 @@ void mail_landed(acp_lane *lane, struct landing *landing);
 void mail_failed(acp_lane *lane, struct landing *landing);
 /* The bytes are in a block of the sender's heap, which the receiver takes over. */
 void mail_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
+/* A receive has taken a message whose bytes had no room: they go to its buffer. ACP_E_BUSY: none
+ * has yet. */
+int mail_taken(acp_lane *lane, struct landing *landing);
 
 #endif

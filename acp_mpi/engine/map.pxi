@@ -327,7 +327,7 @@ cdef class MapHandle(Handle):
 
 
 cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:
-    cdef Request r = Request.__new__(Request)
+    cdef HeapCall r = HeapCall.__new__(HeapCall)
     r.rank = rank
     r.size = size
     need(function)
@@ -336,7 +336,7 @@ cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:
 
 
 cdef int block_give(str function, uint64_t ga) except -1:
-    cdef Request r = Request.__new__(Request)
+    cdef HeapCall r = HeapCall.__new__(HeapCall)
     r.ga = ga
     need(function)
     return heap_call(function, do_free, r, True)

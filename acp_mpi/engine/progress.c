@@ -1,6 +1,6 @@
 /* Who drives communication: one leader at a time. A thread that waits leads while it waits;
  * else the progress thread leads, asleep until something arrives. */
-#include "op.h"
+#include "request.h"
 #include "visit.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static bool busy(const acp_engine *e)
 static bool must_look(const acp_engine *e)
 {
     return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests ||
-           e->barred_count;
+           e->barred_count || e->mail_stuck || e->mail_losses;
 }
 
 void leader_release(acp_engine *e)
@@ -78,6 +78,7 @@ static void handle_losses(acp_lane *lane)
             ops_fail_peer(lane, p);
             links_lost(lane, p);
             visits_forget(e, p);
+            e->mail_losses = 1;
             struct message m = {.kind = ACP_LOST, .from = e->self, .a = p->slot};
             notify_all(lane, &m);
         }
@@ -104,6 +105,10 @@ bool progress_poll(acp_engine *e)
     if (e->wire_count)
         any |= events_take(e, 0, &interrupted);
     any |= work_step(lane);
+    if (e->mail_sends)
+        any |= mail_step(lane);
+    if (e->mail_losses)
+        mail_bury(lane);
     window_drive(e);
     segment_retirees_step(e);
     return any;

@@ -10,32 +10,51 @@ enum request_kind { REQUEST_RECEIVE = 1, REQUEST_SEND };
 struct acp_request {
     acp_engine *engine;
     uint8_t kind;
-    _Atomic uint8_t over; /* `status` says how it went; else the letter does */
-    bool gathers;         /* a receive without buffer */
+    _Atomic uint8_t over; /* without a letter: `status` says how it went */
+    bool any;             /* a receive from whomever */
+    bool gathers;         /* one without buffer */
+    bool kept;            /* a send whose bytes are in the own heap */
     int status;
-    uint32_t era;         /* of the mailbox: another after a reset */
-    struct letter *letter; /* of a receive */
-    struct peer *peer;     /* a receive's source, if it names one; a send's destination */
+    uint32_t era;          /* of the mailbox: another after a reset */
+    struct letter *letter; /* of a receive: it says how it goes */
+    struct peer *peer;     /* the source that a receive names; the destination of a send */
     unsigned char *buffer;
     uint64_t room;
-    uint64_t copied; /* bytes that are in the buffer */
-    acp_envelope envelope; /* of the message */
-    const unsigned char *data; /* of a send */
-    void *own;             /* of a receive without buffer: bytes that came from elsewhere */
+    uint64_t copied;       /* bytes that are in the buffer */
+    unsigned char *own;    /* of one without buffer: what the sender had kept */
+    acp_envelope envelope; /* of a send, with what follows */
+    const unsigned char *data;
     struct landing landing;
-    uint64_t at; /* of a send: bytes that are there */
-    bool landing_begun;
-    acp_request *next;     /* in a pool, or among the sends that wait */
+    enum { STEP_ARRIVE = 0, STEP_OPEN, STEP_FILL } step;
+    uint64_t at;       /* bytes that are there */
+    acp_request *next; /* in a pool, or among the sends that wait */
 };
 
 /* request.c */
 acp_request *request_new(acp_lane *lane, enum request_kind kind);
 void request_free(acp_lane *lane, acp_request *request);
 void requests_close(acp_engine *e);
-/* A receive or send is over, without a letter: its waiter is woken. From any thread. */
+/* One without a letter is over: its waiter is woken. From any thread. */
 void request_over(acp_request *request, int status);
 
-/* send.c: that of a message to a rank whose mailbox load and store do not reach. */
+/* receive.c */
+enum letter_state request_state(const acp_request *request);
+
+/* send.c, mail_queue.c */
+struct peer *mail_peer(acp_lane *lane, uint32_t rank);
+int send_advance(acp_lane *lane, acp_request *request); /* ACP_E_BUSY: not yet */
+int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request);
+bool sends_before(acp_engine *e, const struct peer *to);
+int send_cancel(acp_lane *lane, acp_request *request);
+int send_end(acp_lane *lane, acp_request *request);
+/* The sends that wait, one slice each: leader only. True: something was done. */
+bool mail_step(acp_lane *lane);
+void mail_reset(acp_engine *e);
+
+/* mail_loss.c: letters of the dead, in the own mailbox; leader only. */
+void mail_bury(acp_lane *lane);
+
+/* A message to a rank whose mailbox load and store do not reach. */
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                   acp_request **request);
 

@@ -5,7 +5,6 @@ cdef extern from "survey.h" nogil:
         USE_VACANT, USE_FREE, USE_MALLOC, USE_SPARE, USE_UNKNOWN, USE_CONTAINER
         KIND_COUNTER, KIND_DEQUE, KIND_LIST, KIND_MAP, KIND_MULTISET, KIND_SET, KIND_VECTOR
         KIND_WORKSPACE
-        ACP_E_CLOSED
     acp_ga_t acp_ga(uint32_t, uint32_t, uint64_t)
     const uint32_t SURVEY_USES
     ctypedef struct survey_container "struct survey_container":

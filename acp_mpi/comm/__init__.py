@@ -1,0 +1,8 @@
+"""Messages between any two ranks, and what is built of them.
+
+What enters here moves data between ranks that both call; it knows `rma` and the engine, no container.
+"""
+
+from acp_mpi.comm.requests import testall, waitall, waitany
+
+__all__ = ["testall", "waitall", "waitany"]

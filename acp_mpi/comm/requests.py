@@ -1,0 +1,81 @@
+"""Several requests at once, of messages and of whatever else is made of messages."""
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from acp_mpi.engine import _engine
+from acp_mpi.engine._engine import Request
+
+
+def _listed(requests: Iterable[Request], function: str) -> list[Request]:
+    listed = list(requests)
+    for request in listed:
+        if not isinstance(request, Request):
+            raise TypeError(
+                f"{function}: {request!r:.60} is no Request; isend, irecv and the like return them"
+            )
+    return listed
+
+
+def _left(end: float | None) -> float | None:
+    return None if end is None else max(end - time.monotonic(), 0.0)
+
+
+def _end(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[Any]:
+    """Wait until all are done; return what their `wait` returns, in order.
+
+    Waits for all, also if some fail; raises the first error then, the others are its notes.
+    TimeoutError after `timeout` seconds: those that are not done go on.
+    """
+    end = _end(timeout)
+    results: list[Any] = []
+    errors: list[Exception] = []
+    for request in _listed(requests, "waitall"):
+        try:
+            results.append(request.wait(_left(end)))
+        except Exception as error:
+            if isinstance(error, TimeoutError) and not request.done:
+                raise
+            errors.append(error)
+    if errors:
+        first, *others = errors
+        for other in others:
+            first.add_note(f"and {type(other).__name__}: {other}")
+        raise first
+    return results
+
+
+def waitany(requests: Iterable[Request], timeout: float | None = None) -> tuple[int, Any]:
+    """Wait until one is done whose result nobody has taken; return its index and that result.
+
+    Raises the error of that one, ValueError if there is none left, TimeoutError after `timeout`
+    seconds.
+    """
+    listed = _listed(requests, "waitany")
+    end = _end(timeout)
+    while True:
+        waiting = [(i, request) for i, request in enumerate(listed) if not request.claimed]
+        if not waiting:
+            raise ValueError(
+                f"waitany: the results of all {len(listed)} requests have been taken; "
+                "call it as often as there are requests"
+            )
+        for i, request in waiting:
+            if request.done:
+                return i, request.wait()
+        parts = [part for _, request in waiting for part in request.parts()]
+        _engine.wait_any("waitany", parts, _left(end))
+
+
+def testall(requests: Iterable[Request]) -> bool:
+    """Return whether all are done, without waiting; raises the first error then."""
+    listed = _listed(requests, "testall")
+    if not all(request.done for request in listed):
+        return False
+    waitall(listed)
+    return True

@@ -1,0 +1,14 @@
+"""Bytes between ranks for the library's own use: collectives and communicators are made of it.
+
+Each user has a context of its own: a number below 2**63, not 0, which is that of `acp.send`. Messages
+of different contexts never meet. `function` is the name that errors begin with. Data are buffers,
+received as bytes or into a buffer; the note is a word for the receiver, in `Status.note`.
+"""
+
+from acp_mpi.engine._engine import transfer_irecv as irecv
+from acp_mpi.engine._engine import transfer_isend as isend
+from acp_mpi.engine._engine import transfer_probe as probe
+from acp_mpi.engine._engine import transfer_recv as recv
+from acp_mpi.engine._engine import transfer_send as send
+
+__all__ = ["irecv", "isend", "probe", "recv", "send"]

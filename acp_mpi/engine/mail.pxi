@@ -1,0 +1,108 @@
+# Messages: what all calls of them share.
+
+from cpython.ref cimport PyObject
+
+DEF OWN_CONTEXT = 0  # of acp.send; collectives and communicators have contexts of their own
+DEF HEADERS = 0x8000000000000000  # in a context: how arrays look whose note has no room for it
+DEF LAST_TAG = 0x4000000000000000
+
+ANY_SOURCE = ACP_ANY
+ANY_TAG = ACP_ANY
+
+cdef extern from *:
+    """
+    static __thread PyObject *acp_awaited_of_thread; /* what this thread waits for */
+    #define acp_set_awaited(x) (acp_awaited_of_thread = (x))
+    #define acp_get_awaited() (acp_awaited_of_thread)
+    """
+    void acp_set_awaited(PyObject *)
+    PyObject *acp_get_awaited()
+
+cdef extern from "Python.h":
+    int64_t PyLong_AsLongLongAndOverflow(object, int *) except? -1
+
+cdef extern from "sched.h" nogil:
+    int sched_yield()
+
+
+def awaited():
+    """Return what the calling thread waits for, "recv from rank 3, tag 5", or None."""
+    cdef PyObject *what = acp_get_awaited()
+    return str(<object>what) if what != NULL else None
+
+
+cdef class Status:
+    """What a message was: `source`, `tag`, `size` in bytes. Receives fill the one they are given."""
+    cdef readonly int64_t source, tag
+    cdef readonly uint64_t size, note
+
+    def __cinit__(self):
+        self.source = self.tag = ACP_ANY
+
+    cdef void fill(self, const acp_envelope *got) noexcept:
+        self.source, self.tag = got.source, got.tag
+        self.size, self.note = got.size, got.note
+
+    def count(self, what=1):
+        """Return how many elements it has of so many bytes, or of a NumPy type.
+
+        ValueError if its size is no multiple of that.
+        """
+        each = what if isinstance(what, int) else mail_payload().width_of(what)
+        if each <= 0 or self.size % each:
+            raise ValueError(f"count: a message of {self.size} bytes does not consist of elements "
+                             f"of {each}; compare with the type that was sent")
+        return self.size // each
+
+    def __repr__(self):
+        return f"<acp_mpi.Status source={self.source} tag={self.tag} size={self.size}>"
+
+
+cdef Status status_of(const acp_envelope *got):
+    cdef Status status = Status.__new__(Status)
+    status.fill(got)
+    return status
+
+
+cdef int64_t tag_of(object tag, str function, bint wild) except? -2:
+    cdef int overflow = 0
+    cdef int64_t t
+    if not PyLong_CheckExact(tag):
+        tag = as_int(tag, function, "a tag")
+    t = PyLong_AsLongLongAndOverflow(tag, &overflow)
+    if not overflow and (0 <= t <= LAST_TAG or wild and t == ACP_ANY):
+        return t
+    raise ValueError(f"{function}: {tag} is no tag; one is an integer from 0 to 2**62"
+                     f"{', or ANY_TAG' if wild else ''}")
+
+
+cdef int64_t source_of(object source, str function) except? -2:
+    cdef int overflow = 0
+    if not PyLong_CheckExact(source):
+        source = as_int(source, function, "a rank")
+    if PyLong_AsLongLongAndOverflow(source, &overflow) == ACP_ANY and not overflow:
+        return ACP_ANY
+    return mail_rank(source, function)
+
+
+cdef inline uint32_t mail_rank(object rank, str function) except? 0xffffffff:
+    cdef int overflow = 0
+    cdef int64_t r
+    if PyLong_CheckExact(rank):
+        r = PyLong_AsLongLongAndOverflow(rank, &overflow)
+        if not overflow and 0 <= r < acp_procs(engine):
+            return r
+    return no_mail_rank(rank, function)
+
+
+cdef uint32_t no_mail_rank(object rank, str function) except? 0xffffffff:
+    rank = as_int(rank, function, "a rank")
+    if 0 <= rank < acp_procs(engine):
+        return rank
+    raise _errors.RankError(f"{function}: there is no rank {rank}; ranks are 0 to "
+                            f"{acp_procs(engine) - 1}")
+
+
+cdef str whom(bint sends, int64_t rank, int64_t tag):
+    return (f"{'to' if sends else 'from'} {'any rank' if rank < 0 else f'rank {rank}'}, "
+            f"{'any tag' if tag < 0 else f'tag {tag}'}")

@@ -1,0 +1,52 @@
+/* After a death: kept messages whose bytes will never come are given back. */
+#include "request.h"
+
+#include "mail_match.h"
+
+/* Its bytes were under way, or are in the heap of who has died. */
+static bool orphaned(acp_engine *e, const struct letter *l)
+{
+    uint64_t state = __atomic_load_n(&l->state, __ATOMIC_ACQUIRE);
+    bool held = state == LETTER_DONE && l->place == PLACE_HELD && l->source < e->procs;
+    const struct peer *p = state == LETTER_FILLING ? peer_known(e, (uint32_t)l->filler)
+                           : held ? peer_known(e, slot_of_rank(e, (uint32_t)l->source))
+                           : state == LETTER_LOST ? e->own
+                                                  : NULL;
+    return p && (p->lost || state == LETTER_LOST);
+}
+
+static int bury(struct hold *hold, struct letter *l)
+{
+    int rc = l->block ? heap_give(hold->lane, hold->heap, &l->block, 0) : ACP_OK;
+    if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+        return rc;
+    section_begin(hold);
+    mail_unkeep(hold, l);
+    letter_drop(hold, l);
+    section_commit(hold);
+    return ACP_OK;
+}
+
+void mail_bury(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    struct hold hold;
+    uint32_t slots[MAIL_WANTING];
+    struct letter *l;
+    if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK)
+        return; /* again, soon */
+    e->mail_losses = 0;
+    if (!h)
+        return;
+    uint64_t steps = h->head->mailbox.kept, next;
+    for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;
+         at = next) {
+        next = l->arrival.next;
+        if (orphaned(e, l) && bury(&hold, l) != ACP_OK)
+            e->mail_losses = 1;
+    }
+    uint32_t count = mail_wanting_take(h, slots);
+    section_leave(&hold);
+    mail_wanting_wake(e, slots, count);
+}

@@ -1,0 +1,31 @@
+/* Matching, in the section of a mailbox. */
+#ifndef ACP_MAIL_MATCH_H
+#define ACP_MAIL_MATCH_H
+
+#include "op.h"
+#include "heap.h"
+
+/* match.c */
+struct letter *mail_find_receive(const struct heap *h, const acp_envelope *envelope);
+struct letter *mail_find_message(const struct heap *h, const acp_envelope *want);
+/* Of lane 0, and of those who lead or hold the lock: none. */
+static inline int64_t mail_patience(const acp_lane *lane)
+{
+    return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
+}
+static inline void envelope_of(const struct letter *letter, acp_envelope *envelope)
+{
+    *envelope = (acp_envelope){.context = letter->context, .source = (int64_t)letter->source,
+                               .tag = (int64_t)letter->tag, .size = letter->size,
+                               .note = letter->note};
+}
+/* A message is taken out: inside a change. */
+void mail_unkeep(struct hold *hold, struct letter *letter);
+/* Who waits for room in the own mailbox, if there is enough again: their bits. In the section, and then
+ * without it. */
+uint32_t mail_wanting_take(struct heap *h, uint32_t slots[MAIL_WANTING]);
+void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count);
+/* `state` of a letter changes for good: whoever sleeps on it is woken. */
+void letter_done(acp_engine *e, struct peer *to, struct letter *letter, enum letter_state state);
+
+#endif

@@ -1,0 +1,193 @@
+# What a message carries: the bytes of a buffer, or a pickled object. The note says which.
+
+import sys as _sys
+
+from cpython.buffer cimport PyBUF_ND, PyObject_CheckBuffer
+from cpython.bytes cimport PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+
+# Bits 0 to 3 of a note; of an array also NumPy's letter (4 to 11), whether the bytes are swapped
+# (12), dimensions (13 to 15) and all of these but the first, in 48 bits.
+DEF BYTES = 0
+DEF OBJECT_NOTE = 1
+DEF ARRAY = 2
+DEF DESCRIBED = 3  # bits 4 to 63: the tag of a message in the context of headers
+
+cdef object _payload = None
+cdef object ndarray_type = None  # NumPy's, once the program has loaded it
+cdef object scalar_type = None
+cdef uint64_t last_header = 0
+
+cdef extern from "Python.h":
+    const int PyBUF_READ
+
+
+cdef object mail_payload():
+    global _payload
+    if _payload is None:
+        from acp_mpi.comm import payload
+        _payload = payload
+    return _payload
+
+
+cdef int know_numpy() except -1:
+    global ndarray_type, scalar_type
+    numpy = _sys.modules.get("numpy")
+    array, scalar = getattr(numpy, "ndarray", None), getattr(numpy, "generic", None)
+    if array is not None and scalar is not None:
+        ndarray_type, scalar_type = array, scalar
+    return 0
+
+
+cdef struct parcel:
+    const char *data
+    uint64_t size, note
+    Py_buffer view
+    bint viewed
+
+
+cdef void unpack_nothing(parcel *p) noexcept:
+    if p.viewed:
+        p.viewed = False
+        PyBuffer_Release(&p.view)
+
+
+cdef object raw_parcel(object x, parcel *p, str function):
+    # Bytes as they are; returns what keeps them.
+    p.viewed = False
+    p.note = BYTES
+    if PyBytes_CheckExact(x):
+        p.data, p.size = PyBytes_AS_STRING(x), PyBytes_GET_SIZE(x)
+        return x
+    plain_buffer(x, &p.view, False, function)
+    p.viewed = True
+    p.data, p.size = <const char *>p.view.buf, p.view.len
+    need(function)  # the buffer may be of a class with Python code
+    return x
+
+
+cdef object object_parcel(object x, parcel *p, str function):
+    data = pickle_module().dumps(x, 5)
+    p.data, p.size, p.note = PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), OBJECT_NOTE
+    need(function)
+    return data
+
+
+cdef object pack(object x, parcel *p, str function):
+    # Fills the parcel; returns what keeps its bytes, and with DESCRIBED the header beside it.
+    p.viewed = False
+    kind = type(x)
+    if kind is bytes:
+        return raw_parcel(x, p, function)
+    if kind is int or kind is str or kind is tuple or kind is list or kind is dict or x is None:
+        return object_parcel(x, p, function)
+    if ndarray_type is None:
+        know_numpy()
+    if kind is ndarray_type:
+        if array_parcel(x, p):
+            need(function)
+            return x
+    elif PyObject_CheckBuffer(x):
+        if scalar_type is not None and isinstance(x, (scalar_type, ndarray_type)):
+            # Scalars, and arrays that mean more than their bytes: a mask, a unit.
+            if not mail_payload().is_plain(x):
+                return object_parcel(x, p, function)
+        else:
+            return raw_parcel(x, p, function)
+    elif not hasattr(x, "__array_interface__") and not hasattr(x, "__cuda_array_interface__"):
+        return object_parcel(x, p, function)
+    return unusual_parcel(x, p, function)
+
+
+cdef bint array_parcel(object x, parcel *p) except -1:
+    # Of a contiguous array whose type and shape fit the note.
+    try:
+        PyObject_GetBuffer(x, &p.view, PyBUF_FORMAT | PyBUF_ND)
+    except (BufferError, ValueError):
+        return False
+    p.viewed = True
+    p.data, p.size = <const char *>p.view.buf, p.view.len
+    if array_note(&p.view, &p.note):
+        return True
+    unpack_nothing(p)
+    return False
+
+
+cdef bint array_note(const Py_buffer *view, uint64_t *note) noexcept:
+    cdef const char *f = view.format
+    cdef uint64_t swapped = 0, shape = 0, rest = 1
+    cdef char letter
+    cdef int i, bits
+    cdef bint standard = f[0] == c">" or f[0] == c"<" or f[0] == c"="
+    if standard:
+        swapped = f[0] == c">"
+        f += 1
+    elif f[0] == c"@":
+        f += 1
+    letter = f[0]
+    if letter == c"Z" and f[1]:
+        f += 1
+        letter = f[0] - 32  # Zd is D
+        if strchr(b"FDG", letter) == NULL:
+            return False
+    elif letter == 0 or strchr(b"?bBhHiIlLqQefdg", letter) == NULL:
+        return False
+    if f[1] or standard and (letter == c"l" or letter == c"L") or view.ndim > 7:
+        return False
+    if view.ndim > 1:
+        bits = 48 // (view.ndim - 1)
+        for i in range(1, view.ndim):
+            if view.shape[i] <= 0 or <uint64_t>view.shape[i] >> bits:
+                return False
+            shape |= <uint64_t>view.shape[i] << ((i - 1) * bits)
+    note[0] = ARRAY | <uint64_t>letter << 4 | swapped << 12 | <uint64_t>view.ndim << 13 | shape << 16
+    return True
+
+
+cdef object unusual_parcel(object x, parcel *p, str function):
+    # Arrays that are not contiguous, or of a type that no note has room for.
+    global last_header
+    plain, described = mail_payload().prepare(x, function)
+    if plain is None:
+        return object_parcel(x, p, function)
+    if described is None:
+        if not array_parcel(plain, p):
+            raise SystemError(f"{function}: an array of {plain.dtype} has no note")
+        need(function)
+        return plain
+    raw_parcel(plain, p, function)
+    last_header += 1
+    p.note = DESCRIBED | last_header << 4
+    return plain, described
+
+
+cdef object unpacked(const acp_envelope *got, const char *data, object header):
+    # What was sent: bytes, an object, an array.
+    cdef uint64_t kind = got.note & 15, n = got.size
+    cdef Py_buffer view
+    if kind == OBJECT_NOTE:
+        return pickle_module().loads(PyMemoryView_FromMemory(<char *>data, n, PyBUF_READ))
+    if kind == BYTES:
+        return raw_bytes_of(data, n)
+    if kind == ARRAY:
+        array, place = mail_payload().array_for(got.note >> 4, n)
+    else:
+        array, place = mail_payload().array_as(header)
+    PyObject_GetBuffer(place, &view, PyBUF_WRITABLE)
+    copy_bytes(view.buf, data, min(n, <uint64_t>view.len))
+    PyBuffer_Release(&view)
+    return array
+
+
+cdef bytes raw_bytes_of(const char *data, uint64_t n):
+    cdef bytes result = PyBytes_FromStringAndSize(NULL, n)
+    copy_bytes(PyBytes_AS_STRING(result), data, n)
+    return result
+
+
+cdef void copy_bytes(void *to, const void *source, uint64_t n) noexcept:
+    if n > SMALL:
+        with nogil:
+            memcpy(to, source, n)
+    elif n:
+        memcpy(to, source, n)

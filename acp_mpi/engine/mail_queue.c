@@ -1,0 +1,134 @@
+/* Sends that wait for room in a mailbox, or for memory: each destination's in their order. */
+#include "request.h"
+
+#include "mail_match.h"
+
+#include <stdlib.h>
+
+/* With the lock held: has this one another before it, which has not arrived? */
+static bool behind(const acp_request *first, const acp_request *r, const struct peer *to)
+{
+    for (const acp_request *other = first; other && other != r; other = other->next)
+        if (other->peer == to && other->step == STEP_ARRIVE)
+            return true;
+    return false;
+}
+
+bool sends_before(acp_engine *e, const struct peer *to)
+{
+    pthread_mutex_lock(&e->mail_lock);
+    bool any = behind(e->mail_waiting, NULL, to);
+    pthread_mutex_unlock(&e->mail_lock);
+    return any;
+}
+
+/* Nobody rings for memory of a heap, nor if too many wait for room. */
+static bool stuck(const acp_request *r)
+{
+    return r->step != STEP_ARRIVE || r->landing.looks;
+}
+
+static void enqueue(acp_engine *e, acp_request *r)
+{
+    r->next = NULL;
+    *e->mail_tail = r;
+    e->mail_tail = &r->next;
+    atomic_fetch_add(&e->mail_sends, 1);
+}
+
+static void dequeue(acp_engine *e, acp_request **at)
+{
+    acp_request *r = *at;
+    *at = r->next;
+    if (e->mail_tail == &r->next)
+        e->mail_tail = at;
+    atomic_fetch_sub(&e->mail_sends, 1);
+}
+
+int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    acp_request *r = request_new(lane, REQUEST_SEND);
+    if (!r)
+        return ACP_E_SYSTEM;
+    *r = *draft;
+    pthread_mutex_lock(&e->mail_lock);
+    enqueue(e, r);
+    pthread_mutex_unlock(&e->mail_lock);
+    atomic_fetch_add(&e->mail_stuck, 1); /* until a leader has looked */
+    progress_kick(e); /* there may be room since, or the caller goes on to compute */
+    *request = r;
+    return ACP_OK;
+}
+
+bool mail_step(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    bool any = false;
+    uint32_t waits = 0;
+    pthread_mutex_lock(&e->mail_lock);
+    for (acp_request **at = &e->mail_waiting, *r; (r = *at);) {
+        uint64_t before = r->at + r->step;
+        int rc = behind(e->mail_waiting, r, r->peer) ? ACP_E_FULL : send_advance(lane, r);
+        any |= r->at + r->step != before;
+        if (rc == ACP_E_FULL || rc == ACP_E_BUSY) {
+            waits += rc == ACP_E_BUSY || stuck(r);
+            at = &r->next;
+            continue;
+        }
+        dequeue(e, at);
+        any = true;
+        request_over(r, rc);
+    }
+    atomic_store(&e->mail_stuck, waits);
+    pthread_mutex_unlock(&e->mail_lock);
+    return any;
+}
+
+int send_cancel(acp_lane *lane, acp_request *r)
+{
+    acp_engine *e = lane->engine;
+    int rc = ACP_E_HANDLE;
+    pthread_mutex_lock(&e->mail_lock);
+    for (acp_request **at = &e->mail_waiting; *at && rc != ACP_OK; at = &(*at)->next) {
+        if (*at == r && r->step == STEP_ARRIVE) {
+            dequeue(e, at);
+            rc = ACP_OK;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&e->mail_lock);
+    if (rc == ACP_OK)
+        request_over(r, ACP_E_CANCELLED);
+    return rc;
+}
+
+int send_end(acp_lane *lane, acp_request *r)
+{
+    acp_engine *e = lane->engine;
+    if (!acp_request_done(r) && acp_request_cancel(lane, r) != ACP_OK)
+        while (acp_request_wait(e, r, ACP_FOREVER) == ACP_E_INTERRUPTED)
+            continue;
+    if (!acp_request_done(r))
+        return fail(lane, ACP_E_CLOSED, 0, r->envelope.size);
+    if (r->status != ACP_OK) {
+        fail(lane, r->status, 0, r->envelope.size);
+        lane->fault.rank = rank_of_slot(e, r->peer->slot);
+    }
+    return r->status;
+}
+
+/* Nobody uses the engine; what was in the heaps is gone. */
+void mail_reset(acp_engine *e)
+{
+    atomic_fetch_add(&e->mail_era, 1);
+    for (uint32_t i = 0; i < ATTACH_LANES; i++)
+        e->lanes[i].letter_count = 0;
+    pthread_mutex_lock(&e->mail_lock);
+    while (e->mail_waiting) {
+        acp_request *r = e->mail_waiting;
+        dequeue(e, &e->mail_waiting);
+        request_over(r, ACP_E_CLOSED);
+    }
+    pthread_mutex_unlock(&e->mail_lock);
+}

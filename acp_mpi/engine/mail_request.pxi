@@ -1,0 +1,397 @@
+# Requests: sends and receives that are not over. They belong to one thread at a time.
+
+cimport cython
+
+cdef set outstanding = set()  # what is not over keeps its buffers, whoever refers to it
+cdef list strays = []  # messages that came while Ctrl-C ended their receive: the next receive's
+
+
+cdef class Stray:
+    """A message that no receive has taken, with its bytes."""
+    cdef acp_envelope envelope
+    cdef bytes data
+
+
+cdef bint stray_fits(Stray stray, uint64_t context, int64_t source, int64_t tag) noexcept:
+    return (stray.envelope.context == context
+            and (source == ACP_ANY or source == stray.envelope.source)
+            and (tag == ACP_ANY or tag == stray.envelope.tag))
+
+
+cdef Stray stray_find(uint64_t context, int64_t source, int64_t tag, bint take):
+    cdef Stray stray
+    for i in range(len(strays)):
+        stray = strays[i]
+        if stray_fits(stray, context, source, tag):
+            return strays.pop(i) if take else stray
+    return None
+
+
+@cython.freelist(32)
+cdef class Request:
+    """A send or receive that goes on beside the program, from `isend` or `irecv`.
+
+    Its buffer must not be touched before it is done. A request that is dropped goes on.
+    """
+    cdef acp_request *request  # NULL: over, or nothing to wait for
+    cdef acp_engine *home
+    cdef Py_buffer view
+    cdef bint viewed, sends, raw, over, busy
+    cdef readonly bint cancelled
+    cdef readonly bint claimed  # `wait`, `waitany` or `test` has handed its result out
+    cdef int waiting
+    cdef uint64_t context
+    cdef int64_t peer, tag
+    cdef str function
+    cdef object keep, finish, result, error
+    cdef bint known
+    cdef acp_envelope message  # known: what was received
+
+    def __str__(self):
+        return f"{self.function} {whom(self.sends, self.peer, self.tag)}"
+
+    def __repr__(self):
+        state = "cancelled" if self.cancelled else "done" if self.done else "pending"
+        return f"<acp_mpi.Request {self}, {state}>"
+
+    def __dealloc__(self):
+        self.let_go()
+
+    cdef void let_go(self) noexcept:
+        # Of the request in the engine, unless that has ended with it, and of the buffer.
+        if self.home != NULL and (self.home == engine or not acp_engine_foreign(self.home)):
+            if self.request != NULL and not acp_engine_closed(self.home):
+                acp_request_end(acp_engine_lane(self.home), self.request, NULL)
+            acp_engine_free(self.home)
+        self.home = NULL
+        self.request = NULL
+        if self.viewed:
+            self.viewed = False
+            PyBuffer_Release(&self.view)
+
+    cdef int goes_on(self) except -1:
+        # It is not over when the call that began it returns.
+        self.home = engine
+        acp_engine_hold(engine)
+        outstanding.add(self)
+        return 0
+
+    cdef int ends(self) except -1:
+        if self.home != NULL:
+            outstanding.discard(self)
+        self.let_go()
+        self.keep = self.finish = None
+        self.over = True
+        return 0
+
+    # Waiting ----------------------------------------------------------------------------------
+
+    cdef bint here(self) except -1:
+        # Whether it is done; where it began in a parent process, or a job that has ended, it raises.
+        if self.over or self.request == NULL:
+            return True
+        need(self.function)
+        return acp_request_done(self.request)
+
+    cdef int attend(self, int64_t limit) except? -100:
+        # Waits without the interpreter lock; returns what ended the wait.
+        cdef acp_engine *e
+        cdef acp_request *request = self.request
+        cdef PyObject *outer
+        cdef int rc
+        if self.here():
+            return ACP_OK
+        e = hold(self.function)
+        outer = acp_get_awaited()
+        acp_set_awaited(<PyObject *>self)
+        self.waiting += 1
+        with nogil:
+            rc = acp_request_wait(e, request, limit)
+        self.waiting -= 1
+        acp_set_awaited(outer)
+        acp_engine_free(e)
+        if rc == ACP_E_CLOSED:
+            need(self.function)
+        return rc
+
+    cdef int settle(self, int64_t limit) except -1:
+        # Until its result, or its error, is here.
+        cdef int rc
+        while not self.over:
+            rc = self.attend(limit)
+            if rc == ACP_E_TIMEOUT:
+                raise TimeoutError(f"{self}: nothing within the given time; is the other side "
+                                   "where it calls its half?")
+            ended(self.function, rc)
+            self.conclude()
+        return 0
+
+    cdef int yield_to_others(self) except -1:
+        # Another thread has the same request, and leaves soon: it is done.
+        with nogil:
+            sched_yield()
+        return 0
+
+    cdef int conclude(self) except -1:
+        # It is done: take the message, or what went wrong, once.
+        while (self.busy or self.waiting) and not self.over:
+            self.yield_to_others()
+        if self.over:
+            return 0
+        self.busy = True
+        try:
+            if self.sends:
+                self.sent()
+            else:
+                self.received()
+        finally:
+            self.busy = False
+        return 0
+
+    cdef int end_it(self, acp_envelope *got) except? -100:
+        # Ends the request in the engine, which may copy what has come; returns how it went.
+        cdef int rc
+        cdef acp_lane *lane = NULL
+        cdef acp_request *request = self.request
+        need(self.function)
+        if self.viewed and not self.sends and self.view.len > SMALL:
+            lane = acp_lane_take(engine)
+        self.request = NULL
+        if lane == NULL:
+            return acp_request_end(lane0, request, got)
+        with nogil:
+            rc = acp_request_end(lane, request, got)
+        acp_lane_give(lane)
+        return rc
+
+    cdef const char *bytes_of_it(self) except? NULL:
+        # Of a message without a buffer; it may have to be fetched from its sender.
+        cdef const void *data
+        cdef acp_lane *lane = acp_lane_take(engine)
+        if lane == NULL:
+            return <const char *>acp_request_data(lane0, self.request)
+        with nogil:
+            data = acp_request_data(lane, self.request)
+        acp_lane_give(lane)
+        need(self.function)
+        return <const char *>data
+
+    cdef int sent(self) except -1:
+        cdef int rc = self.end_it(NULL)
+        if rc != ACP_OK:
+            self.error = message_error(self.function, rc, self.peer)
+        return self.ends()
+
+    cdef int received(self) except -1:
+        cdef acp_envelope got
+        cdef const char *data = NULL
+        cdef object header
+        cdef int rc = ACP_OK
+        if not self.viewed:
+            data = self.bytes_of_it()
+            acp_request_envelope(self.request, &got)
+            if data != NULL:
+                header = self.header_of(&got)  # may be interrupted: the message stays for then
+                self.take(&got, data, header)
+        if self.viewed or data == NULL:
+            rc = self.end_it(&got)
+        if rc != ACP_OK and rc != ACP_E_TRUNCATED:
+            self.error = message_error(self.function, rc, self.peer if self.peer >= 0
+                                       else got.source)
+        elif self.viewed:
+            self.take(&got, NULL, self.header_of(&got))
+        return self.ends()
+
+    cdef object header_of(self, const acp_envelope *got):
+        cdef Request r
+        if self.raw or got.note & 15 != DESCRIBED:
+            return None
+        r = receive_begin(self.function, None, got.context | HEADERS, got.source, got.note >> 4,
+                          True)
+        r.settle(ACP_FOREVER)
+        return r.outcome()
+
+    cdef int take(self, const acp_envelope *got, const char *data, object header) except -1:
+        # The result: the user's buffer, which is filled, or what the bytes are.
+        self.known, self.message = True, got[0]
+        try:
+            if not self.viewed:
+                self.result = raw_bytes_of(data, got.size) if self.raw else unpacked(
+                    got, data, header)
+                return 0
+            if self.finish is not None:
+                self.finish()
+            if got.note & 15 == OBJECT_NOTE and not self.raw:
+                raise TypeError(
+                    f"{self.function}: the message {whom(False, got.source, got.tag)} is a pickled "
+                    "object and no buffer; receive it without one")
+            if got.size > <uint64_t>self.view.len:
+                raise _errors.TruncationError(
+                    f"{self.function}: the message {whom(False, got.source, got.tag)} has "
+                    f"{got.size} bytes and the buffer {self.view.len}; the first are in it, the "
+                    "rest is gone: ask probe for the size, or receive without a buffer")
+        except Exception as error:
+            self.error = error
+        return 0
+
+    cdef object outcome(self):
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    # What users call --------------------------------------------------------------------------
+
+    @property
+    def done(self):
+        """Whether it is over, well or not; never waits."""
+        return self.here()
+
+    @property
+    def status(self):
+        """The Status of the message that was received, else None."""
+        return status_of(&self.message) if self.known else None
+
+    def parts(self):
+        """Return the requests of the engine that it waits for now."""
+        return [] if self.over else [self]
+
+    def wait(self, timeout=None):
+        """Wait until it is done; return what was received, None of a send.
+
+        Raises the error of the operation; TimeoutError after `timeout` seconds, and it goes on.
+        """
+        if not self.over:
+            self.settle(nanoseconds(timeout, self.function))
+        self.claimed = True
+        return self.outcome()
+
+    def test(self):
+        """Return True if it is done, and raises its error then; `wait` has the result."""
+        if not self.here():
+            return False
+        if not self.over:
+            self.conclude()
+        self.claimed = True
+        self.outcome()
+        return True
+
+    def cancel(self):
+        """Take it back, if it has met nothing yet; return whether that was possible.
+
+        `wait` returns None then. A send can be taken back only while it waits for room.
+        """
+        if not self.over and self.withdraw():
+            self.cancelled = True
+        return self.cancelled
+
+    cdef bint withdraw(self) except -1:
+        cdef int rc
+        while not self.over:
+            need(self.function)
+            rc = acp_request_cancel(lane0, self.request)
+            if rc == ACP_OK:
+                while self.waiting:
+                    self.yield_to_others()
+                acp_request_end(lane0, self.request, NULL)
+                self.request = NULL
+                self.ends()
+                return True
+            if rc != ACP_E_BUSY:
+                return False
+            self.yield_to_others()
+        return False
+
+    # Blocking calls ---------------------------------------------------------------------------
+
+    cdef int block(self, int64_t limit) except -1:
+        # As settle, but nothing of it is left if it fails; no message is lost.
+        try:
+            self.settle(limit)
+        except TimeoutError:
+            if self.withdraw():
+                raise
+            self.settle(ACP_FOREVER)  # it has met its other half
+        except BaseException:
+            self.give_up()
+            raise
+        return 0
+
+    cdef int give_up(self) except -1:
+        # An exception ends the call that began it.
+        if engine == NULL or self.over or self.withdraw() or self.over:
+            return 0
+        return 0 if self.sends else self.put_back()
+
+    cdef int put_back(self) except -1:
+        # Ctrl-C came when the message had: it is for the next receive.
+        cdef Stray stray
+        cdef const char *data
+        cdef int rc
+        ended(self.function, self.attend(ACP_FOREVER))
+        stray = Stray.__new__(Stray)
+        if self.viewed:
+            rc = self.end_it(&stray.envelope)
+            if rc == ACP_OK or rc == ACP_E_TRUNCATED:
+                stray.data = raw_bytes_of(<const char *>self.view.buf,
+                                          min(stray.envelope.size, <uint64_t>self.view.len))
+        else:
+            data = self.bytes_of_it()
+            acp_request_envelope(self.request, &stray.envelope)
+            if data != NULL:
+                stray.data = raw_bytes_of(data, stray.envelope.size)
+        if stray.data is not None:
+            strays.append(stray)
+        return self.ends()
+
+
+cdef object message_error(str function, int status, int64_t rank):
+    return _errors.from_fault(function, status, 0, 0, rank)
+
+
+def wait_any(str function, requests, timeout=None):
+    """Wait until one of the engine's `requests` is done; TimeoutError after `timeout` seconds."""
+    need(function)
+    cdef uint32_t count = len(requests), index = 0, i
+    cdef int64_t limit = nanoseconds(timeout, function)
+    cdef acp_engine *e
+    cdef acp_request **all
+    cdef Request r
+    cdef int rc
+    cdef PyObject *outer = acp_get_awaited()
+    for r in requests:
+        if r.here():
+            return
+    all = <acp_request **>c_malloc(count * sizeof(acp_request *) + 1)
+    if all == NULL:
+        raise MemoryError
+    for i in range(count):
+        r = requests[i]
+        all[i] = r.request
+        r.waiting += 1
+    what = f"{function} for {', '.join([str(r) for r in requests[:4]])}"
+    e = hold(function)
+    acp_set_awaited(<PyObject *>what)
+    with nogil:
+        rc = acp_request_wait_any(e, all, count, limit, &index)
+    acp_set_awaited(outer)
+    acp_engine_free(e)
+    c_free(all)
+    for r in requests:
+        r.waiting -= 1
+    if rc == ACP_E_TIMEOUT:
+        raise TimeoutError(f"{what}: nothing within the given time; are the other sides where they "
+                           "call their halves?")
+    ended(function, rc)
+
+
+cdef int forget_messages(str why) except -1:
+    # All messages end, by reset or with the job; whoever waits for a request hears of it.
+    cdef Request r
+    strays.clear()
+    for r in list(outstanding):
+        r.error = _errors.Error(
+            f"{r}: {why} before it was done; wait for requests before that")
+        if r.waiting == 0:
+            r.ends()
+    outstanding.clear()
+    return 0

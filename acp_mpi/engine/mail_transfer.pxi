@@ -1,0 +1,55 @@
+# Messages of the library itself: bytes with a note, in a context that users' messages never meet.
+
+
+cdef Request transfer_post(str function, object data, object dest, object tag, object context,
+                           object note, bint wanted):
+    cdef parcel p
+    cdef uint32_t d
+    cdef int64_t t
+    need(function)
+    d = mail_rank(dest, function)
+    t = tag_of(tag, function, False)
+    p.viewed = False
+    try:
+        keep = raw_parcel(data, &p, function)
+        p.note = note
+        return post_parcel(function, &p, keep, d, t, context, wanted)
+    finally:
+        unpack_nothing(&p)
+
+
+def transfer_send(str function, data, dest, tag, context, note=0, timeout=None):
+    """Send a buffer as bytes in `context`; as `send` otherwise."""
+    cdef Request r = transfer_post(function, data, dest, tag, context, note, False)
+    if r is not None:
+        r.block(nanoseconds(timeout, function))
+        r.outcome()
+
+
+def transfer_isend(str function, data, dest, tag, context, note=0):
+    """Start sending a buffer as bytes in `context`; returns a Request."""
+    return transfer_post(function, data, dest, tag, context, note, True)
+
+
+cdef Request transfer_begin(str function, object buffer, object source, object tag,
+                            object context):
+    need(function)
+    return receive_begin(function, buffer, context, source_of(source, function),
+                         tag_of(tag, function, True), True)
+
+
+def transfer_recv(str function, buffer, source, tag, context, status=None, timeout=None):
+    """Receive bytes in `context`; returns `buffer`, or bytes without one. Fills `status`."""
+    return received(transfer_begin(function, buffer, source, tag, context), status, timeout)
+
+
+def transfer_irecv(str function, buffer, source, tag, context):
+    """Start receiving bytes in `context`; returns a Request."""
+    return lasting(transfer_begin(function, buffer, source, tag, context))
+
+
+def transfer_probe(str function, source, tag, context, wait, take, timeout=None):
+    """Look for a message in `context`: its Status, or with `take` a Message; None: none now."""
+    need(function)
+    return look_for(function, context, source_of(source, function), tag_of(tag, function, True),
+                    wait, take, True, timeout)

@@ -1,0 +1,242 @@
+/* A message arrives: it meets the receive that was posted first, or is kept. */
+#include "blocks.h"
+#include "mail_match.h"
+
+#include <string.h>
+
+#define COST sizeof(struct letter) /* of an envelope, towards the bound */
+
+struct heap *mail_heap(acp_engine *e, struct peer *p)
+{
+    struct heap *h = atomic_load_explicit(&p->heap, memory_order_acquire);
+    if (likely(h != NULL))
+        return h;
+    if (peer_attach(e, p) == RELATION_REMOTE || p->lost)
+        return NULL;
+    pthread_mutex_lock(&e->space);
+    h = heap_map(e, p);
+    pthread_mutex_unlock(&e->space);
+    return h;
+}
+
+static bool fits(int64_t wanted, uint64_t is)
+{
+    return wanted == ACP_ANY || (uint64_t)wanted == is;
+}
+
+static bool meets(const struct letter *receive, const acp_envelope *e)
+{
+    return receive->context == e->context &&
+           fits((int64_t)receive->want_source, (uint64_t)e->source) &&
+           fits((int64_t)receive->want_tag, (uint64_t)e->tag);
+}
+
+static bool answers(const struct letter *message, const acp_envelope *want)
+{
+    return message->context == want->context && fits(want->source, message->source) &&
+           fits(want->tag, message->tag);
+}
+
+/* No list is longer than there are letters, whatever a dying process has written. */
+static struct letter *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e)
+{
+    uint64_t steps = h->head->mailbox.posted;
+    struct letter *letter;
+    for (; (letter = letter_at(h, at)) && steps--; at = letter->link.next)
+        if (meets(letter, e))
+            return letter;
+    return NULL;
+}
+
+struct letter *mail_find_receive(const struct heap *h, const acp_envelope *e)
+{
+    const struct mailbox *box = &h->head->mailbox;
+    uint32_t bucket = mail_bucket(e->context, (uint64_t)e->source, (uint64_t)e->tag);
+    struct letter *exact = first_receive(h, box->receives[bucket].first, e);
+    struct letter *wild = box->wild.first ? first_receive(h, box->wild.first, e) : NULL;
+    if (!exact || !wild)
+        return exact ? exact : wild;
+    return exact->sequence < wild->sequence ? exact : wild;
+}
+
+struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
+{
+    const struct mailbox *box = &h->head->mailbox;
+    bool any = want->source == ACP_ANY || want->tag == ACP_ANY;
+    uint64_t steps = box->kept;
+    uint64_t at = any ? box->arrivals.first
+                      : box->messages[mail_bucket(want->context, (uint64_t)want->source,
+                                                  (uint64_t)want->tag)].first;
+    struct letter *letter;
+    for (; (letter = letter_at(h, at)) && steps--;
+         at = any ? letter->arrival.next : letter->link.next)
+        if (answers(letter, want))
+            return letter;
+    return NULL;
+}
+
+/* Between what is said and the look whether the other one sleeps, who has run membarrier. */
+static void told(acp_engine *e, const struct peer *to)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    if (unlikely(to->control->fences || !e->expedited))
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+void letter_done(acp_engine *e, struct peer *to, struct letter *letter, enum letter_state state)
+{
+    __atomic_store_n(&letter->state, state, __ATOMIC_RELEASE);
+    told(e, to);
+    if (unlikely(__atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_SLEEPS))
+        door_ring(e, to);
+}
+
+static uint64_t cost(const struct mailbox *box, const acp_envelope *e, bool *held)
+{
+    uint64_t bytes = e->size > MAIL_INLINE ? e->size : 0;
+    *held = bytes && (bytes > box->bound || box->bytes + COST > box->bound - bytes);
+    return *held ? COST : COST + bytes;
+}
+
+bool mailbox_full(const struct mailbox *box)
+{
+    return box->bytes + COST > box->bound + box->bound / 8;
+}
+
+bool mailbox_roomy(const struct mailbox *box)
+{
+    return box->bytes <= box->bound / 2;
+}
+
+uint32_t mail_wanting_take(struct heap *h, uint32_t slots[MAIL_WANTING])
+{
+    struct mailbox *box = &h->head->mailbox;
+    uint32_t count = 0;
+    if (likely(!box->wanting[0]) || !mailbox_roomy(box))
+        return 0;
+    for (uint32_t i = 0; i < MAIL_WANTING && box->wanting[i]; i++) {
+        slots[count++] = (uint32_t)box->wanting[i] - 1;
+        box->wanting[i] = 0;
+    }
+    return count;
+}
+
+void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct peer *p = peer_of_slot(e, slots[i]);
+        if (p && (p == e->own || peer_attach(e, p) == RELATION_NODE))
+            door_ring(e, p);
+    }
+}
+
+/* False: so many wait that this one must look again by itself. */
+static bool want_room(struct mailbox *box, uint32_t slot)
+{
+    uint32_t i = 0;
+    while (i < MAIL_WANTING && box->wanting[i] && box->wanting[i] != slot + 1)
+        i++;
+    if (i < MAIL_WANTING)
+        box->wanting[i] = slot + 1;
+    return i < MAIL_WANTING;
+}
+
+static void write_envelope(struct letter *letter, const acp_envelope *e, const void *data,
+                           uint32_t filler)
+{
+    letter->source = (uint64_t)e->source;
+    letter->tag = (uint64_t)e->tag;
+    letter->size = e->size;
+    letter->note = e->note;
+    letter->filler = filler;
+    letter->filled = 0;
+    letter->block = letter->held = 0;
+    letter->place = PLACE_NONE;
+    if (e->size <= MAIL_INLINE) {
+        letter->place = PLACE_INLINE;
+        if (e->size)
+            memcpy(letter->data, data, e->size);
+    }
+}
+
+/* It is FILLING before it is known: if who brings it dies now, its receive ends. */
+static void match(struct hold *hold, struct letter *letter, const acp_envelope *e,
+                  const void *data, uint32_t filler)
+{
+    letter_unlink(hold, letter);
+    write_envelope(letter, e, data, filler);
+    section_set(hold, &letter->state, LETTER_FILLING);
+}
+
+static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint32_t filler,
+                bool *held, struct letter **letter)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    uint64_t bytes = cost(box, e, held);
+    int rc = letter_take(hold, letter);
+    if (rc != ACP_OK)
+        return rc;
+    struct letter *l = *letter;
+    l->context = e->context;
+    l->attention = ATTENTION_NONE;
+    l->room = l->buffer = l->global = 0;
+    write_envelope(l, e, data, filler);
+    l->cost = bytes;
+    __atomic_store_n(&l->state, e->size > MAIL_INLINE ? LETTER_FILLING : LETTER_DONE,
+                     __ATOMIC_RELEASE);
+    letter_link(hold, l, AMONG_MESSAGES);
+    section_set(hold, &box->bytes, box->bytes + bytes);
+    return ACP_OK;
+}
+
+void mail_unkeep(struct hold *hold, struct letter *letter)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    letter_unlink(hold, letter);
+    section_set(hold, &box->bytes, box->bytes - letter->cost);
+}
+
+int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+                bool regardless, uint32_t filler, struct landing *landing)
+{
+    struct hold hold;
+    struct heap *h = mail_heap(lane->engine, to);
+    if (unlikely(!h))
+        return fail(lane, to->lost ? ACP_E_LOST : ACP_E_SYSTEM, 0, e->size);
+    struct mailbox *box = &h->head->mailbox;
+    *landing = (struct landing){.to = to, .heap = h, .size = e->size,
+                                .open = e->size > MAIL_INLINE};
+    int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
+    if (unlikely(rc != ACP_OK))
+        return rc;
+    struct letter *letter = mail_find_receive(h, e);
+    landing->matched = letter != NULL;
+    if (!letter && !regardless && unlikely(mailbox_full(box))) {
+        landing->looks = !want_room(box, lane->engine->self);
+        section_leave(&hold);
+        return fail(lane, ACP_E_FULL, 0, e->size);
+    }
+    section_begin(&hold);
+    if (letter)
+        match(&hold, letter, e, data, filler);
+    else
+        rc = keep(&hold, e, data, filler, &landing->held, &letter);
+    if (unlikely(rc != ACP_OK)) {
+        section_cancel(&hold);
+        section_leave(&hold);
+        return rc;
+    }
+    section_commit(&hold);
+    section_leave(&hold);
+    landing->letter = letter;
+    if (landing->matched && letter->room < landing->size)
+        landing->size = letter->room;
+    if (landing->matched && !landing->open)
+        letter_done(lane->engine, to, letter, LETTER_DONE);
+    if (!landing->matched) {
+        told(lane->engine, to);
+        if (unlikely(__atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
+            door_ring(lane->engine, to);
+    }
+    return ACP_OK;
+}

@@ -1,0 +1,83 @@
+/* Looking for a message without receiving it; taking it, so that nobody else does. */
+#include "request.h"
+
+#include "mail_match.h"
+
+static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
+                int64_t patience_ns)
+{
+    acp_engine *e = lane->engine;
+    struct hold hold;
+    uint32_t slots[MAIL_WANTING], count = 0;
+    struct heap *h = mail_heap(e, e->own);
+    if (!h)
+        return fail(lane, ACP_E_FULL, 0, 0);
+    if (!__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE))
+        return ACP_E_HANDLE;
+    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    struct letter *l = mail_find_message(h, want);
+    if (l)
+        envelope_of(l, found);
+    if (l && taken) {
+        section_begin(&hold);
+        mail_unkeep(&hold, l);
+        section_set(&hold, &l->list, AMONG_TAKEN);
+        section_commit(&hold);
+        count = mail_wanting_take(h, slots);
+        *taken = letter_offset(h, l);
+    }
+    section_leave(&hold);
+    mail_wanting_wake(e, slots, count);
+    return l ? ACP_OK : ACP_E_HANDLE;
+}
+
+int acp_probe(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken)
+{
+    return look(lane, want, found, taken, mail_patience(lane));
+}
+
+struct probe_wait {
+    acp_lane *lane;
+    const acp_envelope *want;
+    acp_envelope *found;
+    uint64_t *taken;
+    const struct peer *source;
+    int rc;
+    bool armed;
+};
+
+static bool ready(void *context)
+{
+    struct probe_wait *w = context;
+    acp_engine *e = w->lane->engine;
+    w->rc = look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS);
+    if (w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED)
+        return true;
+    if (w->source ? w->source->lost : e->losses != e->losses_accepted) {
+        w->rc = ACP_E_LOST;
+        return true;
+    }
+    if (w->armed)
+        return false;
+    w->armed = true;
+    membarrier_all(); /* who keeps a message after the look rings */
+    return ready(context);
+}
+
+int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
+                   int64_t timeout_ns)
+{
+    struct heap *h = mail_heap(e, e->own);
+    struct probe_wait w = {.lane = acp_lane_take(e), .want = want, .found = found, .taken = taken};
+    if (!w.lane || !h)
+        return w.lane ? ACP_E_FULL : ACP_E_BUSY;
+    if (want->source != ACP_ANY && want->source != (int64_t)e->rank)
+        w.source = mail_peer(w.lane, (uint32_t)want->source);
+    __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    int rc = progress_wait(e, ready, &w, timeout_ns, ACP_DOING_PROBE);
+    __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    acp_lane_give(w.lane);
+    return rc == ACP_OK ? w.rc : rc;
+}

@@ -1,0 +1,132 @@
+/* A message is sent: brought to the mailbox of its receiver by load and store. */
+#include "request.h"
+
+#include "mail_match.h"
+
+#include <string.h>
+
+struct peer *mail_peer(acp_lane *lane, uint32_t rank)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = NULL;
+    if (rank < e->procs) {
+        uint32_t slot = slot_of_rank(e, rank);
+        p = lane->peers[slot % LANE_PEERS];
+        if (!p || p->slot != slot)
+            p = lane->peers[slot % LANE_PEERS] = peer_of_slot(e, slot);
+        if (likely(p && !p->lost))
+            return p;
+    }
+    fail(lane, p ? ACP_E_LOST : ACP_E_RANK, 0, 0);
+    lane->fault.rank = rank;
+    return NULL;
+}
+
+/* The own heap takes the bytes, past the bound of the receiver's mailbox. */
+static int keep_here(acp_lane *lane, acp_request *r)
+{
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    uint64_t block = 0;
+    if (!h)
+        return ACP_E_FULL;
+    int rc = heap_take(lane, h, r->landing.size, &block, HEAP_PATIENCE_NS);
+    if (rc != ACP_OK)
+        return rc;
+    memcpy(h->base + block, r->data, r->landing.size);
+    mail_held(lane, &r->landing, acp_ga(e->rank, 0, h->position + block));
+    r->kept = true;
+    return ACP_OK;
+}
+
+/* Past the bound the bytes stay here; if there is no memory for that either, here or there, then
+ * where the receive wants them, as soon as there is one. */
+static int open(acp_lane *lane, acp_request *r)
+{
+    struct landing *l = &r->landing;
+    int rc = l->held ? keep_here(lane, r) : mail_open(lane, l);
+    if (rc == ACP_E_FULL && !l->held)
+        rc = keep_here(lane, r);
+    if (rc == ACP_E_FULL && !l->matched && mail_taken(lane, l) == ACP_OK) {
+        l->held = false;
+        rc = mail_open(lane, l);
+    }
+    if (rc == ACP_E_FULL || rc == ACP_E_INTERRUPTED)
+        return ACP_E_BUSY;
+    return rc;
+}
+
+static int fill(acp_lane *lane, acp_request *r)
+{
+    struct landing *l = &r->landing;
+    bool background = lane->index == LANE_LEADER; /* others wait for it, too */
+    while (r->at < l->size) {
+        uint64_t left = l->size - r->at;
+        uint64_t part = left < BACKGROUND_BYTES ? left : BACKGROUND_BYTES;
+        int rc = mail_fill(lane, l, r->at, r->data + r->at, part);
+        if (rc == ACP_E_FULL)
+            return ACP_E_BUSY;
+        if (rc != ACP_OK)
+            return rc;
+        r->at += part;
+        if (background && r->at < l->size)
+            return ACP_E_BUSY;
+    }
+    mail_landed(lane, l);
+    return ACP_OK;
+}
+
+int send_advance(acp_lane *lane, acp_request *r)
+{
+    acp_engine *e = lane->engine;
+    int rc = ACP_OK;
+    if (r->peer->lost)
+        rc = ACP_E_LOST;
+    if (rc == ACP_OK && r->step == STEP_ARRIVE) {
+        rc = mail_arrive(lane, r->peer, &r->envelope, r->data, false, e->self, &r->landing);
+        if (rc != ACP_OK)
+            return rc;
+        r->step = STEP_OPEN;
+        if (!r->landing.open)
+            return ACP_OK;
+    }
+    if (rc == ACP_OK && r->step == STEP_OPEN) {
+        rc = open(lane, r);
+        if (rc == ACP_OK && r->kept)
+            return ACP_OK;
+        if (rc == ACP_OK)
+            r->step = STEP_FILL;
+    }
+    if (rc == ACP_OK)
+        rc = fill(lane, r);
+    if (rc != ACP_OK && rc != ACP_E_BUSY && rc != ACP_E_LOST)
+        mail_failed(lane, &r->landing);
+    return rc;
+}
+
+int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
+             acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    struct peer *to = mail_peer(lane, dest);
+    *request = NULL;
+    if (unlikely(!to))
+        return lane->fault.status;
+    if (unlikely(envelope->tag < 0))
+        return fail(lane, ACP_E_ARGUMENT, 0, envelope->size);
+    acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = to, .envelope = *envelope,
+                     .data = data, .era = e->mail_era};
+    r.envelope.source = e->rank;
+    if (unlikely(peer_attach(e, to) == RELATION_REMOTE))
+        return mail_send_far(lane, to, &r.envelope, data, request);
+    if (unlikely(atomic_load(&e->mail_sends) && sends_before(e, to)))
+        return send_wait(lane, &r, request);
+    int rc = send_advance(lane, &r);
+    bool begun = r.step != STEP_ARRIVE;
+    if (likely(rc == ACP_OK) || (!begun && rc != ACP_E_FULL)) {
+        if (rc != ACP_OK)
+            lane->fault.rank = dest;
+        return rc;
+    }
+    return rc == ACP_E_FULL || rc == ACP_E_BUSY ? send_wait(lane, &r, request) : rc;
+}
