@@ -155,6 +155,10 @@ _ROOMS = {
         "refresh",
         "reset",
     ),
+    "acp_mpi.spawn.growing.groups": (
+        "spawn_group",
+        "spawn_groups",
+    ),
 }
 __all__ = sorted(name for names in _ROOMS.values() for name in names)
 

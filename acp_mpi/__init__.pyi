@@ -140,5 +140,9 @@ from acp_mpi.runtime import (
     refresh as refresh,
     reset as reset,
 )
+from acp_mpi.spawn.growing.groups import (
+    spawn_group as spawn_group,
+    spawn_groups as spawn_groups,
+)
 
 __version__: str

@@ -20,12 +20,14 @@ from acp_mpi.spawn.rendezvous.membership import Membership
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from acp_mpi.alone import Lone
     from acp_mpi.mpi_group import MpiGroup
     from acp_mpi.rma.window import Window
     from acp_mpi.roster import Company
+
+    Known: TypeAlias = tuple[tuple[Member, ...], int]  # groups, and ranks that the job began with
 
 
 class Group(Record):
@@ -83,14 +85,16 @@ class Job:
     def __init__(
         self,
         process: Alone | MpiGroup,
-        members: tuple[Member, ...],
-        own: str,
+        known: Known,
+        place: Meeting,
         window: Window,
     ) -> None:
         self._process = process
-        self._members = members
-        self._own = own
+        self._members, self._founders = known
+        self._own = place.group
         self._window = window
+        self.place = place
+        self.registry = place.address if self._came_later else None
         self.before_mpi_finalize = process.before_finalize
         self.abort_mpi = process.abort
 
@@ -99,6 +103,39 @@ class Job:
         if member.name != self._own:
             return Group(member.name, ranks, member.has_mpi)
         return Group(member.name, ranks, member.has_mpi, self._process.comm, self._window.win)
+
+    @property
+    def _came_later(self) -> bool:
+        return self._slots.start >= self._founders
+
+    @property
+    def _slots(self) -> range:
+        return next(member.slots for member in self._members if member.name == self._own)
+
+    @property
+    def founders(self) -> int:
+        """With how many ranks the job began."""
+        return self._founders
+
+    def has_group(self, name: str) -> bool:
+        """Return whether this process knows a group of that name."""
+        return any(member.name == name for member in self._members)
+
+    def table(self) -> Membership:
+        """Return the groups and rows of all members that this process knows of."""
+        table = Membership()
+        for member in self._members:
+            rows = b"".join(_engine.row_of(slot) for slot in member.slots)
+            table.append(member.name, member.has_mpi, rows)
+            if len(table) == self._founders:
+                table.found()
+        return table
+
+    def learn(self, table: Membership) -> None:
+        """Take in the groups that have joined since."""
+        if len(table.groups) > len(self._members):
+            _engine.learn(table.rows)
+            self._members = table.groups
 
     def groups(self) -> list[Group]:
         """Return the groups in the order of their slots."""
@@ -190,28 +227,30 @@ def _join(
         failed = error
     try:
         company.agree(failed)
-        members = _introduce(process, company, place)
+        known = _introduce(process, company, place)
     except Exception:
         _engine.close()
         raise
-    slots = next(member.slots for member in members if member.name == place.group)
+    slots = next(member.slots for member in known[0] if member.name == place.group)
     made = window.make(process, company.nodes, node, no_window, settings.path, slots, starter)
-    return Job(process, members, place.group, made)
+    return Job(process, known, place, made)
 
 
 def _introduce(
     process: Alone | MpiGroup, company: Company | Lone, place: Meeting
-) -> tuple[Member, ...]:
-    """Let the engine know who there is, and return the groups."""
+) -> Known:
+    """Let the engine know who there is, and return the groups and how many began the job."""
     rows = company.gather(_engine.row())
     table = Membership()
 
-    def learn() -> tuple[Member, ...]:
+    def learn() -> Known:
         nonlocal table
         table = place.join(process.size, process.has_mpi, process.first_rank(), rows)
-        return table.groups
+        return table.groups, table.founders
 
-    members: tuple[Member, ...] = process.from_first(learn)
+    members, founders = process.from_first(learn)
     own = next(member for member in members if member.name == place.group)
     company.enter(table.rows, members[-1].slots.stop, own.slots[process.rank])
-    return members
+    started_together = range(founders) if own.offset < founders else own.slots
+    _engine.set_joined(started_together, founders)
+    return members, founders

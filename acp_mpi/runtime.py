@@ -115,6 +115,7 @@ def _install(job: Job) -> None:
         _once_done = True
     _engine.set_long_wait(_say_who_is_missing)
     _engine.set_unusual_buffer(_unusual_buffer)
+    _engine.set_ask_for_new(_learn_of_newcomers)
     _hook_before = sys.excepthook
     sys.excepthook = _uncaught
     job.before_mpi_finalize(_close_all)
@@ -238,6 +239,10 @@ def reset(rank: int) -> None:
     """
     from acp_mpi.rma.exchange import allgather
 
+    if len(_engine.together()) < _engine.procs():
+        raise Error(
+            "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
+        )
     _engine.sync()
     wanted = allgather(int(rank))
     if sorted(wanted) != list(range(_engine.procs())):
@@ -262,9 +267,29 @@ def ranks() -> list[int]:
 
 
 def refresh() -> list[int]:
-    """Accept the loss of ranks: from now on `sync` and `finalize` mean the living, returned."""
+    """Accept the loss of ranks, and learn of those that have joined since; return the living.
+
+    From now on `sync` means these, so all who meet there must know of the same. `finalize` always
+    means those that joined the job together.
+    """
     _engine.refresh()
+    _learn_of_newcomers()
+    _engine.widen()
     return ranks()
+
+
+def _learn_of_newcomers() -> None:
+    """Ask the registry for groups that have joined, if there is one."""
+    known = job()
+    if known.registry is None:
+        from acp_mpi.spawn.growing import whereabouts
+
+        known.registry = whereabouts.find(known.founders)
+    if known.registry is not None:
+        from acp_mpi.spawn.growing.questions import Question  # a job that does not grow has none
+
+        with Question(known.registry, known.place.secret) as question:
+            known.learn(question.answer())
 
 
 def groups() -> list[Group]:
@@ -274,6 +299,8 @@ def groups() -> list[Group]:
 
 def group(name: str | None = None) -> Group:
     """Return the group called `name`, or the caller's own."""
+    if name is not None and not job().has_group(name):
+        _learn_of_newcomers()
     return job().group(name)
 
 

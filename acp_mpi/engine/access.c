@@ -13,7 +13,7 @@ static bool plausible(acp_lane *lane, acp_ga_t ga)
 {
     if (ga == ACP_GA_NULL)
         return fail(lane, ACP_E_NULL, ga, 0) == ACP_OK;
-    if (ga >> 63 || acp_ga_rank(ga) >= (int64_t)lane->engine->procs)
+    if (ga >> 63 || !growth_reaches(lane->engine, (uint64_t)acp_ga_rank(ga)))
         return fail(lane, ACP_E_RANK, ga, 0) == ACP_OK;
     return true;
 }

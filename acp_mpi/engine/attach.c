@@ -164,14 +164,14 @@ static bool usable(const acp_engine *e, const struct peer *p, int fds[GIVEN])
     return false;
 }
 
-int attach_table(acp_engine *e, const struct row *place)
+int attach_table(acp_engine *e, const struct row *place, uint64_t nonce)
 {
     int fds[GIVEN] = {-1, -1, open_of(place)};
     for (int way = 0; way < 2; way++) {
         if (way == 1)
             ask(e, place, fds);
         int table = fds[TABLE];
-        if (table >= 0 && table_genuine(e, table, place->nonce)) {
+        if (table >= 0 && table_genuine(e, table, nonce)) {
             fds[TABLE] = -1;
             drop(fds);
             return table;

@@ -140,7 +140,7 @@ int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint6
 
 static uint32_t keeper(const acp_engine *e, const uint64_t key[2])
 {
-    return slot_of_rank(e, (uint32_t)(key[0] % e->procs));
+    return slot_of_rank(e, (uint32_t)(key[0] % e->founders));
 }
 
 int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], int64_t timeout_ns)

@@ -91,6 +91,7 @@ struct peer {
     bool watched;
     bool loss_handled;
     bool loss_accepted; /* by acp_refresh */
+    bool missed; /* its loss counts */
     uint8_t opened; /* how its memory was opened */
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;
@@ -240,11 +241,18 @@ struct waiter {
     struct waiter *next;
 };
 
+struct span {
+    uint32_t low, high;
+};
+
 struct acp_engine {
     acp_config config;
     struct row row;
     uint32_t self; /* slot */
     _Atomic uint32_t procs;
+    struct span joined_with; /* slots of those who joined together: they end together */
+    struct span everybody;   /* the same, or all known */
+    uint32_t founders;       /* how many the job began with */
     uint32_t rank;
     const uint32_t *slot_of_rank; /* in the table; NULL: the identity */
     struct memory memory;
@@ -259,7 +267,9 @@ struct acp_engine {
     struct peer *own;
     pthread_mutex_t space; /* peers, views, own directory */
     _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
-    _Atomic uint32_t losses, losses_accepted;
+    _Atomic uint32_t losses, losses_accepted; /* of those who are missed */
+    _Atomic uint32_t departed; /* they and the others that are gone */
+    uint32_t absent;           /* of them accepted */
     _Atomic bool outcast; /* the others hold this process for dead */
     _Atomic uint32_t leavers;
     _Atomic int64_t trouble_rank; /* who made the last barrier fail */

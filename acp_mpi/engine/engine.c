@@ -335,6 +335,17 @@ uint32_t acp_procs(const acp_engine *e)
     return e->procs;
 }
 
+bool acp_known(acp_engine *e, uint64_t rank)
+{
+    return growth_reaches(e, rank);
+}
+
+void acp_row_of(const acp_engine *e, uint32_t slot, uint8_t data[ACP_ROW_SIZE])
+{
+    struct row row = table_row(e, slot);
+    memcpy(data, &row, sizeof row);
+}
+
 int64_t acp_slot_of(const acp_engine *e, uint32_t rank)
 {
     return rank < e->procs ? (int64_t)slot_of_rank(e, rank) : -1;
@@ -343,7 +354,7 @@ int64_t acp_slot_of(const acp_engine *e, uint32_t rank)
 uint32_t acp_lost_ranks(acp_engine *e, uint32_t *out, uint32_t most)
 {
     uint32_t count = 0;
-    for (struct peer *p = NULL; e->losses && (p = peer_next(e, p));)
+    for (struct peer *p = NULL; e->departed && (p = peer_next(e, p));)
         if (p->lost && count++ < most)
             out[count - 1] = rank_of_slot(e, p->slot);
     return count;
@@ -357,13 +368,15 @@ int64_t acp_trouble_rank(const acp_engine *e)
 void acp_refresh(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    uint32_t accepted = 0;
+    uint32_t accepted = 0, absent = 0;
     for (struct peer *p = NULL; (p = peer_next(e, p));)
         if (p->lost) {
             p->loss_accepted = true;
-            accepted++;
+            accepted += p->missed;
+            absent++;
         }
     e->losses_accepted = accepted;
+    e->absent = absent;
     barriers_drop_unfinished(e); /* with the losses their keys have changed */
     pthread_mutex_unlock(&e->lock);
 }

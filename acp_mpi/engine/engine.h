@@ -55,8 +55,8 @@ typedef enum acp_kind {
     ACP_CALL = 15,
     ACP_PUT = 16, ACP_GET, ACP_BATCH, ACP_REPLY,
     ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
-    ACP_GUEST,
-    ACP_SESSION = 64, ACP_ACK, ACP_PROBE, /* of links themselves */
+    ACP_GUEST, ACP_ROWS,
+    ACP_SESSION = 64, ACP_ACK, ACP_PROBE, ACP_NEWCOMER, /* of links themselves */
 } acp_kind;
 
 typedef enum acp_path {
@@ -141,6 +141,13 @@ typedef struct acp_config {
 int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault);
 void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
 int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);
+/* Later: these rows into the table, and whoever is there into the job. */
+int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
+/* Unless those of the first acp_engine_join began the job: who joined together, the slots
+ * [low, high), and how many began it, who keep its names. */
+void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
+void acp_engine_widen(acp_engine *engine); /* everybody: not who joined together, but all known */
+bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
 bool acp_engine_closed(const acp_engine *engine);
@@ -161,6 +168,8 @@ uint32_t acp_procs(const acp_engine *engine);
 int64_t acp_slot_of(const acp_engine *engine, uint32_t rank);
 /* The ranks of the slots from `first` on; false, and nothing written: each is its slot. */
 bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint32_t *ranks);
+
+void acp_row_of(const acp_engine *engine, uint32_t slot, uint8_t row[ACP_ROW_SIZE]);
 
 /* The table of all members' rows, which the processes of a node share: one of them makes it by its
  * first acp_table_add and gives its place to the others, who map it before they join. */
@@ -271,7 +280,8 @@ int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
 int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,
                   bool is_signed, int64_t timeout_ns);
 
-/* Barrier over ranks (sorted, distinct, the caller among them); NULL: all the living. */
+/* Barrier over ranks (sorted, distinct, the caller among them); NULL: everybody who
+ * lives, and for the last barrier those who joined together. */
 int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns);
 int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
@@ -320,7 +330,7 @@ int acp_probe_wait(acp_engine *engine, const acp_envelope *want, acp_envelope *f
 int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t room,
                       acp_request **request);
 
-/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % procs. */
+/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. */
 int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2],
                 int64_t timeout_ns);
 int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);

@@ -149,7 +149,7 @@ bool inbox_drain(acp_lane *lane)
         e->inbox_head = head + 1;
         atomic_store_explicit(&cell->state, cell_state(head + INBOX_CELLS, CELL_FREE, 0),
                               memory_order_release);
-        struct peer *from = m.from < e->procs ? peer_of_slot(e, m.from) : NULL;
+        struct peer *from = growth_reaches(e, m.from) ? peer_of_slot(e, m.from) : NULL;
         if (from)
             message_arrived(lane, from, NULL, &m, NULL, 0);
     }

@@ -124,6 +124,8 @@ struct control {
     uint32_t pid;
     uint32_t ptracer;
     int32_t door_fd; /* an event counter: written to, it wakes the owner */
+    _Atomic int32_t table_fd; /* of the members of the job */
+    _Atomic uint64_t table_nonce; /* 0: it has not joined yet */
     _Atomic uint32_t phase;
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
     _Alignas(64) _Atomic uint32_t asleep;
@@ -144,7 +146,9 @@ struct attach_line {
     _Atomic uint64_t holder; /* slot + 1; 0: free */
     _Atomic uint64_t start_time;
     _Atomic uint32_t pid;
-    uint32_t spare[11];
+    _Atomic int32_t table_fd; /* where it knows the members of the job from */
+    _Atomic uint64_t table_nonce, nonce; /* of that table, and of the process */
+    uint32_t spare[6];
     /* Odd while that lane is inside an access, one flag for each role of the memory in it. */
     _Atomic uint32_t busy[2 * ATTACH_LANES];
 };

@@ -100,6 +100,54 @@ def join(count, slot):
         raise_status("init", rc)
 
 
+def row_of(slot):
+    """Return the 64 bytes of the member in a slot that is known here."""
+    need("refresh")
+    cdef uint8_t data[64]
+    acp_row_of(engine, rank_of(slot, "refresh"), data)
+    return (<char *>data)[:64]
+
+
+def learn(rows):
+    """Take in all members of the job, 64 bytes each from slot 0 on, of whom some are known."""
+    need("refresh")
+    cdef Py_buffer view
+    cdef int rc = ACP_OK
+    PyObject_GetBuffer(rows, &view, PyBUF_SIMPLE)
+    cdef uint32_t count = view.len // ACP_ROW_SIZE
+    rc = acp_engine_learn(engine, 0, <const uint8_t *>view.buf, count)
+    PyBuffer_Release(&view)
+    if rc != ACP_OK:
+        raise_status("refresh", rc)
+
+
+def set_joined(slots, founders):
+    """Say who joined together, a range of slots, and with how many the job began."""
+    global everybody
+    need("init")
+    acp_engine_joined(engine, slots.start, slots.stop, founders)
+    everybody = slots
+
+
+def widen():
+    """Make everybody, whom `sync` waits for, all that are known."""
+    global everybody
+    need("refresh")
+    acp_engine_widen(engine)
+    everybody = range(acp_procs(engine))
+
+
+cdef object everybody = None  # a range of slots; None: all that joined at first
+
+
+def together():
+    """Return the ranks whom `sync` waits for, rising: those that joined together, or all known."""
+    need("sync")
+    if everybody is None:
+        return range(acp_procs(engine))
+    return sorted(ranks_of(everybody))
+
+
 def remap(slots):
     """Make rank r the process in slots[r]; every address but the starter's dies."""
     need("reset")
@@ -125,11 +173,12 @@ def leaving():
 
 def close():
     """End threads and links; addresses die, mappings stay while an array refers to them."""
-    global engine, lane0
+    global engine, lane0, everybody
     cdef acp_engine *old = engine
     if old == NULL:
         return
     forget_messages("the job ended")
+    everybody = None
     engine = NULL
     lane0 = NULL
     with nogil:

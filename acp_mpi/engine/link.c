@@ -23,6 +23,7 @@ struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
         return NULL;
     link->peer = p;
     link->color = color;
+    link->told = growth_known_to(e, p);
     link->state = LINK_CALLING;
     link->pause = PAUSE_NS;
     link->heard = now_ns();

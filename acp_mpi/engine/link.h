@@ -20,6 +20,7 @@ struct link {
     bool corked;      /* frames go out together when what has come is dealt with */
     bool held;        /* frames wait for company: an answer is due that will send them */
     uint32_t color;
+    uint32_t told;       /* slots that the peer knows of */
     uint32_t unanswered; /* commands of this process on it */
     struct peer *peer;
     struct wire *wire;
@@ -52,6 +53,9 @@ void link_unhold(acp_engine *e, struct link *link);
 /* road_link.c */
 int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
                  const void *payload, uint64_t size);
+
+/* growth.c: what a peer may not know that has joined before the others */
+void growth_tell(acp_lane *lane, struct link *link);
 
 /* traffic.c: frames on its wire */
 bool link_room(const struct link *link);

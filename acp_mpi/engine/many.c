@@ -133,7 +133,8 @@ static int check(acp_lane *lane, acp_column ga, acp_column size, uint64_t width,
         if (unlikely(n == 0)) {
             if (address == ACP_GA_NULL)
                 return fail(lane, ACP_E_NULL, address, 0);
-            if (address >> 63 || acp_ga_rank(address) >= (int64_t)lane->engine->procs)
+            if (address >> 63 ||
+                !growth_reaches(lane->engine, (uint64_t)acp_ga_rank(address)))
                 return fail(lane, ACP_E_RANK, address, 0);
             continue;
         }

@@ -31,7 +31,7 @@ bool party_has(const struct party *p, uint32_t slot)
 {
     if (p->slots)
         return among(p->slots, p->count, slot);
-    return slot < p->procs && !among(p->absent, p->absences, slot);
+    return slot >= p->all.low && slot < p->all.high && !among(p->absent, p->absences, slot);
 }
 
 /* Goes through the members, rising. */
@@ -51,7 +51,12 @@ static bool next_member(struct cursor *c, uint32_t *slot)
     for (; c->skipped < p->absences && p->absent[c->skipped] == c->at; c->at++)
         c->skipped++;
     *slot = c->at;
-    return c->at++ < p->procs;
+    return c->at++ < p->all.high;
+}
+
+static struct cursor begin(const struct party *p)
+{
+    return (struct cursor){.party = p, .at = p->slots ? 0 : p->all.low};
 }
 
 static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, uint32_t count)
@@ -63,7 +68,7 @@ static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, u
     memcpy(p->ranks, ranks, count * sizeof *ranks);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = slot_of_rank(e, ranks[i]);
-        struct peer *peer = e->losses_accepted ? peer_known(e, slot) : NULL;
+        struct peer *peer = e->absent ? peer_known(e, slot) : NULL;
         if (!peer || !peer->loss_accepted)
             p->slots[p->count++] = slot;
     }
@@ -73,13 +78,14 @@ static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, u
 
 static bool take_everyone(acp_engine *e, struct party *p)
 {
-    p->absent = malloc(p->losses * sizeof *p->absent + 1);
+    p->absent = malloc(p->losses * sizeof *p->absent + 1); /* rising */
     if (!p->absent)
         return false;
     for (struct peer *peer = NULL; p->losses && (peer = peer_next(e, peer));)
-        if (peer->loss_accepted && p->absences < p->losses)
+        if (peer->loss_accepted && peer->slot >= p->all.low && peer->slot < p->all.high &&
+            p->absences < p->losses)
             p->absent[p->absences++] = peer->slot;
-    p->count = p->procs - p->absences;
+    p->count = p->all.high - p->all.low - p->absences;
     return true;
 }
 
@@ -99,7 +105,7 @@ static uint32_t *lowest_of_members(acp_engine *e, const struct party *p, uint32_
 {
     struct place_of *places = malloc(p->count * sizeof *places + 1);
     uint32_t *lowest = malloc(p->count * sizeof *lowest + 1), n = 0;
-    struct cursor c = {.party = p};
+    struct cursor c = begin(p);
     *count = 0;
     for (uint32_t slot = 0; places && next_member(&c, &slot);)
         places[n++] = (struct place_of){node_of(e, slot), slot};
@@ -122,9 +128,9 @@ static uint32_t *lowest_of_everyone(acp_engine *e, const struct party *p, uint32
     for (uint32_t i = 0; lowest && i < known; i++) {
         uint32_t slot = firsts[i];
         bool found = party_has(p, slot);
-        while (!found && ++slot < p->procs)
+        while (!found && ++slot < p->all.high)
             found = table_node(e, slot) == table_node(e, firsts[i]) && party_has(p, slot);
-        if (slot < p->procs)
+        if (slot < p->all.high)
             lowest[(*count)++] = slot;
     }
     return lowest;
@@ -132,8 +138,8 @@ static uint32_t *lowest_of_everyone(acp_engine *e, const struct party *p, uint32
 
 static bool spread(acp_engine *e, struct party *p)
 {
-    bool by_table = !p->slots && !apart(e);
-    struct cursor c = {.party = p};
+    bool by_table = !p->slots && !apart(e) && p->all.low == 0;
+    struct cursor c = begin(p);
     uint32_t mates, slot, *lowest = by_table ? lowest_of_everyone(e, p, &p->nodes)
                                              : lowest_of_members(e, p, &p->nodes);
     if (!lowest)
@@ -173,8 +179,8 @@ struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, ui
         return NULL;
     p->purpose = purpose;
     p->asked = count;
-    p->losses = e->losses_accepted;
-    p->procs = e->procs;
+    p->losses = e->absent;
+    p->all = growth_everybody(e, purpose);
     if (!(ranks ? take_listed(e, p, ranks, count) : take_everyone(e, p)) || !spread(e, p)) {
         party_free(p);
         return NULL;

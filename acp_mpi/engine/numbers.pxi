@@ -70,10 +70,27 @@ cdef inline uint64_t handle_of(object x, str function) except? 0xfffffffffffffff
 
 cdef inline uint32_t rank_of(object x, str function) except? 0xffffffff:
     x = as_int(x, function, "a rank")
-    if not 0 <= x < acp_procs(engine):
+    if not 0 <= x < acp_procs(engine) and not is_somebody_new(x):
         raise _errors.RankError(
             f"{function}: there is no rank {x}, ranks are 0 to {acp_procs(engine) - 1}")
     return x
+
+
+cdef object ask_for_new = None  # called when there may be more ranks than are known here
+
+
+def set_ask_for_new(callback):
+    """Install what is called when a rank is named that is not known: it learns of newcomers."""
+    global ask_for_new
+    ask_for_new = callback
+
+
+cdef bint is_somebody_new(object x) except -1:
+    if not 0 <= x < 1 << 21:
+        return False
+    if not acp_known(engine, x) and ask_for_new is not None:
+        ask_for_new()
+    return acp_known(engine, x)
 
 
 cdef int64_t nanoseconds(object timeout, str function) except? -2:
@@ -94,7 +111,7 @@ def owner(ga, str function):
     """Return the rank that owns `ga`, -1 for null; errors name `function`."""
     need(function)
     cdef uint64_t a = address(ga, function)
-    if a and not 0 <= acp_ga_rank(a) < <int64_t>acp_procs(engine):
+    if a and not acp_known(engine, acp_ga_rank(a)):
         raise _errors.from_fault(function, ACP_E_RANK, a, 0, acp_ga_rank(a), 0, 0, 0,
                                  acp_procs(engine))
     return acp_ga_rank(a)

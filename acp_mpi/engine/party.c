@@ -48,8 +48,9 @@ void party_look_around(acp_engine *e, const struct party *p)
 static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
                  uint32_t count, uint32_t purpose)
 {
-    return p && p->purpose == purpose && p->asked == count && p->losses == e->losses_accepted &&
-           p->procs == e->procs && (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
+    struct span all = growth_everybody(e, purpose);
+    return p && p->purpose == purpose && p->asked == count && p->losses == e->absent &&
+           p->all.low == all.low && p->all.high == all.high && (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
 }
 
 static void forget(struct party **kept)

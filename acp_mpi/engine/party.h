@@ -13,7 +13,8 @@ struct party {
     uint32_t count;
     uint32_t *slots, *ranks; /* of a list: rising, and as asked for; NULL: everybody but the absent */
     uint32_t *absent, absences;
-    uint32_t asked, losses, procs; /* when it was made */
+    uint32_t asked, losses; /* when it was made */
+    struct span all; /* everybody then */
     uint32_t here;                 /* members on this node */
     uint32_t leader;               /* the lowest of them */
     uint32_t nodes;

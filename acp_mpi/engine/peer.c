@@ -37,6 +37,8 @@ int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         own->relation = RELATION_SELF;
         e->self = e->rank = own_slot;
         e->own = own;
+        acp_engine_joined(e, 0, procs, procs);
+        growth_show_table(e);
         atomic_store(&e->joined, true); /* from now on messages are read */
         progress_kick(e);
     }
@@ -89,11 +91,25 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
     return found;
 }
 
+/* Those who are not of everybody may end as they like, unless they die while they are in use. */
+static bool is_missed(const acp_engine *e, const struct peer *p)
+{
+    bool used = p->relation == RELATION_NODE;
+    for (uint32_t color = 0; color < ACP_COLORS; color++)
+        used |= p->links[color] != NULL;
+    bool everybody = p->slot >= e->everybody.low && p->slot < e->everybody.high;
+    return everybody || (used && !p->gone);
+}
+
 void peer_mark_lost(acp_engine *e, struct peer *p)
 {
     if (p == e->own || atomic_exchange(&p->lost, 1))
         return;
-    atomic_fetch_add(&e->losses, 1);
+    atomic_fetch_add(&e->departed, 1);
+    if (is_missed(e, p)) {
+        p->missed = true;
+        atomic_fetch_add(&e->losses, 1);
+    }
     atomic_fetch_add(&e->loss_news, 1);
     progress_kick(e);
 }
@@ -142,6 +158,9 @@ static bool claim_line(acp_engine *e, struct peer *p)
                 l->busy[flag] &= ~1u;
             l->start_time = e->row.start_time;
             l->pid = e->row.pid;
+            l->nonce = e->row.nonce;
+            l->table_fd = e->table.fd;
+            l->table_nonce = e->table.head->nonce;
             l->holder = e->self + 1;
             p->line = i;
             return true;

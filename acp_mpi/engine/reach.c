@@ -114,7 +114,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     struct region region, whole;
     if (ga == ACP_GA_NULL)
         return fail(lane, ACP_E_NULL, ga, size);
-    if (rank < 0 || rank >= (int64_t)e->procs || ga >> 63)
+    if (ga >> 63 || unlikely(!growth_reaches(e, (uint64_t)rank)))
         return fail(lane, ACP_E_RANK, ga, size);
     uint32_t slot = slot_of_rank(e, (uint32_t)rank);
     struct peer **last = &lane->peers[slot % LANE_PEERS], *p = *last;
@@ -251,7 +251,7 @@ int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
 {
     static const char *const opened[] = {"-", "own", "proc", "socket", "given"};
     acp_engine *e = lane->engine;
-    if (rank >= e->procs)
+    if (!growth_reaches(e, rank))
         return fail(lane, ACP_E_RANK, acp_ga(rank, 0, 0), 0);
     struct peer *p = peer_of_slot(e, slot_of_rank(e, rank));
     int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);

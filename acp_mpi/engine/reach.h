@@ -57,6 +57,7 @@ void table_free(acp_engine *e);  /* the mapping */
 bool table_genuine(const acp_engine *e, int fd, uint64_t nonce);
 struct row table_row(const acp_engine *e, uint32_t slot);
 uint64_t table_node(const acp_engine *e, uint32_t slot);
+bool table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, uint32_t count);
 /* Slots below procs, rising: the lowest of each node, and those of this node. */
 const uint32_t *table_firsts(const acp_engine *e, uint32_t *count);
 const uint32_t *table_mates(const acp_engine *e, uint32_t *count);
@@ -121,9 +122,18 @@ static inline void leave(const struct translation *t, uint32_t role)
     atomic_store_explicit(busy, seen + 1, memory_order_release);
 }
 
+/* growth.c: those who join later */
+bool growth_reaches(acp_engine *e, uint64_t slot); /* is there one, as far as can be learnt here? */
+struct span growth_everybody(const acp_engine *e, uint32_t purpose);
+void growth_show_table(acp_engine *e);
+uint32_t growth_known_to(const acp_engine *e, const struct peer *p); /* slots, at the least */
+void growth_told(acp_engine *e, const struct message *m, const unsigned char *payload,
+                 uint64_t size);
+
 /* attach.c: opening the memory of a process of the node */
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened);
-int attach_table(acp_engine *e, const struct row *place); /* a descriptor, or -1 */
+/* The table with that nonce, of which `place` has the descriptor; its own, or -1. */
+int attach_table(acp_engine *e, const struct row *place, uint64_t nonce);
 int giver_open(acp_engine *e);
 void giver_serve(acp_engine *e);
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool plausible(const acp_engine *e, const acp_envelope *want)
+static bool plausible(acp_engine *e, const acp_envelope *want)
 {
-    return (want->source == ACP_ANY || (want->source >= 0 && want->source < (int64_t)e->procs)) &&
+    return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
            want->tag >= ACP_ANY;
 }
 
@@ -136,7 +136,7 @@ enum letter_state request_state(const acp_request *r)
     acp_engine *e = r->engine;
     const struct letter *l = r->letter;
     enum letter_state state = (enum letter_state)__atomic_load_n(&l->state, __ATOMIC_ACQUIRE);
-    if (likely(state == LETTER_DONE) || !e->losses)
+    if (likely(state == LETTER_DONE) || !e->departed)
         return state;
     const struct peer *p = state == LETTER_FILLING ? peer_known(e, (uint32_t)l->filler)
                                                    : r->peer;

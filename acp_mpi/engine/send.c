@@ -9,7 +9,7 @@ struct peer *mail_peer(acp_lane *lane, uint32_t rank)
 {
     acp_engine *e = lane->engine;
     struct peer *p = NULL;
-    if (rank < e->procs) {
+    if (likely(rank < e->procs) || growth_reaches(e, rank)) {
         uint32_t slot = slot_of_rank(e, rank);
         p = lane->peers[slot % LANE_PEERS];
         if (!p || p->slot != slot)

@@ -312,6 +312,9 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
     case ACP_LOOKUP:
         board_serve(lane, from, link, m);
         break;
+    case ACP_ROWS:
+        growth_told(e, m, payload, size);
+        break;
     case ACP_GUEST:
         guest_said(lane, from, link, m);
         break;

@@ -50,7 +50,7 @@ void link_wire_up(acp_lane *lane, struct wire *wire)
     struct link *link = wire->link;
     if (wire->accepted)
         return; /* it says first which link it is for */
-    if (!say_session(wire, link, ACP_OK)) {
+    if (!growth_introduce(e, wire) || !say_session(wire, link, ACP_OK)) {
         wire_close(e, wire);
         link_wire_down(lane, wire);
         return;
@@ -107,7 +107,7 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
         link = NULL;
     } else if (wire->accepted && link) {
         link = NULL; /* it has said so once */
-    } else if (wire->accepted) {
+    } else if (wire->accepted && wire_knows(e, wire)) {
         link = admit(lane, wire, m);
     }
     if (!link || !outbox_ack(&link->out, m->a)) {

@@ -29,13 +29,31 @@ uint64_t table_node(const acp_engine *e, uint32_t slot)
     return node;
 }
 
-struct row table_row(const acp_engine *e, uint32_t slot)
+static struct row unpack(const acp_engine *e, const unsigned char *packed)
 {
     struct row row;
-    memcpy(&row, bytes_of(e, slot), TABLE_ROW);
+    memcpy(&row, packed, TABLE_ROW);
     row.host = row.six & TABLE_SAME_HOST ? e->config.host : ~e->config.host;
     row.six &= TABLE_SIX;
     return row;
+}
+
+struct row table_row(const acp_engine *e, uint32_t slot)
+{
+    return unpack(e, bytes_of(e, slot));
+}
+
+/* Rows of another table of this node. */
+bool table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, uint32_t count)
+{
+    unsigned char packed[TABLE_ROW];
+    for (uint32_t i = 0; i < count; i++) {
+        off_t at = (off_t)(TABLE_ROWS + (uint64_t)(first + i) * TABLE_ROW);
+        if (pread(fd, packed, sizeof packed, at) != (ssize_t)sizeof packed)
+            return false;
+        rows[i] = unpack(e, packed);
+    }
+    return true;
 }
 
 static void pack(const acp_engine *e, const struct row *row, unsigned char *out)
@@ -146,7 +164,7 @@ int acp_table_map(acp_engine *e, const uint8_t place[ACP_ROW_SIZE])
     memcpy(&row, place, sizeof row);
     if (e->table.base)
         return ACP_E_ARGUMENT;
-    int fd = attach_table(e, &row);
+    int fd = attach_table(e, &row, row.nonce);
     if (fd < 0)
         return ACP_E_SYSTEM;
     int rc = map(e, fd);
@@ -259,6 +277,14 @@ static int append(acp_engine *e, uint32_t first, const struct row *rows, uint32_
     return rc;
 }
 
+/* Who had the row from another host did not hear which host that member is on. */
+static bool same_member(unsigned char *packed, const unsigned char *there)
+{
+    size_t six = offsetof(struct row, six);
+    packed[six] = (packed[six] & TABLE_SIX) | (there[six] & TABLE_SAME_HOST);
+    return memcmp(packed, there, TABLE_ROW) == 0;
+}
+
 static int add(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count)
 {
     int rc = lock(e);
@@ -270,7 +296,7 @@ static int add(acp_engine *e, uint32_t first, const struct row *rows, uint32_t c
     for (; rc == ACP_OK && i < count && first + i < have; i++) {
         unsigned char packed[TABLE_ROW];
         pack(e, &rows[i], packed);
-        if (memcmp(packed, bytes_of(e, first + i), TABLE_ROW))
+        if (!same_member(packed, bytes_of(e, first + i)))
             rc = ACP_E_ARGUMENT;
     }
     if (rc == ACP_OK && i < count)

@@ -8,13 +8,23 @@
 #include <sys/socket.h>
 
 #define PIECES 32
+#define SAID_MOST ((size_t)17 << 10)
 
 /* A frame without a number, at once: it concerns the wire, not what is said on the link. */
+bool wire_say_with(const struct wire *wire, const struct message *m, uint64_t ack,
+                   const void *payload, uint32_t size)
+{
+    unsigned char frame[SAID_MOST];
+    size_t bytes = frame_bytes(size);
+    if (bytes > sizeof frame)
+        return false;
+    frame_write(frame, m, 0, ack, payload, size);
+    return send(wire->fd, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)bytes;
+}
+
 bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack)
 {
-    unsigned char frame[FRAME_HEAD];
-    frame_write(frame, m, 0, ack, NULL, 0);
-    return send(wire->fd, frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof frame;
+    return wire_say_with(wire, m, ack, NULL, 0);
 }
 
 void link_push(acp_lane *lane, struct link *link)
@@ -51,6 +61,8 @@ unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct mess
                             uint64_t size)
 {
     unsigned char *frame = NULL;
+    if (unlikely(link->told < lane->engine->procs) && m->kind != ACP_ROWS)
+        growth_tell(lane, link);
     if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
         fail(lane, ACP_E_LOST, m->dst, size);
     else if (!(frame = outbox_add(&link->out, frame_bytes((uint32_t)size))))
@@ -118,6 +130,10 @@ void link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
     struct message m = f->message;
+    if (m.kind == ACP_NEWCOMER && !link) {
+        growth_told(e, &m, f->payload, f->size);
+        return;
+    }
     if (m.kind == ACP_SESSION) {
         session_begin(lane, wire, &m);
         return;

@@ -185,16 +185,23 @@ static bool speak(struct wire *wire)
 }
 
 /* The table must know who speaks; the nonce tells that process from one before it. */
+bool wire_knows(acp_engine *e, struct wire *wire)
+{
+    const acp_handshake *hs = wire->handshake;
+    struct peer *p = wire->peer || !hs ? wire->peer : peer_of_slot(e, hs->peer_slot);
+    if (p && (wire->peer || p->row.nonce == hs->peer_nonce))
+        wire->peer = p;
+    return wire->peer != NULL;
+}
+
 static bool introduce(acp_engine *e, struct wire *wire)
 {
     acp_handshake *hs = wire->handshake;
     if (!wire->accepted)
         return true;
-    struct peer *p = peer_of_slot(e, hs->peer_slot);
-    if (!p || p->row.nonce != hs->peer_nonce)
-        return false;
-    wire->peer = p;
-    return true;
+    if (!growth_reaches(e, hs->peer_slot))
+        return hs->peer_slot < ACP_RANKS_MAX; /* it will say who it is */
+    return wire_knows(e, wire);
 }
 
 /* Takes whole frames from the begin of `from`; how many bytes are left. */

@@ -29,6 +29,7 @@ struct wire {
 struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt);
 void wire_close(acp_engine *e, struct wire *wire);
 void wire_opened(acp_engine *e, struct wire *wire); /* its link is known: no deadline any more */
+bool wire_knows(acp_engine *e, struct wire *wire); /* does this process know who has called? */
 void wire_want(acp_engine *e, struct wire *wire, bool writing);
 
 void wire_accept(acp_lane *lane);
@@ -50,5 +51,9 @@ void link_received(acp_lane *lane, struct wire *wire); /* all that had come */
 void link_writable(acp_lane *lane, struct wire *wire);
 /* A frame without a number, at once: it concerns the wire, not what is said on the link. */
 bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack);
+bool wire_say_with(const struct wire *wire, const struct message *m, uint64_t ack,
+                   const void *payload, uint32_t size);
+/* growth.c: */
+bool growth_introduce(const acp_engine *e, const struct wire *wire); /* if it may be unknown */
 
 #endif

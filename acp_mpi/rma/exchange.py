@@ -88,14 +88,14 @@ def bcast(obj: Any, root: int = 0) -> Any:
 
 
 def allgather(obj: Any) -> list[Any]:
-    """Return the objects of all ranks, in rank order. Collective over all ranks; pickled."""
+    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled."""
     block = _block_of(obj)
     _post(block)
     _engine.meet("allgather", _EXCHANGE, None)
     here = _engine.rank()
     lost = set(_engine.lost_ranks())
     result = [
-        obj if r == here else None if r in lost else _posted(r) for r in range(_engine.procs())
+        obj if r == here else None if r in lost else _posted(r) for r in _engine.together()
     ]
     _engine.meet("allgather", _EXCHANGE, None)
     return result

@@ -311,6 +311,7 @@ int main(void)
     forged_tables_are_refused(engines[0]);
     who_may_not_open_it_is_given_it(engines[0]);
     rows_are_appended_once(engines[0], engines[1]);
+    acp_engine_widen(engines[0]);
     sets_are_spread_over_nodes(engines[0]);
     engine_end(engines[0]);
     engine_end(engines[1]);

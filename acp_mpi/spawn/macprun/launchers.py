@@ -67,16 +67,24 @@ _BINDING = {
 
 
 def starts(
-    plan: Plan, given: Mapping[str, tuple[Node, ...]], meeting: Meeting, environ: Mapping[str, str]
+    plan: Plan,
+    given: Mapping[str, tuple[Node, ...]],
+    meeting: Meeting,
+    environ: Mapping[str, str],
+    *,
+    marked: bool = True,
 ) -> list[Start]:
-    """Return what to start, in the order of the groups. Error where there is no launcher."""
+    """Return what to start, in the order of the groups. Error where there is no launcher.
+
+    `marked`: launchers say of which rank each line of output is.
+    """
     base = environment.inherited(environ)
     made = []
     for group in plan.groups:
         env = {**base, **group.env, **_of_job(plan, group, meeting)}
         if group.has_mpi:
             shared = nodes.shares_a_host(group.name, given)
-            made.append(_by_launcher(group, given[group.name], env, shared))
+            made.append(_by_launcher(group, given[group.name], env, shared, marked))
         else:
             for rank, host in enumerate(nodes.spread(given[group.name])):
                 made.append(_alone(plan, group, rank, host, env))
@@ -203,11 +211,11 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
 
 
 def _by_launcher(
-    group: Group, where: Sequence[Node], env: dict[str, str], shares_host: bool
+    group: Group, where: Sequence[Node], env: dict[str, str], shares_host: bool, marked: bool
 ) -> Start:
     line = group.launcher or (default_launcher(group, env),)
     kind = kind_of(line[0], env)
-    marked = not any(re.match("--?(prepend|tag|output|label|l$)", word) for word in line[1:])
+    marked &= not any(re.match("--?(prepend|tag|output|label|l$)", word) for word in line[1:])
     if "SLURM_JOB_ID" in env:  # a launcher that starts its own by srun would wait for free nodes
         env = {**env, "SLURM_OVERLAP": "1"}
     if kind is Kind.HYDRA:

@@ -32,6 +32,7 @@ class Membership:
     """The table of all processes of a job, one row a slot; it only ever grows."""
 
     def __init__(self) -> None:
+        self._founders: int | None = None
         self._groups: dict[str, Group] = {}
         self._rows = bytearray()
 
@@ -48,6 +49,15 @@ class Membership:
     def groups(self) -> tuple[Group, ...]:
         """All groups in the order of their slots."""
         return tuple(self._groups.values())
+
+    @property
+    def founders(self) -> int:
+        """How many slots the job began with: all, unless it has grown since `found`."""
+        return len(self) if self._founders is None else self._founders
+
+    def found(self) -> None:
+        """Let the groups that are here be those which the job begins with."""
+        self._founders = len(self)
 
     @property
     def rows(self) -> memoryview:
@@ -83,7 +93,7 @@ class Membership:
 
     def pack(self) -> bytes:
         """Return the table as bytes: the groups, then all rows."""
-        parts = [struct.pack("<I", len(self._groups))]
+        parts = [struct.pack("<II", len(self._groups), self.founders)]
         for group in self.groups:
             parts += pack_text(group.name), _SHAPE.pack(group.size, group.has_mpi)
         return b"".join((*parts, self._rows))
@@ -92,7 +102,7 @@ class Membership:
     def unpack(cls, data: bytes | bytearray) -> Membership:
         """Return the table that `pack` made into these bytes."""
         reader, table = Reader(data), cls()
-        (groups,) = reader.numbers("<I")
+        groups, founders = reader.numbers("<II")
         count = 0
         for _ in range(groups):
             name = reader.text()
@@ -102,6 +112,9 @@ class Membership:
             count += size
         table._rows += reader.take(count * ROW_SIZE)
         reader.end()
+        if founders > count:
+            raise Error(f"a job of {count} ranks cannot have begun with {founders}")
+        table._founders = founders
         return table
 
     def _check_next(self, name: str, count: int, size: int) -> None:

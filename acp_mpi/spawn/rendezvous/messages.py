@@ -18,6 +18,7 @@ class Kind:
     REFUSED = 3  # rendezvous: why this member cannot join, as text
     EXPIRED = 4  # rendezvous: who is missing when time is up, as text
     FAILED = 5  # rendezvous: why the job will never be complete, as text
+    AWAIT = 6  # member: the names of groups, for a table in which they are
 
 
 def message(kind: int, payload: bytes) -> bytes:
@@ -28,7 +29,7 @@ def message(kind: int, payload: bytes) -> bytes:
 def parse_header(header: bytes | bytearray) -> tuple[int, int, int]:
     """Return kind, length and check sum of the payload that follows this header."""
     kind, length, check = _HEADER.unpack(header)
-    if not Kind.ANNOUNCE <= kind <= Kind.FAILED or length > _PAYLOAD_MAX:
+    if not Kind.ANNOUNCE <= kind <= Kind.AWAIT or length > _PAYLOAD_MAX:
         raise Error(f"no message of this program: kind {kind}, {length} bytes")
     return kind, length, check
 

@@ -63,9 +63,19 @@ class Reception:
                 self._drive(key.fileobj)
             elif key.fileobj is self._listener:
                 self._accept()
-            else:
+            elif key.fileobj == self._bell:
                 os.eventfd_read(self._bell)
+            else:
+                key.data(key.fileobj)
         self._mind_the_time(time.monotonic())
+
+    def watch(self, descriptor: int, action: Callable[[int], None]) -> None:
+        """Call `action` whenever a descriptor is readable, until `unwatch`."""
+        self._selector.register(descriptor, selectors.EVENT_READ, action)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Look at a descriptor no longer."""
+        self._selector.unregister(descriptor)
 
     def ring(self) -> None:
         """Let `turn` return; any thread may call this, also when all is closed."""

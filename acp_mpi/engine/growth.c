@@ -1,0 +1,151 @@
+/* A job that grows. Who joins later knows all that were there before; these learn of it when
+ * something of it first reaches them. On a node whoever talks to a process leaves word in its line
+ * of flags where its own table is, and what is missing is read there; on links it is sent along. */
+#include "link.h"
+#include "party.h"
+#include "wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIECE 256u /* rows taken or sent at a time: they fit a frame */
+static_assert(PIECE * ACP_ROW_SIZE <= FRAME_PAYLOAD_MOST, "a piece is a frame");
+
+/* Takes in whoever stands in the table of the node. With the space lock held. */
+static void take_in(acp_engine *e)
+{
+    uint32_t have = atomic_load(&e->table.head->count), procs = e->procs;
+    if (have > procs)
+        acp_engine_join(e, have - procs, 0);
+}
+
+int acp_engine_learn(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t count)
+{
+    pthread_mutex_lock(&e->space);
+    int rc = e->own ? acp_table_add(e, first, rows, count) : ACP_E_ARGUMENT;
+    if (rc == ACP_OK)
+        take_in(e);
+    pthread_mutex_unlock(&e->space);
+    return rc;
+}
+
+void growth_show_table(acp_engine *e)
+{
+    e->control->table_fd = e->table.fd;
+    atomic_store(&e->control->table_nonce, e->table.head->nonce);
+}
+
+/* Copies what another table of this node has more than the own. */
+static void copy_from(acp_engine *e, const struct row *holder, int32_t fd, uint64_t nonce)
+{
+    struct row place = *holder, rows[PIECE];
+    struct table_head head;
+    if (!nonce || nonce == e->table.head->nonce)
+        return;
+    place.memory_fd = fd;
+    int table = attach_table(e, &place, nonce);
+    if (table < 0)
+        return;
+    bool good = pread(table, &head, sizeof head, 0) == (ssize_t)sizeof head;
+    for (uint32_t have; good && (have = e->table.head->count) < head.count;) {
+        uint32_t n = head.count - have < PIECE ? head.count - have : PIECE;
+        good = table_read(e, table, have, rows, n) &&
+               acp_table_add(e, have, (const uint8_t *)rows, n) == ACP_OK;
+    }
+    close(table);
+}
+
+/* The tables of those who have opened the memory of this process, or whose it has opened. */
+static void look_into_others(acp_engine *e, uint32_t slot)
+{
+    for (uint32_t i = 1; i < ATTACH_LINES && slot >= e->table.head->count; i++) {
+        const struct attach_line *l = &e->doors->lines[i];
+        struct row holder = {.pid = l->pid, .nonce = l->nonce};
+        if (l->holder && !(l->holder & CLAIMING))
+            copy_from(e, &holder, l->table_fd, l->table_nonce);
+    }
+    for (struct peer *p = NULL; slot >= e->table.head->count && (p = peer_next(e, p));)
+        if (p->relation == RELATION_NODE && !p->lost)
+            copy_from(e, &p->row, p->control->table_fd, p->control->table_nonce);
+}
+
+bool growth_reaches(acp_engine *e, uint64_t slot)
+{
+    if (slot >= e->procs && slot < ACP_RANKS_MAX && e->own && !e->stopping) {
+        pthread_mutex_lock(&e->space);
+        if (slot >= e->table.head->count)
+            look_into_others(e, (uint32_t)slot);
+        take_in(e);
+        pthread_mutex_unlock(&e->space);
+    }
+    return slot < e->procs;
+}
+
+uint32_t growth_known_to(const acp_engine *e, const struct peer *p)
+{
+    return p->slot < e->founders ? e->founders : p->slot + 1;
+}
+
+void growth_told(acp_engine *e, const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    if (payload && size == m->b * ACP_ROW_SIZE && m->a < ACP_RANKS_MAX)
+        acp_engine_learn(e, (uint32_t)m->a, payload, (uint32_t)m->b);
+}
+
+static struct message piece_of(const acp_engine *e, uint8_t kind, uint32_t first, uint32_t end,
+                               unsigned char *payload)
+{
+    uint32_t n = end - first < PIECE ? end - first : PIECE;
+    for (uint32_t i = 0; i < n; i++) {
+        struct row row = table_row(e, first + i);
+        memcpy(payload + (size_t)i * ACP_ROW_SIZE, &row, sizeof row);
+    }
+    return (struct message){.kind = kind, .a = first, .b = n};
+}
+
+/* Before anything that may name them: those that have joined since the peer did. */
+void growth_tell(acp_lane *lane, struct link *link)
+{
+    acp_engine *e = lane->engine;
+    unsigned char rows[PIECE * ACP_ROW_SIZE];
+    while (link->told < e->procs) {
+        struct message m = piece_of(e, ACP_ROWS, link->told, e->procs, rows);
+        link->told += (uint32_t)m.b;
+        if (link_send(lane, link, &m, rows, m.b * ACP_ROW_SIZE) != ACP_OK)
+            return;
+    }
+}
+
+/* A newcomer says first on a wire who it is: a peer that does not know it could not let it in. */
+bool growth_introduce(const acp_engine *e, const struct wire *wire)
+{
+    unsigned char rows[PIECE * ACP_ROW_SIZE];
+    for (uint32_t at = growth_known_to(e, wire->peer), n; at <= e->self; at += n) {
+        struct message m = piece_of(e, ACP_NEWCOMER, at, e->self + 1, rows);
+        n = (uint32_t)m.b;
+        if (!wire_say_with(wire, &m, 0, rows, n * ACP_ROW_SIZE))
+            return false;
+    }
+    return true;
+}
+
+void acp_engine_joined(acp_engine *e, uint32_t low, uint32_t high, uint32_t founders)
+{
+    pthread_mutex_lock(&e->space);
+    e->joined_with = e->everybody = (struct span){low, high};
+    e->founders = founders;
+    pthread_mutex_unlock(&e->space);
+}
+
+void acp_engine_widen(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    e->everybody = (struct span){0, e->procs};
+    pthread_mutex_unlock(&e->space);
+}
+
+struct span growth_everybody(const acp_engine *e, uint32_t purpose)
+{
+    return purpose >= PURPOSE_FINALIZE ? e->joined_with : e->everybody;
+}

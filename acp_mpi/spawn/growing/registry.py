@@ -1,0 +1,162 @@
+"""The registry of a job that grows: a process that numbers newcomers, as long as the job lives.
+
+Whoever first starts a group starts it; it ends by itself when no process of the job is left.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import time
+
+from acp_mpi import host, processes
+from acp_mpi.errors import Error
+from acp_mpi.spawn.growing.newcomers import Newcomers
+from acp_mpi.spawn.rendezvous import handshake, secret
+from acp_mpi.spawn.rendezvous.announcement import Announcement
+from acp_mpi.spawn.rendezvous.membership import Membership
+from acp_mpi.spawn.rendezvous.messages import (
+    HEADER_SIZE,
+    Kind,
+    check_payload,
+    message,
+    parse_header,
+)
+from acp_mpi.spawn.rendezvous.packing import Reader
+from acp_mpi.spawn.rendezvous.reception import Reception
+from acp_mpi.spawn.rendezvous.row import Process
+from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
+
+_LEAVE_TIMEOUT = 5.0  # to read what one is told last
+_NEVER = 1e9
+
+
+class Registry:
+    """Give slots to the groups that come, and the table to whoever asks."""
+
+    def __init__(self, key: bytes, table: Membership, listen: str) -> None:
+        self._secret, self._job = key, handshake.job_id(key)
+        self._newcomers = Newcomers(table)
+        self._awaited: dict[Visitor, set[str]] = {}
+        self._door = Reception(listen, self._talk, self._out_of_patience, self._gone)
+        self.address = self._door.address
+        self._host = host.host_key()
+        self._watched: set[int] = set()
+        self._seen = 0
+        self._watch_members()
+
+    def serve(self) -> None:
+        """Return when no member of this host and no visitor is left."""
+        while self._watched or self._door.guests:
+            self._door.turn(None)
+        self._door.close()
+
+    def _watch_members(self) -> None:
+        """Hear of the end of the processes here that have joined since the last look."""
+        table = self._newcomers.table
+        for slot in range(self._seen, len(table)):
+            process = Process.of(table.row(slot))
+            if process.host != self._host:
+                continue
+            with contextlib.suppress(OSError):  # it has ended already
+                descriptor = os.pidfd_open(process.pid)
+                if processes.start_time(process.pid) == process.start_time:
+                    self._watched.add(descriptor)
+                    self._door.watch(descriptor, self._lose)
+                else:
+                    os.close(descriptor)
+        self._seen = len(table)
+
+    def _lose(self, descriptor: int) -> None:
+        self._door.unwatch(descriptor)
+        self._watched.discard(descriptor)
+        os.close(descriptor)
+
+    def _talk(self, visitor: Visitor) -> Talk:
+        yield from handshake.server_steps(self._secret, self._job, handshake.NO_SLOT)
+        self._door.admit(visitor)
+        while True:
+            self._door.give_until(visitor, time.monotonic() + _NEVER)
+            kind, length, check = parse_header((yield b"", HEADER_SIZE))
+            payload = yield b"", length
+            check_payload(payload, check)
+            if kind == Kind.ANNOUNCE:
+                self._welcome(visitor, Announcement.unpack(payload))
+            elif kind == Kind.AWAIT:
+                self._await(visitor, payload)
+            else:
+                raise Error(f"expected an announcement or a question, and kind {kind} came")
+
+    def _welcome(self, visitor: Visitor, member: Announcement) -> None:
+        try:
+            complete = self._newcomers.enter(member, f"{member.origin} ({visitor.address})")
+        except Error as reason:
+            self._tell(visitor, Kind.REFUSED, str(reason).encode())
+            return
+        visitor.waiting = member
+        self._door.give_until(visitor, time.monotonic() + member.patience)
+        if not complete:
+            return
+        self._watch_members()
+        table = self._newcomers.table.pack()
+        for guest in tuple(self._door.guests):
+            if guest.waiting is not None and guest.waiting.name == member.name:
+                guest.waiting = None
+                self._tell(guest, Kind.TABLE, table)
+        for guest, names in tuple(self._awaited.items()):
+            names.discard(member.name)
+            self._answer(guest)
+
+    def _await(self, visitor: Visitor, payload: bytes) -> None:
+        reader = Reader(payload)
+        (count,) = reader.numbers("<I")
+        wanted = {reader.text() for _ in range(count)}
+        reader.end()
+        taken = {group.name for group in self._newcomers.table.groups}.union(*self._awaited.values())
+        if twice := wanted & taken:
+            text = f"there is a group {min(twice)!r} in this job already: give it another name"
+            self._door.tell(visitor, message(Kind.REFUSED, text.encode()))
+            return
+        self._awaited[visitor] = wanted
+        self._answer(visitor)
+
+    def _answer(self, visitor: Visitor) -> None:
+        if not self._awaited[visitor]:
+            del self._awaited[visitor]
+            self._door.tell(visitor, message(Kind.TABLE, self._newcomers.table.pack()))
+
+    def _tell(self, visitor: Visitor, kind: int, payload: bytes) -> None:
+        self._door.give_until(visitor, time.monotonic() + _LEAVE_TIMEOUT)
+        self._door.tell(visitor, message(kind, payload))
+
+    def _out_of_patience(self, visitor: Visitor) -> None:
+        member = visitor.waiting
+        if member is None:
+            self._door.dismiss(visitor, "it does not leave")
+            return
+        visitor.waiting = None
+        self._newcomers.withdraw(member)
+        missing = self._newcomers.missing(member.name)
+        text = f"waited {member.patience:.1f} s; missing: {missing}"
+        self._tell(visitor, Kind.EXPIRED, text.encode())
+
+    def _gone(self, visitor: Visitor) -> None:
+        self._awaited.pop(visitor, None)
+        if visitor.waiting is not None:
+            self._newcomers.withdraw(visitor.waiting)
+
+
+def main() -> None:
+    """Run as a process: listening address, secret and table come in, the address goes out."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # it ends with the job, and not with its starter
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    listen = sys.stdin.buffer.readline().decode().strip()
+    key = sys.stdin.buffer.read(secret.SIZE)
+    registry = Registry(key, Membership.unpack(sys.stdin.buffer.read()), listen)
+    sys.stdout.write(registry.address + "\n")
+    sys.stdout.flush()
+    os.close(1)
+    registry.serve()

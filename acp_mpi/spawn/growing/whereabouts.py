@@ -1,0 +1,44 @@
+"""Where the registry of a job is: a word of the first of its founders that lives."""
+
+from __future__ import annotations
+
+from acp_mpi.engine import _engine
+from acp_mpi.errors import PeerLostError
+from acp_mpi.spawn.rendezvous.address import format_address, parse_address
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WORD = 48  # among the words of the library's own exchanges
+
+
+def find(founders: int) -> str | None:
+    """Return the address of the registry; None: nobody has started one."""
+    return _text(_first_living(founders, _engine.fetch_add8, 0))
+
+
+def announce(founders: int, address: str) -> str | None:
+    """Say where the registry is; return where the one is that somebody else has announced."""
+    return _text(_first_living(founders, _engine.fetch_cas8, 0, _word(address)))
+
+
+def _word(address: str) -> int:
+    host, port = parse_address(address)
+    return int.from_bytes(map(int, host.split(".")), "big") << 16 | port
+
+
+def _text(word: int) -> str | None:
+    if not word:
+        return None
+    return format_address(".".join(map(str, (word >> 16).to_bytes(4, "big"))), word & 0xFFFF)
+
+
+def _first_living(founders: int, fetch: Callable[..., int], *values: int) -> int:
+    lost = PeerLostError("spawn_group: all ranks that this job began with have ended")
+    for rank in range(founders):
+        try:
+            return fetch(_engine.post_ga(rank) + _WORD, *values)
+        except PeerLostError as reason:
+            lost = reason
+    raise lost

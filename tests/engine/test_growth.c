@@ -1,0 +1,162 @@
+/* A job that grows: who joins later is let in, learnt of when it is needed, and not waited for. */
+#include "cluster.h"
+#include "party.h"
+
+#define FOUNDERS 2u
+#define ALL 4u
+
+static uint64_t word_at(acp_engine *e, uint32_t rank)
+{
+    acp_lane *lane = acp_engine_lane(e);
+    acp_handle_t pending = 0;
+    uint64_t word = 0;
+    int rc = acp_get(lane, &word, acp_starter(e, rank), sizeof word, &pending);
+    CHECK(rc == ACP_OK);
+    CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+    return word;
+}
+
+static void store_word(acp_engine *e, uint32_t rank, uint64_t word)
+{
+    acp_handle_t pending = 0;
+    CHECK(acp_put(acp_engine_lane(e), acp_starter(e, rank), &word, sizeof word, &pending) == ACP_OK);
+    CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+}
+
+static void found(struct cluster *c, uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE], uint32_t nodes,
+                  acp_path path)
+{
+    cluster_create(c, ALL, nodes, path, CLUSTER_SHARED, 5000000000u, rows);
+    for (uint32_t i = 0; i < FOUNDERS; i++) {
+        CHECK(acp_table_add(c->engines[i], 0, rows[0], FOUNDERS) == ACP_OK);
+        CHECK(acp_engine_join(c->engines[i], FOUNDERS, i) == ACP_OK);
+    }
+}
+
+/* One that joins alone and knows `known` rows, its own the last. */
+static void grow_by_one(struct cluster *c, uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE], uint32_t known)
+{
+    acp_engine *e = c->engines[known - 1];
+    CHECK(acp_table_add(e, 0, rows[0], known) == ACP_OK);
+    CHECK(acp_engine_join(e, known, known - 1) == ACP_OK);
+    acp_engine_joined(e, known - 1, known, FOUNDERS);
+}
+
+static void stop(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        acp_engine_close(c->engines[i]);
+    for (uint32_t i = 0; i < c->count; i++)
+        acp_engine_free(c->engines[i]);
+}
+
+static void a_newcomer_is_let_in_and_learnt_of(uint32_t nodes, acp_path path)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    found(&c, rows, nodes, path);
+    acp_engine *a = c.engines[0], *b = c.engines[1], *third = c.engines[2], *last = c.engines[3];
+    CHECK(acp_check(acp_engine_lane(a), acp_starter(third, 2), 8) == ACP_E_RANK);
+    store_word(a, 0, 100);
+    store_word(b, 1, 101);
+    grow_by_one(&c, rows, 3);
+    store_word(third, 2, 102);
+    CHECK(word_at(third, 0) == 100 && word_at(third, 1) == 101); /* of those who do not know it */
+    CHECK(word_at(a, 1) == 101);
+    CHECK(word_at(a, 2) == 102 && acp_procs(a) == 3); /* it came, and so they know it */
+    CHECK(word_at(b, 2) == 102 && acp_procs(b) == 3);
+    grow_by_one(&c, rows, 4);
+    store_word(last, 3, 103);
+    CHECK(word_at(last, 1) == 101);
+    CHECK(word_at(a, 1) == 101); /* of one who has heard of it */
+    CHECK(word_at(b, 3) == 103 && word_at(b, 0) == 100);
+    CHECK(word_at(a, 3) == 103);
+    CHECK(acp_check(acp_engine_lane(a), acp_ga(ALL, 0, STARTER_OFFSET), 8) == ACP_E_RANK);
+    stop(&c);
+}
+
+/* The owner that a command goes to has never heard of the rank at its other end. */
+static void a_copy_names_somebody_new(uint32_t nodes, acp_path path)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    found(&c, rows, nodes, path);
+    acp_engine *a = c.engines[0], *b = c.engines[1], *third = c.engines[2];
+    store_word(a, 0, 100);
+    grow_by_one(&c, rows, 3);
+    store_word(third, 2, 102);
+    CHECK(word_at(third, 0) == 100);
+    acp_handle_t h = acp_copy(acp_engine_lane(a), acp_starter(a, 1), acp_starter(a, 2), 8, 0);
+    CHECK(h && acp_wait(a, h, ACP_FOREVER) == ACP_OK);
+    CHECK(word_at(b, 1) == 102);
+    stop(&c);
+}
+
+static void meet(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)lane;
+    for (uint32_t round = 0; round < 20; round++)
+        CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
+    CHECK(rank < c->count);
+}
+
+/* Everybody is who joined together, until a wider set is chosen. */
+static void everybody_is_who_joined_together(uint32_t nodes, acp_path path)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    found(&c, rows, nodes, path);
+    grow_by_one(&c, rows, 3);
+    grow_by_one(&c, rows, 4);
+    CHECK(word_at(c.engines[2], 0) == 0 && word_at(c.engines[3], 1) == 0);
+    CHECK(acp_barrier(c.engines[2], NULL, 0, 0, ACP_FOREVER) == ACP_OK); /* alone */
+    cluster_run(&c, meet);
+    for (uint32_t i = 0; i < ALL; i++) {
+        CHECK(acp_engine_learn(c.engines[i], 0, rows[0], ALL) == ACP_OK);
+        acp_engine_widen(c.engines[i]);
+    }
+    cluster_run(&c, meet);
+    CHECK(acp_engine_learn(c.engines[0], ALL + 1, rows[0], 1) == ACP_E_ARGUMENT);
+    stop(&c);
+}
+
+/* Who was never needed may end without a word; who is in use is missed. */
+static void only_who_is_needed_is_missed(void)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    uint32_t lost[ALL];
+    found(&c, rows, 1, ACP_PATH_ANY);
+    acp_engine *a = c.engines[0];
+    grow_by_one(&c, rows, 3);
+    CHECK(word_at(c.engines[2], 0) == 0 && word_at(a, 2) == 0);
+    CHECK(acp_engine_learn(a, 0, rows[0], ALL) == ACP_OK);
+    peer_mark_lost(a, peer_of_slot(a, 3));
+    CHECK(a->losses == 0 && acp_lost_ranks(a, lost, ALL) == 1 && lost[0] == 3);
+    CHECK(acp_check(acp_engine_lane(a), acp_ga(3, 0, STARTER_OFFSET), 8) == ACP_E_LOST);
+    peer_mark_lost(a, peer_of_slot(a, 2));
+    CHECK(a->losses == 1 && acp_lost_ranks(a, lost, ALL) == 2);
+    acp_refresh(a);
+    CHECK(a->losses_accepted == 1 && acp_lost_ranks(a, lost, ALL) == 2);
+    acp_engine_widen(a);
+    struct party *p = party_take(a, NULL, 0, 0);
+    CHECK(p->count == 2 && party_has(p, 1) && !party_has(p, 2) && !party_has(p, 3));
+    party_give(a, p);
+    stop(&c);
+}
+
+int main(void)
+{
+    static const struct {
+        uint32_t nodes;
+        acp_path path;
+    } cases[] = {{1, ACP_PATH_ANY}, {1, ACP_PATH_OWNER}, {1, ACP_PATH_LINK}, {2, ACP_PATH_ANY},
+                 {ALL, ACP_PATH_ANY}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        a_newcomer_is_let_in_and_learnt_of(cases[i].nodes, cases[i].path);
+        a_copy_names_somebody_new(cases[i].nodes, cases[i].path);
+        everybody_is_who_joined_together(cases[i].nodes, cases[i].path);
+    }
+    only_who_is_needed_is_missed();
+    return 0;
+}
