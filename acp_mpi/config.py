@@ -62,6 +62,7 @@ class Settings:
     heap_size: int | None = None
     starter_size: int = 10240
     window_size: int = 64 << 20
+    unexpected_max: int = 0
     peer_timeout: float = 30.0
     join_timeout: float = 60.0
     rendezvous: str | None = None
@@ -87,6 +88,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_HEAP_SIZE": size_of,
     "ACP_STARTER_SIZE": size_of,
     "ACP_WINDOW_SIZE": size_of,
+    "ACP_UNEXPECTED_MAX": size_of,
     "ACP_PEER_TIMEOUT": _positive,
     "ACP_JOIN_TIMEOUT": _positive,
     "ACP_RENDEZVOUS": str,

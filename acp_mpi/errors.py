@@ -60,6 +60,8 @@ class Status:
     BLOCK = -18
     DAMAGED = -19
     DESTROYED = -20
+    TRUNCATED = -21
+    CANCELLED = -22
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:

@@ -220,6 +220,7 @@ def _join(
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
             peer_timeout=settings.peer_timeout,
+            unexpected_max=settings.unexpected_max,
             window_size=window_size,
             window_committed=company.nodes > 1,
         )

@@ -1,7 +1,7 @@
 """Bytes between ranks for the library's own use: collectives and communicators are made of it.
 
-Each user has a context of its own: a number below 2**63, not 0, which is that of `acp.send`. Messages
-of different contexts never meet. `function` is the name that errors begin with. Data are buffers,
+Each user has a context of its own, a number below 2**63; 0 is that of `acp.send`. Messages of
+different contexts never meet. `function` is the name that errors begin with. Data are buffers,
 received as bytes or into a buffer; the note is a word for the receiver, in `Status.note`.
 """
 

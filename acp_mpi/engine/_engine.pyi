@@ -46,6 +46,7 @@ def create(
     path: int,
     ptracer: bool,
     peer_timeout: float,
+    unexpected_max: int,
     window_size: int,
     window_committed: bool,
 ) -> None: ...

@@ -65,6 +65,7 @@ cdef extern from "engine.h" nogil:
         uint64_t window_size
         uint32_t window_committed
         uint64_t peer_timeout_ns
+        uint64_t unexpected_max
         acp_tick_fn tick
     ctypedef struct acp_window_config:
         const char *user
@@ -197,7 +198,7 @@ cdef extern from "engine.h" nogil:
     int acp_request_wait_any(acp_engine *, acp_request **, uint32_t, int64_t, uint32_t *)
     int acp_request_cancel(acp_lane *, acp_request *)
     const void *acp_request_data(acp_lane *, acp_request *)
-    void acp_request_envelope(const acp_request *, acp_envelope *)
+    int acp_request_look(const acp_request *, acp_envelope *)
     int acp_request_end(acp_lane *, acp_request *, acp_envelope *)
     int acp_probe(acp_lane *, const acp_envelope *, acp_envelope *, uint64_t *)
     int acp_probe_wait(acp_engine *, const acp_envelope *, acp_envelope *, uint64_t *, int64_t)

@@ -314,8 +314,9 @@ bool acp_request_done(const acp_request *request);
 int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_ns);
 int acp_request_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
                          int64_t timeout_ns, uint32_t *index);
-void acp_request_envelope(const acp_request *request, acp_envelope *got); /* of one that is done */
 int acp_request_cancel(acp_lane *lane, acp_request *request); /* ACP_E_HANDLE: too late */
+/* Of a receive that is done. ACP_E_HANDLE: no message has come, acp_request_end says why. */
+int acp_request_look(const acp_request *request, acp_envelope *got);
 /* Of one that is done, without a buffer: its bytes, until its end. NULL: there are none, the lane's
  * fault says why. */
 const void *acp_request_data(acp_lane *lane, acp_request *request);

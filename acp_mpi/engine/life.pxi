@@ -6,12 +6,13 @@ from libc.string cimport memcpy, memset
 
 
 def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, wide,
-           bytes interfaces, path, ptracer, peer_timeout, window_size, window_committed):
+           bytes interfaces, path, ptracer, peer_timeout, unexpected_max, window_size,
+           window_committed):
     """Make the engine of this process; `join` tells it who else there is.
 
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
     networks others may connect then (b"eth0,ib0", b"" all); sizes in bytes, `peer_timeout` in
-    seconds; the window part is committed at once, or sparse. Raises HeapFullError before anything
+    seconds; `unexpected_max`: bytes of messages kept, 0 for a default; the window part is committed at once, or sparse. Raises HeapFullError before anything
     is touched if the memory limit is beyond the machine's.
     """
     global engine, lane0, forked
@@ -32,6 +33,7 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     config.window_size = window_size
     config.window_committed = window_committed
     config.peer_timeout_ns = <uint64_t>(peer_timeout * 1e9)
+    config.unexpected_max = unexpected_max
     config.tick = on_tick
     with nogil:
         rc = acp_engine_create(&config, &engine, &fault)

@@ -106,3 +106,78 @@ cdef uint32_t no_mail_rank(object rank, str function) except? 0xffffffff:
 cdef str whom(bint sends, int64_t rank, int64_t tag):
     return (f"{'to' if sends else 'from'} {'any rank' if rank < 0 else f'rank {rank}'}, "
             f"{'any tag' if tag < 0 else f'tag {tag}'}")
+
+
+cdef object message_error(str function, int status, acp_lane *lane, int64_t rank):
+    # As the lane says; `rank` is the other side where it does not.
+    cdef const acp_fault *fault = acp_lane_fault(lane)
+    if fault.status != status or status == ACP_E_LOST and fault.rank < 0:
+        return _errors.from_fault(function, status, 0, 0, rank)
+    return exception_of(function, fault)
+
+
+# A call of the engine and what it takes, tried again while a mailbox is held by another.
+cdef struct mail_call:
+    acp_envelope envelope  # of what is sent, or wanted
+    uint32_t dest
+    const void *data
+    void *room
+    uint64_t size, taken  # of the room; by mprobe
+    bint takes
+    acp_envelope found
+    acp_request *request
+
+ctypedef int (*mail_function)(acp_lane *, mail_call *) noexcept nogil
+
+
+cdef int do_send(acp_lane *lane, mail_call *c) noexcept nogil:
+    return acp_send(lane, c.dest, &c.envelope, c.data, &c.request)
+
+
+cdef int do_receive(acp_lane *lane, mail_call *c) noexcept nogil:
+    return acp_receive(lane, &c.envelope, c.room, &c.request)
+
+
+cdef int do_receive_taken(acp_lane *lane, mail_call *c) noexcept nogil:
+    return acp_receive_taken(lane, c.taken, c.room, c.size, &c.request)
+
+
+cdef int do_probe(acp_lane *lane, mail_call *c) noexcept nogil:
+    return acp_probe(lane, &c.envelope, &c.found, &c.taken if c.takes else NULL)
+
+
+cdef int mail_failed(str function, int status, acp_lane *lane, int64_t peer) except -1:
+    if status == ACP_OK or status == ACP_E_BUSY or status == ACP_E_HANDLE:
+        return 0
+    if status == ACP_E_INTERRUPTED:
+        return -1  # the exception of a signal handler is set
+    raise message_error(function, status, lane, peer)
+
+
+cdef bint mail_do(str function, mail_function what, mail_call *c, bint brief,
+                  int64_t peer) except -1:
+    # False: there is no such message. The lane of whoever holds the interpreter lock does not wait
+    # for a mailbox, others do; nor is it for what is long.
+    cdef int rc = ACP_E_BUSY
+    cdef acp_lane *lane
+    c.request = NULL
+    if brief:
+        rc = what(lane0, c)
+        if rc == ACP_OK:
+            return True
+        mail_failed(function, rc, lane0, peer)
+    while rc == ACP_E_BUSY:
+        lane = acp_lane_take(engine)
+        if lane == NULL:
+            wait_for_room(function)
+            rc = what(lane0, c)
+            mail_failed(function, rc, lane0, peer)
+            continue
+        with nogil:
+            rc = what(lane, c)
+        try:
+            mail_failed(function, rc, lane, peer)
+        finally:
+            acp_lane_give(lane)
+        need(function)  # another thread may have finalized meanwhile
+    return rc == ACP_OK

@@ -22,7 +22,7 @@ cdef class Message:
     cdef acp_engine *home
     cdef readonly Status status
     cdef bint raw
-    cdef str function
+    cdef uint64_t era
 
     def __repr__(self):
         return f"<acp_mpi.Message source={self.status.source} tag={self.status.tag} " \
@@ -31,40 +31,29 @@ cdef class Message:
     def __dealloc__(self):
         if self.home == NULL or acp_engine_foreign(self.home):
             return
-        if self.taken and not acp_engine_closed(self.home):
+        if self.taken and self.era == mail_era and not acp_engine_closed(self.home):
             taken_drop(self.home, self.taken)
         acp_engine_free(self.home)
 
     cdef Request begin(self, str function, object buffer):
         cdef Request r
-        cdef int rc = ACP_E_BUSY
-        cdef acp_lane *lane
+        cdef mail_call c
         cdef Stray stray = self.stray
-        cdef void *room
-        cdef uint64_t size, taken
         need(function)
-        if stray is None and (not self.taken or self.home != engine):
+        if self.era != mail_era:
+            raise ValueError(f"{function}: {self!r} ended with reset; receive messages before it")
+        if stray is None and not self.taken:
             raise ValueError(f"{function}: {self!r} has been received; mprobe finds the next one")
         r = receive_new(function, buffer, OWN_CONTEXT, self.status.source, self.status.tag,
                         self.raw)
-        room = r.view.buf if r.viewed else NULL
-        size = <uint64_t>r.view.len if r.viewed else 0xffffffffffffffff
         if stray is not None:
             self.stray = None
             return receive_stray(r, stray)
-        taken, self.taken = self.taken, 0
-        while rc == ACP_E_BUSY:
-            lane = acp_lane_take(engine)
-            if lane == NULL:
-                wait_for_room(function)
-                rc = acp_receive_taken(lane0, taken, room, size, &r.request)
-            else:
-                with nogil:
-                    rc = acp_receive_taken(lane, taken, room, size, &r.request)
-                acp_lane_give(lane)
-                need(function)
-        if rc != ACP_OK:
-            raise message_error(function, rc, self.status.source)
+        c.taken, self.taken = self.taken, 0
+        c.size, c.room = room_of(r), r.view.buf if r.viewed else NULL
+        if not mail_do(function, do_receive_taken, &c, True, self.status.source):
+            raise ValueError(f"{function}: {self!r} is not here; it can be received once")
+        r.request = c.request
         return r
 
     def recv(self, buffer=None, timeout=None):
@@ -85,46 +74,24 @@ cdef class Probe:
         return f"{self.function} {whom(False, self.source, self.tag)}"
 
 
-cdef int probe_at_once(str function, const acp_envelope *want, acp_envelope *found,
-                       uint64_t *taken) except -1:
-    # Whether there is one.
-    cdef acp_lane *lane
-    cdef int rc = acp_probe(lane0, want, found, taken)
-    while rc == ACP_E_BUSY:
-        lane = acp_lane_take(engine)
-        if lane == NULL:
-            wait_for_room(function)
-            rc = acp_probe(lane0, want, found, taken)
-        else:
-            with nogil:
-                rc = acp_probe(lane, want, found, taken)
-            acp_lane_give(lane)
-            need(function)
-    if rc == ACP_E_HANDLE:
-        return False
-    if rc != ACP_OK:
-        raise message_error(function, rc, want.source)
-    return True
-
-
-cdef int probe_waiting(str function, const acp_envelope *want, acp_envelope *found,
-                       uint64_t *taken, int64_t limit) except -1:
+cdef int probe_waiting(str function, mail_call *c, int64_t limit) except -1:
     cdef acp_engine *e
     cdef PyObject *outer = acp_get_awaited()
-    cdef int rc
+    cdef int rc = ACP_E_BUSY
     cdef Probe what = Probe.__new__(Probe)
-    what.function, what.source, what.tag = function, want.source, want.tag
-    e = hold(function)
-    acp_set_awaited(<PyObject *>what)
-    with nogil:
-        rc = acp_probe_wait(e, want, found, taken, limit)
-    acp_set_awaited(outer)
-    acp_engine_free(e)
+    what.function, what.source, what.tag = function, c.envelope.source, c.envelope.tag
+    while rc == ACP_E_BUSY:  # no lane
+        e = hold(function)
+        acp_set_awaited(<PyObject *>what)
+        with nogil:
+            rc = acp_probe_wait(e, &c.envelope, &c.found, &c.taken if c.takes else NULL, limit)
+        acp_set_awaited(outer)
+        acp_engine_free(e)
+        if rc == ACP_E_BUSY:
+            wait_for_room(function)
     if rc == ACP_E_TIMEOUT:
         raise TimeoutError(f"{what}: nothing came within the given time; is it sent to this rank?")
-    if rc == ACP_E_LOST:
-        raise message_error(function, rc, want.source)
-    ended(function, rc)
+    ended(function, rc, c.envelope.source)
     need(function)
     return 0
 
@@ -132,24 +99,25 @@ cdef int probe_waiting(str function, const acp_envelope *want, acp_envelope *fou
 cdef object look_for(str function, uint64_t context, int64_t source, int64_t tag, bint wait,
                      bint take, bint raw, object timeout):
     # A Status, or the Message itself; None if there is none.
-    cdef acp_envelope want, found
-    cdef uint64_t taken = 0
+    cdef mail_call c
     cdef Message message
     cdef int64_t limit = nanoseconds(timeout, function)
     cdef Stray stray = stray_find(context, source, tag, take) if strays else None
-    want.context, want.source, want.tag, want.size, want.note = context, source, tag, 0, 0
+    c.envelope.context, c.envelope.source, c.envelope.tag = context, source, tag
+    c.takes = take
     if stray is not None:
-        found = stray.envelope
-    elif not probe_at_once(function, &want, &found, &taken if take else NULL):
+        c.found = stray.envelope
+    elif not mail_do(function, do_probe, &c, True, source):
         if not wait:
             return None
-        probe_waiting(function, &want, &found, &taken if take else NULL, limit)
+        probe_waiting(function, &c, limit)
     if not take:
-        return status_of(&found)
+        return status_of(&c.found)
     message = Message.__new__(Message)
-    message.status, message.raw, message.stray = status_of(&found), raw, stray
+    message.status, message.raw, message.stray = status_of(&c.found), raw, stray
+    message.era = mail_era
     if stray is None:
-        message.taken, message.home = taken, engine
+        message.taken, message.home = c.taken, engine
         acp_engine_hold(engine)
     return message
 

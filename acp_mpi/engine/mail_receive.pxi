@@ -15,31 +15,20 @@ cdef Request receive_new(str function, object buffer, uint64_t context, int64_t 
 
 cdef Request receive_begin(str function, object buffer, uint64_t context, int64_t source,
                            int64_t tag, bint raw):
-    cdef acp_envelope want
-    cdef acp_lane *lane
-    cdef int rc = ACP_E_BUSY
+    cdef mail_call c
     cdef Request r = receive_new(function, buffer, context, source, tag, raw)
-    cdef void *room = r.view.buf if r.viewed else NULL
     cdef Stray stray = stray_find(context, source, tag, True) if strays else None
     if stray is not None:
         return receive_stray(r, stray)
-    want.context, want.source, want.tag, want.note = context, source, tag, 0
-    want.size = <uint64_t>r.view.len if r.viewed else 0xffffffffffffffff
-    if not r.viewed or want.size <= SMALL:
-        rc = acp_receive(lane0, &want, room, &r.request)
-    while rc == ACP_E_BUSY:  # what has come already may be long
-        lane = acp_lane_take(engine)
-        if lane == NULL:
-            wait_for_room(function)
-            rc = acp_receive(lane0, &want, room, &r.request)
-        else:
-            with nogil:
-                rc = acp_receive(lane, &want, room, &r.request)
-            acp_lane_give(lane)
-            need(function)
-    if rc != ACP_OK:
-        raise message_error(function, rc, source)
+    c.envelope.context, c.envelope.source, c.envelope.tag = context, source, tag
+    c.envelope.size, c.room = room_of(r), r.view.buf if r.viewed else NULL
+    mail_do(function, do_receive, &c, True, source)
+    r.request = c.request
     return r
+
+
+cdef uint64_t room_of(Request r) noexcept:
+    return <uint64_t>r.view.len if r.viewed else 0xffffffffffffffff
 
 
 cdef Request receive_stray(Request r, Stray stray):

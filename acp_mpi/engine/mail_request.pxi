@@ -3,6 +3,7 @@
 cimport cython
 
 cdef set outstanding = set()  # what is not over keeps its buffers, whoever refers to it
+cdef uint64_t mail_era = 0  # one more with each reset: taken messages are gone
 cdef list strays = []  # messages that came while Ctrl-C ended their receive: the next receive's
 
 
@@ -158,11 +159,19 @@ cdef class Request:
             lane = acp_lane_take(engine)
         self.request = NULL
         if lane == NULL:
-            return acp_request_end(lane0, request, got)
+            rc = acp_request_end(lane0, request, got)
+            return self.went(rc, lane0)
         with nogil:
             rc = acp_request_end(lane, request, got)
-        acp_lane_give(lane)
-        return rc
+        try:
+            return self.went(rc, lane)
+        finally:
+            acp_lane_give(lane)
+
+    cdef int went(self, int status, acp_lane *lane) except? -100:
+        if status != ACP_OK and status != ACP_E_TRUNCATED:
+            self.error = message_error(self.function, status, lane, self.peer)
+        return status
 
     cdef const char *bytes_of_it(self) except? NULL:
         # Of a message without a buffer; it may have to be fetched from its sender.
@@ -177,29 +186,24 @@ cdef class Request:
         return <const char *>data
 
     cdef int sent(self) except -1:
-        cdef int rc = self.end_it(NULL)
-        if rc != ACP_OK:
-            self.error = message_error(self.function, rc, self.peer)
+        self.end_it(NULL)
         return self.ends()
 
     cdef int received(self) except -1:
         cdef acp_envelope got
-        cdef const char *data = NULL
-        cdef object header
-        cdef int rc = ACP_OK
-        if not self.viewed:
+        cdef const char *data
+        need(self.function)
+        if acp_request_look(self.request, &got) == ACP_OK:
+            header = self.header_of(&got)  # which Ctrl-C may interrupt: the message stays
+            if self.viewed:
+                if self.end_it(&got) in (ACP_OK, ACP_E_TRUNCATED):
+                    self.take(&got, NULL, header)
+                return self.ends()
             data = self.bytes_of_it()
-            acp_request_envelope(self.request, &got)
             if data != NULL:
-                header = self.header_of(&got)  # may be interrupted: the message stays for then
                 self.take(&got, data, header)
-        if self.viewed or data == NULL:
-            rc = self.end_it(&got)
-        if rc != ACP_OK and rc != ACP_E_TRUNCATED:
-            self.error = message_error(self.function, rc, self.peer if self.peer >= 0
-                                       else got.source)
-        elif self.viewed:
-            self.take(&got, NULL, self.header_of(&got))
+                return self.ends()
+        self.end_it(&got)
         return self.ends()
 
     cdef object header_of(self, const acp_envelope *got):
@@ -326,26 +330,21 @@ cdef class Request:
         # Ctrl-C came when the message had: it is for the next receive.
         cdef Stray stray
         cdef const char *data
-        cdef int rc
         ended(self.function, self.attend(ACP_FOREVER))
+        if acp_request_look(self.request, &self.message) != ACP_OK:
+            return self.ends()
         stray = Stray.__new__(Stray)
-        if self.viewed:
-            rc = self.end_it(&stray.envelope)
-            if rc == ACP_OK or rc == ACP_E_TRUNCATED:
-                stray.data = raw_bytes_of(<const char *>self.view.buf,
-                                          min(stray.envelope.size, <uint64_t>self.view.len))
-        else:
+        stray.envelope = self.message
+        if not self.viewed:
             data = self.bytes_of_it()
-            acp_request_envelope(self.request, &stray.envelope)
             if data != NULL:
                 stray.data = raw_bytes_of(data, stray.envelope.size)
+        elif self.end_it(&stray.envelope) in (ACP_OK, ACP_E_TRUNCATED):
+            stray.data = raw_bytes_of(<const char *>self.view.buf,
+                                      min(stray.envelope.size, <uint64_t>self.view.len))
         if stray.data is not None:
             strays.append(stray)
         return self.ends()
-
-
-cdef object message_error(str function, int status, int64_t rank):
-    return _errors.from_fault(function, status, 0, 0, rank)
 
 
 def wait_any(str function, requests, timeout=None):
@@ -386,7 +385,9 @@ def wait_any(str function, requests, timeout=None):
 
 cdef int forget_messages(str why) except -1:
     # All messages end, by reset or with the job; whoever waits for a request hears of it.
+    global mail_era
     cdef Request r
+    mail_era += 1
     strays.clear()
     for r in list(outstanding):
         r.error = _errors.Error(

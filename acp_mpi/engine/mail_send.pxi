@@ -1,38 +1,15 @@
 # Sends: the bytes are on their way, or kept for the receiver, when the engine returns.
 
 
-cdef int dispatch(str function, uint32_t dest, const acp_envelope *envelope, const void *data,
-                  acp_request **request) except -1:
-    # A lane of its own waits for the lock of the mailbox; the caller's does not.
-    cdef int rc = ACP_E_BUSY
-    cdef acp_lane *lane
-    if envelope.size <= SMALL:
-        rc = acp_send(lane0, dest, envelope, data, request)
-    while rc == ACP_E_BUSY:
-        lane = acp_lane_take(engine)
-        if lane == NULL:
-            wait_for_room(function)
-            rc = acp_send(lane0, dest, envelope, data, request)
-        else:
-            with nogil:
-                rc = acp_send(lane, dest, envelope, data, request)
-            acp_lane_give(lane)
-            need(function)
-    if rc != ACP_OK:
-        raise message_error(function, rc, dest)
-    return 0
-
-
-cdef Request under_way(str function, parcel *p, object keep, acp_request *request,
-                       const acp_envelope *envelope, uint32_t dest):
+cdef Request under_way(str function, parcel *p, object keep, const mail_call *c):
     # A request that owns the parcel's buffer from now on.
     cdef Request r = Request.__new__(Request)
-    r.function, r.context, r.peer, r.tag = function, envelope.context, dest, envelope.tag
+    r.function, r.context, r.peer, r.tag = function, c.envelope.context, c.dest, c.envelope.tag
     r.sends = True
-    if request == NULL:
+    if c.request == NULL:
         r.over = True
         return r
-    r.request, r.keep = request, keep
+    r.request, r.keep = c.request, keep
     r.view, r.viewed = p.view, p.viewed
     p.viewed = False
     r.goes_on()
@@ -43,14 +20,14 @@ cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, in
                          uint64_t context, bint wanted):
     # None: it is done, and no request was wanted. What of the parcel is viewed stays the caller's
     # unless a request takes it over.
-    cdef acp_envelope envelope
-    cdef acp_request *request = NULL
-    envelope.context, envelope.source, envelope.tag = context, acp_rank(engine), tag
-    envelope.size, envelope.note = p.size, p.note
-    dispatch(function, dest, &envelope, p.data, &request)
-    if request == NULL and not wanted:
+    cdef mail_call c
+    c.dest, c.data = dest, p.data
+    c.envelope.context, c.envelope.tag = context, tag
+    c.envelope.size, c.envelope.note = p.size, p.note
+    mail_do(function, do_send, &c, p.size <= SMALL, dest)
+    if c.request == NULL and not wanted:
         return None
-    return under_way(function, p, keep, request, &envelope, dest)
+    return under_way(function, p, keep, &c)
 
 
 cdef int announce(str function, bytes header, uint64_t number, uint32_t dest,

@@ -233,6 +233,14 @@ static int pull(acp_lane *lane, acp_request *r, struct letter *l, uint64_t size)
     return rc;
 }
 
+int acp_request_look(const acp_request *r, acp_envelope *got)
+{
+    if (r->era != r->engine->mail_era || !r->letter || request_state(r) != LETTER_DONE)
+        return ACP_E_HANDLE;
+    envelope_of(r->letter, got);
+    return ACP_OK;
+}
+
 const void *acp_request_data(acp_lane *lane, acp_request *r)
 {
     struct letter *l = r->letter;

@@ -26,7 +26,7 @@ def _numpy_view(buffer: Any, function: str, reason: object) -> Any:
 def _has_buffer(x: object) -> bool:
     try:
         memoryview(x)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, ValueError, BufferError):  # ValueError: NumPy's dates have an interface only
         return False
     return True
 
