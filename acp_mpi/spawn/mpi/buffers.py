@@ -101,12 +101,15 @@ class Elements:
         return Elements(self.data, self._whole, count, displacement, self.datatype)
 
 
-def _bytes_of(data: Any, writable: bool) -> tuple[memoryview | None, str | None]:
-    """Return a buffer's memory and the format of its elements; None if MPI alone can read it."""
+def _bytes_of(data: Any, writable: bool) -> tuple[memoryview, str]:
+    """Return a buffer's memory and the format of its elements."""
     try:
         view = memoryview(data)
     except TypeError:
-        return None, None
+        raise TypeError(
+            f"message: expecting a buffer in the memory of the host, got {type(data).__name__}; "
+            "copy what is on a device to the host first"
+        ) from None
     if writable and view.readonly:
         raise BufferError("message: the buffer is read-only, and the call writes to it")
     if not view.c_contiguous:
@@ -165,12 +168,7 @@ def _base(message: Any, pairs: tuple[type, ...], writable: bool) -> tuple[Any, .
         whole, code, length = (memoryview(b"") if data is None else None), None, 0
     else:
         whole, code = _bytes_of(data, writable)
-        length = 0 if whole is None else whole.nbytes
-        if whole is None and not isinstance(message, (list, tuple)):
-            inner = MPI.buffer.frombuffer(data, not writable)
-            length = inner.nbytes
-    if writable and isinstance(message, bytes):
-        raise BufferError("message: the buffer is read-only, and the call writes to it")
+        length = whole.nbytes
     kind = _datatype_of(code) if datatype is None else _datatype(datatype)
     return data, whole, length, count, displacement, kind
 

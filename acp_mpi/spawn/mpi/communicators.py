@@ -5,9 +5,11 @@ mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body.
 """
 
 import functools
+import os
 import sys
 from typing import Any, ClassVar, Self
 
+from acp_mpi import host
 from acp_mpi.spawn.mpi.family import Family, new
 from acp_mpi.spawn.mpi.original import MPI
 
@@ -93,6 +95,18 @@ class Comm(MPI.Comm, metaclass=Family):  # type: ignore[misc]
         from acp_mpi.spawn.mpi import ports
 
         return ports.join(fd)
+
+    def Get_attr(self, keyval: int) -> Any:
+        """Return an attribute, or None.
+
+        There is no UNIVERSE_SIZE without a launcher: MPICH looks for one of its own to ask, and
+        ours need none.
+        """
+        if self._body is not None:
+            return self._body.Get_attr(keyval)
+        if keyval == MPI.UNIVERSE_SIZE and not host.launched_by_mpi(os.environ):
+            return None
+        return super().Get_attr(keyval)
 
     @classmethod
     def Create_keyval(

@@ -5,7 +5,7 @@ from typing import Any
 import acp_mpi as acp
 from acp_mpi.spawn.mpi.original import MPI
 
-_NOT_YET = 0.0  # s to wait for a name: Lookup_name says at once that there is none
+_ANSWER = 0.5  # s for the rank that keeps a name to answer: for one that is not there it waits
 _own: set[str] = set()
 
 
@@ -21,7 +21,7 @@ def _fail(code: int, text: str) -> None:
 
 def _find(service: str) -> str | None:
     try:
-        port: str | None = acp.lookup(_key(service), timeout=_NOT_YET)
+        port: str | None = acp.lookup(_key(service), timeout=_ANSWER)
     except TimeoutError:
         return None
     return port
@@ -29,8 +29,8 @@ def _find(service: str) -> str | None:
 
 def publish(service_name: str, port_name: str, info: Any = MPI.INFO_NULL) -> None:
     """Make a port known by the name of a service."""
-    if _find(service_name) is not None:
-        _fail(MPI.ERR_SERVICE, f"Publish_name: there is a service {service_name!r} already")
+    if service_name in _own:
+        _fail(MPI.ERR_SERVICE, f"Publish_name: {service_name!r} is published here already")
     acp.publish(_key(service_name), port_name)
     _own.add(service_name)
 

@@ -102,10 +102,11 @@ class PointToPoint:
         return Request._of(self._start_buffer(buf, dest, tag, True))
 
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Any:
-        if dest == MPI.PROC_NULL:
-            return Request._of(Done())
-        copy = bytes(buffers.elements(buf).pack())
-        return Request._of(self.start_send(copy, dest, tag))
+        return Request._of(self._start_copy(buf, dest, tag))
+
+    def _start_copy(self, buf: Any, dest: int, tag: int) -> Work:
+        copy = b"" if dest == MPI.PROC_NULL else bytes(buffers.elements(buf).pack())
+        return self.start_send(copy, dest, tag)
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         finish(self._start_object(obj, dest, tag))
@@ -146,7 +147,7 @@ class PointToPoint:
         if source == MPI.PROC_NULL:
             return Done(MPI.PROC_NULL)
         posted = transport.receive(self.context, self._source(source), tag)
-        return Receiving(self, posted, MPI.pickle.loads)
+        return Receiving(self, posted, object_of)
 
     def Recv(
         self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG, status: Any = None
@@ -202,9 +203,8 @@ class PointToPoint:
         recvtag: int = MPI.ANY_TAG,
         status: Any = None,
     ) -> None:
-        copy = b"" if dest == MPI.PROC_NULL else bytes(buffers.elements(buf).pack())
+        sending = self._start_copy(buf, dest, sendtag)
         receiving = self._start_receive(buf, source, recvtag)
-        sending = self.start_send(copy, dest, sendtag)
         finish(receiving)
         finish(sending)
         receiving.describe(status)
@@ -229,9 +229,8 @@ class PointToPoint:
         source: int = MPI.ANY_SOURCE,
         recvtag: int = MPI.ANY_TAG,
     ) -> Any:
-        copy = b"" if dest == MPI.PROC_NULL else bytes(buffers.elements(buf).pack())
-        receiving = self._start_receive(buf, source, recvtag)
-        return Request._of(_Both(receiving, self.start_send(copy, dest, sendtag)))
+        sending = self._start_copy(buf, dest, sendtag)
+        return Request._of(_Both(self._start_receive(buf, source, recvtag), sending))
 
     def sendrecv(
         self,
@@ -319,10 +318,15 @@ class PointToPoint:
         return Prequest._of(lambda: self._start_buffer(buf, dest, tag, True))
 
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Any:
-        return Prequest._of(lambda: self.Ibsend(buf, dest, tag)._body)
+        return Prequest._of(lambda: self._start_copy(buf, dest, tag))
 
     def Recv_init(self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG) -> Any:
         return Prequest._of(lambda: self._start_receive(buf, source, tag))
+
+
+def object_of(data: Any) -> Any:
+    """Return the object that was sent; None if no bytes were."""
+    return MPI.pickle.loads(data) if data else None
 
 
 def _in_place(data: Any) -> None:
@@ -364,4 +368,4 @@ class _Taken:
 
     def start_object(self) -> Work:
         """Start receiving it as an object."""
-        return Receiving(self._body, transport.Posted(self._message.irecv()), MPI.pickle.loads)
+        return Receiving(self._body, transport.Posted(self._message.irecv()), object_of)

@@ -85,5 +85,4 @@ def _probe(context: int, source: int, tag: int, wait: float | None, taken: bool)
 def wait_any(posted: Sequence[Posted], timeout: float) -> None:
     """Wait until one of these is over, or for so long."""
     with contextlib.suppress(TimeoutError):
-        if posted:
-            _engine.wait_any("recv", [each.request for each in posted], timeout)
+        _engine.wait_any("recv", [each.request for each in posted], timeout)

@@ -7,7 +7,7 @@ for, or tests, anything of ours.
 import itertools
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.original import MPI
@@ -81,57 +81,25 @@ class Sending(Work):
         return (each for each in self._posted if each is not None and not each.done())
 
 
-class Receiving(Work):
-    """A message that is expected; `land` gets its bytes, or None if they are in place."""
+class Attended(Work):
+    """An operation that goes on whenever this process waits for, or tests, anything of ours.
 
-    def __init__(self, body: Any, posted: Any, land: Callable[[Any], Any]) -> None:
-        self._body, self._posted, self._land = body, posted, land
-        self._over = False
+    A receive is one: the sender may wait to hear that it is over.
+    """
 
-    def step(self) -> bool:
-        """Return whether the message is where it should be."""
-        if not self._over and self._posted.done():
-            self._over = True
-            if not self.cancelled:
-                self._take()
-        return self._over
+    _active: "ClassVar[set[Attended]]" = set()
 
-    def _take(self) -> None:
-        arrived = self._posted.take()
-        self.source = self._body.rank_of(arrived.source)
-        self.tag, self.size = arrived.tag, arrived.size
-        self._body.acknowledge(arrived)
-        if arrived.truncated:
-            raise MPI.Exception(MPI.ERR_TRUNCATE)
-        self.result = self._land(arrived.data)
-
-    def pending(self) -> Iterator[Any]:
-        """Return what it waits for."""
-        return iter(() if self._over else (self._posted,))
-
-    def cancel(self) -> None:
-        """Take it back unless a message is already there."""
-        if not self._over and self._posted.cancel():
-            self.cancelled = self._over = True
-
-
-class Running(Work):
-    """A collective that goes on whenever this process waits for, or tests, anything."""
-
-    _active: "set[Running]" = set()  # noqa: RUF012
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps, self._lock = steps, threading.Lock()
-        self._waits_for: list[Work] = []
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._over = False
         self._active.add(self)
-        self.step()
 
     def step(self) -> bool:
         """Go on as far as possible; its error is the one's that asks for the end."""
         if not self._over and self._lock.acquire(blocking=False):
             try:
-                self._advance()
+                if not self._over and self._advance():
+                    self._end()
             except BaseException as error:
                 self.error = error
                 self._end()
@@ -139,34 +107,83 @@ class Running(Work):
                 self._lock.release()
         return self._over
 
-    def _advance(self) -> None:
-        while not self._over and all(each.step() for each in self._waits_for):
-            try:
-                self._waits_for = list(next(self._steps))
-            except StopIteration as end:
-                self.result = end.value
-                self._end()
+    def _advance(self) -> bool:
+        """Do what can be done now; return whether that was the last."""
+        raise NotImplementedError
 
     def _end(self) -> None:
-        self._over = True
         self._active.discard(self)
-
-    def pending(self) -> Iterator[Any]:
-        """Return what it waits for."""
-        return itertools.chain.from_iterable(each.pending() for each in self._waits_for)
+        self._over = True
 
     @classmethod
     def drive(cls) -> Iterator[Any]:
-        """Have all that run go on; return what they wait for."""
+        """Have all go on; return what they wait for."""
         for each in list(cls._active):
             if not each.step():
                 yield from each.pending()
 
 
+class Receiving(Attended):
+    """A message that is expected; `land` gets its bytes, or None if they are in place."""
+
+    def __init__(self, body: Any, posted: Any, land: Callable[[Any], Any]) -> None:
+        self._body, self._posted, self._land = body, posted, land
+        super().__init__()
+
+    def _advance(self) -> bool:
+        if not self._posted.done():
+            return False
+        arrived = self._posted.take()
+        self.source = self._body.rank_of(arrived.source)
+        self.tag, self.size = arrived.tag, arrived.size
+        self._body.acknowledge(arrived)
+        if arrived.truncated:
+            raise MPI.Exception(MPI.ERR_TRUNCATE)
+        self.result = self._land(arrived.data)
+        return True
+
+    def pending(self) -> Iterator[Any]:
+        """Return what it waits for."""
+        return iter(() if self._over else (self._posted,))
+
+    def cancel(self) -> None:
+        """Take it back unless a message is already there."""
+        with self._lock:
+            if not self._over and self._posted.cancel():
+                self.cancelled = True
+                self._end()
+
+
+class Running(Attended):
+    """A collective."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._waits_for: list[Work] = []
+        super().__init__()
+        self.step()
+
+    def _advance(self) -> bool:
+        while all([each.step() for each in self._waits_for]):  # noqa: C419 - all of them go on
+            for each in self._waits_for:
+                if each.error is not None:
+                    raise each.error
+            try:
+                self._waits_for = list(next(self._steps))
+            except StopIteration as end:
+                self.result = end.value
+                return True
+        return False
+
+    def pending(self) -> Iterator[Any]:
+        """Return what it waits for."""
+        return itertools.chain.from_iterable(each.pending() for each in self._waits_for)
+
+
 def pause(waiting: Iterable[Any]) -> None:
     """Wait until one of these operations of the transport, or of what runs, may be over."""
-    everything = [*waiting, *Running.drive()]
-    transport.wait_any(everything, _LOOK_AT_MPI)
+    everything = dict.fromkeys((*waiting, *Attended.drive()))
+    transport.wait_any(list(everything), _LOOK_AT_MPI)
     look_at_mpi()
 
 
@@ -179,8 +196,7 @@ def look_at_mpi() -> None:
 def finish(work: Work) -> Any:
     """Wait for the end of an operation; return its result, raise its error."""
     while not work.step():
-        if work.pending is not None:
-            pause(work.pending())
+        pause(work.pending())
     if work.error is not None:
         raise work.error
     return work.result
@@ -188,7 +204,7 @@ def finish(work: Work) -> Any:
 
 def over(work: Work) -> bool:
     """Return whether an operation is over; raise its error."""
-    for _ in Running.drive():
+    for _ in Attended.drive():
         pass
     if not work.step():
         look_at_mpi()
