@@ -134,6 +134,11 @@ _ROOMS = {
         "fetch_xor4_many",
         "fetch_xor8_many",
     ),
+    "acp_mpi.rma.progress": (
+        "Progress",
+        "ProgressStatistics",
+        "progress",
+    ),
     "acp_mpi.rma.registration": (
         "AtKey",
         "query_ga",

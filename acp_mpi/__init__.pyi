@@ -119,6 +119,11 @@ from acp_mpi.rma.many import (
     fetch_xor4_many as fetch_xor4_many,
     fetch_xor8_many as fetch_xor8_many,
 )
+from acp_mpi.rma.progress import (
+    Progress as Progress,
+    ProgressStatistics as ProgressStatistics,
+    progress as progress,
+)
 from acp_mpi.rma.registration import (
     AtKey as AtKey,
     query_ga as query_ga,

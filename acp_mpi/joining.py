@@ -237,9 +237,7 @@ def _join(
     return Job(process, known, place, made)
 
 
-def _introduce(
-    process: Alone | MpiGroup, company: Company | Lone, place: Meeting
-) -> Known:
+def _introduce(process: Alone | MpiGroup, company: Company | Lone, place: Meeting) -> Known:
     """Let the engine know who there is, and return the groups and how many began the job."""
     rows = company.gather(_engine.row())
     table = Membership()

@@ -20,7 +20,7 @@ INTERFACE = {
     "init", "finalize", "is_initialized", "refresh", "ranks", "reset", "abort", "sync", "barrier",
     "rank", "procs", "groups", "group", "publish", "lookup", "bcast", "allgather",
     "query_starter_ga", "register_memory", "unregister_memory", "query_ga", "query_address", "view",
-    "malloc", "free", "heap_statistics",
+    "malloc", "free", "heap_statistics", "progress",
     "query_rank", "query_color", "colors", "empty", "zeros", "remote", "AtKey",
     "copy", "copy_many", "complete", "inquire", "wait", "test", "iput", "iget", "put", "get",
     "wait_until", "GA_NULL", "HANDLE_NULL", "HANDLE_ALL", "HANDLE_CONT",

@@ -72,6 +72,7 @@ struct view {
 
 enum relation { RELATION_UNKNOWN = 0, RELATION_SELF, RELATION_NODE, RELATION_REMOTE };
 
+struct courier;
 struct link;
 struct wire;
 
@@ -109,6 +110,7 @@ struct peer {
     struct visit visit; /* of this process there */
     _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */
     struct link *links[ACP_COLORS];
+    struct courier *courier; /* NULL: no message yet by link */
     struct backlog *backlog; /* messages for a full ring */
     struct chain_failure *chain_failures;
     uint32_t chain_failure_count, chain_failure_room;
@@ -318,6 +320,9 @@ struct acp_engine {
 
     struct link *links, *dead_links;
     uint64_t sessions; /* links that this process has opened */
+    struct courier *couriers;
+    uint64_t parcel_serial;
+    _Atomic bool mail_due; /* couriers would go on, and nobody rings for them */
     _Atomic uint32_t held_links; /* with frames that wait for company */
     struct wire **wires; /* by number */
     uint32_t wire_room;

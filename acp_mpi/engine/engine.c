@@ -138,13 +138,18 @@ void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
     memcpy(row, &e->row, ACP_ROW_SIZE);
 }
 
-/* Are there more ranks here than processors for them? Then who waits takes one from another. */
+/* Are there more ranks here than processors for them? Then who waits takes one from another. Each
+ * rank may be bound to one of its own. */
 static bool crowded(const acp_engine *e)
 {
-    cpu_set_t set;
+    cpu_set_t all, set;
     uint32_t count;
-    table_mates(e, &count);
-    return sched_getaffinity(0, sizeof set, &set) == 0 && count > (uint32_t)CPU_COUNT(&set);
+    const uint32_t *mates = table_mates(e, &count);
+    CPU_ZERO(&all);
+    for (uint32_t i = 0; i < count && count > (uint32_t)CPU_COUNT(&all); i++)
+        if (sched_getaffinity((pid_t)table_row(e, mates[i]).pid, sizeof set, &set) == 0)
+            CPU_OR(&all, &all, &set);
+    return count > (uint32_t)CPU_COUNT(&all);
 }
 
 int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
@@ -187,6 +192,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     window_forget(e);
     board_close(e);
     barrier_forget(e);
+    couriers_reset(e);
     e->slot_of_rank = identity ? NULL : table_slots(e);
     e->rank = rank;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
@@ -275,6 +281,7 @@ void acp_engine_free(acp_engine *e)
 {
     if (atomic_fetch_sub(&e->memory.references, 1) > 1)
         return;
+    couriers_close(e);
     peers_free(e);
     table_free(e);
     memory_release(e);

@@ -55,7 +55,8 @@ typedef enum acp_kind {
     ACP_CALL = 15,
     ACP_PUT = 16, ACP_GET, ACP_BATCH, ACP_REPLY,
     ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
-    ACP_GUEST, ACP_ROWS,
+    ACP_GUEST, ACP_MAIL, ACP_MAIL_PART, ACP_MAIL_SAID, ACP_MAIL_WHERE, /* what they say: courier.h */
+    ACP_ROWS,
     ACP_SESSION = 64, ACP_ACK, ACP_PROBE, ACP_NEWCOMER, /* of links themselves */
 } acp_kind;
 
@@ -364,6 +365,23 @@ void acp_window_close(acp_engine *engine); /* no MPI call from now on, none is u
 int acp_window_put(acp_engine *engine, uint32_t rank, uint64_t at, const void *data,
                    uint64_t size);
 int acp_window_visit(acp_engine *engine, uint32_t rank, bool come);
+
+/* A thread that drives MPI while the program computes; it needs no engine. `user` as above, a
+ * communicator with a tag that no message to this process has, and the shortest nap between two looks;
+ * the longest is ten times that. A function that MPI has not is `missing`. */
+typedef struct acp_mpi_progress acp_mpi_progress;
+typedef struct acp_mpi_progress_config {
+    const char *user;
+    uintptr_t comm;
+    int any_source, tag;
+    uint64_t interval_ns;
+} acp_mpi_progress_config;
+int acp_mpi_progress_start(const acp_mpi_progress_config *config, acp_mpi_progress **out,
+                           const char **missing);
+void acp_mpi_progress_pace(acp_mpi_progress *p, uint64_t interval_ns);
+void acp_mpi_progress_statistics(const acp_mpi_progress *p, uint64_t *looks,
+                                 uint64_t *used_ns);
+void acp_mpi_progress_stop(acp_mpi_progress *p); /* frees it; it calls MPI no more */
 
 /* Diagnosis. */
 typedef struct acp_road_info {

@@ -94,6 +94,8 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
         dispatch(lane, &events[i]);
     links_bury(e);
     ops_pump(lane);
+    if (e->couriers)
+        couriers_push(lane);
     pthread_mutex_unlock(&e->lock);
     return true;
 }

@@ -3,33 +3,41 @@
 #include "mail_match.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/uio.h>
 
-#define FILL_PART ((uint64_t)128 << 10) /* then a reader behind hears of it */
+#define FILL_PART ((uint64_t)64 << 10) /* then a reader behind hears of it */
 #define VM_MOST ((uint64_t)1 << 30)
+static_assert(MAIL_WINDOW % FILL_PART == 0, "a part does not go over its end");
 
-enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK };
+enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK, FILL_WINDOW };
 
 static bool vm_goes(const acp_engine *e, const struct peer *to)
 {
     return to != e->own && !to->vm_refused && e->config.path != ACP_PATH_OWNER;
 }
 
+static bool patient(const acp_lane *lane)
+{
+    return lane->index != LANE_LEADER && lane->index != LANE_LOCKED;
+}
+
 /* The block is the letter's as soon as it is nobody else's. */
-static int take_block(acp_lane *lane, struct landing *l)
+static int take_block(acp_lane *lane, struct landing *l, int how)
 {
     struct letter *letter = l->letter;
+    uint64_t size = how == FILL_WINDOW ? MAIL_WINDOW : l->size;
     int rc;
     do
-        rc = heap_take(lane, l->heap, l->size, &letter->block, HEAP_PATIENCE_NS);
-    while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && lane->index != LANE_LEADER &&
-           lane->index != LANE_LOCKED);
+        rc = heap_take(lane, l->heap, size, &letter->block, HEAP_PATIENCE_NS);
+    while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && patient(lane));
     if (rc != ACP_OK)
         return rc;
-    l->how = FILL_BLOCK;
+    l->how = (uint8_t)how;
     l->base = l->heap->base + letter->block;
-    __atomic_store_n(&letter->place, PLACE_BLOCK, __ATOMIC_RELEASE);
+    __atomic_store_n(&letter->place, how == FILL_WINDOW ? PLACE_WINDOW : PLACE_BLOCK,
+                     __ATOMIC_RELEASE);
     return ACP_OK;
 }
 
@@ -56,7 +64,8 @@ int mail_open(acp_lane *lane, struct landing *l)
     bool vm = buffer && vm_goes(e, l->to);
     if (vm && __atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_NONE)
         return into_buffer(l, FILL_VM);
-    int rc = take_block(lane, l);
+    bool window = vm && l->size > 2 * MAIL_WINDOW && patient(lane);
+    int rc = take_block(lane, l, window ? FILL_WINDOW : FILL_BLOCK);
     return rc == ACP_E_FULL && vm ? into_buffer(l, FILL_VM) : rc;
 }
 
@@ -116,6 +125,44 @@ static void fill_block(struct landing *l, uint64_t at, const unsigned char *data
     }
 }
 
+/* Is there room for one more part? Its reader is at work, or soon again. */
+static bool window_opens(const struct letter *letter, uint64_t at)
+{
+    uint64_t since = 0;
+    for (uint32_t look = 1;; look++) {
+        if (at - __atomic_load_n(&letter->drained, __ATOMIC_ACQUIRE) < MAIL_WINDOW)
+            return true;
+        if (look % 64) {
+            cpu_relax();
+            continue;
+        }
+        sched_yield();
+        uint64_t now = now_ns();
+        since = since ? since : now;
+        if (now - since > SPIN_NS)
+            return false;
+    }
+}
+
+/* A reader that has gone away finds the rest in its buffer. */
+static int fill_window(acp_lane *lane, struct landing *l, uint64_t at, const unsigned char *data,
+                       uint64_t size)
+{
+    while (size) {
+        uint64_t room = FILL_PART - at % FILL_PART, part = size < room ? size : room;
+        if (!window_opens(l->letter, at)) {
+            l->how = FILL_VM;
+            return fill_vm(lane, l, at, data, size);
+        }
+        memcpy(l->base + at % MAIL_WINDOW, data, part);
+        at += part;
+        data += part;
+        size -= part;
+        __atomic_store_n(&l->letter->filled, at, __ATOMIC_RELEASE);
+    }
+    return ACP_OK;
+}
+
 int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, uint64_t size)
 {
     if (at >= l->size) /* there is no room for it */
@@ -125,9 +172,11 @@ int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, 
         int rc = fill_vm(lane, l, at, data, size);
         if (rc != ACP_E_BUSY || at) /* refused from the beginning: another way */
             return rc;
-        if ((rc = take_block(lane, l)) != ACP_OK)
+        if ((rc = take_block(lane, l, FILL_BLOCK)) != ACP_OK)
             return rc;
     }
+    if (l->how == FILL_WINDOW)
+        return fill_window(lane, l, at, data, size);
     if (l->how == FILL_GLOBAL)
         return fill_global(lane, l, at, data, size);
     if (l->how == FILL_BLOCK)
@@ -139,13 +188,13 @@ int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, 
 
 void mail_landed(acp_lane *lane, struct landing *l)
 {
-    letter_done(lane->engine, l->to, l->letter, LETTER_DONE);
+    letter_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
 void mail_failed(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
-    letter_done(e, l->to, l->letter, LETTER_LOST);
+    letter_done(lane, l->to, l->letter, LETTER_LOST);
     if (l->to == e->own) { /* nobody may ever ask for it */
         e->mail_losses = 1;
         progress_kick(e);
@@ -156,7 +205,7 @@ void mail_held(acp_lane *lane, struct landing *l, acp_ga_t block)
 {
     l->letter->held = block;
     __atomic_store_n(&l->letter->place, PLACE_HELD, __ATOMIC_RELEASE);
-    letter_done(lane->engine, l->to, l->letter, LETTER_DONE);
+    letter_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
 int mail_taken(acp_lane *lane, struct landing *l)

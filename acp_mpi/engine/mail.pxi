@@ -97,7 +97,7 @@ cdef inline uint32_t mail_rank(object rank, str function) except? 0xffffffff:
 
 cdef uint32_t no_mail_rank(object rank, str function) except? 0xffffffff:
     rank = as_int(rank, function, "a rank")
-    if 0 <= rank < acp_procs(engine):
+    if 0 <= rank < acp_procs(engine) or is_somebody_new(rank):
         return rank
     raise _errors.RankError(f"{function}: there is no rank {rank}; ranks are 0 to "
                             f"{acp_procs(engine) - 1}")

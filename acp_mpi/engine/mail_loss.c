@@ -6,7 +6,7 @@
 /* Its bytes were under way, or are in the heap of who has died. */
 static bool orphaned(acp_engine *e, const struct letter *l)
 {
-    uint64_t state = __atomic_load_n(&l->state, __ATOMIC_ACQUIRE);
+    enum letter_state state = letter_state(l);
     bool held = state == LETTER_DONE && l->place == PLACE_HELD && l->source < e->procs;
     const struct peer *p = state == LETTER_FILLING ? peer_known(e, (uint32_t)l->filler)
                            : held ? peer_known(e, slot_of_rank(e, (uint32_t)l->source))
@@ -46,7 +46,7 @@ void mail_bury(acp_lane *lane)
         if (orphaned(e, l) && bury(&hold, l) != ACP_OK)
             e->mail_losses = 1;
     }
-    uint32_t count = mail_wanting_take(h, slots);
+    uint32_t count = mail_wanting_take(h, false, slots);
     section_leave(&hold);
     mail_wanting_wake(e, slots, count);
 }

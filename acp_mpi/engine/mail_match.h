@@ -6,12 +6,16 @@
 #include "heap.h"
 
 /* match.c */
-struct letter *mail_find_receive(const struct heap *h, const acp_envelope *envelope);
 struct letter *mail_find_message(const struct heap *h, const acp_envelope *want);
 /* Of lane 0, and of those who lead or hold the lock: none. */
 static inline int64_t mail_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
+}
+static inline bool mail_plausible(acp_engine *e, const acp_envelope *want)
+{
+    return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
+           want->tag >= ACP_ANY;
 }
 static inline void envelope_of(const struct letter *letter, acp_envelope *envelope)
 {
@@ -21,11 +25,11 @@ static inline void envelope_of(const struct letter *letter, acp_envelope *envelo
 }
 /* A message is taken out: inside a change. */
 void mail_unkeep(struct hold *hold, struct letter *letter);
-/* Who waits for room in the own mailbox, if there is enough again: their bits. In the section, and then
- * without it. */
-uint32_t mail_wanting_take(struct heap *h, uint32_t slots[MAIL_WANTING]);
+/* Who waits for room in the own mailbox, if there is enough again, or (`asked`) a receive has been
+ * posted that one of theirs may be for. In the section, and then without it. */
+uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING]);
 void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count);
 /* `state` of a letter changes for good: whoever sleeps on it is woken. */
-void letter_done(acp_engine *e, struct peer *to, struct letter *letter, enum letter_state state);
+void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
 
 #endif

@@ -5,19 +5,20 @@
 
 #include <stdlib.h>
 
-/* With the lock held: has this one another before it, which has not arrived? */
-static bool behind(const acp_request *first, const acp_request *r, const struct peer *to)
+/* With the lock held: the first that has not arrived there, and is before `r`. */
+static const acp_request *first_of(const acp_engine *e, const struct peer *to,
+                                   const acp_request *r)
 {
-    for (const acp_request *other = first; other && other != r; other = other->next)
-        if (other->peer == to && other->step == STEP_ARRIVE)
-            return true;
-    return false;
+    const acp_request *first = e->mail_waiting;
+    while (first && first != r && (first->peer != to || first->step != STEP_ARRIVE))
+        first = first->next;
+    return first == r ? NULL : first;
 }
 
 bool sends_before(acp_engine *e, const struct peer *to)
 {
     pthread_mutex_lock(&e->mail_lock);
-    bool any = behind(e->mail_waiting, NULL, to);
+    bool any = first_of(e, to, NULL) != NULL;
     pthread_mutex_unlock(&e->mail_lock);
     return any;
 }
@@ -69,7 +70,7 @@ bool mail_step(acp_lane *lane)
     pthread_mutex_lock(&e->mail_lock);
     for (acp_request **at = &e->mail_waiting, *r; (r = *at);) {
         uint64_t before = r->at + r->step;
-        int rc = behind(e->mail_waiting, r, r->peer) ? ACP_E_FULL : send_advance(lane, r);
+        int rc = send_advance(lane, r, first_of(e, r->peer, r));
         any |= r->at + r->step != before;
         if (rc == ACP_E_FULL || rc == ACP_E_BUSY) {
             waits += rc == ACP_E_BUSY || stuck(r);

@@ -3,9 +3,9 @@
 #include "request.h"
 
 #include <sched.h>
-#include <string.h>
 
 #define LOOKS 400u /* before a wait that costs more */
+#define FIRST_NS ((int64_t)20000000) /* then it also listens for deaths on other nodes */
 #define LOOKS_CROWDED 4u /* another rank wants this processor */
 
 struct request_wait {
@@ -15,27 +15,9 @@ struct request_wait {
     uint64_t arm_at;
 };
 
-static void attend(struct letter *l, enum letter_attention attention)
-{
-    __atomic_store_n(&l->attention, attention, __ATOMIC_RELAXED);
-}
-
-/* Bytes that are there already. True: there were some. */
 static bool follow(acp_request *r)
 {
-    struct letter *l = r->letter;
-    if (!r->buffer || __atomic_load_n(&l->state, __ATOMIC_ACQUIRE) != LETTER_FILLING ||
-        __atomic_load_n(&l->place, __ATOMIC_ACQUIRE) != PLACE_BLOCK)
-        return false;
-    acp_engine *e = r->engine;
-    uint64_t filled = __atomic_load_n(&l->filled, __ATOMIC_ACQUIRE);
-    const struct heap *h = atomic_load(&e->own->heap);
-    filled = filled < r->room ? filled : r->room;
-    if (filled <= r->copied || l->block > h->span || filled > h->span - l->block)
-        return false;
-    memcpy(r->buffer + r->copied, h->base + l->block + r->copied, filled - r->copied);
-    r->copied = filled;
-    return true;
+    return r->letter && letter_state(r->letter) == LETTER_FILLING && request_follow(r);
 }
 
 static bool ready(void *context)
@@ -44,7 +26,7 @@ static bool ready(void *context)
     bool arms = false;
     for (uint32_t i = 0; i < w->count; i++) {
         acp_request *r = w->requests[i];
-        while (r->letter && follow(r))
+        while (follow(r))
             continue;
         if (acp_request_done(r)) {
             w->ready = i;
@@ -72,7 +54,7 @@ static bool soon(struct request_wait *w)
     for (uint32_t i = 0; i < looks; i++) {
         for (uint32_t k = 0; k < w->count; k++) {
             acp_request *r = w->requests[k];
-            if (r->letter && follow(r))
+            if (follow(r))
                 i = 0;
             if (acp_request_done(r)) {
                 w->ready = k;
@@ -87,6 +69,19 @@ static bool soon(struct request_wait *w)
     return false;
 }
 
+int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+               acp_doing doing, acp_request *const *requests, uint32_t count)
+{
+    int rc = progress_wait(e, ready, context, timeout_ns < FIRST_NS ? timeout_ns : FIRST_NS, doing);
+    if (rc != ACP_E_TIMEOUT || timeout_ns <= FIRST_NS)
+        return rc;
+    for (uint32_t i = 0; i < count; i++)
+        if (requests[i]->any || requests[i]->peer)
+            mail_watch(e, requests[i]->peer);
+    return progress_wait(e, ready, context,
+                         timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS, doing);
+}
+
 int acp_request_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
                          int64_t timeout_ns, uint32_t *index)
 {
@@ -98,16 +93,16 @@ int acp_request_wait_any(acp_engine *e, acp_request *const *requests, uint32_t c
     for (uint32_t i = 0; i < count; i++) {
         sends &= requests[i]->kind == REQUEST_SEND;
         if (requests[i]->letter)
-            attend(requests[i]->letter, ATTENTION_WAITS);
+            letter_attend(requests[i]->letter, ATTENTION_WAITS);
     }
     if (!soon(&w)) {
         w.arm_at = now_ns() + SPIN_NS / 2;
-        rc = progress_wait(e, ready, &w, timeout_ns,
-                           sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE);
+        rc = mail_await(e, ready, &w, timeout_ns, sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE,
+                        requests, count);
     }
     for (uint32_t i = 0; i < count; i++)
         if (requests[i]->letter)
-            attend(requests[i]->letter, ATTENTION_NONE);
+            letter_attend(requests[i]->letter, ATTENTION_NONE);
     if (rc == ACP_OK)
         *index = w.ready;
     return rc;

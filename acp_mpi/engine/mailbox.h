@@ -15,6 +15,7 @@
 #define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
 #define MAIL_BUCKETS 64u
 #define MAIL_WANTING 32u
+#define MAIL_WINDOW ((uint64_t)256 << 10)
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
 
 enum letter_state {
@@ -29,6 +30,7 @@ enum letter_place { /* where the bytes of a message are */
     PLACE_INLINE, /* in the letter */
     PLACE_BUFFER, /* in the buffer of the receive */
     PLACE_BLOCK,  /* in a block of this heap */
+    PLACE_WINDOW, /* they cross one that is shorter: what is not in it any more is in the buffer */
     PLACE_HELD,   /* in a block of its sender's heap, at the address `held` */
 };
 enum letter_attention { ATTENTION_NONE = 0, ATTENTION_WAITS, ATTENTION_SLEEPS /* ring */ };
@@ -43,7 +45,8 @@ struct mail_link {
 struct letter {
     uint64_t state;
     uint64_t attention; /* of its receiver */
-    uint64_t filled;    /* so many bytes are in the block */
+    uint64_t filled;    /* so many bytes have come by the block */
+    uint64_t drained;   /* and so many are out of it again: it is shorter than the message */
     uint64_t place;
     uint64_t block;
     uint64_t held;
@@ -53,8 +56,11 @@ struct letter {
     uint64_t sequence;                         /* in the order of arrival, or of posting */
     uint64_t want_source, want_tag;            /* of the receive */
 
-    uint64_t room, buffer, global; /* of its buffer: bytes, address in its process, or in all */
-    uint64_t cost;                 /* of a kept one, towards the bound */
+    union {
+        uint64_t room; /* of the buffer, in bytes */
+        uint64_t cost; /* towards the bound, as long as it is kept */
+    };
+    uint64_t buffer, global; /* address of the buffer in its process, or in all */
     uint64_t list;                 /* that it is in */
     struct mail_link link;         /* there */
     struct mail_link arrival;      /* of a kept one: among all that are kept */
@@ -83,6 +89,21 @@ struct mailbox {
 
 struct heap;
 
+/* A slab: letters behind its first word, each on lines of its own. */
+#define MAIL_LINE ((uint64_t)64)
+#define MAIL_SLAB ((uint64_t)16384)
+#define MAIL_SLAB_LETTERS ((MAIL_SLAB - 2 * MAIL_LINE) / sizeof(struct letter))
+static inline uint64_t mail_slab_first(uint64_t slab)
+{
+    return (slab + 8 + MAIL_LINE - 1) & ~(MAIL_LINE - 1);
+}
+
+/* A block of a sender's own heap, with the bytes of a message that has no room elsewhere: they
+ * follow a head which says what it is. */
+#define MAIL_HELD_HEAD ((uint64_t)16)
+uint64_t mail_held_mark(const struct heap *h, uint64_t block);
+int mail_hold(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *block, int64_t patience_ns);
+
 /* mailbox.c: letters and lists */
 void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
@@ -97,6 +118,15 @@ void letter_unlink(struct hold *hold, struct letter *letter);
 int letter_get(struct hold *hold, struct letter **letter);
 void letter_put(acp_lane *lane, struct heap *h, struct letter *letter);
 
+static inline enum letter_state letter_state(const struct letter *letter)
+{
+    return (enum letter_state)__atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
+}
+static inline void letter_attend(struct letter *letter, enum letter_attention attention)
+{
+    __atomic_store_n(&letter->attention, attention, __ATOMIC_RELAXED);
+}
+
 /* How a message lands. Between mail_arrive and its end nobody else changes what it says. */
 struct landing {
     struct peer *to; /* whose mailbox */
@@ -106,6 +136,7 @@ struct landing {
     bool held;    /* past the bound: they stay with the sender. No mail_open, but mail_held */
     bool matched; /* the buffer of the receive is known */
     bool looks;   /* ACP_E_FULL, and nobody will ring when there is room again */
+    uint64_t before; /* ACP_E_FULL: no receive of a lower sequence waits for it */
     uint8_t how;  /* of fill.c */
     unsigned char *base; /* where they go, in this process; NULL: not by load and store */
     uint64_t size;       /* of them: as much of the message as there is room for */
@@ -125,6 +156,10 @@ struct heap *mail_heap(acp_engine *e, struct peer *p);
  * `filler`: slot of who brings the bytes, whose death ends it. */
 int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                 bool regardless, uint32_t filler, struct landing *landing);
+/* One that others of its sender are before, and had no room: it may only meet a receive that they have
+ * not met, which was there when the first of them came last; `before`: as its landing says. */
+int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+              uint64_t before, uint32_t filler, struct landing *landing);
 /* Is it past its bound, with all that is for envelopes? And is half of it free again? */
 bool mailbox_full(const struct mailbox *box);
 bool mailbox_roomy(const struct mailbox *box);
@@ -137,7 +172,7 @@ int mail_fill(acp_lane *lane, struct landing *landing, uint64_t at, const void *
               uint64_t size);
 void mail_landed(acp_lane *lane, struct landing *landing);
 void mail_failed(acp_lane *lane, struct landing *landing);
-/* The bytes are in a block of the sender's heap, which the receiver takes over. */
+/* The bytes are in a block of the sender's heap, from mail_hold, which the receiver takes over. */
 void mail_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
 /* A receive has taken a message whose bytes had no room: they go to its buffer. ACP_E_BUSY: none
  * has yet. */

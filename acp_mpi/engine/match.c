@@ -48,7 +48,7 @@ static struct letter *first_receive(const struct heap *h, uint64_t at, const acp
     return NULL;
 }
 
-struct letter *mail_find_receive(const struct heap *h, const acp_envelope *e)
+static struct letter *find_receive(const struct heap *h, const acp_envelope *e)
 {
     const struct mailbox *box = &h->head->mailbox;
     uint32_t bucket = mail_bucket(e->context, (uint64_t)e->source, (uint64_t)e->tag);
@@ -83,11 +83,16 @@ static void told(acp_engine *e, const struct peer *to)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-void letter_done(acp_engine *e, struct peer *to, struct letter *letter, enum letter_state state)
+void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state)
 {
+    acp_engine *e = lane->engine;
     __atomic_store_n(&letter->state, state, __ATOMIC_RELEASE);
     told(e, to);
-    if (unlikely(__atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_SLEEPS))
+    if (likely(__atomic_load_n(&letter->attention, __ATOMIC_RELAXED) != ATTENTION_SLEEPS))
+        return;
+    if (to == e->own && lane->index == LANE_LEADER)
+        progress_event(e); /* who leads is awake */
+    else
         door_ring(e, to);
 }
 
@@ -105,14 +110,14 @@ bool mailbox_full(const struct mailbox *box)
 
 bool mailbox_roomy(const struct mailbox *box)
 {
-    return box->bytes <= box->bound / 2;
+    return __atomic_load_n(&box->bytes, __ATOMIC_RELAXED) <= box->bound / 2; /* maybe a moment ago */
 }
 
-uint32_t mail_wanting_take(struct heap *h, uint32_t slots[MAIL_WANTING])
+uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING])
 {
     struct mailbox *box = &h->head->mailbox;
     uint32_t count = 0;
-    if (likely(!box->wanting[0]) || !mailbox_roomy(box))
+    if (likely(!box->wanting[0]) || (!asked && !mailbox_roomy(box)))
         return 0;
     for (uint32_t i = 0; i < MAIL_WANTING && box->wanting[i]; i++) {
         slots[count++] = (uint32_t)box->wanting[i] - 1;
@@ -149,7 +154,7 @@ static void write_envelope(struct letter *letter, const acp_envelope *e, const v
     letter->size = e->size;
     letter->note = e->note;
     letter->filler = filler;
-    letter->filled = 0;
+    letter->filled = letter->drained = 0;
     letter->block = letter->held = 0;
     letter->place = PLACE_NONE;
     if (e->size <= MAIL_INLINE) {
@@ -178,8 +183,8 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
         return rc;
     struct letter *l = *letter;
     l->context = e->context;
-    l->attention = ATTENTION_NONE;
-    l->room = l->buffer = l->global = 0;
+    letter_attend(l, ATTENTION_NONE);
+    l->buffer = l->global = 0;
     write_envelope(l, e, data, filler);
     l->cost = bytes;
     __atomic_store_n(&l->state, e->size > MAIL_INLINE ? LETTER_FILLING : LETTER_DONE,
@@ -196,8 +201,40 @@ void mail_unkeep(struct hold *hold, struct letter *letter)
     section_set(hold, &box->bytes, box->bytes - letter->cost);
 }
 
-int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
-                bool regardless, uint32_t filler, struct landing *landing)
+/* What may become of a message, beside meeting a receive. */
+enum keeping { KEEP_NEVER, KEEP_WITHIN, KEEP_ALWAYS };
+
+/* In the section. ACP_E_FULL: nothing has happened. */
+static int arrive(struct hold *hold, const acp_envelope *e, const void *data, enum keeping keeping,
+                  uint64_t before, uint32_t filler, struct landing *landing)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    struct letter *letter = find_receive(hold->heap, e);
+    if (letter && letter->sequence >= before)
+        letter = NULL;
+    landing->matched = letter != NULL;
+    if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
+        landing->looks = !want_room(box, hold->lane->engine->self);
+        landing->before = box->sequence;
+        return fail(hold->lane, ACP_E_FULL, 0, e->size);
+    }
+    int rc = ACP_OK;
+    section_begin(hold);
+    if (letter)
+        match(hold, letter, e, data, filler);
+    else
+        rc = keep(hold, e, data, filler, &landing->held, &letter);
+    if (unlikely(rc != ACP_OK)) {
+        section_cancel(hold);
+        return rc;
+    }
+    section_commit(hold);
+    landing->letter = letter;
+    return ACP_OK;
+}
+
+static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+                 enum keeping keeping, uint64_t before, uint32_t filler, struct landing *landing)
 {
     struct hold hold;
     struct heap *h = mail_heap(lane->engine, to);
@@ -209,34 +246,33 @@ int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const vo
     int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
     if (unlikely(rc != ACP_OK))
         return rc;
-    struct letter *letter = mail_find_receive(h, e);
-    landing->matched = letter != NULL;
-    if (!letter && !regardless && unlikely(mailbox_full(box))) {
-        landing->looks = !want_room(box, lane->engine->self);
-        section_leave(&hold);
-        return fail(lane, ACP_E_FULL, 0, e->size);
-    }
-    section_begin(&hold);
-    if (letter)
-        match(&hold, letter, e, data, filler);
-    else
-        rc = keep(&hold, e, data, filler, &landing->held, &letter);
-    if (unlikely(rc != ACP_OK)) {
-        section_cancel(&hold);
-        section_leave(&hold);
-        return rc;
-    }
-    section_commit(&hold);
+    rc = arrive(&hold, e, data, keeping, before, filler, landing);
     section_leave(&hold);
-    landing->letter = letter;
-    if (landing->matched && letter->room < landing->size)
-        landing->size = letter->room;
-    if (landing->matched && !landing->open)
-        letter_done(lane->engine, to, letter, LETTER_DONE);
+    if (unlikely(rc != ACP_OK))
+        return rc;
+    struct letter *letter = landing->letter;
     if (!landing->matched) {
         told(lane->engine, to);
         if (unlikely(__atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
             door_ring(lane->engine, to);
+        return ACP_OK;
     }
+    if (letter->room < landing->size)
+        landing->size = letter->room;
+    if (!landing->open)
+        letter_done(lane, to, letter, LETTER_DONE);
     return ACP_OK;
+}
+
+int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+                bool regardless, uint32_t filler, struct landing *landing)
+{
+    return bring(lane, to, e, data, regardless ? KEEP_ALWAYS : KEEP_WITHIN, UINT64_MAX, filler,
+                 landing);
+}
+
+int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+              uint64_t before, uint32_t filler, struct landing *landing)
+{
+    return bring(lane, to, e, data, KEEP_NEVER, before, filler, landing);
 }

@@ -47,7 +47,7 @@ static bool busy(const acp_engine *e)
 static bool must_look(const acp_engine *e)
 {
     return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests ||
-           e->barred_count || e->mail_stuck || e->mail_losses;
+           e->barred_count || e->mail_due || e->mail_stuck || e->mail_losses;
 }
 
 void leader_release(acp_engine *e)
@@ -77,6 +77,7 @@ static void handle_losses(acp_lane *lane)
             p->loss_handled = true;
             ops_fail_peer(lane, p);
             links_lost(lane, p);
+            couriers_lost(lane, p);
             visits_forget(e, p);
             e->mail_losses = 1;
             struct message m = {.kind = ACP_LOST, .from = e->self, .a = p->slot};
@@ -94,12 +95,14 @@ bool progress_poll(acp_engine *e)
     if (e->stopping)
         return false;
     if (inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
-        e->stalled_count) {
+        e->stalled_count || e->mail_due) {
         pthread_mutex_lock(&e->lock);
         any = inbox_drain(lane);
         backlog_push(lane);
         handle_losses(lane);
         ops_pump(lane);
+        if (e->mail_due)
+            any |= couriers_push(lane);
         pthread_mutex_unlock(&e->lock);
     }
     if (e->wire_count)

@@ -52,4 +52,10 @@ void links_close(acp_engine *e);
 void links_release(acp_engine *e); /* sends what waits for company */
 void links_lost(acp_lane *lane, struct peer *p);
 
+/* courier.c: messages by link */
+bool couriers_push(acp_lane *lane); /* what can go on does; true if anything did */
+void couriers_lost(acp_lane *lane, struct peer *p);
+void couriers_reset(acp_engine *e);
+void couriers_close(acp_engine *e);
+
 #endif

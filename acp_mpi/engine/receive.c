@@ -3,15 +3,10 @@
 
 #include "mail_match.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool plausible(acp_engine *e, const acp_envelope *want)
-{
-    return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
-           want->tag >= ACP_ANY;
-}
+#define FOLLOW_PART ((uint64_t)64 << 10)
 
 static void offer(acp_engine *e, acp_request *r, struct letter *l)
 {
@@ -26,8 +21,7 @@ static void post(struct hold *hold, acp_request *r, const acp_envelope *want, st
     l->want_source = (uint64_t)want->source;
     l->want_tag = (uint64_t)want->tag;
     l->place = PLACE_NONE;
-    l->block = l->filled = 0;
-    l->attention = ATTENTION_NONE;
+    letter_attend(l, ATTENTION_NONE);
     offer(hold->lane->engine, r, l);
     section_set(hold, &l->state, LETTER_POSTED);
     letter_link(hold, l, want->source == ACP_ANY || want->tag == ACP_ANY ? AMONG_WILD
@@ -66,7 +60,8 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     if (rc != ACP_OK)
         return rc;
     rc = match(&hold, r, want);
-    uint32_t count = mail_wanting_take(h, slots);
+    bool posted = rc == ACP_OK && letter_state(r->letter) == LETTER_POSTED;
+    uint32_t count = mail_wanting_take(h, posted, slots);
     section_leave(&hold);
     mail_wanting_wake(e, slots, count);
     return rc;
@@ -86,7 +81,7 @@ static acp_request *receive_new(acp_lane *lane, void *buffer, uint64_t room)
 int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request)
 {
     acp_engine *e = lane->engine;
-    if (!plausible(e, want)) {
+    if (!mail_plausible(e, want)) {
         fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, want->size);
         lane->fault.rank = want->source;
         return lane->fault.status;
@@ -130,12 +125,45 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
     return r ? ACP_OK : ACP_E_SYSTEM;
 }
 
+static bool block_in(const struct heap *h, uint64_t at, uint64_t size)
+{
+    return at >= h->head->first && size <= h->span && at <= h->span - size;
+}
+
+/* The bytes that have come by a block and are not in the buffer yet. */
+bool request_follow(acp_request *r)
+{
+    struct letter *l = r->letter;
+    acp_engine *e = r->engine;
+    uint64_t place = __atomic_load_n(&l->place, __ATOMIC_ACQUIRE);
+    bool window = place == PLACE_WINDOW;
+    if (!r->buffer || (place != PLACE_BLOCK && !window))
+        return false;
+    uint64_t filled = __atomic_load_n(&l->filled, __ATOMIC_ACQUIRE);
+    const struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_relaxed);
+    const unsigned char *block = h->base + l->block;
+    filled = filled < r->room ? filled : r->room;
+    if (filled <= r->copied || !block_in(h, l->block, window ? MAIL_WINDOW : filled))
+        return false;
+    while (r->copied < filled) {
+        uint64_t from = window ? r->copied % MAIL_WINDOW : r->copied;
+        uint64_t part = filled - r->copied;
+        part = part < FOLLOW_PART ? part : FOLLOW_PART;
+        if (window && part > MAIL_WINDOW - from)
+            part = MAIL_WINDOW - from;
+        memcpy(r->buffer + r->copied, block + from, part);
+        r->copied += part;
+        __atomic_store_n(&l->drained, r->copied, __ATOMIC_RELEASE);
+    }
+    return true;
+}
+
 /* What has become of a letter; LOST too if who brings its bytes, or should, is dead. */
 enum letter_state request_state(const acp_request *r)
 {
     acp_engine *e = r->engine;
     const struct letter *l = r->letter;
-    enum letter_state state = (enum letter_state)__atomic_load_n(&l->state, __ATOMIC_ACQUIRE);
+    enum letter_state state = letter_state(l);
     if (likely(state == LETTER_DONE) || !e->departed)
         return state;
     const struct peer *p = state == LETTER_FILLING ? peer_known(e, (uint32_t)l->filler)
@@ -145,8 +173,8 @@ enum letter_state request_state(const acp_request *r)
     if (!lost)
         return state;
     /* It may have come in between: a dead process brings no more. */
-    uint64_t now = __atomic_load_n(&l->state, __ATOMIC_ACQUIRE);
-    return now == (uint64_t)state ? LETTER_LOST : (enum letter_state)now;
+    enum letter_state now = letter_state(l);
+    return now == state ? LETTER_LOST : now;
 }
 
 bool acp_request_done(const acp_request *r)
@@ -166,7 +194,7 @@ static int unpost(acp_lane *lane, acp_request *r)
     if (rc != ACP_OK)
         return rc;
     rc = ACP_E_HANDLE;
-    if (r->letter->state == LETTER_POSTED) {
+    if (letter_state(r->letter) == LETTER_POSTED) {
         section_begin(&hold);
         letter_unlink(&hold, r->letter);
         section_commit(&hold);
@@ -222,7 +250,7 @@ static int pull(acp_lane *lane, acp_request *r, struct letter *l, uint64_t size)
     if (r->gathers && !(to = r->own = malloc(size)))
         return fail(lane, ACP_E_SYSTEM, 0, size);
     if (size) {
-        while ((rc = acp_get(lane, to, l->held, size, &pending)) == ACP_E_BUSY)
+        while ((rc = acp_get(lane, to, l->held + MAIL_HELD_HEAD, size, &pending)) == ACP_E_BUSY)
             acp_wait_room(e, ACP_FOREVER);
         rc = settled(e, rc, pending);
     }
@@ -262,15 +290,15 @@ const void *acp_request_data(acp_lane *lane, acp_request *r)
 /* The bytes of a message that is there. */
 static int finish(acp_lane *lane, acp_request *r, struct letter *l)
 {
-    struct heap *h = mail_heap(lane->engine, lane->engine->own);
     uint64_t size = l->size < r->room ? l->size : r->room;
     int rc = ACP_OK;
     if (l->place == PLACE_HELD) {
         if (!r->own)
             rc = r->status != ACP_OK ? r->status : pull(lane, r, l, size);
-    } else if (!r->gathers && size > r->copied && l->place != PLACE_BUFFER) {
-        const unsigned char *from = l->place == PLACE_BLOCK ? h->base + l->block : l->data;
-        memcpy(r->buffer + r->copied, from + r->copied, size - r->copied);
+    } else if (l->place == PLACE_INLINE && r->buffer && size) {
+        memcpy(r->buffer, l->data, size);
+    } else {
+        request_follow(r);
     }
     return rc != ACP_OK ? rc : l->size > r->room ? ACP_E_TRUNCATED : ACP_OK;
 }
@@ -278,11 +306,9 @@ static int finish(acp_lane *lane, acp_request *r, struct letter *l)
 static int lost(acp_lane *lane, const acp_request *r)
 {
     const struct letter *l = r->letter;
-    bool named = l->state == LETTER_POSTED && r->any;
+    bool posted = letter_state(l) == LETTER_POSTED;
     fail(lane, ACP_E_LOST, 0, 0);
-    lane->fault.rank = named                          ? -1
-                       : l->state == LETTER_POSTED ? (int64_t)l->want_source
-                                                      : (int64_t)l->source;
+    lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
     return ACP_E_LOST;
 }
 
@@ -293,7 +319,7 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
     int rc = ACP_E_CLOSED;
     if (r->era != e->mail_era) /* the heap is another */
         return fail(lane, rc, 0, 0);
-    while (r->letter && r->letter->state == LETTER_POSTED) {
+    while (r->letter && letter_state(r->letter) == LETTER_POSTED) {
         int why = request_state(r) == LETTER_LOST ? lost(lane, r) : ACP_E_CANCELLED;
         acp_fault fault = lane->fault;
         rc = unpost(lane, r);

@@ -38,11 +38,13 @@ void requests_close(acp_engine *e);
 void request_over(acp_request *request, int status);
 
 /* receive.c */
+bool request_follow(acp_request *request); /* true: some have come */
 enum letter_state request_state(const acp_request *request);
 
 /* send.c, mail_queue.c */
 struct peer *mail_peer(acp_lane *lane, uint32_t rank);
-int send_advance(acp_lane *lane, acp_request *request); /* ACP_E_BUSY: not yet */
+/* ACP_E_BUSY, ACP_E_FULL: not yet. `first`: the first one that waits for the same rank, NULL: it is. */
+int send_advance(acp_lane *lane, acp_request *request, const acp_request *first);
 int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request);
 bool sends_before(acp_engine *e, const struct peer *to);
 int send_cancel(acp_lane *lane, acp_request *request);
@@ -54,8 +56,15 @@ void mail_reset(acp_engine *e);
 /* mail_loss.c: letters of the dead, in the own mailbox; leader only. */
 void mail_bury(acp_lane *lane);
 
-/* A message to a rank whose mailbox load and store do not reach. */
+/* parcel.c: a message to a rank whose mailbox load and store do not reach. */
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                   acp_request **request);
+
+/* courier.c: opens a link if there is none, for somebody waits for a message of `p` or of its death;
+ * NULL: of anybody, or of the death of any. */
+void mail_watch(acp_engine *e, struct peer *p);
+/* mail_wait.c: progress_wait, which after a while watches those that `requests` wait for. */
+int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+               acp_doing doing, acp_request *const *requests, uint32_t count);
 
 #endif

@@ -30,10 +30,10 @@ static int keep_here(acp_lane *lane, acp_request *r)
     uint64_t block = 0;
     if (!h)
         return ACP_E_FULL;
-    int rc = heap_take(lane, h, r->landing.size, &block, HEAP_PATIENCE_NS);
+    int rc = mail_hold(lane, h, r->landing.size, &block, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
-    memcpy(h->base + block, r->data, r->landing.size);
+    memcpy(h->base + block + MAIL_HELD_HEAD, r->data, r->landing.size);
     mail_held(lane, &r->landing, acp_ga(e->rank, 0, h->position + block));
     r->kept = true;
     return ACP_OK;
@@ -76,14 +76,17 @@ static int fill(acp_lane *lane, acp_request *r)
     return ACP_OK;
 }
 
-int send_advance(acp_lane *lane, acp_request *r)
+int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
 {
     acp_engine *e = lane->engine;
     int rc = ACP_OK;
     if (r->peer->lost)
         rc = ACP_E_LOST;
     if (rc == ACP_OK && r->step == STEP_ARRIVE) {
-        rc = mail_arrive(lane, r->peer, &r->envelope, r->data, false, e->self, &r->landing);
+        rc = first ? mail_meet(lane, r->peer, &r->envelope, r->data, first->landing.before,
+                               e->self, &r->landing)
+                   : mail_arrive(lane, r->peer, &r->envelope, r->data, false, e->self,
+                                 &r->landing);
         if (rc != ACP_OK)
             return rc;
         r->step = STEP_OPEN;
@@ -121,7 +124,7 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
         return mail_send_far(lane, to, &r.envelope, data, request);
     if (unlikely(atomic_load(&e->mail_sends) && sends_before(e, to)))
         return send_wait(lane, &r, request);
-    int rc = send_advance(lane, &r);
+    int rc = send_advance(lane, &r, NULL);
     bool begun = r.step != STEP_ARRIVE;
     if (likely(rc == ACP_OK) || (!begun && rc != ACP_E_FULL)) {
         if (rc != ACP_OK)

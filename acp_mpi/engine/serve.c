@@ -1,5 +1,6 @@
 /* What arrives from other processes: commands to run on memory of this one, replies to its
  * own operations, and notices. With the lock held. */
+#include "courier.h"
 #include "link.h"
 #include "visit.h"
 
@@ -317,6 +318,13 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         break;
     case ACP_GUEST:
         guest_said(lane, from, link, m);
+        break;
+    case ACP_MAIL:
+    case ACP_MAIL_PART:
+    case ACP_MAIL_SAID:
+    case ACP_MAIL_WHERE:
+        if (link)
+            courier_frame(lane, from, m, payload, size);
         break;
     case ACP_DOING:
         send_reply(lane, from, link, m, NULL, e->control->doing, NULL, 0);

@@ -94,9 +94,7 @@ def allgather(obj: Any) -> list[Any]:
     _engine.meet("allgather", _EXCHANGE, None)
     here = _engine.rank()
     lost = set(_engine.lost_ranks())
-    result = [
-        obj if r == here else None if r in lost else _posted(r) for r in _engine.together()
-    ]
+    result = [obj if r == here else None if r in lost else _posted(r) for r in _engine.together()]
     _engine.meet("allgather", _EXCHANGE, None)
     return result
 

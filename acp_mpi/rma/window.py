@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+REMEDY = 'set mpi4py.rc.thread_level = "multiple" before the first import of mpi4py.MPI'
+
 
 class Window:
     """The window of the caller's group; `win` is the mpi4py object, or None; `state` says why."""
@@ -74,20 +76,24 @@ def size_wanted(has_mpi: bool, size: int) -> tuple[int, str]:
         return 0, "none: this process has no MPI"
     if size == 0:
         return 0, "none: ACP_WINDOW_SIZE=0"
-    from mpi4py import MPI
-
-    level = MPI.Query_thread()
-    if level < MPI.THREAD_MULTIPLE:
-        name = {
-            MPI.THREAD_SINGLE: "SINGLE",
-            MPI.THREAD_FUNNELED: "FUNNELED",
-            MPI.THREAD_SERIALIZED: "SERIALIZED",
-        }[level]
+    level = too_low_a_level()
+    if level:
         return 0, (
-            f"none: MPI was started with thread level {name}, the window needs MULTIPLE; set "
-            'mpi4py.rc.thread_level = "multiple" before the first import of mpi4py.MPI'
+            f"none: MPI was started with thread level {level}, the window needs MULTIPLE; {REMEDY}"
         )
     return size, ""
+
+
+def too_low_a_level() -> str:
+    """Return the name of MPI's thread level if it does not let any thread call MPI, else ""."""
+    from mpi4py import MPI
+
+    names = {
+        MPI.THREAD_SINGLE: "SINGLE",
+        MPI.THREAD_FUNNELED: "FUNNELED",
+        MPI.THREAD_SERIALIZED: "SERIALIZED",
+    }
+    return names.get(MPI.Query_thread(), "")
 
 
 def make(

@@ -1,74 +1,384 @@
-/* Messages between ranks of one node. */
-#include "cluster.h"
-#include "request.h"
+/* Messages between ranks, by each way that their bytes can go. */
+#include "mailing.h"
 
-#define AGAIN(call)                          \
-    ({                                       \
-        int again_;                          \
-        while ((again_ = (call)) == ACP_E_BUSY) \
-            sched_yield();                   \
-        again_;                              \
-    })
-
-#include <sched.h>
-
-static void send_wait_for(acp_engine *e, acp_lane *lane, uint32_t to, int64_t tag, const void *data,
-                      uint64_t size)
-{
-    acp_envelope envelope = {.tag = tag, .size = size, .note = (uint64_t)tag * 7};
-    acp_request *r;
-    CHECK(AGAIN(acp_send(lane, to, &envelope, data, &r)) == ACP_OK);
-    if (r) {
-        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
-        CHECK(acp_request_end(lane, r, NULL) == ACP_OK);
-    }
-}
-
-static acp_envelope receive(acp_engine *e, acp_lane *lane, int64_t from, int64_t tag, void *buffer,
-                            uint64_t size)
-{
-    acp_envelope want = {.source = from, .tag = tag, .size = size}, got = {0};
-    acp_request *r;
-    CHECK(AGAIN(acp_receive(lane, &want, buffer, &r)) == ACP_OK);
-    CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
-    CHECK(acp_request_end(lane, r, &got) == ACP_OK);
-    CHECK(got.note == (uint64_t)got.tag * 7);
-    return got;
-}
-
-static void fill(unsigned char *p, uint64_t size, uint32_t seed)
-{
-    for (uint64_t i = 0; i < size; i++)
-        p[i] = (unsigned char)(seed + i * 7 + i / 251);
-}
+#define LARGE ((uint64_t)4 << 20)
 
 static const uint64_t sizes[] = {0, 1, 8, 255, 256, 257, 4096, 65537, 1 << 20, (3 << 20) + 5};
 #define SIZES (sizeof sizes / sizeof *sizes)
 
-static void ring(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+struct pages {
+    unsigned char *mine, *theirs;
+};
+
+static struct pages pages_take(void)
+{
+    return (struct pages){malloc(LARGE), malloc(LARGE)};
+}
+
+static void pages_give(struct pages p)
+{
+    free(p.mine);
+    free(p.theirs);
+}
+
+/* Each to the next one, which asks for it later, or exactly then, by name or not. */
+static void around(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     uint32_t right = (rank + 1) % c->count, left = (rank + c->count - 1) % c->count;
-    unsigned char *mine = malloc(4 << 20), *theirs = malloc(4 << 20), *expected = malloc(4 << 20);
-    for (uint32_t round = 0; round < 3; round++)
+    struct pages p = pages_take();
+    (void)e;
+    for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < SIZES; i++) {
-            fill(mine, sizes[i], rank + round);
-            fill(expected, sizes[i], left + round);
-            send_wait_for(e, lane, right, i, mine, sizes[i]);
-            acp_envelope got = receive(e, lane, round == 1 ? ACP_ANY : (int64_t)left,
-                                       round == 2 ? ACP_ANY : (int64_t)i, theirs, 4 << 20);
+            paint(p.mine, sizes[i], rank + round);
+            post_message(lane, right, i, p.mine, sizes[i]);
+            acp_envelope got =
+                take_message(lane, round == 1 ? ACP_ANY : (int64_t)left,
+                             round == 2 ? ACP_ANY : (int64_t)i, p.theirs, LARGE);
             CHECK(got.size == sizes[i] && got.source == left && got.tag == (int64_t)i);
-            CHECK(memcmp(theirs, expected, sizes[i]) == 0);
+            CHECK(painted(p.theirs, sizes[i], left + round));
         }
-    free(mine);
-    free(theirs);
-    free(expected);
+    }
+    pages_give(p);
 }
+
+/* Into private memory, global memory, and none, of a receiver that computes. */
+static void asked_for_before(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint32_t right = (rank + 1) % c->count, left = (rank + c->count - 1) % c->count;
+    struct pages p = pages_take();
+    acp_ga_t ga;
+    void *global;
+    CHECK(acp_memory_alloc(lane, LARGE, 0, &ga, &global) == ACP_OK);
+    for (uint32_t i = 0; i < 3 * SIZES; i++) {
+        uint64_t size = sizes[i / 3];
+        unsigned char *to = i % 3 == 0 ? p.theirs : i % 3 == 1 ? global : NULL;
+        acp_request *r = ireceive(lane, left, i, to, to ? LARGE : UINT64_MAX);
+        meet(e);
+        paint(p.mine, size, rank + i);
+        post_message(lane, right, i, p.mine, size);
+        UNTIL(acp_request_done(r));
+        if (!to)
+            CHECK(painted(acp_request_data(lane, r), size, left + i));
+        CHECK(receive_end_of(lane, r).size == size);
+        CHECK(!to || painted(to, size, left + i));
+    }
+    acp_memory_drop(lane, global, LARGE);
+    pages_give(p);
+}
+
+/* The receiver sleeps; what is long is copied out behind who writes it. */
+static void waited_for(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    struct pages p = pages_take();
+    for (uint32_t i = 0; i < SIZES; i++) {
+        if (rank == 0) {
+            acp_envelope got = take_message(lane, 1, i, p.theirs, LARGE);
+            CHECK(got.size == sizes[i] && painted(p.theirs, got.size, i));
+        } else if (rank == 1) {
+            const struct control *there = c->engines[0]->control;
+            UNTIL(there->asleep && there->doing == ACP_DOING_RECEIVE);
+            paint(p.mine, sizes[i], i);
+            post_message(lane, 0, i, p.mine, sizes[i]);
+        }
+        meet(e);
+    }
+    pages_give(p);
+}
+
+/* The first that was sent is the first that is received, whatever takes it: per tag, and over all. */
+static void in_order(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { MANY = 600 };
+    static const uint64_t mixed[] = {8, 300, 70000, 16};
+    unsigned char *room = malloc(70000);
+    uint64_t next[3] = {0, 0, 0}, word;
+    if (rank > 0) {
+        memset(room, 0, 70000);
+        for (uint64_t i = 0; i < MANY; i++) {
+            memcpy(room, &i, 8);
+            post_message(lane, 0, i % 5, room, mixed[i % 4]);
+        }
+    }
+    for (uint32_t i = 0; rank == 0 && i < MANY * (c->count - 1); i++) {
+        acp_envelope got = take_message(lane, ACP_ANY, ACP_ANY, room, 70000);
+        memcpy(&word, room, 8);
+        CHECK(word == next[got.source]++ && got.tag == (int64_t)(word % 5));
+    }
+    meet(e);
+    free(room);
+}
+
+/* Posted receives are taken in their order, with a name or without; kept messages by tag. */
+static void by_name(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t words[4] = {0}, word;
+    acp_request *r[4];
+    (void)c;
+    if (rank == 0) {
+        r[0] = ireceive(lane, ACP_ANY, 1, &words[0], 8);
+        r[1] = ireceive(lane, 1, 1, &words[1], 8);
+        r[2] = ireceive(lane, 1, ACP_ANY, &words[2], 8);
+        r[3] = ireceive(lane, 1, 1, &words[3], 8);
+    }
+    meet(e);
+    for (word = 1; rank == 1 && word <= 4; word++)
+        post_message(lane, 0, 1, &word, 8);
+    for (word = 1; rank == 1 && word <= 500; word++)
+        post_message(lane, 0, (int64_t)word + 1, &word, 8);
+    meet(e);
+    for (uint32_t i = 0; rank == 0 && i < 4; i++) {
+        receive_end_of(lane, r[i]);
+        CHECK(words[i] == i + 1);
+    }
+    for (uint64_t i = 500; rank == 0 && i >= 1; i--) {
+        take_message(lane, 1, (int64_t)i + 1, &word, 8);
+        CHECK(word == i);
+    }
+    CHECK(box_of(e)->kept == 0 && box_of(e)->posted == 0 && box_of(e)->bytes == 0);
+    meet(e);
+}
+
+static void to_itself(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    struct pages p = pages_take();
+    (void)c;
+    (void)e;
+    for (uint32_t i = 0; i < 2 * SIZES; i++) {
+        uint64_t size = sizes[i / 2];
+        acp_request *r = i % 2 ? ireceive(lane, rank, i, p.theirs, LARGE) : NULL;
+        paint(p.mine, size, i);
+        post_message(lane, rank, i, p.mine, size);
+        r = r ? r : ireceive(lane, ACP_ANY, i, p.theirs, LARGE);
+        CHECK(receive_end_of(lane, r).size == size && painted(p.theirs, size, i));
+    }
+    pages_give(p);
+}
+
+/* What fits arrives, and the receive says that there was more. */
+static void longer_than_the_room(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    struct pages p = pages_take();
+    (void)c;
+    for (uint32_t i = 0; i < 2 * SIZES; i++) {
+        uint64_t size = sizes[i / 2], room = size / 2;
+        acp_request *r = NULL;
+        acp_envelope got;
+        memset(p.theirs, 0xee, LARGE);
+        if (rank == 0 && i % 2)
+            r = ireceive(lane, 1, 3, p.theirs, room);
+        meet(e);
+        paint(p.mine, size, i);
+        if (rank == 1)
+            post_message(lane, 0, 3, p.mine, size);
+        if (rank == 0) {
+            r = r ? r : ireceive(lane, 1, 3, p.theirs, room);
+            CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
+            CHECK(acp_request_end(lane, r, &got) == (size ? ACP_E_TRUNCATED : ACP_OK));
+            CHECK(got.size == size && painted(p.theirs, room, i) && p.theirs[room] == 0xee);
+        }
+    }
+    meet(e);
+    pages_give(p);
+}
+
+static void cancelled(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t words[3] = {0}, word = 5;
+    (void)c;
+    if (rank == 0) {
+        acp_request *first = ireceive(lane, 1, 1, &words[0], 8);
+        acp_request *second = ireceive(lane, ACP_ANY, 1, &words[1], 8);
+        acp_request *third = ireceive(lane, 1, 1, &words[2], 8);
+        CHECK(AGAIN(acp_request_cancel(lane, first)) == ACP_OK && acp_request_done(first));
+        CHECK(acp_request_end(lane, first, NULL) == ACP_E_CANCELLED);
+        meet(e);
+        receive_end_of(lane, second);
+        CHECK(words[0] == 0 && words[1] == 5 && words[2] == 0);
+        CHECK(acp_request_wait(e, third, 0) == ACP_E_TIMEOUT);
+        CHECK(acp_request_end(lane, third, NULL) == ACP_E_CANCELLED);
+        acp_request *late = ireceive(lane, 1, 2, &words[0], 8);
+        CHECK(AGAIN(acp_request_wait(e, late, ACP_FOREVER)) == ACP_OK);
+        CHECK(AGAIN(acp_request_cancel(lane, late)) == ACP_E_HANDLE);
+        receive_end_of(lane, late);
+        CHECK(box_of(e)->posted == 0);
+    } else {
+        meet(e);
+        if (rank == 1) {
+            post_message(lane, 0, 1, &word, 8);
+            post_message(lane, 0, 2, &word, 8);
+        }
+    }
+    meet(e);
+}
+
+static void probed(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    struct pages p = pages_take();
+    acp_envelope want = {.source = ACP_ANY, .tag = ACP_ANY}, found;
+    uint64_t taken;
+    acp_request *r;
+    if (rank == 0) {
+        CHECK(AGAIN(acp_probe(lane, &want, &found, NULL)) == ACP_E_HANDLE);
+        CHECK(acp_probe_wait(e, &want, &found, NULL, 0) == ACP_E_TIMEOUT);
+        meet(e);
+        for (uint32_t i = 0; i < 2 * SIZES; i++) {
+            want.source = i % 2 ? 1 : ACP_ANY;
+            CHECK(acp_probe_wait(e, &want, &found, NULL, ACP_FOREVER) == ACP_OK);
+            CHECK(found.source == 1 && found.tag == i && found.size == sizes[i / 2]);
+            CHECK(AGAIN(acp_probe(lane, &want, &found, &taken)) == ACP_OK && found.tag == i);
+            CHECK(AGAIN(acp_receive_taken(lane, taken, i % 2 ? p.theirs : NULL,
+                                          i % 2 ? LARGE : UINT64_MAX, &r)) == ACP_OK);
+            CHECK(acp_receive_taken(lane, taken, NULL, UINT64_MAX, &r) == ACP_E_HANDLE);
+            CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
+            if (i % 2 == 0)
+                CHECK(painted(acp_request_data(lane, r), found.size, i));
+            CHECK(receive_end_of(lane, r).size == found.size);
+            CHECK(i % 2 == 0 || painted(p.theirs, found.size, i));
+        }
+        CHECK(AGAIN(acp_probe(lane, &want, &found, NULL)) == ACP_E_HANDLE);
+    } else {
+        meet(e);
+        for (uint32_t i = 0; rank == 1 && i < 2 * SIZES; i++) {
+            const struct control *there = c->engines[0]->control;
+            if (i == 4)
+                UNTIL(there->asleep && there->doing == ACP_DOING_PROBE);
+            paint(p.mine, sizes[i / 2], i);
+            post_message(lane, 0, i, p.mine, sizes[i / 2]);
+        }
+    }
+    meet(e);
+    pages_give(p);
+}
+
+static void any_of_many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { MANY = 20 };
+    uint64_t words[MANY], seen = 0;
+    acp_request *r[MANY];
+    uint32_t index;
+    (void)c;
+    for (uint32_t i = 0; rank == 0 && i < MANY; i++)
+        r[i] = ireceive(lane, 1, i, &words[i], 8);
+    meet(e);
+    for (uint64_t i = 0; rank == 1 && i < MANY; i++) {
+        uint64_t word = (i * 7) % MANY;
+        post_message(lane, 0, (int64_t)word, &word, 8);
+    }
+    for (uint32_t left = MANY; rank == 0 && left; left--) {
+        CHECK(acp_request_wait_any(e, r, left, ACP_FOREVER, &index) == ACP_OK && index < left);
+        acp_envelope got = receive_end_of(lane, r[index]);
+        CHECK(words[got.tag] == (uint64_t)got.tag && !(seen >> got.tag & 1));
+        seen |= 1ull << got.tag;
+        r[index] = r[left - 1];
+    }
+    meet(e);
+}
+
+/* Past the bound the bytes stay with who sent them, past that of the envelopes sends wait. */
+static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { MANY = 200, SIZE = 3000 };
+    uint64_t bound = box_of(e)->bound;
+    acp_heap_statistics before, after;
+    struct acp_call call;
+    acp_handle_t pending;
+    unsigned char *room = malloc(MANY * SIZE);
+    (void)c;
+    box_of(e)->bound = 64 << 10;
+    CHECK(AGAIN(acp_heap_look(lane, rank, &before, &call, &pending)) == ACP_OK);
+    meet(e);
+    if (rank == 1) {
+        acp_request *r[MANY];
+        uint32_t waiting = 0;
+        for (uint32_t i = 0; i < MANY; i++) {
+            paint(room + i * SIZE, SIZE, i);
+            r[i] = isend(lane, 0, i, room + i * SIZE, SIZE);
+            waiting += r[i] != NULL;
+        }
+        CHECK(waiting > 0 && waiting < MANY);
+        meet(e);
+        for (uint32_t i = 0; i < MANY; i++)
+            send_end_of(lane, r[i]);
+    } else {
+        meet(e);
+        if (rank == 0)
+            CHECK(box_of(e)->bytes <= (64 << 10) * 9 / 8);
+        for (uint32_t i = 0; rank == 0 && i < MANY; i++) { /* the last that can be here first */
+            uint32_t tag = i < 50 ? 49 - i : i;
+            CHECK(take_message(lane, 1, tag, room, SIZE).size == SIZE);
+            CHECK(painted(room, SIZE, tag));
+        }
+    }
+    meet(e);
+    box_of(e)->bound = bound;
+    CHECK(AGAIN(acp_heap_look(lane, rank, &after, &call, &pending)) == ACP_OK);
+    CHECK(after.used <= before.used + (64 << 10)); /* slabs stay */
+    free(room);
+    meet(e);
+}
+
+/* Rank 2 is lost: what waits for it ends, and what it was bringing; all else gets on. */
+static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t words[4] = {0}, word = 9;
+    unsigned char *bytes = calloc(1, LARGE);
+    if (rank == 2) { /* it dies with a long message under way */
+        acp_envelope envelope = {.source = 2, .tag = 8, .size = LARGE};
+        struct landing landing;
+        CHECK(AGAIN(mail_arrive(lane, peer_of_slot(e, 0), &envelope, bytes, false, 2,
+                                &landing)) == ACP_OK && landing.open);
+        meet(e);
+    } else if (rank == 1) {
+        meet(e);
+        const struct control *there = c->engines[0]->control;
+        UNTIL(there->asleep && there->doing == ACP_DOING_RECEIVE);
+        peer_mark_lost(c->engines[0], peer_of_slot(c->engines[0], 2));
+        post_message(lane, 0, 3, &word, 8);
+    } else {
+        acp_request *r[] = {
+            ireceive(lane, 2, 1, &words[0], 8), ireceive(lane, 2, ACP_ANY, &words[1], 8),
+            ireceive(lane, ACP_ANY, 5, &words[2], 8), ireceive(lane, 1, 3, &words[3], 8)};
+        meet(e);
+        for (uint32_t i = 0; i < 3; i++) {
+            CHECK(acp_request_wait(e, r[i], ACP_FOREVER) == ACP_OK);
+            CHECK(AGAIN(acp_request_end(lane, r[i], NULL)) == ACP_E_LOST);
+            CHECK(acp_lane_fault(lane)->rank == (i < 2 ? 2 : -1));
+        }
+        receive_end_of(lane, r[3]);
+        CHECK(words[3] == 9);
+        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE) == 0);
+        acp_envelope envelope = {.tag = 1, .size = 8}, found;
+        acp_request *sent;
+        CHECK(acp_send(lane, 2, &envelope, &word, &sent) == ACP_E_LOST);
+        CHECK(AGAIN(acp_probe_wait(e, &(acp_envelope){.source = 2, .tag = 1}, &found, NULL,
+                                   ACP_FOREVER)) == ACP_E_LOST);
+        acp_refresh(e); /* the others may send, but not that one */
+        CHECK(acp_probe_wait(e, &(acp_envelope){.source = 2, .tag = 1}, &found, NULL,
+                             ACP_FOREVER) == ACP_E_LOST);
+        CHECK(acp_probe_wait(e, &(acp_envelope){.source = ACP_ANY, .tag = 1}, &found, NULL,
+                             0) == ACP_E_TIMEOUT);
+    }
+    free(bytes);
+}
+
+static const cluster_body bodies[] = {
+    around, asked_for_before, waited_for, in_order, by_name, to_itself, longer_than_the_room,
+    cancelled, probed, any_of_many, past_the_bound,
+};
 
 int main(void)
 {
-    struct cluster c;
-    cluster_start(&c, 3, 1, ACP_PATH_ANY, CLUSTER_SHARED);
-    cluster_run(&c, ring);
-    cluster_stop(&c);
+    static const acp_path paths[] = {ACP_PATH_ANY, ACP_PATH_OWNER};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cluster c;
+        cluster_start(&c, 3, 1, paths[i], CLUSTER_SHARED);
+        for (uint32_t b = 0; b < sizeof bodies / sizeof *bodies; b++)
+            cluster_run(&c, bodies[b]);
+        cluster_run(&c, lost);
+        for (uint32_t e = 0; e < 3; e++) /* a rank is lost: they do not meet again */
+            acp_engine_close(c.engines[e]);
+        for (uint32_t e = 0; e < 3; e++)
+            acp_engine_free(c.engines[e]);
+    }
     return 0;
 }

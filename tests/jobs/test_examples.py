@@ -14,6 +14,7 @@ SMALL = {
     "allgather": ["--bytes", "100"],
     "groups": ["--pieces", "20", "--points", "200"],
     "placement": ["--elements", "200"],
+    "progress": ["--bounds", "20"],
     "pipeline": ["--blocks", "8", "--length", "5000"],
     "window": ["--samples", "1000"],
     "wordcount": [],

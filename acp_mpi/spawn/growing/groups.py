@@ -149,7 +149,12 @@ def _registry(job: Job) -> str:
 
 
 def _start_registry(job: Job) -> tuple[subprocess.Popen[bytes], str]:
-    process = _python("from acp_mpi.spawn.growing.registry import main; main()", subprocess.PIPE)
+    process = _python(
+        "from acp_mpi.spawn.growing.registry import main; main()",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     listen = f"{own_address()}:0" if job.place.wide else "127.0.0.1:0"
@@ -165,14 +170,15 @@ def _start_registry(job: Job) -> tuple[subprocess.Popen[bytes], str]:
     return process, address
 
 
-def _python(program: str, stdin: int | socket.socket) -> subprocess.Popen[bytes]:
+def _python(
+    program: str, stdin: int, stdout: int | None = None, stderr: int | None = None
+) -> subprocess.Popen[bytes]:
     """Run a program of this package as a process of no terminal and no launcher."""
-    is_registry = stdin == subprocess.PIPE
     return subprocess.Popen(
         [sys.executable, "-P", "-c", program],
         stdin=stdin,
-        stdout=subprocess.PIPE if is_registry else None,
-        stderr=subprocess.DEVNULL if is_registry else None,
+        stdout=stdout,
+        stderr=stderr,
         env=environment.inherited(os.environ),
         start_new_session=True,
     )
@@ -197,19 +203,20 @@ class _Minder:
         self._line, other = socket.socketpair()
         with other:
             program = "from acp_mpi.spawn.growing.minder import main; main()"
-            self._process = _python(program, other)
+            self._process = _python(program, other.fileno())
         self._heard = b""
         groups = [{"starts": order} for order in orders]
         self._line.sendall(json.dumps(groups).encode() + b"\n")
 
     def await_groups(self, question: Question, deadline: float, timeout: float) -> None:
         """Return when the answer is there; raise what has become of a group instead."""
+        answer, line = question.fileno(), self._line.fileno()
         while True:
             left = max(deadline - time.monotonic(), 0.0)
-            ready, _, _ = select.select([question, self._line], [], [], left)
-            if question in ready:
+            ready, _, _ = select.select([answer, line], [], [], left)
+            if answer in ready:
                 return
-            if self._line in ready:
+            if line in ready:
                 self._hear()
             elif not ready:
                 names = ", ".join(map(repr, self._names))
@@ -229,8 +236,8 @@ class _Minder:
             if self._has_joined(name):
                 continue
             raise Error(
-                f"spawn_group: group {name!r} ended before it had joined: "
-                f"{word['reason']}" + (f"; its last lines:\n{said}" if said else "; it said nothing")
+                f"spawn_group: group {name!r} ended before it had joined: {word['reason']}; "
+                + (f"its last lines:\n{said}" if said else "it said nothing")
             )
 
     def _has_joined(self, name: str) -> bool:

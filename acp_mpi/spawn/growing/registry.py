@@ -113,7 +113,8 @@ class Registry:
         (count,) = reader.numbers("<I")
         wanted = {reader.text() for _ in range(count)}
         reader.end()
-        taken = {group.name for group in self._newcomers.table.groups}.union(*self._awaited.values())
+        present = {group.name for group in self._newcomers.table.groups}
+        taken = present.union(*self._awaited.values())
         if twice := wanted & taken:
             text = f"there is a group {min(twice)!r} in this job already: give it another name"
             self._door.tell(visitor, message(Kind.REFUSED, text.encode()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from acp_mpi.engine import _engine
 from acp_mpi.errors import PeerLostError
 from acp_mpi.spawn.rendezvous.address import format_address, parse_address
@@ -14,8 +16,10 @@ _WORD = 48  # among the words of the library's own exchanges
 
 
 def find(founders: int) -> str | None:
-    """Return the address of the registry; None: nobody has started one."""
-    return _text(_first_living(founders, _engine.fetch_add8, 0))
+    """Return the address of the registry; None: there is none that can be found."""
+    with contextlib.suppress(PeerLostError):
+        return _text(_first_living(founders, _engine.fetch_add8, 0))
+    return None
 
 
 def announce(founders: int, address: str) -> str | None:

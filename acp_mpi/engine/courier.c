@@ -1,0 +1,104 @@
+/* Couriers: one for each process that messages are exchanged with by link; who drives them, and how
+ * they end. */
+#include "courier.h"
+
+#include <stdlib.h>
+
+#define WATCHED_MOST 64u
+#define LOOK_FOR_MEMORY_NS ((uint64_t)10000000)
+
+void courier_later(acp_engine *e, int rc)
+{
+    if (rc == ACP_E_BUSY)
+        atomic_store(&e->mail_due, true);
+    else
+        timer_until(e, now_ns() + LOOK_FOR_MEMORY_NS);
+}
+
+struct courier *courier_of(acp_engine *e, struct peer *p)
+{
+    struct courier *c = p->courier;
+    if (c || !(c = calloc(1, sizeof *c)))
+        return c;
+    c->peer = p;
+    c->parcels_end = &c->parcels;
+    c->deliveries_end = &c->deliveries;
+    c->late_end = &c->late;
+    c->next = e->couriers;
+    e->couriers = c;
+    p->courier = c;
+    return c;
+}
+
+bool couriers_push(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    bool any = false;
+    atomic_store(&e->mail_due, false);
+    for (struct courier *c = e->couriers; c; c = c->next) {
+        if (c->late)
+            deliveries_push(lane, c);
+        if (c->told)
+            courier_room(lane, c);
+        if (c->parcels)
+            any |= courier_push(lane, c);
+    }
+    return any;
+}
+
+static void watch(acp_engine *e, struct peer *p)
+{
+    if (!p || p->lost || peer_attach(e, p) != RELATION_REMOTE)
+        return;
+    pthread_mutex_lock(&e->lock);
+    link_to(&e->lanes[LANE_LOCKED], p, COURIER_COLOR);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void mail_watch(acp_engine *e, struct peer *p)
+{
+    uint32_t count = e->procs;
+    const uint32_t *firsts = NULL;
+    if (p) {
+        watch(e, p);
+        return;
+    }
+    if (count > WATCHED_MOST)
+        firsts = table_firsts(e, &count);
+    for (uint32_t i = 0; i < count && i < WATCHED_MOST; i++)
+        watch(e, peer_of_slot(e, firsts ? firsts[i] : i));
+}
+
+void couriers_lost(acp_lane *lane, struct peer *p)
+{
+    struct courier *c = p->courier;
+    if (!c)
+        return;
+    parcels_end(lane, c, ACP_E_LOST);
+    c->heard = c->told = 0;
+    if (c->late)
+        atomic_store(&lane->engine->mail_due, true); /* what had come is still delivered */
+    else
+        deliveries_end(lane, c);
+}
+
+/* After a reset nothing of what was under way is anybody's. */
+void couriers_reset(acp_engine *e)
+{
+    for (struct courier *c = e->couriers; c; c = c->next) {
+        parcels_drop(c, ACP_E_CLOSED);
+        deliveries_drop(c);
+        c->heard = c->told = 0;
+    }
+}
+
+void couriers_close(acp_engine *e)
+{
+    couriers_reset(e);
+    while (e->couriers) {
+        struct courier *c = e->couriers;
+        e->couriers = c->next;
+        c->peer->courier = NULL;
+        free(c);
+    }
+}

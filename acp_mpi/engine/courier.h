@@ -1,0 +1,90 @@
+/* Messages by link: one courier for each process that this one exchanges messages with by link.
+ * They travel as frames on its link of color 0, so that they arrive in the order of their sends.
+ *
+ *   MAIL   a message begins: its envelope and as many bytes as fit, or, COURIER_KEPT, none
+ *   PART   more of its bytes, in their order; the sender waits for nobody
+ *   SAID   the receiver: taken, go on; or, past its bound, keep the bytes. Those that have come
+ *          whole go back with that word
+ *   WHERE  the sender: they are in a block of my heap
+ *
+ * A receiver past its bound says so once, and is sent envelopes alone until it says that there is
+ * room. If not even they have any, nothing new is sent to it until then. */
+#ifndef ACP_COURIER_H
+#define ACP_COURIER_H
+
+#include "frame.h"
+#include "link.h"
+#include "request.h"
+
+#define COURIER_COLOR 0u
+#define COURIER_KEPT 1u /* flag of ACP_MAIL: the sender keeps the bytes; ACP_MAIL_WHERE follows */
+enum courier_word { WORD_TAKEN = 1, WORD_KEEP, WORD_FULL, WORD_ROOM }; /* flags of ACP_MAIL_SAID */
+
+enum parcel_state {
+    PARCEL_WAITING = 1, /* for room on the link, or for its peer to have room */
+    PARCEL_BEGUN,       /* its bytes go out */
+    PARCEL_KEPT,        /* its bytes go to the own heap */
+};
+
+/* A message of this process that did not go out in one piece. */
+struct parcel {
+    struct parcel *next;
+    uint64_t id;
+    acp_envelope envelope;
+    const unsigned char *data; /* of whoever sends it, or `own` */
+    unsigned char *own;
+    uint64_t done;  /* bytes that have gone out, or are in the block */
+    uint64_t block; /* of the own heap; 0: none yet */
+    acp_request *request; /* who waits until the bytes are free again; NULL: nobody */
+    uint8_t state;
+    bool taken; /* the receiver has said so */
+};
+
+/* A message of the peer that has arrived, but not all of its bytes. */
+struct delivery {
+    struct delivery *next;
+    uint64_t id, size;
+    uint64_t come; /* bytes */
+    struct landing landing;
+    bool open; /* mail_open was called */
+};
+
+/* A frame that met a section held by another, or a full heap. */
+struct late {
+    struct late *next;
+    struct message message;
+    uint64_t size;
+    unsigned char payload[];
+};
+
+struct courier {
+    struct courier *next;
+    struct peer *peer;
+    struct parcel *parcels, **parcels_end;
+    struct delivery *deliveries, **deliveries_end;
+    struct late *late, **late_end;
+    uint8_t heard; /* WORD_KEEP, WORD_FULL: the receiver there has said so */
+    uint8_t told;  /* the receiver here has */
+};
+
+/* With the lock held. courier.c: */
+struct courier *courier_of(acp_engine *e, struct peer *p); /* NULL: no memory */
+/* ACP_E_BUSY: a section is held. ACP_E_FULL: the own heap is, and nobody tells when not any more. */
+void courier_later(acp_engine *e, int rc);
+
+/* parcel.c: what goes out, beside mail_send_far */
+bool courier_push(acp_lane *lane, struct courier *c); /* what can go on does; true if anything did */
+void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
+                  const unsigned char *payload, uint64_t size);
+void parcels_end(acp_lane *lane, struct courier *c, int status); /* nothing goes there any more */
+void parcels_drop(struct courier *c, int status);                /* nor is there a heap */
+
+/* delivery.c: what comes in */
+void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
+                   const unsigned char *payload, uint64_t size);
+void deliveries_push(acp_lane *lane, struct courier *c);
+void deliveries_end(acp_lane *lane, struct courier *c);  /* the peer is dead */
+void deliveries_drop(struct courier *c);
+void courier_room(acp_lane *lane, struct courier *c); /* tells the peer, if there is */
+
+#endif

@@ -1,0 +1,238 @@
+/* Messages that come by link: matched and written where they go by whoever leads, who never waits
+ * for a section. If one is held, what comes from that peer waits in its order. */
+#include "courier.h"
+
+#include "heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void say(acp_lane *lane, struct courier *c, enum courier_word word, uint64_t id,
+                const void *payload, uint64_t size)
+{
+    struct message m = {.kind = ACP_MAIL_SAID, .flags = (uint8_t)word, .from = lane->engine->self,
+                        .id = id};
+    if (!c->peer->lost)
+        link_command(lane, c->peer, COURIER_COLOR, &m, payload, size);
+}
+
+static const struct mailbox *own_box(acp_engine *e)
+{
+    struct heap *h = mail_heap(e, e->own);
+    return h ? &h->head->mailbox : NULL;
+}
+
+void courier_room(acp_lane *lane, struct courier *c)
+{
+    if (!mailbox_roomy(own_box(lane->engine)))
+        return;
+    c->told = 0;
+    say(lane, c, WORD_ROOM, 0, NULL, 0);
+}
+
+static struct delivery **delivery_of(struct courier *c, uint64_t id)
+{
+    struct delivery **at = &c->deliveries;
+    while (*at && (*at)->id != id)
+        at = &(*at)->next;
+    return at;
+}
+
+static void drop(struct courier *c, struct delivery **at)
+{
+    struct delivery *d = *at;
+    *at = d->next;
+    if (!*at)
+        c->deliveries_end = at;
+    free(d);
+}
+
+/* As much of the bytes as the receive has room for. */
+static void fill(acp_lane *lane, struct delivery *d, uint64_t at, const void *data, uint64_t size)
+{
+    uint64_t most = d->landing.size > at ? d->landing.size - at : 0;
+    if (most)
+        mail_fill(lane, &d->landing, at, data, size < most ? size : most);
+    d->come = at + size;
+}
+
+/* The bytes stay with the sender, or go back to it. */
+static void keep_there(acp_lane *lane, struct courier *c, const struct message *m,
+                       const void *payload, uint64_t size)
+{
+    bool whole = size == m->a;
+    if (m->flags & COURIER_KEPT)
+        return;
+    c->told = c->told ? c->told : WORD_KEEP;
+    say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
+}
+
+/* No envelope has room: the peer stops, but what is under way is taken. */
+static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelope,
+                  const void *data, struct landing *landing)
+{
+    acp_engine *e = lane->engine;
+    int rc = mail_arrive(lane, e->own, envelope, data, false, c->peer->slot, landing);
+    if (rc != ACP_E_FULL)
+        return rc;
+    if (c->told != WORD_FULL)
+        say(lane, c, WORD_FULL, 0, NULL, 0);
+    c->told = WORD_FULL;
+    return mail_arrive(lane, e->own, envelope, data, true, c->peer->slot, landing);
+}
+
+/* Goes on where it had to stop. */
+static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
+                     const unsigned char *payload, uint64_t size)
+{
+    acp_envelope envelope = {.context = m->dst, .tag = (int64_t)m->src, .size = m->a, .note = m->b,
+                             .source = rank_of_slot(lane->engine, c->peer->slot)};
+    uint64_t brought = m->a < FRAME_PAYLOAD_MOST ? m->a : FRAME_PAYLOAD_MOST;
+    struct delivery **at = delivery_of(c, m->id), *d = *at;
+    if (size != (m->flags & COURIER_KEPT ? 0 : brought) ||
+        (m->flags & COURIER_KEPT && m->a <= MAIL_INLINE))
+        return ACP_E_ARGUMENT;
+    if (!d) {
+        struct landing landing;
+        int rc = arrive(lane, c, &envelope, payload, &landing);
+        if (rc != ACP_OK)
+            return rc;
+        if (!landing.open && !landing.held)
+            return ACP_OK;
+        if (!(d = calloc(1, sizeof *d))) {
+            mail_failed(lane, &landing);
+            return ACP_E_SYSTEM;
+        }
+        d->id = m->id;
+        d->size = m->a;
+        d->landing = landing;
+        at = c->deliveries_end;
+        *at = d;
+        c->deliveries_end = &d->next;
+    }
+    int rc = d->landing.held || m->flags & COURIER_KEPT ? ACP_E_FULL : mail_open(lane, &d->landing);
+    if (rc == ACP_E_BUSY)
+        return rc;
+    if (rc != ACP_OK) {
+        keep_there(lane, c, m, payload, size);
+        return ACP_OK;
+    }
+    d->open = true;
+    fill(lane, d, 0, payload, size);
+    if (d->come == d->size) {
+        mail_landed(lane, &d->landing);
+        drop(c, at);
+    } else {
+        say(lane, c, WORD_TAKEN, m->id, NULL, 0);
+    }
+    return ACP_OK;
+}
+
+/* What comes of a message that was refused is not missed. */
+static void part_here(acp_lane *lane, struct courier *c, const struct message *m,
+                      const unsigned char *payload, uint64_t size)
+{
+    struct delivery **at = delivery_of(c, m->id), *d = *at;
+    if (!d || !d->open || m->a != d->come || size > d->size - d->come)
+        return;
+    fill(lane, d, m->a, payload, size);
+    if (d->come < d->size)
+        return;
+    mail_landed(lane, &d->landing);
+    drop(c, at);
+}
+
+static void where_here(acp_lane *lane, struct courier *c, const struct message *m)
+{
+    struct delivery **at = delivery_of(c, m->id);
+    if (!*at || (*at)->open)
+        return;
+    mail_held(lane, &(*at)->landing, m->after);
+    drop(c, at);
+}
+
+/* ACP_E_BUSY, ACP_E_FULL: not yet. */
+static int frame_here(acp_lane *lane, struct courier *c, const struct message *m,
+                      const unsigned char *payload, uint64_t size)
+{
+    if (m->kind == ACP_MAIL)
+        return mail_here(lane, c, m, payload, size);
+    if (m->kind == ACP_MAIL_PART)
+        part_here(lane, c, m, payload, size);
+    else
+        where_here(lane, c, m);
+    return ACP_OK;
+}
+
+static bool not_yet(int rc)
+{
+    return rc == ACP_E_BUSY || rc == ACP_E_FULL;
+}
+
+void deliveries_push(acp_lane *lane, struct courier *c)
+{
+    for (struct late *l; (l = c->late);) {
+        int rc = frame_here(lane, c, &l->message, l->size ? l->payload : NULL, l->size);
+        if (not_yet(rc)) {
+            courier_later(lane->engine, rc);
+            return;
+        }
+        c->late = l->next;
+        free(l);
+    }
+    c->late_end = &c->late;
+    if (c->peer->lost)
+        deliveries_end(lane, c);
+}
+
+static void come_later(acp_lane *lane, struct courier *c, const struct message *m,
+                       const unsigned char *payload, uint64_t size, int rc)
+{
+    struct late *l = malloc(sizeof *l + size);
+    if (!l) {
+        peer_mark_lost(lane->engine, c->peer); /* what it said is lost */
+        return;
+    }
+    *l = (struct late){.message = *m, .size = size};
+    if (size)
+        memcpy(l->payload, payload, size);
+    *c->late_end = l;
+    c->late_end = &l->next;
+    courier_later(lane->engine, rc);
+}
+
+void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
+                   const unsigned char *payload, uint64_t size)
+{
+    struct courier *c = courier_of(lane->engine, from);
+    if (!c) {
+        peer_mark_lost(lane->engine, from);
+    } else if (m->kind == ACP_MAIL_SAID) {
+        courier_said(lane, c, m, payload, size);
+    } else {
+        int rc = c->late ? ACP_E_BUSY : frame_here(lane, c, m, payload, size);
+        if (not_yet(rc))
+            come_later(lane, c, m, payload, size, rc);
+    }
+}
+
+/* The peer is dead: the rest will not come. */
+void deliveries_end(acp_lane *lane, struct courier *c)
+{
+    while (c->deliveries) {
+        mail_failed(lane, &c->deliveries->landing);
+        drop(c, &c->deliveries);
+    }
+}
+
+void deliveries_drop(struct courier *c)
+{
+    while (c->deliveries)
+        drop(c, &c->deliveries);
+    while (c->late) {
+        struct late *l = c->late;
+        c->late = l->next;
+        free(l);
+    }
+    c->late_end = &c->late;
+}

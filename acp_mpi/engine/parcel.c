@@ -1,0 +1,284 @@
+/* Messages of this process to others by link: at once if they fit into one frame and the link has
+ * room, else parcel by parcel, by whoever leads. */
+#include "courier.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int say(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+               uint64_t size)
+{
+    m->from = lane->engine->self;
+    return link_command(lane, c->peer, COURIER_COLOR, m, payload, size);
+}
+
+static struct message opening(uint64_t id, const acp_envelope *envelope)
+{
+    return (struct message){.kind = ACP_MAIL, .id = id, .dst = envelope->context,
+                            .src = (uint64_t)envelope->tag, .a = envelope->size,
+                            .b = envelope->note};
+}
+
+static bool one_frame(uint64_t size)
+{
+    return size <= FRAME_PAYLOAD_MOST;
+}
+
+static bool room(const struct courier *c)
+{
+    const struct link *link = c->peer->links[COURIER_COLOR];
+    return !link || link_room(link);
+}
+
+/* May a message begin now, and are its bytes to go with it? */
+static bool may_begin(const struct courier *c)
+{
+    return c->heard != WORD_FULL && room(c);
+}
+static bool may_bring(const struct courier *c, uint64_t size)
+{
+    return size <= MAIL_INLINE || c->heard != WORD_KEEP;
+}
+
+static struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
+{
+    struct parcel *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->id = id ? id : ++e->parcel_serial;
+    *c->parcels_end = p;
+    c->parcels_end = &p->next;
+    return p;
+}
+
+/* Gives the bytes back to whoever sends them. */
+static void parcel_settle(struct parcel *p, int status)
+{
+    if (p->request)
+        request_over(p->request, status);
+    p->request = NULL;
+}
+
+static void parcel_end(struct courier *c, struct parcel **at)
+{
+    struct parcel *p = *at;
+    *at = p->next;
+    if (!*at)
+        c->parcels_end = at;
+    free(p->own);
+    free(p);
+}
+
+static int begin(acp_lane *lane, struct courier *c, struct parcel *p)
+{
+    struct message m = opening(p->id, &p->envelope);
+    uint64_t first = one_frame(m.a) ? m.a : FRAME_PAYLOAD_MOST;
+    bool bring = may_bring(c, m.a);
+    m.flags = bring ? 0 : COURIER_KEPT;
+    p->state = bring ? PARCEL_BEGUN : PARCEL_KEPT;
+    p->done = bring ? first : 0;
+    p->taken = bring && one_frame(m.a);
+    return say(lane, c, &m, p->data, p->done);
+}
+
+static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
+{
+    uint64_t left = p->envelope.size - p->done;
+    uint64_t size = one_frame(left) ? left : FRAME_PAYLOAD_MOST;
+    struct message m = {.kind = ACP_MAIL_PART, .id = p->id, .a = p->done};
+    int rc = say(lane, c, &m, p->data + p->done, size);
+    p->done += size;
+    return rc;
+}
+
+/* Moves a slice to the own heap; when all is there the receiver hears of it. ACP_E_BUSY: later. */
+static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
+{
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    int rc = !h         ? fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
+             : p->block ? ACP_OK
+                        : mail_hold(lane, h, p->envelope.size, &p->block, 0);
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t left = p->envelope.size - p->done, size = left < SLICE_BYTES ? left : SLICE_BYTES;
+    memcpy(h->base + p->block + MAIL_HELD_HEAD + p->done, p->data + p->done, size);
+    p->done += size;
+    if (p->done < p->envelope.size)
+        return ACP_OK;
+    struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id,
+                        .after = acp_ga(acp_rank(e), 0, h->position + p->block)};
+    return say(lane, c, &m, NULL, 0);
+}
+
+/* Begins what waits, in its order; true if anything began. */
+static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
+{
+    bool any = false;
+    for (struct parcel *p = c->parcels; p && *rc == ACP_OK; p = p->next) {
+        if (p->state != PARCEL_WAITING)
+            continue;
+        if (!may_begin(c))
+            break;
+        *rc = begin(lane, c, p);
+        any = true;
+    }
+    return any;
+}
+
+/* One step of each parcel that has begun, while there is room; true if more could go at once. What
+ * goes to the own heap has its next turn later: the lock is held. */
+static bool go_on(acp_lane *lane, struct courier *c, int *rc)
+{
+    acp_engine *e = lane->engine;
+    bool any = false;
+    for (struct parcel **at = &c->parcels, *p; (p = *at) && *rc == ACP_OK;) {
+        bool ready = false;
+        if (p->state == PARCEL_BEGUN) {
+            if (p->done < p->envelope.size && room(c)) {
+                *rc = bring_more(lane, c, p);
+                any = true;
+            }
+            ready = p->taken && p->done == p->envelope.size;
+        } else if (p->state == PARCEL_KEPT) {
+            int kept = keep_more(lane, c, p);
+            ready = kept == ACP_OK && p->done == p->envelope.size;
+            if (kept == ACP_E_BUSY || kept == ACP_E_FULL)
+                courier_later(e, kept);
+            else if (kept == ACP_OK && !ready)
+                courier_later(e, ACP_E_BUSY); /* its next turn */
+            else
+                *rc = kept;
+        }
+        if (*rc == ACP_OK && ready) {
+            parcel_settle(p, ACP_OK);
+            parcel_end(c, at);
+        } else {
+            at = &p->next;
+        }
+    }
+    return any;
+}
+
+void parcels_drop(struct courier *c, int status)
+{
+    while (c->parcels) {
+        parcel_settle(c->parcels, status);
+        parcel_end(c, &c->parcels);
+    }
+}
+
+/* A block that the peer has not heard of goes back; one whose section is held stays until the heap
+ * is cleared. */
+void parcels_end(acp_lane *lane, struct courier *c, int status)
+{
+    acp_engine *e = lane->engine;
+    for (struct parcel *p = c->parcels; p; p = p->next)
+        if (p->block)
+            heap_give(lane, mail_heap(e, e->own), &p->block, 0);
+    parcels_drop(c, status);
+}
+
+bool courier_push(acp_lane *lane, struct courier *c)
+{
+    int rc = ACP_OK;
+    bool any = false, more = true;
+    for (; more && rc == ACP_OK; any |= more) {
+        more = begin_some(lane, c, &rc);
+        more |= go_on(lane, c, &rc);
+    }
+    if (rc != ACP_OK)
+        parcels_end(lane, c, rc);
+    return any;
+}
+
+/* A message that does not go at once. */
+static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *data)
+{
+    acp_engine *e = lane->engine;
+    struct parcel *p = parcel_new(e, c, 0);
+    if (!p) {
+        request_over(r, ACP_E_SYSTEM);
+        return;
+    }
+    p->state = PARCEL_WAITING;
+    p->envelope = r->envelope;
+    p->data = data;
+    p->request = r;
+    courier_push(lane, c);
+    if (e->mail_due || atomic_load(&e->callers)) /* another thread may wait for what went on here */
+        progress_kick(e);
+}
+
+int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                  acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    int rc = ACP_OK;
+    pthread_mutex_lock(&e->lock);
+    struct courier *c = courier_of(e, to);
+    *request = NULL;
+    if (!c) {
+        rc = fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);
+    } else if (!c->parcels && one_frame(envelope->size) && may_begin(c) &&
+               may_bring(c, envelope->size)) {
+        struct message m = opening(++e->parcel_serial, envelope);
+        rc = say(lane, c, &m, data, envelope->size);
+    } else if ((*request = request_new(lane, REQUEST_SEND))) {
+        (*request)->peer = to;
+        (*request)->envelope = *envelope;
+        post(lane, c, *request, data);
+    } else {
+        rc = lane->fault.status;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+static struct parcel *parcel_of(const struct courier *c, uint64_t id)
+{
+    struct parcel *p = c->parcels;
+    while (p && p->id != id)
+        p = p->next;
+    return p;
+}
+
+/* Its bytes have come back: from now on they are here. */
+static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void *payload,
+                      uint64_t size)
+{
+    struct parcel *p = parcel_new(lane->engine, c, id);
+    if (!p || !(p->own = malloc(size))) {
+        fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, size);
+        return;
+    }
+    memcpy(p->own, payload, size);
+    p->data = p->own;
+    p->envelope.size = size;
+    p->state = PARCEL_KEPT;
+}
+
+void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
+                  const unsigned char *payload, uint64_t size)
+{
+    struct parcel *p = parcel_of(c, m->id);
+    if (m->flags == WORD_TAKEN && p) {
+        p->taken = true;
+    } else if (m->flags == WORD_KEEP) {
+        if (!c->heard)
+            c->heard = WORD_KEEP;
+        if (p && p->state == PARCEL_BEGUN) {
+            p->state = PARCEL_KEPT;
+            p->done = 0;
+        } else if (!p && size) {
+            take_back(lane, c, m->id, payload, size);
+        }
+    } else if (m->flags == WORD_FULL) {
+        c->heard = WORD_FULL;
+    } else if (m->flags == WORD_ROOM) {
+        c->heard = 0;
+    }
+    if (c->parcels)
+        courier_push(lane, c);
+}
+

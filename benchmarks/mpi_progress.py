@@ -1,0 +1,21 @@
+"""Measure what `acp.progress` does for the MPI windows of a rank that computes, and its cost.
+
+    python benchmarks/mpi_progress.py [--quick] [--only put] [--json FILE]
+
+Start it without mpiexec, from the environment of the MPI to be measured: its jobs are started
+here. The other side of each row is the same program without `acp.progress`.
+"""
+
+import sys
+
+from jobs import Job
+from program import main
+
+JOBS = [
+    Job("put", "to a rank that computes, and to one that waits in MPI", 2, "rows.progress_put"),
+    Job("cost", "processor time, and the speed of a computation", 1, "rows.progress_cost"),
+]
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, JOBS))

@@ -1,0 +1,94 @@
+/* What tests of messages say often. */
+#ifndef ACP_TESTS_MAILING_H
+#define ACP_TESTS_MAILING_H
+
+#include "cluster.h"
+#include "request.h"
+
+#include <sched.h>
+
+/* Lane 0 comes again while somebody holds a mailbox. */
+#define AGAIN(call)                             \
+    ({                                          \
+        int again_;                             \
+        while ((again_ = (call)) == ACP_E_BUSY) \
+            sched_yield();                      \
+        again_;                                 \
+    })
+#define UNTIL(condition)   \
+    while (!(condition))   \
+        sched_yield()
+
+static inline acp_request *isend(acp_lane *lane, uint32_t to, int64_t tag, const void *data,
+                                 uint64_t size)
+{
+    acp_envelope envelope = {.tag = tag, .size = size, .note = (uint64_t)tag * 7 + size};
+    acp_request *r;
+    CHECK(AGAIN(acp_send(lane, to, &envelope, data, &r)) == ACP_OK);
+    return r;
+}
+
+static inline void send_end_of(acp_lane *lane, acp_request *r)
+{
+    if (!r)
+        return;
+    CHECK(acp_request_wait(lane->engine, r, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_request_end(lane, r, NULL) == ACP_OK);
+}
+
+static inline void post_message(acp_lane *lane, uint32_t to, int64_t tag, const void *data,
+                                uint64_t size)
+{
+    send_end_of(lane, isend(lane, to, tag, data, size));
+}
+
+static inline acp_request *ireceive(acp_lane *lane, int64_t from, int64_t tag, void *buffer,
+                                    uint64_t size)
+{
+    acp_envelope want = {.source = from, .tag = tag, .size = size};
+    acp_request *r;
+    CHECK(AGAIN(acp_receive(lane, &want, buffer, &r)) == ACP_OK);
+    return r;
+}
+
+static inline acp_envelope receive_end_of(acp_lane *lane, acp_request *r)
+{
+    acp_envelope got = {0};
+    CHECK(acp_request_wait(lane->engine, r, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_request_end(lane, r, &got) == ACP_OK);
+    CHECK(got.note == (uint64_t)got.tag * 7 + got.size);
+    return got;
+}
+
+static inline acp_envelope take_message(acp_lane *lane, int64_t from, int64_t tag, void *buffer,
+                                        uint64_t size)
+{
+    return receive_end_of(lane, ireceive(lane, from, tag, buffer, size));
+}
+
+/* All ranks meet. */
+static inline void meet(acp_engine *e)
+{
+    CHECK(acp_barrier(e, NULL, 0, 5, ACP_FOREVER) == ACP_OK);
+}
+
+static inline void paint(unsigned char *p, uint64_t size, uint32_t seed)
+{
+    for (uint64_t i = 0; i < size; i++)
+        p[i] = (unsigned char)(seed * 31 + i * 7 + i / 251);
+}
+
+static inline bool painted(const unsigned char *p, uint64_t size, uint32_t seed)
+{
+    for (uint64_t i = 0; i < size; i++)
+        if (p[i] != (unsigned char)(seed * 31 + i * 7 + i / 251))
+            return false;
+    return true;
+}
+
+static inline struct mailbox *box_of(acp_engine *e)
+{
+    return &mail_heap(e, e->own)->head->mailbox;
+}
+
+#endif

@@ -1,0 +1,314 @@
+"""A running job grows: groups that it starts join it, and nobody else takes part in that."""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import launch
+import pytest
+
+import acp_mpi as acp
+
+HERE = __file__
+PATIENCE = 30.0
+
+
+def newcomer(function, *arguments):
+    return launch.program(function, *arguments)
+
+
+def word(rank):
+    """Return where rank 0 expects the word of another."""
+    return acp.query_starter_ga(0) + 8 * rank
+
+
+def await_words(ranks):
+    for rank in ranks:
+        acp.wait_until(word(rank), "==", 1000 + rank, timeout=PATIENCE)
+
+
+def say_word(rank):
+    acp.put(word(rank), (1000 + rank).to_bytes(8, "little"))
+
+
+def await_leave():
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 7, timeout=PATIENCE)
+
+
+def give_leave(ranks):
+    for rank in ranks:
+        acp.put(acp.query_starter_ga(rank), (7).to_bytes(8, "little"))
+
+
+# What those that come do ------------------------------------------------------------------------
+
+
+def greet(size, has_mpi):
+    """Know all, be known by rank 0, and meet only those that came along."""
+    with acp.init():
+        mine = acp.group()
+        assert mine.size == int(size)
+        assert mine.has_mpi == (has_mpi == "True")
+        assert acp.rank() in mine.ranks
+        assert acp.rank() >= acp.groups()[0].size
+        assert acp.allgather(acp.rank()) == list(mine.ranks)
+        say_word(acp.rank())
+        await_leave()
+        acp.sync()
+
+
+def greet_at_once():
+    with acp.init():
+        say_word(acp.rank())
+
+
+def have_children():
+    """Nested: a newcomer starts a group itself."""
+    with acp.init():
+        group = acp.spawn_group(newcomer(greet, 2, False), 2, mpi=False)
+        assert min(group.ranks) > acp.rank()
+        say_word(acp.rank())
+        await_leave()
+        give_leave(group.ranks)
+
+
+# A job of several ranks -------------------------------------------------------------------------
+
+
+def grow(kind):
+    """Rank 1 starts a group, rank 0 hears from it without having been told."""
+    acp.init()
+    table = acp.bcast(acp.Map(rank=0) if acp.rank() == 0 else None)
+    before = acp.procs()
+    if acp.rank() == 1:
+        has_mpi = kind == "mpi"
+        group = acp.spawn_group(newcomer(greet, 2, has_mpi), 2, mpi=has_mpi, name="late")
+        assert (group.name, group.has_mpi) == ("late", has_mpi)
+        assert list(group.ranks) == [before, before + 1]
+        assert acp.group("late") == group
+        table["late"] = tuple(group.ranks)
+    acp.sync()  # does not wait for the newcomers
+    if acp.rank() == 0:
+        await_words(table["late"])
+    acp.sync()
+    assert acp.get(acp.query_starter_ga(before), bytearray(8)) == bytes(8)
+    ga = acp.malloc(100, rank=before + 1)
+    acp.put(ga, bytes(100))
+    acp.free(ga)
+    assert acp.procs() == before + 2
+    assert acp.group("late").size == 2
+    acp.sync()
+    if acp.rank() == 0:
+        give_leave(table["late"])
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("kind", ["mpi", "acp"])
+def test_a_group_joins_and_is_learnt_of_when_it_is_needed(start, road, kind):
+    job = start([*launch.mpiexec(2), *launch.program(grow, kind)], launch.ROADS[road])
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def meet_all():
+    """After a refresh on both sides they are one."""
+    with acp.init():
+        if acp.rank() == 0:
+            acp.spawn_group(newcomer(meet_all), 2, mpi=False)
+        if acp.rank() < 2:
+            acp.sync()
+        acp.refresh()
+        assert acp.ranks() == [0, 1, 2, 3]
+        acp.sync()
+        assert acp.allgather(acp.rank()) == [0, 1, 2, 3]
+        assert [group.size for group in acp.groups()] == [2, 2]
+        assert acp.bcast("all", root=3) == "all"
+        acp.sync()
+
+
+def test_after_refresh_sync_means_all(start):
+    job = start([*launch.mpiexec(2), *launch.program(meet_all)])
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def grow_everywhere():
+    """Every rank starts groups, from two threads at once."""
+    acp.init()
+    groups, lock = [], threading.Lock()
+
+    def one():
+        group = acp.spawn_group(newcomer(greet, 1, False), 1, mpi=False)
+        with lock:
+            groups.append(group)
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({group.name for group in groups}) == 2
+    ranks = [rank for group in groups for rank in group.ranks]
+    everyones = acp.allgather(ranks)
+    assert sorted(rank for some in everyones for rank in some) == [2, 3, 4, 5]
+    if acp.rank() == 0:
+        await_words(range(2, 6))
+    acp.sync()
+    give_leave(ranks)
+    acp.finalize()
+
+
+def test_several_ranks_and_threads_start_groups_at_once(start):
+    job = start([*launch.mpiexec(2), *launch.program(grow_everywhere)])
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+# A job of one process, without launcher ---------------------------------------------------------
+
+
+def grow_alone():
+    acp.init()
+    for number, kind in enumerate(("acp", "mpi")):
+        group = acp.spawn_group(newcomer(greet, 2, kind == "mpi"), 2, mpi=kind == "mpi")
+        assert list(group.ranks) == [1 + 2 * number, 2 + 2 * number]
+        await_words(group.ranks)
+        give_leave(group.ranks)
+    many = acp.spawn_groups([(newcomer(greet_at_once), 1, {"mpi": False})] * 6)
+    ranks = sorted(rank for group in many for rank in group.ranks)
+    assert ranks == list(range(5, 11))
+    await_words(ranks)
+    (nest,) = acp.spawn_groups([(newcomer(have_children), 1, {"mpi": False})])
+    await_words(range(11, 14))
+    assert list(nest.ranks) == [11]
+    give_leave([11])
+    acp.finalize()
+
+
+def test_a_process_without_launcher_grows(start):
+    job = start(launch.program(grow_alone), {"ACP_MPI": "0"})
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def fail_to_grow():
+    acp.init()
+    cases = [
+        ("/no/such/program", acp.Error, "/no/such/program"),
+        ([sys.executable, "-c", "print('bad day'); raise SystemExit(3)"], acp.Error, "bad day"),
+        ([sys.executable, "-c", "import signal; signal.pause()"], TimeoutError, "acp.init()"),
+    ]
+    for mpi in (False, True):
+        for command, kind, text in cases:
+            try:
+                acp.spawn_group(command, 1, mpi=mpi, timeout=3.0 if kind is TimeoutError else 30.0)
+            except kind as error:
+                assert text in str(error), error  # noqa: PT017
+                assert "spawn_group" in str(error)  # noqa: PT017
+            else:
+                raise AssertionError(f"{command} has joined")
+    twice = [(newcomer(greet_at_once), 1, {"mpi": False, "name": "twice"})] * 2
+    try:
+        acp.spawn_groups(twice)
+    except acp.Error as error:
+        assert "twice" in str(error)  # noqa: PT017
+    assert acp.procs() == 1
+    group = acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
+    assert list(group.ranks) == [1]
+    await_words([1])
+    acp.finalize()
+
+
+def test_what_does_not_join_is_ended_and_told_of(start):
+    job = start(launch.program(fail_to_grow), {"ACP_MPI": "0"})
+    assert job.wait(90.0) == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+# Deaths -----------------------------------------------------------------------------------------
+
+
+def outlive(folder):
+    """Wait for the parent that dies; then go on as a group."""
+    acp.init()
+    say_word(acp.rank())
+    try:
+        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 7, timeout=PATIENCE)
+    except acp.PeerLostError:
+        acp.refresh()
+    acp.sync()
+    try:
+        acp.put(acp.query_starter_ga(0), bytes(8))
+    except acp.PeerLostError:
+        Path(folder, f"{acp.rank()} survived").touch()
+    acp.finalize()
+
+
+def die(folder):
+    acp.init()
+    group = acp.spawn_group(newcomer(outlive, folder), 2, mpi=False)
+    await_words(group.ranks)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_group_outlives_who_started_it(start, tmp_path):
+    job = start(launch.program(die, tmp_path), {"ACP_MPI": "0"})
+    assert job.wait() == -signal.SIGKILL, job.output
+    launch.until(lambda: len(list(tmp_path.glob("* survived"))) == 2)
+    launch.until(lambda: not job.processes())
+
+
+def leave_a_dead_group():
+    acp.init()
+    group = acp.spawn_group(newcomer(die_when_told), 1, mpi=False)
+    await_words(group.ranks)
+    give_leave(group.ranks)
+    acp.sync()
+    while group.ranks[0] in acp.ranks():
+        try:
+            acp.get(acp.query_starter_ga(group.ranks[0]), bytearray(8))
+        except acp.PeerLostError:
+            acp.refresh()
+    later = acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
+    assert list(later.ranks) == [2]  # no number is given twice
+    await_words(later.ranks)
+    acp.finalize()
+
+
+def die_when_told():
+    acp.init()
+    say_word(acp.rank())
+    await_leave()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_group_that_dies_is_a_loss(start):
+    job = start(launch.program(leave_a_dead_group), {"ACP_MPI": "0"})
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def wait_for_ever(folder):
+    acp.init()
+    Path(folder, f"{acp.rank()} waits").touch()
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 7)
+
+
+def grow_and_wait(folder):
+    acp.init()
+    acp.spawn_groups([(newcomer(wait_for_ever, folder), 2, {"mpi": mpi}) for mpi in (False, True)])
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 7)
+
+
+def test_nothing_stays_when_all_are_killed(start, tmp_path):
+    job = start(launch.program(grow_and_wait, tmp_path), {"ACP_MPI": "0"})
+    launch.until(lambda: len(list(tmp_path.glob("* waits"))) == 4, job)
+    programs = str(launch.PROGRAM)
+    for pid in job.processes():
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+        if programs in command and "mpiexec" not in command.split("\0")[0]:
+            os.kill(pid, signal.SIGKILL)
+    launch.until(lambda: not job.processes())
