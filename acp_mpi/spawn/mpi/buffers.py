@@ -117,7 +117,7 @@ def _bytes_of(data: Any, writable: bool) -> tuple[memoryview, str]:
             raise BufferError("message: the buffer is not contiguous; copy it first")
         inner = MPI.buffer.frombuffer(data, not writable)
         return memoryview(inner).cast("B"), view.format
-    return (view if view.nbytes == 0 else view.cast("B")), view.format
+    return (view.cast("B") if view.nbytes else memoryview(bytearray())), view.format
 
 
 def _datatype(given: Any) -> Any:
@@ -165,7 +165,8 @@ def _base(message: Any, pairs: tuple[type, ...], writable: bool) -> tuple[Any, .
     if data is None or data is MPI.BOTTOM:
         if datatype is None:
             raise TypeError("message: expecting buffer or list/tuple")
-        whole, code, length = (memoryview(b"") if data is None else None), None, 0
+        whole = memoryview(bytearray()) if data is None else None
+        code, length = None, 0
     else:
         whole, code = _bytes_of(data, writable)
         length = whole.nbytes
@@ -280,7 +281,7 @@ class _Placed:
             self.datatype.Free()
 
 
-def typed_blocks(message: Any, blocks: int) -> Sequence[Any]:
+def typed_blocks(message: Any, blocks: int, *, writable: bool = False) -> Sequence[Any]:
     """Return blocks that have a datatype each."""
     if len(message) == 2:
         (data, kinds), counts, places = message, None, None
@@ -292,6 +293,8 @@ def typed_blocks(message: Any, blocks: int) -> Sequence[Any]:
         raise ValueError("message: expecting 2 to 4 items")
     if len(kinds) != blocks:
         raise ValueError(f"expecting {blocks} items, got {len(kinds)}")
+    if writable and data is not MPI.BOTTOM:
+        _bytes_of(data, True)
     each = [1] * blocks if counts is None else _each(counts, blocks, None)
     where = [0] * blocks if places is None else _each(places, blocks, 1)
     return [_Placed(data, *block) for block in zip(each, where, kinds, strict=True)]

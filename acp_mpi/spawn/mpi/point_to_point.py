@@ -1,6 +1,7 @@
 """Messages between the members of a communicator of several groups."""
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -168,6 +169,8 @@ class PointToPoint:
         tag: int = MPI.ANY_TAG,
         status: Any = None,
     ) -> Any:
+        if buf is not None:
+            warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)
         work = self._start_receive_object(source, tag)
         found = finish(work)
         work.describe(status)
