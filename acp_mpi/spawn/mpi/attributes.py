@@ -29,7 +29,7 @@ class Attributes:
 
     def get(self, keyval: int) -> Any:
         """Return an attribute, or None."""
-        if keyval in (getattr(MPI, name) for name in _OF_THE_WORLD):
+        if keyval in (getattr(MPI, name, None) for name in _OF_THE_WORLD):
             return MPI.COMM_WORLD.Get_attr(keyval)
         if keyval not in _functions:
             fail(MPI.ERR_KEYVAL)

@@ -74,7 +74,7 @@ class Body(Objects):
 
     def Get_rank(self) -> int:
         self.check()
-        return self.local.rank
+        return int(self.local.rank)
 
     def Get_group(self) -> Any:
         return Group._of(self.local.ranks)
@@ -288,7 +288,7 @@ class InterBody(Body):
     @property
     def low(self) -> bool:
         """Whether the local group is the one that comes first where nobody says otherwise."""
-        return self.local.ranks[0] < self.peers.ranks[0]
+        return bool(self.local.ranks[0] < self.peers.ranks[0])
 
     def Merge(self, high: bool = False) -> Any:
         self.check()

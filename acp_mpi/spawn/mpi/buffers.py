@@ -129,10 +129,9 @@ def _datatype(given: Any) -> Any:
 
 
 def _datatype_of(code: str | None) -> Any:
-    if code is None or code in ("B", "c"):
-        return MPI.BYTE if code in (None, "B") else _datatype(code)
-    native = code[1:] if code[0] in "@<" else code
-    return _datatype(native)
+    if code is None:
+        return MPI.BYTE
+    return _datatype(code[1:] if code[0] in "@<" else code)
 
 
 def _is_datatype(given: Any) -> bool:

@@ -12,6 +12,7 @@ from acp_mpi.spawn.mpi.groups import Group
 from acp_mpi.spawn.mpi.messages import Message
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.requests import Prequest, Request
+from acp_mpi.spawn.mpi.windows import File, Win
 
 _PKL5 = 0  # the tag that pkl5 uses on a communicator that is for nothing else
 
@@ -72,6 +73,7 @@ def _make() -> ModuleType:
     replaced: dict[str, Any] = {
         **{kind.__name__: kind for kind in (Comm, Intracomm, Intercomm, Group)},
         **{kind.__name__: kind for kind in (Request, Prequest, Message)},
+        **{kind.__name__: kind for kind in (Win, File)},
         "COMM_WORLD": Intracomm(MPI.COMM_WORLD),
         "COMM_SELF": Intracomm(MPI.COMM_SELF),
         "Init": _init,

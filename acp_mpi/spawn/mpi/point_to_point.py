@@ -36,7 +36,7 @@ class PointToPoint:
 
     def rank_of(self, rank: int) -> int:
         """Return the rank in the communicator of a rank of the job."""
-        return self.peers.place.get(rank, MPI.UNDEFINED)
+        return int(self.peers.place.get(rank, MPI.UNDEFINED))
 
     def acknowledge(self, arrived: transport.Arrived) -> None:
         """Tell the sender of a synchronous message that it was received."""

@@ -231,7 +231,7 @@ class Request(MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Wait until one is over; return which."""
         if not cls._ours(requests):
             return int(MPI.Request.Waitany(requests, status))
-        return cls._one("Wait", requests, status, True)[0]
+        return int(cls._one("Wait", requests, status, True)[0])
 
     @classmethod
     def waitany(cls, requests: Sequence[Any], status: Any = None) -> Any:

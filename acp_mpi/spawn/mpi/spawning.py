@@ -117,9 +117,9 @@ def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any
     if news is None:
         if isinstance(failed, ValueError) and not isinstance(failed, Error):
             raise failed
-        error = MPI.Exception(MPI.ERR_SPAWN)
-        error.add_note(text)
-        raise error from failed
+        refusal = MPI.Exception(MPI.ERR_SPAWN)
+        refusal.add_note(text)
+        raise refusal from failed
     context, children, counts = news
     if errcodes is not None:
         codes = [[MPI.SUCCESS] * count for count in counts]

@@ -87,7 +87,7 @@ class Attended(Work):
     A receive is one: the sender may wait to hear that it is over.
     """
 
-    _active: "ClassVar[set[Attended]]" = set()
+    _active: ClassVar[set[Any]] = set()
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -96,24 +96,25 @@ class Attended(Work):
 
     def step(self) -> bool:
         """Go on as far as possible; its error is the one's that asks for the end."""
-        if not self._over and self._lock.acquire(blocking=False):
-            try:
-                if not self._over and self._advance():
-                    self._end()
-            except BaseException as error:
-                self.error = error
-                self._end()
-            finally:
-                self._lock.release()
+        if self._over or not self._lock.acquire(blocking=False):
+            return self._over
+        try:
+            self._end_if(self._over or self._advance())
+        except BaseException as error:
+            self.error = error
+            self._end_if(True)
+        finally:
+            self._lock.release()
         return self._over
 
     def _advance(self) -> bool:
         """Do what can be done now; return whether that was the last."""
         raise NotImplementedError
 
-    def _end(self) -> None:
-        self._active.discard(self)
-        self._over = True
+    def _end_if(self, over: bool) -> None:
+        if over:
+            self._active.discard(self)
+            self._over = True
 
     @classmethod
     def drive(cls) -> Iterator[Any]:
@@ -151,7 +152,7 @@ class Receiving(Attended):
         with self._lock:
             if not self._over and self._posted.cancel():
                 self.cancelled = True
-                self._end()
+                self._end_if(True)
 
 
 class Running(Attended):
