@@ -96,15 +96,18 @@ class Attended(Work):
 
     def step(self) -> bool:
         """Go on as far as possible; its error is the one's that asks for the end."""
-        if self._over or not self._lock.acquire(blocking=False):
-            return self._over
+        if self._is_over() or not self._lock.acquire(blocking=False):
+            return self._is_over()
         try:
-            self._end_if(self._over or self._advance())
+            self._end_if(self._is_over() or self._advance())
         except BaseException as error:
             self.error = error
             self._end_if(True)
         finally:
             self._lock.release()
+        return self._is_over()
+
+    def _is_over(self) -> bool:
         return self._over
 
     def _advance(self) -> bool:
