@@ -12,6 +12,7 @@ EXAMPLES = sorted((launch.ROOT / "examples").glob("*.py"))
 NEEDS_TWO = {"pipeline"}
 SMALL = {
     "allgather": ["--bytes", "100"],
+    "handing_out": ["--pieces", "40", "--points", "500"],
     "groups": ["--pieces", "20", "--points", "200"],
     "placement": ["--elements", "200"],
     "progress": ["--bounds", "20"],
