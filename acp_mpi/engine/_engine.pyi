@@ -526,8 +526,6 @@ def transfer_probe(
 ) -> Any: ...
 
 class Plan:
-    given: int
-    wanted: int
     note: int
     folder: Any
     def __init__(
@@ -537,7 +535,7 @@ class Plan:
         fold: int,
         kind: int,
         rooms: tuple[int, ...],
-        sizes: tuple[int, ...],
+        ranks: Sequence[int],
         note: int,
         folder: Any = ...,
     ) -> None: ...

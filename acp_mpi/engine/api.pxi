@@ -104,6 +104,8 @@ cdef extern from "engine.h" nogil:
         const acp_step *steps
         uint32_t count, messages
         int fold, type
+        const uint32_t *ranks
+        uint32_t members
     ctypedef struct acp_collective:
         pass
     const int ACP_COLLECTIVE_FOLD

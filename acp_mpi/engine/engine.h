@@ -356,6 +356,8 @@ typedef struct acp_plan {
     const acp_step *steps; /* they stay until the last collective with them has ended */
     uint32_t count, messages; /* between two ACP_STEP_AWAIT, at most */
     int32_t fold, type; /* fold -1: the caller folds */
+    const uint32_t *ranks; /* of all members: the death of any of them ends it */
+    uint32_t members;
 } acp_plan;
 typedef struct acp_collective acp_collective;
 #define ACP_COLLECTIVE_FOLD 1
