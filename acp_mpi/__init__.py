@@ -156,6 +156,7 @@ _ROOMS = {
         "groups",
         "init",
         "is_initialized",
+        "leave",
         "ranks",
         "refresh",
         "reset",

@@ -106,6 +106,7 @@ struct peer {
     uint32_t view_count, view_limit;
     _Atomic uint32_t leaving;
     bool gone; /* it has said its last word */
+    bool left; /* and the others do not end with it: it is no loss */
     bool guest; /* needs this process to drive MPI */
     struct visit visit; /* of this process there */
     _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */

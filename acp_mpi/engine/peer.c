@@ -98,7 +98,7 @@ static bool is_missed(const acp_engine *e, const struct peer *p)
     for (uint32_t color = 0; color < ACP_COLORS; color++)
         used |= p->links[color] != NULL;
     bool everybody = p->slot >= e->everybody.low && p->slot < e->everybody.high;
-    return everybody || (used && !p->gone);
+    return !p->left && (everybody || (used && !p->gone));
 }
 
 void peer_mark_lost(acp_engine *e, struct peer *p)
