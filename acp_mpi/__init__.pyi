@@ -3,6 +3,29 @@ from acp_mpi.comm import (
     waitall as waitall,
     waitany as waitany,
 )
+from acp_mpi.comm.collectives.calls import (
+    allgather as allgather,
+    allreduce as allreduce,
+    alltoall as alltoall,
+    bcast as bcast,
+    exscan as exscan,
+    gather as gather,
+    iallgather as iallgather,
+    iallreduce as iallreduce,
+    ialltoall as ialltoall,
+    ibarrier as ibarrier,
+    ibcast as ibcast,
+    iexscan as iexscan,
+    igather as igather,
+    ireduce as ireduce,
+    ireduce_scatter as ireduce_scatter,
+    iscan as iscan,
+    iscatter as iscatter,
+    reduce as reduce,
+    reduce_scatter as reduce_scatter,
+    scan as scan,
+    scatter as scatter,
+)
 from acp_mpi.datastructs import (
     Counter as Counter,
     Cursor as Cursor,
@@ -96,8 +119,6 @@ from acp_mpi.rma.arrays import (
     zeros as zeros,
 )
 from acp_mpi.rma.exchange import (
-    allgather as allgather,
-    bcast as bcast,
     lookup as lookup,
     publish as publish,
 )

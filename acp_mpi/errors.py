@@ -62,6 +62,8 @@ class Status:
     DESTROYED = -20
     TRUNCATED = -21
     CANCELLED = -22
+    MISMATCH = -23
+    LEFT = -24
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:
@@ -178,3 +180,33 @@ def _lost(function: str, rank: int) -> PeerLostError:
     )
     error.rank = rank if rank >= 0 else None
     return error
+
+
+def from_collective(function: str, status: int, rank: int, ours: int, theirs: int) -> Exception:
+    """Make the exception for a collective that failed; `ours` and `theirs`: what was called."""
+    match status:
+        case Status.LOST:
+            return _lost(function, rank)
+        case Status.MISMATCH if ours >> 40 != theirs >> 40 and theirs >> 40 in COLLECTIVES:
+            return Error(
+                f"{function}: rank {rank} is in {COLLECTIVES[theirs >> 40]} meanwhile; all ranks "
+                "of a collective call the same ones in the same order"
+            )
+        case Status.MISMATCH:
+            return Error(
+                f"{function}: rank {rank} gives another size, type, operation or root than this "
+                "rank; give what belongs together on all ranks"
+            )
+        case Status.LEFT:
+            return Error(
+                f"{function}: rank {rank} has left it, after an error, a timeout or an "
+                "interruption there; look for the first error among the ranks"
+            )
+    return from_fault(function, status, rank=rank)
+
+
+COLLECTIVES = dict(
+    enumerate(
+        ("barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "scatter",
+         "allgather", "alltoall", "reduce_scatter"), 1)
+)  # fmt: skip

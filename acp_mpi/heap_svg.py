@@ -68,7 +68,7 @@ def _rows(heap: RankHeap) -> Iterator[tuple[str, str, int]]:
     if rest:
         yield "vacant", f"{len(rest)} more containers", sum(one.bytes for one in rest)
     uses = heap.uses()
-    for use in ("malloc", "spare", "unknown"):
+    for use in ("malloc", "messages", "spare", "unknown"):
         if use in uses:
             yield use, LOOKS[use][2], uses[use]
 

@@ -12,6 +12,7 @@ LOOKS: dict[str, tuple[str, str, str]] = {
     "vacant": (" ", "#ffffff", "address only"),
     "free": (".", "#dfe3e8", "free"),
     "malloc": ("#", "#7d8997", "malloc"),
+    "messages": ("@", "#5c6bc0", "messages"),
     "Counter": ("C", "#c2185b", "Counter"),
     "Deque": ("D", "#3f51b5", "Deque"),
     "List": ("L", "#00897b", "List"),
@@ -109,7 +110,7 @@ def _contents(heap: RankHeap) -> list[str]:
         size = sum(one.bytes for one in rest)
         name = [f"{len(rest)} more containers", "", "", str(sum(one.blocks for one in rest))]
         rows.append([*name, in_units(size), share(size, used)])
-    for use in ("malloc", "spare", "unknown"):
+    for use in ("malloc", "messages", "spare", "unknown"):
         if use in uses:
             rows.append([LOOKS[use][2], "", "", "", in_units(uses[use]), share(uses[use], used)])
     return _table(rows)

@@ -98,6 +98,15 @@ cdef extern from "engine.h" nogil:
         int64_t source, tag
         uint64_t size, note
     ctypedef struct acp_request
+    ctypedef struct acp_step:
+        pass
+    ctypedef struct acp_plan:
+        const acp_step *steps
+        uint32_t count, messages
+        int fold, type
+    ctypedef struct acp_collective:
+        pass
+    const int ACP_COLLECTIVE_FOLD
     ctypedef struct acp_road_info:
         const char *road
         const char *memory
@@ -181,6 +190,17 @@ cdef extern from "engine.h" nogil:
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, int64_t)
     int acp_lookup(acp_engine *, const uint64_t *, uint64_t *, int64_t)
+    int acp_collective_begin(acp_engine *, const acp_plan *, void **, uint64_t, uint64_t,
+                             acp_collective **)
+    int acp_collective_run(acp_collective *, int64_t)
+    void acp_collective_release(acp_collective *)
+    bint acp_collective_done(acp_collective *)
+    int acp_collective_wait(acp_collective *, int64_t)
+    void acp_collective_due(const acp_collective *, void **, const void **, const void **,
+                            uint64_t *)
+    void acp_collective_folded(acp_collective *)
+    int64_t acp_collective_trouble(const acp_collective *, uint64_t *)
+    void acp_collective_end(acp_collective *)
     int acp_window_own(const acp_engine *, acp_window_part *, acp_fault *)
     int acp_window_attach(acp_engine *, const acp_window_config *, const char **)
     void acp_window_open(acp_engine *, bint)

@@ -342,6 +342,12 @@ struct acp_engine {
     _Atomic uint32_t mail_era; /* one more with each reset */
     bool crowded; /* more ranks here than processors for them */
 
+    pthread_mutex_t collectives_lock; /* those that go on by themselves: who drives them */
+    struct acp_collective *collectives;
+    _Atomic uint32_t collective_count;
+    _Atomic bool collective_news;   /* one of them may go on: asked of whoever has the lock */
+    _Atomic bool collectives_again; /* nobody will ring for it */
+
     struct window *_Atomic window; /* NULL: none */
     _Atomic uint32_t guests; /* peers that need MPI driven here */
     _Atomic uint32_t stays;  /* peers that drive MPI for this process, maybe for nothing */

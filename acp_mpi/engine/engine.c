@@ -1,4 +1,5 @@
 /* The life of an engine: creation, joining, reset, the end. */
+#include "collective.h"
 #include "endpoint.h"
 #include "request.h"
 #include "wire.h"
@@ -121,6 +122,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutex_init(&e->bell, NULL);
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->mail_lock, NULL);
+    pthread_mutex_init(&e->collectives_lock, NULL);
     pthread_mutex_init(&e->leader, NULL);
     pthread_mutex_init(&e->waiters_lock, NULL);
     fault->status = create(e, fault);
@@ -181,6 +183,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     }
     if (count != e->procs)
         return ACP_E_ARGUMENT;
+    collectives_close(e);
     bool written = !identity || e->slot_of_rank; /* onlookers find it in the table, too */
     int rc = written ? table_permute(e, 0, slot_of, count) : ACP_OK;
     if (rc != ACP_OK)
@@ -219,6 +222,7 @@ void acp_engine_close(acp_engine *e)
         e->control->phase = PHASE_CLOSED;
     waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
     progress_join(e);
+    collectives_close(e);
     pthread_mutex_lock(&e->leader);
     pthread_mutex_lock(&e->lock);
     if (e->peers) {
@@ -294,6 +298,7 @@ void acp_engine_free(acp_engine *e)
     pthread_mutex_destroy(&e->bell);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->mail_lock);
+    pthread_mutex_destroy(&e->collectives_lock);
     pthread_mutex_destroy(&e->leader);
     pthread_mutex_destroy(&e->waiters_lock);
     free(e);

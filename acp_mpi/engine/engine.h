@@ -45,6 +45,8 @@ typedef enum acp_status {
     ACP_E_DESTROYED = -20,  /* no such container, or not any more */
     ACP_E_TRUNCATED = -21,  /* the message is longer than the room for it */
     ACP_E_CANCELLED = -22,
+    ACP_E_MISMATCH = -23,   /* a rank calls another collective, or one of another size */
+    ACP_E_LEFT = -24,       /* a rank has left the collective */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -332,6 +334,50 @@ int acp_probe_wait(acp_engine *engine, const acp_envelope *want, acp_envelope *f
                    uint64_t *taken, int64_t timeout_ns);
 int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t room,
                       acp_request **request);
+
+/* Collectives: steps over a few buffers, written by who calls (docs/collectives.md). Messages up to
+ * an ACP_STEP_AWAIT are under way together. */
+typedef enum acp_fold {
+    ACP_SUM = 0, ACP_PROD, ACP_MIN, ACP_MAX, ACP_AND, ACP_OR, ACP_XOR, ACP_LAND, ACP_LOR, ACP_LXOR
+} acp_fold;
+typedef enum acp_type {
+    ACP_BOOL = 0, ACP_INT8, ACP_INT16, ACP_INT32, ACP_INT64, ACP_UINT8, ACP_UINT16, ACP_UINT32,
+    ACP_UINT64, ACP_FLOAT32, ACP_FLOAT64, ACP_LONGDOUBLE, ACP_COMPLEX64, ACP_COMPLEX128
+} acp_type;
+typedef enum acp_step_kind {
+    ACP_STEP_SEND = 0, ACP_STEP_RECEIVE, ACP_STEP_COPY, ACP_STEP_FOLD, ACP_STEP_AWAIT
+} acp_step_kind;
+#define ACP_BUFFERS 5u /* given, wanted, and three more */
+typedef struct acp_step {
+    uint8_t kind, where, left, right; /* buffers; `left` is what is sent or copied */
+    uint32_t rank;
+    uint64_t where_at, left_at, right_at, size; /* bytes */
+} acp_step;
+typedef struct acp_plan {
+    const acp_step *steps; /* they stay until the last collective with them has ended */
+    uint32_t count, messages; /* between two ACP_STEP_AWAIT, at most */
+    int32_t fold, type; /* fold -1: the caller folds */
+} acp_plan;
+typedef struct acp_collective acp_collective;
+#define ACP_COLLECTIVE_FOLD 1
+
+/* What a pair says to each other in `context` is of this collective alone; all members have the same
+ * `note` (48 bits), else ACP_E_MISMATCH. */
+int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
+                         uint64_t context, uint64_t note, acp_collective **collective);
+/* By the calling thread alone. Whatever goes wrong, a timeout too, ends it: those that wait for this
+ * rank hear of it. ACP_COLLECTIVE_FOLD: the caller folds, calls acp_collective_folded, and this again. */
+int acp_collective_run(acp_collective *collective, int64_t timeout_ns);
+/* By whoever drives progress, from now on; instead of acp_collective_run. */
+void acp_collective_release(acp_collective *collective);
+bool acp_collective_done(acp_collective *collective); /* or a fold is due */
+int acp_collective_wait(acp_collective *collective, int64_t timeout_ns); /* as run; a timeout ends nothing */
+void acp_collective_due(const acp_collective *collective, void **where, const void **left,
+                        const void **right, uint64_t *size);
+void acp_collective_folded(acp_collective *collective);
+/* Why it failed: a rank, or -1; `theirs`: what that rank calls, if it is another collective. */
+int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *theirs);
+void acp_collective_end(acp_collective *collective); /* one that still runs is left, as after an error */
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. */
 int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2],

@@ -188,13 +188,13 @@ int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, 
 
 void mail_landed(acp_lane *lane, struct landing *l)
 {
-    letter_done(lane->engine, l->to, l->letter, LETTER_DONE);
+    letter_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
 void mail_failed(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
-    letter_done(e, l->to, l->letter, LETTER_LOST);
+    letter_done(lane, l->to, l->letter, LETTER_LOST);
     if (l->to == e->own) { /* nobody may ever ask for it */
         e->mail_losses = 1;
         progress_kick(e);
@@ -205,7 +205,7 @@ void mail_held(acp_lane *lane, struct landing *l, acp_ga_t block)
 {
     l->letter->held = block;
     __atomic_store_n(&l->letter->place, PLACE_HELD, __ATOMIC_RELEASE);
-    letter_done(lane->engine, l->to, l->letter, LETTER_DONE);
+    letter_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
 int mail_taken(acp_lane *lane, struct landing *l)

@@ -247,10 +247,21 @@ def lost_ranks():
     return result
 
 
+cdef uint64_t refreshes = 0
+
+
+def membership():
+    """Return what is another number after each change of who belongs to the job."""
+    need("collective")
+    return acp_procs(engine), refreshes
+
+
 def refresh():
     """Accept the losses: from now on `sync` and `finalize` mean the living."""
+    global refreshes
     need("refresh")
     acp_refresh(engine)
+    refreshes += 1
 
 
 def doing(rank):

@@ -12,6 +12,11 @@ static inline int64_t mail_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
 }
+static inline bool mail_plausible(acp_engine *e, const acp_envelope *want)
+{
+    return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
+           want->tag >= ACP_ANY;
+}
 static inline void envelope_of(const struct letter *letter, acp_envelope *envelope)
 {
     *envelope = (acp_envelope){.context = letter->context, .source = (int64_t)letter->source,
@@ -25,6 +30,6 @@ void mail_unkeep(struct hold *hold, struct letter *letter);
 uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING]);
 void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count);
 /* `state` of a letter changes for good: whoever sleeps on it is woken. */
-void letter_done(acp_engine *e, struct peer *to, struct letter *letter, enum letter_state state);
+void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
 
 #endif

@@ -3,9 +3,9 @@
 
 #include "heap.h"
 
-#define SLAB ((uint64_t)16384)
-#define LINE ((uint64_t)64)
-#define SLAB_LETTERS ((SLAB - 2 * LINE) / sizeof(struct letter))
+#include <string.h>
+
+#define HELD_MARK 0x4c49414d444c4548ull /* "HELDMAIL" */
 
 void mailbox_create(struct mailbox *box, uint64_t bound)
 {
@@ -15,7 +15,7 @@ void mailbox_create(struct mailbox *box, uint64_t bound)
 
 struct letter *letter_at(const struct heap *h, uint64_t at)
 {
-    bool good = at % LINE == 0 && at > h->head->first && at <= h->span - sizeof(struct letter);
+    bool good = at % MAIL_LINE == 0 && at > h->head->first && at <= h->span - sizeof(struct letter);
     return good ? (struct letter *)(void *)(h->base + at) : NULL;
 }
 
@@ -37,11 +37,11 @@ static int slab_take(struct hold *hold)
     struct heap *h = hold->heap;
     struct mailbox *box = &h->head->mailbox;
     uint64_t block, next = 0;
-    int rc = section_take(hold, SLAB, &block);
+    int rc = section_take(hold, MAIL_SLAB, &block);
     if (rc != ACP_OK)
         return rc;
-    uint64_t first = (block + 8 + LINE - 1) & ~(LINE - 1);
-    for (uint64_t i = SLAB_LETTERS; i-- > 0;) {
+    uint64_t first = mail_slab_first(block);
+    for (uint64_t i = MAIL_SLAB_LETTERS; i-- > 0;) {
         struct letter *letter = letter_at(h, first + i * sizeof *letter);
         if (!letter)
             return ACP_E_DAMAGED;
@@ -181,4 +181,21 @@ void letter_unlink(struct hold *hold, struct letter *letter)
         take_out(hold, &box->arrivals, at, offsetof(struct letter, arrival));
     section_set(hold, &letter->list, AMONG_NONE);
     section_set(hold, count, *count - 1);
+}
+
+uint64_t mail_held_mark(const struct heap *h, uint64_t block)
+{
+    return HELD_MARK ^ block_mark(h, block - BLOCK_HEAD);
+}
+
+int mail_hold(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *block, int64_t patience_ns)
+{
+    if (size > UINT64_MAX - MAIL_HELD_HEAD)
+        return fail(lane, ACP_E_FULL, 0, size);
+    int rc = heap_take(lane, h, size + MAIL_HELD_HEAD, block, patience_ns);
+    if (rc == ACP_OK) {
+        const uint64_t head[2] = {mail_held_mark(h, *block), h->head->nonce};
+        memcpy(h->base + *block, head, sizeof head);
+    }
+    return rc;
 }

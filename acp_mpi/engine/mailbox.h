@@ -89,6 +89,21 @@ struct mailbox {
 
 struct heap;
 
+/* A slab: letters behind its first word, each on lines of its own. */
+#define MAIL_LINE ((uint64_t)64)
+#define MAIL_SLAB ((uint64_t)16384)
+#define MAIL_SLAB_LETTERS ((MAIL_SLAB - 2 * MAIL_LINE) / sizeof(struct letter))
+static inline uint64_t mail_slab_first(uint64_t slab)
+{
+    return (slab + 8 + MAIL_LINE - 1) & ~(MAIL_LINE - 1);
+}
+
+/* A block of a sender's own heap, with the bytes of a message that has no room elsewhere: they
+ * follow a head which says what it is. */
+#define MAIL_HELD_HEAD ((uint64_t)16)
+uint64_t mail_held_mark(const struct heap *h, uint64_t block);
+int mail_hold(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *block, int64_t patience_ns);
+
 /* mailbox.c: letters and lists */
 void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
@@ -157,7 +172,7 @@ int mail_fill(acp_lane *lane, struct landing *landing, uint64_t at, const void *
               uint64_t size);
 void mail_landed(acp_lane *lane, struct landing *landing);
 void mail_failed(acp_lane *lane, struct landing *landing);
-/* The bytes are in a block of the sender's heap, which the receiver takes over. */
+/* The bytes are in a block of the sender's heap, from mail_hold, which the receiver takes over. */
 void mail_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
 /* A receive has taken a message whose bytes had no room: they go to its buffer. ACP_E_BUSY: none
  * has yet. */

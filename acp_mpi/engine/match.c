@@ -83,11 +83,16 @@ static void told(acp_engine *e, const struct peer *to)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-void letter_done(acp_engine *e, struct peer *to, struct letter *letter, enum letter_state state)
+void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state)
 {
+    acp_engine *e = lane->engine;
     __atomic_store_n(&letter->state, state, __ATOMIC_RELEASE);
     told(e, to);
-    if (unlikely(__atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_SLEEPS))
+    if (likely(__atomic_load_n(&letter->attention, __ATOMIC_RELAXED) != ATTENTION_SLEEPS))
+        return;
+    if (to == e->own && lane->index == LANE_LEADER)
+        progress_event(e); /* who leads is awake */
+    else
         door_ring(e, to);
 }
 
@@ -105,7 +110,7 @@ bool mailbox_full(const struct mailbox *box)
 
 bool mailbox_roomy(const struct mailbox *box)
 {
-    return box->bytes <= box->bound / 2;
+    return __atomic_load_n(&box->bytes, __ATOMIC_RELAXED) <= box->bound / 2; /* maybe a moment ago */
 }
 
 uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING])
@@ -255,7 +260,7 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     if (letter->room < landing->size)
         landing->size = letter->room;
     if (!landing->open)
-        letter_done(lane->engine, to, letter, LETTER_DONE);
+        letter_done(lane, to, letter, LETTER_DONE);
     return ACP_OK;
 }
 

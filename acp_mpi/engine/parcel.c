@@ -98,11 +98,11 @@ static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
     struct heap *h = mail_heap(e, e->own);
     int rc = !h         ? fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
              : p->block ? ACP_OK
-                        : heap_take(lane, h, p->envelope.size, &p->block, 0);
+                        : mail_hold(lane, h, p->envelope.size, &p->block, 0);
     if (rc != ACP_OK)
         return rc;
     uint64_t left = p->envelope.size - p->done, size = left < SLICE_BYTES ? left : SLICE_BYTES;
-    memcpy(h->base + p->block + p->done, p->data + p->done, size);
+    memcpy(h->base + p->block + MAIL_HELD_HEAD + p->done, p->data + p->done, size);
     p->done += size;
     if (p->done < p->envelope.size)
         return ACP_OK;
@@ -206,7 +206,7 @@ static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *
     p->data = data;
     p->request = r;
     courier_push(lane, c);
-    if (e->mail_due)
+    if (e->mail_due || atomic_load(&e->callers)) /* another thread may wait for what went on here */
         progress_kick(e);
 }
 

@@ -12,6 +12,11 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
     struct heap *h = mail_heap(e, e->own);
     if (!h)
         return fail(lane, ACP_E_FULL, 0, 0);
+    if (!mail_plausible(e, want)) {
+        fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, 0);
+        lane->fault.rank = want->source;
+        return lane->fault.status;
+    }
     if (!__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE))
         return ACP_E_HANDLE;
     int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, patience_ns);
@@ -70,11 +75,15 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
                    int64_t timeout_ns)
 {
     struct heap *h = mail_heap(e, e->own);
-    struct probe_wait w = {.lane = acp_lane_take(e), .want = want, .found = found, .taken = taken};
-    if (!w.lane || !h)
-        return w.lane ? ACP_E_FULL : ACP_E_BUSY;
+    struct probe_wait w = {.want = want, .found = found, .taken = taken};
+    if (!h)
+        return ACP_E_FULL;
+    if (!mail_plausible(e, want))
+        return want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK;
+    if (!(w.lane = acp_lane_take(e)))
+        return ACP_E_BUSY;
     if (want->source != ACP_ANY && want->source != (int64_t)e->rank)
-        w.source = mail_peer(w.lane, (uint32_t)want->source);
+        w.source = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
     acp_request source = {.peer = w.source, .any = want->source == ACP_ANY}, *draft = &source;
     __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1);

@@ -1,5 +1,6 @@
 /* Who drives communication: one leader at a time. A thread that waits leads while it waits;
  * else the progress thread leads, asleep until something arrives. */
+#include "collective.h"
 #include "request.h"
 #include "visit.h"
 
@@ -47,7 +48,8 @@ static bool busy(const acp_engine *e)
 static bool must_look(const acp_engine *e)
 {
     return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests ||
-           e->barred_count || e->mail_due || e->mail_stuck || e->mail_losses;
+           e->barred_count || e->mail_due || e->mail_stuck || e->mail_losses ||
+           e->collectives_again;
 }
 
 void leader_release(acp_engine *e)
@@ -112,6 +114,8 @@ bool progress_poll(acp_engine *e)
         any |= mail_step(lane);
     if (e->mail_losses)
         mail_bury(lane);
+    if (e->collective_count)
+        any |= collectives_step(lane);
     window_drive(e);
     segment_retirees_step(e);
     return any;

@@ -8,12 +8,6 @@
 
 #define FOLLOW_PART ((uint64_t)64 << 10)
 
-static bool plausible(acp_engine *e, const acp_envelope *want)
-{
-    return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
-           want->tag >= ACP_ANY;
-}
-
 static void offer(acp_engine *e, acp_request *r, struct letter *l)
 {
     l->room = r->room;
@@ -87,7 +81,7 @@ static acp_request *receive_new(acp_lane *lane, void *buffer, uint64_t room)
 int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request)
 {
     acp_engine *e = lane->engine;
-    if (!plausible(e, want)) {
+    if (!mail_plausible(e, want)) {
         fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, want->size);
         lane->fault.rank = want->source;
         return lane->fault.status;
@@ -256,7 +250,7 @@ static int pull(acp_lane *lane, acp_request *r, struct letter *l, uint64_t size)
     if (r->gathers && !(to = r->own = malloc(size)))
         return fail(lane, ACP_E_SYSTEM, 0, size);
     if (size) {
-        while ((rc = acp_get(lane, to, l->held, size, &pending)) == ACP_E_BUSY)
+        while ((rc = acp_get(lane, to, l->held + MAIL_HELD_HEAD, size, &pending)) == ACP_E_BUSY)
             acp_wait_room(e, ACP_FOREVER);
         rc = settled(e, rc, pending);
     }

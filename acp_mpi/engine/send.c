@@ -30,10 +30,10 @@ static int keep_here(acp_lane *lane, acp_request *r)
     uint64_t block = 0;
     if (!h)
         return ACP_E_FULL;
-    int rc = heap_take(lane, h, r->landing.size, &block, HEAP_PATIENCE_NS);
+    int rc = mail_hold(lane, h, r->landing.size, &block, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
-    memcpy(h->base + block, r->data, r->landing.size);
+    memcpy(h->base + block + MAIL_HELD_HEAD, r->data, r->landing.size);
     mail_held(lane, &r->landing, acp_ga(e->rank, 0, h->position + block));
     r->kept = true;
     return ACP_OK;

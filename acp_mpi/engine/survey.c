@@ -71,7 +71,7 @@ static bool add_container(struct survey_tiles *t, uint64_t at, const struct cont
     return true;
 }
 
-void survey_own(struct survey_tiles *t, uint64_t block, uint32_t container)
+void survey_use(struct survey_tiles *t, uint64_t block, uint32_t use)
 {
     uint64_t low = 0, high = t->count;
     while (block > BLOCK_HEAD && low < high) {
@@ -82,7 +82,7 @@ void survey_own(struct survey_tiles *t, uint64_t block, uint32_t container)
             high = middle;
     }
     if (low < t->count && t->at[low] == block - BLOCK_HEAD && t->owner[low] == USE_MALLOC)
-        t->owner[low] = USE_CONTAINER + container;
+        t->owner[low] = use;
 }
 
 /* Up to the end, or a place where no block begins: somebody has changed it just now. */
@@ -104,7 +104,8 @@ static int tile(struct survey_tiles *t)
         if (!add_tile(t, at, !good                   ? USE_UNKNOWN
                              : is_free               ? USE_FREE
                              : is_head && !k.serial ? USE_SPARE
-                                                     : USE_MALLOC) ||
+                             : survey_held(t, at, size) ? USE_MESSAGES
+                                                        : USE_MALLOC) ||
             (is_head && k.serial && !add_container(t, at, &k)))
             return ACP_E_FULL;
         t->whole &= good;
@@ -122,6 +123,8 @@ static int tile_and_own(struct survey_tiles *t)
         rc = tile(t);
         for (uint32_t i = 0; rc == ACP_OK && i < t->owners; i++)
             survey_owned(t, i);
+        if (rc == ACP_OK)
+            survey_messages(t);
         t->whole &= section_same(&t->heap.head->section, looked) && nonce == t->heap.head->nonce;
         if (rc != ACP_OK || t->whole)
             break;

@@ -9,9 +9,11 @@
 #include "container.h"
 
 /* What a byte of a heap is used for: container heads that wait for the next container are spare;
- * of vacant ones there is no memory behind the address. */
+ * of vacant ones there is no memory behind the address. Messages: those that wait here, and those
+ * that this rank has sent and that wait for room elsewhere. */
 enum survey_use {
-    USE_VACANT, USE_FREE, USE_MALLOC, USE_SPARE, USE_UNKNOWN, USE_CONTAINER /* + its kind */
+    USE_VACANT, USE_FREE, USE_MALLOC, USE_SPARE, USE_UNKNOWN, USE_MESSAGES,
+    USE_CONTAINER /* + its kind */
 };
 #define SURVEY_USES (USE_CONTAINER + KINDS)
 
@@ -63,8 +65,16 @@ struct survey_tiles {
 };
 
 bool survey_read(struct survey_tiles *t, uint64_t at, void *to, uint64_t size);
-/* The block whose bytes begin at `block` becomes that container's, if it is nobody's. */
-void survey_own(struct survey_tiles *t, uint64_t block, uint32_t container);
+/* The block whose bytes begin at `block` is used so, if nobody else has it: for messages, or
+ * USE_CONTAINER + an index. */
+void survey_use(struct survey_tiles *t, uint64_t block, uint32_t use);
+static inline void survey_own(struct survey_tiles *t, uint64_t block, uint32_t container)
+{
+    survey_use(t, block, USE_CONTAINER + container);
+}
+void survey_messages(struct survey_tiles *t); /* survey_messages.c */
+/* Does a sent message lie in the block at `at`? */
+bool survey_held(struct survey_tiles *t, uint64_t at, uint64_t size);
 /* Is there a container's head in the block at `at`? */
 bool survey_head(struct survey_tiles *t, uint64_t at, uint64_t size, struct container *head);
 void survey_owned(struct survey_tiles *t, uint32_t container);

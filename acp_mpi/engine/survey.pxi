@@ -2,7 +2,7 @@
 
 cdef extern from "survey.h" nogil:
     enum:
-        USE_VACANT, USE_FREE, USE_MALLOC, USE_SPARE, USE_UNKNOWN, USE_CONTAINER
+        USE_VACANT, USE_FREE, USE_MALLOC, USE_SPARE, USE_UNKNOWN, USE_MESSAGES, USE_CONTAINER
         KIND_COUNTER, KIND_DEQUE, KIND_LIST, KIND_MAP, KIND_MULTISET, KIND_SET, KIND_VECTOR
         KIND_WORKSPACE
     acp_ga_t acp_ga(uint32_t, uint32_t, uint64_t)
@@ -29,7 +29,7 @@ DEF MEMBERS = 4096  # that share a node
 
 _USES = {
     USE_VACANT: "vacant", USE_FREE: "free", USE_MALLOC: "malloc", USE_SPARE: "spare",
-    USE_UNKNOWN: "unknown", USE_CONTAINER + KIND_COUNTER: "Counter",
+    USE_UNKNOWN: "unknown", USE_MESSAGES: "messages", USE_CONTAINER + KIND_COUNTER: "Counter",
     USE_CONTAINER + KIND_DEQUE: "Deque", USE_CONTAINER + KIND_LIST: "List",
     USE_CONTAINER + KIND_MAP: "Map", USE_CONTAINER + KIND_MULTISET: "MultiSet",
     USE_CONTAINER + KIND_SET: "Set", USE_CONTAINER + KIND_VECTOR: "Vector",

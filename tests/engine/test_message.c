@@ -317,6 +317,50 @@ static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     meet(e);
 }
 
+/* Rank 2 is lost: what waits for it ends, and what it was bringing; all else gets on. */
+static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t words[4] = {0}, word = 9;
+    unsigned char *bytes = calloc(1, LARGE);
+    if (rank == 2) { /* it dies with a long message under way */
+        acp_envelope envelope = {.source = 2, .tag = 8, .size = LARGE};
+        struct landing landing;
+        CHECK(AGAIN(mail_arrive(lane, peer_of_slot(e, 0), &envelope, bytes, false, 2,
+                                &landing)) == ACP_OK && landing.open);
+        meet(e);
+    } else if (rank == 1) {
+        meet(e);
+        const struct control *there = c->engines[0]->control;
+        UNTIL(there->asleep && there->doing == ACP_DOING_RECEIVE);
+        peer_mark_lost(c->engines[0], peer_of_slot(c->engines[0], 2));
+        post_message(lane, 0, 3, &word, 8);
+    } else {
+        acp_request *r[] = {
+            ireceive(lane, 2, 1, &words[0], 8), ireceive(lane, 2, ACP_ANY, &words[1], 8),
+            ireceive(lane, ACP_ANY, 5, &words[2], 8), ireceive(lane, 1, 3, &words[3], 8)};
+        meet(e);
+        for (uint32_t i = 0; i < 3; i++) {
+            CHECK(acp_request_wait(e, r[i], ACP_FOREVER) == ACP_OK);
+            CHECK(AGAIN(acp_request_end(lane, r[i], NULL)) == ACP_E_LOST);
+            CHECK(acp_lane_fault(lane)->rank == (i < 2 ? 2 : -1));
+        }
+        receive_end_of(lane, r[3]);
+        CHECK(words[3] == 9);
+        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE) == 0);
+        acp_envelope envelope = {.tag = 1, .size = 8}, found;
+        acp_request *sent;
+        CHECK(acp_send(lane, 2, &envelope, &word, &sent) == ACP_E_LOST);
+        CHECK(AGAIN(acp_probe_wait(e, &(acp_envelope){.source = 2, .tag = 1}, &found, NULL,
+                                   ACP_FOREVER)) == ACP_E_LOST);
+        acp_refresh(e); /* the others may send, but not that one */
+        CHECK(acp_probe_wait(e, &(acp_envelope){.source = 2, .tag = 1}, &found, NULL,
+                             ACP_FOREVER) == ACP_E_LOST);
+        CHECK(acp_probe_wait(e, &(acp_envelope){.source = ACP_ANY, .tag = 1}, &found, NULL,
+                             0) == ACP_E_TIMEOUT);
+    }
+    free(bytes);
+}
+
 static const cluster_body bodies[] = {
     around, asked_for_before, waited_for, in_order, by_name, to_itself, longer_than_the_room,
     cancelled, probed, any_of_many, past_the_bound,
@@ -330,7 +374,11 @@ int main(void)
         cluster_start(&c, 3, 1, paths[i], CLUSTER_SHARED);
         for (uint32_t b = 0; b < sizeof bodies / sizeof *bodies; b++)
             cluster_run(&c, bodies[b]);
-        cluster_stop(&c);
+        cluster_run(&c, lost);
+        for (uint32_t e = 0; e < 3; e++) /* a rank is lost: they do not meet again */
+            acp_engine_close(c.engines[e]);
+        for (uint32_t e = 0; e < 3; e++)
+            acp_engine_free(c.engines[e]);
     }
     return 0;
 }

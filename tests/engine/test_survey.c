@@ -1,6 +1,6 @@
 /* A heap seen from outside: its figures are those of the heap, blocks have their owners, and it can
  * be looked at while others change it. */
-#include "cluster.h"
+#include "mailing.h"
 #include "survey.h"
 
 #define LOOKS 200u
@@ -119,6 +119,36 @@ static void changes(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     atomic_store(&enough, true);
 }
 
+/* Messages that wait have their blocks where they are: at their receiver, and past its bound at
+ * their sender. */
+static void messages(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { MANY = 30, SIZE = 5000 };
+    uint64_t bound = box_of(e)->bound, room = (uint64_t)20 * SIZE;
+    unsigned char bytes[SIZE] = {0};
+    struct survey s;
+    if (rank == 1)
+        box_of(c->engines[0])->bound = room;
+    for (uint32_t i = 0; rank == 1 && i < MANY; i++)
+        post_message(lane, 0, i, bytes, SIZE);
+    meet(e);
+    CHECK(survey_heap(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole);
+    uint64_t kept = bytes_of(&s, USE_MESSAGES);
+    survey_free(&s);
+    CHECK(rank == 0 ? kept > 15 * SIZE && kept < 20 * SIZE + MAIL_SLAB + 1000
+                    : kept > 8 * SIZE && kept < 15 * SIZE);
+    meet(e);
+    for (uint32_t i = 0; rank == 0 && i < MANY; i++)
+        take_message(lane, 1, i, bytes, SIZE);
+    meet(e);
+    CHECK(survey_heap(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && s.whole);
+    CHECK(bytes_of(&s, USE_MESSAGES) == (rank == 0 ? MAIL_SLAB + BLOCK_HEAD : 0));
+    survey_free(&s);
+    meet(e);
+    if (rank == 0)
+        box_of(e)->bound = bound;
+}
+
 int main(void)
 {
     struct cluster c;
@@ -126,6 +156,7 @@ int main(void)
     a_quiet_heap(c.engines[0], acp_engine_lane(c.engines[0]));
     what_is_no_heap(c.engines[0]);
     what_is_no_heap(c.engines[1]);
+    cluster_run(&c, messages);
     cluster_run(&c, changes);
     cluster_stop(&c);
     return 0;

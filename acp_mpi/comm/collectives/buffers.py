@@ -1,0 +1,105 @@
+"""Arrays and other buffers as collectives take them: contiguous, aligned, with a kind."""
+
+from __future__ import annotations
+
+import sys
+
+from acp_mpi.rma.buffers import unusual
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_FORMATS = {"?": "b", "c": "S"} | dict.fromkeys("bhilqn", "i") | dict.fromkeys("BHILQN", "u")
+_FORMATS |= dict.fromkeys("efdg", "f")
+
+
+class Buffer:
+    """A buffer: `memory`, `count` elements of `width` bytes of `kind` ("f8"); `array` if NumPy's.
+
+    `back` brings the bytes of a stand-in to the buffer that was meant.
+    """
+
+    def __init__(self, x: Any, function: str, writable: bool = False) -> None:
+        self.back: Any = None
+        numpy = sys.modules.get("numpy")
+        self.array: Any = None
+        if numpy is not None and hasattr(x, "__array_interface__"):
+            self.array = x if type(x) is numpy.ndarray else numpy.asarray(x)
+            self._of_array(self.array, function, writable, numpy)
+            return
+        try:
+            view = memoryview(x)
+        except TypeError as reason:
+            unusual(x, writable, function, reason)
+            raise
+        if writable and view.readonly:
+            raise ValueError(
+                f"{function}: the destination is read-only; give a writable buffer or a copy"
+            )
+        if not view.c_contiguous:
+            raise ValueError(f"{function}: the buffer is not contiguous; give a contiguous one")
+        self.width = view.itemsize
+        self.kind = _FORMATS.get(view.format.lstrip("@="), "V") + str(self.width)
+        self.count = view.nbytes // self.width if self.width else 0
+        self.memory = view
+        self.shape: tuple[int, ...] = view.shape or ()
+
+    def _of_array(self, array: Any, function: str, writable: bool, numpy: Any) -> None:
+        dtype = array.dtype
+        if dtype.hasobject:
+            raise TypeError(f"{function}: an array of Python objects has no bytes; give a list")
+        if writable and not array.flags.writeable:
+            raise ValueError(
+                f"{function}: the destination is read-only; give a writable buffer or a copy"
+            )
+        self.width, self.count, self.shape = dtype.itemsize, array.size, array.shape
+        self.kind = f"{dtype.kind}{dtype.itemsize}" if dtype.isnative else dtype.str
+        flags = array.flags
+        plain = array
+        if not (flags.c_contiguous and flags.aligned):
+            plain = numpy.empty(array.shape, dtype) if writable else numpy.array(array, order="C")
+            if writable:
+
+                def back() -> None:
+                    array[...] = plain
+
+                self.back = back
+        self.memory = plain if dtype.kind in "biuf" else plain.reshape(-1).view("u1")
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes it has."""
+        return self.count * self.width
+
+
+def is_array(x: Any) -> bool:
+    """Return whether `x` is folded element by element: an array of NumPy's, or of `array`."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(x, numpy.ndarray):
+        return not x.dtype.hasobject
+    return False
+
+
+def like(given: Buffer, shape: tuple[int, ...] | None = None) -> Any:
+    """Return a new array for a result of the kind of `given`."""
+    import numpy
+
+    return numpy.empty(given.array.shape if shape is None else shape, given.array.dtype)
+
+
+def apart(given: Buffer, wanted: Buffer, same: bool) -> Buffer:
+    """Return `given`, or a copy of it if `wanted` lies over it; `same`: exactly over it is fine."""
+    plain: Any = given.memory
+    place: Any = wanted.memory
+    if given.array is None or wanted.array is None:
+        shared = given.array is None and wanted.array is None
+        shared = shared and plain.obj is place.obj
+    else:
+        shared = sys.modules["numpy"].may_share_memory(plain, place)
+        if shared and same:
+            here, there = plain.__array_interface__["data"], place.__array_interface__["data"]
+            shared = here[0] != there[0]
+    if shared:
+        given.memory = plain.copy() if given.array is not None else memoryview(bytes(plain))
+    return given

@@ -1,0 +1,171 @@
+"""Which schedule a collective takes, by its size and the number of members.
+
+Each function returns the rounds of one member and, of each buffer, how many elements its pieces
+have. All members must choose alike: only what all know decides.
+"""
+
+from __future__ import annotations
+
+from acp_mpi.comm.collectives import (
+    between,
+    bruck,
+    doubling,
+    halving,
+    pairwise,
+    ring,
+    tree,
+)
+from acp_mpi.comm.collectives.schedule import IN, OUT, PART, SUM, TMP, place, receive, send
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from acp_mpi.comm.collectives.schedule import Place, Rounds
+
+    Sizes = dict[int, Sequence[int]]
+    Paper = tuple[Rounds, Sizes]
+
+# Bytes up to which few rounds count for more than few bytes.
+BCAST_TREE = 64 << 10
+BCAST_CHAIN = 8 << 20
+REDUCE_TREE = 16 << 10
+ALLREDUCE_DOUBLING = 16 << 10
+ALLREDUCE_HALVING = 1 << 20
+GATHER_TREE = 2 << 10
+ALLGATHER_BRUCK = 8 << 10
+ALLGATHER_STRAIGHT = 512 << 10
+ALLTOALL_BRUCK = 256
+REDUCE_SCATTER_ORDERED = 256 << 10
+
+CHAIN_PIECE = 1 << 20
+FEW = 8  # members with whom straight messages are as good as any tree
+
+
+def even(count: int, pieces: int) -> list[int]:
+    """Divide `count` elements into so many pieces, the first ones one longer."""
+    size, more = divmod(count, pieces)
+    return [size + 1] * more + [size] * (pieces - more)
+
+
+def _alike(rounds: Rounds, sizes: Sequence[int], *buffers: int) -> Paper:
+    return rounds, dict.fromkeys(buffers, sizes)
+
+
+def barrier(n: int, r: int) -> Paper:
+    """No bytes."""
+    return doubling.barrier(n, r), {TMP: [0]}
+
+
+def bcast(n: int, r: int, root: int, count: int, width: int) -> Paper:
+    """`count` elements of `width` bytes."""
+    if n <= 2 or count * width <= BCAST_TREE:
+        return _alike(tree.bcast(n, r, root), [count], OUT)
+    if n <= 4 or count * width > BCAST_CHAIN:
+        pieces = max(1, count * width // CHAIN_PIECE)
+        return _alike(ring.chain(n, r, root, pieces), even(count, pieces), OUT)
+    return _alike(ring.bcast(n, r, root), even(count, n), OUT)
+
+
+def reduce(n: int, r: int, root: int, count: int, width: int, commutes: bool) -> Paper:
+    """One that does not commute is never divided."""
+    if n <= 2 or not commutes or count * width <= REDUCE_TREE:
+        return _alike(tree.reduce(n, r, root, commutes), [count], IN, OUT, TMP, SUM)
+    sizes = even(count, n)
+    rounds = pairwise.reduce_scatter_frugal(n, r)
+    to = OUT if r == root else SUM
+    placed: Rounds = [
+        [(k, p, _own(a, r, to), _own(b, r, to), _own(c, r, to)) for k, p, a, b, c in steps]
+        for steps in rounds
+    ]
+    if r == root:
+        placed.append([receive(i, place(OUT, i)) for i in range(n) if i != r])
+    else:
+        placed.append([send(root, place(SUM, r))])
+    return placed, {IN: sizes, OUT: sizes, SUM: sizes, TMP: [sizes[r]]}
+
+
+def _own(where: Place, r: int, to: int) -> Place:
+    return place(to, r) if where[0] == OUT else where
+
+
+def allreduce(n: int, r: int, count: int, width: int, commutes: bool) -> Paper:
+    """One that does not commute is never divided."""
+    if n == 1 or not commutes or count * width <= ALLREDUCE_DOUBLING:
+        return _alike(doubling.allreduce(n, r), [count], IN, OUT, TMP)
+    power = halving.pieces(n)
+    if n == 2 or (count * width <= ALLREDUCE_HALVING and power == n):
+        return _alike(halving.allreduce(n, r), even(count, power), IN, OUT, TMP)
+    return _alike(ring.allreduce(n, r), even(count, n), IN, OUT, TMP)
+
+
+def scan(n: int, r: int, count: int, exclusive: bool) -> Paper:
+    """In one piece."""
+    return _alike(doubling.scan(n, r, exclusive), [count], IN, OUT, TMP, SUM)
+
+
+def gather(n: int, r: int, root: int, counts: Sequence[int], width: int, even: bool) -> Paper:
+    """`even`: all know that the counts are equal; else only the root need know the others'."""
+    if even and n > FEW and counts[r] * width <= GATHER_TREE:
+        return tree.gather(n, r, root), {IN: [counts[r]], OUT: counts, TMP: counts}
+    return pairwise.gather(n, r, root), {IN: [counts[r]], OUT: counts}
+
+
+def scatter(n: int, r: int, root: int, counts: Sequence[int], width: int, even: bool) -> Paper:
+    """As `gather`."""
+    if even and n > FEW and counts[r] * width <= GATHER_TREE:
+        return tree.scatter(n, r, root), {IN: counts, OUT: [counts[r]], TMP: counts}
+    return pairwise.scatter(n, r, root), {IN: counts, OUT: [counts[r]]}
+
+
+def allgather(n: int, r: int, counts: Sequence[int], width: int, even: bool) -> Paper:
+    """All know all counts."""
+    total = sum(counts) * width
+    if even and n > 2 and total <= ALLGATHER_BRUCK:
+        return bruck.allgather(n, r), {IN: [counts[r]], OUT: counts, TMP: counts}
+    if n <= FEW and total <= ALLGATHER_STRAIGHT:
+        return pairwise.allgather(n, r), {IN: [counts[r]], OUT: counts}
+    return ring.allgather(n, r), {IN: [counts[r]], OUT: counts}
+
+
+def alltoall(
+    n: int, r: int, given: Sequence[int], taken: Sequence[int], width: int, even: bool
+) -> Paper:
+    """Each knows what it gives and takes; `even`: these are all equal on all."""
+    if even and n > FEW and given[0] * width <= ALLTOALL_BRUCK:
+        return bruck.alltoall(n, r), {IN: given, OUT: taken, TMP: taken, SUM: given}
+    return pairwise.alltoall(n, r), {IN: given, OUT: taken}
+
+
+def reduce_scatter(n: int, r: int, counts: Sequence[int], width: int, commutes: bool) -> Paper:
+    """All know all counts."""
+    own = counts[r]
+    if not commutes or sum(counts) * width <= REDUCE_SCATTER_ORDERED:
+        rounds = pairwise.reduce_scatter(n, r)
+        return rounds, {IN: counts, OUT: [own], TMP: [own] * n}
+    return pairwise.reduce_scatter_frugal(n, r), {IN: counts, OUT: [own], TMP: [own]}
+
+
+def between_groups(
+    kind: str,
+    sides: tuple[int, int],
+    r: int,
+    root: int,
+    given: Sequence[int],
+    taken: Sequence[int],
+) -> Paper:
+    """Between two groups: what this member gives and takes, in pieces.
+
+    What it gives to allgather is a piece of what all of its group give.
+    """
+    own, other = sides
+    if kind in ("bcast", "scatter", "gather", "reduce"):
+        rounds = getattr(between, kind)(own, other, r, root)
+    else:
+        rounds = getattr(between, kind)(own, other, r)
+    if kind == "allgather":
+        return rounds, {IN: [given[r]], OUT: taken, TMP: given}
+    if kind == "reduce_scatter":
+        whole = [sum(given)]
+        return rounds, {IN: whole, SUM: whole, PART: whole, OUT: [taken[r]], TMP: taken}
+    return rounds, {IN: given, OUT: taken, TMP: given, SUM: given}

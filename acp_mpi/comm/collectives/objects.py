@@ -1,0 +1,215 @@
+"""Collectives of Python objects, pickled.
+
+How long a pickle is only its rank knows. So each travels as a head, which says how long it is and
+has as much of it as fits, and as the rest, if any head said that there is one.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+
+from acp_mpi.comm.collectives import arrays
+from acp_mpi.engine import _engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+    from typing import Any
+
+    from acp_mpi.comm.collectives.operations import Operation
+    from acp_mpi.comm.collectives.team import Team
+
+    Flow = Generator[_engine.Collective, None, Any]
+
+_LENGTH = struct.Struct("<Q")
+_HEAD = 256
+_ROOM = _HEAD - _LENGTH.size
+
+
+def _pickled(x: Any) -> bytes:
+    return pickle.dumps(x, pickle.HIGHEST_PROTOCOL)
+
+
+def _head(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data[:_ROOM].ljust(_ROOM, b"\0")
+
+
+def _length(heads: bytearray, i: int) -> int:
+    length: int = _LENGTH.unpack_from(heads, i * _HEAD)[0]
+    return length
+
+
+def _rest(heads: bytearray, count: int) -> list[int]:
+    """Return how many bytes of each are not in its head."""
+    return [max(_length(heads, i) - _ROOM, 0) for i in range(count)]
+
+
+def _joined(heads: bytearray, rest: bytearray, lengths: Sequence[int]) -> list[Any]:
+    result = []
+    at = 0
+    for i, more in enumerate(lengths):
+        begin = i * _HEAD + _LENGTH.size
+        first = heads[begin : begin + min(_length(heads, i), _ROOM)]
+        result.append(pickle.loads(first + rest[at : at + more] if more else first))
+        at += more
+    return result
+
+
+def bcast(function: str, team: Team, x: Any, root: Any) -> Flow:
+    """Return the object of the root on all ranks, or on those of the other group."""
+    first, second = team.context(), team.context()
+    top = team.place(root, function)
+    gives = team.me == top
+    if team.other and top < team.own and not gives:
+        return None
+    rank = team.ranks[top]
+    data = _pickled(x) if gives else b""
+    head = bytearray(_head(data) if gives else _HEAD)
+    yield from arrays.bcast(function, team, head, rank, () if gives else head, first)
+    [more] = _rest(head, 1)
+    rest = bytearray(data[_ROOM:] if gives else more)
+    if more:
+        yield from arrays.bcast(function, team, rest, rank, () if gives else rest, second)
+    return x if gives else _joined(head, rest, [more])[0]
+
+
+def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
+    """Return the list of all objects, or of those of the other group, at the root."""
+    first, second = team.context(), team.context()
+    top = team.place(root, function)
+    takes = team.me == top
+    gives = top >= team.own if team.other else True
+    if not (takes or gives):
+        return None
+    rank = team.ranks[top]
+    many = team.other or team.n
+    data = _pickled(x) if gives else b""
+    heads: Any = bytearray(many * _HEAD) if takes else ()
+    yield from arrays.gather(
+        function, team, _head(data) if gives else None, rank, heads, None, first
+    )
+    lengths = _rest(heads, many) if takes else []
+    # All give their rest, which may be nothing: only the root knows who has one.
+    rest: Any = bytearray(sum(lengths)) if takes else ()
+    yield from arrays.gather(
+        function, team, data[_ROOM:] if gives else None, rank, rest, lengths or [0] * many, second
+    )
+    return _joined(heads, rest, lengths) if takes else None
+
+
+def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
+    """Return the object that the root has for each rank in its list `x`."""
+    first, second = team.context(), team.context()
+    top = team.place(root, function)
+    gives = team.me == top
+    takes = top >= team.own if team.other else True
+    if not (takes or gives):
+        return None
+    rank = team.ranks[top]
+    many = team.other or team.n
+    data = [_pickled(each) for each in _listed(function, x, many)] if gives else []
+    head: Any = bytearray(_HEAD) if takes else ()
+    yield from arrays.scatter(function, team, b"".join(map(_head, data)), rank, head, None, first)
+    more = _rest(head, 1) if takes else [0]
+    rest: Any = bytearray(more[0]) if takes else ()
+    rests = [each[_ROOM:] for each in data]
+    yield from arrays.scatter(
+        function,
+        team,
+        b"".join(rests),
+        rank,
+        rest,
+        [len(each) for each in rests] or [0] * many,
+        second,
+    )
+    return _joined(head, rest, more)[0] if takes else None
+
+
+def allgather(function: str, team: Team, x: Any) -> Flow:
+    """Return the list of all objects, or of those of the other group, on all ranks."""
+    first, second = team.context(), team.context()
+    data = _pickled(x)
+    many = team.other or team.n
+    heads = bytearray(many * _HEAD)
+    if not team.other:
+        yield from arrays.allgather(function, team, _head(data), heads, None, first)
+        lengths = _rest(heads, many)
+        rest = bytearray(sum(lengths))
+        if rest:
+            yield from arrays.allgather(function, team, data[_ROOM:], rest, lengths, second)
+        those = _joined(heads, rest, lengths)
+        for rank in team.lost:  # each object is at the place of its rank
+            those.insert(rank, None)
+        return those
+    # Between two groups nobody knows the lengths of its own: each gives everybody its rest.
+    return (yield from alltoall(function, team, [x] * many))
+
+
+def alltoall(function: str, team: Team, x: Any) -> Flow:
+    """Return the list of what all ranks have for this one in their lists `x`."""
+    first, second = team.context(), team.context()
+    many = team.other or team.n
+    data = [_pickled(each) for each in _listed(function, x, many)]
+    heads = bytearray(many * _HEAD)
+    yield from arrays.alltoall(function, team, b"".join(map(_head, data)), heads, None, None, first)
+    lengths = _rest(heads, many)
+    rest = bytearray(sum(lengths))
+    rests = [each[_ROOM:] for each in data]
+    yield from arrays.alltoall(
+        function, team, b"".join(rests), rest, [len(each) for each in rests], lengths, second
+    )
+    return _joined(heads, rest, lengths)
+
+
+def _listed(function: str, x: Any, count: int) -> list[Any]:
+    try:
+        listed = list(x)
+    except TypeError:
+        listed = []
+    if len(listed) != count:
+        raise ValueError(
+            f"{function}: x is {x!r:.60}; give a list of {count} objects, one for each rank"
+        )
+    return listed
+
+
+def _fold(op: Operation, those: Iterable[Any]) -> Any:
+    rest = iter(those)
+    result = next(rest)
+    for each in rest:
+        result = op.on_objects(result, each)
+    return result
+
+
+def reduce(function: str, team: Team, x: Any, op: Operation, root: Any) -> Flow:
+    """Fold the objects of all ranks, in their order, at the root."""
+    those = yield from gather(function, team, x, root)
+    return None if those is None else _fold(op, those)
+
+
+def allreduce(function: str, team: Team, x: Any, op: Operation) -> Flow:
+    """Fold the objects of all ranks, in their order, on all."""
+    return _fold(op, (yield from _of_members(function, team, x)))
+
+
+def _of_members(function: str, team: Team, x: Any) -> Flow:
+    those = yield from allgather(function, team, x)
+    return [each for i, each in enumerate(those) if i not in team.lost]
+
+
+def scan(function: str, team: Team, x: Any, op: Operation) -> Flow:
+    """Fold the objects of the ranks up to each one."""
+    those = yield from _of_members(function, team, x)
+    return _fold(op, those[: team.me + 1])
+
+
+def exscan(function: str, team: Team, x: Any, op: Operation) -> Flow:
+    """Fold the objects of the ranks before each one; None on the first."""
+    those = yield from _of_members(function, team, x)
+    return _fold(op, those[: team.me]) if team.me else None
+
+
+def reduce_scatter(function: str, team: Team, x: Any, op: Operation) -> Flow:
+    """Fold what all ranks have for each one in their lists `x`."""
+    return _fold(op, (yield from alltoall(function, team, x)))

@@ -1,0 +1,171 @@
+"""What folds: names, NumPy's ufuncs, MPI's operations, Python functions."""
+
+from __future__ import annotations
+
+import operator
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_NAMES = ("sum", "prod", "min", "max", "and", "or", "xor", "land", "lor", "lxor")
+_UFUNCS = (
+    "add", "multiply", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "logical_and", "logical_or", "logical_xor",
+)  # fmt: skip
+_MPI = ("SUM", "PROD", "MIN", "MAX", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR")
+_ON_OBJECTS: tuple[Callable[[Any, Any], Any], ...] = (
+    operator.add,
+    operator.mul,
+    lambda a, b: b if b < a else a,
+    lambda a, b: b if b > a else a,
+    operator.and_,
+    operator.or_,
+    operator.xor,
+    lambda a, b: bool(a) and bool(b),
+    lambda a, b: bool(a) or bool(b),
+    lambda a, b: bool(a) != bool(b),
+)
+_TYPES = {
+    "b1": 0, "i1": 1, "i2": 2, "i4": 3, "i8": 4, "u1": 5, "u2": 6, "u4": 7, "u8": 8,
+    "f4": 9, "f8": 10, "f16": 11, "c8": 12, "c16": 13,
+}  # fmt: skip
+_WHOLE_ONLY = range(4, 7)  # operations on bits
+_ORDERED_ONLY = range(2, 7)  # and those that complex numbers have not
+
+_known: dict[tuple[Any, Any], Operation] = {}
+
+
+class Operation:
+    """One operation: `code` of the engine (-1: it has none), and functions that do it.
+
+    `divides`: it may be done in parts and in any order; else on the whole, in the order of the
+    ranks.
+    """
+
+    def __init__(
+        self,
+        op: Any,
+        name: str,
+        code: int,
+        on_objects: Callable[[Any, Any], Any],
+        divides: bool,
+        on_arrays: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        self.op, self.name, self.code, self.on_objects = op, name, code, on_objects
+        self.divides = divides
+        self._on_arrays = on_arrays
+        self._folders: dict[Any, Any] = {}
+
+    def native(self, kind: str) -> tuple[int, int] | None:
+        """Return the engine's codes for elements of this kind ("f8"), or None."""
+        if self.code < 0 or kind not in _TYPES:
+            return None
+        if (kind[0] == "f" and self.code in _WHOLE_ONLY) or (
+            kind[0] == "c" and self.code in _ORDERED_ONLY
+        ):
+            return None
+        return self.code, _TYPES[kind]
+
+    def folder(self, function: str, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """Return what folds memory that holds arrays of this dtype; whole ones get the shape.
+
+        TypeError if NumPy has no such operation on them.
+        """
+        key = (dtype, None if self.divides else shape)
+        found = self._folders.get(key)
+        if found is None:
+            found = self._folders[key] = self._made(function, dtype, key[1])
+        return found
+
+    def _made(self, function: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
+        import numpy
+
+        combine = self._on_arrays
+        if combine is None:
+            combine = getattr(numpy, _UFUNCS[self.code])
+            try:
+                combine(numpy.zeros(1, dtype), numpy.zeros(1, dtype))
+            except TypeError:
+                raise TypeError(
+                    f"{function}: there is no {self.name} of {dtype}; give another operation, or a "
+                    "function of two arrays"
+                ) from None
+
+        def fold(where: memoryview, left: memoryview, right: memoryview) -> None:
+            into, a, b = (numpy.frombuffer(m, dtype) for m in (where, left, right))
+            if shape is not None:
+                into, a, b = (m.reshape(shape) for m in (into, a, b))
+            into[...] = combine(a, b)
+
+        return fold
+
+
+def operation_of(op: Any, function: str, commutative: bool | None = None) -> Operation:
+    """Return what `op` means; TypeError or ValueError for what is no operation."""
+    try:
+        found = _known.get((op, commutative))
+    except TypeError:  # not hashable
+        return _made(op, function, commutative)
+    if found is None:
+        if len(_known) >= 256:  # of functions that are made anew each time
+            _known.clear()
+        found = _known[op, commutative] = _made(op, function, commutative)
+    return found
+
+
+def _made(op: Any, function: str, commutative: bool | None) -> Operation:
+    code, name = -1, ""
+    if isinstance(op, str):
+        if op not in _NAMES:
+            raise ValueError(
+                f"{function}: there is no operation {op!r}; give one of {', '.join(_NAMES)}, a "
+                "NumPy ufunc, an MPI.Op or a function of two arguments"
+            )
+        code, name = _NAMES.index(op), op
+    elif _is_mpi(op):
+        return _from_mpi(op, commutative)
+    elif _is_ufunc(op):
+        name = op.__name__
+        if op.nin != 2 or op.nout != 1:
+            raise TypeError(
+                f"{function}: the ufunc {name} takes {op.nin} and gives {op.nout}; an operation "
+                "makes one of two"
+            )
+        code = _UFUNCS.index(name) if name in _UFUNCS else -1
+    elif not callable(op):
+        raise TypeError(
+            f"{function}: {op!r} is no operation; give a name as 'sum', a NumPy ufunc, an MPI.Op "
+            "or a function of two arguments"
+        )
+    if code >= 0:
+        return Operation(op, _NAMES[code], code, _ON_OBJECTS[code], commutative is not False)
+    name = name or getattr(op, "__qualname__", type(op).__name__)
+    return Operation(op, name, -1, op, commutative is True, op)
+
+
+def _is_ufunc(op: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(op, numpy.ufunc)
+
+
+def _is_mpi(op: Any) -> bool:
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is not None and isinstance(op, mpi.Op)
+
+
+def _from_mpi(op: Any, commutative: bool | None) -> Operation:
+    mpi = sys.modules["mpi4py.MPI"]
+    for code, name in enumerate(_MPI):
+        if op == getattr(mpi, name):
+            return Operation(op, _NAMES[code], code, _ON_OBJECTS[code], commutative is not False)
+
+    def on_arrays(left: Any, right: Any) -> Any:
+        result = right.copy()
+        op.Reduce_local(left, result)
+        return result
+
+    divides = op.Is_commutative() if commutative is None else commutative
+    return Operation(op, "MPI.Op", -1, op, divides, on_arrays)

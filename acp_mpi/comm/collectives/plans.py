@@ -1,0 +1,116 @@
+"""From a schedule on paper to the plan that the engine carries out: ranks and bytes."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+
+from acp_mpi.comm.collectives.schedule import (
+    IN,
+    OUT,
+    PART,
+    RECEIVE,
+    SEND,
+    SUM,
+    TMP,
+)
+from acp_mpi.engine import _engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from acp_mpi.comm.collectives.choice import Paper
+    from acp_mpi.comm.collectives.schedule import Place, Step
+    from acp_mpi.comm.collectives.team import Team
+
+_STEP = struct.Struct("<BBBBIQQQQ")
+_AWAIT = _STEP.pack(4, 0, 0, 0, 0, 0, 0, 0, 0)
+_SHORT = 256  # what is so short is kept where it arrives, whether it is waited for or not
+_PLANS = 256  # of a team
+
+KINDS = {
+    name: number
+    for number, name in enumerate(
+        ("barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "scatter",
+         "allgather", "alltoall", "reduce_scatter"), 1)
+}  # fmt: skip
+
+
+def plan_of(
+    team: Team,
+    kind: str,
+    alike: Any,
+    alone: Any,
+    write: Callable[[], Paper],
+    width: int = 1,
+    fold: tuple[int, int] = (-1, 0),
+    folder: Any = None,
+) -> _engine.Plan:
+    """Return the plan of a call, written the first time.
+
+    `alike` is what all members must give alike; `alone` what else makes it another plan.
+    """
+    key = (kind, alike, alone, folder)
+    plan = team.plans.get(key)
+    if plan is None:
+        if len(team.plans) >= _PLANS:
+            team.plans.pop(next(iter(team.plans))).forget()
+        plan = team.plans[key] = compiled(team.ranks, write(), width, fold, folder,
+                                          note_of(kind, alike))  # fmt: skip
+    return plan
+
+
+def note_of(kind: str, alike: Any) -> int:
+    """Return 48 bits that say what is called, and with what that all must give alike."""
+    text = repr(alike).encode()
+    return KINDS[kind] << 40 | int.from_bytes(_engine.sha256(text)[:5], "little")
+
+
+def compiled(
+    ranks: Sequence[int],
+    paper: Paper,
+    width: int,
+    fold: tuple[int, int],
+    folder: Any,
+    note: int,
+) -> _engine.Plan:
+    """Return the plan for these ranks, with elements of `width` bytes."""
+    rounds, sizes = paper
+    ends = {
+        buffer: [0, *itertools.accumulate(size * width for size in pieces)]
+        for buffer, pieces in sizes.items()
+    }
+
+    def at(where: Place) -> int:
+        return ends[where[0]][where[1]] if where[2] else 0
+
+    def length(where: Place) -> int:
+        return ends[where[0]][where[1] + where[2]] - ends[where[0]][where[1]] if where[2] else 0
+
+    used: set[int] = set()
+
+    def packed(step: Step) -> bytes:
+        kind, peer, where, left, right = step
+        used.update(p[0] for p in (where, left, right) if p[2])
+        rank = ranks[peer] if kind <= RECEIVE else 0
+        size = length(left if kind == SEND else where)
+        return _STEP.pack(
+            kind, where[0], left[0], right[0], rank, at(where), at(left), at(right), size
+        )
+
+    steps: list[bytes] = []
+    most = 0
+    for one in rounds:
+        messages = [step for step in one if step[0] <= RECEIVE]
+        if any(length(m[3] if m[0] == SEND else m[2]) > _SHORT for m in messages):
+            messages.sort(key=lambda m: m[0] == SEND)  # there is a place for what arrives
+        steps += map(packed, messages)
+        if messages:
+            steps.append(_AWAIT)
+            most = max(most, len(messages))
+        steps += [packed(step) for step in one if step[0] > RECEIVE]
+    rooms = tuple(ends[b][-1] if b in used and b in ends else 0 for b in (TMP, SUM, PART))
+    whole = tuple(ends[b][-1] if b in ends else 0 for b in (IN, OUT))
+    return _engine.Plan(b"".join(steps), most, *fold, rooms, whole, note, folder)

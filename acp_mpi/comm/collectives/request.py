@@ -1,0 +1,98 @@
+"""A collective that goes on by itself, and how it is asked."""
+
+from __future__ import annotations
+
+from acp_mpi.rooms import on_close, on_reset
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
+
+    from acp_mpi.engine import _engine
+
+_running: set[CollectiveRequest] = set()  # whose memory must stay, whoever drops them
+
+
+class CollectiveRequest:
+    """What `iallreduce` and the like return: `wait()` gives the result, `test()` says whether it is
+    there.
+
+    Messages go on while this process computes. Only what Python must do, functions as operations
+    and the second half of a collective of objects, waits for `wait` or `test`.
+    """
+
+    def __init__(self, flow: Generator[_engine.Collective, None, Any]) -> None:
+        self._flow = flow
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._current: _engine.Collective | None = None
+        _running.difference_update([each for each in _running if each.done])
+        self._go_on()
+        if not self.done:
+            _running.add(self)
+
+    def _go_on(self) -> None:
+        self._current = None
+        try:
+            self._current = next(self._flow)
+            self._current.release()
+        except StopIteration as end:
+            self._result = end.value
+        except BaseException as error:
+            self._error = error
+            raise
+
+    @property
+    def done(self) -> bool:
+        """Return whether nothing of it is left to do, as far as `test` and `wait` have seen."""
+        return self._current is None
+
+    def test(self) -> bool:
+        """Return whether it is done; raises why it has failed."""
+        while self._current is not None:
+            try:
+                if not self._current.test():
+                    return False
+            except BaseException as error:
+                self._failed(error)
+                raise
+            self._go_on()
+        return self._ended()
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Wait until it is done and return its result.
+
+        TimeoutError after `timeout` seconds, and it goes on; PeerLostError if a rank that it needs
+        has died.
+        """
+        while self._current is not None:
+            try:
+                self._current.wait(timeout)
+            except BaseException as error:
+                if self._current.done:
+                    self._failed(error)
+                raise
+            self._go_on()
+        self._ended()
+        return self._result
+
+    def _failed(self, error: BaseException) -> None:
+        self._error = error
+        self._current = None
+        _running.discard(self)
+
+    def _ended(self) -> bool:
+        _running.discard(self)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def __repr__(self) -> str:
+        return f"<acp_mpi collective, {'done' if self.done else 'under way'}>"
+
+
+@on_reset
+@on_close
+def _forget() -> None:
+    _running.clear()

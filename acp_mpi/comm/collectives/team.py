@@ -1,0 +1,148 @@
+"""Who takes part in a collective, and what they number alike: ranks, roots, contexts."""
+
+from __future__ import annotations
+
+import struct
+
+from acp_mpi.engine import _engine
+from acp_mpi.errors import RankError
+from acp_mpi.rooms import on_close, on_reset
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+_MASK = (1 << 64) - 1
+
+_teams: dict[Any, Team] = {}
+
+
+class Team:
+    """The ranks of a collective in their order; between two groups the own one first.
+
+    `me` is the caller's place, `own` how many its group has, `other` how many the other; 0: there
+    is no other. All members count their calls, so that each call has a context of its own.
+    """
+
+    def __init__(self, function: str, own: tuple[int, ...], other: tuple[int, ...] = ()) -> None:
+        here = _engine.rank()
+        self.ranks = own + other
+        _check(function, own, other, here)
+        self.me = own.index(here)
+        self.own, self.other = len(own), len(other)
+        first, second = sorted((own, other)) if other else (own, other)
+        text = struct.pack(f"<{len(self.ranks) + 1}q", *first, -1, *second)
+        self._base = int.from_bytes(_engine.sha256(b"collective" + text)[:8], "little")
+        self._calls = 0
+        self.plans: dict[Any, _engine.Plan] = {}
+        self.lost: list[int] = []  # of all ranks, those that do not take part
+
+    @property
+    def n(self) -> int:
+        """How many members there are on the caller's side."""
+        return self.own
+
+    def context(self) -> int:
+        """Return the context of one step of this call, the same on all members.
+
+        All take as many for each call, those too that have nothing to do in it.
+        """
+        self._calls += 1
+        return _mixed(self._base, self._calls)
+
+    def place(self, root: Any, function: str) -> int:
+        """Return which member rank `root` is; None: the first."""
+        if root is None:
+            return 0 if not self.other or self.ranks[0] < self.ranks[self.own] else self.own
+        rank = _engine.existing_rank(root, function)
+        try:
+            return self.ranks.index(rank)
+        except ValueError:
+            raise RankError(
+                f"{function}: the root {rank} is not among the ranks {_shown(self.ranks)}; name "
+                "one of them"
+            ) from None
+
+
+def _mixed(base: int, call: int) -> int:
+    x = (base + (call + 1) * 0x9E3779B97F4A7C15) & _MASK
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & _MASK
+    return (x ^ x >> 31) or 1
+
+
+def _shown(ranks: Sequence[int]) -> str:
+    return str(list(ranks)) if len(ranks) <= 16 else f"[{ranks[0]}, {ranks[1]}, ... {ranks[-1]}]"
+
+
+def _check(function: str, own: tuple[int, ...], other: tuple[int, ...], here: int) -> None:
+    seen: set[int] = set()
+    for rank in own + other:
+        _engine.existing_rank(rank, function)
+        if rank in seen:
+            raise RankError(
+                f"{function}: rank {rank} is named twice in {_shown(own + other)}; name each once"
+            )
+        seen.add(rank)
+    if here not in own:
+        raise RankError(
+            f"{function}: the calling rank {here} is not among {_shown(own + other)}; only "
+            "they call"
+        )
+
+
+def _ranks_of(x: Any, function: str) -> tuple[int, ...]:
+    if isinstance(x, str):
+        from acp_mpi import runtime
+
+        x = runtime.group(x)
+    ranks = getattr(x, "ranks", x)
+    return tuple(_engine.existing_rank(rank, function) for rank in ranks)
+
+
+def team_of(function: str, ranks: Any, group: Any, between: Any) -> Team:
+    """Return the team that the keywords of a call mean; all of them None: all that live.
+
+    `ranks`: a list; `group`: a group, or its name; `between`: two of either, the caller in one.
+    """
+    key: Any
+    if ranks is None and group is None and between is None:
+        key = _engine.membership()
+    elif sum(x is not None for x in (ranks, group, between)) > 1:
+        raise ValueError(
+            f"{function}: ranks=, group= and between= say the same thing; give one of them"
+        )
+    elif between is not None:
+        sides = [_ranks_of(side, function) for side in between]
+        if len(sides) != 2 or not all(sides):
+            raise ValueError(
+                f"{function}: between= is two lists of ranks, or two groups, none of them empty"
+            )
+        key = tuple(sides if _engine.rank() in sides[0] else reversed(sides))
+    else:
+        key = _ranks_of(ranks if group is None else group, function)
+    team = _teams.get(key)
+    if team is None:
+        team = _teams[key] = _made(function, key, ranks is None and group is None)
+    return team
+
+
+def _made(function: str, key: Any, special: bool) -> Team:
+    if not special:
+        return Team(function, key)
+    if isinstance(key[0], tuple):
+        return Team(function, *key)
+    lost = sorted(_engine.lost_ranks())
+    team = Team(function, tuple(r for r in range(_engine.procs()) if r not in lost))
+    team.lost = lost
+    return team
+
+
+@on_reset
+@on_close
+def _forget() -> None:
+    for team in _teams.values():
+        for plan in team.plans.values():
+            plan.forget()
+    _teams.clear()

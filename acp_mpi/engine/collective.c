@@ -1,0 +1,261 @@
+/* A collective: its steps, one after the other, as far as messages have come.
+ *
+ * What goes wrong at one member reaches all that depend on it: instead of its messages it sends
+ * empty ones that say so, and who gets one does the same. So a rank that has died is known to
+ * members that never hear from it themselves, and nobody waits in vain. */
+#include "collective.h"
+
+#include "mail_match.h"
+#include "progress.h"
+#include "request.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MANY 64u /* messages to look at each time */
+#define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
+#define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
+
+int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
+                         uint64_t context, uint64_t note, acp_collective **out)
+{
+    uint32_t most = plan->messages ? plan->messages : 1;
+    acp_collective *c = calloc(1, sizeof *c + most * (sizeof *c->messages + sizeof *c->steps));
+    if (!c)
+        return ACP_E_SYSTEM;
+    c->steps = (uint32_t *)(c->messages + most);
+    c->engine = e;
+    c->plan = plan;
+    for (uint32_t i = 0; i < ACP_BUFFERS; i++)
+        c->buffers[i] = buffers[i];
+    c->context = context;
+    c->note = note;
+    c->rank = -1;
+    if (plan->fold >= 0) {
+        c->fold = fold_of((acp_fold)plan->fold, (acp_type)plan->type);
+        c->width = type_size((acp_type)plan->type);
+    }
+    *out = c;
+    return ACP_OK;
+}
+
+static void *place(const acp_collective *c, uint8_t buffer, uint64_t at)
+{
+    return c->buffers[buffer] ? c->buffers[buffer] + at : NULL;
+}
+
+static void end_with(acp_collective *c, int status, int64_t rank)
+{
+    if (c->status == ACP_OK) {
+        c->status = status;
+        c->rank = rank;
+    }
+}
+
+/* Nothing of it may write to the caller's memory any more. */
+static void drop_messages(acp_lane *lane, acp_collective *c)
+{
+    while (c->open) {
+        acp_request *request = c->messages[--c->open];
+        if (!acp_request_done(request))
+            acp_request_cancel(lane, request);
+        acp_request_end(lane, request, NULL);
+    }
+}
+
+void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank)
+{
+    end_with(c, status, rank);
+    drop_messages(lane, c);
+}
+
+static uint64_t reason(const acp_collective *c)
+{
+    uint64_t who = c->rank >= 0 ? (uint64_t)c->rank + 1 : (uint64_t)acp_rank(c->engine) + 1;
+    return LEFT_NOTE | (c->status == ACP_E_LOST ? LEFT_LOST : 0) | who;
+}
+
+static void under_way(acp_collective *c, acp_request *request)
+{
+    c->messages[c->open] = request;
+    c->steps[c->open++] = c->at;
+}
+
+static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
+{
+    acp_envelope envelope = {.context = c->context, .size = s->size, .note = c->note};
+    acp_request *request = NULL;
+    if (unlikely(c->status != ACP_OK)) {
+        envelope.size = 0;
+        envelope.note = reason(c);
+    }
+    int rc = acp_send(lane, s->rank, &envelope, place(c, s->left, s->left_at), &request);
+    if (rc == ACP_OK && request)
+        under_way(c, request);
+    return rc;
+}
+
+static int begin_receive(acp_lane *lane, acp_collective *c, const acp_step *s)
+{
+    acp_envelope want = {.context = c->context, .source = s->rank, .size = s->size};
+    acp_request *request;
+    int rc = acp_receive(lane, &want, place(c, s->where, s->where_at), &request);
+    if (rc != ACP_OK)
+        return rc;
+    under_way(c, request);
+    if (request->letter) /* its receiver waits, or whoever drives its progress is to be rung for */
+        __atomic_store_n(&request->letter->attention,
+                         c->released ? ATTENTION_SLEEPS : ATTENTION_WAITS, __ATOMIC_RELAXED);
+    return ACP_OK;
+}
+
+/* What came is what the others were to send. */
+static void check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
+{
+    if (rc != ACP_OK && rc != ACP_E_TRUNCATED) {
+        end_with(c, rc, s->rank);
+    } else if (s->kind == ACP_STEP_SEND) {
+        return;
+    } else if (got->note & LEFT_NOTE) {
+        uint64_t who = got->note & UINT32_MAX;
+        end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who - 1);
+    } else if (rc != ACP_OK || got->note != c->note || got->size != s->size) {
+        c->theirs = c->status == ACP_OK ? got->note : c->theirs;
+        end_with(c, ACP_E_MISMATCH, s->rank);
+    }
+}
+
+/* Ending it may wait for others: the sender has kept the bytes. */
+static bool far(const acp_lane *lane, const acp_request *r)
+{
+    return lane->index == LANE_LEADER && r->letter && r->letter->place == PLACE_HELD;
+}
+
+/* ACP_OK: none is under way any more. */
+static int await(acp_lane *lane, acp_collective *c)
+{
+    for (uint32_t i = c->open; i-- > 0;) {
+        acp_request *r = c->messages[i];
+        acp_envelope got = {0};
+        if (!acp_request_done(r))
+            continue;
+        if (far(lane, r)) {
+            atomic_store_explicit(&c->state, COLLECTIVE_CALLS, memory_order_release);
+            return ACP_E_HANDLE;
+        }
+        const acp_step *s = &c->plan->steps[c->steps[i]];
+        int rc = acp_request_end(lane, r, &got);
+        c->messages[i] = c->messages[--c->open];
+        c->steps[i] = c->steps[c->open];
+        check(c, s, rc, &got);
+    }
+    if (unlikely(c->status != ACP_OK))
+        drop_messages(lane, c);
+    return c->open ? ACP_E_HANDLE : ACP_OK;
+}
+
+/* ACP_E_HANDLE: messages are under way, ACP_COLLECTIVE_FOLD: the caller folds. */
+static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
+{
+    switch (s->kind) {
+    case ACP_STEP_SEND:
+        return begin_send(lane, c, s);
+    case ACP_STEP_AWAIT:
+        return await(lane, c);
+    default:
+        break;
+    }
+    if (c->status != ACP_OK)
+        return ACP_OK;
+    void *where = place(c, s->where, s->where_at);
+    const void *left = place(c, s->left, s->left_at);
+    switch (s->kind) {
+    case ACP_STEP_RECEIVE:
+        return begin_receive(lane, c, s);
+    case ACP_STEP_COPY:
+        if (s->size && where != left)
+            memmove(where, left, s->size);
+        return ACP_OK;
+    default:
+        if (!s->size)
+            return ACP_OK;
+        if (!c->fold)
+            return ACP_COLLECTIVE_FOLD;
+        c->fold(where, left, place(c, s->right, s->right_at), s->size / c->width);
+        return ACP_OK;
+    }
+}
+
+int collective_drive(acp_lane *lane, acp_collective *c)
+{
+    const acp_plan *plan = c->plan;
+    while (c->at < plan->count) {
+        const acp_step *s = &plan->steps[c->at];
+        int rc = step(lane, c, s);
+        if (rc == ACP_COLLECTIVE_FOLD) {
+            atomic_store_explicit(&c->state, COLLECTIVE_FOLDS, memory_order_release);
+            return ACP_OK;
+        }
+        if (rc == ACP_E_BUSY || rc == ACP_E_HANDLE || rc == ACP_E_INTERRUPTED)
+            return rc;
+        if (rc != ACP_OK)
+            collective_fail(lane, c, rc, rc == ACP_E_LOST ? (int64_t)s->rank : -1);
+        c->at++;
+    }
+    drop_messages(lane, c);
+    atomic_store_explicit(&c->state, COLLECTIVE_OVER, memory_order_release);
+    return ACP_OK;
+}
+
+/* Until something of it is done. */
+static int wait(acp_collective *c, int64_t timeout_ns)
+{
+    uint32_t which;
+    bool few = c->open <= MANY;
+    return acp_request_wait_any(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
+                                timeout_ns, &which);
+}
+
+int acp_collective_run(acp_collective *c, int64_t timeout_ns)
+{
+    acp_engine *e = c->engine;
+    uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
+    acp_lane *lane;
+    while (!(lane = acp_lane_take(e)))
+        sched_yield();
+    while (atomic_load_explicit(&c->state, memory_order_relaxed) == COLLECTIVE_RUNS) {
+        int rc = collective_drive(lane, c);
+        int64_t left = timeout_ns;
+        if (timeout_ns != ACP_FOREVER) {
+            left -= (int64_t)(now_ns() - start);
+            left = left < 0 ? 0 : left;
+        }
+        if (rc == ACP_E_HANDLE)
+            rc = wait(c, left);
+        else if (rc == ACP_E_BUSY)
+            sched_yield();
+        else if (rc == ACP_E_INTERRUPTED && !tick(e, ACP_TICK_SIGNAL))
+            continue;
+        if (rc != ACP_OK && rc != ACP_E_BUSY)
+            collective_fail(lane, c, rc, -1);
+    }
+    acp_lane_give(lane);
+    return atomic_load(&c->state) == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
+}
+
+void acp_collective_due(const acp_collective *c, void **where, const void **left,
+                        const void **right, uint64_t *size)
+{
+    const acp_step *s = &c->plan->steps[c->at];
+    *where = place(c, s->where, s->where_at);
+    *left = place(c, s->left, s->left_at);
+    *right = place(c, s->right, s->right_at);
+    *size = s->size;
+}
+
+int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs)
+{
+    *theirs = c->status == ACP_E_MISMATCH ? c->theirs : 0;
+    return c->rank;
+}

@@ -1,0 +1,44 @@
+/* One collective under way. */
+#ifndef ACP_COLLECTIVE_H
+#define ACP_COLLECTIVE_H
+
+#include "core.h"
+#include "reduction.h"
+
+enum collective_state {
+    COLLECTIVE_RUNS = 0,
+    COLLECTIVE_CALLS, /* for its caller, who may wait for what a leader may not */
+    COLLECTIVE_FOLDS,
+    COLLECTIVE_OVER,
+};
+
+struct acp_collective {
+    acp_engine *engine;
+    const acp_plan *plan;
+    unsigned char *buffers[ACP_BUFFERS];
+    uint64_t context, note;
+    fold_fn fold; /* NULL: the caller does */
+    uint64_t width;
+    uint32_t at;   /* the next step */
+    uint32_t open; /* messages under way */
+    int status;    /* below ACP_OK: the steps that are left only tell those that wait */
+    int64_t rank;
+    uint64_t theirs;
+    _Atomic uint32_t state;
+    bool released, listed;
+    uint32_t rung; /* the step for whose messages whoever brings them rings */
+    acp_collective *next;
+    uint32_t *steps; /* of the messages under way */
+    acp_request *messages[];
+};
+
+/* collective.c: as far as it goes now. ACP_OK: its state is another; ACP_E_BUSY, ACP_E_INTERRUPTED:
+ * call again soon; ACP_E_HANDLE: messages are under way. */
+int collective_drive(acp_lane *lane, acp_collective *c);
+void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank);
+
+/* released.c: those that go on by themselves */
+bool collectives_step(acp_lane *lane); /* leader only */
+void collectives_close(acp_engine *e);
+
+#endif

@@ -1,0 +1,219 @@
+# Collectives: plans that are written once, and those that are under way with them.
+
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
+from cpython.object cimport PyObject
+from libc.string cimport memcpy as c_memcpy
+
+DEF AT_HAND = 33554432  # bytes of room that plans keep for their next use, all together
+DEF PLAIN = 4096        # room below which global memory gains nothing
+
+cdef uint64_t room_kept = 0
+
+
+cdef class Plan:
+    """Steps of one member, and the room that they need between what is given and what comes out.
+
+    `steps` are those of engine.h, packed; `rooms` the bytes of the three buffers that are
+    nobody's. With fold -1 the caller folds.
+    """
+    cdef acp_plan plan
+    cdef acp_step *steps
+    cdef uint64_t at[3]
+    cdef uint64_t room
+    cdef list spare
+    cdef readonly uint64_t given, wanted
+    cdef readonly uint64_t note
+    cdef readonly object folder
+
+    def __init__(self, bytes steps, messages, fold, kind, tuple rooms, sizes, note, folder=None):
+        cdef uint64_t size
+        cdef int i
+        self.steps = <acp_step *>c_malloc(len(steps) + 1)
+        if self.steps == NULL:
+            raise MemoryError
+        c_memcpy(self.steps, <char *>steps, len(steps))
+        self.plan.steps = self.steps
+        self.plan.count = len(steps) // sizeof(acp_step)
+        self.plan.messages = messages
+        self.plan.fold = fold
+        self.plan.type = kind
+        self.given, self.wanted = sizes
+        self.note = note
+        self.folder = folder
+        for i in range(3):
+            size = rooms[i]
+            self.at[i] = self.room
+            self.room += (size + 63) & ~<uint64_t>63
+        self.spare = []
+
+    def __dealloc__(self):
+        self.forget()
+        c_free(self.steps)
+
+    def forget(self):
+        """Give back the room for the next use."""
+        global room_kept
+        if self.spare:
+            room_kept -= self.room * len(self.spare)
+            self.spare = []
+
+    cdef object room_take(self):
+        global room_kept
+        if self.spare:
+            room_kept -= self.room
+            return self.spare.pop()
+        return bytearray(self.room) if self.room <= PLAIN else allocate(self.room)
+
+    cdef int room_give(self, object room) except -1:
+        global room_kept
+        if room_kept + self.room <= AT_HAND:
+            room_kept += self.room
+            self.spare.append(room)
+        return 0
+
+
+cdef class Collective:
+    """One collective under way: `run` it, or `release` it and ask."""
+    cdef acp_engine *home
+    cdef acp_collective *under_way
+    cdef Plan plan
+    cdef Py_buffer given, wanted
+    cdef bint has_given, has_wanted
+    cdef object room
+    cdef str function
+    cdef readonly bint done
+
+    def __init__(self, str function, Plan plan, given, wanted, context):
+        cdef void *buffers[5]
+        cdef Py_buffer view
+        cdef int rc, i
+        cdef uint64_t where = context
+        cdef char *base = NULL
+        need(function)
+        self.function = function
+        self.plan = plan
+        buffers[0] = buffers[1] = NULL
+        if given is not None:
+            PyObject_GetBuffer(given, &self.given, PyBUF_SIMPLE)
+            self.has_given = True
+            buffers[0] = self.given.buf
+        if wanted is not None:
+            PyObject_GetBuffer(wanted, &self.wanted, PyBUF_SIMPLE)  # writable, if it is written
+            self.has_wanted = True
+            buffers[1] = self.wanted.buf
+        if plan.room:
+            self.room = plan.room_take()
+            PyObject_GetBuffer(self.room, &view, PyBUF_WRITABLE)
+            base = <char *>view.buf
+            PyBuffer_Release(&view)  # `room` keeps it
+        for i in range(3):
+            buffers[2 + i] = base + plan.at[i] if base != NULL else NULL
+        need(function)  # an array of a class with Python code may have finalized
+        rc = acp_collective_begin(engine, &plan.plan, buffers, where, plan.note, &self.under_way)
+        if rc != ACP_OK:
+            raise_status(function, rc)
+        acp_engine_hold(engine)
+        self.home = engine
+
+    def __dealloc__(self):
+        if self.under_way != NULL and not acp_engine_foreign(self.home):
+            acp_collective_end(self.under_way)
+        if self.has_given:
+            PyBuffer_Release(&self.given)
+        if self.has_wanted:
+            PyBuffer_Release(&self.wanted)
+        if self.home != NULL:
+            acp_engine_free(self.home)
+
+    cdef int over(self) except -1:
+        self.done = True
+        acp_collective_end(self.under_way)
+        self.under_way = NULL
+        if self.room is not None:
+            self.plan.room_give(self.room)
+            self.room = None
+        if self.has_given:
+            PyBuffer_Release(&self.given)
+            self.has_given = False
+        if self.has_wanted:
+            PyBuffer_Release(&self.wanted)
+            self.has_wanted = False
+        return 0
+
+    cdef int failed(self, int rc) except -1:
+        cdef uint64_t theirs = 0
+        cdef int64_t rank = acp_collective_trouble(self.under_way, &theirs)
+        cdef PyObject *error[3]
+        note = self.plan.note
+        PyErr_Fetch(&error[0], &error[1], &error[2])  # a signal handler's, if it has ended it
+        self.over()
+        if rc == ACP_E_INTERRUPTED:
+            PyErr_Restore(error[0], error[1], error[2])
+            return -1
+        raise _errors.from_collective(self.function, rc, rank, note, theirs)
+
+    cdef int fold(self) except -1:
+        cdef void *where
+        cdef const void *left
+        cdef const void *right
+        cdef uint64_t size
+        acp_collective_due(self.under_way, &where, &left, &right, &size)
+        try:
+            self.plan.folder(
+                PyMemoryView_FromMemory(<char *>where, size, PyBUF_WRITE),
+                PyMemoryView_FromMemory(<char *>left, size, PyBUF_READ),
+                PyMemoryView_FromMemory(<char *>right, size, PyBUF_READ))
+        except BaseException:
+            self.over()  # the others hear of it
+            raise
+        with nogil:
+            acp_collective_folded(self.under_way)
+        return 0
+
+    def run(self, timeout=None):
+        """Carry it out in this thread; whatever goes wrong ends it, on all that depend on it."""
+        cdef int64_t limit = nanoseconds(timeout, self.function)
+        cdef int rc
+        while True:
+            with nogil:
+                rc = acp_collective_run(self.under_way, limit)
+            if rc != ACP_COLLECTIVE_FOLD:
+                break
+            self.fold()
+        if rc != ACP_OK:
+            self.failed(rc)
+        self.over()
+
+    def release(self):
+        """Let it go on by itself."""
+        with nogil:
+            acp_collective_release(self.under_way)
+
+    def wait(self, timeout=None):
+        """Wait until it has ended; TimeoutError after `timeout` seconds, and it goes on."""
+        cdef int64_t limit = nanoseconds(timeout, self.function)
+        cdef int rc
+        while self.under_way != NULL:
+            with nogil:
+                rc = acp_collective_wait(self.under_way, limit)
+            if rc == ACP_COLLECTIVE_FOLD:
+                self.fold()
+            elif rc == ACP_E_INTERRUPTED:
+                ended(self.function, rc)
+            elif rc == ACP_E_TIMEOUT and not acp_collective_done(self.under_way):
+                raise_status(self.function, rc)
+            elif rc == ACP_OK:
+                self.over()
+            else:
+                self.failed(rc)
+
+    def test(self):
+        """Return whether it has ended; raises why it failed."""
+        if self.under_way != NULL and acp_collective_done(self.under_way):
+            try:
+                self.wait(0)
+            except TimeoutError:
+                return False
+        return self.under_way == NULL

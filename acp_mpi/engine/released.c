@@ -1,0 +1,193 @@
+/* Collectives that go on by themselves: whoever drives progress takes them as far as messages have
+ * come, while their callers compute. */
+#include "collective.h"
+
+#include "mail_match.h"
+#include "progress.h"
+#include "request.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+/* Who brings the next message rings. True: one has come already. */
+static bool ring(const acp_collective *c)
+{
+    membarrier_all(); /* who writes after the look finds that it is to ring */
+    for (uint32_t i = 0; i < c->open; i++)
+        if (acp_request_done(c->messages[i]))
+            return true;
+    return false;
+}
+
+/* As far as it goes. ACP_E_BUSY: again soon. */
+static int drive(acp_lane *lane, acp_collective *c)
+{
+    int rc;
+    do
+        rc = collective_drive(lane, c);
+    while (rc == ACP_E_HANDLE && c->state == COLLECTIVE_RUNS && c->rung != c->at &&
+           (c->rung = c->at, ring(c)));
+    return rc == ACP_E_INTERRUPTED ? ACP_E_BUSY : rc;
+}
+
+static bool drive_all(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    bool any = false, again = false;
+    for (acp_collective **c = &e->collectives; *c;) {
+        acp_collective *one = *c;
+        uint32_t before = one->at;
+        if (one->state == COLLECTIVE_RUNS)
+            again |= drive(lane, one) == ACP_E_BUSY;
+        any |= one->at != before;
+        if (one->state == COLLECTIVE_OVER) {
+            *c = one->next;
+            one->listed = false;
+            atomic_fetch_sub(&e->collective_count, 1);
+        } else {
+            c = &one->next;
+        }
+        if (one->state != COLLECTIVE_RUNS)
+            progress_event(e); /* from here it may be freed */
+    }
+    atomic_store(&e->collectives_again, again);
+    return any;
+}
+
+bool collectives_step(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    bool any = false;
+    if (likely(!atomic_load_explicit(&e->collective_count, memory_order_relaxed)))
+        return false;
+    atomic_store(&e->collective_news, true);
+    while (atomic_load(&e->collective_news) && !pthread_mutex_trylock(&e->collectives_lock)) {
+        atomic_store(&e->collective_news, false);
+        any |= drive_all(lane);
+        pthread_mutex_unlock(&e->collectives_lock);
+    }
+    return any;
+}
+
+static acp_lane *lane_of_caller(acp_engine *e)
+{
+    acp_lane *lane;
+    while (!(lane = acp_lane_take(e)))
+        sched_yield();
+    return lane;
+}
+
+static void step_here(acp_engine *e)
+{
+    acp_lane *lane = lane_of_caller(e);
+    pthread_mutex_lock(&e->collectives_lock);
+    drive_all(lane);
+    pthread_mutex_unlock(&e->collectives_lock);
+    collectives_step(lane); /* for who has come in between */
+    acp_lane_give(lane);
+}
+
+void acp_collective_release(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    c->rung = UINT32_MAX;
+    pthread_mutex_lock(&e->collectives_lock);
+    c->released = c->listed = true;
+    c->next = e->collectives;
+    e->collectives = c;
+    atomic_fetch_add(&e->collective_count, 1);
+    pthread_mutex_unlock(&e->collectives_lock);
+    step_here(e);
+    if (atomic_load(&e->collectives_again))
+        progress_kick(e);
+}
+
+static bool stands(void *context)
+{
+    acp_collective *c = context;
+    return atomic_load_explicit(&c->state, memory_order_acquire) != COLLECTIVE_RUNS;
+}
+
+int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
+{
+    acp_engine *e = c->engine;
+    uint64_t start = now_ns();
+    for (;;) {
+        int64_t left = timeout_ns;
+        if (timeout_ns != ACP_FOREVER) {
+            left -= (int64_t)(now_ns() - start);
+            left = left < 0 ? 0 : left;
+        }
+        int rc = stands(c) ? ACP_OK : progress_wait(e, stands, c, left, ACP_DOING_RECEIVE);
+        if (rc != ACP_OK)
+            return rc;
+        uint32_t state = atomic_load(&c->state);
+        if (state != COLLECTIVE_CALLS)
+            return state == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
+        pthread_mutex_lock(&e->collectives_lock);
+        atomic_store(&c->state, COLLECTIVE_RUNS);
+        pthread_mutex_unlock(&e->collectives_lock);
+        step_here(e);
+    }
+}
+
+/* True: it has ended, or a fold is due. */
+bool acp_collective_done(acp_collective *c)
+{
+    if (atomic_load_explicit(&c->state, memory_order_acquire) == COLLECTIVE_CALLS)
+        acp_collective_wait(c, 0);
+    return atomic_load_explicit(&c->state, memory_order_acquire) >= COLLECTIVE_FOLDS;
+}
+
+void acp_collective_folded(acp_collective *c)
+{
+    c->at++;
+    atomic_store_explicit(&c->state, COLLECTIVE_RUNS, memory_order_release);
+    if (c->released)
+        step_here(c->engine);
+}
+
+static void unlist(acp_engine *e, acp_collective *c)
+{
+    for (acp_collective **at = &e->collectives; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            atomic_fetch_sub(&e->collective_count, 1);
+            break;
+        }
+    c->listed = false;
+}
+
+void acp_collective_end(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    if (atomic_load(&c->state) != COLLECTIVE_OVER) {
+        acp_lane *lane = lane_of_caller(e);
+        pthread_mutex_lock(&e->collectives_lock);
+        if (c->listed)
+            unlist(e, c);
+        pthread_mutex_unlock(&e->collectives_lock);
+        atomic_store(&c->state, COLLECTIVE_RUNS);
+        collective_fail(lane, c, ACP_E_LEFT, -1);
+        while (atomic_load(&c->state) == COLLECTIVE_RUNS && collective_drive(lane, c) != ACP_OK)
+            sched_yield();
+        acp_lane_give(lane);
+    } else if (c->released) { /* whoever has driven it holds the lock until it lets go of it */
+        pthread_mutex_lock(&e->collectives_lock);
+        pthread_mutex_unlock(&e->collectives_lock);
+    }
+    free(c);
+}
+
+/* The mailbox goes: what runs ends where it is. */
+void collectives_close(acp_engine *e)
+{
+    acp_lane *lane = &e->lanes[LANE_CALLER];
+    pthread_mutex_lock(&e->collectives_lock);
+    for (acp_collective *c; (c = e->collectives);) {
+        unlist(e, c);
+        collective_fail(lane, c, ACP_E_CLOSED, -1);
+        atomic_store(&c->state, COLLECTIVE_OVER);
+    }
+    pthread_mutex_unlock(&e->collectives_lock);
+}

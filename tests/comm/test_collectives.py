@@ -1,0 +1,440 @@
+"""Collectives against mpi4py's on the same data: every function, dtype, size and list of ranks."""
+
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from support import refused
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+# One element, none, a few, above every bound of choice.py.
+COUNTS = [1, 0, 3, 700, 9000, 140_000]
+DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "g", "c8", "c16"]
+
+
+@pytest.fixture
+def world() -> Any:
+    """mpi4py's communicator over the same ranks, in the same order."""
+    MPI = pytest.importorskip("mpi4py.MPI")
+    comm = acp.group().comm
+    if comm is None or comm.size != acp.procs():
+        pytest.skip("the job is not one MPI group")
+    world = comm.Split(0, acp.rank())
+    assert isinstance(world, MPI.Intracomm)
+    yield world
+    world.Free()
+
+
+def data(count: int, dtype: str = "f8", seed: int = 0, rank: int | None = None) -> np.ndarray:
+    rank = acp.rank() if rank is None else rank
+    values = (np.arange(count) * 7 + rank * 13 + seed * 5) % 11 + 1
+    return values.astype(dtype)
+
+
+def everyone(count: int, dtype: str = "f8", seed: int = 0) -> list[np.ndarray]:
+    return [data(count, dtype, seed, rank) for rank in range(acp.procs())]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_reductions_are_those_of_mpi(world: Any, count: int) -> None:
+    x = data(count)
+    theirs = np.empty_like(x)
+    world.Allreduce(x, theirs)
+    assert np.array_equal(acp.allreduce(x), theirs)
+    out = np.zeros_like(x)
+    assert acp.allreduce(x, out=out) is out
+    assert np.array_equal(out, theirs)
+    acp.allreduce(out := x.copy(), out=out)
+    assert np.array_equal(out, theirs)
+    for root in range(acp.procs()):
+        result = acp.reduce(x, root=root)
+        assert (result is None) == (acp.rank() != root)
+        assert result is None or np.array_equal(result, theirs)
+    world.Scan(x, theirs)
+    assert np.array_equal(acp.scan(x), theirs)
+    acp.scan(out := x.copy(), out=out)
+    assert np.array_equal(out, theirs)
+    world.Exscan(x, theirs)
+    mine = acp.exscan(x)
+    assert (mine is None) == (acp.rank() == 0)
+    assert mine is None or np.array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "op", ["sum", "prod", "min", "max", "and", "or", "xor", "land", "lor", "lxor"]
+)
+def test_every_dtype_and_operation(dtype: str, op: str) -> None:
+    kind = np.dtype(dtype).kind
+    if op in ("and", "or", "xor") and kind in "fc":
+        with refused(TypeError, "allreduce", op):
+            acp.allreduce(data(3, dtype), op)
+        return
+    ufunc = {
+        "sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum,
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+        "land": np.logical_and, "lor": np.logical_or, "lxor": np.logical_xor,
+    }[op]  # fmt: skip
+    for count in (5, 3000):
+        those = [each % 3 if kind in "iu" else each for each in everyone(count, dtype)]
+        expected = ufunc.reduce(those).astype(dtype) if len(those) > 1 else those[0]
+        x = those[acp.rank()]
+        for way in (op, ufunc):
+            result = acp.allreduce(x, way)
+            assert result.dtype == x.dtype
+            np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_what_is_not_a_number_stays() -> None:
+    x = np.array([1.0, np.nan if acp.rank() == 0 else 2.0, 3.0])
+    assert np.isnan(acp.allreduce(x, "min")[1])
+    assert np.isnan(acp.allreduce(x, "max")[1])
+
+
+def test_operations_of_mpi_and_of_python() -> None:
+    MPI = pytest.importorskip("mpi4py.MPI")
+    x = data(500, "i8")
+    assert np.array_equal(acp.allreduce(x, MPI.MAX), np.max(everyone(500, "i8"), axis=0))
+
+    def digits(a: Any, b: Any) -> Any:
+        return a * 10 ** (np.log10(b).astype("i8") + 1) + b
+
+    expected = x * 0
+    for rank in range(acp.procs()):
+        expected = expected * 10 + rank + 1
+    mine = np.full(500, acp.rank() + 1, "i8")
+    assert np.array_equal(acp.allreduce(mine, digits), expected)
+    for root in range(acp.procs()):
+        result = acp.reduce(mine, digits, root)
+        assert result is None or np.array_equal(result, expected)
+    assert np.array_equal(acp.iallreduce(mine, digits).wait(), expected)
+    assert acp.allreduce(str(acp.rank()), operator.add) == "".join(map(str, range(acp.procs())))
+    user = MPI.Op.Create(lambda a, b, _: operator.setitem(
+        np.frombuffer(b, "i8"), slice(None), digits(np.frombuffer(a, "i8"), np.frombuffer(b, "i8"))
+    ))  # fmt: skip
+    assert np.array_equal(acp.allreduce(mine, user), expected)
+    user.Free()
+
+
+def test_a_function_sees_the_whole_array() -> None:
+    square = np.eye(40) * (acp.rank() + 1)
+    product = acp.allreduce(square, np.matmul)
+    assert np.array_equal(product, np.eye(40) * np.prod(np.arange(1.0, acp.procs() + 1)))
+
+
+def test_results_are_the_same_bits_each_time_and_everywhere() -> None:
+    x = np.random.default_rng(acp.rank()).normal(size=5000)
+    for count in (1, 5000):
+        first = acp.allreduce(x[:count])
+        for _ in range(3):
+            assert acp.allreduce(x[:count]).tobytes() == first.tobytes()
+        assert len(set(acp.allgather(first.tobytes()))) == 1
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_moving_is_that_of_mpi(world: Any, count: int) -> None:
+    n, r = acp.procs(), acp.rank()
+    x = data(count)
+    for root in range(n):
+        mine = data(count, rank=root) if r == root else np.zeros(count)
+        acp.bcast(mine, root, out=mine)
+        assert np.array_equal(mine, data(count, rank=root))
+        whole = np.concatenate(everyone(count)) if r == root else None
+        out: Any = np.zeros(count * n) if r == root else ()
+        acp.gather(x, root, out=out)
+        assert r != root or np.array_equal(out, whole)
+        part = np.zeros(count)
+        acp.scatter(whole, root, out=part)
+        assert np.array_equal(part, x)
+    out = np.zeros(count * n)
+    acp.allgather(x, out=out)
+    assert np.array_equal(out, np.concatenate(everyone(count)))
+    given = np.concatenate([data(count, seed=i) for i in range(n)])
+    theirs = np.zeros_like(given)
+    world.Alltoall(given, theirs)
+    acp.alltoall(given, out=out)
+    assert np.array_equal(out, theirs)
+    acp.alltoall(given, out=given)
+    assert np.array_equal(given, theirs)
+
+
+@pytest.mark.parametrize("scale", [1, 50, 30_000])
+def test_counts_may_differ(world: Any, scale: int) -> None:
+    n, r = acp.procs(), acp.rank()
+    counts = [(i * 2 + 1) % 4 * scale for i in range(n)]
+    x = data(counts[r], "i4")
+    whole = np.concatenate([data(c, "i4", rank=i) for i, c in enumerate(counts)])
+    for root in (0, n - 1):
+        out: Any = np.zeros(len(whole), "i4") if r == root else ()
+        acp.gather(x, root, out=out, counts=counts if r == root else None or counts)
+        assert r != root or np.array_equal(out, whole)
+        part = np.zeros(counts[r], "i4")
+        acp.scatter(whole if r == root else None, root, out=part, counts=counts)
+        assert np.array_equal(part, x)
+    out = np.zeros(len(whole), "i4")
+    acp.allgather(x, out=out, counts=counts)
+    assert np.array_equal(out, whole)
+
+    gives = [(r + 2 * i) % 3 * scale for i in range(n)]
+    takes = [(i + 2 * r) % 3 * scale for i in range(n)]
+    given = data(sum(gives), "i4")
+    theirs, ours = np.zeros(sum(takes), "i4"), np.zeros(sum(takes), "i4")
+    world.Alltoallv((given, gives), (theirs, takes))
+    acp.alltoall(given, out=ours, counts=gives, out_counts=takes)
+    assert np.array_equal(ours, theirs)
+
+    total = data(len(whole), "f8")
+    theirs = np.zeros(counts[r])
+    world.Reduce_scatter(total, theirs, counts)
+    assert np.array_equal(acp.reduce_scatter(total, counts=counts), theirs)
+
+
+def test_reduce_scatter_deals_out_rows() -> None:
+    n, r = acp.procs(), acp.rank()
+    x = np.arange(n * 6.0).reshape(n, 2, 3) + r
+    part = acp.reduce_scatter(x)
+    assert part.shape == (2, 3)
+    assert np.array_equal(part, np.arange(n * 6.0).reshape(n, 2, 3)[r] * n + n * (n - 1) / 2)
+
+
+def test_buffers_that_are_not_contiguous() -> None:
+    n = acp.procs()
+    x = np.arange(24.0).reshape(4, 6)[:, ::2] + acp.rank()
+    expected = np.arange(24.0).reshape(4, 6)[:, ::2] * n + n * (n - 1) / 2
+    assert np.array_equal(acp.allreduce(x), expected)
+    out = np.zeros((4, 6))[:, ::2]
+    acp.allreduce(x, out=out)
+    assert np.array_equal(out, expected)
+    turned = np.asfortranarray(x)
+    assert np.array_equal(acp.allreduce(turned), expected)
+    backwards = np.zeros((4, 3))[::-1]
+    acp.bcast(x if acp.rank() == 0 else None, out=backwards)
+    assert np.array_equal(backwards, np.arange(24.0).reshape(4, 6)[:, ::2])
+
+
+def test_other_dtypes_move_and_fold_by_numpy() -> None:
+    n = acp.procs()
+    big = np.arange(5, dtype=">i4") + acp.rank()
+    assert np.array_equal(acp.allreduce(big), np.arange(5) * n + n * (n - 1) // 2)
+    half = np.full(3, acp.rank() + 1, "f2")
+    assert np.array_equal(acp.allreduce(half), np.full(3, n * (n + 1) / 2))
+    when = np.array(["2026-01-01"], "M8[D]") + acp.rank()
+    out = np.zeros(n, "M8[D]")
+    acp.allgather(when, out=out)
+    assert out[-1] == np.datetime64("2026-01-01") + (n - 1)
+    pairs = np.array([(acp.rank(), 0.5)], [("a", "i4"), ("b", "f8")])
+    every = np.zeros(n, pairs.dtype)
+    acp.allgather(pairs, out=every)
+    assert every["a"].tolist() == [*range(n)]
+
+
+def test_buffers_without_numpy() -> None:
+    import array
+
+    n, r = acp.procs(), acp.rank()
+    x = array.array("q", [r, 2 * r])
+    out = array.array("q", [0, 0])
+    acp.allreduce(x, out=out)
+    assert out.tolist() == [n * (n - 1) // 2, n * (n - 1)]
+    every = bytearray(3 * n)
+    acp.allgather(bytes([r] * 3), out=every)
+    assert every == b"".join(bytes([i] * 3) for i in range(n))
+    text = bytearray(b"hello") if r == 0 else bytearray(5)
+    acp.bcast(text, out=text)
+    assert text == b"hello"
+
+
+@pytest.mark.parametrize("size", [1, 200, 5000, 100_000])
+def test_objects(size: int) -> None:
+    n, r = acp.procs(), acp.rank()
+
+    def thing(rank: int, what: Any = None) -> Any:
+        return {"rank": rank, "text": "x" * (size * (rank + 1) // 2), "what": what}
+
+    every = [thing(i) for i in range(n)]
+    assert acp.allgather(thing(r)) == every
+    for root in range(n):
+        assert acp.bcast(thing(r), root) == thing(root)
+        assert acp.gather(thing(r), root) == (every if r == root else None)
+        assert acp.scatter(every if r == root else None, root) == thing(r)
+    crossed = [thing(i, r) for i in range(n)]
+    assert acp.alltoall([thing(r, i) for i in range(n)]) == crossed
+
+
+def test_objects_are_folded_in_the_order_of_the_ranks() -> None:
+    n, r = acp.procs(), acp.rank()
+    assert acp.allreduce([r]) == [*range(n)]
+    assert acp.reduce([r], root=n - 1) == ([*range(n)] if r == n - 1 else None)
+    assert acp.scan([r]) == [*range(r + 1)]
+    assert acp.exscan([r]) == ([*range(r)] if r else None)
+    assert acp.reduce_scatter([[r, i] for i in range(n)]) == [e for i in range(n) for e in (i, r)]
+    assert acp.allreduce(2**70, "max") == 2**70
+    assert acp.allreduce(0.5) == 0.5 * n
+
+
+def test_lists_of_ranks_in_their_order() -> None:
+    n, r = acp.procs(), acp.rank()
+    backwards = list(range(n))[::-1]
+    assert acp.allgather(r, ranks=backwards) == backwards
+    assert acp.allreduce(str(r), ranks=backwards) == "".join(map(str, backwards))
+    assert acp.bcast(r, ranks=backwards) == n - 1, "the root is the first"
+    out = np.zeros(n, "i8")
+    acp.allgather(np.array([r]), out=out, ranks=backwards)
+    assert out.tolist() == backwards
+    mine = [i for i in range(n) if i % 2 == r % 2]
+    assert acp.allreduce(r, ranks=mine) == sum(mine)
+    assert acp.allreduce(np.full(40_000, r), ranks=mine)[0] == sum(mine)
+    assert acp.allreduce(r, group=acp.group()) == sum(acp.group().ranks)
+    assert acp.allreduce(r, ranks=[r]) == r
+    acp.ibarrier(ranks=mine).wait()
+
+
+def test_between_two_groups() -> None:
+    n, r = acp.procs(), acp.rank()
+    if n < 2:
+        return
+    sides = ([0], [*range(1, n)])
+    mine, others = sides if r == 0 else sides[::-1]
+    assert acp.allreduce(r + 1, between=sides) == sum(i + 1 for i in others)
+    assert acp.allgather("x" * 300 * r, between=sides) == ["x" * 300 * i for i in others]
+    x = np.full(20_000, r + 1.0)
+    assert acp.allreduce(x, between=sides[::-1])[0] == sum(i + 1 for i in others)
+    assert acp.alltoall([(r, i) for i in others], between=sides) == [(i, r) for i in others]
+    for root in range(n):
+        got = acp.bcast(f"from {r}", root, between=sides)
+        assert got == (f"from {root}" if root in others or r == root else None)
+        got = acp.gather(r, root, between=sides)
+        assert got == (others if r == root else None)
+        whole = [(root, i) for i in others] if r == root else None
+        got = acp.scatter(whole, root, between=sides)
+        assert got == ((root, r) if root in others else None)
+        total = acp.reduce(x, root=root, between=sides)
+        assert (total is not None) == (r == root)
+        assert total is None or total[0] == sum(i + 1 for i in others)
+    acp.ibarrier(between=sides).wait()
+    given = np.arange(float(len(mine) * len(others))) + r
+    part = acp.reduce_scatter(given, between=sides, counts=[len(others)] * len(mine))
+    first = mine.index(r) * len(others)
+    expected = sum(np.arange(float(len(given))) + i for i in others)
+    assert np.array_equal(part, expected[first : first + len(others)])
+
+
+def test_several_under_way_at_once() -> None:
+    n, r = acp.procs(), acp.rank()
+    requests: list[tuple[Any, Callable[[Any], bool]]] = []
+    for i, count in enumerate([1, 20_000, 0, 300_000, 64] * 2):
+        x = data(count, seed=i)
+        total = sum(everyone(count, seed=i)) if n else x
+        requests += [
+            (acp.iallreduce(x), lambda got, total=total: np.array_equal(got, total)),
+            (acp.iallgather((r, i)), lambda got, i=i: got == [(k, i) for k in range(n)]),
+            (acp.ibarrier(), lambda got: got is None),
+            (
+                acp.ibcast(x.copy(), i % n, out=np.empty_like(x)),
+                lambda got, c=count, i=i: np.array_equal(got, data(c, seed=i, rank=i % n)),
+            ),
+        ]
+    for request, right in reversed(requests) if r % 2 else requests:
+        assert right(request.wait())
+        assert request.test()
+        assert request.done
+
+
+def test_a_request_is_done_without_being_waited_for() -> None:
+    x = np.full(50_000, acp.rank() + 1.0)
+    request = acp.iallreduce(x)
+    acp.sync()
+    while not request.test():
+        acp.inquire(0)
+    n = acp.procs()
+    assert request.wait()[0] == n * (n + 1) / 2
+
+
+def test_threads_with_lists_of_their_own() -> None:
+    n = acp.procs()
+    orders: list[Sequence[int]] = [[*range(n)], [*range(n)][::-1]]
+    failures: list[BaseException] = []
+
+    def work(ranks: Sequence[int], seed: int) -> None:
+        try:
+            for i in range(20):
+                x = data(1 + i * 700, seed=seed + i)
+                assert np.array_equal(
+                    acp.allreduce(x, ranks=ranks), sum(everyone(len(x), seed=seed + i))
+                )
+        except BaseException as error:
+            failures.append(error)
+
+    if n == 1 or orders[0] == orders[1]:
+        return
+    threads = [threading.Thread(target=work, args=(o, k)) for k, o in enumerate(orders)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_what_a_rank_can_know_is_refused_at_once() -> None:
+    r, n = acp.rank(), acp.procs()
+    x = np.arange(3.0)
+    with refused(ValueError, "allreduce", "'mean'"):
+        acp.allreduce(x, "mean")
+    with refused(TypeError, "allreduce", "17"):
+        acp.allreduce(x, 17)
+    with pytest.raises(acp.RankError, match=f"bcast: there is no rank {n + 5}"):
+        acp.bcast(1, n + 5)
+    with refused(acp.RankError, "allreduce", r):
+        acp.allreduce(1, ranks=[r, r])
+    if n > 1:
+        with refused(acp.RankError, "allreduce", r):
+            acp.allreduce(1, ranks=[(r + 1) % n])
+    with refused(ValueError, "allreduce", 24):
+        acp.allreduce(x, out=np.zeros(2))
+    frozen = np.zeros(3)
+    frozen.flags.writeable = False
+    with refused(ValueError, "allreduce"):
+        acp.allreduce(x, out=frozen)
+    with refused(ValueError, "scatter|alltoall", n):
+        acp.alltoall([0] * (n + 1))
+    with refused(ValueError, "allreduce"):
+        acp.allreduce(x, ranks=[r], group=acp.group())
+    if n > 1:
+        with refused(ValueError, "scan"):
+            acp.scan(1, between=([r], [(r + 1) % n]))
+    acp.sync()
+
+
+def test_calls_that_do_not_belong_together_are_told() -> None:
+    n, r = acp.procs(), acp.rank()
+    if n != 2:
+        return
+    with pytest.raises(acp.Error, match="size, type, operation or root"):
+        acp.allreduce(np.zeros(3 + r))
+    acp.sync()
+    with pytest.raises(acp.Error, match="meanwhile"):
+        (acp.allreduce if r else acp.scan)(np.zeros(3))
+    acp.sync()
+    assert acp.allreduce(1) == 2
+
+
+def test_a_timeout_ends_it_on_all_that_wait() -> None:
+    n, r = acp.procs(), acp.rank()
+    if n < 2:
+        return
+    if r == 0:
+        with pytest.raises(TimeoutError):
+            acp.allreduce(np.zeros(100_000), timeout=0.05)
+        acp.sync()
+    else:
+        acp.sync()
+        with pytest.raises(acp.Error, match="rank 0 has left"):
+            acp.allreduce(np.zeros(100_000))
+    acp.sync()
+    assert acp.allreduce(1) == n
