@@ -147,10 +147,11 @@ void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
 
 void growth_leaves(acp_engine *e, struct peer *p, const struct message *m)
 {
+    if (e->self < m->dst || e->self >= m->src)
+        p->left = true; /* before it is known to leave */
     if (!atomic_exchange(&p->leaving, 1))
         atomic_fetch_add(&e->leavers, 1);
     p->gone |= m->a == FAREWELL;
-    p->left |= e->self < m->dst || e->self >= m->src;
 }
 
 /* Who ends with whom: the others stay. */

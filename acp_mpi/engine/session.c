@@ -31,6 +31,7 @@ void session_refuse(const acp_engine *e, const struct wire *wire)
 static void up(acp_lane *lane, struct link *link)
 {
     link->state = LINK_OPEN;
+    link->peer->met = true;
     link->heard = now_ns();
     link->asked = 0;
     link_push(lane, link);
