@@ -58,7 +58,8 @@ cdef class Message:
 
     def recv(self, buffer=None, timeout=None):
         """Receive it; returns `buffer`, or what was sent, and raises what `recv` does."""
-        return received(self.begin("Message.recv", buffer), None, timeout)
+        cdef int64_t limit = nanoseconds(timeout, "Message.recv")
+        return received(self.begin("Message.recv", buffer), None, limit)
 
     def irecv(self, buffer=None):
         """Start receiving it; returns a Request."""
@@ -91,7 +92,7 @@ cdef int probe_waiting(str function, mail_call *c, int64_t limit) except -1:
             wait_for_room(function)
     if rc == ACP_E_TIMEOUT:
         raise TimeoutError(f"{what}: nothing came within the given time; is it sent to this rank?")
-    ended(function, rc, c.envelope.source)
+    ended(function, rc, missed(rc, c.envelope.source))
     need(function)
     return 0
 
