@@ -47,7 +47,7 @@ def storm(folder):
 
 
 def storm_of_messages(folder):
-    """Send messages of all lengths between all ranks, in rounds, until there is a file named stop."""
+    """Send messages of all lengths between all ranks until there is a file named stop."""
     acp.init()
     rank, procs = acp.rank(), acp.procs()
     others = [other for other in range(procs) if other != rank]
