@@ -149,6 +149,7 @@ int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, ui
 /* Unless those of the first acp_engine_join began the job: who joined together, the slots
  * [low, high), and how many began it, who keep its names. */
 void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
+void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only these will end */
 void acp_engine_widen(acp_engine *engine); /* everybody: not who joined together, but all known */
 bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
