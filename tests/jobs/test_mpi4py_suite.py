@@ -1,0 +1,33 @@
+"""mpi4py's own tests, unmodified, as the specification of what takes the place of its Spawn."""
+
+import mpi4py_suite
+import pytest
+
+pytestmark = pytest.mark.campaign
+LIMIT = 900.0
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("mpi4py")
+
+
+@pytest.mark.timeout(1000)
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("test", ["spawn", "dynproc"])
+def test_what_mpi_passes_passes_on_ours(folder, test, ranks):
+    good, said = mpi4py_suite.run(folder, test, ranks, False, LIMIT)
+    assert good, said
+
+
+@pytest.mark.timeout(1000)
+def test_futures_work_as_on_mpi(folder):
+    good, said = mpi4py_suite.run(folder, "futures", 1, False, LIMIT)
+    assert good, said
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("test", mpi4py_suite.JOINED)
+def test_communicators_of_ours_pass_the_tests_of_mpi4py_s(folder, test, ranks):
+    good, said = mpi4py_suite.run(folder, f"joined:{test}", ranks, False, LIMIT)
+    assert good, said

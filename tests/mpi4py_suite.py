@@ -1,0 +1,113 @@
+"""mpi4py's own tests of spawn, dynamic processes and futures, on ours and on the MPI library.
+
+They are the specification, and not kept here: the source distribution of the installed version is
+fetched by pip when this runs.
+
+    .venv/mpich/bin/python tests/mpi4py_suite.py FOLDER [TEST ...] [--mpi] [--ranks 1 2]
+
+`--mpi` runs them on the MPI library instead. TEST is the name of a file without `test_` and `.py`,
+or `futures`. Names that begin with `joined:` run with COMM_WORLD and COMM_SELF replaced by
+communicators of ours: `joined:cco_buf`.
+"""
+
+import argparse
+import os
+import runpy
+import subprocess
+import sys
+import tarfile
+from importlib import metadata
+from pathlib import Path
+
+import launch
+
+ALL = ["spawn", "dynproc", "futures"]
+JOINED = [
+    "p2p_obj_matched", "cco_obj", "cco_obj_inter", "cco_buf", "cco_buf_inter", "cco_vec",
+    "cco_vec_inter", "cco_nb_buf", "cco_pr_buf",
+]  # fmt: skip
+
+
+def fetch(folder: Path) -> Path:
+    """Return the unpacked source distribution of the installed mpi4py."""
+    version = metadata.version("mpi4py")
+    source = folder / f"mpi4py-{version}"
+    if not source.exists():
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary=:all:"]
+        command += ["--no-build-isolation", "-d", str(folder), f"mpi4py=={version}"]
+        subprocess.run(command, check=True)
+        with tarfile.open(folder / f"mpi4py-{version}.tar.gz") as archive:
+            archive.extractall(folder, filter="data")
+    return source
+
+
+def run_joined(test: str) -> None:
+    """Run a test of mpi4py with communicators of ours for those of the world."""
+    import acp_mpi as acp
+    from acp_mpi.spawn import MPI
+    from acp_mpi.spawn.mpi.bodies import IntraBody, ranks_in
+    from acp_mpi.spawn.mpi.ranks import Circle, derived
+
+    for name in ("COMM_WORLD", "COMM_SELF"):
+        ranks = ranks_in(getattr(MPI, name))
+        body = IntraBody(derived(0, name, ranks), Circle(ranks, acp.rank()))
+        setattr(MPI, name, body.shown())
+    sys.path[0] = os.path.dirname(test)
+    sys.argv = [test, "-q"]
+    import arrayimpl  # of mpi4py's tests; what is on devices is for the MPI library alone
+
+    arrayimpl.ArrayBackends[:] = [
+        kind
+        for kind in arrayimpl.ArrayBackends
+        if not any(word in kind.__name__ for word in ("DLPack", "GPU"))
+    ]
+    runpy.run_path(test, run_name="__main__")
+
+
+def command(source: Path, test: str, ranks: int) -> tuple[list[str], Path]:
+    """Return how a test is started, and where."""
+    if test == "futures":
+        return [sys.executable, "test_futures.py", "-q"], source / "demo" / "futures"
+    launcher = launch.mpiexec(ranks)
+    if test.startswith("joined:"):
+        path = source / "test" / f"test_{test.partition(':')[2]}.py"
+        return [*launcher, sys.executable, __file__, "--joined", str(path)], source / "test"
+    return [*launcher, sys.executable, f"test_{test}.py", "-q"], source / "test"
+
+
+def run(folder: Path, test: str, ranks: int, by_mpi: bool, limit: float) -> tuple[bool, str]:
+    """Run a test; return whether all passed, and what it printed."""
+    line, where = command(fetch(folder), test, ranks)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {"PATH": path} | ({} if by_mpi else {"ACP_SPAWN": "1"})
+    with launch.Job(line, folder / f"{test.replace(':', '-')}-{ranks}.log", env, where) as job:
+        status = job.wait(limit)
+        return status == 0, job.output
+
+
+def main() -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="where the source distribution is kept")
+    parser.add_argument("tests", nargs="*", metavar="TEST", help=f"default: {' '.join(ALL)}")
+    parser.add_argument("--mpi", action="store_true", help="on the MPI library")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds for each")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for test in options.tests or ALL:
+        for ranks in [1] if test == "futures" else options.ranks:
+            good, said = run(options.folder.resolve(), test, ranks, options.mpi, options.limit)
+            failed += not good
+            print(f"{test}, {ranks} ranks: {'passed' if good else 'FAILED'}", flush=True)
+            if not good:
+                print(said, flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--joined"]:
+        run_joined(sys.argv[2])
+    else:
+        sys.exit(main())
