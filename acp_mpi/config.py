@@ -74,6 +74,7 @@ class Settings:
     group_rank: int = 0
     ptrace: bool = True
     interfaces: str = ""
+    parent: int = 0
     spawn: bool = False
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -99,6 +100,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_GROUP_RANK": int,
     "ACP_PTRACE": _switch,
     "ACP_INTERFACES": str,
+    "ACP_PARENT": int,
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
 # Read by the tests and the benchmarks, not by the library.

@@ -34,6 +34,17 @@ ROADS: dict[str, dict[str, str]] = {
     "nodes": {"NODE_FOR_EACH_RANK": "1"},
 }
 
+# Groups that are one job, as the fixture `groups` takes them: name -> (kind, ranks).
+MIXTURES: dict[str, dict[str, tuple[str, int]]] = {
+    "a process without MPI and a group with": {"ocean": ("mpi", 2), "solo": ("acp", 1)},
+    "both MPIs and a process without": {
+        "air": ("other", 2),
+        "ocean": ("mpi", 2),
+        "solo": ("acp", 1),
+    },
+    "processes without MPI": {"alone": ("acp", 3)},
+}
+
 _MARK = "TEST_JOB"  # in the environment of every process of a job, whoever its parent is now
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "ACP_GROUP_RANK")
 _LAUNCHER = {  # Open MPI refuses root, more ranks than cores, and binds each rank to one core

@@ -58,7 +58,8 @@ cdef class Message:
 
     def recv(self, buffer=None, timeout=None):
         """Receive it; returns `buffer`, or what was sent, and raises what `recv` does."""
-        return received(self.begin("Message.recv", buffer), None, timeout)
+        cdef int64_t limit = nanoseconds(timeout, "Message.recv")
+        return received(self.begin("Message.recv", buffer), None, limit)
 
     def irecv(self, buffer=None):
         """Start receiving it; returns a Request."""

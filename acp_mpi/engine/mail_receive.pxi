@@ -52,15 +52,15 @@ cdef Request lasting(Request r):
     return r
 
 
-cdef object received(Request r, object status, object timeout):
+cdef object received(Request r, Status status, int64_t limit):
     if not r.over:
-        r.block(nanoseconds(timeout, r.function))
+        r.block(limit)
     if status is not None and r.known:
-        (<Status?>status).fill(&r.message)
+        status.fill(&r.message)
     return r.outcome()
 
 
-def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, status=None, timeout=None):
+def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, Status status=None, timeout=None):
     """Receive a message from rank `source` under `tag`; return `buffer`, or what was sent.
 
     With a writable `buffer` its bytes are filled, TruncationError if the message is longer (the
@@ -69,10 +69,11 @@ def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, status=None, timeout=None)
     `status` is filled. Raises PeerLostError if that rank has died, TimeoutError after `timeout`
     seconds; no message is lost by that or by Ctrl-C.
     """
+    cdef int64_t limit = nanoseconds(timeout, "recv")
     if engine == NULL:
         no_engine("recv")
     return received(receive_begin("recv", buffer, OWN_CONTEXT, source_of(source, "recv"),
-                                  tag_of(tag, "recv", True), False), status, timeout)
+                                  tag_of(tag, "recv", True), False), status, limit)
 
 
 def irecv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG):
@@ -83,8 +84,8 @@ def irecv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG):
                                  tag_of(tag, "irecv", True), False))
 
 
-def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG, status=None,
-             timeout=None):
+def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG,
+             Status status=None, timeout=None):
     """Send `x` and receive, neither before the other; returns what `recv` does."""
     cdef Request sending, receiving
     cdef int64_t limit = nanoseconds(timeout, "sendrecv")
@@ -100,4 +101,4 @@ def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG
     except BaseException:
         receiving.give_up()
         raise
-    return received(receiving, status, timeout)
+    return received(receiving, status, limit)

@@ -2,8 +2,11 @@
 
 cimport cython
 
+from cpython.ref cimport Py_REFCNT
+
 cdef set outstanding = set()  # what is not over keeps its buffers, whoever refers to it
 cdef uint64_t mail_era = 0  # one more with each reset: taken messages are gone
+cdef Py_ssize_t sweep_at = 64  # requests
 cdef list strays = []  # messages that came while Ctrl-C ended their receive: the next receive's
 
 
@@ -11,6 +14,17 @@ cdef class Stray:
     """A message that no receive has taken, with its bytes."""
     cdef acp_envelope envelope
     cdef bytes data
+
+
+cdef int sweep() except -1:
+    # What is done, and nobody refers to, was dropped: its buffer is free.
+    global sweep_at
+    cdef Request r
+    for r in [each for each in outstanding if Py_REFCNT(each) <= 3]:
+        if r.here() and r.waiting == 0:
+            r.conclude()
+    sweep_at = 2 * len(outstanding) + 64
+    return 0
 
 
 cdef bint stray_fits(Stray stray, uint64_t context, int64_t source, int64_t tag) noexcept:
@@ -74,6 +88,8 @@ cdef class Request:
         # It is not over when the call that began it returns.
         self.home = engine
         acp_engine_hold(engine)
+        if len(outstanding) >= sweep_at:
+            sweep()
         outstanding.add(self)
         return 0
 

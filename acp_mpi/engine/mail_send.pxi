@@ -65,9 +65,10 @@ def send(x, dest, tag=0, timeout=None):
     that has no room for more (`ACP_UNEXPECTED_MAX`) while there is none here either: TimeoutError
     after `timeout` seconds. RankError; PeerLostError if that rank has died.
     """
+    cdef int64_t limit = nanoseconds(timeout, "send")
     cdef Request r = post("send", x, dest, tag, False)
     if r is not None:
-        r.block(nanoseconds(timeout, "send"))
+        r.block(limit)
         r.outcome()
 
 

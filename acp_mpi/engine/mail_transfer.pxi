@@ -20,9 +20,10 @@ cdef Request transfer_post(str function, object data, object dest, object tag, o
 
 def transfer_send(str function, data, dest, tag, context, note=0, timeout=None):
     """Send a buffer as bytes in `context`; as `send` otherwise."""
+    cdef int64_t limit = nanoseconds(timeout, function)
     cdef Request r = transfer_post(function, data, dest, tag, context, note, False)
     if r is not None:
-        r.block(nanoseconds(timeout, function))
+        r.block(limit)
         r.outcome()
 
 
@@ -38,9 +39,11 @@ cdef Request transfer_begin(str function, object buffer, object source, object t
                          tag_of(tag, function, True), True)
 
 
-def transfer_recv(str function, buffer, source, tag, context, status=None, timeout=None):
+def transfer_recv(str function, buffer, source, tag, context, Status status=None,
+                  timeout=None):
     """Receive bytes in `context`; returns `buffer`, or bytes without one. Fills `status`."""
-    return received(transfer_begin(function, buffer, source, tag, context), status, timeout)
+    cdef int64_t limit = nanoseconds(timeout, function)
+    return received(transfer_begin(function, buffer, source, tag, context), status, limit)
 
 
 def transfer_irecv(str function, buffer, source, tag, context):

@@ -50,20 +50,23 @@ struct probe_wait {
     uint64_t *taken;
     struct peer *source;
     int rc;
-    bool armed;
+    bool armed, over; /* over: asked again, it must not take another message */
 };
 
 static bool ready(void *context)
 {
     struct probe_wait *w = context;
     acp_engine *e = w->lane->engine;
+    if (w->over)
+        return true;
     w->rc = look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS);
-    if (w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED)
-        return true;
-    if (w->source ? w->source->lost : e->losses != e->losses_accepted) {
+    w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
+    if (!w->over && (w->source ? w->source->lost : e->losses != e->losses_accepted)) {
         w->rc = ACP_E_LOST;
-        return true;
+        w->over = true;
     }
+    if (w->over)
+        return true;
     if (w->armed)
         return false;
     w->armed = true;

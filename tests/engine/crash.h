@@ -35,9 +35,10 @@ void fault_point(void)
 static inline void actor_start(struct actor *a, int fd)
 {
     acp_engine *e = calloc(1, sizeof *e);
-    struct control *control = calloc(1, sizeof *control);
+    struct control *control = aligned_alloc(_Alignof(struct control), sizeof *control);
     unsigned char *base = mmap(NULL, CRASH_SPAN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(e && control && base != MAP_FAILED);
+    memset(control, 0, sizeof *control);
     e->control = control;
     e->row.pid = (uint32_t)getpid();
     for (uint32_t i = 0; i < ATTACH_LANES; i++)

@@ -300,7 +300,6 @@ static uint64_t dies_at(int fd, uint64_t fault, uint64_t seed)
 
 static void receive_all(struct stage *s, uint32_t *lost)
 {
-    acp_engine *e = s->actor.engine;
     acp_request *r;
     acp_envelope got;
     for (uint64_t context = 0; context < CONTEXTS; context++) {
@@ -310,7 +309,7 @@ static void receive_all(struct stage *s, uint32_t *lost)
             CHECK(acp_receive(s->actor.lane, &want, NULL, &r) == ACP_OK);
             if (letter_state(r->letter) == LETTER_FILLING) { /* nobody brings its bytes any more */
                 ++*lost;
-                letter_done(e, &s->owner, r->letter, LETTER_LOST);
+                letter_done(s->actor.lane, &s->owner, r->letter, LETTER_LOST);
                 CHECK(acp_request_end(s->actor.lane, r, &got) == ACP_E_LOST);
                 continue;
             }
@@ -346,7 +345,7 @@ static void senders_die(void)
         for (uint32_t n = 0; n < 6; n++) {
             if (letter_state(r[n]->letter) == LETTER_FILLING) {
                 lost++;
-                letter_done(s.actor.engine, &s.owner, r[n]->letter, LETTER_LOST);
+                letter_done(s.actor.lane, &s.owner, r[n]->letter, LETTER_LOST);
             }
             CHECK(letter_state(r[n]->letter) != LETTER_POSTED || !acp_request_done(r[n]));
             int rc = acp_request_end(s.actor.lane, r[n], NULL);

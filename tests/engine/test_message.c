@@ -317,6 +317,75 @@ static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     meet(e);
 }
 
+/* All of the own heap, in blocks chained by their first words. */
+static acp_ga_t fill_heap(acp_lane *lane)
+{
+    struct acp_call call;
+    acp_handle_t pending;
+    acp_ga_t last = 0;
+    uint32_t rank = acp_rank(lane->engine);
+    for (uint64_t size = (uint64_t)64 << 20; size >= 64; size /= 2)
+        while (AGAIN(acp_malloc(lane, rank, size, &call, &pending)) == ACP_OK) {
+            void *place;
+            CHECK(acp_query_address(lane, call.result[0], 8, &place) == ACP_OK);
+            memcpy(place, &last, 8);
+            last = call.result[0];
+        }
+    return last;
+}
+
+static void free_heap(acp_lane *lane, acp_ga_t last)
+{
+    struct acp_call call;
+    acp_handle_t pending;
+    while (last) {
+        acp_ga_t ga = last;
+        void *place;
+        CHECK(acp_query_address(lane, ga, 8, &place) == ACP_OK);
+        memcpy(&last, place, 8);
+        CHECK(AGAIN(acp_free(lane, ga, &call, &pending)) == ACP_OK);
+    }
+}
+
+/* A message that has no room anywhere waits until its receive is posted; one that cannot be written
+ * there either, until there is some. */
+static void without_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { SIZE = 100000 };
+    struct pages p = pages_take();
+    uint64_t word = 7;
+    (void)c;
+    if (rank == 1) /* they need letters */
+        post_message(lane, 0, 1, &word, 8);
+    if (rank == 0)
+        take_message(lane, 1, 1, &word, 8);
+    meet(e);
+    acp_ga_t blocks = rank < 2 ? fill_heap(lane) : 0;
+    meet(e);
+    if (rank == 1) {
+        paint(p.mine, SIZE, 3);
+        acp_request *r = isend(lane, 0, 2, p.mine, SIZE);
+        CHECK(r && !acp_request_done(r));
+        post_message(lane, 0, 3, &word, 8); /* its envelope is there: nobody waits behind it */
+        meet(e);
+        send_end_of(lane, r);
+    } else {
+        meet(e);
+        acp_request *r = rank == 0 ? ireceive(lane, ACP_ANY, 2, p.theirs, SIZE) : NULL;
+        if (rank == 0 && e->config.path == ACP_PATH_OWNER) {
+            free_heap(lane, blocks);
+            blocks = 0;
+        }
+        if (r) {
+            CHECK(receive_end_of(lane, r).size == SIZE && painted(p.theirs, SIZE, 3));
+            take_message(lane, 1, 3, &word, 8);
+        }
+    }
+    free_heap(lane, blocks);
+    meet(e);
+    pages_give(p);
+}
+
 /* Rank 2 is lost: what waits for it ends, and what it was bringing; all else gets on. */
 static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -364,6 +433,7 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
 static const cluster_body bodies[] = {
     around, asked_for_before, waited_for, in_order, by_name, to_itself, longer_than_the_room,
     cancelled, probed, any_of_many, past_the_bound,
+    without_memory,
 };
 
 int main(void)

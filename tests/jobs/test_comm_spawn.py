@@ -85,3 +85,180 @@ def test_python_loads_nothing_of_ours_without_the_variable():
     env = {name: value for name, value in os.environ.items() if name != "ACP_SPAWN"}
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, env=env).stdout == "[]\n"
+
+
+# Children -----------------------------------------------------------------------------------
+
+
+def _me(*arguments):
+    return [sys.executable, *launch.program(*arguments)[1:]]
+
+
+def a_child_that_answers():
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    assert parent.Get_remote_size() == parent.bcast(None, 0)
+    everybody = parent.Merge(True)
+    assert everybody.allreduce(1) == parent.Get_size() + parent.Get_remote_size()
+    everybody.Free()
+    parent.Disconnect()
+    assert parent == MPI.COMM_NULL
+    assert MPI.Comm.Get_parent() == MPI.COMM_NULL
+
+
+def together_and_each_alone():
+    from mpi4py import MPI
+
+    for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
+        command, *arguments = _me(a_child_that_answers)
+        children = comm.Spawn(command, arguments, 2, root=comm.Get_size() - 1)
+        assert type(children) is MPI.Intercomm
+        assert (children.Get_size(), children.Get_remote_size()) == (comm.Get_size(), 2)
+        children.bcast(comm.Get_size(), MPI.PROC_NULL if comm.Get_rank() else MPI.ROOT)
+        everybody = children.Merge(False)
+        assert everybody.Get_rank() == comm.Get_rank()
+        assert everybody.allreduce(1) == comm.Get_size() + 2
+        everybody.Free()
+        children.Disconnect()
+        assert children == MPI.COMM_NULL
+
+
+@pytest.mark.parametrize("ranks", [0, 1, 2])
+def test_processes_are_spawned(passes, ranks):
+    command = launch.program(together_and_each_alone)
+    passes([*launch.mpiexec(ranks), *command] if ranks else command, HOOK)
+
+
+def a_child_that_spawns(depth):
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    total = 1
+    if int(depth):
+        command, *arguments = _me(a_child_that_spawns, int(depth) - 1)
+        children = MPI.COMM_SELF.Spawn(command, arguments)
+        total += children.recv(source=0)
+        children.Disconnect()
+    if parent != MPI.COMM_NULL:
+        parent.send(total, 0)
+        parent.Disconnect()
+    else:
+        print("generations", total)
+
+
+def test_children_spawn_children(passes):
+    assert "generations 3" in passes(launch.program(a_child_that_spawns, 2), HOOK)
+
+
+def what_the_hints_say(folder):
+    from mpi4py import MPI
+
+    info = MPI.Info.Create({"wdir": folder, "env": "COLOUR=two words\nOTHER=$HOME"})
+    code = (
+        "import os; from mpi4py import MPI; p = MPI.Comm.Get_parent();"
+        "p.send((os.getcwd(), os.environ['COLOUR'], os.environ['OTHER']), 0); p.Disconnect()"
+    )
+    child = MPI.COMM_SELF.Spawn(sys.executable, ["-c", code], info=info)
+    assert child.recv(source=0) == (folder, "two words", "$HOME")
+    child.Disconnect()
+
+
+def test_hints_say_where_and_in_which_environment(passes, tmp_path):
+    passes(launch.program(what_the_hints_say, tmp_path.resolve()), HOOK)
+
+
+def one_that_cannot_be_spawned(command, expected):
+    from mpi4py import MPI
+
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.COMM_WORLD.Spawn("sh", ["-c", command])
+    assert caught.value.Get_error_class() == MPI.ERR_SPAWN
+    assert any(expected in note for note in caught.value.__notes__), caught.value.__notes__
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("exec /no/such/program", "/no/such/program"),
+        ("echo alas; exit 3", "alas"),
+        ("true", "ended"),
+    ],
+)
+def test_a_spawn_that_fails_says_why_on_all_ranks(passes, command, expected):
+    program = launch.program(one_that_cannot_be_spawned, command, expected)
+    passes([*launch.mpiexec(2), *program], HOOK)
+
+
+def ports_and_names():
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    half = world.Split(world.rank % 2)
+    if world.rank % 2 == 0:
+        port = None
+        if half.rank == 0:
+            port = MPI.Open_port()
+            MPI.Publish_name("even", port)
+        world.barrier()
+        other = half.Accept(port)
+    else:
+        world.barrier()
+        port = MPI.Lookup_name("even") if half.rank == 0 else None
+        other = half.Connect(port)
+    assert other.allgather(world.rank) == list(range(1 - world.rank % 2, world.size, 2))
+    other.Disconnect()
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.Lookup_name("nobody")
+    assert caught.value.Get_error_class() == MPI.ERR_NAME
+
+
+@pytest.mark.parametrize("road", ["any", "link"])
+def test_groups_meet_at_ports_that_have_names(passes, road):
+    passes([*launch.mpiexec(3), *launch.program(ports_and_names)], HOOK | launch.ROADS[road])
+
+
+def what_mpi_alone_can_do():
+    from mpi4py import MPI
+
+    command, *arguments = _me(a_child_that_answers)
+    children = MPI.COMM_SELF.Spawn(command, arguments)
+    children.bcast(1, MPI.ROOT)
+    merged = children.Merge(False)
+    for refused in (
+        lambda: merged.Create_cart([2]),
+        lambda: merged.handle,
+        lambda: merged.Psend_init(bytearray(8), 1, 0),
+        lambda: MPI.Win.Create(bytearray(8), comm=merged),
+        lambda: MPI.File.Open(merged, "nothing"),
+    ):
+        with pytest.raises(NotImplementedError, match=r"several groups.*docs/spawn.md"):
+            refused()
+    window = MPI.Win.Allocate(8, comm=MPI.COMM_WORLD)
+    assert type(window) is MPI.Win
+    window.Free()
+    merged.allreduce(1)
+    merged.Free()
+    children.Disconnect()
+
+
+def test_what_is_not_possible_says_so(passes):
+    passes(launch.program(what_mpi_alone_can_do), HOOK)
+
+
+def a_parent_whose_child_dies():
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    code = "from mpi4py import MPI; p = MPI.Comm.Get_parent(); import os; os.kill(os.getpid(), 9)"
+    child = MPI.COMM_SELF.Spawn(sys.executable, ["-c", code])
+    with pytest.raises(acp.PeerLostError):
+        child.recv(source=0)
+    print("noticed")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def test_a_child_that_dies_is_noticed_by_who_waits_for_it(passes):
+    assert "noticed" in passes(launch.program(a_parent_whose_child_dies), HOOK)

@@ -8,10 +8,12 @@ from pathlib import Path
 import launch
 import pytest
 
-EXAMPLES = sorted((launch.ROOT / "examples").glob("*.py"))
+SPAWNING = sorted((launch.ROOT / "examples").glob("spawn_*.py"))
+EXAMPLES = sorted(set((launch.ROOT / "examples").glob("*.py")) - set(SPAWNING))
 NEEDS_TWO = {"pipeline"}
 SMALL = {
     "allgather": ["--bytes", "100"],
+    "handing_out": ["--pieces", "40", "--points", "500"],
     "groups": ["--pieces", "20", "--points", "200"],
     "placement": ["--elements", "200"],
     "progress": ["--bounds", "20"],
@@ -37,6 +39,19 @@ def test_an_example_runs_and_checks_itself(start, example, ranks, road):
         assert "2 ranks" in job.output
     else:
         assert status == 0, job.output
+
+
+@pytest.mark.parametrize("ranks", [0, 1, 2])
+@pytest.mark.parametrize("example", SPAWNING, ids=lambda path: path.stem)
+def test_an_example_of_mpi4py_spawns_as_it_is(passes, example, ranks):
+    command = [sys.executable, "-m", "acp_mpi.spawn", str(example), "--workers", "2"]
+    output = passes([*launch.mpiexec(ranks), *command] if ranks else command)
+    assert "by 2 workers" in output or "by 2 processes" in output
+
+
+def test_the_same_example_spawns_by_mpi(passes):
+    command = [*launch.mpiexec(1), sys.executable, str(SPAWNING[0]), "--workers", "2"]
+    assert "pi is 3.14159265 by 2 workers" in passes(command)
 
 
 def test_the_example_of_groups_is_started_by_its_job_file(passes):

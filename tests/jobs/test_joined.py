@@ -43,20 +43,9 @@ def meet(groups):
     acp.finalize()
 
 
-MIXTURES = {
-    "a process without MPI and a group with": {"ocean": ("mpi", 2), "solo": ("acp", 1)},
-    "both MPIs and a process without": {
-        "air": ("other", 2),
-        "ocean": ("mpi", 2),
-        "solo": ("acp", 1),
-    },
-    "processes without MPI": {"alone": ("acp", 3)},
-}
-
-
 @pytest.mark.parametrize("road", launch.ROADS)
-@pytest.mark.parametrize("mixture", MIXTURES)
+@pytest.mark.parametrize("mixture", launch.MIXTURES)
 def test_groups_are_one_job(groups, meeting, all_pass, mixture, road):
-    sizes = MIXTURES[mixture]
+    sizes = launch.MIXTURES[mixture]
     place = meeting({name: ranks for name, (_, ranks) in sizes.items()})
     all_pass(groups(sizes, meet, ",".join(sizes), env=place | launch.ROADS[road]))

@@ -64,6 +64,10 @@ CALLS = {
     "register_memory": lambda: acp.register_memory(bytearray(8)),
     "allgather": lambda: acp.allgather(1),
     "barrier": lambda: acp.barrier([0]),
+    "send": lambda: acp.send(1, 0),
+    "recv": acp.recv,
+    "irecv": acp.irecv,
+    "iprobe": acp.iprobe,
 }
 
 

@@ -5,9 +5,11 @@ mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body.
 """
 
 import functools
+import os
 import sys
 from typing import Any, ClassVar, Self
 
+from acp_mpi import host
 from acp_mpi.spawn.mpi.family import Family, new
 from acp_mpi.spawn.mpi.original import MPI
 
@@ -83,7 +85,37 @@ class Comm(MPI.Comm, metaclass=Family):  # type: ignore[misc]
     @classmethod
     def Get_parent(cls) -> Any:
         """Return the communicator with those that spawned this process, or COMM_NULL."""
-        return MPI.Comm.Get_parent()
+        from acp_mpi.spawn.mpi import spawning
+
+        return spawning.parent()
+
+    @classmethod
+    def Join(cls, fd: int) -> Any:
+        """Return the communicator with the process at the other end of a socket."""
+        from acp_mpi.spawn.mpi import ports
+
+        return ports.join(fd)
+
+    def Get_attr(self, keyval: int) -> Any:
+        """Return an attribute, or None.
+
+        There is no UNIVERSE_SIZE without a launcher: MPICH looks for one of its own to ask, and
+        ours need none.
+        """
+        if self._body is not None:
+            return self._body.Get_attr(keyval)
+        if keyval == MPI.UNIVERSE_SIZE and not host.launched_by_mpi(os.environ):
+            return None
+        return super().Get_attr(keyval)
+
+    @classmethod
+    def Create_keyval(
+        cls, copy_fn: Any = None, delete_fn: Any = None, nopython: bool = False
+    ) -> int:
+        """Return a key for attributes."""
+        from acp_mpi.spawn.mpi import attributes
+
+        return attributes.create_keyval(copy_fn, delete_fn, nopython)
 
 
 class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
@@ -91,6 +123,42 @@ class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
 
     __module__ = MPI.__name__
     _original: ClassVar[Any] = MPI.Intracomm
+
+    def Spawn(self, *given: Any, **named: Any) -> Any:
+        """Start processes of one program; return the communicator with them."""
+        from acp_mpi.spawn.mpi import spawning
+
+        return spawning.spawn(self, *given, **named)
+
+    def Spawn_multiple(self, *given: Any, **named: Any) -> Any:
+        """Start processes of several programs; return the communicator with them."""
+        from acp_mpi.spawn.mpi import spawning
+
+        return spawning.spawn_multiple(self, *given, **named)
+
+    def Accept(self, *given: Any, **named: Any) -> Any:
+        """Wait for a group that connects; return the communicator with it."""
+        from acp_mpi.spawn.mpi import ports
+
+        return ports.accept(self, *given, **named)
+
+    def Connect(self, *given: Any, **named: Any) -> Any:
+        """Meet a group that accepts; return the communicator with it."""
+        from acp_mpi.spawn.mpi import ports
+
+        return ports.connect(self, *given, **named)
+
+    def Create_intercomm(
+        self, local_leader: int, peer_comm: Any, remote_leader: int, tag: int = 0
+    ) -> Any:
+        """Return the communicator of two groups whose leaders have one in common."""
+        from acp_mpi.spawn.mpi import bodies
+
+        leads = self.Get_rank() == local_leader
+        joined = getattr(peer_comm, "_body", None) is not None if leads else False
+        if self._body is None and not self.allreduce(joined, op=MPI.LOR):
+            return ours(super().Create_intercomm(local_leader, peer_comm, remote_leader, tag))
+        return bodies.meet(self, local_leader, peer_comm, remote_leader, tag)
 
 
 class Intercomm(Comm, MPI.Intercomm):  # type: ignore[misc]

@@ -1,37 +1,96 @@
 """The module that programs get for `mpi4py.MPI`: all of it, with communicators of ours."""
 
+import threading
+from collections.abc import Hashable
 from types import ModuleType
 from typing import Any
 
+import acp_mpi as acp
+from acp_mpi.spawn.mpi import names, ports
 from acp_mpi.spawn.mpi.communicators import Comm, Intercomm, Intracomm, ours
+from acp_mpi.spawn.mpi.groups import Group
+from acp_mpi.spawn.mpi.messages import Message
 from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.requests import Prequest, Request
+from acp_mpi.spawn.mpi.windows import File, Win
+
+_PKL5 = 0  # the tag that pkl5 uses on a communicator that is for nothing else
 
 
 def _commctx_intra(comm: Any) -> tuple[Any, ...]:
     """Return what `mpi4py.util.pkl5` asks for: a communicator of its own, and a tag."""
+    body = getattr(comm, "_body", None)
+    if body is not None:
+        return body.inner().shown(), _PKL5
     inner, *rest = MPI._commctx_intra(comm)
     return ours(inner), *rest
 
 
 def _commctx_inter(comm: Any) -> tuple[Any, ...]:
     """Return a communicator, a tag, one of the local group, and whether that is the low one."""
+    body = getattr(comm, "_body", None)
+    if body is not None:
+        return body.inner().shown(), _PKL5, body.inside().shown(), body.low
     inner, tag, local, low = MPI._commctx_inter(comm)
     return ours(inner), tag, ours(local), low
 
 
+def _comm_lock_table(comm: Any) -> dict[Hashable, Any]:
+    """Return the locks of a communicator."""
+    body = getattr(comm, "_body", None)
+    table: dict[Hashable, Any] = MPI._comm_lock_table(comm) if body is None else body.locks
+    return table
+
+
+def _comm_lock(comm: Any, key: Hashable | None = None) -> Any:
+    """Return a lock of a communicator."""
+    if getattr(comm, "_body", None) is None:
+        return MPI._comm_lock(comm, key)
+    return comm._body.locks.setdefault(key, threading.Lock())
+
+
+def _join_the_job() -> None:
+    """Start acp_mpi: collective over COMM_WORLD, as the start of MPI itself."""
+    if MPI.Is_initialized() and not MPI.Is_finalized():
+        acp.init()
+
+
+def _init() -> None:
+    """Initialise MPI, and acp_mpi with it."""
+    MPI.Init()
+    _join_the_job()
+
+
+def _init_thread(required: int = MPI.THREAD_MULTIPLE) -> int:
+    """Initialise MPI, and acp_mpi with it."""
+    provided = int(MPI.Init_thread(required))
+    _join_the_job()
+    return provided
+
+
 def _make() -> ModuleType:
     made = ModuleType(MPI.__name__, MPI.__doc__)
-    names: dict[str, Any] = {
-        "Comm": Comm,
-        "Intracomm": Intracomm,
-        "Intercomm": Intercomm,
+    replaced: dict[str, Any] = {
+        **{kind.__name__: kind for kind in (Comm, Intracomm, Intercomm, Group)},
+        **{kind.__name__: kind for kind in (Request, Prequest, Message)},
+        **{kind.__name__: kind for kind in (Win, File)},
         "COMM_WORLD": Intracomm(MPI.COMM_WORLD),
         "COMM_SELF": Intracomm(MPI.COMM_SELF),
+        "Init": _init,
+        "Init_thread": _init_thread,
+        "Open_port": ports.open_port,
+        "Close_port": ports.close_port,
+        "Publish_name": names.publish,
+        "Unpublish_name": names.unpublish,
+        "Lookup_name": names.lookup,
         "_commctx_intra": _commctx_intra,
         "_commctx_inter": _commctx_inter,
+        "_comm_lock": _comm_lock,
+        "_comm_lock_table": _comm_lock_table,
     }
-    vars(made).update({**vars(MPI), **names})
+    vars(made).update({**vars(MPI), **replaced})
     return made
 
 
 module = _make()
+_join_the_job()

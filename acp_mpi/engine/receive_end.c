@@ -1,0 +1,174 @@
+/* Requests end: cancelled, lost, or with their bytes where they belong. */
+#include "request.h"
+
+#include "mail_match.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In the section: a receive that no message has met is no more. */
+static int unpost(acp_lane *lane, acp_request *r)
+{
+    struct hold hold;
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    rc = ACP_E_HANDLE;
+    if (letter_state(r->letter) == LETTER_POSTED) {
+        section_begin(&hold);
+        letter_unlink(&hold, r->letter);
+        section_commit(&hold);
+        rc = ACP_OK;
+    }
+    section_leave(&hold);
+    if (rc == ACP_OK) {
+        letter_put(lane, h, r->letter);
+        r->letter = NULL;
+        r->status = ACP_E_CANCELLED;
+        atomic_store(&r->over, 1);
+    }
+    return rc;
+}
+
+int acp_request_cancel(acp_lane *lane, acp_request *r)
+{
+    if (r->era != lane->engine->mail_era || (!r->letter && r->over))
+        return fail(lane, ACP_E_HANDLE, 0, 0);
+    int rc = r->kind == REQUEST_SEND ? send_cancel(lane, r) : unpost(lane, r);
+    return rc == ACP_E_HANDLE ? fail(lane, rc, 0, 0) : rc;
+}
+
+static void give_block(acp_lane *lane, struct heap *h, struct letter *l)
+{
+    int rc;
+    if (!l->block)
+        return;
+    do
+        rc = heap_give(lane, h, &l->block, HEAP_PATIENCE_NS);
+    while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
+}
+
+static int settled(acp_engine *e, int rc, acp_handle_t pending)
+{
+    while (rc == ACP_OK && pending && (rc = acp_wait(e, pending, ACP_FOREVER)) == ACP_E_INTERRUPTED)
+        rc = ACP_OK; /* the bytes are the receive's: it sees the end of this */
+    acp_failure failure;
+    uint64_t more;
+    if (rc == ACP_OK && pending && acp_failures_take(e, pending, true, &failure, 1, &more))
+        rc = failure.fault.status;
+    return rc;
+}
+
+/* Bytes that the sender has kept, by whatever road leads there; then its block goes back. */
+static int pull(acp_lane *lane, acp_request *r, struct letter *l, uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    struct acp_call call;
+    acp_handle_t pending;
+    int rc = ACP_OK;
+    unsigned char *to = r->buffer;
+    if (r->gathers && !(to = r->own = malloc(size)))
+        return fail(lane, ACP_E_SYSTEM, 0, size);
+    if (size) {
+        while ((rc = acp_get(lane, to, l->held + MAIL_HELD_HEAD, size, &pending)) == ACP_E_BUSY)
+            acp_wait_room(e, ACP_FOREVER);
+        rc = settled(e, rc, pending);
+    }
+    int given;
+    while ((given = acp_free(lane, l->held, &call, &pending)) == ACP_E_BUSY)
+        acp_wait_room(e, 1000000);
+    settled(e, given, pending);
+    return rc;
+}
+
+int acp_request_look(const acp_request *r, acp_envelope *got)
+{
+    if (r->era != r->engine->mail_era || !r->letter || request_state(r) != LETTER_DONE)
+        return ACP_E_HANDLE;
+    envelope_of(r->letter, got);
+    return ACP_OK;
+}
+
+const void *acp_request_data(acp_lane *lane, acp_request *r)
+{
+    struct letter *l = r->letter;
+    if (!l || !r->gathers)
+        return NULL;
+    struct heap *h = mail_heap(lane->engine, lane->engine->own);
+    if (l->place == PLACE_HELD && !r->own) {
+        r->status = pull(lane, r, l, l->size);
+        if (r->status != ACP_OK) {
+            free(r->own);
+            r->own = NULL;
+        }
+    }
+    return l->place == PLACE_HELD    ? r->own
+           : l->place == PLACE_BLOCK ? h->base + l->block
+                                     : l->data;
+}
+
+/* The bytes of a message that is there. */
+static int finish(acp_lane *lane, acp_request *r, struct letter *l)
+{
+    uint64_t size = l->size < r->room ? l->size : r->room;
+    int rc = ACP_OK;
+    if (l->place == PLACE_HELD) {
+        if (!r->own)
+            rc = r->status != ACP_OK ? r->status : pull(lane, r, l, size);
+    } else if (l->place == PLACE_INLINE && r->buffer && size) {
+        memcpy(r->buffer, l->data, size);
+    } else {
+        request_follow(r);
+    }
+    return rc != ACP_OK ? rc : l->size > r->room ? ACP_E_TRUNCATED : ACP_OK;
+}
+
+static int lost(acp_lane *lane, const acp_request *r)
+{
+    const struct letter *l = r->letter;
+    bool posted = letter_state(l) == LETTER_POSTED;
+    fail(lane, ACP_E_LOST, 0, 0);
+    lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
+    return ACP_E_LOST;
+}
+
+static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
+{
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    int rc = ACP_E_CLOSED;
+    if (r->era != e->mail_era) /* the heap is another */
+        return fail(lane, rc, 0, 0);
+    while (r->letter && letter_state(r->letter) == LETTER_POSTED) {
+        int why = request_state(r) == LETTER_LOST ? lost(lane, r) : ACP_E_CANCELLED;
+        acp_fault fault = lane->fault;
+        rc = unpost(lane, r);
+        if (rc == ACP_OK && why == ACP_E_LOST)
+            lane->fault = fault;
+        if (rc == ACP_OK)
+            return why;
+        if (rc != ACP_E_BUSY && rc != ACP_E_HANDLE && rc != ACP_E_INTERRUPTED)
+            return rc;
+    }
+    if (!r->letter)
+        return r->status;
+    while (request_state(r) == LETTER_FILLING)
+        if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
+            return fail(lane, rc, 0, 0);
+    struct letter *l = r->letter;
+    if (got)
+        envelope_of(l, got);
+    rc = request_state(r) == LETTER_DONE ? finish(lane, r, l) : lost(lane, r);
+    give_block(lane, h, l);
+    letter_put(lane, h, l);
+    return rc;
+}
+
+int acp_request_end(acp_lane *lane, acp_request *r, acp_envelope *got)
+{
+    int rc = r->kind == REQUEST_SEND ? send_end(lane, r) : receive_end(lane, r, got);
+    request_free(lane, r);
+    return rc;
+}

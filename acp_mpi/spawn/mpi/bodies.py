@@ -1,0 +1,361 @@
+"""What is behind a communicator of several groups: who is in it, and its life."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import acp_mpi as acp
+from acp_mpi.spawn.mpi import algorithms, between, communicators
+from acp_mpi.spawn.mpi.algorithms import Round
+from acp_mpi.spawn.mpi.attributes import Attributes
+from acp_mpi.spawn.mpi.groups import Group, ranks_of
+from acp_mpi.spawn.mpi.objects import Objects
+from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.point_to_point import COLLECTIVES, fail
+from acp_mpi.spawn.mpi.ranks import Circle, derived
+from acp_mpi.spawn.mpi.requests import Request
+from acp_mpi.spawn.mpi.work import Done
+
+
+class Body(Objects):
+    """A communicator of several groups."""
+
+    kind: type  # of the communicators that it is behind
+    is_topo, topology = False, MPI.UNDEFINED
+
+    def __init__(self, context: int, local: Circle, peers: Circle) -> None:
+        self.context, self.local, self.peers = context, local, peers
+        self.name = ""
+        self.errhandler = MPI.ERRORS_RETURN
+        self.attributes = Attributes(self.shown)
+        self.locks: dict[Any, Any] = {}
+        self._hints: dict[str, str] = {}
+        self._open = True
+        self._rounds = self._made = 0
+        self._inner: Body | None = None
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise NotImplementedError(
+            f"{name}: MPI knows nothing of a communicator whose ranks are of several groups, which "
+            "exchange messages by acp_mpi; call it on a communicator of one group (COMM_WORLD, "
+            "or what Split makes of it), or use messages and collectives; docs/spawn.md lists them"
+        )
+
+    def shown(self) -> Any:
+        """Return a communicator that this is behind."""
+        return self.kind._of(self)  # type: ignore[attr-defined]
+
+    def check(self) -> None:
+        """Raise if the communicator has been freed."""
+        if not self._open:
+            fail(MPI.ERR_COMM)
+
+    def round(self) -> Round:
+        """Return the next collective; all members count alike."""
+        with self._lock:
+            self._rounds += 1
+            tag = self._rounds
+        return Round(self.context + COLLECTIVES, tag, self.local, self.peers)
+
+    def next_context(self, *parts: object) -> int:
+        """Return the context of the next communicator that all members make of this one."""
+        with self._lock:
+            self._made += 1
+            return derived(self.context, self._made, *parts)
+
+    # Who ------------------------------------------------------------------------------------
+
+    def Get_size(self) -> int:
+        self.check()
+        return len(self.local)
+
+    def Get_rank(self) -> int:
+        self.check()
+        return int(self.local.rank)
+
+    def Get_group(self) -> Any:
+        return Group._of(self.local.ranks)
+
+    def Is_inter(self) -> bool:
+        return self.inter
+
+    def Is_intra(self) -> bool:
+        return not self.inter
+
+    def Get_topology(self) -> int:
+        return int(MPI.UNDEFINED)
+
+    size, rank, group = property(Get_size), property(Get_rank), property(Get_group)
+    is_inter, is_intra = property(Is_inter), property(Is_intra)
+
+    @property
+    def handle(self) -> int:
+        """What foreign C code would use: there is none."""
+        return self.__getattr__("handle")
+
+    def Compare(self, comm: Any) -> int:
+        other = comm._body if isinstance(getattr(comm, "_body", None), Body) else None
+        if other is self:
+            return int(MPI.IDENT)
+        if other is None or other.inter != self.inter:
+            return int(MPI.UNEQUAL)
+        mine, its = (self.local.ranks, self.peers.ranks), (other.local.ranks, other.peers.ranks)
+        if mine == its:
+            return int(MPI.CONGRUENT)
+        same = all(sorted(a) == sorted(b) for a, b in zip(mine, its, strict=True))
+        return int(MPI.SIMILAR if same else MPI.UNEQUAL)
+
+    # Life -----------------------------------------------------------------------------------
+
+    def Free(self) -> None:
+        self.check()
+        self.attributes.clear()
+        self._open = False
+        if self._inner is not None:
+            self._inner._open = False
+
+    def Disconnect(self) -> None:
+        self.barrier()
+        self.Free()
+
+    def Abort(self, errorcode: int = 0) -> NoReturn:
+        MPI.COMM_WORLD.Abort(errorcode)
+        raise SystemExit(errorcode)
+
+    def _like(self, context: int) -> "Body":
+        """Return one of the same members."""
+        raise NotImplementedError
+
+    def inner(self) -> "Body":
+        """Return the duplicate on which `mpi4py.util.pkl5` has its collectives."""
+        if self._inner is None:
+            self._inner = self._like(derived(self.context, "inner"))
+        return self._inner
+
+    def Clone(self) -> Any:
+        self.check()
+        return self._like(self.next_context("dup")).shown()
+
+    def Dup(self, info: Any = None) -> Any:
+        made = self.Clone()
+        self.attributes.copy_to(made._body.attributes)
+        made._body._hints = dict(self._hints)
+        made._body.errhandler = self.errhandler
+        if info is not None:
+            made._body.Set_info(info)
+        return made
+
+    Dup_with_info = Dup
+
+    def Idup(self, info: Any = None) -> Any:
+        return self.Dup(info), Request._of(Done())
+
+    Idup_with_info = Idup
+
+    def Split_type(self, split_type: int, key: int = 0, info: Any = None) -> Any:
+        self.check()
+        if split_type == MPI.UNDEFINED:
+            return self.Split(MPI.UNDEFINED, key)
+        if split_type != MPI.COMM_TYPE_SHARED:
+            fail(MPI.ERR_ARG)
+        names = self._run(algorithms.allgather(self.round().inside(), _processor()))
+        return self.Split([bytes(name) for name in names].index(_processor()), key)
+
+    def Split(self, color: int = 0, key: int = 0) -> Any:
+        raise NotImplementedError
+
+    # What hangs on it -----------------------------------------------------------------------
+
+    def Get_attr(self, keyval: int) -> Any:
+        return self.attributes.get(keyval)
+
+    def Set_attr(self, keyval: int, attrval: Any) -> None:
+        self.attributes.set(keyval, attrval)
+
+    def Delete_attr(self, keyval: int) -> None:
+        self.attributes.delete(keyval)
+
+    def Get_name(self) -> str:
+        return self.name
+
+    def Set_name(self, name: str) -> None:
+        self.name = name
+
+    def Get_errhandler(self) -> Any:
+        return self.errhandler
+
+    def Set_errhandler(self, errhandler: Any) -> None:
+        self.errhandler = errhandler
+
+    def Call_errhandler(self, errorcode: int) -> None:
+        if self.errhandler == MPI.ERRORS_ARE_FATAL:
+            self.Abort(errorcode)
+
+    def Get_info(self) -> Any:
+        return MPI.Info.Create(self._hints)
+
+    def Set_info(self, info: Any) -> None:
+        if info != MPI.INFO_NULL:
+            self._hints.update(info.items())
+
+    info = property(Get_info, lambda self, info: self.Set_info(info))
+
+    # Messages do not need the buffers that MPI wants for Bsend.
+
+    def Attach_buffer(self, buf: Any) -> None:
+        pass
+
+    def Detach_buffer(self) -> None:
+        pass
+
+    def Flush_buffer(self) -> None:
+        pass
+
+    def Iflush_buffer(self) -> Any:
+        return Request._of(Done())
+
+
+def _processor() -> bytes:
+    return str(MPI.Get_processor_name()).encode()
+
+
+def _sorted(parts: Sequence[tuple[int, int]], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
+    """Return the ranks with a color, by key."""
+    places = sorted((key, place) for place, (each, key) in enumerate(parts) if each == color)
+    return tuple(ranks[place] for _, place in places)
+
+
+class IntraBody(Body):
+    """One circle of ranks."""
+
+    kind = communicators.Intracomm
+    inter = False
+    between = algorithms
+
+    def __init__(self, context: int, members: Circle) -> None:
+        super().__init__(context, members, members)
+
+    def _like(self, context: int) -> Body:
+        return IntraBody(context, self.local)
+
+    def _of(self, context: int, ranks: tuple[int, ...]) -> Any:
+        own = acp.rank()
+        if own not in ranks:
+            return MPI.COMM_NULL
+        return IntraBody(context, Circle(ranks, own)).shown()
+
+    def Split(self, color: int = 0, key: int = 0) -> Any:
+        parts = self.allgather((color, key))
+        context = self.next_context("split", color)
+        if color == MPI.UNDEFINED:
+            return MPI.COMM_NULL
+        return self._of(context, _sorted(parts, color, self.local.ranks))
+
+    def Create(self, group: Any) -> Any:
+        self.check()
+        ranks = ranks_of(group)
+        return self._of(self.next_context("create", ranks), ranks)
+
+    def Create_group(self, group: Any, tag: int = 0) -> Any:
+        self.check()
+        ranks = ranks_of(group)
+        return self._of(derived(self.context, "group", tag, ranks), ranks)
+
+
+class InterBody(Body):
+    """Two circles of ranks."""
+
+    kind = communicators.Intercomm
+    inter = True
+    between = between
+    _inside: Body | None = None
+
+    def _like(self, context: int) -> Body:
+        return InterBody(context, self.local, self.peers)
+
+    def Get_remote_size(self) -> int:
+        self.check()
+        return len(self.peers)
+
+    def Get_remote_group(self) -> Any:
+        return Group._of(self.peers.ranks)
+
+    remote_size, remote_group = property(Get_remote_size), property(Get_remote_group)
+
+    @property
+    def low(self) -> bool:
+        """Whether the local group is the one that comes first where nobody says otherwise."""
+        return bool(self.local.ranks[0] < self.peers.ranks[0])
+
+    def Merge(self, high: bool = False) -> Any:
+        self.check()
+        theirs = self._run(between.exchange(self.round(), bytes([bool(high)])))
+        first = self.low if bytes(theirs)[0] == bool(high) else not high
+        mine, its = self.local.ranks, self.peers.ranks
+        ranks = (*mine, *its) if first else (*its, *mine)
+        return IntraBody(self.next_context("merge"), Circle(ranks, acp.rank())).shown()
+
+    def Split(self, color: int = 0, key: int = 0) -> Any:
+        inside = [
+            MPI.pickle.loads(part)
+            for part in self._run(
+                algorithms.allgather(self.round().inside(), MPI.pickle.dumps((color, key)))
+            )
+        ]
+        outside = self.allgather((color, key))
+        context = self.next_context("split", color)
+        if color == MPI.UNDEFINED:
+            return MPI.COMM_NULL
+        mine = _sorted(inside, color, self.local.ranks)
+        its = _sorted(outside, color, self.peers.ranks)
+        if not its:
+            return MPI.COMM_NULL
+        own = Circle(mine, acp.rank())
+        return InterBody(context, own, Circle(its, None)).shown()
+
+    def Create(self, group: Any) -> Any:
+        chosen = set(ranks_of(group))
+        mine = acp.rank() in chosen
+        return self.Split(0 if mine else MPI.UNDEFINED, Group.Get_rank(group) if mine else 0)
+
+    def inside(self) -> Body:
+        """Return the local group, as `mpi4py.util.pkl5` needs it."""
+        if self._inside is None:
+            self._inside = IntraBody(derived(self.context, "inside", self.low), self.local)
+        return self._inside
+
+
+def ranks_in(comm: Any) -> tuple[int, ...]:
+    """Return the ranks in the job of the members of any intracommunicator. Collective."""
+    body = getattr(comm, "_body", None)
+    return tuple(comm.allgather(acp.rank())) if body is None else body.local.ranks
+
+
+def connected(context: int, local: tuple[int, ...], peers: tuple[int, ...]) -> Any:
+    """Return the intercommunicator of two groups."""
+    return InterBody(context, Circle(local, acp.rank()), Circle(peers, None)).shown()
+
+
+def meet(comm: Any, leader: int, bridge: Any, remote_leader: int, tag: int) -> Any:
+    """Make an intercommunicator of two groups whose leaders have a communicator in common."""
+    local = ranks_in(comm)
+    found = None
+    if comm.Get_rank() == leader:
+        own = new_context("bridge")
+        theirs = bridge.sendrecv(
+            (local, own), remote_leader, tag, source=remote_leader, recvtag=tag
+        )
+        found = (max(own, theirs[1]), theirs[0])
+    context, peers = comm.bcast(found, root=leader)
+    return connected(context, local, tuple(peers))
+
+
+_contexts = iter(range(1, 2**62))
+
+
+def new_context(what: str) -> int:
+    """Return a context that no other communicator of the job has."""
+    return derived(0, what, acp.rank(), next(_contexts))

@@ -1,0 +1,299 @@
+"""What mpi4py calls a buffer specification: which bytes of memory a call means.
+
+`[data, count, displacement, datatype]` in all the shorter forms that mpi4py takes. Whole elements
+without gaps are sent from where they are and received in place; all else MPI itself packs and
+unpacks, by a message of this process to itself.
+"""
+
+import operator
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from acp_mpi.spawn.mpi.original import MPI
+
+_own: Any = None
+_lock = threading.Lock()
+
+
+def _to_itself() -> Any:
+    """Return a communicator of this process alone, on which nobody else has messages."""
+    global _own
+    if _own is None:
+        _own = MPI.COMM_SELF.Dup()
+        _own.Set_errhandler(MPI.ERRORS_RETURN)
+    return _own
+
+
+def move(source: Any, destination: Any) -> None:
+    """Copy from one specification to another as a message does."""
+    with _lock:
+        _to_itself().Sendrecv(source, 0, 0, destination, 0, 0)
+
+
+class Elements:
+    """So many elements of a datatype, from so many elements after the start of a buffer."""
+
+    __slots__ = ("_whole", "bytes", "count", "data", "datatype", "displacement", "extent")
+
+    def __init__(
+        self, data: Any, whole: memoryview | None, count: int, displacement: int, datatype: Any
+    ) -> None:
+        self.data, self.count, self.displacement = data, count, displacement
+        self.datatype, self._whole = datatype, whole
+        size = datatype.Get_size()
+        self.extent = datatype.Get_extent()[1] if datatype != MPI.DATATYPE_NULL else 0
+        self.bytes = count * size
+        if whole is not None and not (datatype.is_predefined and size == self.extent):
+            self._whole = None
+
+    @property
+    def specification(self) -> list[Any]:
+        """The same in mpi4py's words."""
+        return [self.data, (self.count, self.displacement), self.datatype]
+
+    @property
+    def direct(self) -> memoryview | None:
+        """The bytes where they are, if they are whole elements in one piece."""
+        if self._whole is None:
+            return None
+        start = self.displacement * self.extent
+        if start + self.bytes > len(self._whole):
+            raise ValueError(
+                f"message: {self.count} elements of {self.extent} bytes from byte {start} on do "
+                f"not fit into a buffer of {len(self._whole)} bytes"
+            )
+        return self._whole[start : start + self.bytes]
+
+    def pack(self) -> Any:
+        """Return the bytes as they travel: where they are, or a copy."""
+        direct = self.direct
+        if direct is not None:
+            return direct
+        packed = bytearray(self.bytes)
+        move(self.specification, [packed, MPI.BYTE])
+        return packed
+
+    def unpack(self, packed: Any) -> None:
+        """Put bytes that have travelled into place."""
+        if len(packed) > self.bytes:
+            raise MPI.Exception(MPI.ERR_TRUNCATE)
+        direct = self.direct
+        if direct is None:
+            move([packed, MPI.BYTE], self.specification)
+        else:
+            direct[: len(packed)] = packed
+
+    def raw(self) -> bytearray:
+        """Return a copy of the elements with their gaps, for a reduction."""
+        copy = bytearray(self.count * self.extent)
+        if self.count:
+            move(self.specification, [copy, self.count, self.datatype])
+        return copy
+
+    def put_raw(self, raw: Any) -> None:
+        """Put elements with gaps into place."""
+        if self.count:
+            move([raw, self.count, self.datatype], self.specification)
+
+    def part(self, count: int, displacement: int) -> "Elements":
+        """Return other elements of the same buffer; counted from its start."""
+        return Elements(self.data, self._whole, count, displacement, self.datatype)
+
+
+def _bytes_of(data: Any, writable: bool) -> tuple[memoryview, str]:
+    """Return a buffer's memory and the format of its elements."""
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise TypeError(
+            f"message: expecting a buffer in the memory of the host, got {type(data).__name__}; "
+            "copy what is on a device to the host first"
+        ) from None
+    if writable and view.readonly:
+        raise BufferError("message: the buffer is read-only, and the call writes to it")
+    if not view.c_contiguous:
+        if not view.f_contiguous:
+            raise BufferError("message: the buffer is not contiguous; copy it first")
+        inner = MPI.buffer.frombuffer(data, not writable)
+        return memoryview(inner).cast("B"), view.format
+    return (view.cast("B") if view.nbytes else memoryview(bytearray())), view.format
+
+
+def _datatype(given: Any) -> Any:
+    if isinstance(given, MPI.Datatype):
+        return given
+    if given not in MPI._typedict:
+        raise KeyError(f"cannot map {given!r} to MPI datatype")
+    return MPI._typedict[given]
+
+
+def _datatype_of(code: str | None) -> Any:
+    if code is None:
+        return MPI.BYTE
+    return _datatype(code[1:] if code[0] in "@<" else code)
+
+
+def _is_datatype(given: Any) -> bool:
+    return isinstance(given, (MPI.Datatype, str))
+
+
+def _words(message: Any, pairs: tuple[type, ...]) -> tuple[Any, Any, Any, Any]:
+    """Take a specification apart: buffer, count, displacement, datatype."""
+    if not isinstance(message, (list, tuple)):
+        return message, None, None, None
+    if not 2 <= len(message) <= 4:
+        raise ValueError("message: expecting 2 to 4 items")
+    data, count, displacement, datatype = message[0], None, None, None
+    if len(message) == 2:
+        if _is_datatype(message[1]):
+            datatype = message[1]
+        else:
+            count = message[1]
+    elif len(message) == 3:
+        count, datatype = message[1:]
+    else:
+        count, displacement, datatype = message[1:]
+    if len(message) < 4 and isinstance(count, pairs):
+        count, displacement = count  # type: ignore[misc]
+    return data, count, displacement, datatype
+
+
+def _base(message: Any, pairs: tuple[type, ...], writable: bool) -> tuple[Any, ...]:
+    data, count, displacement, datatype = _words(message, pairs)
+    if data is None or data is MPI.BOTTOM:
+        if datatype is None:
+            raise TypeError("message: expecting buffer or list/tuple")
+        whole = memoryview(bytearray()) if data is None else None
+        code, length = None, 0
+    else:
+        whole, code = _bytes_of(data, writable)
+        length = whole.nbytes
+    kind = _datatype_of(code) if datatype is None else _datatype(datatype)
+    return data, whole, length, count, displacement, kind
+
+
+def _infer(length: int, kind: Any) -> int:
+    if length == 0:
+        return 0
+    if kind == MPI.DATATYPE_NULL:
+        raise ValueError("message: cannot infer count, datatype is null")
+    low, extent = kind.Get_extent()
+    if extent <= 0:
+        raise ValueError(f"message: cannot infer count, datatype extent {extent} (lb:{low})")
+    if length % extent:
+        raise ValueError(
+            f"message: cannot infer count, buffer length {length} is not a multiple of datatype "
+            f"extent {extent} (lb:{low}, ub:{low + extent})"
+        )
+    return int(length // extent)
+
+
+def elements(message: Any, *, writable: bool = False, blocks: int = 1) -> Elements:
+    """Return what a specification means; without a count: one of so many equal blocks."""
+    data, whole, length, count, displacement, kind = _base(message, (list, tuple), writable)
+    start = 0 if displacement is None else operator.index(displacement)
+    if start < 0:
+        raise ValueError(f"message: negative displacement {start}")
+    if start and start * kind.Get_extent()[1] > length:
+        raise ValueError(f"message: displacement {start} out of bounds")
+    if count is None:
+        number = _infer(length - (start * kind.Get_extent()[1] if start else 0), kind)
+        if blocks > 1 and number % blocks:
+            raise ValueError(
+                f"message: cannot infer count, number of entries {number} is not a multiple of "
+                f"required number of blocks {blocks}"
+            )
+        number //= max(blocks, 1)
+    else:
+        number = operator.index(count)
+        if number < 0:
+            raise ValueError(f"message: negative count {number}")
+        if number and data is None:
+            raise ValueError(f"message: buffer is None but count is {number}")
+    return Elements(data, whole, number, start, kind)
+
+
+def equal_blocks(message: Any, blocks: int, *, writable: bool = False) -> list[Elements]:
+    """Return the blocks of a specification, one for each rank."""
+    first = elements(message, writable=writable, blocks=blocks)
+    return [
+        first.part(first.count, first.displacement + rank * first.count) for rank in range(blocks)
+    ]
+
+
+def _each(given: Any, blocks: int, step: int | None) -> list[int]:
+    try:
+        same = operator.index(given)
+    except TypeError:
+        values = [operator.index(value) for value in given]
+        if len(values) != blocks:
+            raise ValueError(f"expecting {blocks} items, got {len(values)}") from None
+        return values
+    return [same * (rank if step else 1) for rank in range(blocks)]
+
+
+def unequal_blocks(message: Any, blocks: int, *, writable: bool = False) -> list[Elements]:
+    """Return the blocks of a specification with counts and displacements, one for each rank."""
+    data, whole, length, counts, places, kind = _base(message, (tuple,), writable)
+    if counts is None:
+        number = _infer(length, kind)
+        each = [number // blocks + (number % blocks > rank) for rank in range(blocks)]
+    else:
+        each = _each(counts, blocks, None)
+    if places is None:
+        where, at = [], 0
+        for count in each:
+            where.append(at)
+            at += count
+    else:
+        where = _each(places, blocks, 1)
+    return [
+        Elements(data, whole, count, place, kind) for count, place in zip(each, where, strict=True)
+    ]
+
+
+class _Placed:
+    """Elements whose place is in bytes, as Alltoallw counts."""
+
+    def __init__(self, data: Any, count: int, offset: int, kind: Any) -> None:
+        place = MPI.Datatype.Create_hindexed(kind, [count], [offset])
+        self.datatype, self._data = place.Commit(), data
+        self.bytes = place.Get_size()
+
+    def pack(self) -> Any:
+        """Return the bytes as they travel."""
+        packed = bytearray(self.bytes)
+        if self.bytes:
+            move([self._data, (1, 0), self.datatype], [packed, MPI.BYTE])
+        return packed
+
+    def unpack(self, packed: Any) -> None:
+        """Put bytes that have travelled into place."""
+        if len(packed) > self.bytes:
+            raise MPI.Exception(MPI.ERR_TRUNCATE)
+        if self.bytes:
+            move([packed, MPI.BYTE], [self._data, (1, 0), self.datatype])
+
+    def __del__(self) -> None:
+        if not MPI.Is_finalized():
+            self.datatype.Free()
+
+
+def typed_blocks(message: Any, blocks: int, *, writable: bool = False) -> Sequence[Any]:
+    """Return blocks that have a datatype each."""
+    if len(message) == 2:
+        (data, kinds), counts, places = message, None, None
+    elif len(message) == 3:
+        data, (counts, places), kinds = message
+    elif len(message) == 4:
+        data, counts, places, kinds = message
+    else:
+        raise ValueError("message: expecting 2 to 4 items")
+    if len(kinds) != blocks:
+        raise ValueError(f"expecting {blocks} items, got {len(kinds)}")
+    if writable and data is not MPI.BOTTOM:
+        _bytes_of(data, True)
+    each = [1] * blocks if counts is None else _each(counts, blocks, None)
+    where = [0] * blocks if places is None else _each(places, blocks, 1)
+    return [_Placed(data, *block) for block in zip(each, where, kinds, strict=True)]

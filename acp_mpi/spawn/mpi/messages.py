@@ -1,0 +1,108 @@
+"""Messages that were found by a matched probe."""
+
+from typing import Any, ClassVar, Self
+
+from acp_mpi.spawn.mpi.family import Family, new
+from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.requests import Request
+from acp_mpi.spawn.mpi.work import Work, finish
+
+
+class Message(MPI.Message, metaclass=Family):  # type: ignore[misc]
+    """mpi4py's message, or one of a communicator of several groups."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Message
+    _body: Any = None
+
+    def __new__(cls, message: Any = None) -> Self:
+        """Return a copy that names the same message."""
+        made: Self = new(cls, message)
+        made._body = getattr(message, "_body", None)
+        return made
+
+    @classmethod
+    def _of(cls, body: Any) -> Self:
+        made = cls.__new__(cls)
+        made._body = body
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        mine, its = self._body, getattr(other, "_body", None)
+        if mine is None and its is None:
+            return bool(super().__eq__(other))
+        return mine is its
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __bool__(self) -> bool:
+        return self._body is not None or bool(super().__bool__())
+
+    __hash__ = None  # type: ignore[assignment]  # as mpi4py's
+
+    @classmethod
+    def _found(cls, name: str, comm: Any, *given: Any) -> Any:
+        found = getattr(comm, name)(*given)
+        if found is None or getattr(found, "_body", None) is None:
+            return found
+        return cls(found)
+
+    @classmethod
+    def Probe(
+        cls,
+        comm: Any,
+        source: int = MPI.ANY_SOURCE,
+        tag: int = MPI.ANY_TAG,
+        status: Any = None,
+    ) -> Any:
+        """Wait for a message and keep it for its own receive."""
+        return cls._found("Mprobe", comm, source, tag, status)
+
+    @classmethod
+    def Iprobe(
+        cls,
+        comm: Any,
+        source: int = MPI.ANY_SOURCE,
+        tag: int = MPI.ANY_TAG,
+        status: Any = None,
+    ) -> Any:
+        """Keep a message for its own receive if there is one."""
+        return cls._found("Improbe", comm, source, tag, status)
+
+    probe, iprobe = Probe, Iprobe
+
+    def _start(self, name: str, *given: Any) -> Work:
+        work: Work = getattr(self._body, name)(*given)
+        self._body = None
+        return work
+
+    def Recv(self, buf: Any, status: Any = None) -> None:
+        """Receive the message into a buffer."""
+        if getattr(self, "_body", None) is None:
+            MPI.Message.Recv(self, buf, status)
+            return
+        work = self._start("start", buf)
+        finish(work)
+        work.describe(status)
+
+    def Irecv(self, buf: Any) -> Any:
+        """Start receiving the message into a buffer."""
+        if getattr(self, "_body", None) is None:
+            return MPI.Message.Irecv(self, buf)
+        return Request._of(self._start("start", buf))
+
+    def recv(self, status: Any = None) -> Any:
+        """Receive the message as an object."""
+        if getattr(self, "_body", None) is None:
+            return MPI.Message.recv(self, status)
+        work = self._start("start_object")
+        found = finish(work)
+        work.describe(status)
+        return found
+
+    def irecv(self) -> Any:
+        """Start receiving the message as an object."""
+        if getattr(self, "_body", None) is None:
+            return MPI.Message.irecv(self)
+        return Request._of(self._start("start_object"))

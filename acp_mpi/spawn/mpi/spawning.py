@@ -1,0 +1,190 @@
+"""Spawn: processes that join the job as a group, and the communicator with them."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import acp_mpi as acp
+from acp_mpi.errors import Error
+from acp_mpi.spawn.mpi import transport
+from acp_mpi.spawn.mpi.bodies import connected, new_context, ranks_in
+from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.ranks import derived
+from acp_mpi.spawn.mpi.work import Receiving, finish
+
+PARENT = "ACP_PARENT"
+_NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
+_parent: Any = None
+
+
+class _Program:
+    """One command of a spawn, and how many processes of it."""
+
+    def __init__(self, command: Any, args: Any, count: int, info: Any) -> None:
+        self.words = [os.fsdecode(command), *([] if args is None else map(os.fsdecode, args))]
+        self.count = count
+        self.hints = {} if info is None or info == MPI.INFO_NULL else dict(info.items())
+        if count < 0:
+            raise ValueError(f"Spawn: maxprocs={count} is negative; give at least 1")
+
+    def script(self) -> str:
+        """Return what a shell does to become one of its processes."""
+        lines = []
+        if wdir := self.hints.get("wdir"):
+            lines.append(f"cd {shlex.quote(wdir)}")
+        if path := self.hints.get("path"):
+            lines.append(f"PATH={shlex.quote(path)}:$PATH")
+        for line in self.hints.get("env", "").splitlines():
+            name, equals, value = line.partition("=")
+            if not equals or not name.isidentifier():
+                raise ValueError(
+                    f"Spawn: the Info key env has the line {line!r}; write NAME=value, one a line"
+                )
+            lines.append(f"export {name}={shlex.quote(value)}")
+        lines.append(f"exec {shlex.join(self.words)}")
+        return " && ".join(lines)
+
+
+def _listed(things: Any, count: int, what: str) -> list[Any]:
+    if things is None or isinstance(things, MPI.Info):
+        return [things] * count
+    if len(things) != count:
+        raise ValueError(f"Spawn_multiple: {len(things)} {what} for {count} commands")
+    return list(things)
+
+
+def programs(command: Any, args: Any, maxprocs: Any, info: Any) -> list[_Program]:
+    """Return what Spawn_multiple is to start."""
+    if isinstance(command, (str, bytes, os.PathLike)):
+        raise ValueError("Spawn_multiple: expecting a sequence of commands, got one; use Spawn")
+    count = len(command)
+    if isinstance(args, str):
+        raise ValueError("Spawn_multiple: expecting a sequence of sequences of arguments")
+    counts = [1] * count if maxprocs is None else maxprocs
+    counts = [counts] * count if isinstance(counts, int) else _listed(counts, count, "counts")
+    parts = (_listed(args, count, "lists of arguments"), counts, _listed(info, count, "infos"))
+    return [_Program(*each) for each in zip(command, *parts, strict=True)]
+
+
+def _command(wanted: Sequence[_Program]) -> list[str]:
+    """Return the command line of all processes: a shell that knows which program it is to be."""
+    if len(wanted) == 1:
+        return ["sh", "-c", wanted[0].script()]
+    rank = "${PMI_RANK:-${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID}}}"
+    lines, last = [f"rank={rank}"], 0
+    for program in wanted:
+        last += program.count
+        lines.append(f'if [ "$rank" -lt {last} ]; then {program.script()}; exit; fi')
+    return ["sh", "-c", "\n".join(lines)]
+
+
+def _launcher(wanted: Sequence[_Program]) -> list[str]:
+    """Return the launcher of this process's MPI, with what says where to start."""
+    beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    line = [beside if os.path.exists(beside) else "mpiexec"]
+    hosts = [h for p in wanted if (h := p.hints.get("hosts") or p.hints.get("host"))]
+    if hosts:
+        option = "-hosts" if "MPICH" in MPI.Get_library_version() else "--host"
+        line += [option, ",".join(dict.fromkeys(",".join(hosts).split(",")))]
+    return line
+
+
+def _start(wanted: Sequence[_Program]) -> tuple[int, ...]:
+    """Start the processes; return their ranks in the job."""
+    total = sum(program.count for program in wanted)
+    environment = {"ACP_SPAWN": "1", PARENT: str(acp.rank())}
+    group = acp.spawn_group(_command(wanted), total, env=environment, launcher=_launcher(wanted))
+    return tuple(group.ranks)
+
+
+def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any:
+    ranks = ranks_in(comm)
+    news, failed = None, None
+    if comm.Get_rank() == root:
+        try:
+            todo = wanted()
+            children = _start(todo)
+            context = new_context("spawn")
+            for child in children:
+                data = MPI.pickle.dumps((context, ranks, children))
+                transport.send(_NEWS, child, 0, data)
+            news = context, children, [program.count for program in todo]
+        except (Error, TimeoutError, ValueError, OSError) as error:
+            failed = error
+    news, text = comm.bcast((news, None if failed is None else str(failed)), root=root)
+    if news is None:
+        if isinstance(failed, ValueError) and not isinstance(failed, Error):
+            raise failed
+        refusal = MPI.Exception(MPI.ERR_SPAWN)
+        refusal.add_note(text)
+        raise refusal from failed
+    context, children, counts = news
+    if errcodes is not None:
+        codes = [[MPI.SUCCESS] * count for count in counts]
+        errcodes[:] = codes if split else codes[0]
+    return connected(context, ranks, children)
+
+
+def spawn(
+    comm: Any,
+    command: Any,
+    args: Sequence[str] | None = None,
+    maxprocs: int = 1,
+    info: Any = MPI.INFO_NULL,
+    root: int = 0,
+    errcodes: list[int] | None = None,
+) -> Any:
+    """Start processes of one program; collective over `comm`, the arguments matter at `root`."""
+    return _spawn(
+        comm, root, lambda: [_Program(command, args, maxprocs, info)], errcodes, split=False
+    )
+
+
+def spawn_multiple(
+    comm: Any,
+    command: Any,
+    args: Any = None,
+    maxprocs: Any = None,
+    info: Any = MPI.INFO_NULL,
+    root: int = 0,
+    errcodes: list[list[int]] | None = None,
+) -> Any:
+    """Start processes of several programs, which have one COMM_WORLD."""
+    return _spawn(comm, root, lambda: programs(command, args, maxprocs, info), errcodes, split=True)
+
+
+class _Stranger:
+    """Whoever sends before there is a communicator."""
+
+    def rank_of(self, rank: int) -> int:
+        """Return the rank in the job."""
+        return rank
+
+    def acknowledge(self, arrived: Any) -> None:
+        """Do nothing: nobody waits for that."""
+
+
+def hear(context: int, source: int, tag: int) -> Any:
+    """Return an object from a rank of the job with which there is no communicator yet."""
+    work = Receiving(_Stranger(), transport.receive(context, source, tag), MPI.pickle.loads)
+    return finish(work), work.source
+
+
+def tell(context: int, dest: int, tag: int, thing: Any) -> None:
+    """Send an object to a rank of the job."""
+    transport.send(context, dest, tag, MPI.pickle.dumps(thing))
+
+
+def parent() -> Any:
+    """Return the communicator with those that spawned this process, or COMM_NULL."""
+    global _parent
+    if _parent is None:
+        rank = os.environ.pop(PARENT, None)
+        if rank is None or not acp.is_initialized():
+            _parent = MPI.Comm.Get_parent()
+        else:
+            (context, parents, children), _ = hear(_NEWS, int(rank), 0)
+            _parent = connected(context, tuple(children), tuple(parents))
+    return _parent

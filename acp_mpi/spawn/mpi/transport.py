@@ -1,0 +1,88 @@
+"""Bytes between ranks of the job, in contexts of communicators."""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from acp_mpi.comm import transfer
+from acp_mpi.engine import _engine
+from acp_mpi.errors import TruncationError
+from acp_mpi.record import Record
+
+
+class Arrived(Record):
+    """A message that was received; `data` are its bytes unless they are in a buffer."""
+
+    __slots__ = ("data", "note", "size", "source", "tag", "truncated")
+
+    def __init__(self, status: Any, data: Any, truncated: bool) -> None:
+        self.source, self.tag = status.source, status.tag
+        self.size, self.note = status.size, status.note
+        self.data, self.truncated = data, truncated
+
+    def _parts(self) -> tuple[object, ...]:
+        return self.source, self.tag, self.size, self.note
+
+
+class Posted:
+    """A send or receive of the library that is not over."""
+
+    __slots__ = ("request",)
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+
+    def done(self) -> bool:
+        """Return whether it is over."""
+        return bool(self.request.done)
+
+    def cancel(self) -> bool:
+        """Take it back; return whether that was possible."""
+        return bool(self.request.cancel())
+
+    def take(self) -> Arrived:
+        """Return the message of a receive that is over."""
+        try:
+            data = self.request.wait()
+        except TruncationError:
+            return Arrived(self.request.status, None, True)
+        return Arrived(self.request.status, data, False)
+
+    def check(self) -> None:
+        """Raise the error of a send that is over."""
+        self.request.wait()
+
+
+def send(context: int, dest: int, tag: int, data: Any, note: int = 0) -> Posted | None:
+    """Start sending; None if that was all, and the bytes are free again."""
+    request = transfer.isend("send", data, dest, tag, context, note)
+    return None if request.done and request.test() else Posted(request)
+
+
+def receive(context: int, source: int, tag: int, into: Any = None) -> Posted:
+    """Start receiving, from any rank (-1) and with any tag (-1) if so wanted."""
+    return Posted(transfer.irecv("recv", into, source, tag, context))
+
+
+def probe(context: int, source: int, tag: int, *, wait: float | None = None) -> Any:
+    """Return the source, tag and size of a message that is here, or comes soon; else None."""
+    return _probe(context, source, tag, wait, False)
+
+
+def take(context: int, source: int, tag: int, *, wait: float | None = None) -> Any:
+    """Return a message that is here, or comes soon, for its own receive; else None."""
+    return _probe(context, source, tag, wait, True)
+
+
+def _probe(context: int, source: int, tag: int, wait: float | None, taken: bool) -> Any:
+    if wait is None:
+        return transfer.probe("probe", source, tag, context, False, taken)
+    with contextlib.suppress(TimeoutError):
+        return transfer.probe("probe", source, tag, context, True, taken, wait)
+    return None
+
+
+def wait_any(posted: Sequence[Posted], timeout: float) -> None:
+    """Wait until one of these is over, or for so long."""
+    with contextlib.suppress(TimeoutError):
+        _engine.wait_any("recv", [each.request for each in posted], timeout)

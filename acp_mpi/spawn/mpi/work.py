@@ -1,0 +1,218 @@
+"""Operations of ours that are not over: sends, receives, collectives; and waiting for them.
+
+A collective is a generator that yields what it waits for. It goes on whenever this process waits
+for, or tests, anything of ours.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, ClassVar
+
+from acp_mpi.spawn.mpi import transport
+from acp_mpi.spawn.mpi.original import MPI
+
+# MPI moves its own messages only in its own calls. Somebody may wait for one of them of this
+# process while it waits for one of ours.
+_LOOK_AT_MPI = 0.01
+
+Steps = Generator["Iterable[Work]", None, Any]
+
+
+class Work:
+    """An operation that is not over."""
+
+    source = MPI.ANY_SOURCE
+    tag = MPI.ANY_TAG
+    size = 0
+    cancelled = False
+    result: Any = None
+    error: BaseException | None = None
+
+    def step(self) -> bool:
+        """Do what can be done now; return whether it is over."""
+        raise NotImplementedError
+
+    def pending(self) -> Iterator[Any]:
+        """Return the operations of the transport that it waits for."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Take it back if that is still possible."""
+
+    def describe(self, status: Any) -> None:
+        """Fill in a status of mpi4py."""
+        if status is None:
+            return
+        status.Set_source(self.source)
+        status.Set_tag(self.tag)
+        status.Set_error(MPI.SUCCESS)
+        status.Set_elements(MPI.BYTE, self.size)
+        status.Set_cancelled(self.cancelled)
+
+
+class Done(Work):
+    """An operation that was over at once."""
+
+    def __init__(self, source: int = MPI.ANY_SOURCE) -> None:
+        self.source = source
+
+    def step(self) -> bool:
+        """Return that it is over."""
+        return True
+
+    def pending(self) -> Iterator[Any]:
+        """Return nothing."""
+        return iter(())
+
+
+class Sending(Work):
+    """A message on its way, and if it is a synchronous one, the word that it was received."""
+
+    def __init__(self, *posted: Any, keep: Any = None) -> None:
+        self._posted, self._keep = posted, keep
+
+    def step(self) -> bool:
+        """Return whether the bytes are free again, and the message received if that matters."""
+        return all(each is None or each.done() for each in self._posted)
+
+    def pending(self) -> Iterator[Any]:
+        """Return what it waits for."""
+        return (each for each in self._posted if each is not None and not each.done())
+
+
+class Attended(Work):
+    """An operation that goes on whenever this process waits for, or tests, anything of ours.
+
+    A receive is one: the sender may wait to hear that it is over.
+    """
+
+    _active: ClassVar[set[Any]] = set()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._over = False
+        self._active.add(self)
+
+    def step(self) -> bool:
+        """Go on as far as possible; its error is the one's that asks for the end."""
+        if self._is_over() or not self._lock.acquire(blocking=False):
+            return self._is_over()
+        try:
+            self._end_if(self._is_over() or self._advance())
+        except BaseException as error:
+            self.error = error
+            self._end_if(True)
+        finally:
+            self._lock.release()
+        return self._is_over()
+
+    def _is_over(self) -> bool:
+        return self._over
+
+    def _advance(self) -> bool:
+        """Do what can be done now; return whether that was the last."""
+        raise NotImplementedError
+
+    def _end_if(self, over: bool) -> None:
+        if over:
+            self._active.discard(self)
+            self._over = True
+
+    @classmethod
+    def drive(cls) -> Iterator[Any]:
+        """Have all go on; return what they wait for."""
+        for each in list(cls._active):
+            if not each.step():
+                yield from each.pending()
+
+
+class Receiving(Attended):
+    """A message that is expected; `land` gets its bytes, or None if they are in place."""
+
+    def __init__(self, body: Any, posted: Any, land: Callable[[Any], Any]) -> None:
+        self._body, self._posted, self._land = body, posted, land
+        super().__init__()
+
+    def _advance(self) -> bool:
+        if not self._posted.done():
+            return False
+        arrived = self._posted.take()
+        self.source = self._body.rank_of(arrived.source)
+        self.tag, self.size = arrived.tag, arrived.size
+        self._body.acknowledge(arrived)
+        if arrived.truncated:
+            raise MPI.Exception(MPI.ERR_TRUNCATE)
+        self.result = self._land(arrived.data)
+        return True
+
+    def pending(self) -> Iterator[Any]:
+        """Return what it waits for."""
+        return iter(() if self._over else (self._posted,))
+
+    def cancel(self) -> None:
+        """Take it back unless a message is already there."""
+        with self._lock:
+            if not self._over and self._posted.cancel():
+                self.cancelled = True
+                self._end_if(True)
+
+
+class Running(Attended):
+    """A collective."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._waits_for: list[Work] = []
+        super().__init__()
+        self.step()
+
+    def _advance(self) -> bool:
+        while all([each.step() for each in self._waits_for]):  # noqa: C419 - all of them go on
+            for each in self._waits_for:
+                if each.error is not None:
+                    raise each.error
+            try:
+                self._waits_for = list(next(self._steps))
+            except StopIteration as end:
+                self.result = end.value
+                return True
+        return False
+
+    def pending(self) -> Iterator[Any]:
+        """Return what it waits for."""
+        return itertools.chain.from_iterable(each.pending() for each in self._waits_for)
+
+
+def pause(waiting: Iterable[Any]) -> None:
+    """Wait until one of these operations of the transport, or of what runs, may be over."""
+    everything = dict.fromkeys((*waiting, *Attended.drive()))
+    transport.wait_any(list(everything), _LOOK_AT_MPI)
+    look_at_mpi()
+
+
+def look_at_mpi() -> None:
+    """Let MPI move its own messages."""
+    if MPI.Is_initialized() and not MPI.Is_finalized():
+        MPI.COMM_SELF.Iprobe()
+
+
+def finish(work: Work) -> Any:
+    """Wait for the end of an operation; return its result, raise its error."""
+    while not work.step():
+        pause(work.pending())
+    if work.error is not None:
+        raise work.error
+    return work.result
+
+
+def over(work: Work) -> bool:
+    """Return whether an operation is over; raise its error."""
+    for _ in Attended.drive():
+        pass
+    if not work.step():
+        look_at_mpi()
+        return False
+    if work.error is not None:
+        raise work.error
+    return True

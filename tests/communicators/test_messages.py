@@ -1,0 +1,113 @@
+"""Messages: what mpi4py's communicator does, ours does."""
+
+import numpy as np
+import pytest
+
+from acp_mpi.spawn import MPI
+
+pytestmark = pytest.mark.mpi
+
+
+def test_objects_go_around(world):
+    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    status = MPI.Status()
+    found = world.sendrecv({"from": world.rank}, right, 3, source=left, recvtag=3, status=status)
+    assert found == {"from": left}
+    assert (status.Get_source(), status.Get_tag()) == (left, 3)
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 100_000])
+def test_buffers_go_around(world, count):
+    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    sent, found = np.arange(count) + world.rank, np.zeros(count, int)
+    requests = [world.Irecv(found, left), world.Isend(sent, right)]
+    statuses = []
+    MPI.Request.Waitall(requests, statuses)
+    assert statuses[0].Get_count(MPI.INT64_T) == count
+    assert requests == [MPI.REQUEST_NULL] * 2
+    assert (found == np.arange(count) + left).all()
+
+
+def test_a_column_is_sent_by_its_datatype(world):
+    kind = MPI.DOUBLE.Create_vector(4, 1, 5).Commit()
+    table = np.arange(20.0).reshape(4, 5) * (world.rank + 1)
+    found = np.zeros(4)
+    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    world.Sendrecv([table.ravel()[2:], 1, kind], right, 0, found, left, 0)
+    assert (found == np.arange(20.0).reshape(4, 5)[:, 2] * (left + 1)).all()
+    kind.Free()
+
+
+def test_synchronous_sends_end_when_both_sides_wait_for_theirs(world):
+    other = world.size - 1 - world.rank
+    requests = [world.issend(world.rank, other), world.irecv(source=other)]
+    assert MPI.Request.waitall(requests)[1] == other
+
+
+def test_a_message_that_was_found_is_received_by_nobody_else(world):
+    requests = [world.isend(text, world.rank, 1) for text in ("first", "second")]
+    status = MPI.Status()
+    message = world.mprobe(tag=1, status=status)
+    assert status.Get_source() == world.rank
+    assert world.recv(tag=1) == "second"
+    assert message.recv() == "first"
+    assert message == MPI.MESSAGE_NULL
+    MPI.Request.waitall(requests)
+    assert world.improbe(tag=1) is None
+    assert not world.iprobe(tag=1)
+
+
+def test_a_persistent_request_starts_again(world):
+    data, found = np.zeros(3), np.zeros(3)
+    requests = [world.Recv_init(found, world.rank, 5), world.Send_init(data, world.rank, 5)]
+    for turn in range(3):
+        data[:] = turn
+        MPI.Prequest.Startall(requests)
+        MPI.Request.Waitall(requests)
+        assert (found == turn).all()
+    for request in requests:
+        request.Free()
+
+
+def test_a_receive_that_met_nothing_can_be_taken_back(world):
+    request, status = world.Irecv(bytearray(8), world.rank, 9), MPI.Status()
+    request.Cancel()
+    request.Wait(status)
+    assert status.Is_cancelled()
+
+
+def test_a_message_is_too_long(world):
+    request = world.Isend(np.zeros(9), world.rank, 2)
+    with pytest.raises(MPI.Exception) as caught:
+        world.Recv(np.zeros(8), world.rank, 2)
+    assert caught.value.Get_error_class() == MPI.ERR_TRUNCATE
+    request.Wait()
+
+
+@pytest.mark.parametrize(("rank", "tag", "code"), [(99, 0, "ERR_RANK"), (0, -5, "ERR_TAG")])
+def test_there_is_no_such_rank_or_tag(world, rank, tag, code):
+    with pytest.raises(MPI.Exception) as caught:
+        world.send(None, rank, tag)
+    assert caught.value.Get_error_class() == getattr(MPI, code)
+
+
+def test_messages_for_nobody(world):
+    world.send("lost", MPI.PROC_NULL)
+    status = MPI.Status()
+    assert world.recv(source=MPI.PROC_NULL, status=status) is None
+    assert status.Get_source() == MPI.PROC_NULL
+
+
+def test_requests_of_both_kinds_are_waited_for_together(world):
+    found = np.zeros(2)
+    requests = [
+        MPI.COMM_SELF.irecv(source=0),
+        world.Irecv(found[:1], world.rank),
+        MPI.COMM_SELF.isend("own", 0),
+        world.Isend(np.ones(1), world.rank),
+    ]
+    left = set(range(4))
+    while left:
+        left -= set(MPI.Request.waitsome(requests)[0])
+    assert requests == [MPI.REQUEST_NULL] * 4
+    assert found[0] == 1

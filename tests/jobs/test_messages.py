@@ -1,0 +1,269 @@
+"""Messages of whole jobs: between groups, beside a program that computes, past their bound."""
+
+import os
+import signal
+import threading
+
+import launch
+import pytest
+
+import acp_mpi as acp
+
+MIB = 1 << 20
+
+
+def talk():
+    """Every rank sends to every other, all receive; without NumPy."""
+    acp.init()
+    rank, procs = acp.rank(), acp.procs()
+    for size in (0, 8, 300, 100_000, 2 * MIB):
+        room = bytearray(size)
+        for other in range(procs):
+            acp.send(bytes([rank + 1]) * size, other, rank)
+        for other in range(procs):
+            assert acp.recv(room, other, other) is room
+            assert room == bytes([other + 1]) * size
+    for other in range(procs):
+        acp.send({"from": rank}, other, 1000)
+    seen = sorted(acp.recv(tag=1000)["from"] for _ in range(procs))
+    assert seen == list(range(procs))
+    requests = [acp.irecv(source=other, tag=7) for other in range(procs)]
+    for other in range(procs):
+        acp.send((rank, other), other, 7)
+    assert acp.waitall(requests) == [(other, rank) for other in range(procs)]
+    import sys
+
+    assert "numpy" not in sys.modules
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("mixture", launch.MIXTURES)
+def test_any_two_ranks_of_any_groups(groups, meeting, all_pass, mixture, road):
+    sizes = launch.MIXTURES[mixture]
+    place = meeting({name: ranks for name, (_, ranks) in sizes.items()})
+    all_pass(groups(sizes, talk, env=place | launch.ROADS[road]))
+
+
+def busy_until(path):
+    """Compute until a file is there, in Python and without a call of the library."""
+    x = 0
+    while not os.path.exists(path):
+        x += 1
+    return x
+
+
+def deliver_beside_computation(folder):
+    """The receiver computes until the sender's long message is complete there."""
+    import numpy as np
+
+    acp.init()
+    size = 64 * MIB
+    done = f"{folder}/the sender is done"
+    if acp.rank() == 0:
+        acp.sync()
+        acp.isend(np.full(size, 7, np.uint8), 1, 3).wait()
+        acp.send(b"after it", 1, 4)
+        open(done, "w").close()
+    else:
+        room = np.zeros(size, np.uint8)
+        request = acp.irecv(room, 0, 3)
+        small = bytearray(8)
+        second = acp.irecv(small, 0, 4)
+        acp.sync()
+        busy_until(done)
+        assert second.wait() == b"after it"
+        assert request.done
+        assert (request.wait() == 7).all()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_a_long_message_completes_while_the_receiver_computes(passes, tmp_path, road):
+    passes(
+        [*launch.mpiexec(2), *launch.program(deliver_beside_computation, tmp_path)],
+        launch.ROADS[road],
+    )
+
+
+def deadlock_nowhere():
+    """Known fault 13: both send 64 MiB before they receive, in pieces that nobody waits for."""
+    import numpy as np
+
+    acp.init()
+    size = 64 * MIB
+    other = acp.rank() ^ 1
+    data = np.full(size, acp.rank() + 1, np.uint8)
+    for tag in range(3):
+        acp.send(data, other, tag)
+    room = np.zeros(size, np.uint8)
+    for tag in reversed(range(3)):
+        acp.recv(room, other, tag)
+        assert (room == other + 1).all()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_both_send_much_before_they_receive(passes, road):
+    passes([*launch.mpiexec(2), *launch.program(deadlock_nowhere)], launch.ROADS[road])
+
+
+BOUND = 2 * MIB
+
+
+def flood(size, count, order):
+    """Send what nobody receives yet; then all of it is received, in that order."""
+    size, count = int(size), int(count)
+    acp.init()
+    if acp.rank() > 0:
+        for step in range(count):
+            acp.send(step.to_bytes(8, "little") * (size // 8), 0, step)
+        acp.send(b"", 0, count)
+    else:
+        for source in range(1, acp.procs()):
+            acp.recv(source=source, tag=count)
+        assert acp.heap_statistics(0).used < BOUND * 5 // 4 + 3 * MIB
+        steps = range(count) if order == "first" else range(count - 1, -1, -1)
+        room = bytearray(size)
+        for source in range(1, acp.procs()):
+            for step in steps:
+                acp.recv(room, source, step)
+                assert room == step.to_bytes(8, "little") * (size // 8)
+        assert acp.iprobe() is None
+    acp.sync()
+    assert acp.heap_statistics(acp.rank()).used < 3 * MIB, "blocks of messages stayed behind"
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("order", ["first", "last"])
+@pytest.mark.parametrize(("size", "count"), [(8, 2000), (4096, 400), (MIB, 10)])
+def test_a_flood_stays_within_its_bound_and_loses_nothing(passes, road, order, size, count):
+    passes(
+        [*launch.mpiexec(3), *launch.program(flood, size, count, order)],
+        launch.ROADS[road] | {"ACP_UNEXPECTED_MAX": str(BOUND)},
+    )
+
+
+def flood_without_end(folder):
+    """More envelopes than there is room for: senders wait, asleep, and all comes through."""
+    acp.init()
+    count = 20_000
+    if acp.rank() > 0:
+        for step in range(count):
+            acp.send(step, 0, 1)
+    else:
+        for _ in range(count * (acp.procs() - 1)):
+            acp.recv(tag=1)
+        assert acp.iprobe() is None
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_senders_wait_for_a_receiver_that_is_full(passes, tmp_path, road):
+    passes(
+        [*launch.mpiexec(3), *launch.program(flood_without_end, tmp_path)],
+        launch.ROADS[road] | {"ACP_UNEXPECTED_MAX": "64K"},
+        limit=90,
+    )
+
+
+def interrupt_receives():
+    """Ctrl-C again and again while messages come: each is received once."""
+    acp.init()
+    count = 300
+    other = acp.rank() ^ 1
+    if acp.rank() == 0:
+        for step in range(count):
+            acp.send(step.to_bytes(4, "little") * (1 + step * 37 % 5000), 1, 2)
+            acp.recv(source=1, tag=3)
+    else:
+        stop = threading.Event()
+
+        def annoy():
+            while not stop.is_set():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                os.sched_yield()
+
+        armed = False
+
+        def on_signal(number, frame):
+            nonlocal armed
+            if armed:
+                armed = False
+                raise KeyboardInterrupt
+
+        signal.signal(signal.SIGUSR1, on_signal)
+        thread = threading.Thread(target=annoy)
+        thread.start()
+        got = []
+        room = bytearray(20_000)
+        interrupted = 0
+        for step in range(count):
+            status = acp.Status()
+            while not status.size:
+                try:
+                    armed = True
+                    acp.recv(room, other, 2, status)
+                    armed = False
+                except KeyboardInterrupt:  # perhaps behind the receive
+                    interrupted += 1
+            got.append(int.from_bytes(room[:4], "little"))
+            assert status.size == 4 * (1 + step * 37 % 5000)
+            acp.send(None, other, 3)
+        stop.set()
+        thread.join()
+        assert got == list(range(count))
+        assert interrupted
+        assert acp.iprobe() is None
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_an_interrupted_receive_loses_nothing(passes, road):
+    passes([*launch.mpiexec(2), *launch.program(interrupt_receives)], launch.ROADS[road])
+
+
+def leave_requests_behind():
+    """Requests that are not over when the job ends say so, and nothing else happens."""
+    acp.init()
+    receive = acp.irecv(bytearray(8), tag=5)
+    acp.send(b"never received", acp.rank(), 6)
+    acp.sync()
+    acp.finalize()
+    for _ in range(2):
+        with pytest.raises(acp.Error, match="irecv from any rank, tag 5: the job ended before"):
+            receive.wait()
+    assert receive.done
+    with pytest.raises(acp.NotInitializedError):
+        acp.recv()
+    acp.init()  # a job of its own starts with an empty mailbox
+    assert acp.iprobe() is None
+    acp.finalize()
+
+
+def start_again():
+    """After reset there are no messages and no requests."""
+    acp.init()
+    other = (acp.rank() + 1) % acp.procs()
+    receive = acp.irecv(tag=5)
+    acp.send(b"x" * 100_000, other, 6)
+    acp.send(b"y", other, 6)
+    message = acp.mprobe(tag=6)
+    acp.reset(other)
+    with pytest.raises(acp.Error, match="reset came before"):
+        receive.wait()
+    with pytest.raises(ValueError, match="reset"):
+        message.recv()
+    del message
+    assert acp.iprobe() is None
+    acp.send(acp.rank(), 0, 5)
+    if acp.rank() == 0:
+        assert sorted(acp.recv(tag=5) for _ in range(acp.procs())) == list(range(acp.procs()))
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+@pytest.mark.parametrize("function", [leave_requests_behind, start_again])
+def test_messages_end_with_their_job(passes, road, function):
+    passes([*launch.mpiexec(3), *launch.program(function)], launch.ROADS[road])
