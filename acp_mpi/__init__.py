@@ -177,6 +177,7 @@ _ROOMS = {
         "groups",
         "init",
         "is_initialized",
+        "leave",
         "ranks",
         "refresh",
         "reset",

@@ -162,6 +162,7 @@ from acp_mpi.runtime import (
     groups as groups,
     init as init,
     is_initialized as is_initialized,
+    leave as leave,
     ranks as ranks,
     refresh as refresh,
     reset as reset,

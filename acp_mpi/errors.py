@@ -175,7 +175,8 @@ def _name_of(status: int) -> str:
 def _lost(function: str, rank: int) -> PeerLostError:
     who = f"rank {rank}" if rank >= 0 else "a rank"
     error = PeerLostError(
-        f"{function}: {who} has died; acp.refresh() accepts that and goes on with the living"
+        f"{function}: {who} has died, or left the job; acp.refresh() accepts that and goes on "
+        "with the living"
     )
     error.rank = rank if rank >= 0 else None
     return error

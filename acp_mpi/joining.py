@@ -106,10 +106,11 @@ class Job:
 
     @property
     def _came_later(self) -> bool:
-        return self._slots.start >= self._founders
+        return self.slots.start >= self._founders
 
     @property
-    def _slots(self) -> range:
+    def slots(self) -> range:
+        """The slots of the caller's group."""
         return next(member.slots for member in self._members if member.name == self._own)
 
     @property

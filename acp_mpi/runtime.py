@@ -141,6 +141,20 @@ def finalize() -> None:
     _close_all()
 
 
+def leave() -> None:
+    """End the job for the caller's group, while the others go on.
+
+    Collective over the group; as the last `finalize`, however often `init` was called. Its ranks
+    are gone then: nobody is disturbed who does not need them; who addresses them, or would meet
+    them in `sync`, gets PeerLostError, until `refresh` accepts that.
+    """
+    global _count
+    if _count and _engine.is_open():
+        _engine.leave(job().slots)
+        _count = 1
+        finalize()
+
+
 def _close_all() -> None:
     global _job, _count, _mpi_broken
     if not _count:

@@ -27,6 +27,9 @@ INTERFACE = {
     "Error", "NotInitializedError", "RankError", "AddressError", "AlignmentError",
     "HeapFullError", "PeerLostError", "TruncationError", "Counter", "Cursor", "Deque", "List",
     "Map", "MultiSet", "Set", "Vector", "Workspace",
+    "reduce", "allreduce", "scan", "exscan", "gather", "scatter", "alltoall", "reduce_scatter",
+    "ibarrier", "ibcast", "ireduce", "iallreduce", "iscan", "iexscan", "igather", "iscatter",
+    "iallgather", "ialltoall", "ireduce_scatter",
     *ATOMICS, *(f"fetch_{name}" for name in ATOMICS), *(f"fetch_{name}_many" for name in ATOMICS),
 }  # fmt: skip
 

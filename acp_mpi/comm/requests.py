@@ -69,6 +69,10 @@ def waitany(requests: Iterable[Request], timeout: float | None = None) -> tuple[
             if request.done:
                 return i, request.wait()
         parts = [part for _, request in waiting for part in request.parts()]
+        if not parts:
+            raise TypeError(
+                f"waitany: {waiting[0][1]} is a collective, not a message; use its wait or test"
+            )
         _engine.wait_any("waitany", parts, _left(end))
 
 

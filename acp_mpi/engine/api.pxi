@@ -104,6 +104,8 @@ cdef extern from "engine.h" nogil:
         const acp_step *steps
         uint32_t count, messages
         int fold, type
+        const uint32_t *ranks
+        uint32_t members
     ctypedef struct acp_collective:
         pass
     const int ACP_COLLECTIVE_FOLD
@@ -120,6 +122,7 @@ cdef extern from "engine.h" nogil:
     int acp_engine_join(acp_engine *, uint32_t, uint32_t)
     int acp_engine_learn(acp_engine *, uint32_t, const uint8_t *, uint32_t)
     void acp_engine_joined(acp_engine *, uint32_t, uint32_t, uint32_t)
+    void acp_engine_leave(acp_engine *, uint32_t, uint32_t)
     void acp_engine_widen(acp_engine *)
     void acp_row_of(const acp_engine *, uint32_t, uint8_t *)
     bint acp_known(acp_engine *, uint64_t)

@@ -187,9 +187,23 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
     }
 }
 
+/* Has a member died? Those that heard of it first do not come again, so nobody goes on. */
+static void look_at_losses(acp_lane *lane, acp_collective *c)
+{
+    acp_engine *e = lane->engine;
+    c->losses = e->losses;
+    for (uint32_t i = 0; i < c->plan->members && c->status == ACP_OK; i++) {
+        const struct peer *p = peer_known(e, slot_of_rank(e, c->plan->ranks[i]));
+        if (p && p->lost)
+            collective_fail(lane, c, ACP_E_LOST, c->plan->ranks[i]);
+    }
+}
+
 int collective_drive(acp_lane *lane, acp_collective *c)
 {
     const acp_plan *plan = c->plan;
+    if (unlikely(lane->engine->losses != c->losses))
+        look_at_losses(lane, c);
     while (c->at < plan->count) {
         const acp_step *s = &plan->steps[c->at];
         int rc = step(lane, c, s);
@@ -213,8 +227,8 @@ static int wait(acp_collective *c, int64_t timeout_ns)
 {
     uint32_t which;
     bool few = c->open <= MANY;
-    return acp_request_wait_any(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
-                                timeout_ns, &which);
+    return requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
+                         &c->losses, timeout_ns, &which);
 }
 
 int acp_collective_run(acp_collective *c, int64_t timeout_ns)

@@ -21,6 +21,7 @@ struct acp_collective {
     uint64_t width;
     uint32_t at;   /* the next step */
     uint32_t open; /* messages under way */
+    uint32_t losses; /* of ranks, that have been looked at */
     int status;    /* below ACP_OK: the steps that are left only tell those that wait */
     int64_t rank;
     uint64_t theirs;

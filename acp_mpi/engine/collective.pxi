@@ -16,30 +16,36 @@ cdef class Plan:
     """Steps of one member, and the room that they need between what is given and what comes out.
 
     `steps` are those of engine.h, packed; `rooms` the bytes of the three buffers that are
-    nobody's. With fold -1 the caller folds.
+    nobody's. The death of any of `ranks` ends it. With fold -1 the caller folds.
     """
     cdef acp_plan plan
     cdef acp_step *steps
+    cdef uint32_t *ranks
     cdef uint64_t at[3]
     cdef uint64_t room
     cdef list spare
-    cdef readonly uint64_t given, wanted
     cdef readonly uint64_t note
     cdef readonly object folder
 
-    def __init__(self, bytes steps, messages, fold, kind, tuple rooms, sizes, note, folder=None):
+    def __init__(self, bytes steps, messages, fold, kind, tuple rooms, ranks, note, folder=None):
         cdef uint64_t size
-        cdef int i
+        cdef uint32_t i
         self.steps = <acp_step *>c_malloc(len(steps) + 1)
         if self.steps == NULL:
             raise MemoryError
         c_memcpy(self.steps, <char *>steps, len(steps))
+        self.ranks = <uint32_t *>c_malloc(len(ranks) * sizeof(uint32_t))
+        if self.ranks == NULL:
+            raise MemoryError
+        self.plan.members = len(ranks)
+        for i in range(self.plan.members):
+            self.ranks[i] = ranks[i]
+        self.plan.ranks = self.ranks
         self.plan.steps = self.steps
         self.plan.count = len(steps) // sizeof(acp_step)
         self.plan.messages = messages
         self.plan.fold = fold
         self.plan.type = kind
-        self.given, self.wanted = sizes
         self.note = note
         self.folder = folder
         for i in range(3):
@@ -51,6 +57,7 @@ cdef class Plan:
     def __dealloc__(self):
         self.forget()
         c_free(self.steps)
+        c_free(self.ranks)
 
     def forget(self):
         """Give back the room for the next use."""

@@ -92,7 +92,7 @@ struct peer {
     bool watched;
     bool loss_handled;
     bool loss_accepted; /* by acp_refresh */
-    bool missed; /* its loss counts */
+    bool missed; /* its loss counts; set before it is lost */
     uint8_t opened; /* how its memory was opened */
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;
@@ -106,6 +106,8 @@ struct peer {
     uint32_t view_count, view_limit;
     _Atomic uint32_t leaving;
     bool gone; /* it has said its last word */
+    _Atomic bool left; /* and the others do not end with it: it is no loss */
+    _Atomic bool met;  /* on a link */
     bool guest; /* needs this process to drive MPI */
     struct visit visit; /* of this process there */
     _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */

@@ -206,7 +206,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
 
 void acp_engine_leaving(acp_engine *e)
 {
-    struct message m = {.kind = ACP_LEAVING, .from = e->self};
+    struct message m = growth_farewell(e, 0);
     pthread_mutex_lock(&e->lock);
     if (e->control->phase == PHASE_OPEN) {
         e->control->phase = PHASE_LEAVING;
@@ -226,7 +226,7 @@ void acp_engine_close(acp_engine *e)
     pthread_mutex_lock(&e->leader);
     pthread_mutex_lock(&e->lock);
     if (e->peers) {
-        struct message m = {.kind = ACP_LEAVING, .from = e->self, .a = FAREWELL};
+        struct message m = growth_farewell(e, FAREWELL);
         notify_all(&e->lanes[LANE_LOCKED], &m);
     }
     links_flush(e);
@@ -366,8 +366,9 @@ int64_t acp_slot_of(const acp_engine *e, uint32_t rank)
 uint32_t acp_lost_ranks(acp_engine *e, uint32_t *out, uint32_t most)
 {
     uint32_t count = 0;
-    for (struct peer *p = NULL; e->departed && (p = peer_next(e, p));)
-        if (p->lost && count++ < most)
+    bool any = e->departed || e->leavers;
+    for (struct peer *p = NULL; any && (p = peer_next(e, p));)
+        if ((p->lost || p->left) && count++ < most)
             out[count - 1] = rank_of_slot(e, p->slot);
     return count;
 }
@@ -382,7 +383,7 @@ void acp_refresh(acp_engine *e)
     pthread_mutex_lock(&e->lock);
     uint32_t accepted = 0, absent = 0;
     for (struct peer *p = NULL; (p = peer_next(e, p));)
-        if (p->lost) {
+        if (p->lost || p->left) {
             p->loss_accepted = true;
             accepted += p->missed;
             absent++;

@@ -149,6 +149,7 @@ int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, ui
 /* Unless those of the first acp_engine_join began the job: who joined together, the slots
  * [low, high), and how many began it, who keep its names. */
 void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
+void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only these will end */
 void acp_engine_widen(acp_engine *engine); /* everybody: not who joined together, but all known */
 bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
@@ -356,6 +357,8 @@ typedef struct acp_plan {
     const acp_step *steps; /* they stay until the last collective with them has ended */
     uint32_t count, messages; /* between two ACP_STEP_AWAIT, at most */
     int32_t fold, type; /* fold -1: the caller folds */
+    const uint32_t *ranks; /* of all members: the death of any of them ends it */
+    uint32_t members;
 } acp_plan;
 typedef struct acp_collective acp_collective;
 #define ACP_COLLECTIVE_FOLD 1

@@ -138,6 +138,29 @@ void acp_engine_joined(acp_engine *e, uint32_t low, uint32_t high, uint32_t foun
     pthread_mutex_unlock(&e->space);
 }
 
+void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
+{
+    pthread_mutex_lock(&e->space);
+    e->joined_with = (struct span){low, high};
+    pthread_mutex_unlock(&e->space);
+}
+
+void growth_leaves(acp_engine *e, struct peer *p, const struct message *m)
+{
+    if (e->self < m->dst || e->self >= m->src)
+        p->left = true; /* before it is known to leave */
+    if (!atomic_exchange(&p->leaving, 1))
+        atomic_fetch_add(&e->leavers, 1);
+    p->gone |= m->a == FAREWELL;
+}
+
+/* Who ends with whom: the others stay. */
+struct message growth_farewell(const acp_engine *e, uint64_t word)
+{
+    return (struct message){.kind = ACP_LEAVING, .from = e->self, .a = word,
+                            .dst = e->joined_with.low, .src = e->joined_with.high};
+}
+
 void acp_engine_widen(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);

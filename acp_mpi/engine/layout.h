@@ -134,7 +134,7 @@ struct control {
     _Atomic uint32_t directory_count;
     _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */
 };
-#define FAREWELL 1u /* of ACP_LEAVING: the last message of a rank */
+#define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
 #define PHASE_OPEN 1u
 #define PHASE_LEAVING 2u
 #define PHASE_CLOSED 3u

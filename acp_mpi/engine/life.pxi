@@ -131,6 +131,12 @@ def set_joined(slots, founders):
     everybody = slots
 
 
+def leave(slots):
+    """Let a range of slots end the job for themselves, and the others go on."""
+    need("leave")
+    acp_engine_leave(engine, slots.start, slots.stop)
+
+
 def widen():
     """Make everybody, whom `sync` waits for, all that are known."""
     global everybody
@@ -229,7 +235,7 @@ def ranks_of(slots):
 
 
 def lost_ranks():
-    """Return the list of ranks that have died."""
+    """Return the list of ranks that have died or left."""
     need("ranks")
     cdef uint32_t n = acp_lost_ranks(engine, NULL, 0), i
     cdef uint32_t *lost = <uint32_t *>c_malloc(n * sizeof(uint32_t) + 1)

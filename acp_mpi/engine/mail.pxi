@@ -112,8 +112,16 @@ cdef object message_error(str function, int status, acp_lane *lane, int64_t rank
     # As the lane says; `rank` is the other side where it does not.
     cdef const acp_fault *fault = acp_lane_fault(lane)
     if fault.status != status or status == ACP_E_LOST and fault.rank < 0:
-        return _errors.from_fault(function, status, 0, 0, rank)
+        return _errors.from_fault(function, status, 0, 0, missed(status, rank))
     return exception_of(function, fault)
+
+
+cdef int64_t missed(int status, int64_t rank) except? -1:
+    # Whose loss ends a wait for anybody: of one alone it is known.
+    if status != ACP_E_LOST or rank >= 0 or engine == NULL:
+        return rank
+    lost = lost_ranks()
+    return lost[0] if len(lost) == 1 else -1
 
 
 # A call of the engine and what it takes, tried again while a mailbox is held by another.

@@ -92,7 +92,7 @@ cdef int probe_waiting(str function, mail_call *c, int64_t limit) except -1:
             wait_for_room(function)
     if rc == ACP_E_TIMEOUT:
         raise TimeoutError(f"{what}: nothing came within the given time; is it sent to this rank?")
-    ended(function, rc, c.envelope.source)
+    ended(function, rc, missed(rc, c.envelope.source))
     need(function)
     return 0
 

@@ -10,8 +10,9 @@ cdef Request under_way(str function, parcel *p, object keep, const mail_call *c)
         r.over = True
         return r
     r.request, r.keep = c.request, keep
-    r.view, r.viewed = p.view, p.viewed
-    p.viewed = False
+    if p.viewed:  # else there is nothing in it that a collection of garbage may look at
+        r.view, r.viewed = p.view, True
+        p.viewed = False
     r.goes_on()
     return r
 

@@ -12,6 +12,7 @@ struct request_wait {
     acp_engine *engine;
     acp_request *const *requests;
     uint32_t count, ready;
+    const uint32_t *losses; /* another number of losses ends it, too */
     uint64_t arm_at;
 };
 
@@ -23,6 +24,8 @@ static bool follow(acp_request *r)
 static bool ready(void *context)
 {
     struct request_wait *w = context;
+    if (w->losses && w->engine->losses != *w->losses)
+        return true;
     bool arms = false;
     for (uint32_t i = 0; i < w->count; i++) {
         acp_request *r = w->requests[i];
@@ -82,10 +85,10 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
                          timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS, doing);
 }
 
-int acp_request_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
-                         int64_t timeout_ns, uint32_t *index)
+int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
+                  const uint32_t *losses, int64_t timeout_ns, uint32_t *index)
 {
-    struct request_wait w = {.engine = e, .requests = requests, .count = count};
+    struct request_wait w = {.engine = e, .requests = requests, .count = count, .losses = losses};
     int rc = ACP_OK;
     bool sends = true;
     if (!count)
@@ -106,6 +109,12 @@ int acp_request_wait_any(acp_engine *e, acp_request *const *requests, uint32_t c
     if (rc == ACP_OK)
         *index = w.ready;
     return rc;
+}
+
+int acp_request_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
+                         int64_t timeout_ns, uint32_t *index)
+{
+    return requests_wait(e, requests, count, NULL, timeout_ns, index);
 }
 
 int acp_request_wait(acp_engine *e, acp_request *request, int64_t timeout_ns)

@@ -15,11 +15,11 @@ struct signal_count {
 /* Why a member will not come, if that is so. */
 int party_trouble(acp_engine *e, const struct party *p)
 {
-    bool all_well = e->losses == e->losses_accepted && (!e->leavers || p->purpose >= PURPOSE_FINALIZE);
+    bool all_well = e->losses == e->losses_accepted && !e->leavers;
     /* Whoever is lost or leaves is known by it. */
     for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
-        bool is_lost = peer->lost && !peer->loss_accepted;
-        bool leaves = peer->leaving && p->purpose < PURPOSE_FINALIZE;
+        bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;
+        bool leaves = peer->leaving && !peer->left && p->purpose < PURPOSE_FINALIZE;
         if ((is_lost || leaves) && party_has(p, peer->slot)) {
             e->trouble_rank = rank_of_slot(e, peer->slot);
             return is_lost ? ACP_E_LOST : ACP_E_FINALIZING;

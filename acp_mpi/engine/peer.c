@@ -94,24 +94,25 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
 /* Those who are not of everybody may end as they like, unless they die while they are in use. */
 static bool is_missed(const acp_engine *e, const struct peer *p)
 {
-    bool used = p->relation == RELATION_NODE;
-    for (uint32_t color = 0; color < ACP_COLORS; color++)
-        used |= p->links[color] != NULL;
+    bool used = p->relation == RELATION_NODE || p->met;
     bool everybody = p->slot >= e->everybody.low && p->slot < e->everybody.high;
-    return everybody || (used && !p->gone);
+    return !p->left && (everybody || used);
 }
 
 void peer_mark_lost(acp_engine *e, struct peer *p)
 {
-    if (p == e->own || atomic_exchange(&p->lost, 1))
-        return;
-    atomic_fetch_add(&e->departed, 1);
-    if (is_missed(e, p)) {
-        p->missed = true;
-        atomic_fetch_add(&e->losses, 1);
+    pthread_mutex_lock(&e->space);
+    bool news = p != e->own && !p->lost;
+    if (news) {
+        p->missed = is_missed(e, p);
+        atomic_store(&p->lost, 1);
+        atomic_fetch_add(&e->departed, 1);
+        atomic_fetch_add(&e->losses, p->missed);
+        atomic_fetch_add(&e->loss_news, 1);
     }
-    atomic_fetch_add(&e->loss_news, 1);
-    progress_kick(e);
+    pthread_mutex_unlock(&e->space);
+    if (news)
+        progress_kick(e);
 }
 
 /* The others hold this process for dead: it must not do anything to them any more. */

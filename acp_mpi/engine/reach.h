@@ -125,6 +125,8 @@ static inline void leave(const struct translation *t, uint32_t role)
 /* growth.c: those who join later */
 bool growth_reaches(acp_engine *e, uint64_t slot); /* is there one, as far as can be learnt here? */
 struct span growth_everybody(const acp_engine *e, uint32_t purpose);
+void growth_leaves(acp_engine *e, struct peer *p, const struct message *m); /* as it says */
+struct message growth_farewell(const acp_engine *e, uint64_t word);
 void growth_show_table(acp_engine *e);
 uint32_t growth_known_to(const acp_engine *e, const struct peer *p); /* slots, at the least */
 void growth_told(acp_engine *e, const struct message *m, const unsigned char *payload,

@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#define FIRST_NS ((int64_t)20000000) /* then it also listens for deaths on other nodes */
+
 /* Who brings the next message rings. True: one has come already. */
 static bool ring(const acp_collective *c)
 {
@@ -108,6 +110,24 @@ static bool stands(void *context)
     return atomic_load_explicit(&c->state, memory_order_acquire) != COLLECTIVE_RUNS;
 }
 
+/* After a while it is made sure that those live whose messages are missing. */
+static int wait_long(acp_collective *c, int64_t timeout_ns)
+{
+    acp_engine *e = c->engine;
+    int rc = progress_wait(e, stands, c, timeout_ns < FIRST_NS ? timeout_ns : FIRST_NS,
+                           ACP_DOING_RECEIVE);
+    if (rc != ACP_E_TIMEOUT || timeout_ns <= FIRST_NS)
+        return rc;
+    pthread_mutex_lock(&e->collectives_lock);
+    for (uint32_t i = 0; i < c->open; i++)
+        if (c->messages[i]->peer)
+            mail_watch(e, c->messages[i]->peer);
+    pthread_mutex_unlock(&e->collectives_lock);
+    return progress_wait(e, stands, c,
+                         timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS,
+                         ACP_DOING_RECEIVE);
+}
+
 int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
 {
     acp_engine *e = c->engine;
@@ -118,7 +138,7 @@ int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
             left -= (int64_t)(now_ns() - start);
             left = left < 0 ? 0 : left;
         }
-        int rc = stands(c) ? ACP_OK : progress_wait(e, stands, c, left, ACP_DOING_RECEIVE);
+        int rc = stands(c) ? ACP_OK : wait_long(c, left);
         if (rc != ACP_OK)
             return rc;
         uint32_t state = atomic_load(&c->state);

@@ -300,10 +300,7 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         lost_notice(lane, m);
         break;
     case ACP_LEAVING:
-        if (!atomic_exchange(&from->leaving, 1))
-            atomic_fetch_add(&e->leavers, 1);
-        if (m->a == FAREWELL)
-            from->gone = true;
+        growth_leaves(e, from, m);
         waiters_wake(e);
         break;
     case ACP_SIGNAL:

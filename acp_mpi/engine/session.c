@@ -31,6 +31,7 @@ void session_refuse(const acp_engine *e, const struct wire *wire)
 static void up(acp_lane *lane, struct link *link)
 {
     link->state = LINK_OPEN;
+    link->peer->met = true;
     link->heard = now_ns();
     link->asked = 0;
     link_push(lane, link);
@@ -39,7 +40,7 @@ static void up(acp_lane *lane, struct link *link)
 static void say_leaving(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
-    struct message m = {.kind = ACP_LEAVING, .from = e->self};
+    struct message m = growth_farewell(e, 0);
     if (e->control->phase >= PHASE_LEAVING)
         link_send(lane, link, &m, NULL, 0);
 }

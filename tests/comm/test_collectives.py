@@ -356,6 +356,16 @@ def test_a_request_is_done_without_being_waited_for() -> None:
     assert request.wait()[0] == n * (n + 1) / 2
 
 
+def test_collectives_among_other_requests() -> None:
+    n, r = acp.procs(), acp.rank()
+    message = acp.irecv(source=(r - 1) % n, tag=5)
+    fold, all_here = acp.iallreduce(r), acp.ibarrier()
+    acp.send(r, (r + 1) % n, tag=5)
+    assert acp.waitall([fold, message, all_here]) == [n * (n - 1) // 2, (r - 1) % n, None]
+    assert acp.testall([fold, all_here])
+    assert not fold.cancel()
+
+
 def test_threads_with_lists_of_their_own() -> None:
     n = acp.procs()
     orders: list[Sequence[int]] = [[*range(n)], [*range(n)][::-1]]

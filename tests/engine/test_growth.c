@@ -145,6 +145,33 @@ static void only_who_is_needed_is_missed(void)
     stop(&c);
 }
 
+/* Who leaves is missing where all were to meet, and no loss; those that stay go on when they accept it. */
+static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
+{
+    struct cluster c;
+    cluster_start(&c, 3, nodes, path, CLUSTER_SHARED);
+    acp_engine *a = c.engines[0], *third = c.engines[2];
+    cluster_run(&c, meet);
+    CHECK(word_at(third, 0) == 0 && word_at(third, 1) == 0);
+    acp_engine_leave(third, 2, 3);
+    CHECK(acp_barrier(third, NULL, 0, PURPOSE_FINALIZE, ACP_FOREVER) == ACP_OK);
+    acp_engine_leaving(third);
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(acp_barrier(c.engines[i], NULL, 0, 0, ACP_FOREVER) == ACP_E_LOST);
+        CHECK(c.engines[i]->losses == 0 && acp_trouble_rank(c.engines[i]) == 2);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        acp_refresh(c.engines[i]);
+        CHECK(acp_lost_ranks(c.engines[i], NULL, 0) == 1);
+    }
+    acp_engine_close(third);
+    c.count = 2;
+    cluster_run(&c, meet);
+    CHECK(word_at(a, 1) == 0 && a->losses == 0);
+    cluster_stop(&c);
+    acp_engine_free(third); /* its mapping may be that of the others */
+}
+
 int main(void)
 {
     static const struct {
@@ -156,6 +183,7 @@ int main(void)
         a_newcomer_is_let_in_and_learnt_of(cases[i].nodes, cases[i].path);
         a_copy_names_somebody_new(cases[i].nodes, cases[i].path);
         everybody_is_who_joined_together(cases[i].nodes, cases[i].path);
+        who_leaves_is_no_loss(cases[i].nodes, cases[i].path);
     }
     only_who_is_needed_is_missed();
     return 0;

@@ -46,6 +46,34 @@ def storm(folder):
     acp.finalize()
 
 
+def storm_of_messages(folder):
+    """Send messages of all lengths between all ranks until there is a file named stop."""
+    acp.init()
+    rank, procs = acp.rank(), acp.procs()
+    others = [other for other in range(procs) if other != rank]
+    sizes = (8, 3000, 70_000, SIZE * 3)
+    room = bytearray(max(sizes))
+    step, go_on = 0, True
+    while go_on:
+        step += 1
+        sends = [
+            acp.isend(bytes([(37 * rank + step) % 251]) * size, other, step)
+            for other in others
+            for size in sizes
+        ]
+        for source in others:
+            for size in sizes:  # in the order of their sends
+                status = acp.Status()
+                acp.recv(room, source, step, status)
+                assert status.size == size
+                assert room[:size] == bytes([(37 * source + step) % 251]) * size
+        acp.waitall(sends)
+        Path(folder, f"{rank} storms").write_text(str(step))
+        go_on = acp.bcast(rank == 0 and not Path(folder, "stop").exists())
+    assert acp.iprobe() is None  # nothing came twice
+    acp.finalize()
+
+
 def together(jobs):
     return "\n".join(job.output for job in jobs)
 
@@ -90,6 +118,17 @@ def test_a_short_outage_is_survived(three_hosts, on_each_host, tmp_path, victim,
     time.sleep(OUTAGE)
     assert host.counters()[0] == before
     mend(three_hosts, host, way)
+    calm(tmp_path, jobs, 3)
+
+
+@pytest.mark.parametrize("way", ["cable", "interface"])
+def test_messages_survive_a_short_outage(three_hosts, on_each_host, tmp_path, way):
+    jobs = on_each_host(three_hosts, launch.program(storm_of_messages, tmp_path))
+    storming(tmp_path, jobs, 3)
+    cut(three_hosts, three_hosts[1], way)
+    time.sleep(OUTAGE)
+    mend(three_hosts, three_hosts[1], way)
+    three_hosts[2].reset_connections()
     calm(tmp_path, jobs, 3)
 
 

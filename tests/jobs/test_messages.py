@@ -256,7 +256,7 @@ def start_again():
     with pytest.raises(ValueError, match="reset"):
         message.recv()
     del message
-    assert acp.iprobe() is None
+    assert acp.iprobe(tag=6) is None
     acp.send(acp.rank(), 0, 5)
     if acp.rank() == 0:
         assert sorted(acp.recv(tag=5) for _ in range(acp.procs())) == list(range(acp.procs()))

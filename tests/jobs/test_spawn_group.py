@@ -312,3 +312,45 @@ def test_nothing_stays_when_all_are_killed(start, tmp_path):
         if programs in command and "mpiexec" not in command.split("\0")[0]:
             os.kill(pid, signal.SIGKILL)
     launch.until(lambda: not job.processes())
+
+
+# Leaving ----------------------------------------------------------------------------------------
+
+
+def leave_or_stay(folder):
+    """One group leaves; the other is told of that where it needs it, and goes on."""
+    acp.init()
+    acp.sync()
+    for rank in acp.ranks():
+        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+    acp.sync()
+    if acp.group().name == "early":
+        acp.leave()
+        assert not acp.is_initialized()
+    else:
+        stay(acp.group("early").ranks)
+    Path(folder, f"{os.getpid()} ended").touch()
+
+
+def stay(absent):
+    while True:
+        try:
+            acp.sync()
+        except acp.PeerLostError as error:
+            assert error.rank in absent  # noqa: PT017
+            acp.refresh()
+        else:
+            break
+    assert acp.ranks() == list(acp.group().ranks)
+    acp.sync()
+    for rank in acp.group().ranks:
+        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", ["any", "link", "nodes"])
+def test_a_group_leaves_and_the_others_go_on(groups, meeting, all_pass, tmp_path, road):
+    sizes = {"early": ("mpi", 2), "late": ("acp", 2)}
+    place = meeting({name: ranks for name, (_, ranks) in sizes.items()})
+    all_pass(groups(sizes, leave_or_stay, tmp_path, env=place | launch.ROADS[road]))
+    assert len(list(tmp_path.glob("* ended"))) == 4

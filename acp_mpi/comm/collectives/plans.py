@@ -6,8 +6,6 @@ import itertools
 import struct
 
 from acp_mpi.comm.collectives.schedule import (
-    IN,
-    OUT,
     PART,
     RECEIVE,
     SEND,
@@ -112,5 +110,4 @@ def compiled(
             most = max(most, len(messages))
         steps += [packed(step) for step in one if step[0] > RECEIVE]
     rooms = tuple(ends[b][-1] if b in used and b in ends else 0 for b in (TMP, SUM, PART))
-    whole = tuple(ends[b][-1] if b in ends else 0 for b in (IN, OUT))
-    return _engine.Plan(b"".join(steps), most, *fold, rooms, whole, note, folder)
+    return _engine.Plan(b"".join(steps), most, *fold, rooms, ranks, note, folder)

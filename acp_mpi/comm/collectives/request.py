@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acp_mpi.engine._engine import Request
 from acp_mpi.rooms import on_close, on_reset
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 _running: set[CollectiveRequest] = set()  # whose memory must stay, whoever drops them
 
 
-class CollectiveRequest:
+class CollectiveRequest(Request):
     """What `iallreduce` and the like return: `wait()` gives the result, `test()` says whether it is
     there.
 
@@ -27,9 +28,9 @@ class CollectiveRequest:
         self._result: Any = None
         self._error: BaseException | None = None
         self._current: _engine.Collective | None = None
-        _running.difference_update([each for each in _running if each.done])
+        _running.difference_update([each for each in _running if not each._under_way()])
         self._go_on()
-        if not self.done:
+        if self._under_way():
             _running.add(self)
 
     def _go_on(self) -> None:
@@ -43,9 +44,16 @@ class CollectiveRequest:
             self._error = error
             raise
 
+    def _under_way(self) -> bool:
+        return self._current is not None
+
     @property
     def done(self) -> bool:
-        """Return whether nothing of it is left to do, as far as `test` and `wait` have seen."""
+        """Return whether it is over, well or not; never waits."""
+        try:
+            self.test()
+        except Exception:
+            return True  # `wait` raises it
         return self._current is None
 
     def test(self) -> bool:
@@ -88,8 +96,15 @@ class CollectiveRequest:
             raise self._error
         return True
 
+    def cancel(self) -> bool:
+        """Return False: what others have begun with this rank is not taken back."""
+        return False
+
+    def __str__(self) -> str:
+        return repr(self)
+
     def __repr__(self) -> str:
-        return f"<acp_mpi collective, {'done' if self.done else 'under way'}>"
+        return f"<acp_mpi collective, {'under way' if self._under_way() else 'done'}>"
 
 
 @on_reset

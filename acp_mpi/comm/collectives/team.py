@@ -134,7 +134,7 @@ def _made(function: str, key: Any, special: bool) -> Team:
     if isinstance(key[0], tuple):
         return Team(function, *key)
     lost = sorted(_engine.lost_ranks())
-    team = Team(function, tuple(r for r in range(_engine.procs()) if r not in lost))
+    team = Team(function, tuple(r for r in _engine.together() if r not in lost))
     team.lost = lost
     return team
 
