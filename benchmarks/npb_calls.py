@@ -36,7 +36,8 @@ def take_part(which: str, kernel: str, name: str, runs: int) -> None:
 
     comm = MPI.COMM_WORLD
     by = {"acp": ByAcp, "select": BySelect, "mpi": ByMpi}[which](comm)
-    work = {"is": IntegerSort, "cg": ConjugateGradient}[kernel](name, comm.rank, comm.size)
+    made = IntegerSort if kernel == "is" else ConjugateGradient
+    work: IntegerSort | ConjugateGradient = made(name, comm.rank, comm.size)
     for _ in range(runs):
         work.run(by)
     by.close()
