@@ -1,0 +1,24 @@
+"""Measure messages between ranks of one node against mpi4py, with goals.
+
+    python benchmarks/messages.py [--quick] [--only pair] [--json FILE]
+
+Start it without mpiexec, from the environment of the MPI to be measured. Both sides of a row run in
+the same job in alternating slices; ACP takes each rank of the job `pair` for a group of its own.
+"""
+
+import sys
+
+from jobs import Job
+from program import main
+
+JOBS = [
+    Job("pair", "there and back between two groups", 2, "rows.messages"),
+    *(
+        Job(f"crowd{ranks}", f"ring and pairs of {ranks} ranks", ranks, "rows.messages_crowd")
+        for ranks in (2, 4, 8)
+    ),
+]
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, JOBS))
