@@ -82,6 +82,14 @@ bool growth_reaches(acp_engine *e, uint64_t slot)
     return slot < e->procs;
 }
 
+bool growth_left_word(acp_engine *e, uint32_t slot)
+{
+    for (uint32_t i = 1; i < ATTACH_LINES; i++)
+        if (e->doors->lines[i].holder == (uint64_t)slot + 1)
+            return !peer_line_dead(e, e->doors, i);
+    return false;
+}
+
 uint32_t growth_known_to(const acp_engine *e, const struct peer *p)
 {
     return p->slot < e->founders ? e->founders : p->slot + 1;
