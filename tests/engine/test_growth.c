@@ -92,6 +92,31 @@ static void a_copy_names_somebody_new(uint32_t nodes, acp_path path)
     stop(&c);
 }
 
+/* Its rows are more than a socket takes at once. */
+static void one_comes_after_many(void)
+{
+    enum { MANY = 50000 };
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    struct row *all = calloc(MANY + 1, sizeof *all);
+    found(&c, rows, ALL, ACP_PATH_ANY);
+    acp_engine *a = c.engines[0], *third = c.engines[2];
+    memcpy(all, rows, FOUNDERS * sizeof *all);
+    memcpy(&all[MANY], rows[2], sizeof *all);
+    for (uint32_t i = FOUNDERS; i < MANY; i++)
+        all[i] = (struct row){.nonce = i, .node = 1000, .pid = i, .layout = all[0].layout};
+    store_word(a, 0, 100);
+    CHECK(acp_table_add(third, 0, (const uint8_t *)all, MANY + 1) == ACP_OK);
+    CHECK(acp_engine_join(third, MANY + 1, MANY) == ACP_OK);
+    acp_engine_joined(third, MANY, MANY + 1, FOUNDERS);
+    store_word(third, MANY, 102);
+    CHECK(word_at(third, 0) == 100);
+    CHECK(acp_procs(a) == MANY + 1 && word_at(a, MANY) == 102);
+    CHECK(table_row(a, MANY - 1).nonce == MANY - 1);
+    stop(&c);
+    free(all);
+}
+
 /* It dies with a long message under way to one that has never heard of it. */
 static void the_message_of_a_stranger(uint32_t nodes, acp_path path, bool word)
 {
@@ -224,5 +249,6 @@ int main(void)
     the_message_of_a_stranger(1, ACP_PATH_ANY, true);
     the_message_of_a_stranger(1, ACP_PATH_ANY, false);
     only_who_is_needed_is_missed();
+    one_comes_after_many();
     return 0;
 }
