@@ -13,11 +13,17 @@ def _ours(comm):
     return IntraBody(derived(0, "test", ranks), Circle(ranks, acp.rank())).shown()
 
 
-@pytest.fixture(params=["mpi4py", "ours"])
-def world(request, job):
-    """All ranks: by MPI, and by messages of acp_mpi."""
+@pytest.fixture(name="MPI")
+def module_of_ours(job):
+    """The module of ours: who imports it starts acp_mpi, which collecting tests must not."""
     from acp_mpi.spawn import MPI
 
+    return MPI
+
+
+@pytest.fixture(params=["mpi4py", "ours"])
+def world(request, MPI):
+    """All ranks: by MPI, and by messages of acp_mpi."""
     comm = MPI.COMM_WORLD.Dup() if request.param == "mpi4py" else _ours(MPI.COMM_WORLD)
     yield comm
     if comm != MPI.COMM_NULL:
@@ -25,10 +31,8 @@ def world(request, job):
 
 
 @pytest.fixture
-def between(world):
+def between(MPI, world):
     """between() is what two halves of the ranks have in common."""
-    from acp_mpi.spawn import MPI
-
     if world.size < 2:
         pytest.skip("needs two groups")
     half = world.rank % 2

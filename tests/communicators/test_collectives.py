@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from acp_mpi.spawn import MPI
-
 pytestmark = pytest.mark.mpi
 
 
-def test_objects(world):
+def test_objects(MPI, world):
     rank, size = world.rank, world.size
     for root in range(size):
         assert world.bcast({"root": root} if rank == root else None, root) == {"root": root}
@@ -23,7 +21,7 @@ def test_objects(world):
     assert world.exscan(1) == (rank or None)
 
 
-def test_buffers(world):
+def test_buffers(MPI, world):
     rank, size = world.rank, world.size
     everything = np.zeros((size, 3))
     world.Allgather(np.full(3, rank + 1.0), everything)
@@ -44,7 +42,7 @@ def test_buffers(world):
     assert part[0] == size * rank * (rank + 1) / 2
 
 
-def test_an_operation_of_the_program_that_does_not_commute(world):
+def test_an_operation_of_the_program_that_does_not_commute(MPI, world):
     def join(a, b, datatype):
         first, second = np.frombuffer(a, "i8"), np.frombuffer(b, "i8")
         second[:] = int(f"{first[0]}{second[0]}")
@@ -56,7 +54,7 @@ def test_an_operation_of_the_program_that_does_not_commute(world):
     assert str(found[0]) == "".join(str(i + 1) for i in range(world.size))
 
 
-def test_several_at_once_and_again(world):
+def test_several_at_once_and_again(MPI, world):
     data, found = np.ones(2), np.zeros(2)
     again = world.Allreduce_init(data, found)
     for turn in range(3):
@@ -68,13 +66,13 @@ def test_several_at_once_and_again(world):
     again.Free()
 
 
-def test_a_rank_that_is_not_there(world):
+def test_a_rank_that_is_not_there(MPI, world):
     with pytest.raises(MPI.Exception) as caught:
         world.Bcast(np.zeros(1), root=world.size)
     assert caught.value.Get_error_class() == MPI.ERR_ROOT
 
 
-def test_splitting_and_duplicating(world):
+def test_splitting_and_duplicating(MPI, world):
     from_the_end = world.Split(0, -world.rank)
     assert from_the_end.rank == world.size - 1 - world.rank
     copy = from_the_end.Dup()
@@ -87,7 +85,7 @@ def test_splitting_and_duplicating(world):
         assert comm == MPI.COMM_NULL
 
 
-def test_attributes_are_copied_and_dropped(world):
+def test_attributes_are_copied_and_dropped(MPI, world):
     seen = []
     keyval = MPI.Comm.Create_keyval(
         lambda comm, key, value: [*value, "copied"], lambda comm, key, value: seen.append(value)
@@ -114,7 +112,7 @@ def test_two_groups_exchange_what_they_have(between):
     assert found == [i * 10 + between.rank for i in range(between.remote_size)]
 
 
-def test_one_of_a_group_gives_to_the_other(between):
+def test_one_of_a_group_gives_to_the_other(MPI, between):
     first = between.rank == 0
     even = MPI.COMM_WORLD.rank % 2 == 0
     root = 0 if not even else MPI.ROOT if first else MPI.PROC_NULL
@@ -127,7 +125,7 @@ def test_one_of_a_group_gives_to_the_other(between):
 
 
 @pytest.mark.parametrize("high", [False, True])
-def test_two_groups_merge(between, high):
+def test_two_groups_merge(MPI, between, high):
     even = MPI.COMM_WORLD.rank % 2 == 0
     merged = between.Merge(high if even else not high)
     assert merged.size == between.size + between.remote_size

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from acp_mpi.spawn import MPI
-
 pytestmark = pytest.mark.mpi
 
 
-def test_objects_go_around(world):
+def test_objects_go_around(MPI, world):
     right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
     status = MPI.Status()
     found = world.sendrecv({"from": world.rank}, right, 3, source=left, recvtag=3, status=status)
@@ -17,7 +15,7 @@ def test_objects_go_around(world):
 
 
 @pytest.mark.parametrize("count", [0, 1, 1000, 100_000])
-def test_buffers_go_around(world, count):
+def test_buffers_go_around(MPI, world, count):
     right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
     sent, found = np.arange(count) + world.rank, np.zeros(count, int)
     requests = [world.Irecv(found, left), world.Isend(sent, right)]
@@ -28,7 +26,7 @@ def test_buffers_go_around(world, count):
     assert (found == np.arange(count) + left).all()
 
 
-def test_a_column_is_sent_by_its_datatype(world):
+def test_a_column_is_sent_by_its_datatype(MPI, world):
     kind = MPI.DOUBLE.Create_vector(4, 1, 5).Commit()
     table = np.arange(20.0).reshape(4, 5) * (world.rank + 1)
     found = np.zeros(4)
@@ -38,13 +36,13 @@ def test_a_column_is_sent_by_its_datatype(world):
     kind.Free()
 
 
-def test_synchronous_sends_end_when_both_sides_wait_for_theirs(world):
+def test_synchronous_sends_end_when_both_sides_wait_for_theirs(MPI, world):
     other = world.size - 1 - world.rank
     requests = [world.issend(world.rank, other), world.irecv(source=other)]
     assert MPI.Request.waitall(requests)[1] == other
 
 
-def test_a_message_that_was_found_is_received_by_nobody_else(world):
+def test_a_message_that_was_found_is_received_by_nobody_else(MPI, world):
     requests = [world.isend(text, world.rank, 1) for text in ("first", "second")]
     status = MPI.Status()
     message = world.mprobe(tag=1, status=status)
@@ -57,7 +55,7 @@ def test_a_message_that_was_found_is_received_by_nobody_else(world):
     assert not world.iprobe(tag=1)
 
 
-def test_a_persistent_request_starts_again(world):
+def test_a_persistent_request_starts_again(MPI, world):
     data, found = np.zeros(3), np.zeros(3)
     requests = [world.Recv_init(found, world.rank, 5), world.Send_init(data, world.rank, 5)]
     for turn in range(3):
@@ -69,14 +67,14 @@ def test_a_persistent_request_starts_again(world):
         request.Free()
 
 
-def test_a_receive_that_met_nothing_can_be_taken_back(world):
+def test_a_receive_that_met_nothing_can_be_taken_back(MPI, world):
     request, status = world.Irecv(bytearray(8), world.rank, 9), MPI.Status()
     request.Cancel()
     request.Wait(status)
     assert status.Is_cancelled()
 
 
-def test_a_message_is_too_long(world):
+def test_a_message_is_too_long(MPI, world):
     request = world.Isend(np.zeros(9), world.rank, 2)
     with pytest.raises(MPI.Exception) as caught:
         world.Recv(np.zeros(8), world.rank, 2)
@@ -85,20 +83,20 @@ def test_a_message_is_too_long(world):
 
 
 @pytest.mark.parametrize(("rank", "tag", "code"), [(99, 0, "ERR_RANK"), (0, -5, "ERR_TAG")])
-def test_there_is_no_such_rank_or_tag(world, rank, tag, code):
+def test_there_is_no_such_rank_or_tag(MPI, world, rank, tag, code):
     with pytest.raises(MPI.Exception) as caught:
         world.send(None, rank, tag)
     assert caught.value.Get_error_class() == getattr(MPI, code)
 
 
-def test_messages_for_nobody(world):
+def test_messages_for_nobody(MPI, world):
     world.send("lost", MPI.PROC_NULL)
     status = MPI.Status()
     assert world.recv(source=MPI.PROC_NULL, status=status) is None
     assert status.Get_source() == MPI.PROC_NULL
 
 
-def test_requests_of_both_kinds_are_waited_for_together(world):
+def test_requests_of_both_kinds_are_waited_for_together(MPI, world):
     found = np.zeros(2)
     requests = [
         MPI.COMM_SELF.irecv(source=0),
