@@ -72,6 +72,12 @@ static bool soon(struct request_wait *w)
     return false;
 }
 
+bool acp_request_soon(acp_engine *e, acp_request *request)
+{
+    struct request_wait w = {.engine = e, .requests = &request, .count = 1};
+    return soon(&w);
+}
+
 int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                acp_doing doing, acp_request *const *requests, uint32_t count)
 {
