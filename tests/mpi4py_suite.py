@@ -81,8 +81,9 @@ def run(folder: Path, test: str, ranks: int, by_mpi: bool, limit: float) -> tupl
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {"PATH": path} | ({} if by_mpi else {"ACP_SPAWN": "1"})
     with launch.Job(line, folder / f"{test.replace(':', '-')}-{ranks}.log", env, where) as job:
-        status = job.wait(limit)
-        return status == 0, job.output
+        status, said = job.wait(limit), job.output
+        # Under some launchers a run that failed ends with 0: ranks say how it went.
+        return status == 0 and "\nOK" in said and "\nFAILED" not in said, said
 
 
 def main() -> int:

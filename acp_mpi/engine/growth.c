@@ -11,6 +11,7 @@
 
 #define PIECE 256u /* rows taken or sent at a time: they fit a frame */
 static_assert(PIECE * ACP_ROW_SIZE <= FRAME_PAYLOAD_MOST, "a piece is a frame");
+static_assert(FRAME_HEAD + PIECE * ACP_ROW_SIZE + FRAME_SUM <= INTRODUCTION_MOST, "and goes out whole");
 
 /* Takes in whoever stands in the table of the node. With the space lock held. */
 static void take_in(acp_engine *e)
@@ -82,6 +83,14 @@ bool growth_reaches(acp_engine *e, uint64_t slot)
     return slot < e->procs;
 }
 
+bool growth_left_word(acp_engine *e, uint32_t slot)
+{
+    for (uint32_t i = 1; i < ATTACH_LINES; i++)
+        if (e->doors->lines[i].holder == (uint64_t)slot + 1)
+            return !peer_line_dead(e, e->doors, i);
+    return false;
+}
+
 uint32_t growth_known_to(const acp_engine *e, const struct peer *p)
 {
     return p->slot < e->founders ? e->founders : p->slot + 1;
@@ -118,16 +127,14 @@ void growth_tell(acp_lane *lane, struct link *link)
 }
 
 /* A newcomer says first on a wire who it is: a peer that does not know it could not let it in. */
-bool growth_introduce(const acp_engine *e, const struct wire *wire)
+size_t growth_introduce(const acp_engine *e, uint32_t *told, unsigned char *frame)
 {
     unsigned char rows[PIECE * ACP_ROW_SIZE];
-    for (uint32_t at = growth_known_to(e, wire->peer), n; at <= e->self; at += n) {
-        struct message m = piece_of(e, ACP_NEWCOMER, at, e->self + 1, rows);
-        n = (uint32_t)m.b;
-        if (!wire_say_with(wire, &m, 0, rows, n * ACP_ROW_SIZE))
-            return false;
-    }
-    return true;
+    struct message m = piece_of(e, ACP_NEWCOMER, *told, e->self + 1, rows);
+    uint32_t size = (uint32_t)m.b * ACP_ROW_SIZE;
+    *told += (uint32_t)m.b;
+    frame_write(frame, &m, 0, 0, rows, size);
+    return frame_bytes(size);
 }
 
 void acp_engine_joined(acp_engine *e, uint32_t low, uint32_t high, uint32_t founders)

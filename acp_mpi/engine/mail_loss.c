@@ -3,16 +3,26 @@
 
 #include "mail_match.h"
 
+bool filler_lost(acp_engine *e, const struct letter *l)
+{
+    uint32_t slot = (uint32_t)l->filler;
+    if (slot == e->self)
+        return false;
+    if (!growth_reaches(e, slot))
+        return !growth_left_word(e, slot);
+    struct peer *p = peer_of_slot(e, slot);
+    if (p && !p->watched)
+        peer_watch(e, p);
+    return p && p->lost;
+}
+
 /* Its bytes were under way, or are in the heap of who has died. */
 static bool orphaned(acp_engine *e, const struct letter *l)
 {
     enum letter_state state = letter_state(l);
     bool held = state == LETTER_DONE && l->place == PLACE_HELD && l->source < e->procs;
-    const struct peer *p = state == LETTER_FILLING ? peer_known(e, (uint32_t)l->filler)
-                           : held ? peer_known(e, slot_of_rank(e, (uint32_t)l->source))
-                           : state == LETTER_LOST ? e->own
-                                                  : NULL;
-    return p && (p->lost || state == LETTER_LOST);
+    const struct peer *p = held ? peer_known(e, slot_of_rank(e, (uint32_t)l->source)) : NULL;
+    return state == LETTER_FILLING ? filler_lost(e, l) : state == LETTER_LOST || (p && p->lost);
 }
 
 static int bury(struct hold *hold, struct letter *l)

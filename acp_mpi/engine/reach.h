@@ -124,6 +124,8 @@ static inline void leave(const struct translation *t, uint32_t role)
 
 /* growth.c: those who join later */
 bool growth_reaches(acp_engine *e, uint64_t slot); /* is there one, as far as can be learnt here? */
+/* Does a living process hold a line here as that one, though its table cannot be read? */
+bool growth_left_word(acp_engine *e, uint32_t slot);
 struct span growth_everybody(const acp_engine *e, uint32_t purpose);
 void growth_leaves(acp_engine *e, struct peer *p, const struct message *m); /* as it says */
 struct message growth_farewell(const acp_engine *e, uint64_t word);

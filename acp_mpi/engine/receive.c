@@ -163,12 +163,13 @@ enum letter_state request_state(const acp_request *r)
     acp_engine *e = r->engine;
     const struct letter *l = r->letter;
     enum letter_state state = letter_state(l);
-    if (likely(state == LETTER_DONE) || !e->departed)
+    bool lost = false;
+    if (likely(state == LETTER_DONE))
         return state;
-    const struct peer *p = state == LETTER_FILLING ? peer_known(e, (uint32_t)l->filler)
-                                                   : r->peer;
-    bool lost = (state == LETTER_POSTED || state == LETTER_FILLING) && p && p->lost;
-    lost |= state == LETTER_POSTED && r->any && e->losses != e->losses_accepted;
+    if (state == LETTER_FILLING)
+        lost = filler_lost(e, l);
+    else if (state == LETTER_POSTED && e->departed)
+        lost = (r->peer && r->peer->lost) || (r->any && e->losses != e->losses_accepted);
     if (!lost)
         return state;
     /* It may have come in between: a dead process brings no more. */

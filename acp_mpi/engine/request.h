@@ -53,7 +53,9 @@ int send_end(acp_lane *lane, acp_request *request);
 bool mail_step(acp_lane *lane);
 void mail_reset(acp_engine *e);
 
-/* mail_loss.c: letters of the dead, in the own mailbox; leader only. */
+/* mail_loss.c: has who brings the bytes of a letter died? From now on this process hears of it. */
+bool filler_lost(acp_engine *e, const struct letter *letter);
+/* Letters of the dead, in the own mailbox; leader only. */
 void mail_bury(acp_lane *lane);
 
 /* parcel.c: a message to a rank whose mailbox load and store do not reach. */

@@ -5,27 +5,26 @@
 
 #include "wire.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define SESSION_NEW 1u /* flag: to be made if it is not known */
 
-static bool say_session(const struct wire *wire, const struct link *link, int status)
+static struct message session_of(const struct link *link)
 {
-    struct message m = {.kind = ACP_SESSION, .status = (int16_t)status};
-    if (link) {
-        m.flags = link->opener && !link->known ? SESSION_NEW : 0;
-        m.id = link->session;
-        m.a = link->received;
-        m.b = link->color;
-    }
-    return wire_say(wire, &m, m.a);
+    return (struct message){.kind = ACP_SESSION,
+                            .flags = link->opener && !link->known ? SESSION_NEW : 0,
+                            .id = link->session, .a = link->received, .b = link->color};
 }
 
 /* Who is held for dead itself has no say in who else is. */
 void session_refuse(const acp_engine *e, const struct wire *wire)
 {
+    struct message m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
     if (!e->outcast)
-        say_session(wire, NULL, ACP_E_LOST);
+        wire_say(wire, &m, 0);
 }
 
 static void up(acp_lane *lane, struct link *link)
@@ -45,22 +44,62 @@ static void say_leaving(acp_lane *lane, struct link *link)
         link_send(lane, link, &m, NULL, 0);
 }
 
-void link_wire_up(acp_lane *lane, struct wire *wire)
+/* What the socket does not take now is kept; false: the wire is broken. */
+static bool say_some(struct wire *wire, const unsigned char *from, size_t size)
+{
+    ssize_t n = send(wire->fd, from, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        return false;
+    size_t sent = n < 0 ? 0 : (size_t)n;
+    wire->first_size = size - sent;
+    if (sent == size)
+        return true;
+    if (!wire->first && !(wire->first = malloc(INTRODUCTION_MOST)))
+        return false;
+    memmove(wire->first, from + sent, size - sent);
+    return true;
+}
+
+static size_t compose(const acp_engine *e, struct wire *wire, unsigned char *frame)
+{
+    if (wire->introduced <= e->self)
+        return growth_introduce(e, &wire->introduced, frame);
+    struct message m = session_of(wire->link);
+    wire->presented = true;
+    frame_write(frame, &m, 0, m.a, NULL, 0);
+    return FRAME_HEAD;
+}
+
+/* Who calls, if the peer may not know it, and for which link: as the socket has room. */
+void session_go_on(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
-    if (wire->accepted)
-        return; /* it says first which link it is for */
-    if (!growth_introduce(e, wire) || !say_session(wire, link, ACP_OK)) {
+    unsigned char frame[INTRODUCTION_MOST];
+    bool good = !wire->first_size || say_some(wire, wire->first, wire->first_size);
+    while (good && !wire->first_size && !wire->presented)
+        good = say_some(wire, frame, compose(e, wire, frame));
+    if (!good) {
         wire_close(e, wire);
         link_wire_down(lane, wire);
         return;
     }
+    wire_want(e, wire, wire->first_size > 0);
+    if (wire->first_size)
+        return;
     wire_opened(e, wire);
     if (link->out.acked || link->known || link->received || link->out.unsent != link->out.held)
         return; /* not the first wire: the peer says what it has */
     say_leaving(lane, link);
     up(lane, link);
+}
+
+void link_wire_up(acp_lane *lane, struct wire *wire)
+{
+    if (wire->accepted)
+        return; /* it says first which link it is for */
+    wire->introduced = growth_known_to(lane->engine, wire->peer);
+    session_go_on(lane, wire);
 }
 
 static struct link *link_of(acp_engine *e, const struct peer *p, uint64_t session)
@@ -92,7 +131,8 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     link->state = LINK_CALLING;
     wire->link = link;
     wire_opened(e, wire);
-    if (!say_session(wire, link, ACP_OK))
+    struct message own = session_of(link);
+    if (!wire_say(wire, &own, own.a))
         return NULL;
     if (fresh)
         say_leaving(lane, link);

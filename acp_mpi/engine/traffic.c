@@ -8,23 +8,13 @@
 #include <sys/socket.h>
 
 #define PIECES 32
-#define SAID_MOST ((size_t)17 << 10)
 
 /* A frame without a number, at once: it concerns the wire, not what is said on the link. */
-bool wire_say_with(const struct wire *wire, const struct message *m, uint64_t ack,
-                   const void *payload, uint32_t size)
-{
-    unsigned char frame[SAID_MOST];
-    size_t bytes = frame_bytes(size);
-    if (bytes > sizeof frame)
-        return false;
-    frame_write(frame, m, 0, ack, payload, size);
-    return send(wire->fd, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)bytes;
-}
-
 bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack)
 {
-    return wire_say_with(wire, m, ack, NULL, 0);
+    unsigned char frame[FRAME_HEAD];
+    frame_write(frame, m, 0, ack, NULL, 0);
+    return send(wire->fd, frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof frame;
 }
 
 void link_push(acp_lane *lane, struct link *link)
@@ -192,6 +182,10 @@ void link_writable(acp_lane *lane, struct wire *wire)
 {
     if (!wire->link)
         return;
+    if (wire->first_size) {
+        session_go_on(lane, wire);
+        return;
+    }
     link_push(lane, wire->link);
     acknowledge(lane->engine, wire->link);
 }

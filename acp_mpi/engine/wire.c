@@ -154,6 +154,7 @@ void wires_bury(acp_engine *e)
         e->dead_wires = wire->next_dead;
         e->wires[wire->number] = NULL; /* not before: an event for it may be on its way */
         free(wire->in);
+        free(wire->first);
         free(wire);
     }
 }

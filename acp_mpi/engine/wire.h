@@ -22,6 +22,11 @@ struct wire {
     uint64_t deadline; /* of an opening one; 0: open */
     unsigned char *in; /* the begin of a frame whose rest has not come */
     size_t in_size;
+    /* what is said first on one that calls */
+    bool presented;       /* all but `first` is said */
+    uint32_t introduced;  /* slots that the peer knows of */
+    unsigned char *first; /* what the socket had no room for */
+    size_t first_size;
     struct wire *next_dead;
 };
 
@@ -40,6 +45,7 @@ void wires_bury(acp_engine *e); /* when nothing can refer to closed ones any mor
 
 /* What the link is told. session.c: */
 void link_wire_up(acp_lane *lane, struct wire *wire); /* both sides have proved the secret */
+void session_go_on(acp_lane *lane, struct wire *wire); /* there is room for what is said first */
 void session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
 void session_refuse(const acp_engine *e, const struct wire *wire); /* the peer counts as dead */
 /* link.c: */
@@ -51,9 +57,8 @@ void link_received(acp_lane *lane, struct wire *wire); /* all that had come */
 void link_writable(acp_lane *lane, struct wire *wire);
 /* A frame without a number, at once: it concerns the wire, not what is said on the link. */
 bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack);
-bool wire_say_with(const struct wire *wire, const struct message *m, uint64_t ack,
-                   const void *payload, uint32_t size);
-/* growth.c: */
-bool growth_introduce(const acp_engine *e, const struct wire *wire); /* if it may be unknown */
+/* growth.c: as a frame, some of those up to this newcomer, of whom the peer knows `told`; its size */
+#define INTRODUCTION_MOST ((size_t)17 << 10)
+size_t growth_introduce(const acp_engine *e, uint32_t *told, unsigned char *frame);
 
 #endif

@@ -1,5 +1,5 @@
 /* A job that grows: who joins later is let in, learnt of when it is needed, and not waited for. */
-#include "cluster.h"
+#include "mailing.h"
 #include "party.h"
 
 #define FOUNDERS 2u
@@ -92,7 +92,68 @@ static void a_copy_names_somebody_new(uint32_t nodes, acp_path path)
     stop(&c);
 }
 
-static void meet(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+/* Its rows are more than a socket takes at once. */
+static void one_comes_after_many(void)
+{
+    enum { MANY = 50000 };
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    struct row *all = calloc(MANY + 1, sizeof *all);
+    found(&c, rows, ALL, ACP_PATH_ANY);
+    acp_engine *a = c.engines[0], *third = c.engines[2];
+    memcpy(all, rows, FOUNDERS * sizeof *all);
+    memcpy(&all[MANY], rows[2], sizeof *all);
+    for (uint32_t i = FOUNDERS; i < MANY; i++)
+        all[i] = (struct row){.nonce = i, .node = 1000, .pid = i, .layout = all[0].layout};
+    store_word(a, 0, 100);
+    CHECK(acp_table_add(third, 0, (const uint8_t *)all, MANY + 1) == ACP_OK);
+    CHECK(acp_engine_join(third, MANY + 1, MANY) == ACP_OK);
+    acp_engine_joined(third, MANY, MANY + 1, FOUNDERS);
+    store_word(third, MANY, 102);
+    CHECK(word_at(third, 0) == 100);
+    CHECK(acp_procs(a) == MANY + 1 && word_at(a, MANY) == 102);
+    CHECK(table_row(a, MANY - 1).nonce == MANY - 1);
+    stop(&c);
+    free(all);
+}
+
+/* It dies with a long message under way to one that has never heard of it. */
+static void the_message_of_a_stranger(uint32_t nodes, acp_path path, bool word)
+{
+    enum { LONG = 1 << 20 };
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    acp_envelope envelope = {.source = 2, .tag = 1, .size = LONG};
+    struct landing landing;
+    unsigned char *bytes = calloc(2, LONG);
+    found(&c, rows, nodes, path);
+    acp_engine *a = c.engines[0], *third = c.engines[2];
+    acp_lane *lane = acp_engine_lane(a);
+    acp_request *r = ireceive(lane, ACP_ANY, 1, bytes, LONG);
+    grow_by_one(&c, rows, 3);
+    for (uint32_t i = 0; i < 2; i++) /* one for the receive, one is kept */
+        CHECK(AGAIN(mail_arrive(acp_engine_lane(third), peer_of_slot(third, 0), &envelope,
+                                bytes + LONG, false, 2, &landing)) == ACP_OK && landing.open);
+    CHECK(acp_procs(a) == 2);
+    if (word) {
+        CHECK(!acp_request_done(r));
+        CHECK(acp_procs(a) == 3 && peer_known(a, 2)->watched);
+        peer_mark_lost(a, peer_known(a, 2));
+    } else {
+        for (uint32_t i = 1; i < ATTACH_LINES; i++)
+            a->doors->lines[i].holder = 0; /* as one does that clears away after the dead */
+    }
+    CHECK(acp_request_wait(a, r, ACP_FOREVER) == ACP_OK);
+    CHECK(AGAIN(acp_request_end(lane, r, NULL)) == ACP_E_LOST);
+    CHECK(acp_lane_fault(lane)->rank == 2 && acp_procs(a) == (word ? 3 : 2));
+    a->mail_losses = 1;
+    progress_kick(a);
+    UNTIL(__atomic_load_n(&box_of(a)->kept, __ATOMIC_ACQUIRE) == 0);
+    stop(&c);
+    free(bytes);
+}
+
+static void meet_often(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     (void)lane;
     for (uint32_t round = 0; round < 20; round++)
@@ -110,12 +171,12 @@ static void everybody_is_who_joined_together(uint32_t nodes, acp_path path)
     grow_by_one(&c, rows, 4);
     CHECK(word_at(c.engines[2], 0) == 0 && word_at(c.engines[3], 1) == 0);
     CHECK(acp_barrier(c.engines[2], NULL, 0, 0, ACP_FOREVER) == ACP_OK); /* alone */
-    cluster_run(&c, meet);
+    cluster_run(&c, meet_often);
     for (uint32_t i = 0; i < ALL; i++) {
         CHECK(acp_engine_learn(c.engines[i], 0, rows[0], ALL) == ACP_OK);
         acp_engine_widen(c.engines[i]);
     }
-    cluster_run(&c, meet);
+    cluster_run(&c, meet_often);
     CHECK(acp_engine_learn(c.engines[0], ALL + 1, rows[0], 1) == ACP_E_ARGUMENT);
     stop(&c);
 }
@@ -151,7 +212,7 @@ static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
     struct cluster c;
     cluster_start(&c, 3, nodes, path, CLUSTER_SHARED);
     acp_engine *a = c.engines[0], *third = c.engines[2];
-    cluster_run(&c, meet);
+    cluster_run(&c, meet_often);
     CHECK(word_at(third, 0) == 0 && word_at(third, 1) == 0);
     acp_engine_leave(third, 2, 3);
     CHECK(acp_barrier(third, NULL, 0, PURPOSE_FINALIZE, ACP_FOREVER) == ACP_OK);
@@ -166,7 +227,7 @@ static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
     }
     acp_engine_close(third);
     c.count = 2;
-    cluster_run(&c, meet);
+    cluster_run(&c, meet_often);
     CHECK(word_at(a, 1) == 0 && a->losses == 0);
     cluster_stop(&c);
     acp_engine_free(third); /* its mapping may be that of the others */
@@ -185,6 +246,9 @@ int main(void)
         everybody_is_who_joined_together(cases[i].nodes, cases[i].path);
         who_leaves_is_no_loss(cases[i].nodes, cases[i].path);
     }
+    the_message_of_a_stranger(1, ACP_PATH_ANY, true);
+    the_message_of_a_stranger(1, ACP_PATH_ANY, false);
     only_who_is_needed_is_missed();
+    one_comes_after_many();
     return 0;
 }
