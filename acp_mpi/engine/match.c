@@ -75,11 +75,12 @@ struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
     return NULL;
 }
 
-/* Between what is said and the look whether the other one sleeps, who has run membarrier. */
+/* Between what is said and the look whether the other one sleeps, who has run membarrier; in one's
+ * own process it has not. */
 static void told(acp_engine *e, const struct peer *to)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    if (unlikely(to->control->fences || !e->expedited))
+    if (unlikely(to->control->fences || !e->expedited || to == e->own))
         atomic_thread_fence(memory_order_seq_cst);
 }
 
