@@ -103,6 +103,7 @@ struct peer {
     const struct control *control;
     struct doors *doors;
     struct heap *_Atomic heap;
+    _Atomic bool mail_far; /* its heap could not be mapped: messages to it go by link */
     struct view *views;
     uint32_t view_count, view_limit;
     _Atomic uint64_t leaving; /* when that was heard; 0: it does not */

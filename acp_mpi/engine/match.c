@@ -15,6 +15,8 @@ struct heap *mail_heap(acp_engine *e, struct peer *p)
         return NULL;
     pthread_mutex_lock(&e->space);
     h = heap_map(e, p);
+    if (!h && p != e->own) /* from now on by link, lest messages overtake each other */
+        atomic_store(&p->mail_far, true);
     pthread_mutex_unlock(&e->space);
     return h;
 }
