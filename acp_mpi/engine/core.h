@@ -104,7 +104,7 @@ struct peer {
     struct heap *_Atomic heap;
     struct view *views;
     uint32_t view_count, view_limit;
-    _Atomic uint32_t leaving;
+    _Atomic uint64_t leaving; /* when that was heard; 0: it does not */
     bool gone; /* it has said its last word */
     _Atomic bool left; /* and the others do not end with it: it is no loss */
     _Atomic bool met;  /* on a link */

@@ -149,8 +149,10 @@ void growth_leaves(acp_engine *e, struct peer *p, const struct message *m)
 {
     if (e->self < m->dst || e->self >= m->src)
         p->left = true; /* before it is known to leave */
-    if (!atomic_exchange(&p->leaving, 1))
+    if (!p->leaving) {
+        p->leaving = now_ns();
         atomic_fetch_add(&e->leavers, 1);
+    }
     p->gone |= m->a == FAREWELL;
 }
 

@@ -1,8 +1,10 @@
 """Programs of mpi4py that are left as they are, with communicators of ours."""
 
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import launch
 import pytest
@@ -262,3 +264,44 @@ def a_parent_whose_child_dies():
 
 def test_a_child_that_dies_is_noticed_by_who_waits_for_it(passes):
     assert "noticed" in passes(launch.program(a_parent_whose_child_dies), HOOK)
+
+
+def poll_until_noticed(comm):
+    """Ask without waiting, in all ways: each tells of the death."""
+    import acp_mpi as acp
+
+    request = comm.irecv()
+    for poll in (
+        lambda: comm.Iprobe(source=0),
+        comm.iprobe,
+        comm.improbe,
+        lambda: comm.Improbe(source=0),
+        lambda: request.test()[0],
+    ):
+        with pytest.raises(acp.PeerLostError):
+            launch.until(poll)
+
+
+def one_of_two_that_dies(who, folder):
+    from mpi4py import MPI
+
+    peer = MPI.Comm.Get_parent()
+    is_child = peer != MPI.COMM_NULL
+    if not is_child:
+        command, *arguments = _me(one_of_two_that_dies, who, folder)
+        peer = MPI.COMM_SELF.Spawn(command, arguments)
+    if is_child == (who == "child"):
+        peer.recv(source=0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    peer.send("go", 0)
+    poll_until_noticed(peer)
+    Path(folder, "noticed").touch()
+    os._exit(0)
+
+
+@pytest.mark.parametrize("who", ["parent", "child"])
+def test_who_only_polls_notices_a_death(start, tmp_path, who):
+    job = start(launch.program(one_of_two_that_dies, who, tmp_path), HOOK)
+    assert job.wait() == (-signal.SIGKILL if who == "parent" else 0), job.output
+    launch.until((tmp_path / "noticed").exists)
+    launch.until(lambda: not job.processes())

@@ -5,6 +5,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from acp_mpi.engine import _engine
+from acp_mpi.errors import PeerLostError
 from acp_mpi.spawn.mpi import buffers, transport
 from acp_mpi.spawn.mpi.messages import Message
 from acp_mpi.spawn.mpi.original import MPI
@@ -255,13 +257,24 @@ class PointToPoint:
     def _look(self, look: Callable[..., Any], source: int, tag: int, wait: bool) -> Any:
         self.check()
         rank, number = self._source(source), self._wanted(tag)
-        found = look(self.context, rank, number)
+        found = self._find(look, rank, number, 0.0)
         while found is None and wait:
-            found = look(self.context, rank, number, wait=_WAIT)
+            found = self._find(look, rank, number, _WAIT)
             look_at_mpi()
         if found is None:
             look_at_mpi()
         return found
+
+    def _find(self, look: Callable[..., Any], rank: int, tag: int, wait: float) -> Any:
+        """Return what is there; raise PeerLostError if nobody is left who could send it."""
+        try:
+            return look(self.context, rank, tag, wait=wait)
+        except PeerLostError:
+            # Of any source: it tells of each death in the job, also in other communicators.
+            others = self.peers.place.keys().isdisjoint(_engine.lost_ranks())
+            if wait or rank >= 0 or not others:
+                raise
+            return None
 
     def _describe(self, found: Any, status: Any) -> None:
         if found is not None and status is not None:

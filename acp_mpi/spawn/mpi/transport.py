@@ -64,19 +64,20 @@ def receive(context: int, source: int, tag: int, into: Any = None) -> Posted:
     return Posted(transfer.irecv("recv", into, source, tag, context))
 
 
-def probe(context: int, source: int, tag: int, *, wait: float | None = None) -> Any:
-    """Return the source, tag and size of a message that is here, or comes soon; else None."""
+def probe(context: int, source: int, tag: int, *, wait: float) -> Any:
+    """Return the source, tag and size of a message that is here, or comes so soon; else None.
+
+    Also without waiting (0 s) it raises PeerLostError for a source that is dead.
+    """
     return _probe(context, source, tag, wait, False)
 
 
-def take(context: int, source: int, tag: int, *, wait: float | None = None) -> Any:
-    """Return a message that is here, or comes soon, for its own receive; else None."""
+def take(context: int, source: int, tag: int, *, wait: float) -> Any:
+    """Return a message that is here, or comes so soon, for its own receive; else None."""
     return _probe(context, source, tag, wait, True)
 
 
-def _probe(context: int, source: int, tag: int, wait: float | None, taken: bool) -> Any:
-    if wait is None:
-        return transfer.probe("probe", source, tag, context, False, taken)
+def _probe(context: int, source: int, tag: int, wait: float, taken: bool) -> Any:
     with contextlib.suppress(TimeoutError):
         return transfer.probe("probe", source, tag, context, True, taken, wait)
     return None
