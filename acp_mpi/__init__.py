@@ -25,6 +25,12 @@ _ROOMS = {
         "bcast",
         "exscan",
         "gather",
+        "reduce",
+        "reduce_scatter",
+        "scan",
+        "scatter",
+    ),
+    "acp_mpi.comm.collectives.started": (
         "iallgather",
         "iallreduce",
         "ialltoall",
@@ -36,10 +42,6 @@ _ROOMS = {
         "ireduce_scatter",
         "iscan",
         "iscatter",
-        "reduce",
-        "reduce_scatter",
-        "scan",
-        "scatter",
     ),
     "acp_mpi.datastructs": (
         "Counter",

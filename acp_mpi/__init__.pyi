@@ -10,6 +10,12 @@ from acp_mpi.comm.collectives.calls import (
     bcast as bcast,
     exscan as exscan,
     gather as gather,
+    reduce as reduce,
+    reduce_scatter as reduce_scatter,
+    scan as scan,
+    scatter as scatter,
+)
+from acp_mpi.comm.collectives.started import (
     iallgather as iallgather,
     iallreduce as iallreduce,
     ialltoall as ialltoall,
@@ -21,10 +27,6 @@ from acp_mpi.comm.collectives.calls import (
     ireduce_scatter as ireduce_scatter,
     iscan as iscan,
     iscatter as iscatter,
-    reduce as reduce,
-    reduce_scatter as reduce_scatter,
-    scan as scan,
-    scatter as scatter,
 )
 from acp_mpi.datastructs import (
     Counter as Counter,

@@ -217,6 +217,7 @@ cdef extern from "engine.h" nogil:
     int acp_send(acp_lane *, uint32_t, const acp_envelope *, const void *, acp_request **)
     int acp_receive(acp_lane *, const acp_envelope *, void *, acp_request **)
     bint acp_request_done(const acp_request *)
+    bint acp_request_soon(acp_engine *, acp_request *)
     int acp_request_wait(acp_engine *, acp_request *, int64_t)
     int acp_request_wait_any(acp_engine *, acp_request **, uint32_t, int64_t, uint32_t *)
     int acp_request_cancel(acp_lane *, acp_request *)

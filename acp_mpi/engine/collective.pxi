@@ -4,7 +4,7 @@ from cpython.exc cimport PyErr_Fetch, PyErr_Restore
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.object cimport PyObject
-from libc.string cimport memcpy as c_memcpy
+from libc.string cimport memcmp as c_memcmp, memcpy as c_memcpy, memset as c_memset, strlen
 
 DEF AT_HAND = 33554432  # bytes of room that plans keep for their next use, all together
 DEF PLAIN = 4096        # room below which global memory gains nothing
@@ -90,26 +90,29 @@ cdef class Collective:
     cdef bint has_given, has_wanted
     cdef object room
     cdef str function
+    cdef bint gave, took  # it has read from a buffer of its caller, or written to one
     cdef readonly bint done
 
     def __init__(self, str function, Plan plan, given, wanted, context):
-        cdef void *buffers[5]
-        cdef Py_buffer view
-        cdef int rc, i
-        cdef uint64_t where = context
-        cdef char *base = NULL
         need(function)
-        self.function = function
-        self.plan = plan
-        buffers[0] = buffers[1] = NULL
         if given is not None:
             PyObject_GetBuffer(given, &self.given, PyBUF_SIMPLE)
             self.has_given = True
-            buffers[0] = self.given.buf
         if wanted is not None:
             PyObject_GetBuffer(wanted, &self.wanted, PyBUF_SIMPLE)  # writable, if it is written
             self.has_wanted = True
-            buffers[1] = self.wanted.buf
+        self.begin(function, plan, context)
+
+    cdef int begin(self, str function, Plan plan, uint64_t context) except -1:
+        cdef void *buffers[5]
+        cdef Py_buffer view
+        cdef int rc, i
+        cdef char *base = NULL
+        self.function = function
+        self.plan = plan
+        self.gave, self.took = self.has_given, self.has_wanted
+        buffers[0] = self.given.buf if self.has_given else NULL
+        buffers[1] = self.wanted.buf if self.has_wanted else NULL
         if plan.room:
             self.room = plan.room_take()
             PyObject_GetBuffer(self.room, &view, PyBUF_WRITABLE)
@@ -118,11 +121,12 @@ cdef class Collective:
         for i in range(3):
             buffers[2 + i] = base + plan.at[i] if base != NULL else NULL
         need(function)  # an array of a class with Python code may have finalized
-        rc = acp_collective_begin(engine, &plan.plan, buffers, where, plan.note, &self.under_way)
+        rc = acp_collective_begin(engine, &plan.plan, buffers, context, plan.note, &self.under_way)
         if rc != ACP_OK:
             raise_status(function, rc)
         acp_engine_hold(engine)
         self.home = engine
+        return 0
 
     def __dealloc__(self):
         if self.under_way != NULL and not acp_engine_foreign(self.home):
@@ -181,7 +185,9 @@ cdef class Collective:
 
     def run(self, timeout=None):
         """Carry it out in this thread; whatever goes wrong ends it, on all that depend on it."""
-        cdef int64_t limit = nanoseconds(timeout, self.function)
+        self.carry(nanoseconds(timeout, self.function))
+
+    cdef int carry(self, int64_t limit) except -1:
         cdef int rc
         while True:
             with nogil:
@@ -191,7 +197,7 @@ cdef class Collective:
             self.fold()
         if rc != ACP_OK:
             self.failed(rc)
-        self.over()
+        return self.over()
 
     def release(self):
         """Let it go on by itself."""

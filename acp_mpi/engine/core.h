@@ -4,6 +4,7 @@
 
 #include "engine.h"
 #include "layout.h"
+#include "outbox.h"
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -102,6 +103,7 @@ struct peer {
     const struct control *control;
     struct doors *doors;
     struct heap *_Atomic heap;
+    _Atomic bool mail_far; /* its heap could not be mapped: messages to it go by link */
     struct view *views;
     uint32_t view_count, view_limit;
     _Atomic uint64_t leaving; /* when that was heard; 0: it does not */
@@ -314,6 +316,7 @@ struct acp_engine {
     _Atomic uint32_t event, followers;
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
+    _Atomic uint32_t vain; /* waits for messages in a row that no short look would have met */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     _Atomic bool joined;
@@ -321,6 +324,7 @@ struct acp_engine {
     _Atomic uint32_t backlogged;
 
     struct link *links, *dead_links;
+    struct outbox_spares outbox_spares;
     uint64_t sessions; /* links that this process has opened */
     struct courier *couriers;
     uint64_t parcel_serial;

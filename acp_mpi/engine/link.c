@@ -22,6 +22,7 @@ struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
     if (!link)
         return NULL;
     link->peer = p;
+    link->out.spares = &e->outbox_spares;
     link->color = color;
     link->told = growth_known_to(e, p);
     link->state = LINK_CALLING;
@@ -280,4 +281,5 @@ void links_close(acp_engine *e)
         link_close(e, e->links);
     wires_close(e);
     bury(e);
+    outbox_spares_free(&e->outbox_spares);
 }

@@ -12,6 +12,7 @@ struct request_wait {
     acp_engine *engine;
     acp_request *const *requests;
     uint32_t count, ready;
+    bool near;              /* who brings one may be another process, by load and store */
     const uint32_t *losses; /* another number of losses ends it, too */
     uint64_t arm_at;
 };
@@ -47,8 +48,20 @@ static bool ready(void *context)
     }
     if (!arms)
         return false;
-    membarrier_all(); /* who writes after the look finds it */
+    if (w->near)
+        membarrier_all(); /* who writes after the look finds it */
     return ready(context);
+}
+
+/* May a message for it come by load and store? By link only this process itself brings it. */
+static bool near(acp_engine *e, const acp_request *r)
+{
+    uint32_t mates = 0;
+    if (r->peer)
+        return r->peer->row.node == e->config.node && !apart(e);
+    if (r->any)
+        table_mates(e, &mates);
+    return mates > 1 && !apart(e);
 }
 
 static bool soon(struct request_wait *w)
@@ -64,12 +77,20 @@ static bool soon(struct request_wait *w)
                 return true;
             }
         }
+        if (!w->near)
+            break; /* who leads may bring it: this thread */
         if (w->engine->crowded || (i & 63) == 63)
             sched_yield();
         else
             cpu_relax();
     }
     return false;
+}
+
+bool acp_request_soon(acp_engine *e, acp_request *request)
+{
+    struct request_wait w = {.engine = e, .requests = &request, .count = 1};
+    return soon(&w);
 }
 
 int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
@@ -95,6 +116,7 @@ int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
         return ACP_E_ARGUMENT;
     for (uint32_t i = 0; i < count; i++) {
         sends &= requests[i]->kind == REQUEST_SEND;
+        w.near = w.near || near(e, requests[i]);
         if (requests[i]->letter)
             letter_attend(requests[i]->letter, ATTENTION_WAITS);
     }

@@ -142,7 +142,7 @@ static void append(struct hold *hold, struct mail_chain *chain, uint64_t at, siz
 {
     struct mail_link *link = link_at(hold, at, member), *last = link_at(hold, chain->last, member);
     section_set(hold, &link->next, 0);
-    section_set(hold, &link->previous, last ? chain->last : 0);
+    link->previous = last ? chain->last : 0; /* nobody asks for that of one in no list */
     section_set(hold, last ? &last->next : &chain->first, at);
     section_set(hold, &chain->last, at);
 }
@@ -166,7 +166,7 @@ void letter_link(struct hold *hold, struct letter *letter, enum letter_list list
     if (list == AMONG_MESSAGES)
         append(hold, &box->arrivals, at, offsetof(struct letter, arrival));
     section_set(hold, count, *count + 1);
-    section_set(hold, &letter->sequence, box->sequence);
+    letter->sequence = box->sequence;
     section_set(hold, &box->sequence, box->sequence + 1);
 }
 

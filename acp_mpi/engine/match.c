@@ -15,6 +15,8 @@ struct heap *mail_heap(acp_engine *e, struct peer *p)
         return NULL;
     pthread_mutex_lock(&e->space);
     h = heap_map(e, p);
+    if (!h && p != e->own) /* from now on by link, lest messages overtake each other */
+        atomic_store(&p->mail_far, true);
     pthread_mutex_unlock(&e->space);
     return h;
 }
@@ -75,11 +77,12 @@ struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
     return NULL;
 }
 
-/* Between what is said and the look whether the other one sleeps, who has run membarrier. */
+/* Between what is said and the look whether the other one sleeps, who has run membarrier; in one's
+ * own process it has not. */
 static void told(acp_engine *e, const struct peer *to)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    if (unlikely(to->control->fences || !e->expedited))
+    if (unlikely(to->control->fences || !e->expedited || to == e->own))
         atomic_thread_fence(memory_order_seq_cst);
 }
 

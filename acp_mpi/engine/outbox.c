@@ -14,15 +14,15 @@ struct outbox_block {
     unsigned char data[];
 };
 
-/* Large blocks are used again while a long transfer lasts: the heap would give their pages back
- * and take them again. */
+/* Large blocks are used again: the system would take their pages back, and each message would have
+ * to fault them in. */
 static struct outbox_block *block_take(struct outbox *o, size_t size)
 {
     size_t room = size <= BLOCK_BYTES ? BLOCK_BYTES : size <= LARGE_BYTES ? LARGE_BYTES : size;
-    struct outbox_block *b = room == LARGE_BYTES ? o->spare : NULL;
+    struct outbox_block *b = room == LARGE_BYTES ? o->spares->first : NULL;
     if (b) {
-        o->spare = b->next;
-        o->spares--;
+        o->spares->first = b->next;
+        o->spares->count--;
     } else if (!(b = malloc(sizeof *b + room))) {
         return NULL;
     }
@@ -32,23 +32,23 @@ static struct outbox_block *block_take(struct outbox *o, size_t size)
 
 static void block_give(struct outbox *o, struct outbox_block *b)
 {
-    if (b->room != LARGE_BYTES || o->spares == SPARES) {
+    if (b->room != LARGE_BYTES || o->spares->count == SPARES) {
         free(b);
         return;
     }
-    b->next = o->spare;
-    o->spare = b;
-    o->spares++;
+    b->next = o->spares->first;
+    o->spares->first = b;
+    o->spares->count++;
 }
 
-static void spares_free(struct outbox *o)
+void outbox_spares_free(struct outbox_spares *spares)
 {
-    while (o->spare) {
-        struct outbox_block *b = o->spare;
-        o->spare = b->next;
+    while (spares->first) {
+        struct outbox_block *b = spares->first;
+        spares->first = b->next;
         free(b);
     }
-    o->spares = 0;
+    spares->count = 0;
 }
 
 unsigned char *outbox_add(struct outbox *o, size_t size)
@@ -135,8 +135,6 @@ bool outbox_ack(struct outbox *o, uint64_t count)
             o->tail = NULL;
         block_give(o, b);
     }
-    if (!o->held)
-        spares_free(o);
     o->acked = count;
     return true;
 }
@@ -157,6 +155,5 @@ void outbox_free(struct outbox *o)
         o->head = b->next;
         free(b);
     }
-    spares_free(o);
-    *o = (struct outbox){0};
+    *o = (struct outbox){.spares = o->spares};
 }

@@ -10,6 +10,12 @@
 
 struct outbox_block;
 
+/* Large blocks that are not in use, for all outboxes of a process. */
+struct outbox_spares {
+    struct outbox_block *first;
+    unsigned count;
+};
+
 /* Frames are numbered from 0. */
 struct outbox {
     struct outbox_block *head, *tail;
@@ -18,8 +24,7 @@ struct outbox {
     uint64_t first;          /* number of the first frame in `head` */
     uint64_t next;           /* number of the next frame */
     uint64_t acked;          /* so many have arrived */
-    struct outbox_block *spare; /* large ones, while others are under way */
-    unsigned spares;
+    struct outbox_spares *spares;
     size_t held;             /* bytes in all blocks */
     size_t unsent;
 };
@@ -41,5 +46,6 @@ bool outbox_ack(struct outbox *o, uint64_t count);
 void outbox_rewind(struct outbox *o, size_t (*size_of)(const unsigned char *frame));
 
 void outbox_free(struct outbox *o);
+void outbox_spares_free(struct outbox_spares *spares);
 
 #endif

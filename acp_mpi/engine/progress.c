@@ -10,6 +10,7 @@
 
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
 #define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also listens for deaths on the node */
+#define VAIN_MOST 5u
 #define RETRY_NS ((int64_t)1000000) /* a full ring, a dying segment, a claimed cell, a held lock */
 
 void progress_event(acp_engine *e)
@@ -150,6 +151,25 @@ void node_watch(acp_engine *e)
         peer_watch(e, peer_of_slot(e, mates[i]));
 }
 
+/* Looking awaits what comes soon. If messages do not, for the others need the processors, it is
+ * shorter: on the links of messages each look is a system call. */
+static uint64_t worth(const acp_engine *e, uint64_t time_ns)
+{
+    return time_ns >> atomic_load_explicit(&e->vain, memory_order_relaxed);
+}
+
+static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
+{
+    uint32_t vain = atomic_load_explicit(&e->vain, memory_order_relaxed);
+    if ((doing != ACP_DOING_RECEIVE && doing != ACP_DOING_SEND) || !e->wire_count)
+        return;
+    if (waited_ns < 2 * SPIN_NS)
+        vain = 0;
+    else if (vain < VAIN_MOST)
+        vain++;
+    atomic_store_explicit(&e->vain, vain, memory_order_relaxed);
+}
+
 /* Between two looks of one who was just served, and who often has more to say.
  *
  * On one node yielding keeps the thread's claim to be run at once when it is rung for (5 us instead
@@ -180,6 +200,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
     uint64_t patience = SPIN_NS + atomic_load(&e->bytes_away) / 8; /* 8 bytes a nanosecond */
     if (patience > SPIN_MOST_NS)
         patience = SPIN_MOST_NS;
+    patience = worth(e, patience);
     atomic_fetch_add(&e->suitors, 1);
     if (atomic_load_explicit(&e->held_links, memory_order_relaxed))
         links_release(e);
@@ -190,7 +211,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
             cpu_relax();
         if ((spin & 15) == 15)
             sched_yield();
-        if ((spin & 7) == 7 && now_ns() - start > patience)
+        if (((spin & 7) == 7 || patience < SPIN_NS) && now_ns() - start > patience)
             break;
     }
     atomic_fetch_sub(&e->suitors, 1);
@@ -235,7 +256,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
         int64_t slice = left < most ? left : most;
         if (lead || (lead = leader_try(e))) {
             events_arm(e, false);
-            bool look_on = now_ns() - served < LOOK_ON_NS;
+            bool look_on = now_ns() - served < worth(e, LOOK_ON_NS);
             if (progress_poll(e) ||
                 (!look_on && !ready(context) && lead_asleep(e, slice, &interrupted)))
                 served = now_ns();
@@ -253,6 +274,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
     atomic_store(&e->control->doing, was);
     if (lead)
         leader_release(e);
+    learn(e, doing, now_ns() - start);
     return rc;
 }
 
@@ -269,11 +291,11 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
 /* Waking up once more would cost as much. */
 static void look_on(acp_engine *e)
 {
-    uint64_t until = now_ns() + LOOK_ON_NS;
+    uint64_t until = now_ns() + worth(e, LOOK_ON_NS);
     uint32_t looks = 0;
     while (now_ns() < until && !e->suitors && !e->stopping) {
         if ((inbox_waiting(e) || e->wire_count || e->barred_count) && progress_poll(e))
-            until = now_ns() + LOOK_ON_NS;
+            until = now_ns() + worth(e, LOOK_ON_NS);
         linger(e, &looks);
     }
 }

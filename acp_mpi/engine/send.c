@@ -107,6 +107,16 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     return rc;
 }
 
+/* Load and store do not reach its mailbox. */
+static bool is_far(acp_engine *e, struct peer *to)
+{
+    if (unlikely(peer_attach(e, to) == RELATION_REMOTE))
+        return true;
+    if (unlikely(!atomic_load_explicit(&to->heap, memory_order_relaxed)))
+        mail_heap(e, to);
+    return atomic_load_explicit(&to->mail_far, memory_order_relaxed) && !to->lost;
+}
+
 int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
              acp_request **request)
 {
@@ -120,7 +130,7 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
     acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = to, .envelope = *envelope,
                      .data = data, .era = e->mail_era};
     r.envelope.source = e->rank;
-    if (unlikely(peer_attach(e, to) == RELATION_REMOTE))
+    if (unlikely(is_far(e, to)))
         return mail_send_far(lane, to, &r.envelope, data, request);
     if (unlikely(atomic_load(&e->mail_sends) && sends_before(e, to)))
         return send_wait(lane, &r, request);

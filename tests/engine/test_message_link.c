@@ -242,6 +242,30 @@ static void whatever_happens_to_connections(void)
     stop(&c);
 }
 
+/* No address space is left for the heap of another rank. */
+static void *map_no_heap(void *context, const void *row, uint64_t offset, size_t length)
+{
+    struct cluster *c = context;
+    return offset == c->engines[0]->control->heap_position
+               ? NULL
+               : cluster_map(context, row, offset, length);
+}
+
+/* Nobody but rank 0 maps other heaps: the answers to what came by link are stored. */
+static void a_heap_that_cannot_be_mapped(void)
+{
+    struct cluster c;
+    cluster_start(&c, 3, 1, ACP_PATH_ANY, true);
+    for (uint32_t i = 1; i < c.count; i++)
+        c.engines[i]->config.map = map_no_heap;
+    for (size_t b = 0; b < BODIES; b++)
+        cluster_run(&c, bodies[b]);
+    for (uint32_t i = 1; i < c.count; i++)
+        for (uint32_t other = 0; other < c.count; other++)
+            CHECK(peer_of_slot(c.engines[i], other)->mail_far == (other != i));
+    cluster_stop(&c);
+}
+
 static struct mailbox *box_of(acp_engine *e)
 {
     return &mail_heap(e, e->own)->head->mailbox;
@@ -376,6 +400,7 @@ int main(void)
         void (*run)(void);
     } tests[] = {{"messages by every road", by_every_road},
                  {"whatever happens to connections", whatever_happens_to_connections},
+                 {"a heap that cannot be mapped", a_heap_that_cannot_be_mapped},
                  {"within the bound", within_the_bound},
                  {"death in the middle", death_in_the_middle},
                  {"a silent peer that dies", a_silent_peer_that_dies}};

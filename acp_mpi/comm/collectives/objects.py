@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import struct
 
-from acp_mpi.comm.collectives import arrays
+from acp_mpi.comm.collectives import moves
 from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
@@ -66,11 +66,11 @@ def bcast(function: str, team: Team, x: Any, root: Any) -> Flow:
     rank = team.ranks[top]
     data = _pickled(x) if gives else b""
     head = bytearray(_head(data) if gives else _HEAD)
-    yield from arrays.bcast(function, team, head, rank, () if gives else head, first)
+    yield from moves.bcast(function, team, head, rank, () if gives else head, first)
     [more] = _rest(head, 1)
     rest = bytearray(data[_ROOM:] if gives else more)
     if more:
-        yield from arrays.bcast(function, team, rest, rank, () if gives else rest, second)
+        yield from moves.bcast(function, team, rest, rank, () if gives else rest, second)
     return x if gives else _joined(head, rest, [more])[0]
 
 
@@ -86,13 +86,13 @@ def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
     many = team.other or team.n
     data = _pickled(x) if gives else b""
     heads: Any = bytearray(many * _HEAD) if takes else ()
-    yield from arrays.gather(
+    yield from moves.gather(
         function, team, _head(data) if gives else None, rank, heads, None, first
     )
     lengths = _rest(heads, many) if takes else []
     # All give their rest, which may be nothing: only the root knows who has one.
     rest: Any = bytearray(sum(lengths)) if takes else ()
-    yield from arrays.gather(
+    yield from moves.gather(
         function, team, data[_ROOM:] if gives else None, rank, rest, lengths or [0] * many, second
     )
     return _joined(heads, rest, lengths) if takes else None
@@ -110,11 +110,11 @@ def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
     many = team.other or team.n
     data = [_pickled(each) for each in _listed(function, x, many)] if gives else []
     head: Any = bytearray(_HEAD) if takes else ()
-    yield from arrays.scatter(function, team, b"".join(map(_head, data)), rank, head, None, first)
+    yield from moves.scatter(function, team, b"".join(map(_head, data)), rank, head, None, first)
     more = _rest(head, 1) if takes else [0]
     rest: Any = bytearray(more[0]) if takes else ()
     rests = [each[_ROOM:] for each in data]
-    yield from arrays.scatter(
+    yield from moves.scatter(
         function,
         team,
         b"".join(rests),
@@ -133,11 +133,11 @@ def allgather(function: str, team: Team, x: Any) -> Flow:
     many = team.other or team.n
     heads = bytearray(many * _HEAD)
     if not team.other:
-        yield from arrays.allgather(function, team, _head(data), heads, None, first)
+        yield from moves.allgather(function, team, _head(data), heads, None, first)
         lengths = _rest(heads, many)
         rest = bytearray(sum(lengths))
         if rest:
-            yield from arrays.allgather(function, team, data[_ROOM:], rest, lengths, second)
+            yield from moves.allgather(function, team, data[_ROOM:], rest, lengths, second)
         those = _joined(heads, rest, lengths)
         for rank in team.lost:  # each object is at the place of its rank
             those.insert(rank, None)
@@ -152,11 +152,11 @@ def alltoall(function: str, team: Team, x: Any) -> Flow:
     many = team.other or team.n
     data = [_pickled(each) for each in _listed(function, x, many)]
     heads = bytearray(many * _HEAD)
-    yield from arrays.alltoall(function, team, b"".join(map(_head, data)), heads, None, None, first)
+    yield from moves.alltoall(function, team, b"".join(map(_head, data)), heads, None, None, first)
     lengths = _rest(heads, many)
     rest = bytearray(sum(lengths))
     rests = [each[_ROOM:] for each in data]
-    yield from arrays.alltoall(
+    yield from moves.alltoall(
         function, team, b"".join(rests), rest, [len(each) for each in rests], lengths, second
     )
     return _joined(heads, rest, lengths)

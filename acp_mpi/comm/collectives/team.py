@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-_MASK = (1 << 64) - 1
-
 _teams: dict[Any, Team] = {}
 
 
@@ -33,8 +31,9 @@ class Team:
         self.own, self.other = len(own), len(other)
         first, second = sorted((own, other)) if other else (own, other)
         text = struct.pack(f"<{len(self.ranks) + 1}q", *first, -1, *second)
-        self._base = int.from_bytes(_engine.sha256(b"collective" + text)[:8], "little")
-        self._calls = 0
+        self.contexts = _engine.Contexts(
+            int.from_bytes(_engine.sha256(b"collective" + text)[:8], "little")
+        )
         self.plans: dict[Any, _engine.Plan] = {}
         self.lost: list[int] = []  # of all ranks, those that do not take part
 
@@ -48,8 +47,7 @@ class Team:
 
         All take as many for each call, those too that have nothing to do in it.
         """
-        self._calls += 1
-        return _mixed(self._base, self._calls)
+        return self.contexts.next()
 
     def place(self, root: Any, function: str) -> int:
         """Return which member rank `root` is; None: the first."""
@@ -63,13 +61,6 @@ class Team:
                 f"{function}: the root {rank} is not among the ranks {_shown(self.ranks)}; name "
                 "one of them"
             ) from None
-
-
-def _mixed(base: int, call: int) -> int:
-    x = (base + (call + 1) * 0x9E3779B97F4A7C15) & _MASK
-    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & _MASK
-    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & _MASK
-    return (x ^ x >> 31) or 1
 
 
 def _shown(ranks: Sequence[int]) -> str:
@@ -146,3 +137,4 @@ def _forget() -> None:
         for plan in team.plans.values():
             plan.forget()
     _teams.clear()
+    _engine.forget_collectives()

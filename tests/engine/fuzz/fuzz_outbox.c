@@ -122,11 +122,12 @@ static void lie(struct model *m)
 
 int main(void)
 {
+    struct outbox_spares spares = {0};
     struct model *m = malloc(sizeof *m);
     CHECK(m);
     fuzz_begin("outbox", 3000);
     while (fuzz_more()) {
-        memset(&m->out, 0, sizeof m->out);
+        m->out = (struct outbox){.spares = &spares};
         m->added = m->r.received = 0;
         m->r.size = 0;
         for (uint64_t steps = fuzz_below(300); steps; steps--) {
@@ -152,6 +153,7 @@ int main(void)
         }
         outbox_free(&m->out);
     }
+    outbox_spares_free(&spares);
     free(m);
     return fuzz_end();
 }

@@ -1,0 +1,149 @@
+"""Collectives that fold arrays and other buffers element by element.
+
+Each function is a generator: it yields what is to be carried out and returns the result.
+"""
+
+from __future__ import annotations
+
+from acp_mpi.comm.collectives import choice
+from acp_mpi.comm.collectives.buffers import Buffer, apart, like
+from acp_mpi.comm.collectives.plans import plan_of
+from acp_mpi.comm.collectives.sizes import carry, counts_of, fits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from acp_mpi.comm.collectives.choice import Paper
+    from acp_mpi.comm.collectives.operations import Operation
+    from acp_mpi.comm.collectives.sizes import Flow
+    from acp_mpi.comm.collectives.team import Team
+
+
+def _folded(
+    function: str,
+    team: Team,
+    kind: str,
+    x: Any,
+    op: Operation,
+    out: Any,
+    top: int | None,
+    counts: Any = None,
+    context: int | None = None,
+) -> Flow:
+    context = team.context() if context is None else context
+    given = Buffer(x, function)
+    takes = top is None or team.me == top
+    wanted = None
+    result = out
+    taken = [given.count]
+    if kind == "reduce_scatter":
+        taken = counts_of(function, "counts", counts, team.n, given.count, None)
+        if sum(taken) != given.count:
+            raise ValueError(
+                f"{function}: counts={taken} add up to {sum(taken)}, and x has {given.count} "
+                "elements; both must be the same"
+            )
+    own = taken[team.me] if kind == "reduce_scatter" else given.count
+    if takes:
+        if out is None or isinstance(out, tuple):
+            if given.array is None:
+                raise TypeError(
+                    f"{function}: the result of a {type(x).__name__} needs a place; give out="
+                )
+            result = like(given, _shape_of(given, kind, own, team.n))
+        wanted = Buffer(result, function, writable=True)
+        fits(function, "out", wanted.size, own * given.width, given.width)
+        given = apart(given, wanted, same=kind != "reduce_scatter")
+    codes = op.native(given.kind)
+    folder = None
+    if codes is None:
+        if given.array is None:
+            raise TypeError(
+                f"{function}: {op.name} of {type(x).__name__} needs NumPy; give a NumPy array"
+            )
+        shape = given.shape if own == given.count else (-1,)
+        folder = op.folder(function, given.array.dtype, shape)
+    count, width = given.count, given.width
+
+    def write() -> Paper:
+        n, r = team.n, team.me
+        if team.other:
+            sizes = taken if kind == "reduce_scatter" else [count]
+            return choice.between_groups(kind, (team.own, team.other), r, top or 0, [count], sizes)
+        if kind == "allreduce":
+            return choice.allreduce(n, r, count, width, op.divides)
+        if kind == "reduce":
+            return choice.reduce(n, r, top or 0, count, width, op.divides)
+        if kind == "reduce_scatter":
+            return choice.reduce_scatter(n, r, taken, width, op.divides)
+        return choice.scan(n, r, count, kind == "exscan")
+
+    alike: Any = (given.kind, count, op.name, op.divides)
+    if top is not None:
+        alike += (team.ranks[top],)
+    if kind == "reduce_scatter" and not team.other:
+        alike += (tuple(taken),)
+    alone = tuple(taken) if kind == "reduce_scatter" else None
+    plan = plan_of(team, kind, alike, alone, write, width, codes or (-1, 0), folder)
+    yield from carry(function, plan, given, wanted, context)
+    if kind == "exscan" and team.me == 0 and out is None:
+        return None
+    return result if takes else out
+
+
+def _shape_of(given: Buffer, kind: str, own: int, n: int) -> tuple[int, ...] | None:
+    if kind != "reduce_scatter":
+        return None
+    if len(given.shape) > 1 and given.shape[0] == n and own * n == given.count:
+        return given.shape[1:]
+    return (own,)
+
+
+def reduce(function: str, team: Team, x: Any, op: Operation, root: Any, out: Any) -> Flow:
+    """Fold `x` of all ranks at the root; between two groups that of the other one."""
+    context = team.context()
+    top = team.place(root, function)
+    if team.other and top < team.own and team.me != top:
+        return out
+    if team.other and team.me == top:
+        return (yield from _taken_from_others(function, team, x, op, top, out, context))
+    return (yield from _folded(function, team, "reduce", x, op, out, top, None, context))
+
+
+def _taken_from_others(
+    function: str, team: Team, x: Any, op: Operation, top: int, out: Any, context: int
+) -> Flow:
+    """Only receive: the root between two groups. What it gives says how long the result is."""
+    place = like(Buffer(x, function)) if out is None or isinstance(out, tuple) else out
+    wanted = Buffer(place, function, writable=True)
+    alike = (wanted.kind, wanted.count, op.name, op.divides, team.ranks[top])
+
+    def write() -> Paper:
+        return choice.between_groups(
+            "reduce", (team.own, team.other), team.me, top, [wanted.count], [wanted.count]
+        )
+
+    plan = plan_of(team, "reduce", alike, None, write, wanted.width)
+    yield from carry(function, plan, None, wanted, context)
+    return place
+
+
+def allreduce(function: str, team: Team, x: Any, op: Operation, out: Any) -> Flow:
+    """Fold `x` of all ranks on all; between two groups each gets what the other gives."""
+    return _folded(function, team, "allreduce", x, op, out, None)
+
+
+def scan(function: str, team: Team, x: Any, op: Operation, out: Any) -> Flow:
+    """Fold `x` of the ranks up to each one."""
+    return _folded(function, team, "scan", x, op, out, None)
+
+
+def exscan(function: str, team: Team, x: Any, op: Operation, out: Any) -> Flow:
+    """Fold `x` of the ranks before each one; the first one's `out` stays as it is."""
+    return _folded(function, team, "exscan", x, op, out, None)
+
+
+def reduce_scatter(function: str, team: Team, x: Any, op: Operation, out: Any, counts: Any) -> Flow:
+    """Fold `x` of all ranks, and give each its part."""
+    return _folded(function, team, "reduce_scatter", x, op, out, None, counts)

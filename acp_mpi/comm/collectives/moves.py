@@ -1,0 +1,237 @@
+"""Collectives that move arrays and other buffers: their bytes, nothing is pickled.
+
+Each function is a generator: it yields what is to be carried out and returns the result.
+"""
+
+from __future__ import annotations
+
+from acp_mpi.comm.collectives import choice
+from acp_mpi.comm.collectives.buffers import Buffer, apart
+from acp_mpi.comm.collectives.plans import plan_of
+from acp_mpi.comm.collectives.sizes import carry, counts_of, fits
+from acp_mpi.engine import _engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from acp_mpi.comm.collectives.choice import Paper
+    from acp_mpi.comm.collectives.sizes import Flow
+    from acp_mpi.comm.collectives.team import Team
+
+
+def bcast(
+    function: str,
+    team: Team,
+    x: Any,
+    root: Any,
+    out: Any,
+    context: int | None = None,
+) -> Flow:
+    """Fill `out` of all ranks with `x` of the root; of the other group's, between two."""
+    context = team.context() if context is None else context
+    top = team.place(root, function)
+    takes = team.me != top and (not team.other or top >= team.own)
+    if team.other and not takes and team.me != top:
+        return out
+    if takes:
+        data = Buffer(out, function, writable=True)
+    elif isinstance(out, tuple) or out is x or team.other:
+        data = Buffer(x, function)
+    else:
+        data = Buffer(out, function, writable=True)
+        given = Buffer(x, function)
+        fits(function, "out", data.size, given.size, given.width)
+        memoryview(data.memory).cast("B")[:] = memoryview(given.memory).cast("B")
+    size = data.size
+
+    def write() -> Paper:
+        if team.other:
+            return choice.between_groups(
+                "bcast", (team.own, team.other), team.me, top, [size], [size]
+            )
+        return choice.bcast(team.n, team.me, top, size, 1)
+
+    plan = plan_of(team, "bcast", (size, team.ranks[top]), None, write)
+    yield _engine.Collective(function, plan, None, data.memory, context)
+    if data.back is not None:
+        data.back()
+    return x if isinstance(out, tuple) else out
+
+
+def _moved(
+    function: str,
+    team: Team,
+    kind: str,
+    given: Buffer | None,
+    wanted: Buffer | None,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    width: int,
+    alike: Any,
+    top: int,
+    even: bool,
+    context: int,
+) -> Flow:
+    """Carry out what moves pieces of so many elements and folds nothing."""
+    if given is not None and wanted is not None:
+        given = apart(given, wanted, same=False)
+    gives, takes = sizes
+
+    def write() -> Paper:
+        n, r = team.n, team.me
+        if team.other:
+            return choice.between_groups(kind, (team.own, team.other), r, top, gives, takes)
+        if kind == "gather":
+            return choice.gather(n, r, top, takes, width, even)
+        if kind == "scatter":
+            return choice.scatter(n, r, top, gives, width, even)
+        if kind == "allgather":
+            return choice.allgather(n, r, takes, width, even)
+        return choice.alltoall(n, r, gives, takes, width, even)
+
+    alone = (width, tuple(gives), tuple(takes), even)
+    plan = plan_of(team, kind, alike, alone, write, width)
+    yield from carry(function, plan, given, wanted, context)
+
+
+def gather(
+    function: str,
+    team: Team,
+    x: Any,
+    root: Any,
+    out: Any,
+    counts: Any,
+    context: int | None = None,
+) -> Flow:
+    """Bring `x` of all ranks, or of the other group, to `out` of the root, one after the other."""
+    context = team.context() if context is None else context
+    top = team.place(root, function)
+    gives = top >= team.own if team.other else True
+    takes = team.me == top
+    if not (gives or takes):
+        return out
+    given = Buffer(x, function) if gives else None
+    wanted = Buffer(out, function, writable=True) if takes else None
+    many = team.other or team.n
+    width = given.width if given is not None else wanted.width if wanted is not None else 1
+    mine = given.count if given is not None else 0
+    if wanted is not None and (counts is not None or given is None):
+        per = counts_of(function, "counts", counts, many, wanted.size // (width or 1), None)
+    else:
+        per = [mine] * many
+    if wanted is not None:
+        fits(function, "out", wanted.size, sum(per) * width, width)
+        if given is not None:
+            fits(function, "x", given.size, per[team.me] * width, width)
+    if not team.other:
+        per[team.me] = mine
+    even = counts is None
+    alike = (team.ranks[top], even, mine * width if even and not team.other else 0)
+    pieces = ([mine], per) if wanted is not None or not team.other else ([mine], [])
+    yield from _moved(
+        function, team, "gather", given, wanted, pieces, width, alike, top, even, context
+    )
+    return out
+
+
+def scatter(
+    function: str,
+    team: Team,
+    x: Any,
+    root: Any,
+    out: Any,
+    counts: Any,
+    context: int | None = None,
+) -> Flow:
+    """Deal out `x` of the root to `out` of all ranks, or of the other group."""
+    context = team.context() if context is None else context
+    top = team.place(root, function)
+    gives = team.me == top
+    takes = top >= team.own if team.other else True
+    if not (gives or takes):
+        return out
+    given = Buffer(x, function) if gives else None
+    wanted = Buffer(out, function, writable=True) if takes else None
+    many = team.other or team.n
+    width = given.width if given is not None else wanted.width if wanted is not None else 1
+    mine = wanted.size // (width or 1) if wanted is not None else 0
+    if given is not None:
+        per = counts_of(function, "counts", counts, many, given.count, None)
+        fits(function, "x", given.size, sum(per) * width, width)
+        if wanted is not None:
+            fits(function, "out", wanted.size, per[team.me] * width, width)
+    else:
+        per = [mine] * many
+    even = counts is None
+    alike = (team.ranks[top], even, mine * width if even and not team.other else 0)
+    pieces = (per, [mine]) if given is not None or not team.other else ([], [mine])
+    yield from _moved(
+        function, team, "scatter", given, wanted, pieces, width, alike, top, even, context
+    )
+    return out
+
+
+def allgather(
+    function: str,
+    team: Team,
+    x: Any,
+    out: Any,
+    counts: Any,
+    context: int | None = None,
+) -> Flow:
+    """Bring `x` of all ranks, or of the other group, to `out` of all."""
+    context = team.context() if context is None else context
+    given, wanted = Buffer(x, function), Buffer(out, function, writable=True)
+    width = given.width
+    many = team.other or team.n
+    part = None if team.other else given.count
+    per = counts_of(function, "counts", counts, many, wanted.size // (width or 1), part)
+    fits(function, "out", wanted.size, sum(per) * width, width)
+    if not team.other:
+        fits(function, "x", given.size, per[team.me] * width, width)
+    even = counts is None
+    gives = [given.count] * team.own if team.other else [given.count]
+    alike: Any = () if team.other else tuple(c * width for c in per)
+    yield from _moved(
+        function, team, "allgather", given, wanted, (gives, per), width, alike, 0, even, context
+    )
+    return out
+
+
+def alltoall(
+    function: str,
+    team: Team,
+    x: Any,
+    out: Any,
+    counts: Any,
+    out_counts: Any,
+    context: int | None = None,
+) -> Flow:
+    """Bring piece i of `x` to rank i, whose `out` has it at the place of the sender."""
+    context = team.context() if context is None else context
+    given, wanted = Buffer(x, function), Buffer(out, function, writable=True)
+    width = given.width
+    many = team.other or team.n
+    gives = counts_of(function, "counts", counts, many, given.count, None)
+    takes = counts_of(function, "out_counts", out_counts, many, wanted.size // (width or 1), None)
+    fits(function, "x", given.size, sum(gives) * width, width)
+    fits(function, "out", wanted.size, sum(takes) * width, width)
+    even = counts is None and out_counts is None and not team.other
+    alike = (even, gives[0] * width if even else 0)
+    yield from _moved(
+        function, team, "alltoall", given, wanted, (gives, takes), width, alike, 0, even, context
+    )
+    return out
+
+
+def barrier(function: str, team: Team) -> Flow:
+    """Let nobody go before all have come."""
+
+    def write() -> Paper:
+        if team.other:
+            return choice.between_groups("barrier", (team.own, team.other), team.me, 0, [0], [0])
+        return choice.barrier(team.n, team.me)
+
+    plan = plan_of(team, "barrier", (), None, write)
+    yield _engine.Collective(function, plan, None, None, team.context())

@@ -1,0 +1,146 @@
+"""Groups that joined a running job: how they end, by a death or by leaving."""
+
+import os
+import signal
+from pathlib import Path
+
+import launch
+import pytest
+from growing import (
+    PATIENCE,
+    await_leave,
+    await_words,
+    give_leave,
+    greet_at_once,
+    newcomer,
+    say_word,
+)
+
+import acp_mpi as acp
+
+# Deaths -----------------------------------------------------------------------------------------
+
+
+def outlive(folder):
+    """Wait for the parent that dies; then go on as a group."""
+    acp.init()
+    say_word(acp.rank())
+    try:
+        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 7, timeout=PATIENCE)
+    except acp.PeerLostError:
+        acp.refresh()
+    acp.sync()
+    try:
+        acp.put(acp.query_starter_ga(0), bytes(8))
+    except acp.PeerLostError:
+        Path(folder, f"{acp.rank()} survived").touch()
+    acp.finalize()
+
+
+def die(folder):
+    acp.init()
+    group = acp.spawn_group(newcomer(outlive, folder), 2, mpi=False)
+    await_words(group.ranks)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_group_outlives_who_started_it(start, tmp_path):
+    job = start(launch.program(die, tmp_path), {"ACP_MPI": "0"})
+    assert job.wait() == -signal.SIGKILL, job.output
+    launch.until(lambda: len(list(tmp_path.glob("* survived"))) == 2)
+    launch.until(lambda: not job.processes())
+
+
+def leave_a_dead_group():
+    acp.init()
+    group = acp.spawn_group(newcomer(die_when_told), 1, mpi=False)
+    await_words(group.ranks)
+    give_leave(group.ranks)
+    acp.sync()
+    while group.ranks[0] in acp.ranks():
+        try:
+            acp.get(acp.query_starter_ga(group.ranks[0]), bytearray(8))
+        except acp.PeerLostError:
+            acp.refresh()
+    later = acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
+    assert list(later.ranks) == [2]  # no number is given twice
+    await_words(later.ranks)
+    acp.finalize()
+
+
+def die_when_told():
+    acp.init()
+    say_word(acp.rank())
+    await_leave()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_group_that_dies_is_a_loss(start):
+    job = start(launch.program(leave_a_dead_group), {"ACP_MPI": "0"})
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def wait_for_ever(folder):
+    acp.init()
+    Path(folder, f"{acp.rank()} waits").touch()
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 7)
+
+
+def grow_and_wait(folder):
+    acp.init()
+    acp.spawn_groups([(newcomer(wait_for_ever, folder), 2, {"mpi": mpi}) for mpi in (False, True)])
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 7)
+
+
+def test_nothing_stays_when_all_are_killed(start, tmp_path):
+    job = start(launch.program(grow_and_wait, tmp_path), {"ACP_MPI": "0"})
+    launch.until(lambda: len(list(tmp_path.glob("* waits"))) == 4, job)
+    programs = str(launch.PROGRAM)
+    for pid in job.processes():
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+        if programs in command and "mpiexec" not in command.split("\0")[0]:
+            os.kill(pid, signal.SIGKILL)
+    launch.until(lambda: not job.processes())
+
+
+# Leaving ----------------------------------------------------------------------------------------
+
+
+def leave_or_stay(folder):
+    """One group leaves; the other is told of that where it needs it, and goes on."""
+    acp.init()
+    acp.sync()
+    for rank in acp.ranks():
+        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+    acp.sync()
+    if acp.group().name == "early":
+        acp.leave()
+        assert not acp.is_initialized()
+    else:
+        stay(acp.group("early").ranks)
+    Path(folder, f"{os.getpid()} ended").touch()
+
+
+def stay(absent):
+    while True:
+        try:
+            acp.sync()
+        except acp.PeerLostError as error:
+            assert error.rank in absent  # noqa: PT017
+            acp.refresh()
+        else:
+            break
+    assert acp.ranks() == list(acp.group().ranks)
+    acp.sync()
+    for rank in acp.group().ranks:
+        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", ["any", "link", "nodes"])
+def test_a_group_leaves_and_the_others_go_on(groups, meeting, all_pass, tmp_path, road):
+    sizes = {"early": ("mpi", 2), "late": ("acp", 2)}
+    place = meeting({name: ranks for name, (_, ranks) in sizes.items()})
+    all_pass(groups(sizes, leave_or_stay, tmp_path, env=place | launch.ROADS[road]))
+    assert len(list(tmp_path.glob("* ended"))) == 4
