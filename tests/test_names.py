@@ -120,7 +120,7 @@ def modules():
 
 @pytest.fixture(scope="module")
 def docstrings():
-    """What each module says of itself, in a process of its own: one of them starts MPI and a job."""
+    """What each module says of itself, in a process of its own: one of them starts a job."""
     code = (
         "import importlib, json, sys\n"
         "docs = {name: importlib.import_module(name).__doc__ for name in sys.argv[1:]}\n"
