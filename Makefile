@@ -57,7 +57,8 @@ docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 
 bench: $(MPIS:%=.venv/%/.installed) $(MPIS:%=.venv/%/.extra-fmo) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
-	    for what in basic_layer heap containers directory joining launching spawning fmo_spawn; do \
+	    for what in basic_layer heap containers directory messages npb_is npb_cg npb_calls \
+	        mpi_progress joining launching spawning fmo_spawn; do \
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done
 	@.venv/mpich/bin/python benchmarks/spawn_memory.py
 	@.venv/mpich/bin/python benchmarks/fmo.py
