@@ -22,6 +22,7 @@ PENDING_MAX = 256  # connections that have not proved themselves; more wait in t
 _LOUD = 16  # so many are warned of, for a crowd would fill the log
 _AT_A_TIME = 64  # strangers let in before those who are in have their turn
 _PAUSE = 1.0  # when there are no descriptors left: some will be given back
+_LONGEST = 86400.0  # of one look: epoll takes no more than 24 days
 
 
 class Reception:
@@ -55,7 +56,7 @@ class Reception:
         self._open, self._pause = False, 0.0
 
     def turn(self, until: float | None) -> None:
-        """Do what there is to do, after waiting for it until that time or the bell."""
+        """Do what there is to do, after waiting for it until that time, the bell, or for a day."""
         now = time.monotonic()
         self._open_or_shut(now)
         for key, _ in self._selector.select(self._patience(now, until)):
@@ -133,7 +134,7 @@ class Reception:
             ends.append(self._crowd_end())
         elif not self._open:
             ends.append(self._pause)
-        return max(min(ends) - now, 0.0) if ends else None
+        return min(max(min(ends) - now, 0.0), _LONGEST) if ends else None
 
     def _open_or_shut(self, now: float) -> None:
         wanted = not self._crowded and now >= self._pause
