@@ -1,9 +1,11 @@
 """Several requests at once, of messages and of whatever else is made of messages."""
 
+import contextlib
 import time
 from collections.abc import Iterable
 from typing import Any
 
+from acp_mpi.comm.collectives.request import CollectiveRequest
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import Request
 
@@ -68,12 +70,19 @@ def waitany(requests: Iterable[Request], timeout: float | None = None) -> tuple[
         for i, request in waiting:
             if request.done:
                 return i, request.wait()
-        parts = [part for _, request in waiting for part in request.parts()]
-        if not parts:
-            raise TypeError(
-                f"waitany: {waiting[0][1]} is a collective, not a message; use its wait or test"
-            )
-        _engine.wait_any("waitany", parts, _left(end))
+        with contextlib.ExitStack() as stack:
+            parts = [part for _, request in waiting for part in request.parts()]
+            collectives = [
+                stack.enter_context(request.held())
+                for _, request in waiting
+                if isinstance(request, CollectiveRequest)
+            ]
+            held = [one for one in collectives if one is not None]
+            if parts or held:
+                _engine.wait_any("waitany", parts, held, _left(end))
+                continue
+        index, request = waiting[0]  # another thread is about to end it
+        return index, request.wait(_left(end))
 
 
 def testall(requests: Iterable[Request]) -> bool:

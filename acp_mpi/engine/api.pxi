@@ -219,7 +219,7 @@ cdef extern from "engine.h" nogil:
     bint acp_request_done(const acp_request *)
     bint acp_request_soon(acp_engine *, acp_request *)
     int acp_request_wait(acp_engine *, acp_request *, int64_t)
-    int acp_request_wait_any(acp_engine *, acp_request **, uint32_t, int64_t, uint32_t *)
+    int acp_wait_any(acp_engine *, acp_request **, uint32_t, acp_collective **, uint32_t, int64_t)
     int acp_request_cancel(acp_lane *, acp_request *)
     const void *acp_request_data(acp_lane *, acp_request *)
     int acp_request_look(const acp_request *, acp_envelope *)

@@ -38,7 +38,14 @@ struct acp_collective {
 int collective_drive(acp_lane *lane, acp_collective *c);
 void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank);
 
+/* Has it ended, or is it for its caller to do something? */
+static inline bool collective_stands(const acp_collective *c)
+{
+    return atomic_load_explicit(&c->state, memory_order_acquire) != COLLECTIVE_RUNS;
+}
+
 /* released.c: those that go on by themselves */
+void collective_watch(acp_collective *c); /* hear of it if one whose message is missing dies */
 bool collectives_step(acp_lane *lane); /* leader only */
 void collectives_close(acp_engine *e);
 

@@ -318,8 +318,10 @@ bool acp_request_done(const acp_request *request);
 bool acp_request_soon(acp_engine *engine, acp_request *request);
 /* ACP_OK: it is done, and acp_request_end says how it went. */
 int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_ns);
-int acp_request_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
-                         int64_t timeout_ns, uint32_t *index);
+/* Until one of them is done, or has something for its caller to do. */
+typedef struct acp_collective acp_collective;
+int acp_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
+                 acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns);
 int acp_request_cancel(acp_lane *lane, acp_request *request); /* ACP_E_HANDLE: too late */
 /* Of a receive that is done. ACP_E_HANDLE: no message has come, acp_request_end says why. */
 int acp_request_look(const acp_request *request, acp_envelope *got);
@@ -362,7 +364,6 @@ typedef struct acp_plan {
     const uint32_t *ranks; /* of all members: the death of any of them ends it */
     uint32_t members;
 } acp_plan;
-typedef struct acp_collective acp_collective;
 #define ACP_COLLECTIVE_FOLD 1
 
 /* What a pair says to each other in `context` is of this collective alone; all members have the same

@@ -363,42 +363,6 @@ cdef class Request:
         return self.ends()
 
 
-def wait_any(str function, requests, timeout=None):
-    """Wait until one of the engine's `requests` is done; TimeoutError after `timeout` seconds."""
-    need(function)
-    cdef uint32_t count = len(requests), index = 0, i
-    cdef int64_t limit = nanoseconds(timeout, function)
-    cdef acp_engine *e
-    cdef acp_request **all
-    cdef Request r
-    cdef int rc
-    cdef PyObject *outer = acp_get_awaited()
-    for r in requests:
-        if r.here():
-            return
-    all = <acp_request **>c_malloc(count * sizeof(acp_request *) + 1)
-    if all == NULL:
-        raise MemoryError
-    for i in range(count):
-        r = requests[i]
-        all[i] = r.request
-        r.waiting += 1
-    what = f"{function} for {', '.join([str(r) for r in requests[:4]])}"
-    e = hold(function)
-    acp_set_awaited(<PyObject *>what)
-    with nogil:
-        rc = acp_request_wait_any(e, all, count, limit, &index)
-    acp_set_awaited(outer)
-    acp_engine_free(e)
-    c_free(all)
-    for r in requests:
-        r.waiting -= 1
-    if rc == ACP_E_TIMEOUT:
-        raise TimeoutError(f"{what}: nothing within the given time; are the other sides where they "
-                           "call their halves?")
-    ended(function, rc)
-
-
 cdef int forget_messages(str why) except -1:
     # All messages end, by reset or with the job; whoever waits for a request hears of it.
     global mail_era

@@ -1,5 +1,6 @@
 /* Waiting for messages: a short while awake, then asleep until who brings one rings. A receiver that
  * waits copies behind who writes. */
+#include "collective.h"
 #include "request.h"
 
 #include <sched.h>
@@ -12,6 +13,8 @@ struct request_wait {
     acp_engine *engine;
     acp_request *const *requests;
     uint32_t count, ready;
+    acp_collective *const *collectives;
+    uint32_t collective_count;
     bool near;              /* who brings one may be another process, by load and store */
     const uint32_t *losses; /* another number of losses ends it, too */
     uint64_t arm_at;
@@ -22,10 +25,18 @@ static bool follow(acp_request *r)
     return r->letter && letter_state(r->letter) == LETTER_FILLING && request_follow(r);
 }
 
+static bool one_stands(const struct request_wait *w)
+{
+    for (uint32_t i = 0; i < w->collective_count; i++)
+        if (collective_stands(w->collectives[i]))
+            return true;
+    return false;
+}
+
 static bool ready(void *context)
 {
     struct request_wait *w = context;
-    if (w->losses && w->engine->losses != *w->losses)
+    if ((w->losses && w->engine->losses != *w->losses) || one_stands(w))
         return true;
     bool arms = false;
     for (uint32_t i = 0; i < w->count; i++) {
@@ -106,41 +117,53 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
                          timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS, doing);
 }
 
+static int wait(struct request_wait *w, int64_t timeout_ns)
+{
+    acp_engine *e = w->engine;
+    acp_request *const *requests = w->requests;
+    int rc = ACP_OK;
+    bool sends = !w->collective_count;
+    for (uint32_t i = 0; i < w->count; i++) {
+        sends &= requests[i]->kind == REQUEST_SEND;
+        w->near = w->near || near(e, requests[i]);
+        if (requests[i]->letter)
+            letter_attend(requests[i]->letter, ATTENTION_WAITS);
+    }
+    if (!soon(w)) {
+        w->arm_at = now_ns() + SPIN_NS / 2;
+        rc = mail_await(e, ready, w, timeout_ns, sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE,
+                        requests, w->count);
+    }
+    for (uint32_t i = 0; i < w->count; i++)
+        if (requests[i]->letter)
+            letter_attend(requests[i]->letter, ATTENTION_NONE);
+    return rc;
+}
+
 int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
                   const uint32_t *losses, int64_t timeout_ns, uint32_t *index)
 {
     struct request_wait w = {.engine = e, .requests = requests, .count = count, .losses = losses};
-    int rc = ACP_OK;
-    bool sends = true;
-    if (!count)
-        return ACP_E_ARGUMENT;
-    for (uint32_t i = 0; i < count; i++) {
-        sends &= requests[i]->kind == REQUEST_SEND;
-        w.near = w.near || near(e, requests[i]);
-        if (requests[i]->letter)
-            letter_attend(requests[i]->letter, ATTENTION_WAITS);
-    }
-    if (!soon(&w)) {
-        w.arm_at = now_ns() + SPIN_NS / 2;
-        rc = mail_await(e, ready, &w, timeout_ns, sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE,
-                        requests, count);
-    }
-    for (uint32_t i = 0; i < count; i++)
-        if (requests[i]->letter)
-            letter_attend(requests[i]->letter, ATTENTION_NONE);
+    int rc = count ? wait(&w, timeout_ns) : ACP_E_ARGUMENT;
     if (rc == ACP_OK)
         *index = w.ready;
     return rc;
 }
 
-int acp_request_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
-                         int64_t timeout_ns, uint32_t *index)
+int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
+                 acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns)
 {
-    return requests_wait(e, requests, count, NULL, timeout_ns, index);
+    struct request_wait w = {.engine = e, .requests = requests, .count = count,
+                             .collectives = collectives, .collective_count = collective_count};
+    if (one_stands(&w))
+        return ACP_OK;
+    for (uint32_t i = 0; i < collective_count; i++)
+        collective_watch(collectives[i]);
+    return wait(&w, timeout_ns);
 }
 
 int acp_request_wait(acp_engine *e, acp_request *request, int64_t timeout_ns)
 {
     uint32_t index;
-    return acp_request_wait_any(e, &request, 1, timeout_ns, &index);
+    return requests_wait(e, &request, 1, NULL, timeout_ns, &index);
 }

@@ -106,8 +106,17 @@ void acp_collective_release(acp_collective *c)
 
 static bool stands(void *context)
 {
-    acp_collective *c = context;
-    return atomic_load_explicit(&c->state, memory_order_acquire) != COLLECTIVE_RUNS;
+    return collective_stands(context);
+}
+
+void collective_watch(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    pthread_mutex_lock(&e->collectives_lock);
+    for (uint32_t i = 0; i < c->open; i++)
+        if (c->messages[i]->peer)
+            mail_watch(e, c->messages[i]->peer);
+    pthread_mutex_unlock(&e->collectives_lock);
 }
 
 /* After a while it is made sure that those live whose messages are missing. */
@@ -118,11 +127,7 @@ static int wait_long(acp_collective *c, int64_t timeout_ns)
                            ACP_DOING_RECEIVE);
     if (rc != ACP_E_TIMEOUT || timeout_ns <= FIRST_NS)
         return rc;
-    pthread_mutex_lock(&e->collectives_lock);
-    for (uint32_t i = 0; i < c->open; i++)
-        if (c->messages[i]->peer)
-            mail_watch(e, c->messages[i]->peer);
-    pthread_mutex_unlock(&e->collectives_lock);
+    collective_watch(c);
     return progress_wait(e, stands, c,
                          timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS,
                          ACP_DOING_RECEIVE);

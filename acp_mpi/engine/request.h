@@ -69,7 +69,7 @@ void mail_watch(acp_engine *e, struct peer *p);
 int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                acp_doing doing, acp_request *const *requests, uint32_t count);
 
-/* mail_wait.c: acp_request_wait_any, which another number of losses than `losses` ends, too. */
+/* mail_wait.c: acp_wait_any of requests, which another number of losses than `losses` ends, too. */
 int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
                   const uint32_t *losses, int64_t timeout_ns, uint32_t *index);
 

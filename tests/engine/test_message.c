@@ -265,7 +265,10 @@ static void any_of_many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
         post_message(lane, 0, (int64_t)word, &word, 8);
     }
     for (uint32_t left = MANY; rank == 0 && left; left--) {
-        CHECK(acp_request_wait_any(e, r, left, ACP_FOREVER, &index) == ACP_OK && index < left);
+        CHECK(acp_wait_any(e, r, left, NULL, 0, ACP_FOREVER) == ACP_OK);
+        for (index = 0; index < left && !acp_request_done(r[index]); index++)
+            continue;
+        CHECK(index < left);
         acp_envelope got = receive_end_of(lane, r[index]);
         CHECK(words[got.tag] == (uint64_t)got.tag && !(seen >> got.tag & 1));
         seen |= 1ull << got.tag;

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
+from contextlib import contextmanager
+
 from acp_mpi.engine._engine import Request
 from acp_mpi.rooms import on_close, on_reset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
     from typing import Any
 
     from acp_mpi.engine import _engine
@@ -28,6 +31,8 @@ class CollectiveRequest(Request):
         self._result: Any = None
         self._error: BaseException | None = None
         self._current: _engine.Collective | None = None
+        self._turn = allocate_lock()  # of the thread that drives it
+        self._claimed = False
         _running.difference_update([each for each in _running if not each._under_way()])
         self._go_on()
         if self._under_way():
@@ -51,22 +56,52 @@ class CollectiveRequest(Request):
     def done(self) -> bool:
         """Return whether it is over, well or not; never waits."""
         try:
-            self.test()
+            return self._look()
         except Exception:
             return True  # `wait` raises it
-        return self._current is None
+
+    @property
+    def claimed(self) -> bool:
+        """Return whether `wait`, `waitany` or `test` has handed its result out."""
+        return self._claimed
+
+    def parts(self) -> list[Request]:
+        """Return the requests of messages that it waits for: it has none of its own."""
+        return []
+
+    @contextmanager
+    def held(self) -> Iterator[_engine.Collective | None]:
+        """Lend what is under way, which nobody ends meanwhile; None if another thread is at it."""
+        if not self._turn.acquire(blocking=False):
+            yield None
+            return
+        try:
+            yield self._current
+        finally:
+            self._turn.release()
 
     def test(self) -> bool:
         """Return whether it is done; raises why it has failed."""
-        while self._current is not None:
-            try:
-                if not self._current.test():
-                    return False
-            except BaseException as error:
-                self._failed(error)
-                raise
-            self._go_on()
-        return self._ended()
+        if not self._look():
+            return False
+        self._claimed = True
+        return True
+
+    def _look(self) -> bool:
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            while self._current is not None:
+                try:
+                    if not self._current.test():
+                        return False
+                except BaseException as error:
+                    self._failed(error)
+                    raise
+                self._go_on()
+            return self._ended()
+        finally:
+            self._turn.release()
 
     def wait(self, timeout: float | None = None) -> Any:
         """Wait until it is done and return its result.
@@ -74,15 +109,20 @@ class CollectiveRequest(Request):
         TimeoutError after `timeout` seconds, and it goes on; PeerLostError if a rank that it needs
         has died.
         """
-        while self._current is not None:
-            try:
-                self._current.wait(timeout)
-            except BaseException as error:
-                if self._current.done:
-                    self._failed(error)
-                raise
-            self._go_on()
-        self._ended()
+        if not self._turn.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
+            raise TimeoutError(f"{self}: another thread waits for it, and it is not done")
+        try:
+            while self._current is not None:
+                try:
+                    self._current.wait(timeout)
+                except BaseException as error:
+                    if self._current.done:
+                        self._failed(error)
+                    raise
+                self._go_on()
+            self._claimed = self._ended()
+        finally:
+            self._turn.release()
         return self._result
 
     def _failed(self, error: BaseException) -> None:

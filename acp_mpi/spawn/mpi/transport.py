@@ -86,4 +86,4 @@ def _probe(context: int, source: int, tag: int, wait: float, taken: bool) -> Any
 def wait_any(posted: Sequence[Posted], timeout: float) -> None:
     """Wait until one of these is over, or for so long."""
     with contextlib.suppress(TimeoutError):
-        _engine.wait_any("recv", [each.request for each in posted], timeout)
+        _engine.wait_any("recv", [each.request for each in posted], [], timeout)

@@ -1,0 +1,79 @@
+"""Requests of messages and of collectives, waited for together and by several threads."""
+
+import threading
+
+import numpy as np
+import pytest
+from support import right
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+
+def test_waitany_wakes_for_a_collective():
+    """The message comes only when all have seen the collective's end."""
+    rank, procs = acp.rank(), acp.procs()
+    message = acp.irecv(tag=1)
+    total = acp.iallreduce(np.array([rank]))
+    index, result = acp.waitany([message, total])
+    assert index == 1
+    assert result[0] == sum(range(procs))
+    acp.sync()
+    acp.send(rank, right(), tag=1)
+    assert acp.waitany([message, total]) == (0, (rank - 1) % procs)
+    with pytest.raises(ValueError, match="have been taken"):
+        acp.waitany([message, total])
+
+
+def test_waitany_wakes_for_a_message():
+    """The collective goes on only when the message has come."""
+    rank, procs = acp.rank(), acp.procs()
+    message = acp.irecv(tag=2)
+    begun = acp.rank() != 0 or procs == 1
+    requests = [acp.ibarrier()] if begun else []
+    acp.send(rank, right(), tag=2)
+    index, result = acp.waitany([*requests, message])
+    if procs > 1:
+        assert (index, result) == (len(requests), (rank - 1) % procs)
+    acp.sync()
+    if not begun:
+        requests = [acp.ibarrier()]
+    acp.waitall([*requests, message])
+
+
+def test_a_function_as_operation_is_done_by_waitany():
+    rank, procs = acp.rank(), acp.procs()
+    both = [acp.iallreduce(rank, op=lambda a, b: a + b), acp.iallreduce(np.ones(3))]
+    found = dict(acp.waitany(both) for _ in both)
+    assert found[0] == sum(range(procs))
+    assert (found[1] == procs).all()
+
+
+def test_two_threads_wait_for_one_collective():
+    rank, procs = acp.rank(), acp.procs()
+    for _ in range(20):
+        request = acp.iallreduce(np.full(1000, rank))
+        results: list[int] = []
+
+        def wait(request=request, results=results):
+            results.append(request.wait()[0])
+
+        threads = [threading.Thread(target=wait) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [sum(range(procs))] * 3
+
+
+def test_waitany_says_when_its_time_is_over():
+    procs = acp.procs()
+    message = acp.irecv(source=right(), tag=3)
+    barrier = acp.ibarrier() if acp.rank() or procs == 1 else None
+    requests = [message] if barrier is None or procs == 1 else [message, barrier]
+    with pytest.raises(TimeoutError, match="waitany"):
+        acp.waitany(requests, timeout=0.01)
+    acp.sync()
+    (barrier or acp.ibarrier()).wait()
+    assert message.cancel()
