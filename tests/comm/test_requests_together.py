@@ -7,6 +7,7 @@ import pytest
 from support import right
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 
 pytestmark = pytest.mark.mpi
 
@@ -77,3 +78,9 @@ def test_waitany_says_when_its_time_is_over():
     acp.sync()
     (barrier or acp.ibarrier()).wait()
     assert message.cancel()
+
+
+def test_nothing_is_waited_for_as_long_as_it_may_take():
+    """What a communicator waits for may be over, and gone, just before it waits."""
+    with pytest.raises(TimeoutError, match="recv"):
+        _engine.wait_any("recv", [], [], 0.001)
