@@ -193,15 +193,17 @@ def _meet_the_living(function: str, purpose: int) -> None:
 
 
 def _at_exit() -> None:
+    failed = False
     if _count and _engine.is_open():
         try:
             _close_all()
         except Exception:
             sys.excepthook(*sys.exc_info())
-            _leave(1)
-    if _mpi_broken:
-        # MPI_Finalize would hang (Open MPI) or assert (MPICH) without the lost rank.
-        _leave(0)
+            failed = True
+    # MPI_Finalize would hang (Open MPI) or assert (MPICH) without the lost rank.
+    if (failed or _mpi_broken) and not _engine.never_finalize_mpi(int(failed)):
+        _flush()
+        os._exit(int(failed))
 
 
 def _flush() -> None:
@@ -210,11 +212,6 @@ def _flush() -> None:
             stream.flush()
         except Exception:
             continue
-
-
-def _leave(code: int) -> NoReturn:
-    _flush()
-    os._exit(code)
 
 
 def _uncaught(
