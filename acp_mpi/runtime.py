@@ -27,7 +27,7 @@ _EXCHANGE = 1  # barriers of the library's own collectives
 DOING = (
     "computes", "is in complete", "is in sync", "is in barrier", "is in wait_until",
     "is in lookup", "is in unregister_memory", "is in finalize", "waits for a lock",
-    "is in recv", "is in send", "is in probe",
+    "is in recv", "is in send", "is in probe", "is in a collective",
 )  # fmt: skip
 
 _job: Job | None = None
@@ -76,7 +76,7 @@ def init(
     Collective over the caller's group: `comm` (default `COMM_WORLD`, duplicated), or the
     processes of an ACP-only group. Waits for the groups that the job announces. `heap_size` limits
     the bytes of global memory of this rank (`ACP_HEAP_SIZE`; default: half of the memory divided
-    by the ranks of the group on the node), `starter_size` those of starter memory
+    by the ranks of the job on the node), `starter_size` those of starter memory
     (`ACP_STARTER_SIZE`; 10240).
     Calls are counted; the last `finalize` ends the job. Raises Error if a later call has other
     arguments, HeapFullError if the limit is beyond the machine, TimeoutError and PermissionError
