@@ -16,7 +16,7 @@ struct request_wait {
     acp_collective *const *collectives;
     uint32_t collective_count;
     bool near;              /* who brings one may be another process, by load and store */
-    const uint32_t *losses; /* another number of losses ends it, too */
+    const uint32_t *losses; /* of a collective: another number of losses ends it, too */
     uint64_t arm_at;
 };
 
@@ -133,9 +133,10 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
     acp_engine *e = w->engine;
     acp_request *const *requests = w->requests;
     int rc = ACP_OK;
-    acp_doing doing = w->collective_count ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
+    bool collective = w->losses || w->collective_count;
+    acp_doing doing = collective ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
     for (uint32_t i = 0; i < w->count; i++) {
-        if (requests[i]->kind != REQUEST_SEND)
+        if (requests[i]->kind != REQUEST_SEND && !w->losses)
             doing = ACP_DOING_RECEIVE;
         w->near = w->near || near(e, requests[i]);
         if (requests[i]->letter)

@@ -10,7 +10,10 @@ from acp_mpi.errors import Error
 from acp_mpi.heap_survey import JobSurvey
 from acp_mpi.spawn.macprun import control
 
-_WAY = {"is in recv": "from", "is in send": "to", "is in probe": "from"}
+_WAY = {
+    "is in recv": "from", "is in probe": "from", "is in send": "to",
+    "is in a collective": "and waits for",
+}  # fmt: skip
 
 
 def main(command: str, argv: Sequence[str]) -> int:
