@@ -235,7 +235,7 @@ def _join(
             memory_limit=limit,
             starter_size=starter,
             host=host_key,
-            wide=company.wide or place.wide,
+            wide=company.wide or place.wide or bool(settings.interfaces),
             interfaces=host.interfaces_of(settings.interfaces),
             path=PATHS[settings.path],
             ptracer=settings.ptrace,

@@ -9,6 +9,7 @@ from pathlib import Path
 import launch
 import pytest
 from hosts import slurm
+from hosts.group import join
 
 pytestmark = pytest.mark.hosts
 MACPRUN = Path(sys.executable).with_name("macprun")
@@ -34,18 +35,9 @@ def mpi(cluster):
     return wanted
 
 
-def join():
-    import acp_mpi as acp
-
-    with acp.init():
-        rank, procs = acp.rank(), acp.procs()
-        for other in range(procs):
-            acp.put(acp.query_starter_ga(other) + 8 * rank, (rank + 1).to_bytes(8, "little"))
-        acp.sync()
-        mine = acp.get(acp.query_starter_ga(rank), bytearray(8 * procs))
-        assert list(memoryview(mine).cast("q")) == list(range(1, procs + 1))
-        acp.sync()
-        print(f"rank {rank} of {procs} on {os.uname().nodename}", flush=True)
+# The nodes have one file system. By PMI2 two ranks of MPICH on each would take the shared memory
+# of the same name; by PMIx two nodes of a step would take the same folder in /tmp.
+TWO = {"pmi2": ("-N2", "-n2"), "pmix": ("-N1", "-n2")}
 
 
 def at_the_switch(cluster, *words):
@@ -56,11 +48,11 @@ def places(output):
     return re.findall(r"rank (\d+) of (\d+) on (\S+)$", output, re.MULTILINE)
 
 
-def test_srun_starts_ranks_on_all_hosts(cluster, mpi, passes):
-    command = at_the_switch(cluster, "srun", f"--mpi={mpi}", "-N2", "-n4", *launch.program(join))
-    names = [host.name for host in cluster]
+def test_srun_starts_ranks(cluster, mpi, passes):
+    command = at_the_switch(cluster, "srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(join))
+    a, b = (host.name for host in cluster)
     said = places(passes(command, cluster.environment, 60.0))
-    assert sorted(said) == [(str(rank), "4", names[rank // 2]) for rank in range(4)]
+    assert sorted(said) == [("0", "2", a), ("1", "2", b if "-N2" in TWO[mpi] else a)]
 
 
 def test_tasks_of_which_mpi_knows_nothing_are_warned(cluster, passes):
@@ -91,10 +83,10 @@ def spawn():
 
 
 def test_parents_under_srun_spawn(cluster, mpi, passes):
-    command = at_the_switch(cluster, "srun", f"--mpi={mpi}", "-N2", "-n2", *launch.program(spawn))
+    command = at_the_switch(cluster, "srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(spawn))
     output = passes(command, cluster.environment, 90.0)
     assert output.count("child on") == 6
-    assert all(f"parent on {host.name}" in output for host in cluster)
+    assert output.count("parent on") == 2
 
 
 def test_macprun_takes_its_hosts_from_the_allocation(cluster, mpi, passes):
