@@ -302,12 +302,21 @@ static void look_on(acp_engine *e)
     }
 }
 
+/* A caller may have begun to lead meanwhile. If it has taken the events off this thread it gives them
+ * back with the lead: to wait for that would be one switch more. */
+static bool lead_unless_led(acp_engine *e)
+{
+    return pthread_mutex_trylock(&e->leader) == 0 ||
+           (atomic_load(&e->armed) && pthread_mutex_lock(&e->leader) == 0);
+}
+
 static void *progress_main(void *argument)
 {
     acp_engine *e = argument;
     bool interrupted;
     while (!atomic_load(&e->stopping) && events_await(e)) {
-        pthread_mutex_lock(&e->leader);
+        if (!lead_unless_led(e))
+            continue;
         atomic_store(&e->control->asleep, 0);
         progress_poll(e); /* somebody may wait for what is in the inbox */
         do
