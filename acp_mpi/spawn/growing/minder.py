@@ -13,7 +13,7 @@ import select
 import signal
 from collections import deque
 
-from acp_mpi.spawn.growing import launching, words
+from acp_mpi.spawn.growing import launching, program, words
 from acp_mpi.spawn.macprun import family
 
 TYPE_CHECKING = False
@@ -85,7 +85,12 @@ class Minder:
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
             pid = launching.launch(
-                start["command"], start["env"], start["directory"], out_end, err_end
+                start["command"],
+                start["env"],
+                start["directory"],
+                out_end,
+                err_end,
+                start["forked"] and program.would_be(start["env"]),
             )
         except OSError as error:
             os.close(out)
@@ -161,4 +166,7 @@ def run(line: int, out: int, err: int) -> None:
         if not data:
             return  # whoever asked has ended
         orders, heard = words.parted(heard + data)
-    Minder(talk).run(orders[0])
+    try:
+        Minder(talk).run(orders[0])
+    finally:
+        talk.close()
