@@ -1,4 +1,4 @@
-"""Measure messages between ranks of one node against mpi4py, with goals.
+"""Measure messages and collectives between ranks of one node against mpi4py, with goals.
 
     python benchmarks/messages.py [--quick] [--only pair] [--json FILE]
 
@@ -15,6 +15,10 @@ JOBS = [
     Job("pair", "there and back between two groups", 2, "rows.messages"),
     *(
         Job(f"crowd{ranks}", f"ring and pairs of {ranks} ranks", ranks, "rows.messages_crowd")
+        for ranks in (2, 4, 8)
+    ),
+    *(
+        Job(f"collectives{ranks}", f"collectives of {ranks} ranks", ranks, "rows.collectives")
         for ranks in (2, 4, 8)
     ),
 ]

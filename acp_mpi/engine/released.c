@@ -38,18 +38,20 @@ static bool drive_all(acp_lane *lane)
     bool any = false, again = false;
     for (acp_collective **c = &e->collectives; *c;) {
         acp_collective *one = *c;
-        uint32_t before = one->at;
-        if (one->state == COLLECTIVE_RUNS)
+        bool ran = one->state == COLLECTIVE_RUNS;
+        uint32_t before = ran ? one->at : 0; /* at a fold it is its caller's */
+        if (ran)
             again |= drive(lane, one) == ACP_E_BUSY;
-        any |= one->at != before;
-        if (one->state == COLLECTIVE_OVER) {
+        uint32_t state = one->state;
+        any |= ran && (state != COLLECTIVE_RUNS || one->at != before);
+        if (state == COLLECTIVE_OVER) {
             *c = one->next;
             one->listed = false;
             atomic_fetch_sub(&e->collective_count, 1);
         } else {
             c = &one->next;
         }
-        if (one->state != COLLECTIVE_RUNS)
+        if (state != COLLECTIVE_RUNS)
             progress_event(e); /* from here it may be freed */
     }
     atomic_store(&e->collectives_again, again);

@@ -1,0 +1,272 @@
+/* Collectives that do not go well: whoever depends on a member that leaves, dies, or calls something
+ * else hears of it and of whom it was; reset and close end what is under way. */
+#include "collecting.h"
+
+static _Atomic uint32_t stage;
+
+static const struct {
+    acp_path path;
+    uint32_t nodes;
+} ways[] = {{ACP_PATH_ANY, 1}, {ACP_PATH_OWNER, 1}, {ACP_PATH_LINK, 1}, {ACP_PATH_ANY, 3}};
+#define WAYS (sizeof ways / sizeof *ways)
+
+/* Nothing of it is left in the own mailbox. */
+static void nothing_posted(acp_engine *e)
+{
+    CHECK(box_of(e)->posted == 0);
+}
+
+/* Rank 0 ends it before all have come; they hear of it, in later rounds too. */
+static void left_by_one(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t in[3] = {1, 2, 3}, out[3];
+    int64_t who;
+    (void)lane;
+    for (uint32_t i = 0; i < 6; i++) {
+        struct script s;
+        script_begin(&s, c->count, -1, 0);
+        for (uint32_t round = 0; round < 3; round++)
+            script_exchange(&s, rank, 8);
+        s.buffers[IN] = in;
+        s.buffers[OUT] = out;
+        if (rank == 0) {
+            acp_collective *one = i % 2 ? begin_released(e, &s, 100 + i) : begin(e, &s, 100 + i);
+            if (i == 0)
+                CHECK(acp_collective_run(one, 1000000) == ACP_E_TIMEOUT);
+            acp_collective_end(one);
+            meet(e);
+        } else {
+            meet(e);
+            CHECK(carry(e, &s, 100 + i, i > 2, &who) == ACP_E_LEFT && who == 0);
+        }
+        nothing_posted(e);
+        meet(e);
+    }
+}
+
+/* Who never hears from the one that has left hears of it from those between. */
+static void left_far_away(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t in = 1, out;
+    int64_t who;
+    (void)lane;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct script s;
+        script_begin(&s, c->count, -1, 0);
+        if (rank == 0) { /* it never has what it is to pass on */
+            script_receive(&s, 2, OUT, 0, 8);
+            script_await(&s);
+        }
+        script_relay(&s, rank, 0);
+        s.buffers[IN] = &in;
+        s.buffers[OUT] = &out;
+        if (rank == 0) {
+            acp_collective *one = begin_released(e, &s, 200 + i);
+            CHECK(acp_collective_wait(one, 0) == ACP_E_TIMEOUT);
+            acp_collective_end(one);
+        } else {
+            CHECK(carry(e, &s, 200 + i, i % 2, &who) == ACP_E_LEFT && who == 0);
+        }
+        nothing_posted(e);
+        meet(e);
+    }
+}
+
+/* Rank 1 calls something else, or gives another size: those that hear from it know. */
+static void another_call(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t in[6] = {0}, out[6], theirs;
+    int64_t who;
+    (void)lane;
+    for (uint32_t i = 0; i < 6; i++) {
+        static const uint64_t others[] = {8, 16, 0};
+        struct script s;
+        uint64_t size = rank == 1 ? others[i % 3] : 8, note = rank == 1 && i % 3 == 0 ? 78 : 77;
+        script_begin(&s, c->count, -1, 0);
+        script_exchange(&s, rank, size);
+        s.buffers[IN] = in;
+        s.buffers[OUT] = out;
+        acp_collective *one = begin_noted(e, &s, 300 + i, note);
+        if (i > 2)
+            acp_collective_release(one);
+        int rc = i > 2 ? acp_collective_wait(one, ACP_FOREVER)
+                       : acp_collective_run(one, ACP_FOREVER);
+        CHECK(end_of(one, rc, &who, &theirs) == ACP_E_MISMATCH);
+        CHECK(rank == 1 ? who != 1 && theirs == 77 : who == 1);
+        CHECK(rank == 1 || theirs == (i % 3 == 0 ? 78u : 77u));
+        nothing_posted(e);
+        meet(e);
+    }
+}
+
+/* A rank without an executor for this fold, or without such a peer, ends it for all. */
+static void impossible_for_one(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t in[3] = {0}, out[3];
+    int64_t who;
+    struct script s;
+    (void)lane;
+    script_begin(&s, c->count, -1, 0);
+    if (rank == 0) {
+        script_receive(&s, c->count + 5, OUT, 0, 8);
+        script_await(&s);
+    }
+    script_exchange(&s, rank, 8);
+    s.buffers[IN] = in;
+    s.buffers[OUT] = out;
+    int rc = carry(e, &s, 400, false, &who);
+    CHECK(rank == 0 ? rc == ACP_E_RANK : rc == ACP_E_LEFT && who == 0);
+    meet(e);
+}
+
+/* Afterwards all is as before. */
+static void as_before(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)lane;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t in = rank + 1, out[CLUSTER_MOST] = {0};
+        struct script s;
+        script_begin(&s, c->count, -1, 0);
+        script_ring(&s, rank, 8);
+        s.buffers[IN] = &in;
+        s.buffers[OUT] = out;
+        CHECK(carry(e, &s, 900 + i, i % 2, NULL) == ACP_OK);
+        for (uint32_t r = 0; r < c->count; r++)
+            CHECK(out[r] == r + 1);
+    }
+    meet(e);
+}
+
+/* All that is under way ends; the next one goes as ever. */
+static void reset(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { MANY = 4 };
+    uint32_t slots[CLUSTER_MOST];
+    struct script s[MANY];
+    acp_collective *all[MANY];
+    unsigned char *room = calloc(MANY, 2 * CLUSTER_MOST * 70000);
+    (void)lane;
+    for (uint32_t r = 0; r < c->count; r++)
+        slots[r] = r;
+    for (uint32_t i = 0; i < MANY; i++) {
+        uint64_t size = i % 2 ? 70000 : 8;
+        script_begin(&s[i], c->count, -1, 0);
+        script_exchange(&s[i], rank, size);
+        script_exchange(&s[i], rank, size);
+        s[i].buffers[IN] = room + (size_t)i * 2 * CLUSTER_MOST * 70000;
+        s[i].buffers[OUT] = (unsigned char *)s[i].buffers[IN] + CLUSTER_MOST * 70000;
+        if (rank != 2) /* nobody can end it */
+            all[i] = begin_released(e, &s[i], 500 + i);
+    }
+    meet(e);
+    CHECK(acp_engine_reset(e, slots, c->count) == ACP_OK);
+    meet(e);
+    for (uint32_t i = 0; rank != 2 && i < MANY; i++) {
+        CHECK(acp_collective_done(all[i]));
+        CHECK(end_of(all[i], acp_collective_wait(all[i], 0), NULL, NULL) == ACP_E_CLOSED);
+    }
+    free(room);
+    meet(e);
+}
+
+static const cluster_body bodies[] = {left_by_one, left_far_away, another_call, impossible_for_one,
+                                      as_before, reset, as_before};
+
+/* Rank 0 waits for rank 2, which dies; rank 1 waits for rank 0. */
+static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    int64_t who;
+    (void)lane;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t in[3] = {0}, out[3] = {0};
+        struct script s;
+        script_begin(&s, c->count, -1, 0);
+        script_relay(&s, rank, 2); /* 2, 0, 1 */
+        s.buffers[IN] = in;
+        s.buffers[OUT] = out;
+        if (rank == 2) {
+            if (i == 0) {
+                UNTIL(c->engines[0]->control->asleep &&
+                      c->engines[0]->control->doing == ACP_DOING_RECEIVE);
+                peer_mark_lost(c->engines[0], peer_of_slot(c->engines[0], 2));
+            }
+            continue;
+        }
+        CHECK(carry(e, &s, 600 + i, i % 2, &who) == ACP_E_LOST && who == 2);
+        nothing_posted(e);
+    }
+}
+
+struct late {
+    acp_engine *engine;
+    bool released;
+};
+
+static void *wait_until_closed(void *argument)
+{
+    struct late *w = argument;
+    uint64_t in[3] = {0}, out[3];
+    struct script s;
+    script_begin(&s, 2, -1, 0);
+    script_exchange(&s, 0, 8);
+    script_exchange(&s, 0, 8);
+    s.buffers[IN] = in;
+    s.buffers[OUT] = out;
+    acp_collective *one = begin(w->engine, &s, 700);
+    if (w->released)
+        acp_collective_release(one);
+    atomic_fetch_add(&stage, 1);
+    int rc = w->released ? acp_collective_wait(one, ACP_FOREVER)
+                         : acp_collective_run(one, ACP_FOREVER);
+    CHECK(end_of(one, rc, NULL, NULL) == ACP_E_CLOSED);
+    return NULL;
+}
+
+/* The library ends while a thread waits: that thread hears of it, and what nobody waits for goes. */
+static void closed_under_a_waiter(void)
+{
+    for (uint32_t round = 0; round < 40; round++) {
+        uint64_t in[3] = {0}, out[3];
+        struct cluster c;
+        struct late w;
+        struct script s;
+        pthread_t thread;
+        cluster_start(&c, 2, round % 4 > 2 ? 2 : 1, ACP_PATH_ANY, CLUSTER_SHARED);
+        w = (struct late){c.engines[0], round % 2};
+        script_begin(&s, 2, -1, 0);
+        script_exchange(&s, 0, 8);
+        s.buffers[IN] = in;
+        s.buffers[OUT] = out;
+        acp_engine_hold(c.engines[0]);
+        acp_collective *idle = begin_released(c.engines[0], &s, 701);
+        atomic_store(&stage, 0);
+        CHECK(pthread_create(&thread, NULL, wait_until_closed, &w) == 0);
+        UNTIL(atomic_load(&stage) == 1);
+        if (round % 8 > 3)
+            UNTIL(c.engines[0]->control->doing == ACP_DOING_RECEIVE);
+        acp_engine_close(c.engines[0]);
+        pthread_join(thread, NULL);
+        CHECK(end_of(idle, acp_collective_wait(idle, 0), NULL, NULL) == ACP_E_CLOSED);
+        acp_engine_free(c.engines[0]);
+        acp_engine_free(c.engines[0]);
+        acp_engine_close(c.engines[1]);
+        acp_engine_free(c.engines[1]);
+    }
+}
+
+int main(void)
+{
+    for (uint32_t i = 0; i < WAYS; i++) {
+        struct cluster c;
+        cluster_start(&c, 3, ways[i].nodes, ways[i].path, CLUSTER_SHARED);
+        for (size_t b = 0; b < sizeof bodies / sizeof *bodies; b++)
+            cluster_run(&c, bodies[b]);
+        cluster_run(&c, lost);
+        for (uint32_t k = 0; k < 3; k++) /* a rank is lost: they do not meet again */
+            acp_engine_close(c.engines[k]);
+        for (uint32_t k = 0; k < 3; k++)
+            acp_engine_free(c.engines[k]);
+    }
+    closed_under_a_waiter();
+    return 0;
+}
