@@ -1,7 +1,9 @@
 """Programs that are forked from a template find what they would find if started anew."""
 
+import contextlib
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -53,6 +55,56 @@ def with_another_environment():
 
 def test_a_program_with_another_environment_is_started_anew(passes):
     passes(launch.program(with_another_environment), HOOK | {"COLOUR": "0"})
+
+
+MINE = (
+    "import os; f = open('/proc/self/maps').read().split(); "
+    "print(*{w for w in f if 'sm_segment.' in w or 'mpich_shm_' in w}, flush=True)"
+)
+
+
+def killed_after_it_joined(folder):
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    code = f"{folder!r}; from mpi4py import MPI; p = MPI.Comm.Get_parent(); {MINE}; p.recv()"
+    for _ in range(3):
+        child = MPI.COMM_SELF.Spawn(sys.executable, ["-c", code])
+        launch.until(lambda: len(_processes_of(code)) == 1)
+        launch.until(lambda: _was_looked_at(*_processes_of(code)))
+        os.kill(*_processes_of(code), signal.SIGKILL)
+        with pytest.raises(acp.PeerLostError):
+            child.recv()
+    os._exit(0)
+
+
+def _was_looked_at(pid):
+    """Return whether its parent, who minds it, has read what it has mapped: it reads no more."""
+    minder = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+    mapped = len(Path(f"/proc/{pid}/maps").read_text())
+    count = re.search(r"rchar: (\d+)", Path(f"/proc/{minder}/io").read_text())
+    return int(count[1]) >= mapped // 2
+
+
+def _processes_of(code):
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_text().rstrip("\0").endswith("p.recv()") and code in path.read_text():
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_nothing_of_mpi_stays_of_a_program_that_was_killed(start, tmp_path):
+    command = [*launch.mpiexec(1), *launch.program(killed_after_it_joined, tmp_path)]
+    job = start(command, HOOK | {"TMPDIR": str(tmp_path)})
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+    files = [word for word in job.output.split() if word.startswith("/dev/shm/")]
+    assert len(files) >= 3, job.output
+    assert not [path for path in files if os.path.exists(path)]
+    assert not [path for path in tmp_path.rglob("jf.0/*/*") if "log" not in path.name]
 
 
 ENDS = {

@@ -32,7 +32,8 @@ def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
         order: dict[str, Any] = {"command": start.command, "directory": directory}
         order["env"] = dict(start.env)
         is_python = program.can_be_forked(start.command, sys.executable)
-        order["forked"] = is_python and start.env["ACP_MPI"] == "1"
+        order["single"] = start.rank is not None and start.env["ACP_MPI"] == "1"
+        order["forked"] = is_python and order["single"]
         found[start.group].append(order)
     return list(found.values())
 

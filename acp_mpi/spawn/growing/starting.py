@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 
+from acp_mpi import rooms
 from acp_mpi.spawn.growing.program import room
 from acp_mpi.spawn.growing.starter import TEMPLATE
 from acp_mpi.spawn.macprun import environment
@@ -78,6 +79,16 @@ def begin() -> None:
     with _lock:
         if _starter is None:
             _starter = _Starter()
+
+
+@rooms.on_close
+def _end() -> None:
+    """Have no starter when the job has ended: what it has made lives on."""
+    global _starter
+    with _lock:
+        if _starter is not None:
+            _starter.end()
+            _starter = None
 
 
 def make(kind: bytes, *given: int, programs: bool = False) -> socket.socket:
