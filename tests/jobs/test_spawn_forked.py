@@ -76,7 +76,6 @@ def killed_after_it_joined(folder):
         os.kill(*_processes_of(code), signal.SIGKILL)
         with pytest.raises(acp.PeerLostError):
             child.recv()
-    os._exit(0)
 
 
 def _was_looked_at(pid):
