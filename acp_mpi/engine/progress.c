@@ -161,7 +161,9 @@ static uint64_t worth(const acp_engine *e, uint64_t time_ns)
 static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
 {
     uint32_t vain = atomic_load_explicit(&e->vain, memory_order_relaxed);
-    if ((doing != ACP_DOING_RECEIVE && doing != ACP_DOING_SEND) || !e->wire_count)
+    bool messages = doing == ACP_DOING_RECEIVE || doing == ACP_DOING_SEND ||
+                    doing == ACP_DOING_COLLECTIVE;
+    if (!messages || !e->wire_count)
         return;
     if (waited_ns < 2 * SPIN_NS)
         vain = 0;
