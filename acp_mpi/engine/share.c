@@ -32,12 +32,13 @@ void share_open(acp_lane *lane, struct landing *l, uint64_t at)
         letter_ring(lane, l->to, letter);
 }
 
-/* Half of what is left, so that both end at the same time; all if one alone runs at a time. */
+/* Half of what is left, so that both end at the same time; all if one alone runs at a time. Who finds
+ * nothing left sees the helpers of whoever has claimed it. */
 static bool claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint64_t *at,
                   uint64_t *part)
 {
     uint64_t least = e->crowded ? PART_MOST : PART_LEAST;
-    *at = __atomic_load_n(&s->claimed, __ATOMIC_RELAXED);
+    *at = __atomic_load_n(&s->claimed, __ATOMIC_ACQUIRE);
     do {
         if (*at >= size)
             return false;
@@ -45,7 +46,7 @@ static bool claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint
         *part = *part < least ? least : *part > PART_MOST ? PART_MOST : *part;
         *part = *part < size - *at ? *part : size - *at;
     } while (!__atomic_compare_exchange_n(&s->claimed, at, *at + *part, true, __ATOMIC_ACQ_REL,
-                                          __ATOMIC_RELAXED));
+                                          __ATOMIC_ACQUIRE));
     return true;
 }
 
