@@ -187,14 +187,14 @@ class Job:
             self._process.free()
 
 
-def _limit(most_here: int, heap_size: int | None, settings: Settings) -> int:
+def _limit(most_here: int, heap_size: int | None, settings: Settings, starter: int) -> int:
     """Return the bytes of global memory that a rank may have where so many share a node."""
     chosen = settings.heap_size if heap_size is None else heap_size
-    if chosen is not None:
-        if chosen < 0:
-            raise ValueError(f"init: heap_size={chosen} is negative")
-        return chosen
-    return host.memory_total() // 2 // most_here
+    if chosen is None:
+        chosen = host.memory_total() // 2 // most_here
+    if chosen < 0:
+        raise ValueError(f"init: heap_size={chosen} is negative")
+    return chosen + starter + 2**16
 
 
 def join_job(
@@ -227,12 +227,11 @@ def _join(
     try:
         if starter < 0:
             raise ValueError(f"init: starter_size={starter} is negative")
-        limit = _limit(company.most, heap_size, settings) + starter + 2**16
         _engine.create(
             secret=place.secret,
             job=handshake.job_id(place.secret),
             node=node,
-            memory_limit=limit,
+            memory_limit=_limit(company.most, heap_size, settings, starter),
             starter_size=starter,
             host=host_key,
             wide=company.wide or place.wide or bool(settings.interfaces),
@@ -249,6 +248,8 @@ def _join(
     try:
         company.agree(failed)
         known = _introduce(process, company, place)
+        # Ranks of other groups share the memory of the node.
+        _engine.lower_limit(_limit(_engine.mates(), heap_size, settings, starter))
     except Exception:
         _engine.close()
         raise
