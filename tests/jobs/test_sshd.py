@@ -73,7 +73,9 @@ def join(folder):
         assert acp.fetch_add8(acp.query_starter_ga(0), 0) == acp.procs()
         acp.sync()
         assert os.getcwd() == folder
-        secret = any("SECRET" in word for word in Path("/proc/self/cmdline").read_text().split("\0"))
+        secret = any(
+            "SECRET" in word for word in Path("/proc/self/cmdline").read_text().split("\0")
+        )
         assert not secret
         print(f"rank {acp.rank()} has {os.environ['COLOUR']}", bool(os.environ.get("SSH_CLIENT")))
 
