@@ -62,8 +62,9 @@ bench: $(MPIS:%=.venv/%/.installed) $(MPIS:%=.venv/%/.extra-fmo) ## both sides i
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done
 	@.venv/mpich/bin/python benchmarks/spawn_memory.py
 	@.venv/mpich/bin/python benchmarks/fmo.py
-	@if [ "$$(id -u)" = 0 ]; then .venv/mpich/bin/python benchmarks/across_nodes.py; \
-	    else echo "benchmarks/across_nodes.py is left out: it needs root" >&2; fi
+	@if [ "$$(id -u)" = 0 ]; then for what in across_nodes npb_2003; do \
+	        .venv/mpich/bin/python benchmarks/$$what.py; done; \
+	    else echo "benchmarks/across_nodes.py and npb_2003.py are left out: they need root" >&2; fi
 
 clean: ## remove everything that make made, the environments too
 	rm -rf .venv build docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -212,9 +212,26 @@ def _at_exit() -> None:
             sys.excepthook(*sys.exc_info())
             failed = True
     # MPI_Finalize would hang (Open MPI) or assert (MPICH) without the lost rank.
-    if (failed or _mpi_broken) and not _engine.never_finalize_mpi(int(failed)):
-        _flush()
-        os._exit(int(failed))
+    if failed or _mpi_broken:
+        sys.modules["acp_mpi._deadline"] = _Deadline()  # type: ignore[assignment]
+        if not _engine.never_finalize_mpi(int(failed)):
+            _flush()
+            os._exit(int(failed))
+
+
+class _Deadline:
+    """Ends this process with its stacks if what a broken MPI has left cannot be taken apart.
+
+    In the table of modules: it goes when all exit hooks have run, before what they have used.
+    """
+
+    def __init__(self) -> None:
+        import faulthandler
+
+        self._start = faulthandler.dump_traceback_later
+
+    def __del__(self) -> None:
+        self._start(5.0, exit=True, file=2)
 
 
 def _flush() -> None:

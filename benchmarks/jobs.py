@@ -31,6 +31,15 @@ class JobError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Wire:
+    """What every host sends on: seconds of delay, bytes per second, bytes of a socket's buffers."""
+
+    delay: float
+    rate: float
+    buffers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """Rows that are measured together.
 
@@ -44,6 +53,7 @@ class Job:
     module: str  # its `measure(quick)` runs on every rank; what rank 0 returns counts
     environment: dict[str, str] = field(default_factory=dict)
     hosts: int = 0
+    wire: Wire | None = None  # of those hosts; None: as fast as this machine
 
 
 def launcher() -> str:

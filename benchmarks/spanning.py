@@ -13,7 +13,7 @@ import launch
 from hosts import group, network
 
 if TYPE_CHECKING:
-    from jobs import Job
+    from jobs import Job, Wire
 
 LIMIT = 600.0
 LINES = 8  # the last ones of each process
@@ -35,6 +35,8 @@ def run(
     """Run a job to its end; return what each process wrote last, and its worst status."""
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(network.Network(job.hosts))
+        if job.wire:
+            _slow(hosts, job.wire)
 
         def start(name: str, command: list[str], environment: Mapping[str, str]) -> launch.Job:
             return stack.enter_context(launch.Job(command, folder / name, environment))
@@ -55,3 +57,11 @@ def run(
             return str(reason), 1
         ends = [process.output.splitlines()[-LINES:] for process in processes]
         return "\n".join(itertools.chain(*ends)), max(statuses, key=abs)
+
+
+def _slow(hosts: network.Network, wire: "Wire") -> None:
+    for host in hosts:
+        for direction in ("rmem", "wmem"):
+            sizes = f"4096 {wire.buffers} {wire.buffers}"
+            host.run("sh", "-c", f"echo {sizes} > /proc/sys/net/ipv4/tcp_{direction}")
+        hosts.shape(host, delay=wire.delay, rate=wire.rate)

@@ -1,4 +1,4 @@
-"""MPI held to TCP: by its environment, and by a look at what passed the loopback interface."""
+"""MPI held to TCP: by its environment, and by a look at what passed the network interfaces."""
 
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,17 @@ class ByMpi:
         self._assert_tcp()
 
     def _assert_tcp(self) -> None:
-        data, before = np.ones(PROOF, np.uint8), _loopback_bytes()
+        data, before = np.ones(PROOF, np.uint8), _bytes_received()
         right, left = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         self._comm.Barrier()
         if self.size > 1:
             self._comm.Sendrecv(data, right, 0, np.empty_like(data), left, 0)
         self._comm.Barrier()
-        passed = _loopback_bytes() - before
+        passed = _bytes_received() - before
         if self.size > 1 and passed < PROOF:
             raise RuntimeError(
-                f"{self.name} moved {PROOF} bytes, but only {passed} passed the loopback "
-                "interface: it does not use TCP"
+                f"{self.name} moved {PROOF} bytes, but only {passed} passed the network "
+                "interfaces: it does not use TCP"
             )
 
     def send(self, array: np.ndarray, dest: int, tag: int) -> None:
@@ -64,9 +64,7 @@ class ByMpi:
         self._comm.Free()
 
 
-def _loopback_bytes() -> int:
-    for line in Path("/proc/net/dev").read_text().splitlines():
-        name, _, counters = line.partition(":")
-        if name.strip() == "lo":
-            return int(counters.split()[0])
-    raise RuntimeError("there is no loopback interface")
+def _bytes_received() -> int:
+    """Return what the interfaces of this host have received, the loopback interface among them."""
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]  # below two of headings
+    return sum(int(line.partition(":")[2].split()[0]) for line in lines)

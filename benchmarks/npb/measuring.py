@@ -34,9 +34,9 @@ class Account:
         return float(statistics.median(getattr(self, what)))
 
 
-def transports(comm: MPI.Intracomm) -> list[Transport]:
-    """Connect the ranks in three ways. Collective."""
-    return [ByAcp(comm), BySelect(comm), ByMpi(comm)]
+def transports(comm: MPI.Intracomm, address: str) -> list[Transport]:
+    """Connect the ranks in three ways, by the interface of that address. Collective."""
+    return [ByAcp(comm), BySelect(comm, address=address), ByMpi(comm)]
 
 
 def _used() -> tuple[float, float]:
@@ -45,10 +45,15 @@ def _used() -> tuple[float, float]:
 
 
 def run_all(
-    comm: MPI.Intracomm, kernel: Kernel, checks: int, rounds: int, name: str
+    comm: MPI.Intracomm,
+    kernel: Kernel,
+    checks: int,
+    rounds: int,
+    name: str,
+    address: str = "127.0.0.1",
 ) -> list[Account]:
     """Run the kernel on all transports, in turn, so often; all checks must pass. Collective."""
-    ways = transports(comm)
+    ways = transports(comm, address)
     accounts = [Account(way.name) for way in ways]
     for number in range(rounds):
         for turn in range(len(ways)):

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from types import TracebackType
 from typing import Self
 
@@ -202,7 +203,9 @@ class Network:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hosts-")))
             known = folder / "hosts"
             # Launchers keep files under the name of the host: those of two runs must differ.
-            names = [f"{word}-{os.getpid()}" for word in ("switch", *"abcdefgh"[: self._count])]
+            names = [
+                f"{word}-{os.getpid()}" for word in ("switch", *ascii_lowercase[: self._count])
+            ]
             numbers = [254, *range(1, self._count + 1)]
             known.write_text(
                 "127.0.0.1 localhost\n"

@@ -6,9 +6,11 @@ MPICH.
 
 import atexit
 import contextlib
+import gc
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import launch
@@ -79,3 +81,33 @@ def test_after_a_loss_the_exit_code_is_the_program_s(start, tmp_path, before):
         assert len(list(tmp_path.glob(f"* {hook} hook"))) == len(ways), job.output
     for rank in range(len(ways)):
         assert f"the last words of {rank} " in job.output
+
+
+class Stubborn:
+    """In a ring of references, so that only the end of Python takes it apart, which hangs."""
+
+    def __init__(self):
+        self.ring = self
+
+    def __del__(self, sleep=time.sleep):
+        sleep(1000)
+
+
+def end_in_a_hang(folder):
+    acp.init()
+    if acp.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(acp.PeerLostError):
+        acp.sync()
+    acp.refresh()
+    sys.modules["stubborn"] = Stubborn()
+    gc.disable()
+
+
+def test_an_end_that_hangs_is_cut_short_with_the_stacks(start, tmp_path):
+    program = launch.program(end_in_a_hang, tmp_path)
+    job = start([*launch.mpiexec(2, survive=True), *_KEEP_STATUS, tmp_path, *program])
+    job.wait()
+    statuses = [int(file.read_text()) for file in tmp_path.glob("status.*")]
+    assert sorted(statuses) == [1, KILLED], job.output
+    assert "in __del__" in job.output

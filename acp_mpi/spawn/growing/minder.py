@@ -13,7 +13,8 @@ import select
 import signal
 from collections import deque
 
-from acp_mpi.spawn.growing import launching, words
+from acp_mpi.spawn.growing import launching, program, words
+from acp_mpi.spawn.growing.leavings import Leavings
 from acp_mpi.spawn.macprun import family
 
 TYPE_CHECKING = False
@@ -31,6 +32,7 @@ class _Group:
 
     def __init__(self) -> None:
         self.running: set[int] = set()
+        self.single: dict[int, dict[str, str]] = {}  # those with MPI and no launcher: environments
         self.pipes = 0
         self.last: deque[bytes] = deque()
         self.kept = 0
@@ -56,6 +58,7 @@ class Minder:
         self._heard = b""
         self._joined = self._deserted = False
         self._groups: list[_Group] = []
+        self._leavings = Leavings()
 
     def run(self, groups: list[list[dict[str, Any]]]) -> None:
         """Start all, and return when all have ended, or nobody wants them any more."""
@@ -66,11 +69,23 @@ class Minder:
                 self._start(number, start)
         while any(group.running or group.pipes for group in self._groups):
             if self._deserted and not self._joined:
-                family.kill_family(_GRACE)
+                self._end_all()
                 return
             for descriptor, _ in self._poll.poll():
                 if action := self._actions.get(descriptor):
                     action()
+
+    def _end_all(self) -> None:
+        self._look()
+        family.kill_family(_GRACE)
+        for group in self._groups:
+            for pid, env in group.single.items():
+                self._leavings.remove(pid, env)
+
+    def _look(self) -> None:
+        for group in self._groups:
+            for pid in group.single:
+                self._leavings.look(pid)
 
     def _watch(self, descriptor: int, action: Callable[[], object]) -> None:
         self._actions[descriptor] = action
@@ -85,7 +100,12 @@ class Minder:
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
             pid = launching.launch(
-                start["command"], start["env"], start["directory"], out_end, err_end
+                start["command"],
+                start["env"],
+                start["directory"],
+                out_end,
+                err_end,
+                start["forked"] and program.would_be(start["env"]),
             )
         except OSError as error:
             os.close(out)
@@ -100,6 +120,8 @@ class Minder:
             group.pipes += 1
             self._watch(pipe, lambda pipe=pipe, to=to: self._hand_on(number, pipe, to))  # type: ignore[misc]
         group.running.add(pid)
+        if start["single"]:
+            group.single[pid] = start["env"]
         descriptor = os.pidfd_open(pid)
         self._watch(descriptor, lambda: self._reap(number, pid, descriptor, (out, err)))
 
@@ -128,7 +150,10 @@ class Minder:
             if action := self._actions.get(pipe):
                 while action():
                     pass
-        self._groups[number].running.discard(pid)
+        group = self._groups[number]
+        group.running.discard(pid)
+        if pid in group.single:
+            self._leavings.remove(pid, group.single.pop(pid))
         reason = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
         self._end(number, code, reason)
 
@@ -142,7 +167,9 @@ class Minder:
         with contextlib.suppress(OSError):
             if data := self._line.recv(64):
                 self._heard += data
-                self._joined = self._joined or b"joined\n" in self._heard
+                if not self._joined and b"joined\n" in self._heard:
+                    self._joined = True
+                    self._look()
                 return
         self._forget(self._line.fileno())
         self._deserted = True
@@ -161,4 +188,7 @@ def run(line: int, out: int, err: int) -> None:
         if not data:
             return  # whoever asked has ended
         orders, heard = words.parted(heard + data)
-    Minder(talk).run(orders[0])
+    try:
+        Minder(talk).run(orders[0])
+    finally:
+        talk.close()

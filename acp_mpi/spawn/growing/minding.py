@@ -28,7 +28,8 @@ class Minding:
         self._names, self._registry = names, registry
         self._heard = b""
         with starting.output() as output:
-            self._line = starting.make(MINDER, *output)
+            programs = any(order["forked"] for group in orders for order in group)
+            self._line = starting.make(MINDER, *output, programs=programs)
         self._line.sendall(words.framed(orders))
 
     def await_groups(self, question: Question, deadline: float, timeout: float) -> None:

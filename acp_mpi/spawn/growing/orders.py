@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
+from acp_mpi.spawn.growing import program
 from acp_mpi.spawn.macprun.launchers import starts
 from acp_mpi.spawn.macprun.nodes import HERE, Node
 from acp_mpi.spawn.macprun.plan import Group, Plan, check
@@ -29,7 +31,11 @@ def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {group.name: [] for group in plan.groups}
     for start in starts(plan, given, meeting, os.environ, marked=False, single=True):
         directory = _directory(start.directory)
-        order = {"command": start.command, "env": dict(start.env), "directory": directory}
+        order: dict[str, Any] = {"command": start.command, "directory": directory}
+        order["env"] = dict(start.env)
+        is_python = program.can_be_forked(start.command, sys.executable)
+        order["single"] = start.rank is not None and start.env["ACP_MPI"] == "1"
+        order["forked"] = is_python and order["single"]
         found[start.group].append(order)
     return list(found.values())
 

@@ -1,0 +1,137 @@
+"""Programs that are forked from a template find what they would find if started anew."""
+
+import contextlib
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import launch
+import pytest
+
+HOOK = {"ACP_SPAWN": "1"}
+PROGRAM = Path(__file__).with_name("surroundings.py")
+
+
+def _words(kind):
+    if kind == "code":
+        return ["-c", PROGRAM.read_text(), "an argument", ""]
+    return [os.path.relpath(PROGRAM) if kind == "relative" else str(PROGRAM), "an argument", ""]
+
+
+def each_in_turn(kind):
+    """Spawn the same program again and again: the first is started, the last is forked."""
+    from mpi4py import MPI
+
+    heard = []
+    for _ in range(3):
+        child = MPI.COMM_SELF.Spawn(sys.executable, _words(kind))
+        heard.append(child.recv(source=0))
+        child.Disconnect()
+    (first, one, size), _, (last, other, _) = heard
+    assert (first, last, size) == (False, True, 1)
+    for name in one:
+        assert one[name] == other[name], (name, one[name], other[name])
+
+
+@pytest.mark.parametrize("kind", ["code", "file", "relative"])
+def test_a_forked_program_finds_what_a_started_one_finds(passes, kind):
+    passes(launch.program(each_in_turn, kind), HOOK)
+
+
+def with_another_environment():
+    """What may have had its effect when the template began is no matter of a fork."""
+    from mpi4py import MPI
+
+    for number in range(4):
+        os.environ["COLOUR"] = str(number // 3)
+        child = MPI.COMM_SELF.Spawn(sys.executable, _words("file"))
+        forked, seen, _ = child.recv(source=0)
+        child.Disconnect()
+        assert forked == (number in (1, 2))
+        assert ("COLOUR", str(number // 3)) in seen["environment"]
+
+
+def test_a_program_with_another_environment_is_started_anew(passes):
+    passes(launch.program(with_another_environment), HOOK | {"COLOUR": "0"})
+
+
+MINE = (
+    "import os; f = open('/proc/self/maps').read().split(); "
+    "print(*{w for w in f if 'sm_segment.' in w or 'mpich_shm_' in w}, flush=True)"
+)
+
+
+def killed_after_it_joined(folder):
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    code = f"{folder!r}; from mpi4py import MPI; p = MPI.Comm.Get_parent(); {MINE}; p.recv()"
+    for _ in range(3):
+        child = MPI.COMM_SELF.Spawn(sys.executable, ["-c", code])
+        launch.until(lambda: len(_processes_of(code)) == 1)
+        launch.until(lambda: _was_looked_at(*_processes_of(code)))
+        os.kill(*_processes_of(code), signal.SIGKILL)
+        with pytest.raises(acp.PeerLostError):
+            child.recv()
+
+
+def _was_looked_at(pid):
+    """Return whether its parent, who minds it, has read what it has mapped: it reads no more."""
+    minder = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+    mapped = len(Path(f"/proc/{pid}/maps").read_text())
+    count = re.search(r"rchar: (\d+)", Path(f"/proc/{minder}/io").read_text())
+    return int(count[1]) >= mapped // 2
+
+
+def _processes_of(code):
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_text().rstrip("\0").endswith("p.recv()") and code in path.read_text():
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_nothing_of_mpi_stays_of_a_program_that_was_killed(start, tmp_path):
+    command = [*launch.mpiexec(1), *launch.program(killed_after_it_joined, tmp_path)]
+    job = start(command, HOOK | {"TMPDIR": str(tmp_path)})
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+    files = [word for word in job.output.split() if word.startswith("/dev/shm/")]
+    assert len(files) >= 3, job.output
+    assert not [path for path in files if os.path.exists(path)]
+    assert not [path for path in tmp_path.rglob("jf.0/*/*") if "log" not in path.name]
+
+
+ENDS = {
+    "1/0": r"(?s)exit code 1; .*Traceback.*:\n  File \"<string>\", line 1, .*ZeroDivisionError",
+    "def f(": r"(?s)exit code 1; its last lines:\n  File \"<string>\", line 1\n.*SyntaxError",
+    "raise SystemExit(7)": "exit code 7; it said nothing",
+    "raise SystemExit('alas')": r"exit code 1; its last lines:\nalas$",
+    "import atexit; atexit.register(print, 'late')": r"exit code 0; its last lines:\nlate$",
+    "import os; os.kill(os.getpid(), 2); __import__('signal').pause()": "killed by SIGINT",
+    "import os; os.kill(os.getpid(), 9)": "killed by SIGKILL",
+}
+
+
+def ends_as_python_does():
+    from mpi4py import MPI
+
+    for _ in range(2):  # the first is started anew
+        for code, expected in ENDS.items():
+            with pytest.raises(MPI.Exception) as caught:
+                MPI.COMM_SELF.Spawn(sys.executable, ["-c", code])
+            (note,) = caught.value.__notes__
+            assert re.search(expected, note), (code, note)
+            assert "growing" not in note or "KeyboardInterrupt" in note
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.COMM_SELF.Spawn(sys.executable, ["/no/such/file.py"])
+    assert "exit code 2; its last lines" in caught.value.__notes__[0]
+    assert "can't open file '/no/such/file.py'" in caught.value.__notes__[0]
+
+
+def test_a_forked_program_ends_as_python_does(passes):
+    passes(launch.program(ends_as_python_does), HOOK)
