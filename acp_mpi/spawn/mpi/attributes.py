@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.point_to_point import fail
 
 # The functions of keys that the program has made; those of other libraries MPI alone knows.
 _functions: dict[int, tuple[Any, Any]] = {}

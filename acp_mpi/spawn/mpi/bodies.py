@@ -1,18 +1,18 @@
 """What is behind a communicator of several groups: who is in it, and its life."""
 
 import threading
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import acp_mpi as acp
-from acp_mpi.engine import _engine
-from acp_mpi.spawn.mpi import algorithms, between, communicators
+from acp_mpi.spawn.mpi import algorithms, communicators
+from acp_mpi.spawn.mpi.addresses import COLLECTIVES, fail
 from acp_mpi.spawn.mpi.algorithms import Round
 from acp_mpi.spawn.mpi.attributes import Attributes
 from acp_mpi.spawn.mpi.groups import Group, ranks_of
 from acp_mpi.spawn.mpi.objects import Objects
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.point_to_point import COLLECTIVES, fail
 from acp_mpi.spawn.mpi.ranks import Circle, derived
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.work import Done
@@ -126,9 +126,9 @@ class Body(Objects):
         MPI.COMM_WORLD.Abort(errorcode)
         raise SystemExit(errorcode)
 
+    @abstractmethod
     def _like(self, context: int) -> "Body":
         """Return one of the same members."""
-        raise NotImplementedError
 
     def inner(self) -> "Body":
         """Return the duplicate on which `mpi4py.util.pkl5` has its collectives."""
@@ -165,8 +165,9 @@ class Body(Objects):
         names = self._run(algorithms.allgather(self.round().inside(), _processor()))
         return self.Split([bytes(name) for name in names].index(_processor()), key)
 
+    @abstractmethod
     def Split(self, color: int = 0, key: int = 0) -> Any:
-        raise NotImplementedError
+        """Return a communicator of those that give the same color."""
 
     # What hangs on it -----------------------------------------------------------------------
 
@@ -223,7 +224,9 @@ def _processor() -> bytes:
     return str(MPI.Get_processor_name()).encode()
 
 
-def _sorted(parts: Sequence[tuple[int, int]], color: int, ranks: Sequence[int]) -> tuple[int, ...]:
+def sorted_by_key(
+    parts: Sequence[tuple[int, int]], color: int, ranks: Sequence[int]
+) -> tuple[int, ...]:
     """Return the ranks with a color, by key."""
     places = sorted((key, place) for place, (each, key) in enumerate(parts) if each == color)
     return tuple(ranks[place] for _, place in places)
@@ -253,7 +256,7 @@ class IntraBody(Body):
         context = self.next_context("split", color)
         if color == MPI.UNDEFINED:
             return MPI.COMM_NULL
-        return self._of(context, _sorted(parts, color, self.local.ranks))
+        return self._of(context, sorted_by_key(parts, color, self.local.ranks))
 
     def Create(self, group: Any) -> Any:
         self.check()
@@ -266,93 +269,10 @@ class IntraBody(Body):
         return self._of(derived(self.context, "group", tag, ranks), ranks)
 
 
-class InterBody(Body):
-    """Two circles of ranks."""
-
-    kind = communicators.Intercomm
-    inter = True
-    between = between
-    _inside: Body | None = None
-
-    def _like(self, context: int) -> Body:
-        return InterBody(context, self.local, self.peers)
-
-    def Get_remote_size(self) -> int:
-        self.check()
-        return len(self.peers)
-
-    def Get_remote_group(self) -> Any:
-        return Group._of(self.peers.ranks)
-
-    remote_size, remote_group = property(Get_remote_size), property(Get_remote_group)
-
-    @property
-    def low(self) -> bool:
-        """Whether the local group is the one that comes first where nobody says otherwise."""
-        return bool(self.local.ranks[0] < self.peers.ranks[0])
-
-    def Merge(self, high: bool = False) -> Any:
-        self.check()
-        theirs = self._run(between.exchange(self.round(), bytes([bool(high)])))
-        first = self.low if bytes(theirs)[0] == bool(high) else not high
-        mine, its = self.local.ranks, self.peers.ranks
-        ranks = (*mine, *its) if first else (*its, *mine)
-        return IntraBody(self.next_context("merge"), Circle(ranks, acp.rank())).shown()
-
-    def Split(self, color: int = 0, key: int = 0) -> Any:
-        inside = [
-            MPI.pickle.loads(part)
-            for part in self._run(
-                algorithms.allgather(self.round().inside(), MPI.pickle.dumps((color, key)))
-            )
-        ]
-        outside = self.allgather((color, key))
-        context = self.next_context("split", color)
-        if color == MPI.UNDEFINED:
-            return MPI.COMM_NULL
-        mine = _sorted(inside, color, self.local.ranks)
-        its = _sorted(outside, color, self.peers.ranks)
-        if not its:
-            return MPI.COMM_NULL
-        own = Circle(mine, acp.rank())
-        return InterBody(context, own, Circle(its, None)).shown()
-
-    def Create(self, group: Any) -> Any:
-        chosen = set(ranks_of(group))
-        mine = acp.rank() in chosen
-        return self.Split(0 if mine else MPI.UNDEFINED, Group.Get_rank(group) if mine else 0)
-
-    def inside(self) -> Body:
-        """Return the local group, as `mpi4py.util.pkl5` needs it."""
-        if self._inside is None:
-            self._inside = IntraBody(derived(self.context, "inside", self.low), self.local)
-        return self._inside
-
-
 def ranks_in(comm: Any) -> tuple[int, ...]:
     """Return the ranks in the job of the members of any intracommunicator. Collective."""
     body = getattr(comm, "_body", None)
     return tuple(comm.allgather(acp.rank())) if body is None else body.local.ranks
-
-
-def connected(context: int, local: tuple[int, ...], peers: tuple[int, ...]) -> Any:
-    """Return the intercommunicator of two groups."""
-    _engine.bury()  # what is left of groups that have ended: a program may spawn without end
-    return InterBody(context, Circle(local, acp.rank()), Circle(peers, None)).shown()
-
-
-def meet(comm: Any, leader: int, bridge: Any, remote_leader: int, tag: int) -> Any:
-    """Make an intercommunicator of two groups whose leaders have a communicator in common."""
-    local = ranks_in(comm)
-    found = None
-    if comm.Get_rank() == leader:
-        own = new_context("bridge")
-        theirs = bridge.sendrecv(
-            (local, own), remote_leader, tag, source=remote_leader, recvtag=tag
-        )
-        found = (max(own, theirs[1]), theirs[0])
-    context, peers = comm.bcast(found, root=leader)
-    return connected(context, local, tuple(peers))
 
 
 _contexts = iter(range(1, 2**62))

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from acp_mpi.spawn.mpi import buffers
+from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.point_to_point import PointToPoint, fail
+from acp_mpi.spawn.mpi.point_to_point import PointToPoint
+from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.reductions import Reductions, in_place
-from acp_mpi.spawn.mpi.requests import Prequest, Request
+from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.work import Running, Steps, finish
 
 _Blocks = Callable[..., Any]

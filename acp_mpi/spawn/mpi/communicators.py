@@ -7,10 +7,10 @@ mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body.
 import functools
 import os
 import sys
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from acp_mpi import host
-from acp_mpi.spawn.mpi.family import Family, new
+from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
 
 
@@ -19,41 +19,11 @@ def predefined(name: str) -> Any:
     return getattr(sys.modules[MPI.__name__], name)
 
 
-class Comm(MPI.Comm, metaclass=Family):  # type: ignore[misc]
+class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
     """mpi4py's communicator."""
 
     __module__ = MPI.__name__  # which pickle is told
     _original: ClassVar[Any] = MPI.Comm
-    _body: Any = None
-
-    def __new__(cls, comm: Any = None) -> Self:
-        """Return a copy that names the same communicator."""
-        made: Self = new(cls, comm)
-        body = getattr(comm, "_body", None)
-        if body is not None:
-            made._body = body
-        return made
-
-    @classmethod
-    def _of(cls, body: Any) -> Self:
-        """Return the communicator that a body is behind."""
-        made = cls.__new__(cls)
-        made._body = body
-        return made
-
-    def __eq__(self, other: object) -> bool:
-        mine, its = self._body, getattr(other, "_body", None)
-        if mine is None and its is None:
-            return bool(super().__eq__(other))
-        return mine is its
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __bool__(self) -> bool:
-        return self._body is not None or bool(super().__bool__())
-
-    __hash__ = None  # type: ignore[assignment]  # as mpi4py's
 
     def __reduce__(self) -> Any:
         if self._body is not None:
@@ -152,13 +122,13 @@ class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
         self, local_leader: int, peer_comm: Any, remote_leader: int, tag: int = 0
     ) -> Any:
         """Return the communicator of two groups whose leaders have one in common."""
-        from acp_mpi.spawn.mpi import bodies
+        from acp_mpi.spawn.mpi import intercommunicators
 
         leads = self.Get_rank() == local_leader
         joined = getattr(peer_comm, "_body", None) is not None if leads else False
         if self._body is None and not self.allreduce(joined, op=MPI.LOR):
             return ours(super().Create_intercomm(local_leader, peer_comm, remote_leader, tag))
-        return bodies.meet(self, local_leader, peer_comm, remote_leader, tag)
+        return intercommunicators.meet(self, local_leader, peer_comm, remote_leader, tag)
 
 
 class Intercomm(Comm, MPI.Intercomm):  # type: ignore[misc]

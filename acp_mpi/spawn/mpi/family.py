@@ -1,6 +1,6 @@
 """Classes in place of mpi4py's, whose objects are still made by mpi4py itself in places."""
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
 
 class Family(type):
@@ -28,3 +28,39 @@ def new(cls: type, *given: Any) -> Any:
     while isinstance(kind, Family):
         kind = kind.__base__  # type: ignore[assignment]
     return kind.__new__(cls, *given)
+
+
+class Embodied:
+    """An object of mpi4py's, or one with a *body* of ours behind it, which its copies share."""
+
+    __slots__ = ()
+    _body: Any = None
+
+    def __new__(cls, other: Any = None) -> Self:
+        """Return a copy that names the same thing."""
+        made: Self = new(cls, other)
+        body = getattr(other, "_body", None)
+        if body is not None:
+            made._body = body
+        return made
+
+    @classmethod
+    def _of(cls, body: Any) -> Self:
+        """Return an object that a body is behind."""
+        made = cls.__new__(cls)
+        made._body = body
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        mine, its = self._body, getattr(other, "_body", None)
+        if mine is None and its is None:
+            return bool(super().__eq__(other))
+        return mine is its
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __bool__(self) -> bool:
+        return self._body is not None or bool(super().__bool__())  # type: ignore[misc]
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as mpi4py's

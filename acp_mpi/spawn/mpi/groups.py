@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 import acp_mpi as acp
+from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.family import Family, new
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.point_to_point import fail
 
 
 def world_ranks() -> Sequence[int]:

@@ -1,45 +1,18 @@
 """Messages that were found by a matched probe."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from acp_mpi.spawn.mpi.family import Family, new
+from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.work import Work, finish
 
 
-class Message(MPI.Message, metaclass=Family):  # type: ignore[misc]
+class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
     """mpi4py's message, or one of a communicator of several groups."""
 
     __module__ = MPI.__name__
     _original: ClassVar[Any] = MPI.Message
-    _body: Any = None
-
-    def __new__(cls, message: Any = None) -> Self:
-        """Return a copy that names the same message."""
-        made: Self = new(cls, message)
-        made._body = getattr(message, "_body", None)
-        return made
-
-    @classmethod
-    def _of(cls, body: Any) -> Self:
-        made = cls.__new__(cls)
-        made._body = body
-        return made
-
-    def __eq__(self, other: object) -> bool:
-        mine, its = self._body, getattr(other, "_body", None)
-        if mine is None and its is None:
-            return bool(super().__eq__(other))
-        return mine is its
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __bool__(self) -> bool:
-        return self._body is not None or bool(super().__bool__())
-
-    __hash__ = None  # type: ignore[assignment]  # as mpi4py's
 
     @classmethod
     def _found(cls, name: str, comm: Any, *given: Any) -> Any:

@@ -11,7 +11,8 @@ from acp_mpi.spawn.mpi.communicators import Comm, Intercomm, Intracomm, ours
 from acp_mpi.spawn.mpi.groups import Group
 from acp_mpi.spawn.mpi.messages import Message
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.requests import Prequest, Request
+from acp_mpi.spawn.mpi.prequests import Prequest
+from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.windows import File, Win
 
 _PKL5 = 0  # the tag that pkl5 uses on a communicator that is for nothing else

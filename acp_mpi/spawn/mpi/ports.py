@@ -9,7 +9,8 @@ from typing import Any
 
 import acp_mpi as acp
 from acp_mpi.errors import Error
-from acp_mpi.spawn.mpi.bodies import connected, new_context, ranks_in
+from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
+from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import derived
 from acp_mpi.spawn.mpi.spawning import hear, tell

@@ -1,5 +1,6 @@
 """Reductions of a communicator of several groups: elements combined by MPI's own operations."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ def _combine(op: Any, kind: Elements) -> Combine:
     return combine
 
 
-class Reductions:
+class Reductions(ABC):
     """Generators of the reductions; `collectives` makes the methods of them."""
 
     peers: Any
@@ -39,13 +40,13 @@ class Reductions:
     inter: bool
     between: Any
 
+    @abstractmethod
     def round(self) -> Round:
         """Return the next collective of the communicator."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_root(self, root: int) -> tuple[bool, bool]:
         """Return whether this rank gives something, and whether it gets something."""
-        raise NotImplementedError
 
     def _gives(self, sendbuf: Any, recvbuf: Any) -> Elements:
         return buffers.elements(recvbuf if not self.inter and in_place(sendbuf) else sendbuf)

@@ -4,32 +4,33 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
-from acp_mpi.spawn.mpi.family import Family, new
+from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.work import Done, Work, finish, over, pause
 
 _EMPTY = Done()
 
 
-def _body_of(request: Any) -> Any:
+def body_of(request: Any) -> Any:
+    """Return what a request of ours stands for, None for mpi4py's."""
     return getattr(request, "_body", None)
 
 
 def _idle(request: Any) -> bool:
     """Return whether there is nothing to wait for."""
-    body = _body_of(request)
+    body = body_of(request)
     return request == MPI.REQUEST_NULL if body is None else body.work is None
 
 
 def _ready(request: Any) -> bool:
-    body = _body_of(request)
+    body = body_of(request)
     if body is None:
         return bool(MPI.Request.Get_status(request))
     return body.work is None or over(body.work)
 
 
 def _pending(requests: Sequence[Any]) -> Iterator[Any]:
-    bodies = [body for body in map(_body_of, requests) if body is not None and body.work]
+    bodies = [body for body in map(body_of, requests) if body is not None and body.work]
     return itertools.chain.from_iterable(body.work.pending() for body in bodies)
 
 
@@ -41,47 +42,22 @@ def _statuses(statuses: list[Any] | None, count: int) -> list[Any]:
     return statuses
 
 
-class _Body:
+class Operation:
     """What a request of ours stands for: an operation, which starts again if it is persistent."""
 
     def __init__(self, work: Work | None, again: Callable[[], Work] | None = None) -> None:
         self.work, self.again = work, again
 
 
-class Request(MPI.Request, metaclass=Family):  # type: ignore[misc]
+class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
     """mpi4py's request, or one of a communicator of several groups."""
 
     __module__ = MPI.__name__
     _original: ClassVar[Any] = MPI.Request
-    _body: Any = None
-
-    def __new__(cls, request: Any = None) -> Self:
-        """Return a copy that names the same request."""
-        made: Self = new(cls, request)
-        body = _body_of(request)
-        if body is not None:
-            made._body = body
-        return made
 
     @classmethod
-    def _of(cls, work: Work) -> Self:
-        made = cls.__new__(cls)
-        made._body = _Body(work)
-        return made
-
-    def __eq__(self, other: object) -> bool:
-        mine, its = self._body, _body_of(other)
-        if mine is None and its is None:
-            return bool(super().__eq__(other))
-        return mine is its
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __bool__(self) -> bool:
-        return self._body is not None or bool(super().__bool__())
-
-    __hash__ = None  # type: ignore[assignment]  # as mpi4py's
+    def _of(cls, work: Work | None, again: Callable[[], Work] | None = None) -> Self:
+        return super()._of(Operation(work, again))
 
     # One ------------------------------------------------------------------------------------
 
@@ -100,33 +76,33 @@ class Request(MPI.Request, metaclass=Family):  # type: ignore[misc]
 
     def Wait(self, status: Any = None) -> bool:
         """Wait until it is over."""
-        if _body_of(self) is None:
+        if body_of(self) is None:
             return bool(MPI.Request.Wait(self, status))
         self._finish(status)
         return True
 
     def wait(self, status: Any = None) -> Any:
         """Wait until it is over; return the object received."""
-        if _body_of(self) is None:
+        if body_of(self) is None:
             return MPI.Request.wait(self, status)
         return self._finish(status)
 
     def Test(self, status: Any = None) -> bool:
         """Return whether it is over."""
-        if _body_of(self) is None:
+        if body_of(self) is None:
             return bool(MPI.Request.Test(self, status))
         return _ready(self) and Request.Wait(self, status)
 
     def test(self, status: Any = None) -> tuple[bool, Any]:
         """Return whether it is over, and the object received."""
-        if _body_of(self) is None:
+        if body_of(self) is None:
             flag, found = MPI.Request.test(self, status)
             return flag, found
         return (True, self._finish(status)) if _ready(self) else (False, None)
 
     def Get_status(self, status: Any = None) -> bool:
         """Return whether it is over, and leave it as it is."""
-        body = _body_of(self)
+        body = body_of(self)
         if body is None:
             return bool(MPI.Request.Get_status(self, status))
         if not _ready(self):
@@ -138,7 +114,7 @@ class Request(MPI.Request, metaclass=Family):  # type: ignore[misc]
 
     def Cancel(self) -> None:
         """Take it back if it has met nothing yet."""
-        body = _body_of(self)
+        body = body_of(self)
         if body is None:
             MPI.Request.Cancel(self)
         elif body.work is not None:
@@ -148,7 +124,7 @@ class Request(MPI.Request, metaclass=Family):  # type: ignore[misc]
 
     def Free(self) -> None:
         """Let it go on by itself."""
-        if _body_of(self) is None:
+        if body_of(self) is None:
             MPI.Request.Free(self)
         self._body = None
 
@@ -156,7 +132,7 @@ class Request(MPI.Request, metaclass=Family):  # type: ignore[misc]
 
     @classmethod
     def _ours(cls, requests: Sequence[Any]) -> bool:
-        return any(_body_of(request) is not None for request in requests)
+        return any(body_of(request) is not None for request in requests)
 
     @classmethod
     def _each(cls, name: str, requests: Sequence[Any], statuses: list[Any] | None) -> list[Any]:
@@ -320,35 +296,3 @@ class Request(MPI.Request, metaclass=Family):  # type: ignore[misc]
         return cls._some("Get_status", requests, statuses, False)[0]
 
     get_status_some = Get_status_some
-
-
-class Prequest(Request, MPI.Prequest):  # type: ignore[misc]
-    """mpi4py's persistent request, or one of a communicator of several groups."""
-
-    __module__ = MPI.__name__
-    _original: ClassVar[Any] = MPI.Prequest
-
-    @classmethod
-    def _of(cls, again: Callable[[], Work]) -> Self:  # type: ignore[override]
-        made = cls.__new__(cls)
-        made._body = _Body(None, again)
-        return made
-
-    def Start(self) -> None:
-        """Start the operation once more."""
-        body = _body_of(self)
-        if body is None:
-            MPI.Prequest.Start(self)
-            return
-        if body.work is not None:
-            raise MPI.Exception(MPI.ERR_REQUEST)
-        body.work = body.again()
-
-    @classmethod
-    def Startall(cls, requests: list[Any]) -> None:
-        """Start all of them."""
-        if not cls._ours(requests):
-            MPI.Prequest.Startall(requests)
-            return
-        for request in requests:
-            Prequest.Start(request)

@@ -11,7 +11,8 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun.nodes import dealt, is_here, parse
 from acp_mpi.spawn.mpi import transport
-from acp_mpi.spawn.mpi.bodies import connected, new_context, ranks_in
+from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
+from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import derived
 from acp_mpi.spawn.mpi.work import Receiving, finish

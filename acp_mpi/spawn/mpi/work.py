@@ -6,6 +6,7 @@ for, or tests, anything of ours.
 
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ _LOOK_AT_MPI = 0.01
 Steps = Generator["Iterable[Work]", None, Any]
 
 
-class Work:
+class Work(ABC):
     """An operation that is not over."""
 
     source = MPI.ANY_SOURCE
@@ -30,16 +31,17 @@ class Work:
     result: Any = None
     error: BaseException | None = None
 
+    @abstractmethod
     def step(self) -> bool:
         """Do what can be done now; return whether it is over."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pending(self) -> Iterator[Any]:
         """Return the operations of the transport that it waits for."""
-        raise NotImplementedError
 
     def cancel(self) -> None:
-        """Take it back if that is still possible."""
+        """Take it back if that is still possible: for most it is not."""
+        self.cancelled = False
 
     def describe(self, status: Any) -> None:
         """Fill in a status of mpi4py."""
@@ -118,9 +120,9 @@ class Attended(Work):
     def _is_over(self) -> bool:
         return self._over
 
+    @abstractmethod
     def _advance(self) -> bool:
         """Do what can be done now; return whether that was the last."""
-        raise NotImplementedError
 
     def _end_if(self, over: bool) -> None:
         if over:

@@ -1,0 +1,57 @@
+"""To whom a communicator of several groups sends, and from whom it receives."""
+
+from abc import ABC, abstractmethod
+from typing import NoReturn
+
+from acp_mpi.spawn.mpi import transport
+from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.ranks import Circle
+
+# Contexts of a communicator, beside its own.
+COLLECTIVES, ACKNOWLEDGEMENTS = 1, 2
+_TAG_MAX = 2**31 - 1
+
+
+def fail(code: int) -> NoReturn:
+    """Raise mpi4py's exception."""
+    raise MPI.Exception(code)
+
+
+class Addresses(ABC):
+    """`peers` by their ranks, in the contexts of a communicator."""
+
+    context: int
+    peers: Circle
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise if the communicator has been freed."""
+
+    def rank_of(self, rank: int) -> int:
+        """Return the rank in the communicator of a rank of the job."""
+        return int(self.peers.place.get(rank, MPI.UNDEFINED))
+
+    def acknowledge(self, arrived: transport.Arrived) -> None:
+        """Tell the sender of a synchronous message that it was received."""
+        if arrived.note:
+            transport.send(self.context + ACKNOWLEDGEMENTS, arrived.source, arrived.note, b"")
+
+    # Ranks and tags -------------------------------------------------------------------------
+
+    def _dest(self, rank: int) -> int:
+        if not 0 <= rank < len(self.peers):
+            fail(MPI.ERR_RANK)
+        return self.peers.ranks[rank]
+
+    def _source(self, rank: int) -> int:
+        return -1 if rank == MPI.ANY_SOURCE else self._dest(rank)
+
+    def _wanted(self, tag: int) -> int:
+        if tag == MPI.ANY_TAG:
+            return -1
+        return self._sent(tag)
+
+    def _sent(self, tag: int) -> int:
+        if not 0 <= tag <= _TAG_MAX:
+            fail(MPI.ERR_TAG)
+        return tag

@@ -1,0 +1,38 @@
+"""Requests that start again: mpi4py's, and those of communicators of several groups."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.requests import Request, body_of
+from acp_mpi.spawn.mpi.work import Work
+
+
+class Prequest(Request, MPI.Prequest):  # type: ignore[misc]
+    """mpi4py's persistent request, or one of a communicator of several groups."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Prequest
+
+    @classmethod
+    def _of(cls, again: Callable[[], Work]) -> Self:  # type: ignore[override]
+        return super()._of(None, again)
+
+    def Start(self) -> None:
+        """Start the operation once more."""
+        body = body_of(self)
+        if body is None:
+            MPI.Prequest.Start(self)
+            return
+        if body.work is not None:
+            raise MPI.Exception(MPI.ERR_REQUEST)
+        body.work = body.again()
+
+    @classmethod
+    def Startall(cls, requests: list[Any]) -> None:
+        """Start all of them."""
+        if not cls._ours(requests):
+            MPI.Prequest.Startall(requests)
+            return
+        for request in requests:
+            Prequest.Start(request)
