@@ -26,6 +26,8 @@ class Visitor:
         self.waiting: Announcement | None = None
         self._sock = sock
         sock.setblocking(False)
+        with contextlib.suppress(OSError):  # it has gone already: that is seen in its turn
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._talk: Talk | None = None
         self._wanted = 0
         self._in = bytearray()
