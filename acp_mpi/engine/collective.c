@@ -222,13 +222,18 @@ int collective_drive(acp_lane *lane, acp_collective *c)
     return ACP_OK;
 }
 
-/* Until something of it is done. */
+/* Until something of it is done. ACP_E_BUSY: not yet, but it listens for more from now on. */
 static int wait(acp_collective *c, int64_t timeout_ns)
 {
     uint32_t which;
-    bool few = c->open <= MANY;
-    return requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
-                         &c->losses, timeout_ns, &which);
+    bool few = c->open <= MANY, first = !c->watched && timeout_ns > COLLECTIVE_FIRST_NS;
+    int rc = requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
+                           &c->losses, first ? COLLECTIVE_FIRST_NS : timeout_ns, &which);
+    if (rc != ACP_E_TIMEOUT || !first)
+        return rc;
+    collective_watch(c);
+    c->watched = true;
+    return ACP_E_BUSY;
 }
 
 int acp_collective_run(acp_collective *c, int64_t timeout_ns)
@@ -266,6 +271,11 @@ void acp_collective_due(const acp_collective *c, void **where, const void **left
     *left = place(c, s->left, s->left_at);
     *right = place(c, s->right, s->right_at);
     *size = s->size;
+}
+
+void acp_collective_lost(acp_collective *c, uint32_t rank)
+{
+    end_with(c, ACP_E_LOST, rank);
 }
 
 int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs)
