@@ -133,7 +133,8 @@ class Job:
         return table
 
     def learn(self, table: Membership) -> None:
-        """Take in the groups that have joined since."""
+        """Take in the groups that have joined since, and let go of what has ended."""
+        _engine.bury()
         if len(table.groups) > len(self._members):
             _engine.learn(table.rows)
             self._members = table.groups

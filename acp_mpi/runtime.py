@@ -32,6 +32,7 @@ DOING = (
 
 _job: Job | None = None
 _count = 0
+_beginning = False
 _arguments: tuple[Any, ...] = ()
 _hook_before: Callable[..., Any] | None = None
 _once_done = False
@@ -81,7 +82,10 @@ def init(
     arguments, HeapFullError if the limit is beyond the machine, TimeoutError and PermissionError
     from joining other groups. Removes `--acp-*` options from `sys.argv`.
     """
-    global _job, _count, _arguments
+    global _job, _count, _arguments, _beginning
+    if _beginning:  # the import of mpi4py below has put the module of spawn in place
+        _count += 1
+        return _Session()
     arguments = (comm, heap_size, starter_size)
     if _count:
         if any(
@@ -93,10 +97,17 @@ def init(
             )
         _count += 1
         return _Session()
-    settings = config.load(os.environ, sys.argv)
-    group = mpi_group(comm, settings)
-    _job = join_job(group, settings, heap_size, starter_size)
-    _count, _arguments = 1, arguments
+    _beginning = True
+    try:
+        settings = config.load(os.environ, sys.argv)
+        group = mpi_group(comm, settings)
+        _job = join_job(group, settings, heap_size, starter_size)
+    except BaseException:
+        _count = 0
+        raise
+    finally:
+        _beginning = False
+    _count, _arguments = _count + 1, arguments
     _install(_job)
     log.info("runtime", "rank %d of %d", _engine.rank(), _engine.procs())
     return _Session()

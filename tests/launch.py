@@ -55,6 +55,7 @@ _LAUNCHER = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "OMPI_MCA_btl": "^ofi",
+    "OPENBLAS_NUM_THREADS": "1",  # more would spin at the start of each process
 }
 
 

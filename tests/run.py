@@ -24,6 +24,7 @@ RANKS = (1, 2, 3, 4)
 LIMITS = {"test": 600.0, "all": 1800.0, "campaign": 7200.0}  # seconds for one job
 MARKERS = {"test": "not slow and not campaign", "all": "not campaign", "campaign": "campaign"}
 ELSEWHERE = "this test failed on another rank"  # as tests/conftest.py says it
+WITHOUT_RANKS = ("fmo", "hosts", "jobs", "spawn")  # no test there runs on all ranks of a job
 NO_TESTS = 5  # pytest's exit status when nothing was selected
 
 
@@ -80,7 +81,8 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
     command = [sys.executable, __file__, "--rank", str(folder), *options]
     if work.ranks:
         launcher = launch.mpiexec(work.ranks, network=work.network)
-        command = [*launcher, *command, "--with-mpi", "-x"]
+        elsewhere = [f"--ignore={launch.TESTS / name}" for name in WITHOUT_RANKS]
+        command = [*launcher, *command, "--with-mpi", "-x", *elsewhere]
     command += [*extra, *work.tests]
     env = launch.ROADS[work.road] | _other_python()
     if work.network:

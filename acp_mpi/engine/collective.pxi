@@ -124,7 +124,7 @@ cdef class Collective:
         rc = acp_collective_begin(engine, &plan.plan, buffers, context, plan.note, &self.under_way)
         if rc != ACP_OK:
             raise_status(function, rc)
-        acp_engine_hold(engine)
+        acp_engine_enter(engine)
         self.home = engine
         return 0
 
@@ -135,13 +135,19 @@ cdef class Collective:
             PyBuffer_Release(&self.given)
         if self.has_wanted:
             PyBuffer_Release(&self.wanted)
+        self.leave()
+
+    cdef int leave(self) noexcept:
         if self.home != NULL:
-            acp_engine_free(self.home)
+            acp_engine_exit(self.home)
+        self.home = NULL
+        return 0
 
     cdef int over(self) except -1:
         self.done = True
         acp_collective_end(self.under_way)
         self.under_way = NULL
+        self.leave()
         if self.room is not None:
             self.plan.room_give(self.room)
             self.room = None
@@ -277,7 +283,7 @@ def wait_any(str function, requests, collectives, timeout=None):
     with nogil:
         rc = acp_wait_any(e, all, count, together, collective_count, limit)
     acp_set_awaited(outer)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     c_free(all)
     for r in requests:
         r.waiting -= 1

@@ -94,6 +94,7 @@ struct peer {
     bool loss_handled;
     bool loss_accepted; /* by acp_refresh */
     bool missed; /* its loss counts; set before it is lost */
+    bool shown;  /* the program has an address in its memory, as long as the engine lives */
     uint8_t opened; /* how its memory was opened */
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;
@@ -350,6 +351,8 @@ struct acp_engine {
     pthread_mutex_t collectives_lock; /* those that go on by themselves: who drives them */
     struct acp_collective *collectives;
     _Atomic uint32_t collective_count;
+    _Atomic uint32_t inside;     /* threads without the interpreter, collectives under way */
+    _Atomic uint32_t sends_open; /* requests of sends, which may know the memory of another */
     _Atomic bool collective_news;   /* one of them may go on: asked of whoever has the lock */
     _Atomic bool collectives_again; /* nobody will ring for it */
 

@@ -26,7 +26,7 @@ cdef acp_engine *hold(str function) except NULL:
     # Around a wait without the interpreter lock: another thread may finalize meanwhile, or have
     # done so since this call began.
     need(function)
-    acp_engine_hold(engine)
+    acp_engine_enter(engine)
     return engine
 
 

@@ -160,6 +160,12 @@ void acp_engine_forked(acp_engine *engine);        /* what such a child calls on
 void acp_engine_close(acp_engine *engine);   /* threads end, addresses die, mappings stay */
 void acp_engine_free(acp_engine *engine);    /* after close: the last mapping goes */
 void acp_engine_hold(acp_engine *engine);    /* one more reference to the mappings */
+/* Around what a thread does without the interpreter: it may have addresses of the memory of others. */
+void acp_engine_enter(acp_engine *engine);
+void acp_engine_exit(acp_engine *engine);
+/* Gives back what is mapped and open of processes that have ended, unless another thread is inside or
+ * a message of this process is under way: then a later call does. By who has the caller's lane. */
+void acp_engine_bury(acp_engine *engine);
 
 acp_lane *acp_engine_lane(acp_engine *engine); /* lane 0 */
 acp_lane *acp_lane_take(acp_engine *engine);   /* NULL: all are in use */

@@ -123,6 +123,12 @@ def learn(rows):
         raise_status("refresh", rc)
 
 
+def bury():
+    """Give back what is mapped and open of members that have ended; if busy, another time."""
+    need("refresh")
+    acp_engine_bury(engine)
+
+
 def set_joined(slots, founders):
     """Say who joined together, a range of slots, and with how many the job began."""
     global everybody
@@ -273,7 +279,7 @@ def doing(rank):
     cdef acp_engine *e = hold("doing")
     with nogil:
         rc = acp_peer_doing(e, r, &what)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     return <int>what if rc == ACP_OK else -1
 
 

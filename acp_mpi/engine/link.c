@@ -1,6 +1,7 @@
 /* The life of a link. It is opened by whoever first has something to say and used by both; if
  * both open one at a time, each keeps speaking on its own. When its wire breaks the opener calls
- * again; the other side waits for it. */
+ * again; the other side waits for it, and knocks now and then: an opener that is dead calls nobody,
+ * and nobody else may ever speak to it. */
 #include "link.h"
 
 #include "endpoint.h"
@@ -172,10 +173,19 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
     link->refusals += wire->refused;
     if (link->peer->gone && !link->unanswered)
         link_close(e, link);
-    else if (link->opener && in_vain)
+    else if (in_vain || (wire->accepted && !link->opener))
         call_later(e, link);
-    else if (link->opener)
+    else
         call(lane, link);
+}
+
+/* Who was called lives, and its call is awaited. */
+void link_knocked(acp_engine *e, struct wire *wire)
+{
+    struct link *link = wire->link;
+    wire_close(e, wire);
+    link_without_wire(e, link);
+    call_later(e, link);
 }
 
 /* Does this process wait for a word of the peer? */
@@ -195,7 +205,7 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now)
             link_give_up(lane, link);
             return UINT64_MAX;
         }
-        if (link->opener && !link->wire && now >= link->retry_at)
+        if (!link->wire && now >= link->retry_at)
             call(lane, link);
         bool again = link->retry_at > now && link->retry_at < link->lost_at;
         return link->state == LINK_CLOSED ? UINT64_MAX : again ? link->retry_at : link->lost_at;

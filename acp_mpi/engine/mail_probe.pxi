@@ -87,7 +87,7 @@ cdef int probe_waiting(str function, mail_call *c, int64_t limit) except -1:
         with nogil:
             rc = acp_probe_wait(e, &c.envelope, &c.found, &c.taken if c.takes else NULL, limit)
         acp_set_awaited(outer)
-        acp_engine_free(e)
+        acp_engine_exit(e)
         if rc == ACP_E_BUSY:
             wait_for_room(function)
     if rc == ACP_E_TIMEOUT:

@@ -80,11 +80,11 @@ cdef bint come(acp_request *request) noexcept:
     cdef bint here = acp_request_done(request)
     if here:
         return True
-    acp_engine_hold(e)
+    acp_engine_enter(e)
     with nogil:
         here = acp_request_soon(e, request)
     here = here and engine == e  # another thread may have finalized meanwhile
-    acp_engine_free(e)
+    acp_engine_exit(e)
     return here
 
 

@@ -126,7 +126,7 @@ cdef class Request:
             rc = acp_request_wait(e, request, limit)
         self.waiting -= 1
         acp_set_awaited(outer)
-        acp_engine_free(e)
+        acp_engine_exit(e)
         if rc == ACP_E_CLOSED:
             need(self.function)
         return rc

@@ -131,7 +131,7 @@ def quiet(ticket):
     cdef acp_engine *e = hold("unregister_memory")
     with nogil:
         rc = acp_segment_quiet(e, number, ACP_FOREVER)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     ended("unregister_memory", rc)
 
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
 {
@@ -226,46 +224,4 @@ int peer_attach(acp_engine *e, struct peer *p)
     }
     pthread_mutex_unlock(&e->space);
     return (int)relation;
-}
-
-void peers_close(acp_engine *e)
-{
-    for (struct peer *p = NULL; (p = peer_next(e, p));) {
-        if (p->doors && p->relation == RELATION_NODE)
-            p->doors->lines[p->line].holder = 0;
-        if (p->pidfd >= 0)
-            close(p->pidfd);
-        if (p->fd >= 0)
-            close(p->fd);
-        if (p->door_fd >= 0)
-            close(p->door_fd);
-        p->pidfd = p->fd = p->door_fd = -1;
-    }
-}
-
-void peers_free(acp_engine *e)
-{
-    for (struct peer *p = NULL; (p = peer_next(e, p));) {
-        for (struct view *v = p->views, *next; v; v = next) {
-            next = v->next;
-            if (!e->config.map)
-                munmap(v->base, v->high - v->low);
-            free(v);
-        }
-        if (p->relation == RELATION_NODE && !e->config.map) {
-            munmap((void *)(uintptr_t)p->control, CONTROL_SIZE);
-            munmap(p->doors, sizeof *p->doors);
-        }
-        heap_unmap(e, p);
-        free(p->chain_failures);
-        backlog_free(p);
-    }
-    for (uint32_t page = 0; page * PEER_PAGE < e->procs; page++) {
-        for (uint32_t i = 0; e->peers[page] && i < PEER_PAGE; i++)
-            free(e->peers[page][i]);
-        free(e->peers[page]);
-    }
-    free(e->peers);
-    e->peers = NULL;
-    e->procs = 0;
 }

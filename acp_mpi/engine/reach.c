@@ -244,6 +244,7 @@ int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address
     if (reach != REACH_LOAD)
         return fail(lane, ACP_E_PRIVATE, ga, size);
     *address = t.base + (ga - t.low);
+    t.peer->shown = true;
     return ACP_OK;
 }
 

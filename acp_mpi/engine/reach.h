@@ -64,6 +64,7 @@ const uint32_t *table_mates(const acp_engine *e, uint32_t *count);
 
 /* peer.c: who is there, and the memory of the node's */
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot); /* the rows are in the table */
+/* burial.c */
 void peers_close(acp_engine *e); /* descriptors */
 void peers_free(acp_engine *e);  /* mappings */
 struct peer *peer_of_slot(acp_engine *e, uint32_t slot);

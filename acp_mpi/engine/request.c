@@ -17,11 +17,15 @@ acp_request *request_new(acp_lane *lane, enum request_kind kind)
     }
     *r = (acp_request){.engine = lane->engine, .kind = (uint8_t)kind,
                        .era = lane->engine->mail_era};
+    if (kind == REQUEST_SEND)
+        atomic_fetch_add(&lane->engine->sends_open, 1);
     return r;
 }
 
 void request_free(acp_lane *lane, acp_request *r)
 {
+    if (r->kind == REQUEST_SEND)
+        atomic_fetch_sub(&lane->engine->sends_open, 1);
     free(r->own);
     if (lane->request_count == AT_HAND) {
         free(r);

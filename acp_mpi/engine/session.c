@@ -98,6 +98,10 @@ void link_wire_up(acp_lane *lane, struct wire *wire)
 {
     if (wire->accepted)
         return; /* it says first which link it is for */
+    if (!wire->link->opener) {
+        link_knocked(lane->engine, wire);
+        return;
+    }
     wire->introduced = growth_known_to(lane->engine, wire->peer);
     session_go_on(lane, wire);
 }

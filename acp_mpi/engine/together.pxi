@@ -30,13 +30,13 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     cdef acp_engine *e = hold("wait_until")
     with nogil:
         rc = acp_word_wait(e, &word, <acp_compare>what, v, signed, limit)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     ended("wait_until", rc)
 
 
 cdef int met(str function, int status, acp_engine *e) except -1:
     cdef int64_t who = acp_trouble_rank(e)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     return ended(function, status, who)
 
 
@@ -140,7 +140,7 @@ def board_put(low, high, first, second, timeout):
     cdef acp_engine *e = hold("publish")
     with nogil:
         rc = acp_publish(e, key, value, limit)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     ended("publish", rc)
 
 
@@ -155,6 +155,6 @@ def board_get(low, high, timeout):
     cdef acp_engine *e = hold("lookup")
     with nogil:
         rc = acp_lookup(e, key, value, limit)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     ended("lookup", rc)
     return value[0], value[1]

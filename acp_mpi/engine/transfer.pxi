@@ -118,7 +118,7 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
         raise_failures(flagged, True, "put")
     finally:
         if e != NULL:
-            acp_engine_free(e)
+            acp_engine_exit(e)
         PyBuffer_Release(&view)
     acp_set_previous(1)
     return 0

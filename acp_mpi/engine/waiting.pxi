@@ -53,7 +53,7 @@ cdef int wait_for_room(str function) except -1:
     cdef acp_engine *e = hold(function)
     with nogil:
         rc = acp_wait_room(e, ACP_FOREVER)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     ended(function, rc)
     need(function)  # another thread may have finalized meanwhile
     acp_lane_previous(lane0, acp_get_previous())
@@ -66,7 +66,7 @@ cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
     cdef acp_engine *e = hold(function)
     with nogil:
         rc = acp_wait(e, handle, limit)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     ended(function, rc)
     drop_held()
     raise_failures(handle, True, None if function == "wait" else function)
@@ -93,7 +93,7 @@ def complete(handle=HANDLE_ALL, timeout=None):
     cdef acp_engine *e = hold("complete")
     with nogil:
         rc = acp_complete(e, h, limit)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     ended("complete", rc)
     drop_held()
     raise_failures(h, False)

@@ -73,7 +73,7 @@ def window_put(rank, place, value):
     cdef acp_engine *e = hold("init")
     with nogil:
         rc = acp_window_put(e, target, at, &word, 8)
-    acp_engine_free(e)
+    acp_engine_exit(e)
     if rc != ACP_OK:
         raise_status("init", rc)
 

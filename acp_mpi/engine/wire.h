@@ -50,6 +50,7 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
 void session_refuse(const acp_engine *e, const struct wire *wire); /* the peer counts as dead */
 /* link.c: */
 void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
+void link_knocked(acp_engine *e, struct wire *wire);
 /* traffic.c: */
 uint64_t link_expects(const struct wire *wire); /* the number of the next frame */
 void link_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);

@@ -305,3 +305,25 @@ def test_who_only_polls_notices_a_death(start, tmp_path, who):
     assert job.wait() == (-signal.SIGKILL if who == "parent" else 0), job.output
     launch.until((tmp_path / "noticed").exists)
     launch.until(lambda: not job.processes())
+
+
+def begin_before_mpi4py_is_imported():
+    import acp_mpi as acp
+
+    acp.init()
+    from mpi4py import MPI
+
+    command, *arguments = _me(a_child_that_answers)
+    acp.finalize()  # the communicators below need the job until MPI ends
+    children = MPI.COMM_WORLD.Spawn(command, arguments)
+    children.bcast(MPI.COMM_WORLD.Get_size(), MPI.PROC_NULL if MPI.COMM_WORLD.rank else MPI.ROOT)
+    everybody = children.Merge(False)
+    assert everybody.allreduce(1) == MPI.COMM_WORLD.Get_size() + 1
+    everybody.Free()
+    children.Disconnect()
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_program_may_begin_with_acp_mpi_itself(passes, ranks):
+    command = launch.program(begin_before_mpi4py_is_imported)
+    passes([*launch.mpiexec(ranks), *command] if ranks else command, HOOK)

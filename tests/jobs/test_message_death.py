@@ -116,3 +116,23 @@ def kill_in_a_storm(folder, seed):
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_a_death_in_the_middle_of_messages(two_survive, tmp_path, road, seed):
     two_survive(launch.program(kill_in_a_storm, tmp_path, seed), road)
+
+
+def kill_who_has_spoken_first(folder):
+    """Only rank 2 has ever spoken: what the others know of it came by links that it opened."""
+    acp.init()
+    rank, word = acp.rank(), acp.query_starter_ga(acp.rank())
+    if rank == 2:
+        for other in (0, 1):
+            acp.fetch_add8(acp.query_starter_ga(other), 1)
+        die()
+    acp.wait_until(word, "==", 1)
+    assert lost(lambda: acp.recv(source=2))
+    survive(folder)
+    os._exit(0)  # they have not agreed on who lives
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_who_was_only_spoken_to_hears_of_the_death(two_survive, tmp_path, road):
+    program = launch.program(kill_who_has_spoken_first, tmp_path)
+    two_survive(["env", "ACP_PEER_TIMEOUT=3600", *program], road)  # it is not silence that tells

@@ -8,7 +8,8 @@ import pytest
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import launchers, nodes
-from acp_mpi.spawn.macprun.launchers import Kind, Meeting
+from acp_mpi.spawn.macprun.launchers import Kind
+from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.plan import Group, Plan
 
 MEETING = Meeting("host:7", bytes(range(32)))

@@ -1,21 +1,25 @@
 """A process that starts groups for another, hands their output on, and says how they end.
 
-Its standard input is a socket: what to start comes there as a line of JSON, then "joined"; what
-ends is told there. If the other side closes it before, the groups are ended. After that they live
-on without whoever started them.
+What to start comes on a socket, then "joined"; what ends is told there. If the other side closes
+it before, the groups are ended. After that they live on without whoever started them.
 """
 
-import contextlib
-import json
-import os
-import selectors
-import signal
-import socket
-import subprocess
-from collections import deque
-from typing import Any
+from __future__ import annotations
 
-from acp_mpi.spawn.macprun import guard
+import _socket
+import contextlib
+import os
+import select
+import signal
+from collections import deque
+
+from acp_mpi.spawn.growing import launching, words
+from acp_mpi.spawn.macprun import family
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _LAST_LINES = 20
 _LONGEST = 1 << 16  # bytes that are kept of a group's output
@@ -44,67 +48,69 @@ class _Group:
 class Minder:
     """Runs the groups of one call."""
 
-    def __init__(self, line: socket.socket) -> None:
+    def __init__(self, line: _socket.socket) -> None:
         self._line = line
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(line, selectors.EVENT_READ, self._listen)
+        self._poll = select.poll()
+        self._actions: dict[int, Callable[[], object]] = {}
+        self._watch(line.fileno(), self._listen)
         self._heard = b""
         self._joined = self._deserted = False
         self._groups: list[_Group] = []
 
-    def run(self, groups: list[dict[str, Any]]) -> None:
+    def run(self, groups: list[list[dict[str, Any]]]) -> None:
         """Start all, and return when all have ended, or nobody wants them any more."""
-        guard.adopt_orphans()
+        family.adopt_orphans()
         self._groups = [_Group() for _ in groups]
         for number, group in enumerate(groups):
-            for start in group["starts"]:
+            for start in group:
                 self._start(number, start)
         while any(group.running or group.pipes for group in self._groups):
             if self._deserted and not self._joined:
-                guard.kill_family(_GRACE)
+                family.kill_family(_GRACE)
                 return
-            for key, _ in self._selector.select():
-                key.data()
+            for descriptor, _ in self._poll.poll():
+                if action := self._actions.get(descriptor):
+                    action()
+
+    def _watch(self, descriptor: int, action: Callable[[], object]) -> None:
+        self._actions[descriptor] = action
+        self._poll.register(descriptor, select.POLLIN)
+
+    def _forget(self, descriptor: int) -> None:
+        self._poll.unregister(descriptor)
+        del self._actions[descriptor]
 
     def _start(self, number: int, start: dict[str, Any]) -> None:
         group = self._groups[number]
+        (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
-            process = subprocess.Popen(
-                start["command"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=start["env"],
-                cwd=start["directory"],
-                start_new_session=True,
-                bufsize=0,
+            pid = launching.launch(
+                start["command"], start["env"], start["directory"], out_end, err_end
             )
         except OSError as error:
-            where = error.filename if error.filename is not None else start["command"][0]
-            self._end(number, 127, f"{where}: {error.strerror}")
+            os.close(out)
+            os.close(err)
+            self._end(number, 127, f"{error.filename}: {error.strerror}")
             return
-        assert process.stdout is not None
-        assert process.stderr is not None
-        for pipe, to in ((process.stdout, 1), (process.stderr, 2)):
-            os.set_blocking(pipe.fileno(), False)
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        for pipe, to in ((out, 1), (err, 2)):
+            os.set_blocking(pipe, False)
             group.pipes += 1
-            self._selector.register(
-                pipe, selectors.EVENT_READ, lambda p=pipe, t=to: self._hand_on(number, p, t)
-            )
-        group.running.add(process.pid)
-        descriptor = os.pidfd_open(process.pid)
-        self._selector.register(
-            descriptor, selectors.EVENT_READ, lambda: self._reap(number, process, descriptor)
-        )
+            self._watch(pipe, lambda pipe=pipe, to=to: self._hand_on(number, pipe, to))  # type: ignore[misc]
+        group.running.add(pid)
+        descriptor = os.pidfd_open(pid)
+        self._watch(descriptor, lambda: self._reap(number, pid, descriptor, (out, err)))
 
-    def _hand_on(self, number: int, pipe: Any, to: int) -> bool:
+    def _hand_on(self, number: int, pipe: int, to: int) -> bool:
         try:
-            data = os.read(pipe.fileno(), 1 << 16)
+            data = os.read(pipe, 1 << 16)
         except BlockingIOError:
             return False
         if not data:
-            self._selector.unregister(pipe)
-            pipe.close()
+            self._forget(pipe)
+            os.close(pipe)
             self._groups[number].pipes -= 1
             return False
         self._groups[number].hear(data)
@@ -114,15 +120,15 @@ class Minder:
                 view = view[os.write(to, view) :]
         return True
 
-    def _reap(self, number: int, process: subprocess.Popen[bytes], descriptor: int) -> None:
-        self._selector.unregister(descriptor)
+    def _reap(self, number: int, pid: int, descriptor: int, pipes: tuple[int, int]) -> None:
+        self._forget(descriptor)
         os.close(descriptor)
-        code = process.wait()
-        for key in list(self._selector.get_map().values()):  # its last words before its end
-            if key.fileobj in (process.stdout, process.stderr):
-                while key.data():
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        for pipe in pipes:  # its last words before its end
+            if action := self._actions.get(pipe):
+                while action():
                     pass
-        self._groups[number].running.discard(process.pid)
+        self._groups[number].running.discard(pid)
         reason = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
         self._end(number, code, reason)
 
@@ -130,7 +136,7 @@ class Minder:
         word = {"group": number, "code": code, "reason": reason}
         word["output"] = self._groups[number].last_lines()
         with contextlib.suppress(OSError):
-            self._line.sendall(json.dumps(word).encode() + b"\n")
+            self._line.sendall(words.framed(word))
 
     def _listen(self) -> None:
         with contextlib.suppress(OSError):
@@ -138,18 +144,21 @@ class Minder:
                 self._heard += data
                 self._joined = self._joined or b"joined\n" in self._heard
                 return
-        self._selector.unregister(self._line)
+        self._forget(self._line.fileno())
         self._deserted = True
 
 
-def main() -> None:
-    """Run as a process."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    line = socket.socket(fileno=os.dup(0))
-    with line.makefile("rb") as words:
-        groups = json.loads(words.readline())
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    Minder(line).run(groups)
+def run(line: int, out: int, err: int) -> None:
+    """Run in a process of its own: `line` is the socket, and output goes to `out` and `err`."""
+    for descriptor, number in ((out, 1), (err, 2)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    talk = _socket.socket(fileno=line)
+    heard: bytes = b""
+    orders: list[Any] = []
+    while not orders:
+        data = talk.recv(1 << 20)
+        if not data:
+            return  # whoever asked has ended
+        orders, heard = words.parted(heard + data)
+    Minder(talk).run(orders[0])

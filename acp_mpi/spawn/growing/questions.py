@@ -22,6 +22,10 @@ from acp_mpi.spawn.rendezvous.packing import pack_text
 _PATIENCE = 20.0  # s for an answer that waits for nobody
 
 
+class NoRegistryError(Error):
+    """The registry has ended, or cannot be reached."""
+
+
 class Question:
     """A question to the registry that is answered when the groups of these names have come."""
 
@@ -30,7 +34,7 @@ class Question:
         try:
             self._connection = _asked(address, secret, names)
         except OSError as reason:
-            raise Error(
+            raise NoRegistryError(
                 f"the registry of this job at {address} cannot be reached: {reason}; it runs on "
                 "the host of whoever first started a group, as long as a process of the job lives"
             ) from reason
@@ -47,7 +51,9 @@ class Question:
             kind, length, check = parse_header(header)
             payload = handshake.receive(self._connection, length, deadline)
         except OSError as reason:
-            raise Error(f"the registry of this job at {self._address} ended: {reason}") from reason
+            raise NoRegistryError(
+                f"the registry of this job at {self._address} ended: {reason}"
+            ) from reason
         check_payload(payload, check)
         if kind == Kind.REFUSED:
             raise Error(f"spawn_group: {payload.decode(errors='replace')}")

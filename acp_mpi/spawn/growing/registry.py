@@ -1,19 +1,21 @@
 """The registry of a job that grows: a process that numbers newcomers, as long as the job lives.
 
-Whoever first starts a group starts it; it ends by itself when no process of the job is left.
+Whoever first starts a group has it made; it ends by itself when no process of the job is left.
 """
 
 import contextlib
 import os
 import resource
 import signal
-import sys
+import socket
 import time
+from collections.abc import Iterable
 
 from acp_mpi import host, processes
 from acp_mpi.errors import Error
+from acp_mpi.spawn.growing import words
 from acp_mpi.spawn.growing.newcomers import Newcomers
-from acp_mpi.spawn.rendezvous import handshake, secret
+from acp_mpi.spawn.rendezvous import handshake
 from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.membership import Membership
 from acp_mpi.spawn.rendezvous.messages import (
@@ -35,12 +37,14 @@ _NEVER = 1e9
 class Registry:
     """Give slots to the groups that come, and the table to whoever asks."""
 
-    def __init__(self, key: bytes, table: Membership, listen: str) -> None:
+    def __init__(
+        self, key: bytes, table: Membership, listener: socket.socket, promised: Iterable[str]
+    ) -> None:
         self._secret, self._job = key, handshake.job_id(key)
         self._newcomers = Newcomers(table)
         self._awaited: dict[Visitor, set[str]] = {}
-        self._door = Reception(listen, self._talk, self._out_of_patience, self._gone)
-        self.address = self._door.address
+        self._promised = set(promised)  # started with this process: they may come before who asks
+        self._door = Reception(listener, self._talk, self._out_of_patience, self._gone)
         self._host = host.host_key()
         self._watched: set[int] = set()
         self._seen = 0
@@ -114,12 +118,14 @@ class Registry:
         wanted = {reader.text() for _ in range(count)}
         reader.end()
         present = {group.name for group in self._newcomers.table.groups}
+        promised = wanted & self._promised
+        self._promised -= promised
         taken = present.union(*self._awaited.values())
-        if twice := wanted & taken:
+        if twice := (wanted - promised) & taken:
             text = f"there is a group {min(twice)!r} in this job already: give it another name"
             self._door.tell(visitor, message(Kind.REFUSED, text.encode()))
             return
-        self._awaited[visitor] = wanted
+        self._awaited[visitor] = wanted - (promised & present)
         self._answer(visitor)
 
     def _answer(self, visitor: Visitor) -> None:
@@ -148,16 +154,16 @@ class Registry:
             self._newcomers.withdraw(visitor.waiting)
 
 
-def main() -> None:
-    """Run as a process: listening address, secret and table come in, the address goes out."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # it ends with the job, and not with its starter
+def run(line: int, listener: int, errors: int) -> None:
+    """Run in a process of its own, with what `line` says: secret, table, names awaited already.
+
+    It ends with the job, and not with its starter; what goes wrong is written to `errors`.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    listen = sys.stdin.buffer.readline().decode().strip()
-    key = sys.stdin.buffer.read(secret.SIZE)
-    registry = Registry(key, Membership.unpack(sys.stdin.buffer.read()), listen)
-    sys.stdout.write(registry.address + "\n")
-    sys.stdout.flush()
-    os.close(1)
-    registry.serve()
+    os.dup2(errors, 2)
+    os.close(errors)
+    with socket.socket(fileno=line) as talk, talk.makefile("rb") as said:
+        (key, table, names), *_ = words.parted(said.read())[0]
+    Registry(key, Membership.unpack(table), socket.socket(fileno=listener), names).serve()

@@ -12,6 +12,7 @@ from enum import Enum
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import environment, nodes
+from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.plan import Group, Plan
 
@@ -44,14 +45,6 @@ class Start:
     """What a launcher puts before the output of a rank; its group 1 is the rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """What the processes of a job need to find each other."""
-
-    address: str
-    secret: bytes
-
-
 # A control character and a word that no program prints by chance.
 _HYDRA_MARK = "\x1eacp.%r\x1f"
 MARKS = {
@@ -73,16 +66,19 @@ def starts(
     environ: Mapping[str, str],
     *,
     marked: bool = True,
+    single: bool = False,
 ) -> list[Start]:
     """Return what to start, in the order of the groups. Error where there is no launcher.
 
-    `marked`: launchers say of which rank each line of output is.
+    `marked`: launchers say of which rank each line of output is. `single`: a process with MPI that
+    is alone in its group, on this host, and named no launcher needs none.
     """
     base = environment.inherited(environ)
     made = []
     for group in plan.groups:
         env = {**base, **group.env, **_of_job(plan, group, meeting)}
-        if group.has_mpi:
+        alone = single and group.size == 1 and not group.launcher
+        if group.has_mpi and not alone:
             shared = nodes.shares_a_host(group.name, given)
             made.append(_by_launcher(group, given[group.name], env, shared, marked))
         else:

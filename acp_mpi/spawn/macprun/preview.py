@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from acp_mpi.spawn.macprun import launchers
-from acp_mpi.spawn.macprun.launchers import Meeting
+from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.plan import Plan
 

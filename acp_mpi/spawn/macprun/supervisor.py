@@ -17,9 +17,10 @@ from typing import IO, Any
 
 from acp_mpi import host, processes
 from acp_mpi.errors import Error
-from acp_mpi.spawn.macprun import guard
+from acp_mpi.spawn.macprun import family, guard
 from acp_mpi.spawn.macprun.control import Control
-from acp_mpi.spawn.macprun.launchers import Meeting, Start, starts
+from acp_mpi.spawn.macprun.launchers import Start, starts
+from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.output import Output, Stream
 from acp_mpi.spawn.macprun.plan import Plan
@@ -108,7 +109,7 @@ class Supervisor:
             else:
                 key.data()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
-            guard.signal_family(signal.SIGKILL)
+            family.signal_family(signal.SIGKILL)
 
     def _read(self, pipe: IO[bytes], stream: Stream, errors: bool) -> bool:
         """Move what is in a pipe; return whether there was anything."""
@@ -159,7 +160,7 @@ class Supervisor:
                 code, reason = outcome(process.popen.wait())
                 self._note(running, process, code, reason)
                 if code and process.start.rank is None:
-                    guard.end_orphans(ours, f"ACP_GROUP={running.group.name}")
+                    family.end_orphans(ours, f"ACP_GROUP={running.group.name}")
 
     def _note(self, running: Running, process: Started, code: int, reason: str) -> None:
         self._look_who_joined()
@@ -239,9 +240,9 @@ class Supervisor:
         """End what the groups have left behind, and print the rest of what they said."""
         self._table.hide()
         if self._lost_keeper:
-            guard.end_family()
+            family.end_family()
         else:
-            guard.kill_family()
+            family.kill_family()
         for key in list(self._selector.get_map().values()):
             if isinstance(key.data, tuple):
                 while self._read(*key.data):  # all who could write have ended

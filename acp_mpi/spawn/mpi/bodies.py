@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 from acp_mpi.spawn.mpi import algorithms, between, communicators
 from acp_mpi.spawn.mpi.algorithms import Round
 from acp_mpi.spawn.mpi.attributes import Attributes
@@ -336,6 +337,7 @@ def ranks_in(comm: Any) -> tuple[int, ...]:
 
 def connected(context: int, local: tuple[int, ...], peers: tuple[int, ...]) -> Any:
     """Return the intercommunicator of two groups."""
+    _engine.bury()  # what is left of groups that have ended: a program may spawn without end
     return InterBody(context, Circle(local, acp.rank()), Circle(peers, None)).shown()
 
 

@@ -29,20 +29,32 @@ class _Program:
         if count < 0:
             raise ValueError(f"Spawn: maxprocs={count} is negative; give at least 1")
 
-    def script(self) -> str:
-        """Return what a shell does to become one of its processes."""
-        lines = []
-        if wdir := self.hints.get("wdir"):
-            lines.append(f"cd {shlex.quote(wdir)}")
-        if path := self.hints.get("path"):
-            lines.append(f"PATH={shlex.quote(path)}:$PATH")
+    @property
+    def env(self) -> dict[str, str]:
+        """What its hints say of the environment; raises ValueError if they cannot be read."""
+        env = {}
         for line in self.hints.get("env", "").splitlines():
             name, equals, value = line.partition("=")
             if not equals or not name.isidentifier():
                 raise ValueError(
                     f"Spawn: the Info key env has the line {line!r}; write NAME=value, one a line"
                 )
-            lines.append(f"export {name}={shlex.quote(value)}")
+            env[name] = value
+        if path := self.hints.get("path"):
+            env["PATH"] = f"{path}:{env.get('PATH', os.environ.get('PATH', os.defpath))}"
+        return env
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts that its hints name."""
+        text = self.hints.get("hosts") or self.hints.get("host") or ""
+        return text.split(",") if text else []
+
+    def script(self) -> str:
+        """Return what a shell does to become one of its processes."""
+        wdir = self.hints.get("wdir")
+        lines = [f"cd {shlex.quote(wdir)}"] if wdir else []
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in self.env.items()]
         lines.append(f"exec {shlex.join(self.words)}")
         return " && ".join(lines)
 
@@ -71,7 +83,7 @@ def programs(command: Any, args: Any, maxprocs: Any, info: Any) -> list[_Program
 def _command(wanted: Sequence[_Program]) -> list[str]:
     """Return the command line of all processes: a shell that knows which program it is to be."""
     if len(wanted) == 1:
-        return ["sh", "-c", wanted[0].script()]
+        return ["sh", "-c", wanted[0].script()] if wanted[0].hints else wanted[0].words
     rank = "${PMI_RANK:-${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID}}}"
     lines, last = [f"rank={rank}"], 0
     for program in wanted:
@@ -84,18 +96,22 @@ def _launcher(wanted: Sequence[_Program]) -> list[str]:
     """Return the launcher of this process's MPI, with what says where to start."""
     beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
     line = [beside if os.path.exists(beside) else "mpiexec"]
-    hosts = [h for p in wanted if (h := p.hints.get("hosts") or p.hints.get("host"))]
-    if hosts:
+    if hosts := dict.fromkeys(host for program in wanted for host in program.hosts):
         option = "-hosts" if "MPICH" in MPI.Get_library_version() else "--host"
-        line += [option, ",".join(dict.fromkeys(",".join(hosts).split(",")))]
+        line += [option, ",".join(hosts)]
     return line
 
 
 def _start(wanted: Sequence[_Program]) -> tuple[int, ...]:
     """Start the processes; return their ranks in the job."""
     total = sum(program.count for program in wanted)
-    environment = {"ACP_SPAWN": "1", PARENT: str(acp.rank())}
-    group = acp.spawn_group(_command(wanted), total, env=environment, launcher=_launcher(wanted))
+    env = {"ACP_SPAWN": "1", PARENT: str(acp.rank())}
+    if total == len(wanted) == 1 and not wanted[0].hosts:  # needs no launcher, and no shell
+        (program,) = wanted
+        wdir = program.hints.get("wdir")
+        group = acp.spawn_group(program.words, env={**program.env, **env}, wdir=wdir)
+    else:
+        group = acp.spawn_group(_command(wanted), total, env=env, launcher=_launcher(wanted))
     return tuple(group.ranks)
 
 

@@ -49,7 +49,7 @@ class Posted:
         return Arrived(self.request.status, data, False)
 
     def check(self) -> None:
-        """Raise the error of a send that is over."""
+        """Raise the error of what is over."""
         self.request.wait()
 
 

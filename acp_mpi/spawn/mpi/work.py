@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, ClassVar
 
+from acp_mpi.errors import Error
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.original import MPI
 
@@ -70,15 +71,22 @@ class Sending(Work):
     """A message on its way, and if it is a synchronous one, the word that it was received."""
 
     def __init__(self, *posted: Any, keep: Any = None) -> None:
-        self._posted, self._keep = posted, keep
+        self._posted, self._keep = [each for each in posted if each is not None], keep
 
     def step(self) -> bool:
         """Return whether the bytes are free again, and the message received if that matters."""
-        return all(each is None or each.done() for each in self._posted)
+        if not all(each.done() for each in self._posted):
+            return False
+        try:
+            while self._posted:
+                self._posted.pop().check()
+        except Error as error:  # there was nobody who could receive it
+            self.error = error
+        return True
 
     def pending(self) -> Iterator[Any]:
         """Return what it waits for."""
-        return (each for each in self._posted if each is not None and not each.done())
+        return (each for each in self._posted if not each.done())
 
 
 class Attended(Work):

@@ -26,7 +26,7 @@ _LONGEST = 86400.0  # of one look: epoll takes no more than 24 days
 
 
 class Reception:
-    """Listen on "host:port" and drive one talk with each visitor, all in the caller's thread.
+    """Listen on "host:port", or a socket, and drive one talk with each visitor in this thread.
 
     A talk calls `admit` when the visitor has proved itself; it is a guest then, with whom
     `expire` is called at its deadline and `leave` when it has gone.
@@ -34,13 +34,14 @@ class Reception:
 
     def __init__(
         self,
-        listen: str,
+        listen: str | socket.socket,
         talk: Callable[[Visitor], Talk],
         expire: Callable[[Visitor], None],
         leave: Callable[[Visitor], None],
     ) -> None:
         self._talk, self._expire, self._leave = talk, expire, leave
-        self._listener = _listener(listen)
+        self._listener = listen if isinstance(listen, socket.socket) else _listener(listen)
+        self._listener.setblocking(False)
         self.address = _address(self._listener)
         self._selector = selectors.DefaultSelector()
         self._bell, self._bell_lock = (
@@ -206,10 +207,8 @@ def _listener(listen: str) -> socket.socket:
     host, port = parse_address(listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family, backlog=1024)
+        return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as reason:
         raise Error(
             f"the rendezvous cannot listen on {listen}: {reason.strerror or reason}"
         ) from reason
-    listener.setblocking(False)
-    return listener

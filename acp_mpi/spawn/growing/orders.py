@@ -1,0 +1,45 @@
+"""What a minder is to start: the command lines and environments of the groups of one call."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from acp_mpi.spawn.macprun.launchers import starts
+from acp_mpi.spawn.macprun.nodes import HERE, Node
+from acp_mpi.spawn.macprun.plan import Group, Plan, check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from acp_mpi.spawn.growing.groups import Request
+    from acp_mpi.spawn.macprun.meeting import Meeting
+
+
+def planned(requests: Iterable[Request]) -> Plan:
+    """Return the groups of a call; raise UsageError for what no job can have."""
+    return check(Plan(tuple(map(_group, requests))))
+
+
+def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
+    """Return what to start for each group; raise Error where there is no launcher."""
+    given = {group.name: (Node(HERE, group.size),) for group in plan.groups}
+    found: dict[str, list[dict[str, Any]]] = {group.name: [] for group in plan.groups}
+    for start in starts(plan, given, meeting, os.environ, marked=False, single=True):
+        directory = _directory(start.directory)
+        order = {"command": start.command, "env": dict(start.env), "directory": directory}
+        found[start.group].append(order)
+    return list(found.values())
+
+
+def _group(request: Request) -> Group:
+    here = (f"{HERE}:{request.n}",)
+    return Group(
+        request.name, request.n, request.command, request.mpi, here, request.env, request.wdir,
+        request.launcher,
+    )  # fmt: skip
+
+
+def _directory(wanted: str | None) -> str:
+    """Return a directory as another process finds it."""
+    return os.path.join(os.getcwd(), wanted or "")

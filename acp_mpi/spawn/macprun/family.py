@@ -1,0 +1,76 @@
+"""The descendants of a process: adopted when they lose their parent, signalled, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+
+from acp_mpi import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+_PR_SET_CHILD_SUBREAPER = 36
+_GRACE = 1.0  # s for launchers to end what they started elsewhere
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants that lose theirs."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def kill_family(grace: float = 0.0) -> None:
+    """End all descendants of this process: asked politely first if there is a `grace` in s."""
+    deadline = time.monotonic() + grace
+    if grace:
+        signal_family(signal.SIGTERM)
+    while _reap():
+        if time.monotonic() >= deadline:
+            signal_family(signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def end_family() -> None:
+    """End all descendants, launchers with time to end theirs on other hosts."""
+    kill_family(_GRACE)
+
+
+def signal_family(number: int) -> None:
+    """Send a signal to all descendants of this process."""
+    for pid in processes.family(os.getpid()):
+        if pid != os.getpid():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+
+def end_orphans(started: Container[int], variable: str) -> None:
+    """End what a launcher has left to us when it was killed: its ranks have that variable."""
+    for pid in processes.children().get(os.getpid(), ()):
+        if pid not in started and variable in _environment(pid):
+            for one in list(processes.family(pid)):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(one, signal.SIGKILL)
+
+
+def _environment(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/environ", errors="replace") as file:
+            return file.read().split("\0")
+    except OSError:
+        return []
+
+
+def _reap() -> bool:
+    """Collect the dead; return whether there are living descendants."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
