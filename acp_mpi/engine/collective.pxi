@@ -205,7 +205,7 @@ cdef class Collective:
             self.failed(rc)
         return self.over()
 
-    def leave(self, lost):
+    def farewell(self, lost):
         """End it before it has begun; `lost`: the rank whose death is the reason, or None."""
         if lost is not None:
             acp_collective_lost(self.under_way, lost)

@@ -156,22 +156,26 @@ class Interruption:
 
 def calls() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield blocking collectives that no rank can end before all others have called them."""
+    for size in (1, 40_000):
+        yield from calls_of(size)
+
+
+def calls_of(size: int) -> Iterator[tuple[str, Callable[[], object]]]:
     import numpy as np
 
     n = acp.procs()
-    for size in (1, 40_000):
-        x = np.ones(size)
-        out, whole = np.empty(size), np.empty(n * size)
-        yield "allreduce", lambda: acp.allreduce(x, out=out)
-        yield "allgather", lambda: acp.allgather(x, out=whole)
-        yield "alltoall", lambda: acp.alltoall(np.ones(n * size), out=whole)
-        yield "reduce_scatter", lambda: acp.reduce_scatter(np.ones(n * size))
-        yield "a function", lambda: acp.allreduce(x, lambda a, b: a + b)
-        yield "objects", lambda: acp.allreduce("x" * size)
+    x, parts = np.ones(size), np.ones(n * size)
+    out, whole = np.empty(size), np.empty(n * size)
+    yield "allreduce", lambda: acp.allreduce(x, out=out)
+    yield "allgather", lambda: acp.allgather(x, out=whole)
+    yield "alltoall", lambda: acp.alltoall(parts, out=whole)
+    yield "reduce_scatter", lambda: acp.reduce_scatter(parts)
+    yield "a function", lambda: acp.allreduce(x, lambda a, b: a + b)
+    yield "objects", lambda: acp.allreduce("x" * size)
 
 
 def interrupted() -> None:
-    """One rank after the other is interrupted while it waits for the last; who needs it hears of it.
+    """One rank after the other is interrupted while it waits; who needs it hears of it.
 
     What it has sent already may be all that the others need.
     """

@@ -39,4 +39,4 @@ class Farewell:
         plan = plan_of(team, "barrier", "farewell", None, write)
         lost = error.rank if isinstance(error, PeerLostError) else None
         for context in self._contexts:
-            _engine.Collective(self._function, plan, None, None, context).leave(lost)
+            _engine.Collective(self._function, plan, None, None, context).farewell(lost)
