@@ -92,14 +92,14 @@ class JobSurvey:
                 ranks.append(heap)
         return Picture(time.time(), sorted(ranks, key=lambda heap: heap.rank))
 
-    def doing(self) -> dict[int, tuple[int, int]]:
-        """Return process and what it does (an index of `runtime.DOING`) of the ranks here."""
+    def doing(self) -> dict[int, tuple[int, int, int | None]]:
+        """Return what the ranks here do: process, index of `runtime.DOING`, whom it waits for."""
         found = {}
         for rank, pid, number, nonce in self._members():
             with _memory(pid, number) as fd:
                 what = None if fd is None else _engine.survey_doing(fd, nonce)
             if what is not None:
-                found[rank] = (pid, what)
+                found[rank] = (pid, *what)
         return found
 
     def _members(self) -> list[tuple[int, int, int, int]]:

@@ -75,3 +75,9 @@ def memory_total() -> int:
 def launched_by_mpi(environ: Mapping[str, str]) -> bool:
     """Return whether an MPI launcher started this process."""
     return any(name in environ for name in _LAUNCHERS)
+
+
+def tasks_of_srun(environ: Mapping[str, str]) -> int:
+    """Return how many tasks srun has started besides this one, it included, if it is the first."""
+    first = environ.get("SLURM_PROCID") == "0"
+    return int(environ.get("SLURM_STEP_NUM_TASKS", "1")) if first else 1

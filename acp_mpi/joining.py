@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from acp_mpi import host, meeting
+from acp_mpi import host, log, meeting
 from acp_mpi.alone import Alone
 from acp_mpi.config import PATHS, Settings
 from acp_mpi.engine import _engine
@@ -72,11 +72,29 @@ def mpi_group(comm: Any, settings: Settings) -> Alone | MpiGroup:
     if use is None:
         mpi = sys.modules.get("mpi4py.MPI")
         use = (mpi is not None and mpi.Is_initialized()) or host.launched_by_mpi(os.environ)
-    if not use:
-        return Alone(settings)
-    from acp_mpi.mpi_group import MpiGroup
+    process: Alone | MpiGroup
+    if use:
+        from acp_mpi.mpi_group import MpiGroup
 
-    return MpiGroup(comm)
+        process = MpiGroup(comm)
+    else:
+        process = Alone(settings)
+    if comm is None and process.size == 1 and settings.mpi is not False:
+        _say_what_srun_left_out(settings)
+    return process
+
+
+def _say_what_srun_left_out(settings: Settings) -> None:
+    """Warn if this is one of several tasks that MPI knows nothing of: each is a job of its own."""
+    tasks = host.tasks_of_srun(os.environ)
+    if tasks > 1 and settings.rendezvous is None and settings.multirun is None:
+        log.warning(
+            "joining",
+            "init: srun has started %d tasks, and each of them is a job of its own, for MPI was "
+            "told nothing: start them by `srun --mpi=pmi2` (MPICH) or `srun --mpi=pmix` "
+            "(Open MPI); `srun --mpi=list` shows what there is",
+            tasks,
+        )
 
 
 class Job:
@@ -169,14 +187,14 @@ class Job:
             self._process.free()
 
 
-def _limit(most_here: int, heap_size: int | None, settings: Settings) -> int:
+def _limit(most_here: int, heap_size: int | None, settings: Settings, starter: int) -> int:
     """Return the bytes of global memory that a rank may have where so many share a node."""
     chosen = settings.heap_size if heap_size is None else heap_size
-    if chosen is not None:
-        if chosen < 0:
-            raise ValueError(f"init: heap_size={chosen} is negative")
-        return chosen
-    return host.memory_total() // 2 // most_here
+    if chosen is None:
+        chosen = host.memory_total() // 2 // most_here
+    if chosen < 0:
+        raise ValueError(f"init: heap_size={chosen} is negative")
+    return chosen + starter + 2**16
 
 
 def join_job(
@@ -209,15 +227,14 @@ def _join(
     try:
         if starter < 0:
             raise ValueError(f"init: starter_size={starter} is negative")
-        limit = _limit(company.most, heap_size, settings) + starter + 2**16
         _engine.create(
             secret=place.secret,
             job=handshake.job_id(place.secret),
             node=node,
-            memory_limit=limit,
+            memory_limit=_limit(company.most, heap_size, settings, starter),
             starter_size=starter,
             host=host_key,
-            wide=company.wide or place.wide,
+            wide=company.wide or place.wide or bool(settings.interfaces),
             interfaces=host.interfaces_of(settings.interfaces),
             path=PATHS[settings.path],
             ptracer=settings.ptrace,
@@ -231,6 +248,8 @@ def _join(
     try:
         company.agree(failed)
         known = _introduce(process, company, place)
+        # Ranks of other groups share the memory of the node.
+        _engine.lower_limit(_limit(_engine.mates(), heap_size, settings, starter))
     except Exception:
         _engine.close()
         raise

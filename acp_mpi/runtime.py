@@ -27,7 +27,7 @@ _EXCHANGE = 1  # barriers of the library's own collectives
 DOING = (
     "computes", "is in complete", "is in sync", "is in barrier", "is in wait_until",
     "is in lookup", "is in unregister_memory", "is in finalize", "waits for a lock",
-    "is in recv", "is in send", "is in probe",
+    "is in recv", "is in send", "is in probe", "is in a collective",
 )  # fmt: skip
 
 _job: Job | None = None
@@ -76,7 +76,7 @@ def init(
     Collective over the caller's group: `comm` (default `COMM_WORLD`, duplicated), or the
     processes of an ACP-only group. Waits for the groups that the job announces. `heap_size` limits
     the bytes of global memory of this rank (`ACP_HEAP_SIZE`; default: half of the memory divided
-    by the ranks of the group on the node), `starter_size` those of starter memory
+    by the ranks of the job on the node), `starter_size` those of starter memory
     (`ACP_STARTER_SIZE`; 10240).
     Calls are counted; the last `finalize` ends the job. Raises Error if a later call has other
     arguments, HeapFullError if the limit is beyond the machine, TimeoutError and PermissionError
@@ -204,15 +204,17 @@ def _meet_the_living(function: str, purpose: int) -> None:
 
 
 def _at_exit() -> None:
+    failed = False
     if _count and _engine.is_open():
         try:
             _close_all()
         except Exception:
             sys.excepthook(*sys.exc_info())
-            _leave(1)
-    if _mpi_broken:
-        # MPI_Finalize would hang (Open MPI) or assert (MPICH) without the lost rank.
-        _leave(0)
+            failed = True
+    # MPI_Finalize would hang (Open MPI) or assert (MPICH) without the lost rank.
+    if (failed or _mpi_broken) and not _engine.never_finalize_mpi(int(failed)):
+        _flush()
+        os._exit(int(failed))
 
 
 def _flush() -> None:
@@ -221,11 +223,6 @@ def _flush() -> None:
             stream.flush()
         except Exception:
             continue
-
-
-def _leave(code: int) -> NoReturn:
-    _flush()
-    os._exit(code)
 
 
 def _uncaught(

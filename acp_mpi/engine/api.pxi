@@ -148,6 +148,7 @@ cdef extern from "engine.h" nogil:
     uint32_t acp_rank(const acp_engine *)
     uint32_t acp_procs(const acp_engine *)
     int64_t acp_slot_of(const acp_engine *, uint32_t)
+    uint32_t acp_mates(const acp_engine *)
     bint acp_ranks_of(const acp_engine *, uint32_t, uint32_t, uint32_t *)
     int acp_memory_alloc(acp_lane *, uint64_t, uint32_t, acp_ga_t *, void **)
     int acp_segment_register(acp_lane *, void *, uint64_t, uint32_t, acp_ga_t *)
@@ -158,6 +159,7 @@ cdef extern from "engine.h" nogil:
     int acp_query_address(acp_lane *, acp_ga_t, uint64_t, void **)
     acp_ga_t acp_starter(acp_engine *, uint32_t)
     void acp_memory_statistics_get(acp_engine *, acp_memory_statistics *)
+    void acp_memory_lower(acp_engine *, uint64_t)
     int acp_check(acp_lane *, acp_ga_t, uint64_t)
     acp_handle_t acp_copy(acp_lane *, acp_ga_t, acp_ga_t, uint64_t, acp_handle_t)
     acp_handle_t acp_atomic(acp_lane *, acp_kind, acp_ga_t, acp_ga_t, uint64_t, uint64_t,

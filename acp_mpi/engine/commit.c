@@ -64,3 +64,19 @@ int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *faul
         memory_count(e, -(int64_t)size);
     return rc;
 }
+
+void acp_memory_lower(acp_engine *e, uint64_t limit)
+{
+    struct memory *m = &e->memory;
+    struct heap_head *heap = own_heap(e);
+    pthread_mutex_lock(&e->space);
+    uint64_t least = m->committed + heap_committed(e);
+    if (limit < least)
+        limit = least;
+    if (limit < m->limit) {
+        m->limit = limit;
+        if (heap)
+            __atomic_store_n(&heap->limit, limit, __ATOMIC_SEQ_CST);
+    }
+    pthread_mutex_unlock(&e->space);
+}

@@ -311,7 +311,7 @@ struct acp_engine {
     bool thread_runs;
     _Atomic bool stopping;
     _Atomic bool work_pending;
-    bool armed;
+    _Atomic bool armed; /* events wake the progress thread */
     int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
     _Atomic uint32_t event, followers;

@@ -63,6 +63,7 @@ struct courier {
     struct parcel *parcels, **parcels_end;
     struct delivery *deliveries, **deliveries_end;
     struct late *late, **late_end;
+    uint64_t copied; /* bytes of parcels that are `own` */
     uint8_t heard; /* WORD_KEEP, WORD_FULL: the receiver there has said so */
     uint8_t told;  /* the receiver here has */
 };

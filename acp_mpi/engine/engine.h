@@ -70,7 +70,7 @@ typedef enum acp_path {
 typedef enum acp_doing {
     ACP_DOING_COMPUTE = 0, ACP_DOING_COMPLETE, ACP_DOING_SYNC, ACP_DOING_BARRIER,
     ACP_DOING_WAIT_UNTIL, ACP_DOING_LOOKUP, ACP_DOING_UNREGISTER, ACP_DOING_FINALIZE,
-    ACP_DOING_ENTER, ACP_DOING_RECEIVE, ACP_DOING_SEND, ACP_DOING_PROBE,
+    ACP_DOING_ENTER, ACP_DOING_RECEIVE, ACP_DOING_SEND, ACP_DOING_PROBE, ACP_DOING_COLLECTIVE,
 } acp_doing;
 
 typedef enum acp_compare {
@@ -176,6 +176,8 @@ void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* what ACP_HANDLE_
 uint32_t acp_rank(const acp_engine *engine);
 uint32_t acp_procs(const acp_engine *engine);
 int64_t acp_slot_of(const acp_engine *engine, uint32_t rank);
+/* How many ranks of the job share this node, the own one included. */
+uint32_t acp_mates(const acp_engine *engine);
 /* The ranks of the slots from `first` on; false, and nothing written: each is its slot. */
 bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint32_t *ranks);
 
@@ -204,6 +206,8 @@ typedef struct acp_memory_statistics {
     uint64_t limit, committed, used, starter, segments, private_segments;
 } acp_memory_statistics;
 void acp_memory_statistics_get(acp_engine *engine, acp_memory_statistics *out);
+/* Lowers the limit of the own memory, but not below what is committed already. */
+void acp_memory_lower(acp_engine *engine, uint64_t limit);
 
 /* The heap of a rank, in bytes: blocks with their heads; what it may hand out in one piece. */
 typedef struct acp_heap_statistics {

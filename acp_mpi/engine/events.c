@@ -36,8 +36,11 @@ void events_arm(acp_engine *e, bool on)
     if (e->armed == on)
         return;
     struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = TAG_INNER};
+    if (on)
+        e->armed = true; /* before the thread, awake by this call, asks */
     epoll_ctl(e->outer_fd, EPOLL_CTL_MOD, e->epoll_fd, &event);
-    e->armed = on;
+    if (!on)
+        e->armed = false;
 }
 
 bool events_await(acp_engine *e)

@@ -3,41 +3,32 @@
 #include "mail_match.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #define FILL_PART ((uint64_t)64 << 10) /* then a reader behind hears of it */
 #define VM_MOST ((uint64_t)1 << 30)
-static_assert(MAIL_WINDOW % FILL_PART == 0, "a part does not go over its end");
 
-enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK, FILL_WINDOW };
+enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK };
 
-static bool vm_goes(const acp_engine *e, const struct peer *to)
+bool vm_goes(const acp_engine *e, const struct peer *to)
 {
     return to != e->own && !to->vm_refused && e->config.path != ACP_PATH_OWNER;
 }
 
-static bool patient(const acp_lane *lane)
-{
-    return lane->index != LANE_LEADER && lane->index != LANE_LOCKED;
-}
-
 /* The block is the letter's as soon as it is nobody else's. */
-static int take_block(acp_lane *lane, struct landing *l, int how)
+static int take_block(acp_lane *lane, struct landing *l)
 {
     struct letter *letter = l->letter;
-    uint64_t size = how == FILL_WINDOW ? MAIL_WINDOW : l->size;
     int rc;
     do
-        rc = heap_take(lane, l->heap, size, &letter->block, HEAP_PATIENCE_NS);
-    while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && patient(lane));
+        rc = heap_take(lane, l->heap, l->size, &letter->block, HEAP_PATIENCE_NS);
+    while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && mail_waits(lane));
     if (rc != ACP_OK)
         return rc;
-    l->how = (uint8_t)how;
+    l->how = FILL_BLOCK;
     l->base = l->heap->base + letter->block;
-    __atomic_store_n(&letter->place, how == FILL_WINDOW ? PLACE_WINDOW : PLACE_BLOCK,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&letter->place, PLACE_BLOCK, __ATOMIC_RELEASE);
     return ACP_OK;
 }
 
@@ -61,11 +52,14 @@ int mail_open(acp_lane *lane, struct landing *l)
     }
     if (buffer && letter->global && lane_find(lane, ROLE_DST, letter->global, l->size))
         return into_buffer(l, FILL_GLOBAL);
+    if (share_goes(e, l)) {
+        share_open(lane, l, 0);
+        return ACP_OK;
+    }
     bool vm = buffer && vm_goes(e, l->to);
     if (vm && __atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_NONE)
         return into_buffer(l, FILL_VM);
-    bool window = vm && l->size > 2 * MAIL_WINDOW && patient(lane);
-    int rc = take_block(lane, l, window ? FILL_WINDOW : FILL_BLOCK);
+    int rc = take_block(lane, l);
     return rc == ACP_E_FULL && vm ? into_buffer(l, FILL_VM) : rc;
 }
 
@@ -82,9 +76,8 @@ static int fill_global(acp_lane *lane, const struct landing *l, uint64_t at,
                                         : lane->fault.status;
 }
 
-/* The receiver waits for these bytes and does not free them meanwhile. */
-static int fill_vm(acp_lane *lane, struct landing *l, uint64_t at, const unsigned char *data,
-                   uint64_t size)
+int fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const unsigned char *data,
+            uint64_t size)
 {
     struct peer *to = l->to;
     while (size) {
@@ -125,44 +118,6 @@ static void fill_block(struct landing *l, uint64_t at, const unsigned char *data
     }
 }
 
-/* Is there room for one more part? Its reader is at work, or soon again. */
-static bool window_opens(const struct letter *letter, uint64_t at)
-{
-    uint64_t since = 0;
-    for (uint32_t look = 1;; look++) {
-        if (at - __atomic_load_n(&letter->drained, __ATOMIC_ACQUIRE) < MAIL_WINDOW)
-            return true;
-        if (look % 64) {
-            cpu_relax();
-            continue;
-        }
-        sched_yield();
-        uint64_t now = now_ns();
-        since = since ? since : now;
-        if (now - since > SPIN_NS)
-            return false;
-    }
-}
-
-/* A reader that has gone away finds the rest in its buffer. */
-static int fill_window(acp_lane *lane, struct landing *l, uint64_t at, const unsigned char *data,
-                       uint64_t size)
-{
-    while (size) {
-        uint64_t room = FILL_PART - at % FILL_PART, part = size < room ? size : room;
-        if (!window_opens(l->letter, at)) {
-            l->how = FILL_VM;
-            return fill_vm(lane, l, at, data, size);
-        }
-        memcpy(l->base + at % MAIL_WINDOW, data, part);
-        at += part;
-        data += part;
-        size -= part;
-        __atomic_store_n(&l->letter->filled, at, __ATOMIC_RELEASE);
-    }
-    return ACP_OK;
-}
-
 int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, uint64_t size)
 {
     if (at >= l->size) /* there is no room for it */
@@ -172,11 +127,9 @@ int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, 
         int rc = fill_vm(lane, l, at, data, size);
         if (rc != ACP_E_BUSY || at) /* refused from the beginning: another way */
             return rc;
-        if ((rc = take_block(lane, l, FILL_BLOCK)) != ACP_OK)
+        if ((rc = take_block(lane, l)) != ACP_OK)
             return rc;
     }
-    if (l->how == FILL_WINDOW)
-        return fill_window(lane, l, at, data, size);
     if (l->how == FILL_GLOBAL)
         return fill_global(lane, l, at, data, size);
     if (l->how == FILL_BLOCK)

@@ -116,8 +116,9 @@ static int reserve(struct hold *hold, uint64_t size)
     section_set(hold, &head->committed, all);
     atomic_thread_fence(memory_order_seq_cst);
     uint64_t others = atomic_load(hold->heap->others);
-    if (all > head->limit || others > head->limit - all)
-        return full(hold->lane, size, head->limit, 0);
+    uint64_t limit = __atomic_load_n(&head->limit, __ATOMIC_SEQ_CST); /* its owner lowers it */
+    if (all > limit || others > limit - all)
+        return full(hold->lane, size, limit, 0);
     if (all >= head->next_check || size >= CHECK_BYTES) {
         uint64_t left = memory_available();
         /* A sixteenth stays free: the machine's killer does not ask before it kills. */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 2 /* a byte; of all that processes share or say to each other */
+#define LAYOUT_VERSION 3 /* a byte; of all that processes share or say to each other */
 
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
@@ -130,6 +130,7 @@ struct control {
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
     _Alignas(64) _Atomic uint32_t asleep;
     _Alignas(64) _Atomic uint32_t doing;
+    _Atomic uint32_t awaited; /* whose message, or whose room for one: a rank + 1; 0: not one rank's */
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
     _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */

@@ -162,6 +162,18 @@ def together():
     return sorted(ranks_of(everybody))
 
 
+def mates():
+    """Return how many ranks of the job share this node, this one included."""
+    need("init")
+    return acp_mates(engine)
+
+
+def lower_limit(limit):
+    """Lower the limit of this rank's memory to so many bytes, or to what is committed already."""
+    need("init")
+    acp_memory_lower(engine, limit)
+
+
 def remap(slots):
     """Make rank r the process in slots[r]; every address but the starter's dies."""
     need("reset")

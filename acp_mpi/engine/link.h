@@ -60,6 +60,7 @@ void growth_tell(acp_lane *lane, struct link *link);
 /* traffic.c: frames on its wire */
 bool link_room(const struct link *link);
 void link_push(acp_lane *lane, struct link *link);
+void link_uncork(acp_lane *lane, struct link *link); /* what was said meanwhile goes out */
 int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
               uint64_t size);
 /* The same in two steps: where the payload is to be written; then the frame goes out, or not. */

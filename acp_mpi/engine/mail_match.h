@@ -12,6 +12,11 @@ static inline int64_t mail_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
 }
+/* Others wait for who leads, or holds the lock. */
+static inline bool mail_waits(const acp_lane *lane)
+{
+    return lane->index != LANE_LEADER && lane->index != LANE_LOCKED;
+}
 static inline bool mail_plausible(acp_engine *e, const acp_envelope *want)
 {
     return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&
@@ -29,7 +34,14 @@ void mail_unkeep(struct hold *hold, struct letter *letter);
  * posted that one of theirs may be for. In the section, and then without it. */
 uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING]);
 void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count);
-/* `state` of a letter changes for good: whoever sleeps on it is woken. */
+/* fill.c: may this process write where `to` keeps its own things? And does so, in the buffer of the
+ * receive, which waits for these bytes and is not freed meanwhile. ACP_E_BUSY: refused. */
+bool vm_goes(const acp_engine *e, const struct peer *to);
+int fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const unsigned char *data,
+            uint64_t size);
+/* A letter says something new: whoever sleeps on it is woken. */
+void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter);
+/* `state` changes for good. */
 void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
 
 #endif

@@ -16,7 +16,7 @@ struct request_wait {
     acp_collective *const *collectives;
     uint32_t collective_count;
     bool near;              /* who brings one may be another process, by load and store */
-    const uint32_t *losses; /* another number of losses ends it, too */
+    const uint32_t *losses; /* of a collective: another number of losses ends it, too */
     uint64_t arm_at;
 };
 
@@ -104,17 +104,28 @@ bool acp_request_soon(acp_engine *e, acp_request *request)
     return soon(&w);
 }
 
+/* Whom it waits for, for those who look at this process from outside. */
+static void say_whom(acp_engine *e, acp_request *const *requests, uint32_t count)
+{
+    const struct peer *p = count == 1 ? requests[0]->peer : NULL;
+    atomic_store_explicit(&e->control->awaited, p ? rank_of_slot(e, p->slot) + 1 : 0,
+                          memory_order_relaxed);
+}
+
 int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                acp_doing doing, acp_request *const *requests, uint32_t count)
 {
+    say_whom(e, requests, count);
     int rc = progress_wait(e, ready, context, timeout_ns < FIRST_NS ? timeout_ns : FIRST_NS, doing);
-    if (rc != ACP_E_TIMEOUT || timeout_ns <= FIRST_NS)
-        return rc;
-    for (uint32_t i = 0; i < count; i++)
-        if (requests[i]->any || requests[i]->peer)
-            mail_watch(e, requests[i]->peer);
-    return progress_wait(e, ready, context,
-                         timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS, doing);
+    if (rc == ACP_E_TIMEOUT && timeout_ns > FIRST_NS) {
+        for (uint32_t i = 0; i < count; i++)
+            if (requests[i]->any || requests[i]->peer)
+                mail_watch(e, requests[i]->peer);
+        rc = progress_wait(e, ready, context,
+                           timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS, doing);
+    }
+    say_whom(e, NULL, 0);
+    return rc;
 }
 
 static int wait(struct request_wait *w, int64_t timeout_ns)
@@ -122,17 +133,18 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
     acp_engine *e = w->engine;
     acp_request *const *requests = w->requests;
     int rc = ACP_OK;
-    bool sends = !w->collective_count;
+    bool collective = w->losses || w->collective_count;
+    acp_doing doing = collective ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
     for (uint32_t i = 0; i < w->count; i++) {
-        sends &= requests[i]->kind == REQUEST_SEND;
+        if (requests[i]->kind != REQUEST_SEND && !w->losses)
+            doing = ACP_DOING_RECEIVE;
         w->near = w->near || near(e, requests[i]);
         if (requests[i]->letter)
             letter_attend(requests[i]->letter, ATTENTION_WAITS);
     }
     if (!soon(w)) {
         w->arm_at = now_ns() + SPIN_NS / 2;
-        rc = mail_await(e, ready, w, timeout_ns, sends ? ACP_DOING_SEND : ACP_DOING_RECEIVE,
-                        requests, w->count);
+        rc = mail_await(e, ready, w, timeout_ns, doing, requests, w->count);
     }
     for (uint32_t i = 0; i < w->count; i++)
         if (requests[i]->letter)

@@ -15,7 +15,7 @@
 #define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
 #define MAIL_BUCKETS 64u
 #define MAIL_WANTING 32u
-#define MAIL_WINDOW ((uint64_t)256 << 10)
+#define MAIL_SHARED ((uint64_t)8 << 10) /* from here on who sends and who waits copy together */
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
 
 enum letter_state {
@@ -30,7 +30,7 @@ enum letter_place { /* where the bytes of a message are */
     PLACE_INLINE, /* in the letter */
     PLACE_BUFFER, /* in the buffer of the receive */
     PLACE_BLOCK,  /* in a block of this heap */
-    PLACE_WINDOW, /* they cross one that is shorter: what is not in it any more is in the buffer */
+    PLACE_SHARED, /* the first `filled` in such a block, the rest in the buffer: both copy them there */
     PLACE_HELD,   /* in a block of its sender's heap, at the address `held` */
 };
 enum letter_attention { ATTENTION_NONE = 0, ATTENTION_WAITS, ATTENTION_SLEEPS /* ring */ };
@@ -42,11 +42,19 @@ struct mail_link {
     uint64_t next, previous;
 };
 
+/* A long message that its filler and its receiver copy from one's memory to the other's, each as much
+ * as it gets done. */
+struct mail_share {
+    uint64_t from;    /* where its bytes begin, in the filler's process */
+    uint64_t claimed; /* so many are copied, or somebody copies them */
+    uint64_t helpers; /* threads of the receiver that do: the filler waits for them */
+    uint64_t undone;  /* one of them could not: it is all to be copied again */
+};
+
 struct letter {
     uint64_t state;
     uint64_t attention; /* of its receiver */
     uint64_t filled;    /* so many bytes have come by the block */
-    uint64_t drained;   /* and so many are out of it again: it is shorter than the message */
     uint64_t place;
     uint64_t block;
     uint64_t held;
@@ -56,16 +64,17 @@ struct letter {
     uint64_t sequence;                         /* in the order of arrival, or of posting */
     uint64_t want_source, want_tag;            /* of the receive */
 
-    union {
-        uint64_t room; /* of the buffer, in bytes */
-        uint64_t cost; /* towards the bound, as long as it is kept */
-    };
+    uint64_t room; /* of the buffer, in bytes */
+    uint64_t cost; /* towards the bound, as long as it is kept */
     uint64_t buffer, global; /* address of the buffer in its process, or in all */
     uint64_t list;                 /* that it is in */
     struct mail_link link;         /* there */
     struct mail_link arrival;      /* of a kept one: among all that are kept */
 
-    unsigned char data[MAIL_INLINE];
+    union {
+        unsigned char data[MAIL_INLINE];
+        struct mail_share share; /* of what is longer */
+    };
 };
 static_assert(sizeof(struct letter) == 192 + MAIL_INLINE, "seven cache lines");
 
@@ -138,6 +147,8 @@ struct landing {
     bool looks;   /* ACP_E_FULL, and nobody will ring when there is room again */
     uint64_t before; /* ACP_E_FULL: no receive of a lower sequence waits for it */
     uint8_t how;  /* of fill.c */
+    bool shares;  /* share.c: the receiver may help */
+    const unsigned char *whole; /* all of them, until they are there; NULL: they come in parts */
     unsigned char *base; /* where they go, in this process; NULL: not by load and store */
     uint64_t size;       /* of them: as much of the message as there is room for */
 };
@@ -174,8 +185,21 @@ void mail_landed(acp_lane *lane, struct landing *landing);
 void mail_failed(acp_lane *lane, struct landing *landing);
 /* The bytes are in a block of the sender's heap, from mail_hold, which the receiver takes over. */
 void mail_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
-/* A receive has taken a message whose bytes had no room: they go to its buffer. ACP_E_BUSY: none
- * has yet. */
+/* A receive has taken a message that was kept: its bytes may go to its buffer. ACP_E_BUSY: none has yet. */
 int mail_taken(acp_lane *lane, struct landing *landing);
+/* Is it worth while to ask? */
+static inline bool mail_wanted(const struct landing *landing)
+{
+    return __atomic_load_n(&landing->letter->list, __ATOMIC_RELAXED) == AMONG_NONE;
+}
+
+/* share.c: may both copy it? Then from `at` on; what is before is in the block. */
+bool share_goes(const acp_engine *e, const struct landing *landing);
+void share_open(acp_lane *lane, struct landing *landing, uint64_t at);
+/* One part, or (a thread that may wait) all; `*at` is landing->size when it is there. ACP_E_BUSY: the
+ * receiver still copies, call again. Refused by the system: `shares` is false then. */
+int share_fill(acp_lane *lane, struct landing *landing, uint64_t *at);
+/* By the receiver of `letter`, which waits: one part of the first `size` bytes; false: there is none. */
+bool share_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uint64_t size);
 
 #endif

@@ -86,10 +86,9 @@ static void told(acp_engine *e, const struct peer *to)
         atomic_thread_fence(memory_order_seq_cst);
 }
 
-void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state)
+void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
 {
     acp_engine *e = lane->engine;
-    __atomic_store_n(&letter->state, state, __ATOMIC_RELEASE);
     told(e, to);
     if (likely(__atomic_load_n(&letter->attention, __ATOMIC_RELAXED) != ATTENTION_SLEEPS))
         return;
@@ -97,6 +96,12 @@ void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum le
         progress_event(e); /* who leads is awake */
     else
         door_ring(e, to);
+}
+
+void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state)
+{
+    __atomic_store_n(&letter->state, state, __ATOMIC_RELEASE);
+    letter_ring(lane, to, letter);
 }
 
 static uint64_t cost(const struct mailbox *box, const acp_envelope *e, bool *held)
@@ -157,7 +162,7 @@ static void write_envelope(struct letter *letter, const acp_envelope *e, const v
     letter->size = e->size;
     letter->note = e->note;
     letter->filler = filler;
-    letter->filled = letter->drained = 0;
+    letter->filled = 0;
     letter->block = letter->held = 0;
     letter->place = PLACE_NONE;
     if (e->size <= MAIL_INLINE) {

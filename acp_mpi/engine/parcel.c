@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COPIED_MOST ((uint64_t)128 << 10) /* longer ones take the while to go out in any case */
+#define COPIED_IN_ALL ((uint64_t)4 << 20) /* for one receiver */
+
 static int say(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
                uint64_t size)
 {
@@ -65,6 +68,8 @@ static void parcel_end(struct courier *c, struct parcel **at)
     *at = p->next;
     if (!*at)
         c->parcels_end = at;
+    if (p->own)
+        c->copied -= p->envelope.size;
     free(p->own);
     free(p);
 }
@@ -111,6 +116,19 @@ static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
     return say(lane, c, &m, NULL, 0);
 }
 
+/* All is on its way, but the receiver may still say that the bytes stay here. A message that is not
+ * very long need not make its sender wait for that word. */
+static void keep_copy(struct courier *c, struct parcel *p)
+{
+    if (!p->request || p->taken || p->done < p->envelope.size || p->envelope.size > COPIED_MOST ||
+        c->copied + p->envelope.size > COPIED_IN_ALL || !(p->own = malloc(p->envelope.size)))
+        return;
+    memcpy(p->own, p->data, p->envelope.size);
+    p->data = p->own;
+    c->copied += p->envelope.size;
+    parcel_settle(p, ACP_OK);
+}
+
 /* Begins what waits, in its order; true if anything began. */
 static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
 {
@@ -139,6 +157,8 @@ static bool go_on(acp_lane *lane, struct courier *c, int *rc)
                 *rc = bring_more(lane, c, p);
                 any = true;
             }
+            if (*rc == ACP_OK)
+                keep_copy(c, p);
             ready = p->taken && p->done == p->envelope.size;
         } else if (p->state == PARCEL_KEPT) {
             int kept = keep_more(lane, c, p);
@@ -184,8 +204,14 @@ bool courier_push(acp_lane *lane, struct courier *c)
     int rc = ACP_OK;
     bool any = false, more = true;
     for (; more && rc == ACP_OK; any |= more) {
+        struct link *link = c->peer->links[COURIER_COLOR];
+        bool corks = link && !link->corked; /* what one turn says goes out together */
+        if (corks)
+            link->corked = true;
         more = begin_some(lane, c, &rc);
         more |= go_on(lane, c, &rc);
+        if (corks && (link = c->peer->links[COURIER_COLOR]))
+            link_uncork(lane, link);
     }
     if (rc != ACP_OK)
         parcels_end(lane, c, rc);
@@ -253,6 +279,7 @@ static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void
         return;
     }
     memcpy(p->own, payload, size);
+    c->copied += size;
     p->data = p->own;
     p->envelope.size = size;
     p->state = PARCEL_KEPT;

@@ -161,7 +161,9 @@ static uint64_t worth(const acp_engine *e, uint64_t time_ns)
 static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
 {
     uint32_t vain = atomic_load_explicit(&e->vain, memory_order_relaxed);
-    if ((doing != ACP_DOING_RECEIVE && doing != ACP_DOING_SEND) || !e->wire_count)
+    bool messages = doing == ACP_DOING_RECEIVE || doing == ACP_DOING_SEND ||
+                    doing == ACP_DOING_COLLECTIVE;
+    if (!messages || !e->wire_count)
         return;
     if (waited_ns < 2 * SPIN_NS)
         vain = 0;
@@ -300,12 +302,21 @@ static void look_on(acp_engine *e)
     }
 }
 
+/* A caller may have begun to lead meanwhile. If it has taken the events off this thread it gives them
+ * back with the lead: to wait for that would be one switch more. */
+static bool lead_unless_led(acp_engine *e)
+{
+    return pthread_mutex_trylock(&e->leader) == 0 ||
+           (atomic_load(&e->armed) && pthread_mutex_lock(&e->leader) == 0);
+}
+
 static void *progress_main(void *argument)
 {
     acp_engine *e = argument;
     bool interrupted;
     while (!atomic_load(&e->stopping) && events_await(e)) {
-        pthread_mutex_lock(&e->leader);
+        if (!lead_unless_led(e))
+            continue;
         atomic_store(&e->control->asleep, 0);
         progress_poll(e); /* somebody may wait for what is in the inbox */
         do

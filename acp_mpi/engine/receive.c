@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define FOLLOW_PART ((uint64_t)64 << 10)
-
 static void offer(acp_engine *e, acp_request *r, struct letter *l)
 {
     l->room = r->room;
@@ -117,7 +115,8 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
     if (r) {
         offer(e, r, l);
         r->letter = l;
-        l->list = AMONG_NONE; /* who brings it may look for the buffer now */
+        /* Who brings it may look for the buffer now. */
+        __atomic_store_n(&l->list, AMONG_NONE, __ATOMIC_RELEASE);
         *request = r;
     }
     section_leave(&hold);
@@ -129,32 +128,25 @@ static bool block_in(const struct heap *h, uint64_t at, uint64_t size)
     return at >= h->head->first && size <= h->span && at <= h->span - size;
 }
 
-/* The bytes that have come by a block and are not in the buffer yet. */
+/* The bytes that have come by a block and are not in the buffer yet; then those that it may copy
+ * itself. */
 bool request_follow(acp_request *r)
 {
     struct letter *l = r->letter;
     acp_engine *e = r->engine;
-    uint64_t place = __atomic_load_n(&l->place, __ATOMIC_ACQUIRE);
-    bool window = place == PLACE_WINDOW;
-    if (!r->buffer || (place != PLACE_BLOCK && !window))
+    uint64_t place = __atomic_load_n(&l->place, __ATOMIC_ACQUIRE), copied = r->copied;
+    if (!r->buffer || (place != PLACE_BLOCK && place != PLACE_SHARED))
         return false;
     uint64_t filled = __atomic_load_n(&l->filled, __ATOMIC_ACQUIRE);
     const struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_relaxed);
-    const unsigned char *block = h->base + l->block;
     filled = filled < r->room ? filled : r->room;
-    if (filled <= r->copied || !block_in(h, l->block, window ? MAIL_WINDOW : filled))
-        return false;
-    while (r->copied < filled) {
-        uint64_t from = window ? r->copied % MAIL_WINDOW : r->copied;
-        uint64_t part = filled - r->copied;
-        part = part < FOLLOW_PART ? part : FOLLOW_PART;
-        if (window && part > MAIL_WINDOW - from)
-            part = MAIL_WINDOW - from;
-        memcpy(r->buffer + r->copied, block + from, part);
-        r->copied += part;
-        __atomic_store_n(&l->drained, r->copied, __ATOMIC_RELEASE);
+    if (filled > copied && block_in(h, l->block, filled)) {
+        memcpy(r->buffer + copied, h->base + l->block + copied, filled - copied);
+        r->copied = filled;
     }
-    return true;
+    bool helped = place == PLACE_SHARED &&
+                  share_help(e, l, r->buffer, l->size < r->room ? l->size : r->room);
+    return helped || r->copied > copied;
 }
 
 /* What has become of a letter; LOST too if who brings its bytes, or should, is dead. */

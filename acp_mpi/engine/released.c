@@ -124,14 +124,13 @@ void collective_watch(acp_collective *c)
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
     acp_engine *e = c->engine;
-    int rc = progress_wait(e, stands, c, timeout_ns < COLLECTIVE_FIRST_NS ? timeout_ns : COLLECTIVE_FIRST_NS,
-                           ACP_DOING_RECEIVE);
+    int64_t first = timeout_ns < COLLECTIVE_FIRST_NS ? timeout_ns : COLLECTIVE_FIRST_NS;
+    int rc = progress_wait(e, stands, c, first, ACP_DOING_COLLECTIVE);
     if (rc != ACP_E_TIMEOUT || timeout_ns <= COLLECTIVE_FIRST_NS)
         return rc;
     collective_watch(c);
-    return progress_wait(e, stands, c,
-                         timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - COLLECTIVE_FIRST_NS,
-                         ACP_DOING_RECEIVE);
+    return progress_wait(e, stands, c, timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first,
+                         ACP_DOING_COLLECTIVE);
 }
 
 int acp_collective_wait(acp_collective *c, int64_t timeout_ns)

@@ -5,6 +5,10 @@
 
 #include <string.h>
 
+#define KEPT_PART ((uint64_t)64 << 10) /* then the sender looks whether a receive has come */
+#define LOOK_BYTES 1024u
+#define LOOKS_MOST 1024u
+
 struct peer *mail_peer(acp_lane *lane, uint32_t rank)
 {
     acp_engine *e = lane->engine;
@@ -39,11 +43,24 @@ static int keep_here(acp_lane *lane, acp_request *r)
     return ACP_OK;
 }
 
+/* A receive that comes now saves one copy of the bytes: it is worth a look, a small part of what that
+ * takes. */
+static bool wanted_soon(const acp_engine *e, const struct landing *l)
+{
+    uint64_t looks = e->crowded || l->size < KEPT_PART / 2 ? 0 : l->size / LOOK_BYTES;
+    for (uint64_t i = 0; i < looks && i < LOOKS_MOST && !mail_wanted(l); i++)
+        cpu_relax();
+    return mail_wanted(l);
+}
+
 /* Past the bound the bytes stay here; if there is no memory for that either, here or there, then
  * where the receive wants them, as soon as there is one. */
 static int open(acp_lane *lane, acp_request *r)
 {
     struct landing *l = &r->landing;
+    l->whole = r->data;
+    if (!l->matched && wanted_soon(lane->engine, l) && mail_taken(lane, l) == ACP_OK)
+        l->held = false;
     int rc = l->held ? keep_here(lane, r) : mail_open(lane, l);
     if (rc == ACP_E_FULL && !l->held)
         rc = keep_here(lane, r);
@@ -56,19 +73,34 @@ static int open(acp_lane *lane, acp_request *r)
     return rc;
 }
 
+/* One slice. A receive may have taken a message that was kept: the rest goes to its buffer. */
+static int slice(acp_lane *lane, acp_request *r)
+{
+    struct landing *l = &r->landing;
+    if (l->shares)
+        return share_fill(lane, l, &r->at);
+    uint64_t left = l->size - r->at, most = l->matched ? BACKGROUND_BYTES : KEPT_PART;
+    uint64_t part = left < most ? left : most;
+    int rc = mail_fill(lane, l, r->at, r->data + r->at, part);
+    if (rc != ACP_OK)
+        return rc;
+    r->at += part;
+    if (!l->matched && r->at < l->size && mail_wanted(l) && mail_taken(lane, l) == ACP_OK &&
+        r->at < l->size && share_goes(lane->engine, l))
+        share_open(lane, l, r->at);
+    return ACP_OK;
+}
+
 static int fill(acp_lane *lane, acp_request *r)
 {
     struct landing *l = &r->landing;
     bool background = lane->index == LANE_LEADER; /* others wait for it, too */
     while (r->at < l->size) {
-        uint64_t left = l->size - r->at;
-        uint64_t part = left < BACKGROUND_BYTES ? left : BACKGROUND_BYTES;
-        int rc = mail_fill(lane, l, r->at, r->data + r->at, part);
+        int rc = slice(lane, r);
         if (rc == ACP_E_FULL)
             return ACP_E_BUSY;
         if (rc != ACP_OK)
             return rc;
-        r->at += part;
         if (background && r->at < l->size)
             return ACP_E_BUSY;
     }

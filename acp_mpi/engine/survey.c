@@ -243,12 +243,14 @@ static int read_control(int fd, uint64_t nonce, struct control *c)
     return c->phase == PHASE_CLOSED ? ACP_E_CLOSED : ACP_OK;
 }
 
-int survey_doing(int fd, uint64_t nonce, uint32_t *doing)
+int survey_doing(int fd, uint64_t nonce, uint32_t *doing, uint32_t *awaited)
 {
     struct control c;
     int rc = read_control(fd, nonce, &c);
-    if (!rc)
+    if (!rc) {
         *doing = c.doing;
+        *awaited = c.awaited;
+    }
     return rc;
 }
 

@@ -44,8 +44,9 @@ struct survey_member {
  * owner has left the job. `survey_free` in any case. */
 int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out);
 void survey_free(struct survey *survey);
-/* What its owner does (acp_doing), by the same descriptor and with the same errors. */
-int survey_doing(int fd, uint64_t nonce, uint32_t *doing);
+/* What its owner does (acp_doing), and the rank + 1 that it waits for, 0 if that is none or several;
+ * by the same descriptor and with the same errors. */
+int survey_doing(int fd, uint64_t nonce, uint32_t *doing, uint32_t *awaited);
 /* By a descriptor of the table: `room` of them at most, all in `*count`. */
 int survey_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count);
 

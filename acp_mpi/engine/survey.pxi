@@ -22,7 +22,7 @@ cdef extern from "survey.h" nogil:
         uint64_t nonce
     int c_survey_heap "survey_heap"(int, uint64_t, uint32_t, survey *)
     void survey_free(survey *)
-    int c_survey_doing "survey_doing"(int, uint64_t, uint32_t *)
+    int c_survey_doing "survey_doing"(int, uint64_t, uint32_t *, uint32_t *)
     int c_survey_members "survey_members"(int, survey_member *, uint32_t, uint32_t *)
 
 DEF MEMBERS = 4096  # that share a node
@@ -52,10 +52,13 @@ def survey_members(int fd):
 def survey_doing(int fd, uint64_t nonce):
     """Return what the process with the memory file `fd` and that nonce does (acp_doing).
 
-    None if it has left the job, or the file is another process's.
+    And for whose message, or room for one, it waits: a rank, or None. None instead of both if it
+    has left the job, or the file is another process's.
     """
-    cdef uint32_t what = 0
-    return None if c_survey_doing(fd, nonce, &what) != ACP_OK else what
+    cdef uint32_t what = 0, awaited = 0
+    if c_survey_doing(fd, nonce, &what, &awaited) != ACP_OK:
+        return None
+    return what, awaited - 1 if awaited else None
 
 
 def survey_heap(int fd, uint32_t rank, uint64_t nonce, uint32_t cells):

@@ -339,6 +339,13 @@ uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
     return rank;
 }
 
+uint32_t acp_mates(const acp_engine *e)
+{
+    uint32_t count;
+    table_mates(e, &count);
+    return count;
+}
+
 bool acp_ranks_of(const acp_engine *e, uint32_t first, uint32_t count, uint32_t *ranks)
 {
     for (uint32_t rank = 0; e->slot_of_rank && rank < e->procs; rank++)

@@ -42,6 +42,13 @@ void link_push(acp_lane *lane, struct link *link)
         wire_want(e, link->wire, false);
 }
 
+void link_uncork(acp_lane *lane, struct link *link)
+{
+    link->corked = false;
+    if (link->out.unsent && link->state == LINK_OPEN && !link->wire->writing)
+        link_push(lane, link);
+}
+
 bool link_room(const struct link *link)
 {
     return link->out.unsent < UNSENT_MOST && link->out.held < HELD_MOST;
@@ -171,10 +178,8 @@ void link_received(acp_lane *lane, struct wire *wire)
     struct link *link = wire->link;
     if (!link || link->state == LINK_CLOSED)
         return;
-    link->corked = false;
     link->heard = now_ns();
-    if (link->out.unsent && link->state == LINK_OPEN && !wire->writing)
-        link_push(lane, link);
+    link_uncork(lane, link);
     acknowledge(lane->engine, link);
 }
 

@@ -4,9 +4,8 @@
  * CRASHES=10000: so many processes; without it few enough for every day. */
 #include "crash.h"
 #include "list.h"
+#include "list_model.h"
 
-#define LISTS 2u
-#define MOST 200u
 #define FAR 400u /* stores before a death */
 
 /* A process that reaches the heap, as an engine would let it. */
@@ -20,20 +19,6 @@ struct stage {
 struct book {
     struct record record;
     struct list_id lists[LISTS]; /* where, and the serial */
-};
-
-struct model {
-    uint64_t size[LISTS], values[LISTS][MOST];
-};
-
-enum kind {
-    PUSH, POP, INSERT, ERASE, RANGE, CLEAR, ORDER, REVERSE, SPLICE, MOVE, SWAP, BURY, KINDS_OF_STEP
-};
-
-struct step {
-    enum kind kind;
-    uint32_t list;
-    uint64_t at, count, to, value;
 };
 
 static void stage_set(struct stage *s, const struct actor *a)
@@ -85,113 +70,6 @@ static struct list_id id_of(const struct stage *s, const struct book *b, uint32_
 static uint64_t width_of(uint64_t value)
 {
     return 8 + value % 40 * 8;
-}
-
-static struct step step_of(uint64_t k, const uint64_t size[LISTS])
-{
-    uint64_t state = k * 0x9e3779b97f4a7c15ull + 1;
-    crash_random(&state);
-    struct step s = {.kind = (enum kind)(crash_random(&state) % KINDS_OF_STEP),
-                     .list = (uint32_t)(crash_random(&state) % LISTS),
-                     .value = crash_random(&state)};
-    uint64_t here = size[s.list], there = size[!s.list];
-    if (s.kind == CLEAR && k % 4)
-        s.kind = PUSH;
-    if (here < 12 && s.kind != SWAP && s.kind != SPLICE)
-        s.kind = PUSH;
-    if (here + there > MOST - 2 && (s.kind == PUSH || s.kind == INSERT))
-        s.kind = RANGE;
-    s.at = crash_random(&state) % (here + 1);
-    if (s.at == here && here && s.kind != INSERT && s.kind != SPLICE)
-        s.at--;
-    s.count = crash_random(&state) % (here - s.at + 1);
-    s.to = crash_random(&state) % (there + 1); /* of a splice: where it comes from */
-    if (s.kind == SPLICE)
-        s.count = crash_random(&state) % (there - s.to + 1);
-    if (s.kind == MOVE)
-        s.to = crash_random(&state) % (s.at + 1);
-    return s;
-}
-
-static void cut(uint64_t *values, uint64_t *size, uint64_t at, uint64_t count)
-{
-    memmove(values + at, values + at + count, (*size - at - count) * sizeof *values);
-    *size -= count;
-}
-
-static void paste(uint64_t *values, uint64_t *size, uint64_t at, const uint64_t *from,
-                  uint64_t count)
-{
-    memmove(values + at + count, values + at, (*size - at) * sizeof *values);
-    memcpy(values + at, from, count * sizeof *values);
-    *size += count;
-}
-
-/* In what order, and how many of them stay. */
-static uint64_t shuffle(uint64_t *order, uint64_t size, uint64_t seed)
-{
-    for (uint64_t i = size; i > 1; i--) {
-        uint64_t j = crash_random(&seed) % i, was = order[j];
-        order[j] = order[i - 1];
-        order[i - 1] = was;
-    }
-    return size - (seed % 3 ? 0 : size / 3);
-}
-
-static void foresee(struct model *m, uint64_t k)
-{
-    struct step s = step_of(k, m->size);
-    uint64_t *values = m->values[s.list], *size = &m->size[s.list], some[MOST], was;
-    switch (s.kind) {
-    case PUSH:
-        paste(values, size, *size, &s.value, 1);
-        break;
-    case INSERT:
-        paste(values, size, s.at, &s.value, 1);
-        break;
-    case POP:
-        cut(values, size, s.value % 2 ? 0 : *size - 1, 1);
-        break;
-    case ERASE:
-        cut(values, size, s.at, 1);
-        break;
-    case RANGE:
-        cut(values, size, s.at, s.count);
-        break;
-    case CLEAR:
-        *size = 0;
-        break;
-    case ORDER:
-        *size = shuffle(values, *size, s.value);
-        break;
-    case REVERSE:
-        for (uint64_t i = 0; i < *size / 2; i++) {
-            was = values[i];
-            values[i] = values[*size - 1 - i];
-            values[*size - 1 - i] = was;
-        }
-        break;
-    case SPLICE:
-        memcpy(some, m->values[!s.list] + s.to, s.count * sizeof *some);
-        cut(m->values[!s.list], &m->size[!s.list], s.to, s.count);
-        paste(values, size, s.at, some, s.count);
-        break;
-    case MOVE:
-        memcpy(some, values + s.at, s.count * sizeof *some);
-        cut(values, size, s.at, s.count);
-        paste(values, size, s.to, some, s.count);
-        break;
-    case SWAP:
-        memcpy(some, values, sizeof some);
-        memcpy(values, m->values[!s.list], sizeof some);
-        memcpy(m->values[!s.list], some, sizeof some);
-        was = *size;
-        *size = m->size[!s.list];
-        m->size[!s.list] = was;
-        break;
-    default:
-        break;
-    }
 }
 
 static void put(struct stage *s, const struct book *b, const struct step *t, uint64_t where)

@@ -283,13 +283,13 @@ static uint64_t kept(acp_engine *e)
 static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     enum { COUNT = 150 };
-    static const uint64_t lengths[] = {40000, 8, 300, 200000};
+    static const uint64_t lengths[] = {40000, 8, 300, 100000, 200000};
     unsigned char *data = malloc(200000);
     acp_request *sends[COUNT];
     (void)lane;
     for (uint64_t i = 0; i < COUNT && rank; i++) {
-        fill(data, lengths[i % 4], i);
-        sends[i] = isend(e, 0, (int64_t)i, data, lengths[i % 4]);
+        fill(data, lengths[i % 5], i);
+        sends[i] = isend(e, 0, (int64_t)i, data, lengths[i % 5]);
         end(e, sends[i]); /* nobody receives, and it is over all the same */
     }
     meet(e);
@@ -299,7 +299,7 @@ static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_
         for (uint64_t i = COUNT; i-- > 0;)
             for (uint32_t from = 1; from < c->count; from++) {
                 acp_envelope envelope = got(e, irecv(e, from, (int64_t)i, data, 200000), ACP_OK);
-                CHECK(envelope.size == lengths[i % 4]);
+                CHECK(envelope.size == lengths[i % 5]);
                 check(data, envelope.size, i);
             }
         CHECK(kept(e) == 0);
@@ -393,6 +393,32 @@ static void a_silent_peer_that_dies(void)
     end_unequal(&c);
 }
 
+/* A send of two frames is over, and its bytes are free, though nobody has taken any of it. */
+static void a_receiver_that_does_not_read(void)
+{
+    struct cluster c;
+    uint64_t size = 2 * PART;
+    unsigned char *out = malloc(size), *in = malloc(size);
+    start(&c, 20000000000u);
+    acp_engine *from = c.engines[1], *to = c.engines[0];
+    uint64_t word = 5;
+    CHECK(!isend(from, 0, 1, &word, 8));
+    got(to, irecv(to, 1, 1, &word, 8), ACP_OK);
+    stall(true);
+    fill(out, size, 3);
+    end(from, isend(from, 0, 2, out, size));
+    pthread_mutex_lock(&from->lock);
+    CHECK(from->couriers->copied == size);
+    pthread_mutex_unlock(&from->lock);
+    memset(out, 0, size);
+    stall(false);
+    CHECK(got(to, irecv(to, 1, 2, in, size), ACP_OK).size == size);
+    check(in, size, 3);
+    stop(&c);
+    free(out);
+    free(in);
+}
+
 int main(void)
 {
     static const struct {
@@ -402,6 +428,7 @@ int main(void)
                  {"whatever happens to connections", whatever_happens_to_connections},
                  {"a heap that cannot be mapped", a_heap_that_cannot_be_mapped},
                  {"within the bound", within_the_bound},
+                 {"a receiver that does not read", a_receiver_that_does_not_read},
                  {"death in the middle", death_in_the_middle},
                  {"a silent peer that dies", a_silent_peer_that_dies}};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -8,24 +8,12 @@ from pathlib import Path
 
 import launch
 import pytest
+from hosts.group import join
 
 import acp_mpi as acp
 
 pytestmark = pytest.mark.hosts
 MACPRUN = Path(sys.executable).with_name("macprun")
-
-
-def join():
-    """Join, write into every rank of every host, and say where this one is."""
-    with acp.init():
-        rank, procs = acp.rank(), acp.procs()
-        for other in range(procs):
-            acp.put(acp.query_starter_ga(other) + 8 * rank, (rank + 1).to_bytes(8, "little"))
-        acp.sync()
-        mine = acp.get(acp.query_starter_ga(rank), bytearray(8 * procs))
-        assert [mine[8 * r] for r in range(procs)] == [r + 1 for r in range(procs)]
-        acp.sync()
-        print(f"rank {rank} of {procs} on {os.uname().nodename}", flush=True)
 
 
 def wait_for_ever():

@@ -130,7 +130,7 @@ def meet_in_spite_of_a_loss(folder):
 
 def is_lost(rank):
     try:
-        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+        acp.fetch_add8(acp.query_starter_ga(rank), 0)
     except acp.PeerLostError:
         return True
     return False

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import acp_mpi as acp
+from acp_mpi import host
+from acp_mpi.engine import _engine
 
 MIB = 1 << 20
 TOO_MUCH = 2**46
@@ -124,3 +126,40 @@ def work_with_little_address_space():
 
 def test_a_limit_of_address_space_is_respected(passes):
     passes([*launch.mpiexec(2), *launch.program(work_with_little_address_space)])
+
+
+def share_the_node(size):
+    """See the limits of all ranks: half of the node's memory in equal parts, or what was asked."""
+    asked = int(size) or None
+    with acp.init(heap_size=asked):
+        acp.sync()
+        limit = (asked or host.memory_total() // 2 // acp.procs()) + 10240 + 2**16
+        assert [acp.heap_statistics(rank).limit for rank in acp.ranks()] == [limit] * 5
+        acp.free(acp.malloc(MIB, (acp.rank() + 1) % 5))
+        acp.sync()
+
+
+@pytest.mark.parametrize("size", [0, 16 * MIB])
+def test_ranks_of_all_groups_share_the_memory_of_their_node(groups, meeting, all_pass, size):
+    sizes = {"ocean": ("mpi", 2), "solo": ("acp", 1), "pair": ("acp", 2)}
+    place = meeting({name: ranks for name, (_, ranks) in sizes.items()})
+    all_pass(groups(sizes, share_the_node, size, env=place))
+
+
+def lower_beneath_what_is_committed():
+    with acp.init():
+        array = acp.zeros(2 * MIB, np.uint8)
+        _engine.lower_limit(MIB)
+        limit = acp.heap_statistics().limit
+        assert 2 * MIB < limit < 4 * MIB
+        with pytest.raises(acp.HeapFullError):
+            acp.empty(4 * MIB, np.uint8)
+        with pytest.raises(acp.HeapFullError):
+            acp.malloc(4 * MIB)
+        assert not array.any()
+        _engine.lower_limit(2**40)
+        assert acp.heap_statistics().limit == limit
+
+
+def test_a_limit_is_lowered_to_what_is_committed_at_least(passes):
+    passes(launch.program(lower_beneath_what_is_committed))

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import launch
 import pytest
+from macprunning import MACPRUN, alone, is_said, macprun, mpi, nothing_is_left
 
 import acp_mpi as acp
 from acp_mpi.spawn.macprun import control
-
-MACPRUN = Path(sys.executable).with_name("macprun")
 
 
 def join(*names):
@@ -83,33 +82,6 @@ def show_surroundings():
         with contextlib.suppress(OSError):
             print("descriptor", number, os.readlink(f"/proc/self/fd/{number}"), flush=True)
     print("processors", sorted(os.sched_getaffinity(0)), flush=True)
-
-
-def macprun(*groups, options=()):
-    """Return the command line for groups, each a list of words that follow -n."""
-    words = [":", *(word for group in groups for word in (":", "-n", *map(str, group)))][2:]
-    return [str(MACPRUN), *map(str, options), *words]
-
-
-def alone(size, name, function, *arguments, options=()):
-    return [size, "--name", name, *options, *launch.program(function, *arguments)]
-
-
-def mpi(size, name, function, *arguments, options=(), python=sys.executable):
-    program = launch.program(function, *arguments, python=python)
-    return [size, "--mpi", "--name", name, *options, *program]
-
-
-def is_said(job, text, times=1):
-    """Wait until a job has printed something so often."""
-    launch.until(lambda: job.output.count(text) >= times, job)
-
-
-def nothing_is_left(job, pid):
-    """Wait until all processes are gone: those that another one kills need a moment."""
-    launch.until(lambda: not job.processes(), limit=20.0)
-    assert f"acp_mpi.macprun.{pid}" not in Path("/proc/net/unix").read_text()
-    assert not list(job.log.parent.glob("core*"))
 
 
 def children(pid):
@@ -348,19 +320,6 @@ def test_a_signal_ends_groups_of_both_kinds(start, number):
     is_said(job, "joined", 3)
     os.kill(job.pid, number)
     assert job.wait(20) == 128 + number, job.output
-    nothing_is_left(job, job.pid)
-
-
-def test_a_job_is_shown_and_ended_from_outside(start, passes):
-    job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
-    is_said(job, "joined", 3)
-    text = passes([str(MACPRUN), "status", str(job.pid)])
-    assert f"macprun {job.pid}: " in text
-    for rank, label in enumerate(("master.0", "worker.0", "worker.1")):
-        assert re.search(rf"^ *{rank} +{re.escape(label)} +\S+ +\d+ +is in wait_until$", text, re.M)
-    assert f"macprun {job.pid}: " in passes([str(MACPRUN), "status"])
-    passes([str(MACPRUN), "kill", str(job.pid)])
-    assert job.wait(20) == 143, job.output
     nothing_is_left(job, job.pid)
 
 

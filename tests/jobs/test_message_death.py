@@ -103,6 +103,12 @@ def kill_in_a_storm(folder, seed):
             step += 2
     except acp.PeerLostError as error:
         assert error.rank == 2, error  # noqa: PT017
+    go_on(folder, room)
+
+
+def go_on(folder, room):
+    """Messages between ranks 0 and 1 are what they were."""
+    rank = acp.rank()
     other = 1 - rank
     for size in SIZES * 5:
         acp.send(bytes([rank]) * size, other, 4)
@@ -116,6 +122,37 @@ def kill_in_a_storm(folder, seed):
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_a_death_in_the_middle_of_messages(two_survive, tmp_path, road, seed):
     two_survive(launch.program(kill_in_a_storm, tmp_path, seed), road)
+
+
+def kill_who_helps(folder, seed):
+    """Rank 2 dies while it waits for long messages, and copies them with those who send."""
+    import random
+    import threading
+
+    acp.init()
+    rng = random.Random(int(seed))
+    room = bytearray(6 * MIB)
+    acp.sync()
+    if acp.rank() == 2:
+        threading.Timer(rng.random() / 4, die).start()
+        while True:
+            for other in (0, 1):
+                acp.recv(room, other, 1)
+                acp.send(None, other, 2)
+    long = bytes(5 * MIB)
+    try:
+        while True:
+            acp.send(long[: rng.choice([100_000, MIB, 5 * MIB])], 2, 1)
+            acp.recv(source=2, tag=2)
+    except acp.PeerLostError as error:
+        assert error.rank == 2, error  # noqa: PT017
+    go_on(folder, room)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("road", ["any", "owner"])
+def test_a_receiver_dies_while_it_copies(two_survive, tmp_path, road, seed):
+    two_survive(launch.program(kill_who_helps, tmp_path, seed), road)
 
 
 def kill_who_has_spoken_first(folder):

@@ -7,12 +7,14 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.spawn.growing import starting, whereabouts, words
 from acp_mpi.spawn.growing.questions import NoRegistryError, Question
 from acp_mpi.spawn.growing.starter import REGISTRY
 from acp_mpi.spawn.macprun.meeting import Meeting
-from acp_mpi.spawn.rendezvous.address import format_address, own_address
+from acp_mpi.spawn.rendezvous.address import format_address
+from acp_mpi.spawn.rendezvous.row import Process
 
 if TYPE_CHECKING:
     from acp_mpi.joining import Job
@@ -40,7 +42,7 @@ class Registry:
             self.meeting = Meeting(job.registry, job.place.secret)
 
     def _make(self, job: Job, names: tuple[str, ...]) -> str:
-        host = own_address() if job.place.wide else "127.0.0.1"
+        host = Process.of(_engine.row()).address or "127.0.0.1"
         with socket.create_server((host, 0), backlog=1024) as listener:
             address = format_address(*listener.getsockname()[:2])
             if other := whereabouts.announce(job.founders, address):

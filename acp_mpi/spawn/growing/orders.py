@@ -23,7 +23,9 @@ def planned(requests: Iterable[Request]) -> Plan:
 
 def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
     """Return what to start for each group; raise Error where there is no launcher."""
-    given = {group.name: (Node(HERE, group.size),) for group in plan.groups}
+    given = {
+        group.name: () if group.finds_hosts else (Node(HERE, group.size),) for group in plan.groups
+    }
     found: dict[str, list[dict[str, Any]]] = {group.name: [] for group in plan.groups}
     for start in starts(plan, given, meeting, os.environ, marked=False, single=True):
         directory = _directory(start.directory)

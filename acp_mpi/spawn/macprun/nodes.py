@@ -3,11 +3,11 @@
 import itertools
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.macprun.plan import Group, Plan, UsageError
+from acp_mpi.spawn.macprun.plan import Plan, UsageError
 from acp_mpi.spawn.rendezvous.address import address_towards, own_address
 
 HERE = "localhost"
@@ -44,7 +44,7 @@ def assign(plan: Plan, environ: Mapping[str, str]) -> dict[str, tuple[Node, ...]
             given[group.name] = ()
         elif group.hosts:
             own = [parse(host, f"hosts of group {group.name!r}") for host in group.hosts]
-            given[group.name] = _own(group, own)
+            given[group.name] = dealt(own, group.size)
         elif nodes:
             given[group.name] = _packed(itertools.islice(places, group.size))
         else:
@@ -64,6 +64,15 @@ def shares_a_host(group: str, given: Mapping[str, tuple[Node, ...]]) -> bool:
 def is_here(host: str) -> bool:
     """Return whether a host is this one."""
     return _canonical(host) == HERE
+
+
+def dealt(nodes: Sequence[Node], size: int) -> tuple[Node, ...]:
+    """Spread processes over hosts that were named: to their slots if these suffice, else evenly."""
+    places = list(itertools.islice(_places(nodes), size))
+    while len(places) < size:
+        places += [node.host for node in nodes][: size - len(places)]
+    order = {node.host: number for number, node in enumerate(nodes)}
+    return _packed(sorted(places, key=order.__getitem__))
 
 
 def spread(nodes: Iterable[Node]) -> Iterator[str]:
@@ -154,15 +163,6 @@ def _available(plan: Plan, environ: Mapping[str, str]) -> tuple[str, list[Node]]
     if environ.get("PBS_NODEFILE"):
         return environ["PBS_NODEFILE"], read_nodefile(environ["PBS_NODEFILE"])
     return "", []
-
-
-def _own(group: Group, nodes: list[Node]) -> tuple[Node, ...]:
-    """Spread a group over the hosts that it names: to their slots if these suffice, else evenly."""
-    places = list(itertools.islice(_places(nodes), group.size))
-    while len(places) < group.size:
-        places += [node.host for node in nodes][: group.size - len(places)]
-    order = {node.host: number for number, node in enumerate(nodes)}
-    return _packed(sorted(places, key=order.__getitem__))
 
 
 def _places(nodes: Iterable[Node]) -> Iterator[str]:

@@ -10,6 +10,11 @@ from acp_mpi.errors import Error
 from acp_mpi.heap_survey import JobSurvey
 from acp_mpi.spawn.macprun import control
 
+_WAY = {
+    "is in recv": "from", "is in probe": "from", "is in send": "to",
+    "is in a collective": "and waits for",
+}  # fmt: skip
+
 
 def main(command: str, argv: Sequence[str]) -> int:
     """Run `status` or `kill`; return the exit code."""
@@ -67,15 +72,17 @@ def _lines(pid: int, job: Any) -> Iterator[str]:
             label = f"{group['name']}.{number}"
             host = places[number] if number < len(places) else "?"
             if rank in seen:
-                process, what = seen[rank]
+                process, what, whom = seen[rank]
                 state = f"{process:>8} {runtime.DOING[what]}"
+                if whom is not None:
+                    state += f" {_WAY[runtime.DOING[what]]} rank {whom}"
             else:
                 state = "       -"
             yield f"    {rank:>5} {label:<16} {host:<12} {state}"
             rank += 1
 
 
-def _doing(supervisor: int) -> dict[int, tuple[int, int]]:
+def _doing(supervisor: int) -> dict[int, tuple[int, int, int | None]]:
     try:
         with JobSurvey(supervisor) as survey:
             return survey.doing()

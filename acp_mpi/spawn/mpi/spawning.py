@@ -3,16 +3,19 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
+from acp_mpi.spawn.macprun.nodes import dealt, is_here, parse
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.bodies import connected, new_context, ranks_in
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import derived
 from acp_mpi.spawn.mpi.work import Receiving, finish
+from acp_mpi.spawn.rendezvous.row import Process
 
 PARENT = "ACP_PARENT"
 _NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
@@ -97,9 +100,25 @@ def _launcher(wanted: Sequence[_Program]) -> list[str]:
     beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
     line = [beside if os.path.exists(beside) else "mpiexec"]
     if hosts := dict.fromkeys(host for program in wanted for host in program.hosts):
-        option = "-hosts" if "MPICH" in MPI.Get_library_version() else "--host"
-        line += [option, ",".join(hosts)]
+        _check_reach(hosts)
+        nodes = [parse(host, "Spawn: the Info key hosts") for host in hosts]
+        places = dealt(nodes, sum(program.count for program in wanted))
+        named = ",".join(f"{node.host}:{node.slots}" for node in places)
+        if "MPICH" in MPI.Get_library_version():
+            line += ["-hosts", named]
+        else:
+            line += ["--host", named, "--map-by", "slot:nooversubscribe"]
     return line
+
+
+def _check_reach(hosts: Iterable[str]) -> None:
+    """Raise Error if children on another host could not come to this job."""
+    away = [host for host in hosts if not is_here(host.partition(":")[0])]
+    if away and not Process.of(_engine.row()).address:
+        raise Error(
+            f"Spawn: {away[0]!r} is another host, and this job, which began on one, listens on its "
+            "loopback interface only: start it with ACP_INTERFACES=NAME, the network to that host"
+        )
 
 
 def _start(wanted: Sequence[_Program]) -> tuple[int, ...]:

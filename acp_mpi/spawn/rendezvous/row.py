@@ -25,11 +25,13 @@ class Process:
     start_time: int  # clock ticks after the boot, as in /proc/PID/stat
     node: int
     host: int
+    address: str  # by which other hosts reach its links; "": this host only
 
     @classmethod
     def of(cls, row: bytes) -> Self:
         """Return the process of a row of `Membership.row`."""
         if len(row) != ROW_SIZE:
             raise Error(f"a row has {len(row)} bytes: expected {ROW_SIZE}")
-        _, node, start_time, pid, *_, host = _ROW.unpack(row)
-        return cls(pid, start_time, node, host)
+        _, node, start_time, pid, *_, addresses, host = _ROW.unpack(row)
+        address = ".".join(map(str, addresses[:4])) if any(addresses[:4]) else ""
+        return cls(pid, start_time, node, host, address)

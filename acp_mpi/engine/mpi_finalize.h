@@ -1,0 +1,13 @@
+/* MPI_Finalize, for a process that must not call it. */
+#ifndef ACP_MPI_FINALIZE_H
+#define ACP_MPI_FINALIZE_H
+
+#include <stdbool.h>
+
+/* After the loss of a rank MPI_Finalize hangs or aborts, and yet mpi4py calls it when Python has
+ * ended. From now on it does nothing, whoever calls it, and the process ends before any exit
+ * handler of C that was there already, with the exit code that it would have had, or another
+ * instead of 0. False: the system forbids it. One thread at a time. */
+bool mpi_never_finalize(int instead_of_0);
+
+#endif

@@ -1,0 +1,114 @@
+"""Real Slurm on several hosts: `srun`, Spawn under it, and `macprun` in an allocation."""
+
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import launch
+import pytest
+from hosts import slurm
+from hosts.group import join
+
+pytestmark = pytest.mark.hosts
+MACPRUN = Path(sys.executable).with_name("macprun")
+# UCX would find shared memory between the hosts.
+ENVIRONMENT = {"UCX_TLS": "tcp,self", "ACP_SPAWN": "1"}
+
+
+@pytest.fixture
+def cluster(two_hosts, start, tmp_path):
+    """A network with Slurm on it, and the environment of those who use it."""
+    if reason := slurm.why_not():
+        pytest.skip(reason)
+    two_hosts.environment = ENVIRONMENT | slurm.serve(two_hosts, tmp_path, start)
+    return two_hosts
+
+
+@pytest.fixture
+def mpi(cluster):
+    """What `srun --mpi=` is to be."""
+    wanted, reason = slurm.pmi(os.environ | cluster.environment, cluster)
+    if reason:
+        pytest.skip(f"this Slurm has no --mpi={wanted}: {reason}")
+    return wanted
+
+
+# The nodes have one file system. By PMI2 two ranks of MPICH on each would take the shared memory
+# of the same name; by PMIx two nodes of a step would take the same folder in /tmp.
+TWO = {"pmi2": ("-N2", "-n2"), "pmix": ("-N1", "-n2")}
+
+
+def at_the_switch(cluster, *words):
+    return cluster.switch.command([str(word) for word in words])
+
+
+def places(output):
+    return re.findall(r"rank (\d+) of (\d+) on (\S+)$", output, re.MULTILINE)
+
+
+def test_srun_starts_ranks(cluster, mpi, passes):
+    command = at_the_switch(cluster, "srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(join))
+    a, b = (host.name for host in cluster)
+    said = places(passes(command, cluster.environment, 60.0))
+    assert sorted(said) == [("0", "2", a), ("1", "2", b if "-N2" in TWO[mpi] else a)]
+
+
+def test_tasks_of_which_mpi_knows_nothing_are_warned(cluster, passes):
+    code = "import acp_mpi as acp; acp.init(); print('procs', acp.procs()); acp.finalize()"
+    command = at_the_switch(cluster, "srun", "--mpi=none", "-n2", sys.executable, "-c", code)
+    output = passes(command, cluster.environment)
+    assert output.count("procs 1") == 2
+    assert output.count("srun has started 2 tasks") == 1
+    assert "--mpi=pmi2" in output
+
+
+def spawn():
+    """Parents on two hosts spawn, together and each alone."""
+    from mpi4py import MPI
+
+    code = (
+        "import os; from mpi4py import MPI; p = MPI.Comm.Get_parent(); m = p.Merge(True);"
+        "assert m.allreduce(1) == m.Get_size(); print('child on', os.uname().nodename, flush=True);"
+        "m.Free(); p.Disconnect()"
+    )
+    for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
+        children = comm.Spawn(sys.executable, ["-c", code], 2)
+        everybody = children.Merge(False)
+        assert everybody.allreduce(1) == comm.Get_size() + 2
+        everybody.Free()
+        children.Disconnect()
+    print("parent on", os.uname().nodename, flush=True)
+
+
+def test_parents_under_srun_spawn(cluster, mpi, passes):
+    command = at_the_switch(cluster, "srun", f"--mpi={mpi}", *TWO[mpi], *launch.program(spawn))
+    output = passes(command, cluster.environment, 90.0)
+    assert output.count("child on") == 6
+    assert output.count("parent on") == 2
+
+
+def test_macprun_takes_its_hosts_from_the_allocation(cluster, mpi, passes):
+    """By the launcher of the MPI, by srun, and over the remote shell where there is no MPI."""
+    words = [MACPRUN, "--ssh", cluster.agent, "-n", 2, "--name", "alone", *launch.program(join)]
+    words += [":", "-n", 1, "--mpi", "--name", "sea", "--launcher", f"srun --mpi={mpi}"]
+    words += [*launch.program(join), ":", "-n", 1, "--mpi", "--name", "ice", *launch.program(join)]
+    command = at_the_switch(cluster, "salloc", "-N2", "-n4", *words)
+    output = passes(command, cluster.environment, 90.0)
+    a, b = (host.name for host in cluster)
+    found = re.findall(r"\[(\w+\.\d)\] rank (\d) of 4 on (\S+)$", output, re.MULTILINE)
+    assert sorted(found) == [
+        ("alone.0", "0", a), ("alone.1", "1", a), ("ice.0", "3", b), ("sea.0", "2", b),
+    ]  # fmt: skip
+
+
+def test_macprun_in_a_batch_script_says_what_does_not_fit(cluster, start, tmp_path):
+    script = tmp_path / "job.sh"
+    line = shlex.join([str(MACPRUN), "-n", "5", "--name", "alone", *launch.program(join)])
+    script.write_text(f"#!/bin/sh\n{line}\n")
+    out = tmp_path / "out"
+    command = at_the_switch(cluster, "sbatch", "-W", "-N2", "-n4", "-o", out, script)
+    job = start(command, cluster.environment)
+    assert job.wait(60.0) != 0
+    assert "5 processes need 5 slots, and the Slurm allocation has 4" in out.read_text()

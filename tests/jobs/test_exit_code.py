@@ -1,0 +1,81 @@
+"""After a loss in its MPI group a process ends as its program says, and with its exit hooks.
+
+MPI_Finalize is not called then: without the dead rank it hangs under Open MPI, and asserts under
+MPICH.
+"""
+
+import atexit
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import launch
+import pytest
+
+import acp_mpi as acp
+
+# Every rank leaves its exit status in a file, and the launcher sees a good end.
+_KEEP_STATUS = [
+    *("sh", "-c"),
+    'trap "" USR1; folder=$1; shift; "$@"; echo $? > $folder/status.$$; exit 0',
+    "sh",
+]
+
+
+class Tired(SystemExit):
+    """A way to end that a program makes its own."""
+
+
+def raise_(error):
+    raise error
+
+
+# The exit status of each way to end.
+ENDS = {
+    "by itself": (lambda: None, 0),
+    "with a code": (lambda: sys.exit(3), 3),
+    "with a code beyond a byte": (lambda: sys.exit(256 + 7), 7),
+    "with a huge code": (lambda: sys.exit(2**100), 255),
+    "with nothing said": (lambda: sys.exit(), 0),
+    "with a text": (lambda: sys.exit("no more fuel"), 1),
+    "by its own SystemExit": (lambda: raise_(Tired(4)), 4),
+    "with an error": (lambda: raise_(ValueError("no more fuel")), 1),
+}
+KILLED = 128 + signal.SIGKILL
+
+
+def end_each_in_its_way(folder, before, *ways):
+    """Lose the last rank; every other ends in another way, and leaves a file by each hook."""
+    atexit.register(lambda: Path(folder, f"{os.getpid()} first hook").touch())
+    acp.init()
+    atexit.register(lambda: Path(folder, f"{os.getpid()} last hook").touch())
+    rank = acp.rank()
+    if rank == len(ways):
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(acp.PeerLostError):
+        acp.sync()
+    acp.refresh()
+    with contextlib.suppress(SystemExit):
+        sys.exit(99)  # of no account
+    if before == "finalized":
+        acp.finalize()
+    print(f"the last words of {rank} ", end="")
+    ENDS[ways[rank]][0]()
+
+
+@pytest.mark.parametrize("before", ["finalized", "not finalized"])
+def test_after_a_loss_the_exit_code_is_the_program_s(start, tmp_path, before):
+    # An error that nobody catches ends the group while the job lasts.
+    ways = [way for way in ENDS if before == "finalized" or way != "with an error"]
+    program = launch.program(end_each_in_its_way, tmp_path, before, *ways)
+    ranks = len(ways) + 1
+    job = start([*launch.mpiexec(ranks, survive=True), *_KEEP_STATUS, tmp_path, *program])
+    job.wait()
+    statuses = [int(file.read_text()) for file in tmp_path.glob("status.*")]
+    assert sorted(statuses) == sorted([*(ENDS[way][1] for way in ways), KILLED]), job.output
+    for hook in "first", "last":
+        assert len(list(tmp_path.glob(f"* {hook} hook"))) == len(ways), job.output
+    for rank in range(len(ways)):
+        assert f"the last words of {rank} " in job.output

@@ -1,0 +1,53 @@
+"""`macprun status` and `kill`: a job shown and ended from outside."""
+
+import contextlib
+import re
+
+import numpy as np
+import pytest
+from macprunning import MACPRUN, alone, is_said, macprun, mpi, nothing_is_left
+
+import acp_mpi as acp
+
+WAITS = {
+    "receives": ("is in recv from rank 0", lambda: acp.recv(source=0)),
+    "receives from any": ("is in recv", acp.recv),
+    "probes": ("is in probe from rank 0", lambda: acp.probe(source=0)),
+    "reduces": ("is in a collective and waits for rank [01]", lambda: acp.allreduce(np.ones(1))),
+    "reduces later": ("is in a collective.*", lambda: acp.iallreduce(np.ones(1)).wait()),
+    "meets": ("is in barrier", lambda: acp.barrier([0, acp.rank()])),
+}
+
+
+def wait_for_rank_0(how):
+    """Rank 0 waits for a word that nobody writes, the others for it, each in its way."""
+    acp.init()
+    print("joined", flush=True)
+    if acp.rank() == 0:
+        with contextlib.suppress(TimeoutError):
+            acp.wait_until(acp.query_starter_ga(0), "==", 1, timeout=100)
+    WAITS[how][1]()
+
+
+def shows(passes, job, states):
+    """Wait until the state of each rank is shown; return the text."""
+    while True:
+        text = passes([str(MACPRUN), "status", str(job.pid)])
+        lines = [re.search(rf"^ *{r} +(\S+) +\S+ +\d+ +(.*)$", text, re.M) for r in range(3)]
+        if all(lines) and all(map(re.fullmatch, states, [line[2] for line in lines])):
+            assert [line[1] for line in lines] == ["master.0", "worker.0", "worker.1"], text
+            return text
+        assert job.running, f"{job.output}\n{text}"
+
+
+@pytest.mark.parametrize("how", WAITS)
+def test_it_shows_what_each_rank_waits_for(start, passes, how):
+    groups = alone(1, "master", wait_for_rank_0, how), mpi(2, "worker", wait_for_rank_0, how)
+    job = start(macprun(*groups))
+    is_said(job, "joined", 3)
+    text = shows(passes, job, ["is in wait_until", *[WAITS[how][0]] * 2])
+    assert f"macprun {job.pid}: " in text
+    assert f"macprun {job.pid}: " in passes([str(MACPRUN), "status"])
+    passes([str(MACPRUN), "kill", str(job.pid)])
+    assert job.wait(20) == 143, job.output
+    nothing_is_left(job, job.pid)
