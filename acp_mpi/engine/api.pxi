@@ -207,6 +207,7 @@ cdef extern from "engine.h" nogil:
                             uint64_t *)
     void acp_collective_folded(acp_collective *)
     int64_t acp_collective_trouble(const acp_collective *, uint64_t *)
+    void acp_collective_lost(acp_collective *, uint32_t)
     void acp_collective_end(acp_collective *)
     int acp_window_own(const acp_engine *, acp_window_part *, acp_fault *)
     int acp_window_attach(acp_engine *, const acp_window_config *, const char **)

@@ -53,14 +53,34 @@ static void end_with(acp_collective *c, int status, int64_t rank)
     }
 }
 
-/* Nothing of it may write to the caller's memory any more. */
+/* Ending it may wait for others: the sender has kept the bytes. */
+static bool far(const acp_lane *lane, const acp_request *r)
+{
+    return lane->index == LANE_LEADER && r->letter && r->letter->place == PLACE_HELD;
+}
+
+static void calls(acp_collective *c)
+{
+    atomic_store_explicit(&c->state, COLLECTIVE_CALLS, memory_order_release);
+}
+
+/* Nothing of it may write to the caller's memory any more. Who leads must not wait for the end of
+ * what cannot be cancelled, for nobody else brings it: that stays open. */
 static void drop_messages(acp_lane *lane, acp_collective *c)
 {
-    while (c->open) {
-        acp_request *request = c->messages[--c->open];
+    for (uint32_t i = c->open; i-- > 0;) {
+        acp_request *request = c->messages[i];
         if (!acp_request_done(request))
             acp_request_cancel(lane, request);
+        if (lane->index == LANE_LEADER && !acp_request_done(request))
+            continue;
+        if (far(lane, request)) {
+            calls(c);
+            continue;
+        }
         acp_request_end(lane, request, NULL);
+        c->messages[i] = c->messages[--c->open];
+        c->steps[i] = c->steps[c->open];
     }
 }
 
@@ -126,12 +146,6 @@ static void check(acp_collective *c, const acp_step *s, int rc, const acp_envelo
     }
 }
 
-/* Ending it may wait for others: the sender has kept the bytes. */
-static bool far(const acp_lane *lane, const acp_request *r)
-{
-    return lane->index == LANE_LEADER && r->letter && r->letter->place == PLACE_HELD;
-}
-
 /* ACP_OK: none is under way any more. */
 static int await(acp_lane *lane, acp_collective *c)
 {
@@ -141,7 +155,7 @@ static int await(acp_lane *lane, acp_collective *c)
         if (!acp_request_done(r))
             continue;
         if (far(lane, r)) {
-            atomic_store_explicit(&c->state, COLLECTIVE_CALLS, memory_order_release);
+            calls(c);
             return ACP_E_HANDLE;
         }
         const acp_step *s = &c->plan->steps[c->steps[i]];
@@ -218,17 +232,24 @@ int collective_drive(acp_lane *lane, acp_collective *c)
         c->at++;
     }
     drop_messages(lane, c);
+    if (unlikely(c->open))
+        return ACP_E_HANDLE;
     atomic_store_explicit(&c->state, COLLECTIVE_OVER, memory_order_release);
     return ACP_OK;
 }
 
-/* Until something of it is done. */
+/* Until something of it is done. ACP_E_BUSY: not yet, but it listens for more from now on. */
 static int wait(acp_collective *c, int64_t timeout_ns)
 {
     uint32_t which;
-    bool few = c->open <= MANY;
-    return requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
-                         &c->losses, timeout_ns, &which);
+    bool few = c->open <= MANY, first = !c->watched && timeout_ns > COLLECTIVE_FIRST_NS;
+    int rc = requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
+                           &c->losses, first ? COLLECTIVE_FIRST_NS : timeout_ns, &which);
+    if (rc != ACP_E_TIMEOUT || !first)
+        return rc;
+    collective_watch(c);
+    c->watched = true;
+    return ACP_E_BUSY;
 }
 
 int acp_collective_run(acp_collective *c, int64_t timeout_ns)
@@ -266,6 +287,11 @@ void acp_collective_due(const acp_collective *c, void **where, const void **left
     *left = place(c, s->left, s->left_at);
     *right = place(c, s->right, s->right_at);
     *size = s->size;
+}
+
+void acp_collective_lost(acp_collective *c, uint32_t rank)
+{
+    end_with(c, ACP_E_LOST, rank);
 }
 
 int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs)

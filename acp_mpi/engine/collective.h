@@ -5,6 +5,9 @@
 #include "core.h"
 #include "reduction.h"
 
+#define COLLECTIVE_FIRST_NS ((int64_t)20000000) /* of a wait; then it also listens for deaths */
+#define COLLECTIVE_WATCHED 64u /* members, at most */
+
 enum collective_state {
     COLLECTIVE_RUNS = 0,
     COLLECTIVE_CALLS, /* for its caller, who may wait for what a leader may not */
@@ -26,7 +29,7 @@ struct acp_collective {
     int64_t rank;
     uint64_t theirs;
     _Atomic uint32_t state;
-    bool released, listed;
+    bool released, listed, watched;
     uint32_t rung; /* the step for whose messages whoever brings them rings */
     acp_collective *next;
     uint32_t *steps; /* of the messages under way */
@@ -45,7 +48,9 @@ static inline bool collective_stands(const acp_collective *c)
 }
 
 /* released.c: those that go on by themselves */
-void collective_watch(acp_collective *c); /* hear of it if one whose message is missing dies */
+/* Hear of the death of any member: those that hear of it first do not come again, and whoever waits
+ * for them need not be in touch with the dead. */
+void collective_watch(acp_collective *c);
 bool collectives_step(acp_lane *lane); /* leader only */
 void collectives_close(acp_engine *e);
 

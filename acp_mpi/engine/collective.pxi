@@ -205,6 +205,12 @@ cdef class Collective:
             self.failed(rc)
         return self.over()
 
+    def farewell(self, lost):
+        """End it before it has begun; `lost`: the rank whose death is the reason, or None."""
+        if lost is not None:
+            acp_collective_lost(self.under_way, lost)
+        self.over()
+
     def release(self):
         """Let it go on by itself."""
         with nogil:

@@ -392,6 +392,8 @@ void acp_collective_due(const acp_collective *collective, void **where, const vo
 void acp_collective_folded(acp_collective *collective);
 /* Why it failed: a rank, or -1; `theirs`: what that rank calls, if it is another collective. */
 int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *theirs);
+/* Before acp_collective_end, of one that has not begun: those that wait hear that this rank has died. */
+void acp_collective_lost(acp_collective *collective, uint32_t rank);
 void acp_collective_end(acp_collective *collective); /* one that still runs is left, as after an error */
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. */

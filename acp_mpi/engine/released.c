@@ -9,8 +9,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define FIRST_NS ((int64_t)20000000) /* then it also listens for deaths on other nodes */
-
 /* Who brings the next message rings. True: one has come already. */
 static bool ring(const acp_collective *c)
 {
@@ -114,24 +112,24 @@ static bool stands(void *context)
 void collective_watch(acp_collective *c)
 {
     acp_engine *e = c->engine;
-    pthread_mutex_lock(&e->collectives_lock);
-    for (uint32_t i = 0; i < c->open; i++)
-        if (c->messages[i]->peer)
-            mail_watch(e, c->messages[i]->peer);
-    pthread_mutex_unlock(&e->collectives_lock);
+    const acp_plan *plan = c->plan;
+    for (uint32_t i = 0; i < plan->members && i < COLLECTIVE_WATCHED; i++) {
+        struct peer *p = peer_of_slot(e, slot_of_rank(e, plan->ranks[i]));
+        if (p && p != e->own)
+            mail_watch(e, p);
+    }
 }
 
-/* After a while it is made sure that those live whose messages are missing. */
+/* After a while it is made sure that all members live. */
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
     acp_engine *e = c->engine;
-    int rc = progress_wait(e, stands, c, timeout_ns < FIRST_NS ? timeout_ns : FIRST_NS,
-                           ACP_DOING_COLLECTIVE);
-    if (rc != ACP_E_TIMEOUT || timeout_ns <= FIRST_NS)
+    int64_t first = timeout_ns < COLLECTIVE_FIRST_NS ? timeout_ns : COLLECTIVE_FIRST_NS;
+    int rc = progress_wait(e, stands, c, first, ACP_DOING_COLLECTIVE);
+    if (rc != ACP_E_TIMEOUT || timeout_ns <= COLLECTIVE_FIRST_NS)
         return rc;
     collective_watch(c);
-    return progress_wait(e, stands, c,
-                         timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS,
+    return progress_wait(e, stands, c, timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first,
                          ACP_DOING_COLLECTIVE);
 }
 

@@ -1,6 +1,7 @@
 """Collectives against mpi4py's on the same data: every function, dtype, size and list of ranks."""
 
 import operator
+import pickle
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -432,6 +433,23 @@ def test_calls_that_do_not_belong_together_are_told() -> None:
         (acp.allreduce if r else acp.scan)(np.zeros(3))
     acp.sync()
     assert acp.allreduce(1) == 2
+
+
+@pytest.mark.parametrize("call", [acp.iallgather, acp.iallreduce, acp.ibcast, acp.igather])
+def test_all_hear_of_an_object_that_cannot_be_pickled(call: Any) -> None:
+    n, r = acp.procs(), acp.rank()
+    guilty = 0 if call is acp.ibcast else n - 1
+    x = (lambda: None) if r == guilty else None
+    if r == guilty:
+        with pytest.raises((pickle.PicklingError, AttributeError)):
+            call(x)
+    elif call is not acp.igather or r == 0:  # the others only give
+        with pytest.raises(acp.Error, match=f"rank {guilty} has left"):
+            call(x).wait()
+    else:
+        call(x).wait()
+    acp.sync()
+    assert acp.allreduce(1) == n
 
 
 def test_a_timeout_ends_it_on_all_that_wait() -> None:

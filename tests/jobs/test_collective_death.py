@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,49 +13,63 @@ import pytest
 import acp_mpi as acp
 
 RANKS = 4
+LIST = [*range(RANKS)]
 
 
-def large(request: bool) -> None:
+def concatenated(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def call_of(kind: str, request: bool) -> Callable[[], object]:
+    """Return a collective: short, long, of objects, with what Python folds; or as a request."""
     import numpy as np
 
-    x = np.ones(300_000)
-    acp.iallreduce(x).wait() if request else acp.allreduce(x)
+    n, root = RANKS, acp.rank() == 0
+    short, long, parts = np.ones(1), np.ones(100_000), np.ones(n * 100_000)
+    out, whole = np.empty(100_000), np.empty(n * 100_000)
+    table: dict[str, tuple[Any, ...]] = {
+        "bcast": (acp.bcast, acp.ibcast, (long, 0), () if root else out),
+        "reduce": (acp.reduce, acp.ireduce, (long,), out if root else ()),
+        "allreduce": (acp.allreduce, acp.iallreduce, (long,), out),
+        "short allreduce": (acp.allreduce, acp.iallreduce, (short,), None),
+        "scan": (acp.scan, acp.iscan, (long,), None),
+        "exscan": (acp.exscan, acp.iexscan, (short, concatenated), None),
+        "gather": (acp.gather, acp.igather, (long,), whole if root else ()),
+        "scatter": (acp.scatter, acp.iscatter, (parts,), out),
+        "allgather": (acp.allgather, acp.iallgather, (long,), whole),
+        "alltoall": (acp.alltoall, acp.ialltoall, (parts,), whole),
+        "reduce_scatter": (acp.reduce_scatter, acp.ireduce_scatter, (parts,), None),
+        "objects": (acp.alltoall, acp.ialltoall, (["x" * 1000] * n,), None),
+        "objects folded": (acp.allreduce, acp.iallreduce, ("x", concatenated), None),
+    }
+    if kind == "barrier":
+        return (lambda: acp.ibarrier().wait()) if request else lambda: acp.barrier(LIST)
+    blocking, starting, given, out = table[kind]
+    if request:
+        return lambda: starting(*given, out=out).wait()
+    return lambda: blocking(*given, out=out)
 
 
-def small(request: bool) -> None:
-    import numpy as np
-
-    x = np.ones(1)
-    acp.iallreduce(x).wait() if request else acp.allreduce(x)
-
-
-def objects(request: bool) -> None:
-    x = "x" * 1000
-    acp.iallgather(x).wait() if request else acp.allgather(x, ranks=range(acp.procs()))
-
-
-def chained(request: bool) -> None:
-    acp.iscan("x").wait() if request else acp.scan("x")
-
-
-CALLS: dict[str, Callable[[bool], None]] = {
-    "large": large,
-    "small": small,
-    "objects": objects,
-    "chained": chained,
-}
-
-
-def mourn(folder: str, victim: str, call: str, request: str) -> None:
-    """Call until one dies in between; then go on among the living."""
+def mourn(folder: str, victim: str, call: str, how: str) -> None:
+    """Call until one dies, somewhere in the middle; then go on among the living."""
     acp.init()
     dead = int(victim)
+    again = call_of(call, how == "request")
+    go = threading.Event()
+
+    def die() -> None:
+        go.wait()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if acp.rank() == dead:
+        threading.Thread(target=die, daemon=True).start()
     try:
-        for i in range(1000):
-            if acp.rank() == dead and i == 7:
-                os.kill(os.getpid(), signal.SIGKILL)
-            CALLS[call](request == "request")
-        raise AssertionError("it went on without the dead")
+        count = 0
+        while True:
+            if count == 7:
+                go.set()
+            again()
+            count += 1
     except acp.PeerLostError as error:
         assert error.rank == dead, error  # noqa: PT017
     while dead in acp.refresh():
@@ -67,17 +82,27 @@ def mourn(folder: str, victim: str, call: str, request: str) -> None:
     Path(folder, f"{acp.rank()} survived").touch()
 
 
-@pytest.mark.parametrize("road", launch.ROADS)
+KINDS = [
+    "barrier", "bcast", "reduce", "allreduce", "short allreduce", "scan", "exscan", "gather",
+    "scatter", "allgather", "alltoall", "reduce_scatter", "objects", "objects folded",
+]  # fmt: skip
+ROADS = [*launch.ROADS]
+
+
+@pytest.mark.parametrize("how", ["blocking", "request"])
 @pytest.mark.parametrize(
-    ("call", "how"),
-    [("large", "blocking"), ("small", "request"), ("objects", "blocking"), ("chained", "request")],
+    ("call", "road"),
+    [(call, ROADS[i % len(ROADS)]) for i, call in enumerate(KINDS)]
+    + [("allreduce", road) for road in ROADS if KINDS.index("allreduce") % 5 != ROADS.index(road)],
 )
 def test_all_members_hear_of_a_death(
     without_mpi: Any, tmp_path: Path, road: str, call: str, how: str
 ) -> None:
     victim = 1 if how == "blocking" else RANKS - 1
     program = launch.program(mourn, tmp_path, victim, call, how)
-    jobs = without_mpi(RANKS, program, launch.ROADS[road])
+    # A link that the dead had opened is waited for so long before it counts as gone.
+    env = launch.ROADS[road] | {"ACP_PEER_TIMEOUT": "5"}
+    jobs = without_mpi(RANKS, program, env)
     statuses = [job.wait() for job in jobs]
     text = "\n".join(job.output for job in jobs)
     assert statuses == [-signal.SIGKILL if r == victim else 0 for r in range(RANKS)], text

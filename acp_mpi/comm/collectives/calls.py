@@ -34,7 +34,10 @@ def _finish(flow: Flow, timeout: float | None) -> Any:
             current = next(flow)
         except StopIteration as done:
             return done.value
-        current.run(None if end is None else max(end - time.monotonic(), 0.0))
+        try:
+            current.run(None if end is None else max(end - time.monotonic(), 0.0))
+        except BaseException as error:
+            flow.throw(error)
 
 
 def _remembered(

@@ -10,6 +10,7 @@ import pickle
 import struct
 
 from acp_mpi.comm.collectives import moves
+from acp_mpi.comm.collectives.farewell import Farewell
 from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
@@ -64,11 +65,13 @@ def bcast(function: str, team: Team, x: Any, root: Any) -> Flow:
     if team.other and top < team.own and not gives:
         return None
     rank = team.ranks[top]
-    data = _pickled(x) if gives else b""
-    head = bytearray(_head(data) if gives else _HEAD)
-    yield from moves.bcast(function, team, head, rank, () if gives else head, first)
-    [more] = _rest(head, 1)
-    rest = bytearray(data[_ROOM:] if gives else more)
+    with Farewell(function, team, first, second):
+        data = _pickled(x) if gives else b""
+    with Farewell(function, team, second):
+        head = bytearray(_head(data) if gives else _HEAD)
+        yield from moves.bcast(function, team, head, rank, () if gives else head, first)
+        [more] = _rest(head, 1)
+        rest = bytearray(data[_ROOM:] if gives else more)
     if more:
         yield from moves.bcast(function, team, rest, rank, () if gives else rest, second)
     return x if gives else _joined(head, rest, [more])[0]
@@ -84,14 +87,15 @@ def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
         return None
     rank = team.ranks[top]
     many = team.other or team.n
-    data = _pickled(x) if gives else b""
+    with Farewell(function, team, first, second):
+        data = _pickled(x) if gives else b""
     heads: Any = bytearray(many * _HEAD) if takes else ()
-    yield from moves.gather(
-        function, team, _head(data) if gives else None, rank, heads, None, first
-    )
-    lengths = _rest(heads, many) if takes else []
-    # All give their rest, which may be nothing: only the root knows who has one.
-    rest: Any = bytearray(sum(lengths)) if takes else ()
+    with Farewell(function, team, second):
+        head = _head(data) if gives else None
+        yield from moves.gather(function, team, head, rank, heads, None, first)
+        lengths = _rest(heads, many) if takes else []
+        # All give their rest, which may be nothing: only the root knows who has one.
+        rest: Any = bytearray(sum(lengths)) if takes else ()
     yield from moves.gather(
         function, team, data[_ROOM:] if gives else None, rank, rest, lengths or [0] * many, second
     )
@@ -108,11 +112,14 @@ def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
         return None
     rank = team.ranks[top]
     many = team.other or team.n
-    data = [_pickled(each) for each in _listed(function, x, many)] if gives else []
+    with Farewell(function, team, first, second):
+        data = [_pickled(each) for each in _listed(function, x, many)] if gives else []
     head: Any = bytearray(_HEAD) if takes else ()
-    yield from moves.scatter(function, team, b"".join(map(_head, data)), rank, head, None, first)
-    more = _rest(head, 1) if takes else [0]
-    rest: Any = bytearray(more[0]) if takes else ()
+    with Farewell(function, team, second):
+        heads = b"".join(map(_head, data))
+        yield from moves.scatter(function, team, heads, rank, head, None, first)
+        more = _rest(head, 1) if takes else [0]
+        rest: Any = bytearray(more[0]) if takes else ()
     rests = [each[_ROOM:] for each in data]
     yield from moves.scatter(
         function,
@@ -129,13 +136,15 @@ def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
 def allgather(function: str, team: Team, x: Any) -> Flow:
     """Return the list of all objects, or of those of the other group, on all ranks."""
     first, second = team.context(), team.context()
-    data = _pickled(x)
     many = team.other or team.n
     heads = bytearray(many * _HEAD)
     if not team.other:
-        yield from moves.allgather(function, team, _head(data), heads, None, first)
-        lengths = _rest(heads, many)
-        rest = bytearray(sum(lengths))
+        with Farewell(function, team, first, second):
+            data = _pickled(x)
+        with Farewell(function, team, second):
+            yield from moves.allgather(function, team, _head(data), heads, None, first)
+            lengths = _rest(heads, many)
+            rest = bytearray(sum(lengths))
         if rest:
             yield from moves.allgather(function, team, data[_ROOM:], rest, lengths, second)
         those = _joined(heads, rest, lengths)
@@ -150,11 +159,14 @@ def alltoall(function: str, team: Team, x: Any) -> Flow:
     """Return the list of what all ranks have for this one in their lists `x`."""
     first, second = team.context(), team.context()
     many = team.other or team.n
-    data = [_pickled(each) for each in _listed(function, x, many)]
+    with Farewell(function, team, first, second):
+        data = [_pickled(each) for each in _listed(function, x, many)]
     heads = bytearray(many * _HEAD)
-    yield from moves.alltoall(function, team, b"".join(map(_head, data)), heads, None, None, first)
-    lengths = _rest(heads, many)
-    rest = bytearray(sum(lengths))
+    with Farewell(function, team, second):
+        given = b"".join(map(_head, data))
+        yield from moves.alltoall(function, team, given, heads, None, None, first)
+        lengths = _rest(heads, many)
+        rest = bytearray(sum(lengths))
     rests = [each[_ROOM:] for each in data]
     yield from moves.alltoall(
         function, team, b"".join(rests), rest, [len(each) for each in rests], lengths, second

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from acp_mpi.engine._engine import Request
 from acp_mpi.rooms import on_close, on_reset
@@ -126,6 +126,8 @@ class CollectiveRequest(Request):
         return self._result
 
     def _failed(self, error: BaseException) -> None:
+        with suppress(BaseException):  # the parts to come end, too
+            self._flow.throw(error)
         self._error = error
         self._current = None
         _running.discard(self)

@@ -36,6 +36,7 @@ class Team:
         )
         self.plans: dict[Any, _engine.Plan] = {}
         self.lost: list[int] = []  # of all ranks, those that do not take part
+        self.over = False  # after a reset others have its contexts
 
     @property
     def n(self) -> int:
@@ -134,6 +135,7 @@ def _made(function: str, key: Any, special: bool) -> Team:
 @on_close
 def _forget() -> None:
     for team in _teams.values():
+        team.over = True
         for plan in team.plans.values():
             plan.forget()
     _teams.clear()

@@ -1,0 +1,42 @@
+"""What a rank that cannot go on says to those that will wait for it in the parts to come."""
+
+from __future__ import annotations
+
+from acp_mpi.comm.collectives.plans import plan_of
+from acp_mpi.comm.collectives.schedule import TMP, place, send
+from acp_mpi.engine import _engine
+from acp_mpi.errors import PeerLostError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from acp_mpi.comm.collectives.choice import Paper
+    from acp_mpi.comm.collectives.team import Team
+
+
+class Farewell:
+    """With it, an error in the block is told to all members, in parts that have not begun.
+
+    A collective of objects has two parts; how long the second one's messages are, and who sends
+    them, a rank that fails in the first cannot know.
+    """
+
+    def __init__(self, function: str, team: Team, *contexts: int) -> None:
+        self._function, self._team, self._contexts = function, team, contexts
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        # A dropped request is no error: a reset, or the end of the program.
+        team = self._team
+        if error is None or isinstance(error, GeneratorExit) or team.over:
+            return
+
+        def write() -> Paper:
+            others = range(len(team.ranks))
+            return [[send(i, place(TMP, 0, 0)) for i in others if i != team.me]], {}
+
+        plan = plan_of(team, "barrier", "farewell", None, write)
+        lost = error.rank if isinstance(error, PeerLostError) else None
+        for context in self._contexts:
+            _engine.Collective(self._function, plan, None, None, context).farewell(lost)
