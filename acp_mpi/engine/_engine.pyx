@@ -2,6 +2,7 @@
 """The engine as Python calls it. One engine a process; each noun has a .pxi of its own."""
 
 include "api.pxi"
+include "messages.pxi"
 include "current.pxi"
 include "numbers.pxi"
 include "digest.pxi"

@@ -67,15 +67,6 @@ cdef extern from "engine.h" nogil:
         uint64_t peer_timeout_ns
         uint64_t unexpected_max
         acp_tick_fn tick
-    ctypedef struct acp_window_config:
-        const char *user
-        uintptr_t window, comm, byte, word4, word8
-        int any_source, any_tag
-        uint32_t first_slot, count
-        uint64_t starter_end, heap_begin, heap_end
-    ctypedef struct acp_window_part:
-        void *base
-        uint64_t size, probe, heap_begin, heap_end
     ctypedef struct acp_column:
         const char *data
         int64_t stride
@@ -92,23 +83,6 @@ cdef extern from "engine.h" nogil:
         uint64_t result[2]
     ctypedef struct acp_heap_statistics:
         uint64_t size, used, free, largest, blocks, fragments, committed, limit
-    const int64_t ACP_ANY
-    ctypedef struct acp_envelope:
-        uint64_t context
-        int64_t source, tag
-        uint64_t size, note
-    ctypedef struct acp_request
-    ctypedef struct acp_step:
-        pass
-    ctypedef struct acp_plan:
-        const acp_step *steps
-        uint32_t count, messages
-        int fold, type
-        const uint32_t *ranks
-        uint32_t members
-    ctypedef struct acp_collective:
-        pass
-    const int ACP_COLLECTIVE_FOLD
     ctypedef struct acp_road_info:
         const char *road
         const char *memory
@@ -197,42 +171,11 @@ cdef extern from "engine.h" nogil:
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, int64_t)
     int acp_lookup(acp_engine *, const uint64_t *, uint64_t *, int64_t)
-    int acp_collective_begin(acp_engine *, const acp_plan *, void **, uint64_t, uint64_t,
-                             acp_collective **)
-    int acp_collective_run(acp_collective *, int64_t)
-    void acp_collective_release(acp_collective *)
-    bint acp_collective_done(acp_collective *)
-    int acp_collective_wait(acp_collective *, int64_t)
-    void acp_collective_due(const acp_collective *, void **, const void **, const void **,
-                            uint64_t *)
-    void acp_collective_folded(acp_collective *)
-    int64_t acp_collective_trouble(const acp_collective *, uint64_t *)
-    void acp_collective_lost(acp_collective *, uint32_t)
-    void acp_collective_end(acp_collective *)
-    int acp_window_own(const acp_engine *, acp_window_part *, acp_fault *)
-    int acp_window_attach(acp_engine *, const acp_window_config *, const char **)
-    void acp_window_open(acp_engine *, bint)
-    void acp_window_close(acp_engine *)
-    int acp_window_put(acp_engine *, uint32_t, uint64_t, const void *, uint64_t)
-    int acp_window_visit(acp_engine *, uint32_t, bint)
     int acp_malloc(acp_lane *, uint32_t, uint64_t, acp_call *, acp_handle_t *)
     int acp_free(acp_lane *, acp_ga_t, acp_call *, acp_handle_t *)
     int acp_heap_tidy(acp_lane *, uint32_t, acp_call *, acp_handle_t *)
     int acp_heap_look(acp_lane *, uint32_t, acp_heap_statistics *, acp_call *, acp_handle_t *)
     int acp_road(acp_lane *, uint32_t, acp_road_info *)
-    int acp_send(acp_lane *, uint32_t, const acp_envelope *, const void *, acp_request **)
-    int acp_receive(acp_lane *, const acp_envelope *, void *, acp_request **)
-    bint acp_request_done(const acp_request *)
-    bint acp_request_soon(acp_engine *, acp_request *)
-    int acp_request_wait(acp_engine *, acp_request *, int64_t)
-    int acp_wait_any(acp_engine *, acp_request **, uint32_t, acp_collective **, uint32_t, int64_t)
-    int acp_request_cancel(acp_lane *, acp_request *)
-    const void *acp_request_data(acp_lane *, acp_request *)
-    int acp_request_look(const acp_request *, acp_envelope *)
-    int acp_request_end(acp_lane *, acp_request *, acp_envelope *)
-    int acp_probe(acp_lane *, const acp_envelope *, acp_envelope *, uint64_t *)
-    int acp_probe_wait(acp_engine *, const acp_envelope *, acp_envelope *, uint64_t *, int64_t)
-    int acp_receive_taken(acp_lane *, uint64_t, void *, uint64_t, acp_request **)
 
 cdef extern from "layout.h" nogil:
     const int LAYOUT_VERSION

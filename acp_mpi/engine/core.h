@@ -4,7 +4,10 @@
 
 #include "engine.h"
 #include "layout.h"
+#include "messages.h"
+#include "mpi_window.h"
 #include "outbox.h"
+#include "peer.h"
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -62,145 +65,6 @@ struct acp_lane {
     acp_request *requests; /* for the next ones */
     _Atomic uint32_t nowhere[2]; /* the flags for regions that never die */
 };
-
-/* A stretch of a peer's memory file mapped here. */
-struct view {
-    uint64_t low, high; /* file offsets */
-    unsigned char *base;
-    bool pinned;
-    struct view *next;
-};
-
-enum relation { RELATION_UNKNOWN = 0, RELATION_SELF, RELATION_NODE, RELATION_REMOTE };
-
-struct courier;
-struct link;
-struct wire;
-
-/* This process at a peer that drives MPI for it. */
-struct visit {
-    uint32_t operations;
-    bool welcome; /* the peer has answered */
-    bool stays;   /* counted in `stays` until it leaves */
-    uint64_t announced, until;
-};
-
-struct peer {
-    struct row row;
-    uint32_t slot;
-    _Atomic uint32_t relation;
-    _Atomic uint32_t lost;
-    bool watched;
-    bool loss_handled;
-    bool loss_accepted; /* by acp_refresh */
-    bool missed; /* its loss counts; set before it is lost */
-    bool shown;  /* the program has an address in its memory, as long as the engine lives */
-    uint8_t opened; /* how its memory was opened */
-    _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
-    int fd;
-    int pidfd;
-    int door_fd; /* its event counter */
-    uint32_t line; /* ours among its attach lines */
-    const struct control *control;
-    struct doors *doors;
-    struct heap *_Atomic heap;
-    _Atomic bool mail_far; /* its heap could not be mapped: messages to it go by link */
-    struct view *views;
-    uint32_t view_count, view_limit;
-    _Atomic uint64_t leaving; /* when that was heard; 0: it does not */
-    bool gone; /* it has said its last word */
-    _Atomic bool left; /* and the others do not end with it: it is no loss */
-    _Atomic bool met;  /* on a link */
-    bool guest; /* needs this process to drive MPI */
-    struct visit visit; /* of this process there */
-    _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */
-    struct link *links[ACP_COLORS];
-    struct courier *courier; /* NULL: no message yet by link */
-    struct backlog *backlog; /* messages for a full ring */
-    struct chain_failure *chain_failures;
-    uint32_t chain_failure_count, chain_failure_room;
-};
-enum opened { OPENED_NOT = 0, OPENED_SELF, OPENED_PROC, OPENED_SOCKET, OPENED_GIVEN };
-
-/* One end of a copy that is not global memory. */
-struct place {
-    unsigned char *local; /* memory of this process alone, or NULL */
-    bool is_source;
-};
-
-enum op_state { OP_WAITING = 1, OP_RUNNING, OP_DONE };
-enum op_way {
-    WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_WINDOW_PUT, WAY_WINDOW_GET, WAY_MANY,
-    WAY_BATCH, WAY_CALL
-};
-static inline bool by_window(uint8_t way)
-{
-    return way == WAY_WINDOW_PUT || way == WAY_WINDOW_GET;
-}
-
-struct bounce {
-    acp_ga_t ga;
-    unsigned char *data;
-    uint64_t at, size; /* which part of the operation it carries */
-    struct bounce *next;
-};
-
-/* One operation in flight, of this process or on behalf of another. */
-struct op {
-    struct message command;
-    acp_handle_t handle; /* even; 0: a task */
-    acp_handle_t order;
-    struct op *then; /* the operation that this one follows (ACP_HANDLE_CONT) */
-    struct op *next;
-    _Atomic uint8_t state;
-    uint8_t way;
-    uint8_t asked; /* the kind that the caller asked for: delivering a result is a copy */
-    bool kept;     /* a task that somebody waits for and frees */
-    bool awaited;  /* its caller waits, and does it meanwhile: nobody need be woken */
-    bool rings;    /* writes a word that its owner may sleep on: never unseen by the owner */
-    bool chained;  /* `then` is its order */
-    bool stripped; /* the target answers with the old value, which goes to dst from here */
-    bool stalled;    /* in the list of those that wait for room */
-    bool barred;     /* there because somebody holds a lock that its method needs */
-    bool sent_after; /* went out before `then` was done: the target keeps the order */
-    struct place local; /* the caller's own memory in place of src (put) or dst (get) */
-    bool backward;      /* overlapping: the last slice first */
-    const struct road *road;
-    struct peer *target;
-    uint32_t color;
-    uint64_t issued;
-    uint64_t away; /* its share of bytes_away */
-    uint32_t in_flight;
-    uint64_t result;
-    acp_fault fault;
-    /* a task's client */
-    struct peer *client;
-    struct link *client_link;
-    uint64_t client_id;
-    unsigned char *payload; /* that came with a command which waits here */
-    uint64_t payload_size;
-    struct op *parent;
-    struct many *many;
-    struct batch *batch;
-    struct acp_call *call; /* the caller's own */
-    struct bounce *bounces;
-    struct op *followers;
-    struct op *next_follower;
-    struct op *next_task;
-};
-
-/* A way to an owner: its ring in shared memory, or a stream. All calls with the lock held. */
-struct road {
-    /* Delivers a command for `op`, or a reply or a notice (op == NULL). */
-    int (*send)(acp_lane *lane, struct peer *to, uint32_t color, const struct message *message);
-    int (*put)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, bool silent);
-    int (*get)(acp_lane *lane, struct op *op, uint64_t at, uint64_t size);
-    int (*call)(acp_lane *lane, struct op *op);
-    bool (*room)(acp_lane *lane, struct peer *to, uint32_t color);
-    uint32_t parts; /* of one long transfer under way, at most */
-    uint32_t group; /* of its parts that share an answer, if it is a put */
-};
-extern const struct road road_ring, road_link;
 
 struct range {
     uint64_t low, high;

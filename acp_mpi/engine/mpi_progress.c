@@ -6,7 +6,8 @@
  * is slow: so the thread looks until two in a row were quick. What costs is waking up, 2 us of a
  * core on one machine, 20 on another: it measures that, and naps so long that it takes its
  * share of a core and no more. */
-#include "engine.h"
+#include "mpi_progress.h"
+
 #include "mpi.h"
 
 #include <pthread.h>

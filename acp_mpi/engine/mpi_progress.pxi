@@ -1,6 +1,6 @@
 # The thread that drives MPI for programs whose windows it keeps moving; no engine is needed.
 
-cdef extern from "engine.h" nogil:
+cdef extern from "mpi_progress.h" nogil:
     ctypedef struct acp_mpi_progress
     ctypedef struct acp_mpi_progress_config:
         const char *user

@@ -2,6 +2,7 @@
 #ifndef ACP_OP_H
 #define ACP_OP_H
 
+#include "operation.h"
 #include "progress.h"
 #include "reach.h"
 #include "window.h"

@@ -2,7 +2,7 @@
 #ifndef ACP_REDUCTION_H
 #define ACP_REDUCTION_H
 
-#include "engine.h"
+#include "messages.h"
 
 #define ACP_OPS 10u
 #define ACP_TYPES 14u

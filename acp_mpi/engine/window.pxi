@@ -1,5 +1,22 @@
 # The MPI window of the group: its part of this rank's memory, and the road through it.
 
+cdef extern from "mpi_window.h" nogil:
+    ctypedef struct acp_window_config:
+        const char *user
+        uintptr_t window, comm, byte, word4, word8
+        int any_source, any_tag
+        uint32_t first_slot, count
+        uint64_t starter_end, heap_begin, heap_end
+    ctypedef struct acp_window_part:
+        void *base
+        uint64_t size, probe, heap_begin, heap_end
+    int acp_window_own(const acp_engine *, acp_window_part *, acp_fault *)
+    int acp_window_attach(acp_engine *, const acp_window_config *, const char **)
+    void acp_window_open(acp_engine *, bint)
+    void acp_window_close(acp_engine *)
+    int acp_window_put(acp_engine *, uint32_t, uint64_t, const void *, uint64_t)
+    int acp_window_visit(acp_engine *, uint32_t, bint)
+
 
 def window_part():
     """Return (address, size, place of the test's word, heap from, to) of the own window part.

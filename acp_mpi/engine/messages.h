@@ -1,0 +1,98 @@
+/* Messages: matched where they arrive, by context, source and tag, in the order in which they were
+ * sent. Where the mailbox of the other rank is held just now lane 0 gets ACP_E_BUSY, and nothing has
+ * happened: it calls again, or by a lane that waits. */
+#ifndef ACP_MESSAGES_H
+#define ACP_MESSAGES_H
+
+#include "engine.h"
+
+#define ACP_ANY ((int64_t)-1)
+typedef struct acp_envelope {
+    uint64_t context; /* messages of different contexts never meet; 0: of users */
+    int64_t source;   /* a rank; ACP_ANY in a receive; of a send: not read */
+    int64_t tag;      /* 0 .. 2^62; ACP_ANY in a receive */
+    uint64_t size;    /* of the message; in a receive of the room for it */
+    uint64_t note;    /* a word of the sender for the layer above */
+} acp_envelope;
+typedef struct acp_request acp_request; /* a send or a receive of this process that is not over */
+
+/* No request: `data` is free again. Else it must stay until the request is done. */
+int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
+             acp_request **request);
+/* Without a buffer, and room for UINT64_MAX bytes, whatever comes is kept in the own heap:
+ * acp_request_data. The request may be done already. */
+int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request);
+bool acp_request_done(const acp_request *request);
+/* Looks for as long as a wait does before it costs more; never sleeps. */
+bool acp_request_soon(acp_engine *engine, acp_request *request);
+/* ACP_OK: it is done, and acp_request_end says how it went. */
+int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_ns);
+/* Until one of them is done, or has something for its caller to do. */
+typedef struct acp_collective acp_collective;
+int acp_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
+                 acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns);
+int acp_request_cancel(acp_lane *lane, acp_request *request); /* ACP_E_HANDLE: too late */
+/* Of a receive that is done. ACP_E_HANDLE: no message has come, acp_request_end says why. */
+int acp_request_look(const acp_request *request, acp_envelope *got);
+/* Of one that is done, without a buffer: its bytes, until its end. NULL: there are none, the lane's
+ * fault says why. */
+const void *acp_request_data(acp_lane *lane, acp_request *request);
+/* Its status; it is freed, a receive's bytes are in their buffer. One that is not done is waited
+ * for, or cancelled if it can be: ACP_E_CANCELLED. */
+int acp_request_end(acp_lane *lane, acp_request *request, acp_envelope *got);
+/* ACP_E_HANDLE: no such message is here. `taken`, unless NULL: it is the caller's then, who must
+ * receive it. */
+int acp_probe(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken);
+int acp_probe_wait(acp_engine *engine, const acp_envelope *want, acp_envelope *found,
+                   uint64_t *taken, int64_t timeout_ns);
+int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t room,
+                      acp_request **request);
+
+/* Collectives: steps over a few buffers, written by who calls (docs/collectives.md). Messages up to
+ * an ACP_STEP_AWAIT are under way together. */
+typedef enum acp_fold {
+    ACP_SUM = 0, ACP_PROD, ACP_MIN, ACP_MAX, ACP_AND, ACP_OR, ACP_XOR, ACP_LAND, ACP_LOR, ACP_LXOR
+} acp_fold;
+typedef enum acp_type {
+    ACP_BOOL = 0, ACP_INT8, ACP_INT16, ACP_INT32, ACP_INT64, ACP_UINT8, ACP_UINT16, ACP_UINT32,
+    ACP_UINT64, ACP_FLOAT32, ACP_FLOAT64, ACP_LONGDOUBLE, ACP_COMPLEX64, ACP_COMPLEX128
+} acp_type;
+typedef enum acp_step_kind {
+    ACP_STEP_SEND = 0, ACP_STEP_RECEIVE, ACP_STEP_COPY, ACP_STEP_FOLD, ACP_STEP_AWAIT
+} acp_step_kind;
+#define ACP_BUFFERS 5u /* given, wanted, and three more */
+typedef struct acp_step {
+    uint8_t kind, where, left, right; /* buffers; `left` is what is sent or copied */
+    uint32_t rank;
+    uint64_t where_at, left_at, right_at, size; /* bytes */
+} acp_step;
+typedef struct acp_plan {
+    const acp_step *steps; /* they stay until the last collective with them has ended */
+    uint32_t count, messages; /* between two ACP_STEP_AWAIT, at most */
+    int32_t fold, type; /* fold -1: the caller folds */
+    const uint32_t *ranks; /* of all members: the death of any of them ends it */
+    uint32_t members;
+} acp_plan;
+#define ACP_COLLECTIVE_FOLD 1
+
+/* What a pair says to each other in `context` is of this collective alone; all members have the same
+ * `note` (48 bits), else ACP_E_MISMATCH. */
+int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
+                         uint64_t context, uint64_t note, acp_collective **collective);
+/* By the calling thread alone. Whatever goes wrong, a timeout too, ends it: those that wait for this
+ * rank hear of it. ACP_COLLECTIVE_FOLD: the caller folds, calls acp_collective_folded, and this again. */
+int acp_collective_run(acp_collective *collective, int64_t timeout_ns);
+/* By whoever drives progress, from now on; instead of acp_collective_run. */
+void acp_collective_release(acp_collective *collective);
+bool acp_collective_done(acp_collective *collective); /* or a fold is due */
+int acp_collective_wait(acp_collective *collective, int64_t timeout_ns); /* as run; a timeout ends nothing */
+void acp_collective_due(const acp_collective *collective, void **where, const void **left,
+                        const void **right, uint64_t *size);
+void acp_collective_folded(acp_collective *collective);
+/* Why it failed: a rank, or -1; `theirs`: what that rank calls, if it is another collective. */
+int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *theirs);
+/* Before acp_collective_end, of one that has not begun: those that wait hear that this rank has died. */
+void acp_collective_lost(acp_collective *collective, uint32_t rank);
+void acp_collective_end(acp_collective *collective); /* one that still runs is left, as after an error */
+
+#endif

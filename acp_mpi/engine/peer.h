@@ -1,0 +1,68 @@
+/* A process of the job as another knows it. */
+#ifndef ACP_PEER_H
+#define ACP_PEER_H
+
+#include "layout.h"
+
+#include <stdbool.h>
+
+/* A stretch of a peer's memory file mapped here. */
+struct view {
+    uint64_t low, high; /* file offsets */
+    unsigned char *base;
+    bool pinned;
+    struct view *next;
+};
+
+enum relation { RELATION_UNKNOWN = 0, RELATION_SELF, RELATION_NODE, RELATION_REMOTE };
+
+struct courier;
+struct link;
+struct wire;
+
+/* This process at a peer that drives MPI for it. */
+struct visit {
+    uint32_t operations;
+    bool welcome; /* the peer has answered */
+    bool stays;   /* counted in `stays` until it leaves */
+    uint64_t announced, until;
+};
+
+struct peer {
+    struct row row;
+    uint32_t slot;
+    _Atomic uint32_t relation;
+    _Atomic uint32_t lost;
+    bool watched;
+    bool loss_handled;
+    bool loss_accepted; /* by acp_refresh */
+    bool missed; /* its loss counts; set before it is lost */
+    bool shown;  /* the program has an address in its memory, as long as the engine lives */
+    uint8_t opened; /* how its memory was opened */
+    _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
+    int fd;
+    int pidfd;
+    int door_fd; /* its event counter */
+    uint32_t line; /* ours among its attach lines */
+    const struct control *control;
+    struct doors *doors;
+    struct heap *_Atomic heap;
+    _Atomic bool mail_far; /* its heap could not be mapped: messages to it go by link */
+    struct view *views;
+    uint32_t view_count, view_limit;
+    _Atomic uint64_t leaving; /* when that was heard; 0: it does not */
+    bool gone; /* it has said its last word */
+    _Atomic bool left; /* and the others do not end with it: it is no loss */
+    _Atomic bool met;  /* on a link */
+    bool guest; /* needs this process to drive MPI */
+    struct visit visit; /* of this process there */
+    _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */
+    struct link *links[ACP_COLORS];
+    struct courier *courier; /* NULL: no message yet by link */
+    struct backlog *backlog; /* messages for a full ring */
+    struct chain_failure *chain_failures;
+    uint32_t chain_failure_count, chain_failure_room;
+};
+enum opened { OPENED_NOT = 0, OPENED_SELF, OPENED_PROC, OPENED_SOCKET, OPENED_GIVEN };
+
+#endif
