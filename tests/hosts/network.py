@@ -288,9 +288,9 @@ class Network:
     def _connect(self) -> None:
         """Give everybody interfaces and addresses."""
         for host in (self.switch, *self.hosts):
-            if self._ipv6:  # an interface that is shut keeps its address
-                keep = "/proc/sys/net/ipv6/conf/all/keep_addr_on_down"
-                host.run("sh", "-c", f"echo 1 > {keep}")
+            # An interface that is shut keeps its address; or no packet is sent but what is asked for.
+            setting = "keep_addr_on_down" if self._ipv6 else "disable_ipv6"
+            host.run("sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/all/{setting}")
             host.configure("link set lo up")
         for k in range(self._interfaces):
             self.switch.configure(f"link add br{k} type bridge")

@@ -211,8 +211,8 @@ def wait_and_be_interrupted(folder):
 
     command, *arguments = command_of(never_answer)
     child = MPI.COMM_SELF.Spawn(command, arguments)
-    Path(folder, "waits").touch()
     with pytest.raises(KeyboardInterrupt):
+        Path(folder, "waits").touch()
         child.recv(source=0)
     child.send("end", 0)
     child.Disconnect()

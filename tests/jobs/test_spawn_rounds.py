@@ -1,5 +1,6 @@
 """A program may spawn without end: nothing of children that have ended stays with anybody."""
 
+import itertools
 import os
 import sys
 import threading
@@ -30,11 +31,8 @@ def _children(pid):
 
 def _registry():
     """Return the process that numbers newcomers."""
-    return next(
-        pid
-        for pid in _children(os.getpid())
-        if b"registry" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    )
+    made = itertools.chain.from_iterable(map(_children, _children(os.getpid())))
+    return next(pid for pid in made if Path(f"/proc/{pid}/comm").read_text() == "acp-registry\n")
 
 
 class Holdings:

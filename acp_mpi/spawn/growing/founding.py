@@ -74,5 +74,4 @@ class Registry:
             return ""
         size = os.fstat(file).st_size
         text = os.pread(file, _LAST_WORDS, max(size - _LAST_WORDS, 0)).decode(errors="replace")
-        text = text or starting.last_words()
         return f"; its last words:\n{text.strip()}" if text else "; it said nothing"

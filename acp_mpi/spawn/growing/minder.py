@@ -13,7 +13,7 @@ import select
 import signal
 from collections import deque
 
-from acp_mpi.spawn.growing import launching, program, words
+from acp_mpi.spawn.growing import launching, words
 from acp_mpi.spawn.growing.leavings import Leavings
 from acp_mpi.spawn.macprun import family
 
@@ -100,12 +100,7 @@ class Minder:
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
             pid = launching.launch(
-                start["command"],
-                start["env"],
-                start["directory"],
-                out_end,
-                err_end,
-                start["forked"] and program.would_be(start["env"]),
+                start["command"], start["env"], start["directory"], out_end, err_end
             )
         except OSError as error:
             os.close(out)
@@ -188,7 +183,4 @@ def run(line: int, out: int, err: int) -> None:
         if not data:
             return  # whoever asked has ended
         orders, heard = words.parted(heard + data)
-    try:
-        Minder(talk).run(orders[0])
-    finally:
-        talk.close()
+    Minder(talk).run(orders[0])

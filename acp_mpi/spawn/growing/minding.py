@@ -28,8 +28,7 @@ class Minding:
         self._names, self._registry = names, registry
         self._heard = b""
         with starting.output() as output:
-            programs = any(order["forked"] for group in orders for order in group)
-            self._line = starting.make(MINDER, *output, programs=programs)
+            self._line = starting.make(MINDER, *output)
         self._line.sendall(words.framed(orders))
 
     def await_groups(self, question: Question, deadline: float, timeout: float) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
-from acp_mpi.spawn.growing import program
 from acp_mpi.spawn.macprun.launchers import starts
 from acp_mpi.spawn.macprun.nodes import HERE, Node
 from acp_mpi.spawn.macprun.plan import Group, Plan, check
@@ -33,9 +31,7 @@ def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
         directory = _directory(start.directory)
         order: dict[str, Any] = {"command": start.command, "directory": directory}
         order["env"] = dict(start.env)
-        is_python = program.can_be_forked(start.command, sys.executable)
         order["single"] = start.rank is not None and start.env["ACP_MPI"] == "1"
-        order["forked"] = is_python and order["single"]
         found[start.group].append(order)
     return list(found.values())
 

@@ -162,8 +162,7 @@ def run(line: int, listener: int, errors: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    for number in (1, 2):
-        os.dup2(errors, number)
+    os.dup2(errors, 2)
     os.close(errors)
     with socket.socket(fileno=line) as talk, talk.makefile("rb") as said:
         (key, table, names), *_ = words.parted(said.read())[0]

@@ -1,6 +1,6 @@
 """A process that makes others for the one that has started it: by forking, for all is loaded here.
 
-It gets the descriptor of a socket. A request there is a letter and descriptors; the process that is
+Its standard input is a socket. A request there is a letter and descriptors; the process that is
 made of it reads what it is to do from the first of them. It ends with whoever started it; what it
 has made lives on.
 """
@@ -11,15 +11,16 @@ import _socket
 import os
 import select
 import signal
-import sys
 
-from acp_mpi.spawn.growing import minder, program
+from acp_mpi.spawn.growing import minder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MINDER, REGISTRY, TEMPLATE = b"m", b"r", b"t"
+MINDER, REGISTRY = b"m", b"r"
+
+_NAMES = {MINDER: "acp-minder", REGISTRY: "acp-registry"}  # as ps and top show them
 
 _FEW = 4  # descriptors of a request
 _SIZE = 4  # bytes of a descriptor's number
@@ -28,19 +29,12 @@ _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 def main() -> None:
     """Run as a process, and as each one that is forked from it."""
-    try:
-        _serve(int(sys.argv[1]))
-        return
-    except program.BecomeError as wanted:
-        command, env = wanted.command, wanted.env
-    program.run(command, env)
-
-
-def _serve(descriptor: int) -> None:
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    os.set_inheritable(descriptor, False)
-    line = _socket.socket(fileno=descriptor)
+    line = _socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     starter = os.pidfd_open(os.getppid())
     ready = select.poll()
     ready.register(line, select.POLLIN)
@@ -49,9 +43,7 @@ def _serve(descriptor: int) -> None:
         kind, given = _request(line)
         if not kind:
             return
-        if kind == TEMPLATE:
-            program.load()
-        elif not os.fork():
+        if not os.fork():
             line.close()
             os.close(starter)
             _become(kind, given)
@@ -74,6 +66,8 @@ def _request(line: _socket.socket) -> tuple[bytes, list[int]]:
 
 def _become(kind: bytes, given: Sequence[int]) -> None:
     os.setsid()
+    with open("/proc/self/comm", "w") as name:
+        name.write(_NAMES[kind])
     if kind == MINDER:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         minder.run(*given)

@@ -10,24 +10,13 @@ import sys
 import threading
 
 from acp_mpi import rooms
-from acp_mpi.spawn.growing.program import room
-from acp_mpi.spawn.growing.starter import TEMPLATE
 from acp_mpi.spawn.macprun import environment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# As a Python of programs, which may be forked from it: with no option, and nothing of this folder.
-_PROGRAM = """
-import sys
-if not sys.flags.safe_path:
-    del sys.path[0]
-from acp_mpi.spawn.growing.starter import main
-main()
-"""
-_LAST_WORDS = 1 << 16  # bytes
-_OFTEN = 2  # calls that start programs of Python until there is a template for the next
+_PROGRAM = "from acp_mpi.spawn.growing.starter import main; main()"
 
 _lock = threading.Lock()
 _starter: _Starter | None = None
@@ -37,38 +26,21 @@ class _Starter:
     """A process of no terminal and no launcher."""
 
     def __init__(self) -> None:
-        self._programs = 0
         self._line, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._said, output = os.pipe()  # of the kind that programs have
-        os.set_blocking(self._said, False)
-        with other, open(output, "wb") as pipe:
-            line = other.fileno()
+        with other:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(line), room()],
-                stdin=subprocess.DEVNULL,
-                stdout=pipe,
-                stderr=pipe,
+                [sys.executable, "-P", "-c", _PROGRAM],
+                stdin=other.fileno(),
+                stdout=subprocess.DEVNULL,
                 env=environment.inherited(os.environ),
-                pass_fds=(line,),
                 start_new_session=True,
             )
 
     def ask(self, kind: bytes, given: list[int]) -> None:
         socket.send_fds(self._line, [kind], given)
 
-    def expect_program(self) -> None:
-        self._programs += 1
-        if self._programs == _OFTEN:
-            self.ask(TEMPLATE, [])
-
-    def last_words(self) -> str:
-        with contextlib.suppress(BlockingIOError):
-            return os.read(self._said, _LAST_WORDS).decode(errors="replace")
-        return ""
-
     def end(self) -> None:
         self._line.close()
-        os.close(self._said)
         self.process.kill()
         self.process.wait()
 
@@ -91,11 +63,10 @@ def _end() -> None:
             _starter = None
 
 
-def make(kind: bytes, *given: int, programs: bool = False) -> socket.socket:
+def make(kind: bytes, *given: int) -> socket.socket:
     """Make a process of a kind, and return the socket by which it hears what to do.
 
-    It gets duplicates of the descriptors `given`. `programs`: it is to start some that could be
-    forked from a template.
+    It gets duplicates of the descriptors `given`.
     """
     global _starter
     ours, theirs = socket.socketpair()
@@ -105,20 +76,12 @@ def make(kind: bytes, *given: int, programs: bool = False) -> socket.socket:
         with _lock:
             assert _starter is not None
             try:
-                if programs:
-                    _starter.expect_program()
                 _starter.ask(kind, descriptors)
             except (BrokenPipeError, ConnectionResetError):  # it was killed: there can be another
                 _starter.end()
                 _starter = _Starter()
                 _starter.ask(kind, descriptors)
     return ours
-
-
-def last_words() -> str:
-    """Return what the starter has said: errors, for otherwise it says nothing."""
-    with _lock:
-        return "" if _starter is None else _starter.last_words()
 
 
 @contextlib.contextmanager

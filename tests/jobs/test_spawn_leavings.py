@@ -1,4 +1,4 @@
-"""Programs that are forked from a template find what they would find if started anew."""
+"""Single children, which have no launcher: what stays of those that are killed, how others end."""
 
 import contextlib
 import os
@@ -11,51 +11,6 @@ import launch
 import pytest
 
 HOOK = {"ACP_SPAWN": "1"}
-PROGRAM = Path(__file__).with_name("surroundings.py")
-
-
-def _words(kind):
-    if kind == "code":
-        return ["-c", PROGRAM.read_text(), "an argument", ""]
-    return [os.path.relpath(PROGRAM) if kind == "relative" else str(PROGRAM), "an argument", ""]
-
-
-def each_in_turn(kind):
-    """Spawn the same program again and again: the first is started, the last is forked."""
-    from mpi4py import MPI
-
-    heard = []
-    for _ in range(3):
-        child = MPI.COMM_SELF.Spawn(sys.executable, _words(kind))
-        heard.append(child.recv(source=0))
-        child.Disconnect()
-    (first, one, size), _, (last, other, _) = heard
-    assert (first, last, size) == (False, True, 1)
-    for name in one:
-        assert one[name] == other[name], (name, one[name], other[name])
-
-
-@pytest.mark.parametrize("kind", ["code", "file", "relative"])
-def test_a_forked_program_finds_what_a_started_one_finds(passes, kind):
-    passes(launch.program(each_in_turn, kind), HOOK)
-
-
-def with_another_environment():
-    """What may have had its effect when the template began is no matter of a fork."""
-    from mpi4py import MPI
-
-    for number in range(4):
-        os.environ["COLOUR"] = str(number // 3)
-        child = MPI.COMM_SELF.Spawn(sys.executable, _words("file"))
-        forked, seen, _ = child.recv(source=0)
-        child.Disconnect()
-        assert forked == (number in (1, 2))
-        assert ("COLOUR", str(number // 3)) in seen["environment"]
-
-
-def test_a_program_with_another_environment_is_started_anew(passes):
-    passes(launch.program(with_another_environment), HOOK | {"COLOUR": "0"})
-
 
 MINE = (
     "import os; f = open('/proc/self/maps').read().split(); "
@@ -117,21 +72,19 @@ ENDS = {
 }
 
 
-def ends_as_python_does():
+def ends_early():
     from mpi4py import MPI
 
-    for _ in range(2):  # the first is started anew
-        for code, expected in ENDS.items():
-            with pytest.raises(MPI.Exception) as caught:
-                MPI.COMM_SELF.Spawn(sys.executable, ["-c", code])
-            (note,) = caught.value.__notes__
-            assert re.search(expected, note), (code, note)
-            assert "growing" not in note or "KeyboardInterrupt" in note
+    for code, expected in ENDS.items():
+        with pytest.raises(MPI.Exception) as caught:
+            MPI.COMM_SELF.Spawn(sys.executable, ["-c", code])
+        (note,) = caught.value.__notes__
+        assert re.search(expected, note), (code, note)
     with pytest.raises(MPI.Exception) as caught:
         MPI.COMM_SELF.Spawn(sys.executable, ["/no/such/file.py"])
     assert "exit code 2; its last lines" in caught.value.__notes__[0]
     assert "can't open file '/no/such/file.py'" in caught.value.__notes__[0]
 
 
-def test_a_forked_program_ends_as_python_does(passes):
-    passes(launch.program(ends_as_python_does), HOOK)
+def test_the_end_of_a_program_and_its_last_words_are_told(passes):
+    passes(launch.program(ends_early), HOOK)
