@@ -288,7 +288,7 @@ class Network:
     def _connect(self) -> None:
         """Give everybody interfaces and addresses."""
         for host in (self.switch, *self.hosts):
-            # An interface that is shut keeps its address; or no packet is sent but what is asked for.
+            # An interface that is shut keeps its address; else nothing is sent unless asked for.
             setting = "keep_addr_on_down" if self._ipv6 else "disable_ipv6"
             host.run("sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/all/{setting}")
             host.configure("link set lo up")
