@@ -308,13 +308,14 @@ def ranks() -> list[int]:
 def refresh() -> list[int]:
     """Accept the loss of ranks, and learn of those that have joined since; return the living.
 
-    From now on `sync` means these, so all who meet there must know of the same. `finalize` always
-    means those that joined the job together.
+    From now on `sync` and collectives mean these, so all who meet there must know of the same; who
+    dies after that is still among them. `finalize` always means those that joined the job together.
     """
     _engine.refresh()
     _learn_of_newcomers()
     _engine.widen()
-    return ranks()
+    accepted = set(_engine.lost_ranks(accepted=True))
+    return [r for r in range(_engine.procs()) if r not in accepted]
 
 
 def _learn_of_newcomers() -> None:

@@ -166,7 +166,7 @@ cdef extern from "engine.h" nogil:
     int acp_barrier(acp_engine *, const uint32_t *, uint32_t, uint32_t, int64_t)
     int64_t acp_trouble_rank(const acp_engine *)
     acp_ga_t acp_post(acp_engine *, uint32_t)
-    uint32_t acp_lost_ranks(acp_engine *, uint32_t *, uint32_t)
+    uint32_t acp_lost_ranks(acp_engine *, bint, uint32_t *, uint32_t)
     void acp_refresh(acp_engine *)
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, int64_t)

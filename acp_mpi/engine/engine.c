@@ -363,12 +363,12 @@ int64_t acp_slot_of(const acp_engine *e, uint32_t rank)
     return rank < e->procs ? (int64_t)slot_of_rank(e, rank) : -1;
 }
 
-uint32_t acp_lost_ranks(acp_engine *e, uint32_t *out, uint32_t most)
+uint32_t acp_lost_ranks(acp_engine *e, bool accepted, uint32_t *out, uint32_t most)
 {
     uint32_t count = 0;
     bool any = e->departed || e->leavers;
     for (struct peer *p = NULL; any && (p = peer_next(e, p));)
-        if ((p->lost || p->left) && count++ < most)
+        if ((accepted ? p->loss_accepted : p->lost || p->left) && count++ < most)
             out[count - 1] = rank_of_slot(e, p->slot);
     return count;
 }

@@ -299,8 +299,8 @@ int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint
 int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns);
 int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
-/* How many there are, and the first `most` of them. */
-uint32_t acp_lost_ranks(acp_engine *engine, uint32_t *out, uint32_t most);
+/* How many there are, and the first `most` of them; `accepted`: of those that acp_refresh knew of. */
+uint32_t acp_lost_ranks(acp_engine *engine, bool accepted, uint32_t *out, uint32_t most);
 void acp_refresh(acp_engine *engine);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
 

@@ -252,14 +252,14 @@ def ranks_of(slots):
     return result
 
 
-def lost_ranks():
-    """Return the list of ranks that have died or left."""
+def lost_ranks(*, bint accepted=False):
+    """Return the list of ranks that have died or left; `accepted`: as `refresh` found them."""
     need("ranks")
-    cdef uint32_t n = acp_lost_ranks(engine, NULL, 0), i
+    cdef uint32_t n = acp_lost_ranks(engine, accepted, NULL, 0), i
     cdef uint32_t *lost = <uint32_t *>c_malloc(n * sizeof(uint32_t) + 1)
     if lost == NULL:
         raise MemoryError
-    n = min(acp_lost_ranks(engine, lost, n), n)
+    n = min(acp_lost_ranks(engine, accepted, lost, n), n)
     result = sorted([lost[i] for i in range(n)])
     c_free(lost)
     return result

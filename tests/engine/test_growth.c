@@ -193,12 +193,12 @@ static void only_who_is_needed_is_missed(void)
     CHECK(word_at(c.engines[2], 0) == 0 && word_at(a, 2) == 0);
     CHECK(acp_engine_learn(a, 0, rows[0], ALL) == ACP_OK);
     peer_mark_lost(a, peer_of_slot(a, 3));
-    CHECK(a->losses == 0 && acp_lost_ranks(a, lost, ALL) == 1 && lost[0] == 3);
+    CHECK(a->losses == 0 && acp_lost_ranks(a, false, lost, ALL) == 1 && lost[0] == 3);
     CHECK(acp_check(acp_engine_lane(a), acp_ga(3, 0, STARTER_OFFSET), 8) == ACP_E_LOST);
     peer_mark_lost(a, peer_of_slot(a, 2));
-    CHECK(a->losses == 1 && acp_lost_ranks(a, lost, ALL) == 2);
+    CHECK(a->losses == 1 && acp_lost_ranks(a, false, lost, ALL) == 2);
     acp_refresh(a);
-    CHECK(a->losses_accepted == 1 && acp_lost_ranks(a, lost, ALL) == 2);
+    CHECK(a->losses_accepted == 1 && acp_lost_ranks(a, false, lost, ALL) == 2);
     acp_engine_widen(a);
     struct party *p = party_take(a, NULL, 0, 0);
     CHECK(p->count == 2 && party_has(p, 1) && !party_has(p, 2) && !party_has(p, 3));
@@ -223,7 +223,7 @@ static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
     }
     for (uint32_t i = 0; i < 2; i++) {
         acp_refresh(c.engines[i]);
-        CHECK(acp_lost_ranks(c.engines[i], NULL, 0) == 1);
+        CHECK(acp_lost_ranks(c.engines[i], false, NULL, 0) == 1);
     }
     acp_engine_close(third);
     c.count = 2;

@@ -365,7 +365,7 @@ static void test_an_idle_stream_that_breaks_is_no_loss(struct town *t)
         setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof idle);
         CHECK(recv(s.fd, s.in, 1, 0) < 0 && errno == EAGAIN); /* nobody speaks for long */
     }
-    CHECK(acp_lost_ranks(t->engines[0], &(uint32_t){0}, 1) == 0);
+    CHECK(acp_lost_ranks(t->engines[0], false, &(uint32_t){0}, 1) == 0);
     stranger_leave(&s);
 }
 

@@ -125,7 +125,7 @@ def _made(function: str, key: Any, special: bool) -> Team:
         return Team(function, key)
     if isinstance(key[0], tuple):
         return Team(function, *key)
-    lost = sorted(_engine.lost_ranks())
+    lost = _engine.lost_ranks(accepted=True)  # who is lost since then is missed
     team = Team(function, tuple(r for r in _engine.together() if r not in lost))
     team.lost = lost
     return team
