@@ -78,6 +78,6 @@ def launched_by_mpi(environ: Mapping[str, str]) -> bool:
 
 
 def tasks_of_srun(environ: Mapping[str, str]) -> int:
-    """Return how many tasks srun has started besides this one, it included, if it is the first."""
+    """Return how many tasks srun has started if this is the first of them; else 1."""
     first = environ.get("SLURM_PROCID") == "0"
     return int(environ.get("SLURM_STEP_NUM_TASKS", "1")) if first else 1

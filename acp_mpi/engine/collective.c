@@ -242,13 +242,12 @@ int collective_drive(acp_lane *lane, acp_collective *c)
 static int wait(acp_collective *c, int64_t timeout_ns)
 {
     uint32_t which;
-    bool few = c->open <= MANY, first = !c->watched && timeout_ns > COLLECTIVE_FIRST_NS;
+    bool few = c->open <= MANY, first = !c->watched && timeout_ns > MAIL_FIRST_NS;
     int rc = requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
-                           &c->losses, first ? COLLECTIVE_FIRST_NS : timeout_ns, &which);
+                           &c->losses, first ? MAIL_FIRST_NS : timeout_ns, &which);
     if (rc != ACP_E_TIMEOUT || !first)
         return rc;
     collective_watch(c);
-    c->watched = true;
     return ACP_E_BUSY;
 }
 

@@ -5,7 +5,6 @@
 #include "core.h"
 #include "reduction.h"
 
-#define COLLECTIVE_FIRST_NS ((int64_t)20000000) /* of a wait; then it also listens for deaths */
 #define COLLECTIVE_WATCHED 64u /* members, at most */
 
 enum collective_state {
@@ -29,7 +28,8 @@ struct acp_collective {
     int64_t rank;
     uint64_t theirs;
     _Atomic uint32_t state;
-    bool released, listed, watched;
+    bool released, listed;
+    _Atomic bool watched; /* its members are */
     uint32_t rung; /* the step for whose messages whoever brings them rings */
     acp_collective *next;
     uint32_t *steps; /* of the messages under way */
@@ -48,8 +48,8 @@ static inline bool collective_stands(const acp_collective *c)
 }
 
 /* released.c: those that go on by themselves */
-/* Hear of the death of any member: those that hear of it first do not come again, and whoever waits
- * for them need not be in touch with the dead. */
+/* From now on hear of the death of any member: those that hear of it first do not come again, and
+ * whoever waits for them need not be in touch with the dead. */
 void collective_watch(acp_collective *c);
 bool collectives_step(acp_lane *lane); /* leader only */
 void collectives_close(acp_engine *e);

@@ -170,7 +170,7 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
     bool in_vain = link->state == LINK_OPEN && !link->moved;
     link_without_wire(e, link);
     link->state = LINK_CALLING;
-    link->refusals += wire->refused;
+    link->refusals += wire->refused || (wire->stranger && link->strangers++);
     if (link->peer->gone && !link->unanswered)
         link_close(e, link);
     else if (in_vain || (wire->accepted && !link->opener))

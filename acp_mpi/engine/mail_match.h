@@ -12,8 +12,8 @@ static inline int64_t mail_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
 }
-/* Others wait for who leads, or holds the lock. */
-static inline bool mail_waits(const acp_lane *lane)
+/* Who leads, or holds the lock, must not: others wait for it. */
+static inline bool mail_may_wait(const acp_lane *lane)
 {
     return lane->index != LANE_LEADER && lane->index != LANE_LOCKED;
 }

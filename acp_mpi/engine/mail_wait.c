@@ -6,7 +6,6 @@
 #include <sched.h>
 
 #define LOOKS 400u /* before a wait that costs more */
-#define FIRST_NS ((int64_t)20000000) /* then it also listens for deaths on other nodes */
 #define LOOKS_CROWDED 4u /* another rank wants this processor */
 
 struct request_wait {
@@ -116,13 +115,14 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
                acp_doing doing, acp_request *const *requests, uint32_t count)
 {
     say_whom(e, requests, count);
-    int rc = progress_wait(e, ready, context, timeout_ns < FIRST_NS ? timeout_ns : FIRST_NS, doing);
-    if (rc == ACP_E_TIMEOUT && timeout_ns > FIRST_NS) {
+    int64_t first = timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS;
+    int rc = progress_wait(e, ready, context, first, doing);
+    if (rc == ACP_E_TIMEOUT && timeout_ns > MAIL_FIRST_NS) {
         for (uint32_t i = 0; i < count; i++)
             if (requests[i]->any || requests[i]->peer)
                 mail_watch(e, requests[i]->peer);
         rc = progress_wait(e, ready, context,
-                           timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - FIRST_NS, doing);
+                           timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first, doing);
     }
     say_whom(e, NULL, 0);
     return rc;

@@ -113,20 +113,21 @@ void collective_watch(acp_collective *c)
 {
     acp_engine *e = c->engine;
     const acp_plan *plan = c->plan;
-    for (uint32_t i = 0; i < plan->members && i < COLLECTIVE_WATCHED; i++) {
+    for (uint32_t i = 0; !c->watched && i < plan->members && i < COLLECTIVE_WATCHED; i++) {
         struct peer *p = peer_of_slot(e, slot_of_rank(e, plan->ranks[i]));
         if (p && p != e->own)
             mail_watch(e, p);
     }
+    c->watched = true;
 }
 
 /* After a while it is made sure that all members live. */
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
     acp_engine *e = c->engine;
-    int64_t first = timeout_ns < COLLECTIVE_FIRST_NS ? timeout_ns : COLLECTIVE_FIRST_NS;
+    int64_t first = timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS;
     int rc = progress_wait(e, stands, c, first, ACP_DOING_COLLECTIVE);
-    if (rc != ACP_E_TIMEOUT || timeout_ns <= COLLECTIVE_FIRST_NS)
+    if (rc != ACP_E_TIMEOUT || timeout_ns <= MAIL_FIRST_NS)
         return rc;
     collective_watch(c);
     return progress_wait(e, stands, c, timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first,

@@ -98,6 +98,7 @@ void link_wire_up(acp_lane *lane, struct wire *wire)
 {
     if (wire->accepted)
         return; /* it says first which link it is for */
+    wire->link->strangers = 0;
     if (!wire->link->opener) {
         link_knocked(lane->engine, wire);
         return;

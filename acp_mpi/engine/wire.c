@@ -256,7 +256,7 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
     size_t used = 0;
     int rc = acp_handshake_feed(wire->handshake, buffer, (size_t)n, &used);
     if (!speak(wire) || rc < 0 || (rc == ACP_HANDSHAKE_DONE && !introduce(e, wire))) {
-        wire->refused = rc == ACP_HANDSHAKE_WRONG_SLOT || rc == ACP_HANDSHAKE_BAD_JOB;
+        wire->stranger = rc == ACP_HANDSHAKE_WRONG_SLOT || rc == ACP_HANDSHAKE_BAD_JOB;
         broken(lane, wire);
     } else if (rc == ACP_HANDSHAKE_DONE) {
         wire->state = WIRE_OPEN;

@@ -15,7 +15,8 @@ struct wire {
     uint8_t state;
     bool accepted;
     bool writing; /* waits for the socket to take more */
-    bool refused; /* nobody, or another process, listens there */
+    bool refused;  /* nobody listens there */
+    bool stranger; /* somebody does who says to be another process, which nothing proves */
     struct peer *peer; /* NULL: an accepted one, before its handshake */
     struct link *link; /* NULL: an accepted one, before it has said which */
     acp_handshake *handshake;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define PROXY_PAIRS 64
+#define PROXY_AT_JOB 24 /* of a handshake's first message: the begin of the job's name */
 #define PROXY_BYTES 4096
 
 struct proxy_way { /* of a connection, one direction */
@@ -32,10 +33,12 @@ struct proxy {
     _Atomic uint64_t flip_mean; /* bytes between two flipped bits; 0: none */
     _Atomic bool stalled;       /* nothing is relayed, nothing is closed */
     _Atomic bool stop;
+    _Atomic uint32_t spoiled_hellos; /* connections to come, whose caller names another job */
     _Atomic uint64_t cuts, flips, relayed;
     uint16_t port, target; /* network order */
     int listener;
     int sides[PROXY_PAIRS][2];
+    bool fresh[PROXY_PAIRS]; /* its caller has said nothing yet */
     struct proxy_way ways[PROXY_PAIRS][2]; /* [0]: from side 0 to side 1 */
     uint64_t until_cut, until_flip, seed;
     pthread_t thread;
@@ -81,6 +84,7 @@ static inline void proxy_accept(struct proxy *x)
     fcntl(out, F_SETFL, O_NONBLOCK);
     x->sides[pair][0] = fd;
     x->sides[pair][1] = out;
+    x->fresh[pair] = true;
 }
 
 static inline void proxy_spoil(struct proxy *x, int pair, unsigned char *data, size_t size)
@@ -116,6 +120,12 @@ static inline void proxy_relay(struct proxy *x, int pair, int from)
         way->from = 0;
         way->to = n > 0 ? (size_t)n : 0;
         x->relayed += way->to;
+        if (from == 0 && n > 0 && x->fresh[pair] && x->spoiled_hellos) {
+            CHECK(n > PROXY_AT_JOB);
+            way->data[PROXY_AT_JOB] ^= 1;
+            x->spoiled_hellos--;
+        }
+        x->fresh[pair] = x->fresh[pair] && (from || n <= 0);
         if (n > 0)
             proxy_spoil(x, pair, way->data, (size_t)n);
     }

@@ -326,6 +326,25 @@ static void who_is_silent_is_dead(void)
     end_unequal(&c);
 }
 
+/* What a handshake says before it has proved anything may be a flipped bit, or a lie. */
+static void who_is_told_once_that_a_stranger_listens_calls_again(void)
+{
+    uint64_t value = 7;
+    for (uint32_t times = 1; times <= 2; times++) {
+        struct cluster c;
+        acp_handle_t pending;
+        start(&c, 20000000000u);
+        acp_engine *e = c.engines[0];
+        proxies[1].spoiled_hellos = times;
+        CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &value, 8, &pending) == ACP_OK);
+        int rc = acp_wait(e, pending, ACP_FOREVER);
+        CHECK(proxies[1].spoiled_hellos == 0);
+        CHECK(peer_of_slot(e, 1)->lost == (times == 2));
+        CHECK(times == 2 || (rc == ACP_OK && words_of(c.engines[1], 1)[0] == value));
+        end_unequal(&c);
+    }
+}
+
 /* The one that others hold for dead learns it from the first that it speaks to. */
 static void who_is_declared_dead_learns_it(void)
 {
@@ -347,6 +366,8 @@ int main(void)
                  {"a pause is no death", a_pause_is_no_death},
                  {"a peer that does not read", a_peer_that_does_not_read_is_not_owed_much},
                  {"who is silent is dead", who_is_silent_is_dead},
+                 {"one stranger is no refusal",
+                  who_is_told_once_that_a_stranger_listens_calls_again},
                  {"who is declared dead learns it", who_is_declared_dead_learns_it}};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         printf("%s\n", tests[i].name);

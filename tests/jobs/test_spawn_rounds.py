@@ -32,7 +32,8 @@ def _children(pid):
 def _registry():
     """Return the process that numbers newcomers."""
     made = itertools.chain.from_iterable(map(_children, _children(os.getpid())))
-    return next(pid for pid in made if Path(f"/proc/{pid}/comm").read_text() == "acp-registry\n")
+    title = b"acp_mpi registry\0"
+    return next(pid for pid in made if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title))
 
 
 class Holdings:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import os
 
+from acp_mpi import processes
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 # In memory, as Open MPI 5, Open MPI 4 and MPICH name them.
 _FILES = ("/dev/shm/sm_segment.", "/dev/shm/vader_segment.", "/dev/shm/mpich_shm_")
@@ -25,7 +27,7 @@ class Leavings:
     def look(self, pid: int) -> None:
         """Note the files of a process that lives, and of its children."""
         found = self._files.setdefault(pid, set())
-        for one in _family(pid):
+        for one in processes.family(pid):
             with contextlib.suppress(OSError), open(f"/proc/{one}/maps") as maps:
                 for line in maps:
                     *_, inode, path = line.rstrip("\n").split(" ", 5)
@@ -51,10 +53,3 @@ def _remove_session(path: str, env: Mapping[str, str]) -> None:
     folder = os.path.join(place, f"ompi.{who}", "jf.0", str(int(job, 16)))
     os.rmdir(os.path.join(folder, rank))
     os.rmdir(folder)
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as children:
-        for child in children.read().split():
-            yield from _family(int(child))

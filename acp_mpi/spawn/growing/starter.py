@@ -13,6 +13,7 @@ import select
 import signal
 
 from acp_mpi.spawn.growing import minder
+from acp_mpi.spawn.macprun import family
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 MINDER, REGISTRY = b"m", b"r"
 
-_NAMES = {MINDER: "acp-minder", REGISTRY: "acp-registry"}  # as ps and top show them
+_NAMES = {MINDER: b"acp_mpi minder", REGISTRY: b"acp_mpi registry"}  # as ps and top show them
 
 _FEW = 4  # descriptors of a request
 _SIZE = 4  # bytes of a descriptor's number
@@ -66,8 +67,7 @@ def _request(line: _socket.socket) -> tuple[bytes, list[int]]:
 
 def _become(kind: bytes, given: Sequence[int]) -> None:
     os.setsid()
-    with open("/proc/self/comm", "w") as name:
-        name.write(_NAMES[kind])
+    family.rename(_NAMES[kind])
     if kind == MINDER:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         minder.run(*given)

@@ -1,4 +1,4 @@
-"""The descendants of a process: adopted when they lose their parent, signalled, and ended."""
+"""A process and its descendants: named, adopted when they lose their parent, signalled, ended."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ def adopt_orphans() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def rename(title: bytes) -> None:
+    """Show this process under another name, also to who kills by name."""
+    with open("/proc/self/comm", "wb") as name:
+        name.write(title[:15])
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # of the command line in this process's memory
+    ctypes.memmove(start, title[: end - start - 1].ljust(end - start, b"\0"), end - start)
 
 
 def kill_family(grace: float = 0.0) -> None:

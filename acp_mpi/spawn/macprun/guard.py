@@ -1,12 +1,10 @@
 """Two processes that watch each other: when one is gone, the other ends all that was started."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -69,20 +67,12 @@ def _work(work: Callable[[int, int], int], lifeline: int) -> NoReturn:
     try:
         os.setsid()  # Ctrl-C comes through the keeper, and `kill` to its group stops there
         family.adopt_orphans()
-        _rename(b"acp_mpi supervisor of %d" % os.getppid())
+        family.rename(b"acp_mpi supervisor of %d" % os.getppid())
         status = work(os.getppid(), lifeline)
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(status)
-
-
-def _rename(title: bytes) -> None:
-    """Show another name than the keeper: who kills by name is to hit only one of the two."""
-    Path("/proc/self/comm").write_bytes(title[:15])
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    start, end = int(fields[45]), int(fields[46])  # of the command line in this process's memory
-    ctypes.memmove(start, title[: end - start - 1].ljust(end - start, b"\0"), end - start)
 
 
 def _status(child: int) -> int:
