@@ -1,7 +1,6 @@
 """Messages that are there, before they are received."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import PeerLostError
@@ -10,6 +9,11 @@ from acp_mpi.spawn.mpi.addresses import Addresses
 from acp_mpi.spawn.mpi.messages import Message
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.work import Done, Receiving, Work, look_at_mpi
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _WAIT = 0.01  # s, before MPI's own messages are looked at
 

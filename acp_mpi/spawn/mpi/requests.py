@@ -1,12 +1,17 @@
 """Requests: mpi4py's, and those of communicators of several groups; also both in one list."""
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Self
 
 from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.work import Done, Work, finish, over, pause
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, ClassVar, Self
 
 _EMPTY = Done()
 

@@ -4,21 +4,26 @@ A collective is a generator that yields what it waits for. It goes on whenever t
 for, or tests, anything of ours.
 """
 
+from __future__ import annotations
+
 import itertools
-import threading
+from _thread import allocate_lock
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, ClassVar
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.original import MPI
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+    from typing import Any, ClassVar, TypeAlias
+
+    Steps: TypeAlias = Generator[Iterable["Work"], None, Any]
+
 # MPI moves its own messages only in its own calls. Somebody may wait for one of them of this
 # process while it waits for one of ours.
 _LOOK_AT_MPI = 0.01
-
-Steps = Generator["Iterable[Work]", None, Any]
 
 
 class Work(ABC):
@@ -100,7 +105,7 @@ class Attended(Work):
     _active: ClassVar[set[Any]] = set()
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._over = False
         self._active.add(self)
 
