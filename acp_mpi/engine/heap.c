@@ -77,7 +77,10 @@ static void split(struct hold *hold, uint64_t at, uint64_t size, uint64_t count)
             store(&kept->next, next);
         else
             section_set(hold, &kept->next, next); /* the free block had a word there */
-        store(&kept->count, count - i);
+        if (next)
+            store(&kept->count, count - i);
+        else
+            section_set(hold, &kept->count, 1); /* and its last one may be this */
     }
     section_set(hold, &h->head->blocks, h->head->blocks + count - 1);
 }

@@ -160,7 +160,7 @@ static void toggle(struct actor *a, struct world *w, const struct step *s)
 static void row(struct actor *a, struct world *w, const struct step *s)
 {
     CHECK((w->kept ? heap_give_row(a->lane, &a->heap, &w->kept, ACP_FOREVER)
-                   : heap_take_row(a->lane, &a->heap, 1 + s->value % 200, &w->kept,
+                   : heap_take_row(a->lane, &a->heap, s->value % 2 * (s->value % 200), &w->kept,
                                    ACP_FOREVER)) == ACP_OK);
 }
 
