@@ -75,6 +75,7 @@ class Settings:
     ptrace: bool = True
     interfaces: str = ""
     parent: int = 0
+    hints: str = ""
     spawn: bool = False
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -101,6 +102,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_PTRACE": _switch,
     "ACP_INTERFACES": str,
     "ACP_PARENT": int,
+    "ACP_HINTS": str,  # read by who starts groups: acp_mpi/spawn/macprun/hints.py
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
 # Read by the tests and the benchmarks, not by the library.

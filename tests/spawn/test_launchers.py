@@ -129,7 +129,7 @@ def test_slurm_lets_other_launchers_share_nodes(programs):
         ("prterun", 4, 0, {}, None),  # the other group is elsewhere
         ("prterun", 4, 1, {}, "1"),
         ("prterun", 3, 0, {"OMPI_MCA_mpi_yield_when_idle": "0"}, "0"),
-        ("hydra_pmi_proxy", 3, 0, {}, None),
+        ("hydra_pmi_proxy", 3, 0, {}, "1"),  # whose MPI it starts is not known
     ],
 )
 def test_open_mpi_yields_where_there_are_more_processes_than_cores(
@@ -138,6 +138,29 @@ def test_open_mpi_yields_where_there_are_more_processes_than_cores(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     start = only(programs("mpiexec", neighbour), given, present=present)
     assert start.env.get("OMPI_MCA_mpi_yield_when_idle") == yields
+
+
+def _hooks(folder, given, *hosts):
+    env = only(folder, given, hosts=hosts).env
+    return env.get("UCX_MEM_MMAP_HOOK_MODE")
+
+
+def test_a_group_of_one_host_has_no_memory_hooks_for_networks(programs):
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    assert _hooks(folder, {}) == "none"
+    assert _hooks(folder, {}, "localhost:2", "elsewhere:2") is None
+    assert _hooks(folder, {"UCX_MEM_MMAP_HOOK_MODE": "bistro"}) == "bistro"
+    unknown = only(folder, launcher=("mpiexec", "-f", "hosts"))
+    assert "UCX_MEM_MMAP_HOOK_MODE" not in unknown.env
+
+
+def test_a_group_does_not_hand_on_what_its_mpi_was_told_of_this_host(programs):
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    given = dict(only(folder).env)
+    assert _hooks(folder, given, "elsewhere:4") is None
+    changed = given | {"UCX_MEM_MMAP_HOOK_MODE": "bistro"}  # by the program
+    assert _hooks(folder, changed, "elsewhere:4") == "bistro"
+    assert "ACP_HINTS" not in only(folder, given, hosts=("elsewhere:4",)).env
 
 
 def test_an_unknown_launcher_gets_only_the_number(programs):

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from acp_mpi.spawn.macprun.hints import without_hints
+
 # Set by a launcher or by Slurm for one process: whoever inherits them believes that it is that one.
 _LAUNCHER = (
     "PMI_", "PMI2_", "PMIX_", "PRTE_", "PALS_", "HYD_", "HYDI_", "MPI_LOCALNRANKS",
@@ -28,10 +30,13 @@ _SESSION = ("SSH_", "XDG_", "DBUS_")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's variables: no launcher's, none of a job that macprun itself is part of."""
+    """Return the user's variables: no launcher's, none of a job that macprun itself is part of.
+
+    Nor what that has told an MPI about this host.
+    """
     return {
         name: value
-        for name, value in environ.items()
+        for name, value in without_hints(environ).items()
         if name not in _JOB and (name.startswith(_SETTINGS) or not name.startswith(_LAUNCHER))
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.macprun import environment, nodes
+from acp_mpi.spawn.macprun import environment, hints, nodes
 from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.plan import Group, Plan
@@ -57,9 +57,6 @@ _BINDING = {
     Kind.PRRTE: "PRTE_MCA_hwloc_default_binding_policy",
     Kind.ORTE: "OMPI_MCA_hwloc_base_binding_policy",
 }
-# Open MPI's processes spin while they wait, and yield only if they know that cores are scarce. They
-# do not: the slots that they are told are as many as processes.
-_YIELD = "OMPI_MCA_mpi_yield_when_idle"
 
 
 def starts(
@@ -84,10 +81,12 @@ def starts(
     made = []
     for group in plan.groups:
         env = {**base, **group.env, **_of_job(plan, group, meeting)}
+        if group.has_mpi:
+            env = hints.with_hints(env, _hints(given[group.name], crowded))
         alone = single and group.size == 1 and not group.launcher
         if group.has_mpi and not alone:
             shared = nodes.shares_a_host(group.name, given)
-            made.append(_by_launcher(group, given[group.name], env, shared, crowded, marked))
+            made.append(_by_launcher(group, given[group.name], env, shared, marked))
         else:
             for rank, host in enumerate(nodes.spread(given[group.name])):
                 made.append(_alone(plan, group, rank, host, env))
@@ -213,13 +212,16 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _hints(where: Sequence[Node], crowded: bool) -> dict[str, str]:
+    """Return what the MPI of a group is told of its nodes; of unknown ones nothing is known."""
+    found = dict(hints.CROWDED) if crowded else {}
+    if where and all(nodes.is_here(node.host) for node in where):
+        found |= hints.ONE_HOST
+    return found
+
+
 def _by_launcher(
-    group: Group,
-    where: Sequence[Node],
-    env: dict[str, str],
-    shares_host: bool,
-    crowded: bool,
-    marked: bool,
+    group: Group, where: Sequence[Node], env: dict[str, str], shares_host: bool, marked: bool
 ) -> Start:
     line = group.launcher or (default_launcher(group, env),)
     kind = kind_of(line[0], env)
@@ -233,8 +235,6 @@ def _by_launcher(
         options = _open_mpi(group, where, env, tag if marked else ())
         if shares_host:
             env = {_BINDING[kind]: "none", **env}
-        if crowded:
-            env = {_YIELD: "1", **env}
     elif kind is Kind.SRUN:
         options = _srun(where, marked, shares_host)
     else:
