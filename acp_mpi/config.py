@@ -61,7 +61,7 @@ class Settings:
     node: str | None = None
     heap_size: int | None = None
     starter_size: int = 10240
-    window_size: int = 64 << 20
+    window_size: int | None = None
     unexpected_max: int = 0
     peer_timeout: float = 30.0
     join_timeout: float = 60.0
@@ -74,7 +74,7 @@ class Settings:
     group_rank: int = 0
     ptrace: bool = True
     interfaces: str = ""
-    parent: int = 0
+    parent: int | None = None
     hints: str = ""
     spawn: bool = False
 

@@ -222,7 +222,8 @@ def _join(
     node = host.node_key(settings.node)
     host_key = host.host_key()
     company = process.company(node, host_key)
-    window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size)
+    needless = settings.parent is not None and company.nodes == 1 and settings.path != "window"
+    window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size, needless)
     failed = None
     try:
         if starter < 0:

@@ -208,6 +208,9 @@ def test_the_window_goes_with_the_job(passes, function, road):
         ({}, "64.0 MiB a rank"),
         ({"ACP_WINDOW_SIZE": "0"}, "none: ACP_WINDOW_SIZE=0"),
         ({"ACP_WINDOW_SIZE": "1M"}, "1.0 MiB a rank"),
+        ({"ACP_PARENT": "0"}, "none: Spawn started this group on one node"),
+        ({"ACP_PARENT": "0", "ACP_WINDOW_SIZE": "1M"}, "1.0 MiB a rank"),
+        ({"ACP_PARENT": "0", "ACP_PATH": "window"}, "road for put and get between all ranks"),
         ({"ACP_PATH": "window"}, "road for put and get between all ranks (ACP_PATH)"),
     ],
 )

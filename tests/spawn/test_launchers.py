@@ -173,6 +173,7 @@ def test_the_environment_has_the_job_and_nothing_of_a_launcher(programs):
         "PMI_RANK": "1", "PMI_FD": "9", "PMIX_RANK": "0", "PRTE_LAUNCHED": "1", "HYDI_X": "7",
         "OMPI_COMM_WORLD_RANK": "0", "OMPI_MCA_num_procs": "1", "SLURM_PROCID": "0",
         "SLURM_STEP_ID": "3", "SLURM_STEPID": "3", "ACP_GROUP_RANK": "5", "ACP_SECRET_FILE": "f",
+        "ACP_PARENT": "0",
     }  # fmt: skip
     kept = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_MCA_btl": "tcp", "PRTE_MCA_a": "b", "PMIX_MCA_c": "d",
