@@ -49,17 +49,19 @@ class Company:
 
     def agree(self, error: Exception | None) -> None:
         """Raise on every process if there is an error on any: its own, or the first."""
+        self._agreed(error, True)
+
+    def _agreed(self, error: Exception | None, good: bool) -> bool:
+        """Raise as `agree` does, else return whether all are `good`."""
         size = self._comm.Get_size()
-        first = self._least(size if error is None else self._rank)
+        # mpi4py duplicates the communicator to reduce objects, and so many cost 2 MB in MPICH
+        least = array("i", [size if error is None else self._rank, good])
+        self._comm.Allreduce(self._mpi.IN_PLACE, least, self._mpi.MIN)
+        first, all_good = least
         if first < size:
             told = self._comm.bcast(error, root=first)
             raise told if error is None else error
-
-    def _least(self, number: int) -> int:
-        # mpi4py duplicates the communicator to reduce objects, and so many cost 2 MB in MPICH
-        least = array("i", [number])
-        self._comm.Allreduce(self._mpi.IN_PLACE, least, self._mpi.MIN)
-        return least[0]
+        return bool(all_good)
 
     def gather(self, row: bytes) -> bytes:
         """Return the rows of all processes on the first, nothing elsewhere."""
@@ -69,19 +71,17 @@ class Company:
 
     def enter(self, rows: memoryview, count: int, slot: int) -> None:
         """Let the engine know all `count` members, whose rows the first process brings."""
-        failed = None
-        try:
-            if self._is_first:
-                failed = self._spread(rows, count)
-            made = self._is_first and failed is None
-            place = self._place(_engine.table_place() if made else b"")
-            needy = not self._is_first and any(place) and not _engine.map_table(place)
-            if self._least(not needy) == 0:
-                failed = self._copy(rows, count, needy) or failed
-            if failed is None and any(place):
-                _engine.join(count, slot)
-        except Exception as error:
-            failed = error
+        failed = self._spread(rows, count) if self._is_first else None
+        made = self._is_first and failed is None
+        place = self._place(_engine.table_place() if made else b"")
+        needy = not self._is_first and any(place) and not _engine.map_table(place)
+        if failed is None and any(place) and not needy:
+            failed = _joined(count, slot)
+        if self._agreed(failed, not needy):
+            return
+        failed = self._copy(rows, count, needy)
+        if needy and failed is None:
+            failed = _joined(count, slot)
         self.agree(failed)
 
     def _spread(self, rows: memoryview, count: int) -> Exception | None:
@@ -96,6 +96,10 @@ class Company:
 
     def _place(self, own: bytes) -> bytes:
         """Return where the table of this node is, as its first process says; zeros: nowhere."""
+        if self.nodes == 1:
+            only = bytearray(own.ljust(ROW_SIZE, b"\0"))
+            self._comm.Bcast(only, root=0)
+            return bytes(only)
         places = bytearray(self._comm.Get_size() * ROW_SIZE) if self._rank == 0 else None
         self._comm.Gather(own.ljust(ROW_SIZE, b"\0"), places, root=0)
         told = None
@@ -148,6 +152,15 @@ def _added(first: int, rows: memoryview) -> Exception | None:
     """Add rows to the table; return what went wrong, for the others wait in the next step."""
     try:
         _engine.add_rows(first, rows)
+    except Exception as error:
+        return error
+    return None
+
+
+def _joined(count: int, slot: int) -> Exception | None:
+    """Take the own place among `count` members; return what went wrong, as `_added` does."""
+    try:
+        _engine.join(count, slot)
     except Exception as error:
         return error
     return None
