@@ -10,7 +10,7 @@ from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
@@ -76,12 +76,12 @@ class Company:
         place = self._place(_engine.table_place() if made else b"")
         needy = not self._is_first and any(place) and not _engine.map_table(place)
         if failed is None and any(place) and not needy:
-            failed = _joined(count, slot)
+            failed = _failure(_engine.join, count, slot)
         if self._agreed(failed, not needy):
             return
         failed = self._copy(rows, count, needy)
         if needy and failed is None:
-            failed = _joined(count, slot)
+            failed = _failure(_engine.join, count, slot)
         self.agree(failed)
 
     def _spread(self, rows: memoryview, count: int) -> Exception | None:
@@ -91,7 +91,7 @@ class Company:
             self._comm.Recv(piece, self._parent)
             for child in self._children:
                 self._comm.Send(piece, child)
-            failed = failed or _added(at, piece)
+            failed = failed or _failure(_engine.add_rows, at, piece)
         return failed
 
     def _place(self, own: bytes) -> bytes:
@@ -117,7 +117,7 @@ class Company:
         for at, piece in _pieces(rows, count):
             self._comm.Bcast(piece, root=0)
             if needy:
-                failed = failed or _added(at, piece)
+                failed = failed or _failure(_engine.add_rows, at, piece)
         return failed
 
 
@@ -148,19 +148,10 @@ def _seats(everyone: bytearray) -> tuple[array[int], bytes]:
     return firsts, bytes(seats)
 
 
-def _added(first: int, rows: memoryview) -> Exception | None:
-    """Add rows to the table; return what went wrong, for the others wait in the next step."""
+def _failure(step: Callable[..., None], *given: Any) -> Exception | None:
+    """Do a step; return what went wrong, for the others wait in the next one."""
     try:
-        _engine.add_rows(first, rows)
-    except Exception as error:
-        return error
-    return None
-
-
-def _joined(count: int, slot: int) -> Exception | None:
-    """Take the own place among `count` members; return what went wrong, as `_added` does."""
-    try:
-        _engine.join(count, slot)
+        step(*given)
     except Exception as error:
         return error
     return None
