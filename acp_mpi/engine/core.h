@@ -192,6 +192,7 @@ struct acp_engine {
     uint64_t sessions; /* links that this process has opened */
     struct courier *couriers;
     uint64_t parcel_serial;
+    _Atomic uint32_t mail_stopped; /* peers that are to send nothing but what is asked for */
     _Atomic bool mail_due; /* couriers would go on, and nobody rings for them */
     _Atomic uint32_t held_links; /* with frames that wait for company */
     struct wire **wires; /* by number */
