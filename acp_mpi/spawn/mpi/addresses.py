@@ -7,8 +7,7 @@ from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import Circle
 
-# Contexts of a communicator, beside its own.
-COLLECTIVES, ACKNOWLEDGEMENTS = 1, 2
+ACKNOWLEDGEMENTS = 1  # the context for them, after that of the messages
 _TAG_MAX = 2**31 - 1
 
 

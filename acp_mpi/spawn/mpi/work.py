@@ -1,13 +1,8 @@
-"""Operations of ours that are not over: sends, receives, collectives; and waiting for them.
+"""Operations of ours that are not over: sends, receives, collectives; and waiting for them."""
 
-A collective is a generator that yields what it waits for. It goes on whenever this process waits
-for, or tests, anything of ours.
-"""
-
-import itertools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from acp_mpi.errors import Error
@@ -16,9 +11,7 @@ from acp_mpi.spawn.mpi.original import MPI
 
 # MPI moves its own messages only in its own calls. Somebody may wait for one of them of this
 # process while it waits for one of ours.
-_LOOK_AT_MPI = 0.01
-
-Steps = Generator["Iterable[Work]", None, Any]
+LOOK_AT_MPI = 0.01  # s
 
 
 class Work(ABC):
@@ -130,6 +123,11 @@ class Attended(Work):
             self._over = True
 
     @classmethod
+    def any(cls) -> bool:
+        """Return whether there are any."""
+        return bool(cls._active)
+
+    @classmethod
     def drive(cls) -> Iterator[Any]:
         """Have all go on; return what they wait for."""
         for each in list(cls._active):
@@ -168,36 +166,10 @@ class Receiving(Attended):
                 self._end_if(True)
 
 
-class Running(Attended):
-    """A collective."""
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
-        self._waits_for: list[Work] = []
-        super().__init__()
-        self.step()
-
-    def _advance(self) -> bool:
-        while all([each.step() for each in self._waits_for]):  # noqa: C419 - all of them go on
-            for each in self._waits_for:
-                if each.error is not None:
-                    raise each.error
-            try:
-                self._waits_for = list(next(self._steps))
-            except StopIteration as end:
-                self.result = end.value
-                return True
-        return False
-
-    def pending(self) -> Iterator[Any]:
-        """Return what it waits for."""
-        return itertools.chain.from_iterable(each.pending() for each in self._waits_for)
-
-
 def pause(waiting: Iterable[Any]) -> None:
     """Wait until one of these operations of the transport, or of what runs, may be over."""
     everything = dict.fromkeys((*waiting, *Attended.drive()))
-    transport.wait_any(list(everything), _LOOK_AT_MPI)
+    transport.wait_any(list(everything), LOOK_AT_MPI)
     look_at_mpi()
 
 
