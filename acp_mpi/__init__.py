@@ -130,6 +130,12 @@ _ROOMS = {
         "RankError",
         "TruncationError",
     ),
+    "acp_mpi.members": (
+        "group",
+        "groups",
+        "ranks",
+        "refresh",
+    ),
     "acp_mpi.rma.arrays": (
         "empty",
         "view",
@@ -175,13 +181,9 @@ _ROOMS = {
     "acp_mpi.runtime": (
         "abort",
         "finalize",
-        "group",
-        "groups",
         "init",
         "is_initialized",
         "leave",
-        "ranks",
-        "refresh",
         "reset",
     ),
     "acp_mpi.spawn.growing.groups": (

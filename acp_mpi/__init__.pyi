@@ -115,6 +115,12 @@ from acp_mpi.errors import (
     RankError as RankError,
     TruncationError as TruncationError,
 )
+from acp_mpi.members import (
+    group as group,
+    groups as groups,
+    ranks as ranks,
+    refresh as refresh,
+)
 from acp_mpi.rma.arrays import (
     empty as empty,
     view as view,
@@ -160,13 +166,9 @@ from acp_mpi.rma.remote import (
 from acp_mpi.runtime import (
     abort as abort,
     finalize as finalize,
-    group as group,
-    groups as groups,
     init as init,
     is_initialized as is_initialized,
     leave as leave,
-    ranks as ranks,
-    refresh as refresh,
     reset as reset,
 )
 from acp_mpi.spawn.growing.groups import (

@@ -93,7 +93,7 @@ class JobSurvey:
         return Picture(time.time(), sorted(ranks, key=lambda heap: heap.rank))
 
     def doing(self) -> dict[int, tuple[int, int, int | None]]:
-        """Return what the ranks here do: process, index of `runtime.DOING`, whom it waits for."""
+        """Return what the ranks here do: process, index of `members.DOING`, whom it waits for."""
         found = {}
         for rank, pid, number, nonce in self._members():
             with _memory(pid, number) as fd:

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import acp_mpi as acp
-from acp_mpi import config, host, runtime
+from acp_mpi import config, host, members
 from acp_mpi.engine import _engine
 
 _ROUNDS = 30
@@ -23,7 +23,7 @@ def _version(module: str) -> str:
 
 
 def _mpi() -> list[tuple[str, str]]:
-    if not runtime.job().own.has_mpi:
+    if not members.job().own.has_mpi:
         return [("MPI", "not used by this process")]
     from mpi4py import MPI
 
@@ -92,7 +92,7 @@ def _facts() -> list[tuple[str, str]]:
         ("memory", f"{host.memory_total() / 2**30:.1f} GiB"),
         ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
         ("starter memory", f"{starter} bytes"),
-        ("MPI window", runtime.job().window_state),
+        ("MPI window", members.job().window_state),
         ("groups", ", ".join(f"{g.name} ({g.size} ranks)" for g in acp.groups())),
         ("threads", "one progress thread a process, asleep when there is nothing to do"),
     ]

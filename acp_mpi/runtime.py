@@ -10,10 +10,11 @@ import atexit
 import os
 import sys
 
-from acp_mpi import config, log, rooms
+from acp_mpi import config, ending, log, members, rooms
 from acp_mpi.engine import _engine
-from acp_mpi.errors import Error, NotInitializedError, PeerLostError, RankError
-from acp_mpi.joining import Group, Job, join_job, mpi_group
+from acp_mpi.errors import Error, PeerLostError, RankError
+from acp_mpi.joining import Job, join_job, mpi_group
+from acp_mpi.members import job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,26 +25,12 @@ if TYPE_CHECKING:
 _FINALIZE = 2  # the barrier in which all say that they end
 _EXCHANGE = 1  # barriers of the library's own collectives
 
-DOING = (
-    "computes", "is in complete", "is in sync", "is in barrier", "is in wait_until",
-    "is in lookup", "is in unregister_memory", "is in finalize", "waits for a lock",
-    "is in recv", "is in send", "is in probe", "is in a collective",
-)  # fmt: skip
-
-_job: Job | None = None
 _count = 0
 _beginning = False
 _arguments: tuple[Any, ...] = ()
 _hook_before: Callable[..., Any] | None = None
 _once_done = False
 _mpi_broken = False  # a rank of the own MPI group was lost
-
-
-def job() -> Job:
-    """Return what this process knows of its job."""
-    if _job is None:
-        raise NotInitializedError("acp_mpi: call acp.init() first")
-    return _job
 
 
 class _Session:
@@ -63,7 +50,7 @@ class _Session:
             finalize()
 
     def __repr__(self) -> str:
-        if _job is None:
+        if not members.in_a_job():
             return "<acp_mpi session, closed>"
         return f"<acp_mpi session, rank {_engine.rank()} of {_engine.procs()}>"
 
@@ -82,7 +69,7 @@ def init(
     arguments, HeapFullError if the limit is beyond the machine, TimeoutError and PermissionError
     from joining other groups. Removes `--acp-*` options from `sys.argv`.
     """
-    global _job, _count, _arguments, _beginning
+    global _count, _arguments, _beginning
     if _beginning:  # the import of mpi4py below has put the module of spawn in place
         _count += 1
         return _Session()
@@ -101,14 +88,15 @@ def init(
     try:
         settings = config.load(os.environ, sys.argv)
         group = mpi_group(comm, settings)
-        _job = join_job(group, settings, heap_size, starter_size)
+        joined = join_job(group, settings, heap_size, starter_size)
     except BaseException:
         _count = 0
         raise
     finally:
         _beginning = False
     _count, _arguments = _count + 1, arguments
-    _install(_job)
+    members.enter(joined)
+    _install(joined)
     log.info("runtime", "rank %d of %d", _engine.rank(), _engine.procs())
     return _Session()
 
@@ -124,9 +112,9 @@ def _install(job: Job) -> None:
         atexit.register(_at_exit)
         os.register_at_fork(after_in_child=_engine._after_fork_in_child)
         _once_done = True
-    _engine.set_long_wait(_say_who_is_missing)
+    _engine.set_long_wait(members.say_who_is_missing)
     _engine.set_unusual_buffer(_unusual_buffer)
-    _engine.set_ask_for_new(_learn_of_newcomers)
+    _engine.set_ask_for_new(members.learn_of_newcomers)
     _hook_before = sys.excepthook
     sys.excepthook = _uncaught
     job.before_mpi_finalize(_close_all)
@@ -167,7 +155,7 @@ def leave() -> None:
 
 
 def _close_all() -> None:
-    global _job, _count, _mpi_broken
+    global _count, _mpi_broken
     if not _count:
         return
     if not _engine.is_open():  # a forked child
@@ -188,7 +176,7 @@ def _close_all() -> None:
     _engine.close()
     if sys.excepthook is _uncaught and _hook_before is not None:
         sys.excepthook = _hook_before
-    _job = None
+    members.enter(None)
     if error is not None:
         raise error
 
@@ -211,35 +199,8 @@ def _at_exit() -> None:
         except Exception:
             sys.excepthook(*sys.exc_info())
             failed = True
-    # MPI_Finalize would hang (Open MPI) or assert (MPICH) without the lost rank.
     if failed or _mpi_broken:
-        sys.modules["acp_mpi._deadline"] = _Deadline()  # type: ignore[assignment]
-        if not _engine.never_finalize_mpi(int(failed)):
-            _flush()
-            os._exit(int(failed))
-
-
-class _Deadline:
-    """Ends this process with its stacks if what a broken MPI has left cannot be taken apart.
-
-    In the table of modules: it goes when all exit hooks have run, before what they have used.
-    """
-
-    def __init__(self) -> None:
-        import faulthandler
-
-        self._start = faulthandler.dump_traceback_later
-
-    def __del__(self) -> None:
-        self._start(5.0, exit=True, file=2)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            continue
+        ending.without_mpi(int(failed))
 
 
 def _uncaught(
@@ -253,9 +214,9 @@ def _uncaught(
 
 def end_group(code: int) -> NoReturn:
     """End this process with `code`, and its MPI group with it."""
-    _flush()
-    if _job is not None:
-        _job.abort_mpi(code)
+    ending.flush()
+    if members.in_a_job():
+        job().abort_mpi(code)
     os._exit(code)
 
 
@@ -299,77 +260,8 @@ def reset(rank: int) -> None:
     _engine.meet("reset", _EXCHANGE, None)
 
 
-def ranks() -> list[int]:
-    """Return the ranks that live, as far as this process knows."""
-    lost = set(_engine.lost_ranks())
-    return [r for r in range(_engine.procs()) if r not in lost]
-
-
-def refresh() -> list[int]:
-    """Accept the loss of ranks, and learn of those that have joined since; return the living.
-
-    From now on `sync` and collectives mean these, so all who meet there must know of the same; who
-    dies after that is still among them. `finalize` always means those that joined the job together.
-    """
-    _engine.refresh()
-    _learn_of_newcomers()
-    _engine.widen()
-    accepted = set(_engine.lost_ranks(accepted=True))
-    return [r for r in range(_engine.procs()) if r not in accepted]
-
-
-def _learn_of_newcomers() -> None:
-    """Ask the registry for groups that have joined, if there is one."""
-    known = job()
-    if known.registry is None:
-        from acp_mpi.spawn.growing import whereabouts
-
-        known.registry = whereabouts.find(known.founders)
-    if known.registry is not None:
-        from acp_mpi.spawn.growing.questions import Question  # a job that does not grow has none
-
-        with Question(known.registry, known.place.secret) as question:
-            known.learn(question.answer())
-
-
-def groups() -> list[Group]:
-    """Return the groups of the job in the order of their slots."""
-    return job().groups()
-
-
-def group(name: str | None = None) -> Group:
-    """Return the group called `name`, or the caller's own."""
-    if name is not None and not job().has_group(name):
-        _learn_of_newcomers()
-    return job().group(name)
-
-
 def _unusual_buffer(*what: Any) -> Any:
     """Hand on what is rare, and needs NumPy, to the room that is loaded for it."""
     from acp_mpi.rma import buffers
 
     return buffers.unusual(*what)
-
-
-def _say_who_is_missing() -> None:
-    """Log what the other ranks do while this one has waited for a minute."""
-    here = _engine.rank()
-    lost = set(_engine.lost_ranks())
-    states: list[str] = []
-    for r in range(_engine.procs()):
-        if r == here or r in lost:
-            continue
-        if len(states) == 16:
-            break
-        doing = _engine.doing(r)
-        what = DOING[doing] if 0 <= doing < len(DOING) else "does not answer"
-        states.append(f"rank {r} ({_group_of(r)}) {what}")
-    mine = _engine.awaited() or DOING[max(_engine.doing(here), 0)]
-    log.warning("runtime", "rank %d has waited for 60 s and %s; %s", here, mine, "; ".join(states))
-
-
-def _group_of(rank: int) -> str:
-    for g in groups():
-        if rank in g.ranks:
-            return f"group {g.name}"
-    return "no group"

@@ -1,9 +1,13 @@
 """How tests start `macprun`, and what they wait for: for `jobs/`."""
 
+import contextlib
+import signal
 import sys
 from pathlib import Path
 
 import launch
+
+import acp_mpi as acp
 
 MACPRUN = Path(sys.executable).with_name("macprun")
 
@@ -33,3 +37,17 @@ def nothing_is_left(job, pid):
     launch.until(lambda: not job.processes(), limit=20.0)
     assert f"acp_mpi.macprun.{pid}" not in Path("/proc/net/unix").read_text()
     assert not list(job.log.parent.glob("core*"))
+
+
+def wait_for_ever():
+    acp.init()
+    print("joined", flush=True)
+    with contextlib.suppress(TimeoutError):
+        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1, timeout=100)
+
+
+def ignore_ctrl_c():
+    signal.signal(signal.SIGINT, lambda number, frame: print("caught", flush=True))
+    print("ready", flush=True)
+    while True:
+        signal.pause()

@@ -43,13 +43,6 @@ static uint64_t mask_of(uint64_t word, uint64_t from, uint64_t to)
     return mask;
 }
 
-bool granule_there(const struct heap *h, uint64_t at)
-{
-    uint64_t from, to;
-    touched(h, at, at + BLOCK_HEAD, &from, &to);
-    return to == 0 || (h->head->granules[from / 64] >> from % 64 & 1);
-}
-
 /* The first granule that may go back: the one before may be pinned in part. */
 static uint64_t unpinned(const struct heap *h)
 {

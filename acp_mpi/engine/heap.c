@@ -1,19 +1,6 @@
-/* Blocks of the heap: taken, given back, and what is known of them. */
+/* Blocks of the heap: taken and given back, one or several side by side. */
 #include "heap.h"
-
-#include <string.h>
-
-#define LISTED 1024u /* blocks of one class that the statistics look at */
-
-static uint64_t map_bytes(uint64_t span)
-{
-    return (span / GRANULE / 64 + 1) * 8;
-}
-
-uint64_t heap_head_size(uint64_t span)
-{
-    return (sizeof(struct heap_head) + map_bytes(span) + BLOCK_LEAST + PAGE - 1) & ~(PAGE - 1);
-}
+#include "words.h"
 
 static uint64_t *foot(const struct heap *h, uint64_t at, uint64_t size)
 {
@@ -73,6 +60,31 @@ static void carve(struct hold *hold, uint64_t at, uint64_t size)
     }
 }
 
+/* A block that was carved becomes `count` of that size, chained; the last one has what is left. */
+static void split(struct hold *hold, uint64_t at, uint64_t size, uint64_t count)
+{
+    struct heap *h = hold->heap;
+    uint64_t last = block_size(h, at) - (count - 1) * size;
+    section_set(hold, &block_at(h, at)->size, size);
+    for (uint64_t i = 0; i < count; i++, at += size) {
+        struct heap_kept *kept = heap_kept(h, at + BLOCK_HEAD);
+        if (i) {
+            store(&block_at(h, at)->size, i + 1 < count ? size : last);
+            section_set(hold, &block_at(h, at)->mark, block_mark(h, at));
+        }
+        uint64_t next = i + 1 < count ? at + size + BLOCK_HEAD : 0;
+        if (i)
+            store(&kept->next, next);
+        else
+            section_set(hold, &kept->next, next); /* the free block had a word there */
+        if (next)
+            store(&kept->count, count - i);
+        else
+            section_set(hold, &kept->count, 1); /* and its last one may be this */
+    }
+    section_set(hold, &h->head->blocks, h->head->blocks + count - 1);
+}
+
 /* In the heap it is part of the change. */
 static void name(struct hold *hold, uint64_t *slot, uint64_t block)
 {
@@ -93,10 +105,10 @@ static int refuse(acp_lane *lane, int status, uint64_t size, uint64_t high)
  * be; or there is nothing behind it. */
 enum lack { LACKS_BLOCK, LACKS_SWEPT, LACKS_MEMORY };
 
-static int take(struct hold *hold, uint64_t size, uint64_t *slot, enum lack *lack)
+static int take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot, enum lack *lack)
 {
     struct heap *h = hold->heap;
-    uint64_t at = list_find(h, size);
+    uint64_t size = one * count, at = list_find(h, size);
     *lack = h->head->sweeper.fresh[0] ? LACKS_SWEPT : LACKS_BLOCK;
     if (!at)
         return refuse(hold->lane, ACP_E_FULL, size, h->head->end - h->head->first);
@@ -110,6 +122,8 @@ static int take(struct hold *hold, uint64_t size, uint64_t *slot, enum lack *lac
         return rc;
     section_begin(hold);
     carve(hold, at, size);
+    if (count > 1)
+        split(hold, at, one, count);
     name(hold, slot, at + BLOCK_HEAD);
     section_commit(hold);
     return ACP_OK;
@@ -121,13 +135,13 @@ int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int
     uint64_t room = h->head->end - h->head->first;
     if (size > room)
         return refuse(lane, ACP_E_FULL, size, room);
-    size = ((size ? size : 1) + 2 * BLOCK_HEAD - 1) & ~(BLOCK_HEAD - 1);
+    size = block_for(size);
     for (bool swept = false;;) {
         enum lack lack;
         int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
         if (rc != ACP_OK)
             return rc;
-        rc = take(&hold, size, slot, &lack);
+        rc = take(&hold, size, 1, slot, &lack);
         section_leave(&hold);
         if (rc != ACP_E_FULL || lack == LACKS_BLOCK || (swept && lack == LACKS_MEMORY))
             return rc;
@@ -136,6 +150,19 @@ int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int
         if (rc != ACP_OK)
             return rc;
     }
+}
+
+int heap_take_row(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *first,
+                  int64_t patience_ns)
+{
+    struct hold hold;
+    enum lack lack;
+    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    rc = take(&hold, block_for(size), HEAP_ROW, first, &lack);
+    section_leave(&hold);
+    return rc;
 }
 
 /* The free block before `at`; `at` itself: there is none; 0: the heap is damaged. */
@@ -149,20 +176,30 @@ static uint64_t free_before(const struct heap *h, uint64_t at)
     return block_listed(h, at - size) ? at - size : 0;
 }
 
-static int give(struct hold *hold, uint64_t at, uint64_t *slot)
+static bool given_out(const struct heap *h, uint64_t at)
+{
+    return block_plausible(h, at) && granule_there(h, at) && block_whole(h, at, false);
+}
+
+/* Blocks side by side, upwards or downwards: they go as one, and `*slot` becomes `rest`. */
+static int give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint64_t *slot,
+                uint64_t rest)
 {
     struct heap *h = hold->heap;
     struct heap_head *head = h->head;
-    if (!block_plausible(h, at) || !granule_there(h, at) || !block_whole(h, at, false))
+    bool up = blocks[0] < blocks[count - 1];
+    uint64_t at = blocks[up ? 0 : count - 1], last = blocks[up ? count - 1 : 0];
+    if (!given_out(h, at))
         return refuse(hold->lane, ACP_E_BLOCK, 0, 0);
-    uint64_t size = block_size(h, at), low = free_before(h, at), high = at + size;
+    uint64_t low = free_before(h, at), high = last + block_size(h, last), size = high - at;
     bool merges = high < head->end && (block_at(h, high)->size & BLOCK_FREE);
     if (!low || (merges ? !block_listed(h, high) : high < head->end && !block_whole(h, high, false)))
         return refuse(hold->lane, ACP_E_DAMAGED, 0, 0);
     uint64_t end = merges ? high + block_size(h, high) : high;
     section_begin(hold);
-    name(hold, slot, 0);
-    section_set(hold, &block_at(h, at)->mark, 0);
+    name(hold, slot, rest);
+    for (uint32_t i = 0; i < count; i++)
+        section_set(hold, &block_at(h, blocks[i])->mark, 0);
     bool stays = low < at && same_class(at - low, end - low);
     bool replaces = low == at && merges && same_class(end - high, end - low);
     if (low < at && !stays)
@@ -180,7 +217,7 @@ static int give(struct hold *hold, uint64_t at, uint64_t *slot)
     if (!merges)
         behind_free(hold, end, true);
     section_set(hold, &head->used, head->used - size);
-    section_set(hold, &head->blocks, head->blocks - 1);
+    section_set(hold, &head->blocks, head->blocks - count);
     section_set(hold, &head->fragments, head->fragments + 1 - (low < at) - merges);
     section_commit(hold);
     if (low < at && merges && end - low >= SWEPT) /* two pieces have become one worth a look */
@@ -192,71 +229,46 @@ static int give(struct hold *hold, uint64_t at, uint64_t *slot)
 int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns)
 {
     struct hold hold;
-    uint64_t block = *slot;
+    uint64_t at = *slot - BLOCK_HEAD;
     int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    rc = give(&hold, block - BLOCK_HEAD, slot);
+    rc = give(&hold, &at, 1, slot, 0);
     section_leave(&hold);
     return rc;
 }
 
-int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns)
+/* The first ones of a chain that lie side by side, and in one direction; `*rest`: who is next. */
+static uint32_t beside(const struct heap *h, uint64_t first, uint64_t *blocks, uint64_t *rest)
+{
+    uint32_t count = 0;
+    bool up = false;
+    for (uint64_t at = first - BLOCK_HEAD; given_out(h, at) && count < HEAP_ROW;
+         at = *rest - BLOCK_HEAD) {
+        uint64_t before = count ? blocks[count - 1] : 0;
+        bool above = count && before + block_size(h, before) == at;
+        if (count && !above && at + block_size(h, at) != before)
+            break;
+        if (count > 1 && above != up)
+            break;
+        up = above;
+        blocks[count++] = at;
+        *rest = load(&heap_kept(h, at + BLOCK_HEAD)->next);
+    }
+    return count;
+}
+
+int heap_give_row(acp_lane *lane, struct heap *h, uint64_t *first, int64_t patience_ns)
 {
     struct hold hold;
-    const struct heap_head *head = h->head;
+    uint64_t blocks[HEAP_ROW], rest = 0;
     int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    uint64_t room = head->end - head->first, largest = 0;
-    if (head->level_map) {
-        uint32_t level = 63 - (uint32_t)__builtin_clzll(head->level_map);
-        uint32_t width = 63 - (uint32_t)__builtin_clzll(head->class_map[level]);
-        uint64_t at = head->lists[level][width];
-        for (uint32_t i = 0; at && i < LISTED && block_whole(h, at, true); i++) {
-            largest = block_size(h, at) > largest ? block_size(h, at) : largest;
-            at = block_at(h, at)->mark;
-        }
+    for (uint32_t given = 0, count; rc == ACP_OK && *first && given < HEAP_ROW; given += count) {
+        count = beside(h, *first, blocks, &rest);
+        rc = count ? give(&hold, blocks, count, first, rest) : refuse(lane, ACP_E_BLOCK, 0, 0);
     }
-    *out = (acp_heap_statistics){
-        .size = room, .used = head->used, .free = room - head->used, .blocks = head->blocks,
-        .largest = largest ? largest - BLOCK_HEAD : 0, .fragments = head->fragments,
-        .committed = head->committed + head->pinned * GRANULE, .limit = head->limit};
     section_leave(&hold);
-    return ACP_OK;
-}
-
-void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned)
-{
-    struct heap_head *head = h->head;
-    uint32_t level, width;
-    memset(head, 0, sizeof *head + map_bytes(h->span));
-    section_create(&head->section);
-    section_create(&head->sweeper);
-    mailbox_create(&head->mailbox, limit / 8 < MAIL_BOUND ? limit / 8 : MAIL_BOUND);
-    head->nonce = nonce;
-    head->limit = limit;
-    head->grid = heap_head_size(h->span);
-    head->first = head->published = head->grid - BLOCK_LEAST;
-    head->end = head->grid + (h->span - head->grid) / GRANULE * GRANULE;
-    head->pinned = pinned > head->grid ? (pinned - head->grid) / GRANULE : 0;
-    for (uint64_t i = 0; i < head->pinned; i++)
-        head->granules[i / 64] |= 1ull << i % 64;
-    uint64_t size = head->end - head->first;
-    heap_class(size, &level, &width);
-    *block_at(h, head->first) = (struct block){.size = size | BLOCK_FREE};
-    head->lists[level][width] = head->first;
-    head->class_map[level] = 1ull << width;
-    head->level_map = 1ull << level;
-    head->fragments = 1;
-}
-
-void heap_clear(struct heap *h)
-{
-    struct heap_head *head = h->head;
-    uint64_t bound = head->mailbox.bound;
-    granules_drop(h);
-    heap_create(h, head->nonce * 5 + 1, head->limit, /* marks of now are none then */
-                head->pinned ? head->grid + head->pinned * GRANULE : 0);
-    head->mailbox.bound = bound;
+    return rc;
 }

@@ -16,6 +16,8 @@
 #define GRANULE ((uint64_t)256 << 10)
 #define SWEPT ((uint64_t)1 << 20) /* a free range of this size goes back to the system */
 
+#define HEAP_ROW 8u /* blocks that one change can take or give, with a word of the journal for each */
+
 #define BLOCK_HEAD ((uint64_t)16)
 #define BLOCK_LEAST ((uint64_t)32)
 #define BLOCK_FREE ((uint64_t)1)
@@ -27,6 +29,12 @@ struct block {
     uint64_t size; /* of all of it, | flags */
     uint64_t mark; /* says that it is given out, here and nowhere else; of a free block: `next` */
     uint64_t previous; /* only of a free block: in the list of its class */
+};
+
+/* What a block begins with that is kept for later, in a chain. */
+struct heap_kept {
+    uint64_t next;  /* 0: none */
+    uint64_t count; /* of those from this one on */
 };
 
 struct heap_head {
@@ -68,11 +76,25 @@ void heap_clear(struct heap *h); /* nobody uses it */
  * as it goes back. */
 int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns);
 int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns);
+/* The same for several blocks of one size in a chain of such, `*first`, which is part of this heap.
+ * HEAP_ROW of them begin it, when it was empty; about so many from its beginning go back. */
+int heap_take_row(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *first,
+                  int64_t patience_ns);
+int heap_give_row(acp_lane *lane, struct heap *h, uint64_t *first, int64_t patience_ns);
 int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
 
 static inline struct block *block_at(const struct heap *h, uint64_t at)
 {
     return (struct block *)(void *)(h->base + at);
+}
+static inline struct heap_kept *heap_kept(const struct heap *h, uint64_t block)
+{
+    return (struct heap_kept *)(void *)(h->base + block);
+}
+/* The size of a block for so many bytes, unless it gets what would be too little for another one. */
+static inline uint64_t block_for(uint64_t size)
+{
+    return ((size ? size : 1) + 2 * BLOCK_HEAD - 1) & ~(BLOCK_HEAD - 1);
 }
 static inline uint64_t block_size(const struct heap *h, uint64_t at)
 {
@@ -95,7 +117,11 @@ void list_replace(struct hold *hold, uint64_t at, uint64_t by);
 
 /* granule.c */
 uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high); /* committed, whole ones */
-bool granule_there(const struct heap *h, uint64_t at);
+static inline bool granule_there(const struct heap *h, uint64_t at) /* that of a block's head */
+{
+    uint64_t grid = h->head->grid, granule = at > grid ? (at - grid) / GRANULE : 0;
+    return at + BLOCK_HEAD <= grid || (h->head->granules[granule / 64] >> granule % 64 & 1);
+}
 void granules_drop(const struct heap *h); /* all but the pinned ones, as they are */
 int granules_need(struct hold *hold, uint64_t low, uint64_t high); /* before a change */
 /* Memory goes back to the system: until little more remains than what is used, or (`all`) whatever

@@ -3,14 +3,6 @@
 
 #include <string.h>
 
-struct list_node *list_node(const struct heap *h, uint64_t at)
-{
-    if (unlikely(at % 16 || !container_inside(h, at, sizeof(struct list_node)) ||
-                 !granule_there(h, at)))
-        return NULL;
-    return (struct list_node *)(void *)(h->base + at);
-}
-
 bool list_has(const struct heap *h, const struct list *list, struct list_id id)
 {
     const struct list_node *n = list_node(h, id.node);
@@ -82,6 +74,8 @@ static int create(struct hold *hold, struct container *container, const uint64_t
     section_set(hold, &l->changes, 0);
     section_set(hold, &l->orders, 0);
     section_set(hold, &l->dead, 0);
+    section_set(hold, &l->spare, 0);
+    section_set(hold, &l->spare_size, 0);
     section_set(hold, &l->partner, 0);
     section_set(hold, &l->job.kind, JOB_NONE);
     section_set(hold, &l->era, list_name(hold, l));
@@ -98,6 +92,8 @@ static int empty(struct hold *hold, struct container *container)
         rc = list_clear(hold, l);
     while (rc == ACP_OK && l->dead)
         rc = list_settled(hold) ? list_bury(hold, l, &elsewhere) : ACP_E_BUSY;
+    while (rc == ACP_OK && l->spare)
+        rc = list_settled(hold) ? list_spare_trim(hold, l) : ACP_E_BUSY;
     return rc == ACP_OK && !list_settled(hold) ? ACP_E_BUSY : rc;
 }
 
@@ -108,7 +104,7 @@ int list_link(struct hold *hold, struct list *l, uint64_t first, uint64_t last, 
               uint64_t before)
 {
     const struct heap *h = hold->heap;
-    struct list_node *head = list_node(h, first), *tail = list_node(h, last);
+    struct list_node *head = list_node(h, first), *tail = first == last ? head : list_node(h, last);
     struct list_node *next = before ? list_node(h, before) : NULL;
     uint64_t behind = next ? next->previous : l->last;
     struct list_node *previous = behind ? list_node(h, behind) : NULL;
@@ -126,7 +122,8 @@ int list_link(struct hold *hold, struct list *l, uint64_t first, uint64_t last, 
 int list_unlink(struct hold *hold, struct list *l, uint64_t first, uint64_t last, uint64_t count)
 {
     const struct heap *h = hold->heap;
-    const struct list_node *head = list_node(h, first), *tail = list_node(h, last);
+    const struct list_node *head = list_node(h, first);
+    const struct list_node *tail = first == last ? head : list_node(h, last);
     if (unlikely(!head || !tail))
         return ACP_E_DAMAGED;
     uint64_t behind = head->previous, before = tail->next;

@@ -4,7 +4,10 @@
  * An element is known by its node's place and a number that no other element ever has; whether it
  * is in a list, by that list's era. A change of many nodes is a job: one store decides on it, and
  * whoever enters next finishes it if who began it was killed. Erased nodes whose blocks are still
- * to be given back are chained, so that nothing is lost either. */
+ * to be given back are chained, so that nothing is lost either.
+ *
+ * Nodes come and go without the heap: a list keeps some that are not in use, of one size, up to an
+ * eighth of its own and a few. They come from the heap by the row, and go back by the row. */
 #ifndef ACP_LIST_H
 #define ACP_LIST_H
 
@@ -31,6 +34,8 @@ struct list {
     uint64_t orders;  /* and those among them that were not only insertions and removals */
     uint64_t names;   /* given out: numbers and eras */
     uint64_t dead;    /* chain of erased nodes */
+    uint64_t spare;   /* chain of blocks that are kept for nodes */
+    uint64_t spare_size; /* of such a block */
     uint64_t partner; /* list whose journal may hold words of this one */
     struct {
         uint64_t kind, first, last, count, before, block, kept;
@@ -57,8 +62,15 @@ int method_list_reverse(acp_lane *lane, struct acp_call *call);
 int method_list_splice(acp_lane *lane, struct acp_call *call);
 int method_list_swap(acp_lane *lane, struct acp_call *call);
 
+/* NULL: there can be none. */
+static inline struct list_node *list_node(const struct heap *h, uint64_t at)
+{
+    if (unlikely(at % 16 || !container_inside(h, at, sizeof(struct list_node)) ||
+                 !granule_there(h, at)))
+        return NULL;
+    return (struct list_node *)(void *)(h->base + at);
+}
 /* list.c: for the others */
-struct list_node *list_node(const struct heap *heap, uint64_t at); /* NULL: there can be none */
 bool list_has(const struct heap *heap, const struct list *list, struct list_id id);
 int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct list **list);
 int list_mend(struct hold *hold, struct list *list); /* what list_enter does in the section */
@@ -80,6 +92,13 @@ int list_link(struct hold *hold, struct list *list, uint64_t first, uint64_t las
 int list_unlink(struct hold *hold, struct list *list, uint64_t first, uint64_t last,
                 uint64_t count);
 int list_job_finish(struct hold *hold, struct list *list); /* list_job.c */
+/* list_spare.c. Within a change: a block for a node and what follows it, whose first two words are
+ * changed by section_set only; one that is a node no more, to be given back or kept, as so many
+ * others then. */
+int list_spare_take(struct hold *hold, struct list *list, uint64_t size, uint64_t *at);
+uint64_t list_spare_keep(struct hold *hold, struct list *list, uint64_t at);
+int list_spare_trim(struct hold *hold, struct list *list); /* between changes: a row goes back */
+uint64_t list_spares(const struct hold *hold, const struct list *list); /* how many */
 /* Else blocks are still to be given back: no other change before the section is entered anew. */
 static inline bool list_settled(const struct hold *hold)
 {

@@ -1,6 +1,7 @@
 /* Elements put into a list and taken out of it. */
 #include "list.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define MOST_TAKEN 2000u /* elements a call: others wait meanwhile */
@@ -21,12 +22,12 @@ static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, 
 {
     uint64_t at, own = own_block(hold, c, r->block);
     section_begin(hold);
-    int rc = section_take(hold, sizeof(struct list_node) + (r->payload ? 0 : r->size), &at);
+    int rc = list_spare_take(hold, l, sizeof(struct list_node) + (r->payload ? 0 : r->size), &at);
     if (likely(rc == ACP_OK)) {
         struct list_node *n = (struct list_node *)(void *)(hold->heap->base + at);
         struct list_node fill = {.number = list_name(hold, l), .era = l->era, .size = r->size,
                                  .payload = r->payload, .block = own ? own : r->block};
-        words_in(n, &fill, sizeof fill);
+        words_in(&n->number, &fill.number, sizeof fill - offsetof(struct list_node, number));
         if (!r->payload)
             words_in(n + 1, data, r->size);
         *id = (struct list_id){at, fill.number};
@@ -43,18 +44,18 @@ static int put_all(struct hold *hold, struct list *l, struct acp_call *c, uint64
                    struct list_id *first)
 {
     const unsigned char *in = c->in;
-    struct list_put put;
-    memcpy(&put, in, sizeof put);
-    for (uint64_t at = sizeof put; at < c->in_size;) {
-        struct list_record r = {.size = put.width};
+    uint64_t width;
+    memcpy(&width, in + offsetof(struct list_put, width), sizeof width);
+    for (uint64_t at = sizeof(struct list_put); at < c->in_size;) {
+        struct list_record r = {.size = width};
         struct list_id id;
-        if (!put.width && c->in_size - at >= sizeof r) {
+        if (!width && c->in_size - at >= sizeof r) {
             memcpy(&r, in + at, sizeof r);
             at += sizeof r;
         }
         if (r.size > LIST_INLINE && !r.payload)
             return fail(hold->lane, ACP_E_ARGUMENT, c->object, r.size);
-        uint64_t length = r.payload ? 0 : put.width ? put.width : 8 * words_of(r.size);
+        uint64_t length = r.payload ? 0 : width ? width : 8 * words_of(r.size);
         if (length > c->in_size - at)
             return fail(hold->lane, ACP_E_ARGUMENT, c->object, c->in_size);
         int rc = put_one(hold, l, c, before, &r, in + at, &id);
@@ -71,19 +72,18 @@ int method_list_put(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct list *l;
-    struct list_put put;
-    struct list_id first = {0, 0};
-    if (c->in_size < sizeof put || c->b > LIST_AT)
+    struct list_id first = {0, 0}, at = {0, 0};
+    if (c->in_size < sizeof(struct list_put) || c->b > LIST_AT)
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
-    memcpy(&put, c->in, sizeof put);
+    if (c->b == LIST_AT)
+        memcpy(&at, c->in, sizeof at); /* the first thing there */
     int rc = list_enter(&hold, lane, c, &l);
     if (rc != ACP_OK)
         return rc;
-    if (c->b == LIST_AT && put.at.node && !list_has(hold.heap, l, put.at))
+    if (at.node && !list_has(hold.heap, l, at))
         c->result[0] = LIST_STALE;
     else
-        rc = put_all(&hold, l, c,
-                     c->b == LIST_FRONT ? l->first : c->b == LIST_AT ? put.at.node : 0, &first);
+        rc = put_all(&hold, l, c, c->b == LIST_FRONT ? l->first : at.node, &first);
     list_done(&hold, c, rc);
     if (c->out_room >= sizeof first) {
         memcpy(c->out, &first, sizeof first);
@@ -92,40 +92,38 @@ int method_list_put(acp_lane *lane, struct acp_call *c)
     return c->result[1] ? ACP_OK : rc; /* the caller goes on behind those, and sees why then */
 }
 
-/* What the caller gets of an element and what goes back to the heap with it. */
-static void part(struct hold *hold, const struct acp_call *c, uint64_t at,
-                 const struct list_node *n, enum list_take how, struct list_record *r)
+/* What the caller gets of an element and what goes back to the heap with it: its record to `out`.
+ * How many blocks are kept now. */
+static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c, uint64_t at,
+                 const struct list_node *n, enum list_take how, unsigned char *out)
 {
-    acp_ga_t ga = container_ga(c, hold->heap, at);
-    bool own = n->block && !list_is_address(n->block);
-    *r = (struct list_record){{at, n->number}, n->size, n->payload, n->block};
-    if (own)
-        r->block = container_ga(c, hold->heap, n->block);
-    if (how == LIST_KEEP && !n->payload) {
-        r->payload = ga + sizeof *n;
-        r->block = ga;
-        return; /* the node stays, as the block of what it held */
+    uint64_t payload = n->payload, block = n->block, spares = 0;
+    bool own = block && !list_is_address(block);
+    if (how == LIST_KEEP && !payload) { /* the node stays, as the block of what it held */
+        block = container_ga(c, hold->heap, at);
+        payload = block + sizeof *n;
+    } else {
+        spares = list_spare_keep(hold, l, at);
+        if (how == LIST_DROP && own)
+            section_drop(hold, block);
+        block = !own ? block : how == LIST_DROP ? 0 : container_ga(c, hold->heap, block);
     }
-    section_drop(hold, at);
-    if (how == LIST_DROP && own) {
-        section_drop(hold, n->block);
-        r->block = 0;
-    }
+    const struct list_record r = {{at, n->number}, n->size, payload, block};
+    words_out(out, &r, sizeof r); /* as it was put together: a processor forwards words */
+    return spares;
 }
 
 /* Takes out one element, whose record and bytes go to `out`; 0: there is no room for them. */
 static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint64_t at,
-                    enum list_take how, unsigned char *out, uint64_t room, uint64_t *used)
+                    struct list_node *n, enum list_take how, unsigned char *out, uint64_t room,
+                    uint64_t *used)
 {
-    struct list_record r;
-    struct list_node *n = list_node(hold->heap, at);
     *used = 0;
-    if (!n)
-        return ACP_E_DAMAGED;
     uint64_t length = how == LIST_FETCH && !n->payload ? 8 * words_of(n->size) : 0;
+    uint64_t head = sizeof(struct list_record);
     if (length && !container_inside(hold->heap, at + sizeof *n, length))
         return ACP_E_DAMAGED;
-    if (length > room || sizeof r > room - length)
+    if (length > room || head > room - length)
         return ACP_OK;
     section_begin(hold);
     int rc = list_unlink(hold, l, at, at, 1);
@@ -133,42 +131,42 @@ static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint6
         section_cancel(hold);
         return rc;
     }
-    part(hold, c, at, n, how, &r);
+    uint64_t spares = part(hold, l, c, at, n, how, out);
     section_set(hold, &n->number, 0);
-    memcpy(out, &r, sizeof r);
     if (length)
-        words_out(out + sizeof r, n + 1, length);
+        words_out(out + head, n + 1, length);
     section_commit(hold);
-    *used = sizeof r + length;
+    if (spares > l->size / 8 + HEAP_ROW && list_settled(hold))
+        list_spare_trim(hold, l); /* busy: after the next one */
+    *used = head + length;
     return ACP_OK;
 }
 
 static int take_all(struct hold *hold, struct list *l, struct acp_call *c, uint64_t at)
 {
     unsigned char *out = c->out;
-    struct list_answer answer = {0};
-    uint64_t most = (uint32_t)c->b >> 8, used = sizeof answer, size;
+    uint64_t most = (uint32_t)c->b >> 8, used = sizeof(struct list_answer), size, count = 0;
     enum list_where where = (enum list_where)(c->b & 255);
     enum list_take how = (enum list_take)(c->b >> 32);
     int rc = ACP_OK;
-    while (at && answer.count < most && answer.count < MOST_TAKEN && list_settled(hold)) {
-        const struct list_node *n = list_node(hold->heap, at);
+    while (at && count < most && count < MOST_TAKEN && list_settled(hold)) {
+        struct list_node *n = list_node(hold->heap, at);
         uint64_t next = !n ? 0 : where == LIST_BACK ? n->previous : n->next;
-        rc = take_one(hold, l, c, at, how, out + used, c->out_room - used, &size);
+        rc = !n ? ACP_E_DAMAGED
+                : take_one(hold, l, c, at, n, how, out + used, c->out_room - used, &size);
         if (rc != ACP_OK || !size)
             break;
         used += size;
-        answer.count++;
+        count++;
         at = next;
     }
     const struct list_node *next = at ? list_node(hold->heap, at) : NULL;
-    answer.changes = l->changes;
-    answer.orders = l->orders;
-    answer.size = l->size;
-    answer.next = (struct list_id){at, next ? next->number : 0};
-    memcpy(out, &answer, sizeof answer);
+    const struct list_answer answer = {
+        .count = count, .changes = l->changes, .orders = l->orders, .size = l->size,
+        .next = {at, next ? next->number : 0}};
+    words_out(out, &answer, sizeof answer);
     c->out_size = used;
-    return answer.count ? ACP_OK : rc;
+    return count ? ACP_OK : rc;
 }
 
 int method_list_take(acp_lane *lane, struct acp_call *c)

@@ -202,6 +202,18 @@ int list_bury(struct hold *hold, struct list *l, acp_ga_t *elsewhere)
     return ACP_OK;
 }
 
+/* Nor does a list that became short keep more for new nodes than befits it. True: it still does. */
+static bool spares_left(struct hold *hold, struct list *l)
+{
+    for (uint32_t i = 0; i < BURIED; i += HEAP_ROW) {
+        if (list_spares(hold, l) <= l->size / 8)
+            return false;
+        if (!list_settled(hold) || list_spare_trim(hold, l) != ACP_OK)
+            return false; /* the heap is busy: another time */
+    }
+    return true;
+}
+
 int method_list_bury(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
@@ -220,6 +232,6 @@ int method_list_bury(acp_lane *lane, struct acp_call *c)
             c->out_size += sizeof elsewhere;
         }
     }
-    c->result[1] = l->dead != 0;
+    c->result[1] = l->dead || spares_left(&hold, l);
     return list_done(&hold, c, rc);
 }

@@ -41,6 +41,19 @@ static bool own_chain(struct survey_tiles *t, uint64_t at, uint32_t i)
     return !at;
 }
 
+/* What is kept for nodes; what it held before says nothing. */
+static bool own_spares(struct survey_tiles *t, uint64_t at, uint32_t i)
+{
+    for (uint64_t steps = 0; at && steps <= t->count; steps++) {
+        struct heap_kept kept;
+        if (!survey_read(t, at, &kept, sizeof kept))
+            return false;
+        survey_own(t, at, i);
+        at = kept.next;
+    }
+    return !at;
+}
+
 static bool own_list(struct survey_tiles *t, uint64_t at, uint32_t i)
 {
     struct list l;
@@ -49,7 +62,8 @@ static bool own_list(struct survey_tiles *t, uint64_t at, uint32_t i)
     t->containers[i].elements = l.size;
     if (l.job.kind)
         survey_own(t, l.job.block, i);
-    return own_chain(t, l.first, i) && own_chain(t, l.dead, i);
+    return own_chain(t, l.first, i) && own_chain(t, l.dead, i) &&
+           own_spares(t, l.spare, i);
 }
 
 /* The boxes that slots [from, to) name. */

@@ -227,6 +227,27 @@ def test_a_million_elements_are_sorted(made):
         assert list(one) == sorted(numbers.tolist())
 
 
+def test_a_list_keeps_little_of_what_was_taken_out():
+    with acp.List("q") as line:  # its head is kept for the next list
+        assert line.empty()
+    before = acp.heap_statistics(acp.rank()).blocks
+    with acp.List("q") as line:
+        line.extend(np.arange(2000))
+        for _ in range(1000):
+            line.pop_front()
+        kept = acp.heap_statistics(acp.rank()).blocks - before - 1000
+        assert 0 < kept <= 1000 // 8 + 20  # its note is another one
+        line.extend(np.arange(kept - 20))
+        assert acp.heap_statistics(acp.rank()).blocks - before - 1000 == kept
+        while line:
+            line.pop_back()
+        assert acp.heap_statistics(acp.rank()).blocks - before <= 20
+        line.extend(np.arange(2000))
+        line.clear()
+        assert acp.heap_statistics(acp.rank()).blocks - before == 1
+    assert acp.heap_statistics(acp.rank()).blocks == before
+
+
 def test_it_travels_and_ends_everywhere():
     mine = acp.List("d", rank=right())
     assert pickle.loads(pickle.dumps(mine)) == mine

@@ -31,10 +31,15 @@ static struct step step_of(uint64_t k, const uint64_t size[LISTS])
     uint64_t here = size[s.list], there = size[!s.list];
     if (s.kind == CLEAR && k % 4)
         s.kind = PUSH;
+    bool drains = k / 128 % 2; /* what is kept for new nodes runs out, and goes back, by turns */
+    if (drains && (s.kind == PUSH || s.kind == INSERT || s.kind == RANGE))
+        s.kind = POP;
+    if (!drains && (s.kind == POP || s.kind == ERASE || s.kind == RANGE))
+        s.kind = PUSH;
     if (here < 12 && s.kind != SWAP && s.kind != SPLICE)
         s.kind = PUSH;
     if (here + there > MOST - 2 && (s.kind == PUSH || s.kind == INSERT))
-        s.kind = RANGE;
+        s.kind = k % 2 ? RANGE : ERASE;
     s.at = crash_random(&state) % (here + 1);
     if (s.at == here && here && s.kind != INSERT && s.kind != SPLICE)
         s.at--;

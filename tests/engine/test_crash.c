@@ -24,6 +24,7 @@ struct world {
     uint64_t data, size, room;
     uint64_t left, right; /* a transfer between the two: their sum is 0 */
     uint64_t slots[SLOTS];
+    uint64_t kept; /* a row of blocks, or none */
 };
 
 /* Shared by the tests' processes, beside the memory that is tested. */
@@ -35,10 +36,10 @@ struct book {
 struct model {
     uint64_t size, left;
     uint64_t values[MOST];
-    bool slots[SLOTS];
+    bool slots[SLOTS], kept;
 };
 
-enum kind { SLOT, PUSH, INSERT, ERASE, TRANSFER, SWEEP, KINDS };
+enum kind { SLOT, PUSH, INSERT, ERASE, TRANSFER, SWEEP, ROW, KINDS };
 
 struct step {
     enum kind kind;
@@ -91,6 +92,9 @@ static void foresee(struct model *m, uint64_t k)
         break;
     case TRANSFER:
         m->left += s.value;
+        break;
+    case ROW:
+        m->kept = !m->kept;
         break;
     default:
         break;
@@ -153,6 +157,13 @@ static void toggle(struct actor *a, struct world *w, const struct step *s)
         CHECK(heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
 }
 
+static void row(struct actor *a, struct world *w, const struct step *s)
+{
+    CHECK((w->kept ? heap_give_row(a->lane, &a->heap, &w->kept, ACP_FOREVER)
+                   : heap_take_row(a->lane, &a->heap, s->value % 2 * (s->value % 200), &w->kept,
+                                   ACP_FOREVER)) == ACP_OK);
+}
+
 static void perform(struct actor *a, struct world *w, uint64_t k)
 {
     struct hold hold;
@@ -163,6 +174,10 @@ static void perform(struct actor *a, struct world *w, uint64_t k)
     }
     if (s.kind == SWEEP) {
         CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+        return;
+    }
+    if (s.kind == ROW) {
+        row(a, w, &s);
         return;
     }
     CHECK(section_enter(&hold, a->lane, &w->section, &a->heap, ACP_FOREVER) == ACP_OK);
@@ -200,6 +215,7 @@ static bool agrees(struct actor *a, const struct book *book, const struct model 
     bool good = w->size == m->size && w->left == m->left && w->left + w->right == 0;
     for (uint32_t i = 0; i < SLOTS; i++)
         good &= !w->slots[i] == !m->slots[i];
+    good &= !w->kept == !m->kept;
     for (uint64_t i = 0; good && i < m->size; i++)
         for (uint64_t j = 0; j < WORDS; j++)
             good &= e[i].word[j] == m->values[i] * (j + 1);
@@ -224,6 +240,10 @@ static uint64_t settle(struct actor *a, struct book *book, struct model *m, uint
     uint64_t blocks = 1 + (w->data != 0);
     for (uint32_t i = 0; i < SLOTS; i++)
         blocks += w->slots[i] != 0;
+    for (uint64_t at = w->kept, left = HEAP_ROW; at; at = heap_kept(&a->heap, at)->next, left--) {
+        CHECK(heap_kept(&a->heap, at)->count == left);
+        blocks++;
+    }
     return blocks;
 }
 

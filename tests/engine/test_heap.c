@@ -68,6 +68,46 @@ static void wrong_addresses(struct actor *a)
     CHECK(!take(a, UINT64_MAX) && a->lane->fault.status == ACP_E_FULL);
 }
 
+/* Blocks of one size by the row, which go back in whatever order they are chained. */
+static void rows_come_and_go(struct actor *a)
+{
+    const struct heap *h = &a->heap;
+    uint64_t row[2 * HEAP_ROW], *chain = (uint64_t *)(void *)(h->base + take(a, 64));
+    for (uint32_t order = 0; order < 4; order++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            *chain = 0;
+            CHECK(heap_take_row(a->lane, &a->heap, 80 + 16 * order, chain, ACP_FOREVER) == ACP_OK);
+            uint64_t at = *chain;
+            for (uint32_t n = 0; n < HEAP_ROW; n++, at = heap_kept(h, at)->next) {
+                CHECK(heap_kept(h, at)->count == HEAP_ROW - n);
+                row[i * HEAP_ROW + n] = at;
+            }
+            CHECK(!at && check_heap(a) == 1 + (i + 1) * HEAP_ROW);
+        }
+        /* As they came; the other way round; from both ends; every third one. */
+        *chain = 0;
+        for (uint32_t n = 0; n < 2 * HEAP_ROW; n++) {
+            const uint32_t which[] = {15 - n, n, n % 2 ? 15 - n / 2 : n / 2, n * 3 % 16};
+            uint64_t at = row[which[order]];
+            heap_kept(h, at)->next = *chain;
+            *chain = at;
+        }
+        while (*chain) {
+            uint64_t before = check_heap(a);
+            CHECK(heap_give_row(a->lane, &a->heap, chain, ACP_FOREVER) == ACP_OK);
+            CHECK(check_heap(a) + HEAP_ROW <= before);
+        }
+        CHECK(check_heap(a) == 1);
+        for (uint32_t n = 0; n < 2 * HEAP_ROW; n++)
+            CHECK(give(a, row[n]) == ACP_E_BLOCK);
+    }
+    uint64_t one = *chain = take(a, 100);
+    heap_kept(h, one)->next = one + 16; /* no block: what is before it goes, and no more */
+    CHECK(heap_give_row(a->lane, &a->heap, chain, ACP_FOREVER) == ACP_E_BLOCK);
+    CHECK(*chain == one + 16 && check_heap(a) == 1);
+    CHECK(give(a, (uint64_t)((unsigned char *)chain - h->base)) == ACP_OK && check_heap(a) == 0);
+}
+
 /* Writing past the end of a block is noticed, and does not spread. */
 static void damage_is_seen(struct actor *a)
 {
@@ -251,6 +291,7 @@ int main(void)
     actor_start(&a, fd);
     contents_survive(&a);
     wrong_addresses(&a);
+    rows_come_and_go(&a);
     damage_is_seen(&a);
     full_and_empty(&a, fd);
     threads_together(&a);

@@ -66,10 +66,10 @@ static struct list_id id_of(const struct stage *s, const struct book *b, uint32_
     return (struct list_id){node, node ? list_node(&s->actor.heap, node)->number : 0};
 }
 
-/* Elements of 8 to 320 bytes, all words the same. */
+/* Elements of 8 to 320 bytes, all words the same; most of them as long as each other. */
 static uint64_t width_of(uint64_t value)
 {
-    return 8 + value % 40 * 8;
+    return value % 8 ? 24 : 8 + value / 8 % 40 * 8;
 }
 
 static void put(struct stage *s, const struct book *b, const struct step *t, uint64_t where)
@@ -203,6 +203,19 @@ static void mend_list(struct stage *s, const struct book *b, uint32_t i)
     CHECK(!l->partner && !l->job.kind);
 }
 
+/* What is kept for nodes is of one size, and counted; how many. */
+static uint64_t spares(const struct stage *s, const struct list *l)
+{
+    const struct heap *h = &s->actor.heap;
+    uint64_t count = 0, left = l->spare ? heap_kept(h, l->spare)->count : 0;
+    for (uint64_t at = l->spare; at; at = heap_kept(h, at)->next, count++) {
+        CHECK(count < MOST && heap_kept(h, at)->count == left - count);
+        CHECK(block_size(h, at - BLOCK_HEAD) - l->spare_size <= BLOCK_HEAD);
+    }
+    CHECK(count == left && count <= MOST / 8 + 2 * HEAP_ROW);
+    return count;
+}
+
 /* Everything that must hold of a list, and whether it is as foreseen; counts its nodes. */
 static bool agrees(struct stage *s, const struct book *b, const struct model *m, uint32_t i,
                    uint64_t *nodes)
@@ -223,6 +236,7 @@ static bool agrees(struct stage *s, const struct book *b, const struct model *m,
     *nodes += count;
     for (at = l->dead; at; at = list_node(&s->actor.heap, at)->next)
         ++*nodes;
+    *nodes += spares(s, l);
     return good;
 }
 
@@ -250,14 +264,21 @@ static void whole_life(struct book *b, uint64_t steps)
 {
     static struct model m;
     struct stage s = {0};
-    uint64_t nodes;
+    uint64_t nodes, kept, before[LISTS] = {0}, rows = 0, trims = 0;
     stage_start(&s, crash_memory(48 << 20));
     lists_create(&s, b);
     for (uint64_t k = 1; k <= steps; k++) {
         perform(&s, b, k);
         foresee(&m, k);
         CHECK(all_agree(&s, b, &m, &nodes));
+        for (uint32_t i = 0; i < LISTS; i++) {
+            kept = spares(&s, list_of(&s, b, i));
+            rows += kept + 1 == before[i] + HEAP_ROW;
+            trims += kept + 4 < before[i];
+            before[i] = kept;
+        }
     }
+    CHECK(rows > steps / 100 && trims > steps / 100);
     CHECK(check_heap(&s.actor) == LISTS + nodes);
     for (uint32_t i = 0; i < LISTS; i++) {
         struct acp_call c = call_of(b, i, 0);

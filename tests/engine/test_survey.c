@@ -127,6 +127,7 @@ static void messages(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *
     uint64_t bound = box_of(e)->bound, room = (uint64_t)20 * SIZE;
     unsigned char bytes[SIZE] = {0};
     struct survey s;
+    meet(e); /* rank 0 has read its bound */
     if (rank == 1)
         box_of(c->engines[0])->bound = room;
     for (uint32_t i = 0; rank == 1 && i < MANY; i++)

@@ -12,7 +12,15 @@ from pathlib import Path
 
 import launch
 import pytest
-from macprunning import MACPRUN, alone, is_said, macprun, mpi, nothing_is_left
+from macprunning import (
+    MACPRUN,
+    alone,
+    ignore_ctrl_c,
+    is_said,
+    macprun,
+    mpi,
+    wait_for_ever,
+)
 
 import acp_mpi as acp
 from acp_mpi.spawn.macprun import control
@@ -31,62 +39,12 @@ def join(*names):
         print(f"rank {acp.rank()} of {acp.procs()}", flush=True)
 
 
-def fail(code):
-    print("the last words", flush=True)
-    sys.exit(int(code))
-
-
-def join_and_leave_with(code):
-    with acp.init():
-        acp.sync()
-    sys.exit(int(code))
-
-
-def wait_for_ever():
-    acp.init()
-    print("joined", flush=True)
-    with contextlib.suppress(TimeoutError):
-        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1, timeout=100)
-
-
-def outlive_the_others():
-    """Wait until all ranks of the other group are lost, and go on."""
-    acp.init()
-    print("joined", flush=True)
-    for other in acp.group("worker").ranks:
-        with pytest.raises(acp.PeerLostError):
-            acp.barrier([acp.rank(), other])
-    acp.refresh()
-    acp.sync()
-    print("went on without them", flush=True)
-    acp.finalize()
-
-
-def die_of_a_loss():
-    """Fail as soon as a rank of the other group is lost: before its launcher has noticed."""
-    acp.init()
-    print("joined", flush=True)
-    acp.barrier([acp.rank(), acp.group("worker").ranks[-1]])
-
-
-def ignore_ctrl_c():
-    signal.signal(signal.SIGINT, lambda number, frame: print("caught", flush=True))
-    print("ready", flush=True)
-    while True:
-        signal.pause()
-
-
 def show_surroundings():
     print(sorted(os.environ), flush=True)
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
             print("descriptor", number, os.readlink(f"/proc/self/fd/{number}"), flush=True)
     print("processors", sorted(os.sched_getaffinity(0)), flush=True)
-
-
-def children(pid):
-    """Return the children of a process."""
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_programs_with_and_without_mpi_are_one_job(passes):
@@ -151,22 +109,6 @@ def test_the_input_of_the_c_library_is_started(passes, tmp_path):
     assert "[group1.1] rank 2 of 3\n" in passes([str(MACPRUN), str(file)])
 
 
-def test_the_code_of_the_group_that_failed_first_is_returned(start):
-    job = start(macprun(alone(1, "good", join_and_leave_with, 0),
-                        alone(2, "bad", join_and_leave_with, 7)))  # fmt: skip
-    assert job.wait() == 7, job.output
-    assert "group 'bad' failed first: rank" in job.output
-
-
-@pytest.mark.parametrize("kind", [alone, mpi], ids=["directly", "by its launcher"])
-def test_init_fails_at_once_if_a_group_ends_before_it_has_joined(start, kind):
-    job = start(macprun(kind(1, "early", fail, 3), alone(2, "late", wait_for_ever)))
-    assert job.wait(20) == 3, job.output
-    assert job.output.count("group 'early' ended before it had joined") == 2
-    assert "exit code 3" in job.output
-    assert "macprun: its last lines:\n  [early.0] the last words\n" in job.output
-
-
 def test_a_program_that_is_not_there_is_named(start):
     job = start(macprun([1, "no-such-program"], alone(1, "late", wait_for_ever)))
     assert job.wait(20) == 127, job.output
@@ -177,71 +119,6 @@ def test_a_launcher_that_is_not_there_is_named(start):
     job = start(macprun(mpi(1, "w", join, options=["--launcher", "no-such-mpiexec"])))
     assert job.wait(20) == 1, job.output
     assert job.output.startswith("macprun: there is no launcher 'no-such-mpiexec' in PATH")
-
-
-@pytest.mark.parametrize(("options", "status"), [((), 137), (("--optional",), 0)])
-def test_the_loss_of_a_group_after_joining_does_not_end_the_others(start, options, status):
-    job = start(
-        macprun(
-            alone(1, "master", outlive_the_others),
-            alone(1, "worker", wait_for_ever, options=options),
-        )
-    )
-    is_said(job, "joined", 2)
-    (worker,) = (pid for pid in job.processes() if _function(pid) == "wait_for_ever")
-    os.kill(worker, signal.SIGKILL)
-    assert job.wait(20) == status, job.output
-    assert "[master.0] went on without them" in job.output
-    assert ("group 'worker' failed first: rank 0: killed by SIGKILL" in job.output) == bool(status)
-
-
-def test_the_launcher_of_a_group_is_killed(start):
-    job = start(macprun(alone(1, "master", outlive_the_others), mpi(2, "worker", wait_for_ever)))
-    is_said(job, "joined", 3)
-    (launcher,) = (
-        pid
-        for child in children(job.pid)
-        for pid in children(child)
-        if "python" not in Path(f"/proc/{pid}/exe").readlink().name
-    )
-    os.kill(launcher, signal.SIGKILL)
-    assert job.wait(20) == 137, job.output
-    assert "[master.0] went on without them" in job.output
-    assert "group 'worker' failed first: killed by SIGKILL" in job.output
-    nothing_is_left(job, job.pid)
-
-
-def test_the_group_whose_rank_was_killed_failed_first(start):
-    job = start(macprun(alone(1, "master", die_of_a_loss), mpi(2, "worker", wait_for_ever)))
-    is_said(job, "joined", 3)
-    *_, victim = sorted(pid for pid in job.processes() if _function(pid) == "wait_for_ever")
-    os.kill(victim, signal.SIGKILL)
-    assert job.wait(20) in (9, 137), job.output  # as the launcher of the group says it
-    assert "macprun: group 'worker' failed first" in job.output
-
-
-@pytest.mark.parametrize("joined", [False, True])
-@pytest.mark.parametrize("victim", ["macprun", "its child"])
-def test_all_processes_end_with_macprun(start, victim, joined):
-    groups = [alone(2, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)]
-    if not joined:
-        groups = [alone(2, "master", ignore_ctrl_c), mpi(2, "worker", ignore_ctrl_c)]
-    job = start(macprun(*groups))
-    is_said(job, "joined" if joined else "ready", 4)
-    pid = job.pid if victim == "macprun" else children(job.pid)[0]
-    os.kill(pid, signal.SIGKILL)
-    assert job.wait() in (-signal.SIGKILL, 137)
-    nothing_is_left(job, job.pid)
-
-
-def test_who_kills_by_name_hits_one_of_the_two(start):
-    job = start(macprun(alone(1, "stubborn", ignore_ctrl_c)))
-    is_said(job, "ready")
-    (child,) = children(job.pid)
-    for file in ("comm", "cmdline"):
-        assert "macprun" in Path(f"/proc/{job.pid}/{file}").read_text()
-        assert "macprun" not in Path(f"/proc/{child}/{file}").read_text()
-    assert str(job.pid) in Path(f"/proc/{child}/cmdline").read_text()
 
 
 def test_a_job_runs_where_its_name_is_taken(start):
@@ -260,67 +137,6 @@ def test_a_job_runs_without_input_and_output(start, tmp_path):
     job = start(["sh", "-c", script])
     assert job.wait() == 0, job.output
     assert (tmp_path / "file").read_bytes() == b""
-
-
-def count_to_two():
-    """End at the second SIGUSR1."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-    for word in ("ready", "one", "two"):
-        print(word, flush=True)
-        if word != "two":
-            signal.sigwait([signal.SIGUSR1])
-
-
-def test_signals_reach_processes_of_all_kinds(start):
-    agent = ["--ssh", "sh -c 'exec sh' agent", "--listen", "127.0.0.1:0"]
-    job = start(
-        macprun(
-            alone(1, "here", count_to_two),
-            alone(1, "there", count_to_two, options=["--hosts", "elsewhere"]),
-            options=agent,
-        )
-    )
-    for word in ("ready", "one"):
-        is_said(job, f"] {word}\n", 2)
-        os.kill(job.pid, signal.SIGUSR1)
-    assert job.wait(20) == 0, job.output
-    assert "[there.0] two\n" in job.output
-
-
-def test_a_host_that_does_not_answer_holds_nobody_up(start):
-    """Not even if the environment is larger than a pipe."""
-    agent = ["--ssh", "sh -c 'exec sleep 1000'", "--listen", "127.0.0.1:0"]
-    large = ["--hosts", "elsewhere", "--env", f"A={'a' * 100_000}", "--env", f"B={'b' * 100_000}"]
-    job = start(
-        macprun(
-            alone(1, "silent", fail, 0, options=large),
-            alone(1, "here", ignore_ctrl_c),
-            options=agent,
-        )
-    )
-    is_said(job, "[here.0] ready")
-    os.kill(job.pid, signal.SIGTERM)
-    assert job.wait(20) == 143, job.output
-    nothing_is_left(job, job.pid)
-
-
-def test_ctrl_c_is_passed_on_and_the_second_kills(start):
-    job = start(macprun(alone(2, "stubborn", ignore_ctrl_c)))
-    is_said(job, "ready", 2)
-    os.kill(job.pid, signal.SIGINT)
-    is_said(job, "caught", 2)
-    os.kill(job.pid, signal.SIGINT)
-    assert job.wait(20) == 130, job.output
-    nothing_is_left(job, job.pid)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_groups_of_both_kinds(start, number):
-    job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
-    is_said(job, "joined", 3)
-    os.kill(job.pid, number)
-    assert job.wait(20) == 128 + number, job.output
-    nothing_is_left(job, job.pid)
 
 
 def as_nobody(function):
@@ -359,16 +175,6 @@ def test_other_users_neither_see_nor_end_a_job(start):
     assert job.pid in control.jobs()
     assert control.ask(job.pid, "status")["groups"][0]["ended"] == ""
     control.ask(job.pid, "kill")
-    assert job.wait(20) == 143, job.output
-
-
-@pytest.mark.slow
-def test_a_stubborn_job_is_killed_in_the_end(start, passes):
-    job = start(macprun(alone(1, "stubborn", ignore_ctrl_c, options=["--env", "A=1"])))
-    is_said(job, "ready")
-    (program,) = (pid for pid in job.processes() if _function(pid) == "ignore_ctrl_c")
-    os.kill(program, signal.SIGSTOP)  # it will not even see that it is asked
-    passes([str(MACPRUN), "kill", str(job.pid)])
     assert job.wait(20) == 143, job.output
 
 
@@ -475,12 +281,3 @@ def test_a_wrong_command_line_is_explained(start, words, text):
     assert job.wait(20) == 2, job.output
     assert job.output.startswith("macprun: ")
     assert text in job.output
-
-
-def _function(pid):
-    """Return the name of the test function that a process runs."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except OSError:
-        return ""
-    return words[3] if len(words) > 3 and words[1].endswith("program.py") else ""

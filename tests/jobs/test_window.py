@@ -6,7 +6,7 @@ import pytest
 from support import pattern
 
 import acp_mpi as acp
-from acp_mpi import runtime
+from acp_mpi import members
 from acp_mpi.__main__ import main
 from acp_mpi.engine import _engine
 
@@ -22,7 +22,7 @@ mpich_only = pytest.mark.skipif(
 
 
 def state():
-    return runtime.job().window_state
+    return members.job().window_state
 
 
 def committed():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+from acp_mpi import members
 from acp_mpi.engine import _engine
 from acp_mpi.errors import RankError
 from acp_mpi.rooms import on_close, on_reset
@@ -96,9 +97,7 @@ def _check(function: str, own: tuple[int, ...], other: tuple[int, ...], here: in
 
 def _ranks_of(x: Any, function: str) -> tuple[int, ...]:
     if isinstance(x, str):
-        from acp_mpi import runtime
-
-        x = runtime.group(x)
+        x = members.group(x)
     ranks = getattr(x, "ranks", x)
     return tuple(_engine.existing_rank(rank, function) for rank in ranks)
 

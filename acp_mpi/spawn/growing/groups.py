@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from acp_mpi import runtime
+from acp_mpi import members
 from acp_mpi.engine import _engine
 from acp_mpi.spawn.growing import founding, starting
 from acp_mpi.spawn.growing.minding import Minding
@@ -84,7 +84,7 @@ def spawn_groups(
     Each is `(command, n)`, or `(command, n, keywords)` with what else `spawn_group` takes. If one
     fails, all are ended, and the error says which it was.
     """
-    job = runtime.job()
+    job = members.job()
     if timeout is None:
         timeout = job.place.timeout
     wanted = [Request(command, n, **dict(*more)) for command, n, *more in requests]

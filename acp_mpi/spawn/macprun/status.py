@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from acp_mpi import runtime
+from acp_mpi import members
 from acp_mpi.errors import Error
 from acp_mpi.heap_survey import JobSurvey
 from acp_mpi.spawn.macprun import control
@@ -73,9 +73,9 @@ def _lines(pid: int, job: Any) -> Iterator[str]:
             host = places[number] if number < len(places) else "?"
             if rank in seen:
                 process, what, whom = seen[rank]
-                state = f"{process:>8} {runtime.DOING[what]}"
+                state = f"{process:>8} {members.DOING[what]}"
                 if whom is not None:
-                    state += f" {_WAY[runtime.DOING[what]]} rank {whom}"
+                    state += f" {_WAY[members.DOING[what]]} rank {whom}"
             else:
                 state = "       -"
             yield f"    {rank:>5} {label:<16} {host:<12} {state}"

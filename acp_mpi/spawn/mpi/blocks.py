@@ -1,9 +1,13 @@
 """What a collective gives to each rank, or gets from it, as one run of bytes."""
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.spawn.mpi.buffers import Elements
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 
 class Blocks:

@@ -1,15 +1,16 @@
 """What is behind a communicator of several groups: who is in it, and its life."""
 
-import threading
+from __future__ import annotations
+
+from _thread import allocate_lock
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NoReturn
 
 import acp_mpi as acp
 from acp_mpi.comm.collectives import objects
 from acp_mpi.comm.collectives.parting import part
 from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.attributes import Attributes
+from acp_mpi.spawn.mpi.family import kinds
 from acp_mpi.spawn.mpi.groups import Group, ranks_of
 from acp_mpi.spawn.mpi.objects import Objects
 from acp_mpi.spawn.mpi.original import MPI
@@ -19,11 +20,15 @@ from acp_mpi.spawn.mpi.running import carry_out
 from acp_mpi.spawn.mpi.teams import Teams
 from acp_mpi.spawn.mpi.work import Done
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
 
 class Body(Objects):
     """A communicator of several groups."""
 
-    kind: ClassVar[type]  # of the communicators that it is behind, which `communicators` tells
     is_topo, topology = False, MPI.UNDEFINED
 
     def __init__(self, context: int, local: Circle, peers: Circle) -> None:
@@ -37,7 +42,7 @@ class Body(Objects):
         self._made = self._persistent = 0
         self.teams = Teams(context, local, peers if self.inter else None)
         self._inner: Body | None = None
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -50,7 +55,7 @@ class Body(Objects):
 
     def shown(self) -> Any:
         """Return a communicator that this is behind."""
-        return self.kind._of(self)  # type: ignore[attr-defined]
+        return kinds["Intercomm" if self.inter else "Intracomm"]._of(self)
 
     def check(self) -> None:
         """Raise if the communicator has been freed."""
@@ -130,10 +135,10 @@ class Body(Objects):
         raise SystemExit(errorcode)
 
     @abstractmethod
-    def _like(self, context: int) -> "Body":
+    def _like(self, context: int) -> Body:
         """Return one of the same members."""
 
-    def inner(self) -> "Body":
+    def inner(self) -> Body:
         """Return the duplicate on which `mpi4py.util.pkl5` has its collectives."""
         if self._inner is None:
             self._inner = self._like(derived(self.context, "inner"))

@@ -4,8 +4,7 @@ Each is one generator of those of `acp_mpi.comm.collectives`, which carry the by
 the non-blocking and the persistent method are made of it.
 """
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.comm.collectives import moves
 from acp_mpi.spawn.mpi import buffers
@@ -14,10 +13,17 @@ from acp_mpi.spawn.mpi.point_to_point import PointToPoint
 from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.reductions import Reductions, in_place
 from acp_mpi.spawn.mpi.requests import Request
-from acp_mpi.spawn.mpi.running import Flow, Running, carry_out
-from acp_mpi.spawn.mpi.teams import Teams
+from acp_mpi.spawn.mpi.running import Running, carry_out
 
-_BlocksOf = Callable[..., Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from acp_mpi.spawn.mpi.running import Flow
+    from acp_mpi.spawn.mpi.teams import Teams
+
+    _BlocksOf: TypeAlias = Callable[..., Any]
 
 
 class Collectives(PointToPoint, Reductions):

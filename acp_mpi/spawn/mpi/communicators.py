@@ -1,19 +1,23 @@
 """Communicators as programs see them: mpi4py's types, whose objects may be of several groups.
 
 An object either is mpi4py's own, or has a *body* of ours, to which all calls go. Copies that
-mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body.
+mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body. What only programs need
+that spawn or connect is loaded by the call; it knows bodies, and nothing of this module.
 """
+
+from __future__ import annotations
 
 import functools
 import os
 import sys
-from typing import Any, ClassVar
 
 from acp_mpi import host
-from acp_mpi.spawn.mpi import attributes, intercommunicators, ports, spawning
-from acp_mpi.spawn.mpi.bodies import IntraBody
 from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 def predefined(name: str) -> Any:
@@ -57,11 +61,15 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
     @classmethod
     def Get_parent(cls) -> Any:
         """Return the communicator with those that spawned this process, or COMM_NULL."""
-        return spawning.parent()
+        from acp_mpi.spawn.mpi import strangers
+
+        return strangers.parent()
 
     @classmethod
     def Join(cls, fd: int) -> Any:
         """Return the communicator with the process at the other end of a socket."""
+        from acp_mpi.spawn.mpi import ports
+
         return ports.join(fd)
 
     def Get_attr(self, keyval: int) -> Any:
@@ -81,6 +89,8 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
         cls, copy_fn: Any = None, delete_fn: Any = None, nopython: bool = False
     ) -> int:
         """Return a key for attributes."""
+        from acp_mpi.spawn.mpi import attributes
+
         return attributes.create_keyval(copy_fn, delete_fn, nopython)
 
 
@@ -92,24 +102,34 @@ class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
 
     def Spawn(self, *given: Any, **named: Any) -> Any:
         """Start processes of one program; return the communicator with them."""
+        from acp_mpi.spawn.mpi import spawning
+
         return spawning.spawn(self, *given, **named)
 
     def Spawn_multiple(self, *given: Any, **named: Any) -> Any:
         """Start processes of several programs; return the communicator with them."""
+        from acp_mpi.spawn.mpi import spawning
+
         return spawning.spawn_multiple(self, *given, **named)
 
     def Accept(self, *given: Any, **named: Any) -> Any:
         """Wait for a group that connects; return the communicator with it."""
+        from acp_mpi.spawn.mpi import ports
+
         return ports.accept(self, *given, **named)
 
     def Connect(self, *given: Any, **named: Any) -> Any:
         """Meet a group that accepts; return the communicator with it."""
+        from acp_mpi.spawn.mpi import ports
+
         return ports.connect(self, *given, **named)
 
     def Create_intercomm(
         self, local_leader: int, peer_comm: Any, remote_leader: int, tag: int = 0
     ) -> Any:
         """Return the communicator of two groups whose leaders have one in common."""
+        from acp_mpi.spawn.mpi import intercommunicators
+
         leads = self.Get_rank() == local_leader
         joined = getattr(peer_comm, "_body", None) is not None if leads else False
         if self._body is None and not self.allreduce(joined, op=MPI.LOR):
@@ -122,10 +142,6 @@ class Intercomm(Comm, MPI.Intercomm):  # type: ignore[misc]
 
     __module__ = MPI.__name__
     _original: ClassVar[Any] = MPI.Intercomm
-
-
-IntraBody.kind = Intracomm
-intercommunicators.InterBody.kind = Intercomm
 
 
 def ours(comm: Any) -> Any:

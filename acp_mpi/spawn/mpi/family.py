@@ -1,6 +1,15 @@
 """Classes in place of mpi4py's, whose objects are still made by mpi4py itself in places."""
 
-from typing import Any, ClassVar, Self
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Self
+
+
+kinds: dict[
+    str, Any
+] = {}  # the classes of ours by their names, for those that make objects of them
 
 
 class Family(type):
@@ -8,6 +17,11 @@ class Family(type):
 
     Classes that programs derive from ours are ordinary ones.
     """
+
+    def __init__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any]) -> None:
+        super().__init__(name, bases, names)
+        if "_original" in names:
+            kinds[name] = cls
 
     def __instancecheck__(cls, thing: Any) -> bool:
         original = cls.__dict__.get("_original")

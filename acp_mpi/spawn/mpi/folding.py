@@ -1,12 +1,16 @@
 """How elements of MPI's datatypes are combined: by the engine, or by MPI's own operations."""
 
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.comm.collectives.buffers import Buffer
 from acp_mpi.comm.collectives.folds import Folding
 from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.spawn.mpi.buffers import Elements
 from acp_mpi.spawn.mpi.original import MPI
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # What MPI allows on which kinds of elements. It says so itself for all else.
 _NUMBERS = (MPI.SUM, MPI.PROD, MPI.MIN, MPI.MAX)

@@ -1,13 +1,17 @@
 """Collectives of a communicator of several groups, on pickled objects."""
 
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.comm.collectives import moves, objects
 from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.spawn.mpi.collectives import Collectives
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.running import carry_out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 _CONTEXTS = 2  # that a collective of objects takes
 

@@ -1,19 +1,26 @@
 """Reductions of a communicator of several groups, on mpi4py's buffers."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
 
 from acp_mpi.comm.collectives import folds, moves
-from acp_mpi.comm.collectives.buffers import Buffer, apart
-from acp_mpi.comm.collectives.team import Team
+from acp_mpi.comm.collectives.buffers import apart
 from acp_mpi.spawn.mpi import buffers, folding
 from acp_mpi.spawn.mpi.addresses import fail
-from acp_mpi.spawn.mpi.buffers import Elements
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.roots import Roots
-from acp_mpi.spawn.mpi.running import Flow
-from acp_mpi.spawn.mpi.teams import Teams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from acp_mpi.comm.collectives.buffers import Buffer
+    from acp_mpi.comm.collectives.team import Team
+    from acp_mpi.spawn.mpi.buffers import Elements
+    from acp_mpi.spawn.mpi.running import Flow
+    from acp_mpi.spawn.mpi.teams import Teams
 
 
 def in_place(buf: Any) -> bool:

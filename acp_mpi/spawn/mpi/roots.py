@@ -1,11 +1,17 @@
 """Roots of collectives: who gives, and who gets."""
 
+from __future__ import annotations
+
 from abc import ABC
-from typing import Any
 
 from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.ranks import Circle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from acp_mpi.spawn.mpi.ranks import Circle
 
 
 class Roots(ABC):

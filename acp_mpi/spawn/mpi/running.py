@@ -1,13 +1,18 @@
 """Collectives under way: generators of those of `acp_mpi.comm.collectives`, carried out."""
 
-from collections.abc import Generator, Iterator
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.comm.collectives.request import CollectiveRequest
-from acp_mpi.engine import _engine
-from acp_mpi.spawn.mpi.work import LOOK_AT_MPI, Attended, finish, look_at_mpi
+from acp_mpi.spawn.mpi.work import Attended, Patience, finish, look_at_mpi
 
-Flow = Generator[_engine.Collective, None, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from typing import Any, TypeAlias
+
+    from acp_mpi.engine import _engine
+
+    Flow: TypeAlias = Generator[_engine.Collective, None, Any]
 
 
 class Running(Attended):
@@ -32,13 +37,14 @@ def carry_out(flow: Flow) -> Any:
     """Carry one out in this thread, which is faster; return its result."""
     if Attended.any():  # they are to go on meanwhile
         return finish(Running(flow))
+    patience = Patience()
     while True:
         try:
             current = next(flow)
         except StopIteration as end:
             return end.value
         try:
-            while not current.run_for(LOOK_AT_MPI):
+            while not current.run_for(patience.seconds()):
                 for _ in Attended.drive():  # another thread's
                     pass
                 look_at_mpi()

@@ -1,11 +1,17 @@
 """Who takes part in the collectives of a communicator, and in which contexts."""
 
+from __future__ import annotations
+
 import struct
 from functools import cached_property
 
 from acp_mpi.comm.collectives.team import Team
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.ranks import Circle, derived
+from acp_mpi.spawn.mpi.ranks import derived
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from acp_mpi.spawn.mpi.ranks import Circle
 
 
 class Teams:
@@ -38,6 +44,6 @@ class Teams:
         )
         return self._made("parting", tuple(rank for side in sorted(sides) for rank in side))
 
-    def apart(self, number: int) -> "Teams":
+    def apart(self, number: int) -> Teams:
         """Return those of a persistent collective: it starts in any order with others."""
         return Teams(derived(self._context, "persistent", number), self._local, self._peers)

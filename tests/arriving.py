@@ -1,0 +1,37 @@
+"""Groups that come to a rendezvous, as tests make them."""
+
+import os
+import time
+
+from acp_mpi.spawn.rendezvous import handshake
+from acp_mpi.spawn.rendezvous.messages import Kind, message
+
+SECRET = bytes(range(32))
+
+
+def row(tag, rank):
+    return f"{tag} {rank}".encode().ljust(64, b"\0")
+
+
+def rows(tag, *ranks):
+    return [(rank, row(tag, rank)) for rank in ranks]
+
+
+def whole(tag, size):
+    return rows(tag, *range(size))
+
+
+def announced(server, ranks):
+    """Wait until so many ranks are in."""
+    end = time.monotonic() + 20
+    while sum(len(group.ranks) for group in server.arrivals()) < ranks:
+        assert time.monotonic() < end, server.arrivals()
+        os.sched_yield()
+
+
+def announce(sock, announcement):
+    """Join by hand and say nothing more."""
+    handshake.client(
+        sock, SECRET, handshake.job_id(SECRET), role=handshake.Role.MEMBER, deadline=float("1e9")
+    )
+    sock.sendall(message(Kind.ANNOUNCE, announcement.pack()))
