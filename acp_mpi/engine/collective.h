@@ -24,7 +24,7 @@ struct acp_collective {
     uint32_t at;   /* the next step */
     uint32_t open; /* messages under way */
     uint32_t departed; /* ranks that have been looked at */
-    uint64_t since;    /* when it was first waited for */
+    _Atomic uint64_t since; /* when it was first waited for */
     int status;    /* below ACP_OK: the steps that are left only tell those that wait */
     int64_t rank;
     uint64_t theirs;

@@ -128,10 +128,10 @@ bool collective_overdue(acp_collective *c)
 {
     if (c->watched)
         return false;
-    uint64_t now = now_ns();
-    if (!c->since)
-        c->since = now;
-    return now - c->since >= (uint64_t)MAIL_FIRST_NS;
+    uint64_t now = now_ns(), since = c->since;
+    if (!since)
+        c->since = since = now;
+    return now - since >= (uint64_t)MAIL_FIRST_NS;
 }
 
 /* After a while it is made sure that all members live. */

@@ -204,11 +204,14 @@ static void ended_in_order(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     for (uint32_t i = 0; i < 4; i++) {
         uint64_t in = 5 + i, out = 0;
         struct script s;
-        if (i == 2)
+        if (i == 2) {
             meet(e);
+            atomic_fetch_add(&stage, 1);
+        }
         if (i == 2 && rank != 2) {
             UNTIL(peer_of_slot(e, 2)->lost);
         } else if (i == 2) {
+            UNTIL(atomic_load(&stage) == c->count);
             acp_engine_leave(e, 2, 3);
             acp_engine_leaving(e);
             acp_engine_close(e);
@@ -310,6 +313,7 @@ int main(void)
         cluster_run(&c, lost);
         close_all(&c, 3);
         cluster_start(&c, 3, ways[i].nodes, ways[i].path, CLUSTER_SHARED);
+        atomic_store(&stage, 0);
         cluster_run(&c, ended_in_order);
         close_all(&c, 2);
     }
