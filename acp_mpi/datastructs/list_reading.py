@@ -7,8 +7,8 @@ from typing import Any
 
 from acp_mpi.datastructs.container import Container
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
-from acp_mpi.datastructs.list_cursor import GONE, ListCursor
 from acp_mpi.engine import _engine
+from acp_mpi.engine._engine import GONE
 
 OBJECTS = _engine.Element(0, b"object", "", pickle.dumps, pickle.loads)
 BYTES = _engine.Element(0, b"bytes", "", _engine.raw_bytes, bytes)
@@ -59,13 +59,6 @@ class ListReading(_engine.ListHandle, Container):
         if self.note in (OBJECTS.note, BYTES.note):
             return object if self.note == OBJECTS.note else bytes
         return dtype_of(self.element)
-
-    def _id(self, cursor: ListCursor, function: str) -> tuple[int, int]:
-        if not isinstance(cursor, ListCursor):
-            raise TypeError(f"{function}: {cursor!r} is no cursor; begin, end and find return one")
-        if cursor.list != self:
-            raise ValueError(f"{function}: {cursor!r} is not of this list; use one of its own")
-        return cursor.id
 
     def _at_end(self, function: str, flags: int) -> Any:
         value: Any = GONE

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from acp_mpi.datastructs.elements import pack_many
-from acp_mpi.datastructs.list_cursor import END
 from acp_mpi.datastructs.list_reading import RESUMED, ListReading, wait_all
 from acp_mpi.engine import _engine
+from acp_mpi.engine._engine import END
 from acp_mpi.errors import PeerLostError
 
 ANY = 2**62  # elements: as many as there are

@@ -1,4 +1,5 @@
 /* The executor: what a command does to memory that this process can reach. */
+#include "crc32c.h"
 #include "op.h"
 
 #include <errno.h>
@@ -66,6 +67,21 @@ int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t
         return fail(lane, ACP_E_UNREGISTERED, src, size);
     copy_bytes(dst, s->base + (src - s->low), size);
     leave(s, ROLE_SRC);
+    return ACP_OK;
+}
+
+/* Between memory of this process and region `t`; the bytes' sum goes on in *sum. */
+static int summed_loaded(acp_lane *lane, bool write, unsigned char *mine,
+                         const struct translation *t, acp_ga_t ga, uint64_t size, uint64_t *sum)
+{
+    unsigned char *there = t->base + (ga - t->low);
+    uint32_t role = write ? ROLE_DST : ROLE_SRC;
+    if (!enter(t, role))
+        return fail(lane, ACP_E_UNREGISTERED, ga, size);
+    *sum = acp_crc32c_copy((uint32_t)*sum, write ? there : mine, write ? mine : there, size);
+    leave(t, role);
+    if (write)
+        written(lane->engine, t, ga, size);
     return ACP_OK;
 }
 
@@ -179,8 +195,18 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
     return rc;
 }
 
+/* The same; a sum wanted is that of the bytes here. */
+static int vm_summed(acp_lane *lane, bool write, unsigned char *mine, const struct translation *t,
+                     acp_ga_t ga, uint64_t size, uint64_t *sum)
+{
+    int rc = vm_transfer(lane, write, mine, t, ga, size);
+    if (rc == ACP_OK && sum)
+        *sum = acp_crc32c((uint32_t)*sum, mine, size);
+    return rc;
+}
+
 static int run_once(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
-                    uint64_t size, uint64_t *old)
+                    uint64_t size, uint64_t *result)
 {
     struct translation d, s;
     enum reach reach_d = REACH_LOAD, reach_s = REACH_LOAD;
@@ -190,7 +216,7 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
         rc = translate(lane, c->src, atomic_width(c->kind), &s, &reach_s);
         if (rc == ACP_OK && reach_s != REACH_LOAD)
             rc = fail(lane, ACP_E_BUSY, c->src, atomic_width(c->kind));
-        return rc == ACP_OK ? atomic_loaded(lane, c->kind, &s, c->src, c->a, c->b, old) : rc;
+        return rc == ACP_OK ? atomic_loaded(lane, c->kind, &s, c->src, c->a, c->b, result) : rc;
     }
     bool mine_dst = local.local && !local.is_source, mine_src = local.local && local.is_source;
     if (!mine_dst && (rc = translate(lane, dst, size, &d, &reach_d)) != ACP_OK)
@@ -198,6 +224,9 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
     if (!mine_src && (rc = translate(lane, src, size, &s, &reach_s)) != ACP_OK)
         return rc;
     if (reach_d == REACH_LOAD && reach_s == REACH_LOAD) {
+        if (result)
+            return summed_loaded(lane, mine_src, local.local + from, mine_src ? &d : &s,
+                                 mine_src ? dst : src, size, result);
         if (mine_dst)
             return read_loaded(lane, local.local + from, &s, src, size);
         if (mine_src)
@@ -206,7 +235,7 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
     }
     if (reach_d == REACH_VM && reach_s == REACH_LOAD) {
         if (mine_src)
-            return vm_transfer(lane, true, local.local + from, &d, dst, size);
+            return vm_summed(lane, true, local.local + from, &d, dst, size, result);
         if (!enter(&s, ROLE_SRC))
             return fail(lane, ACP_E_UNREGISTERED, src, size);
         rc = vm_transfer(lane, true, s.base + (src - s.low), &d, dst, size);
@@ -215,7 +244,7 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
     }
     if (reach_s == REACH_VM && reach_d == REACH_LOAD) {
         if (mine_dst)
-            return vm_transfer(lane, false, local.local + from, &s, src, size);
+            return vm_summed(lane, false, local.local + from, &s, src, size, result);
         if (!enter(&d, ROLE_DST))
             return fail(lane, ACP_E_UNREGISTERED, dst, size);
         rc = vm_transfer(lane, false, d.base + (dst - d.low), &s, src, size);
@@ -228,11 +257,11 @@ static int run_once(acp_lane *lane, const struct message *c, struct place local,
 }
 
 int command_run(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
-                uint64_t size, uint64_t *old)
+                uint64_t size, uint64_t *result)
 {
     int rc = ACP_E_UNREGISTERED;
     /* A neighbour's release may change a region between looking it up and entering it. */
     for (int attempt = 0; attempt < 3 && rc == ACP_E_UNREGISTERED; attempt++)
-        rc = run_once(lane, c, local, from, size, old);
+        rc = run_once(lane, c, local, from, size, result);
     return rc;
 }

@@ -178,7 +178,6 @@ struct acp_engine {
     _Atomic bool armed; /* events wake the progress thread */
     int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
-    _Atomic uint32_t event, followers;
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     _Atomic uint32_t vain; /* waits for messages in a row that no short look would have met */
@@ -211,6 +210,7 @@ struct acp_engine {
     _Atomic uint32_t mail_losses; /* ranks have died: there may be letters of theirs */
     _Atomic uint32_t mail_era; /* one more with each reset */
     bool crowded; /* more ranks here than processors for them */
+    _Atomic uint32_t yields; /* then so many are worth while before a sleep */
 
     pthread_mutex_t collectives_lock; /* those that go on by themselves: who drives them */
     struct acp_collective *collectives;

@@ -9,7 +9,10 @@
  * result for "ab" is that for "b" starting from the result for "a". */
 uint32_t acp_crc32c(uint32_t crc, const void *data, size_t n);
 
-/* The same by tables alone: what processors without a CRC instruction run.
+/* Copies n bytes, which do not overlap, and extends `crc` by them, in one pass. */
+uint32_t acp_crc32c_copy(uint32_t crc, void *to, const void *from, size_t n);
+
+/* The sum by tables alone: what processors without a CRC instruction run.
  * Public so that tests can hold it against the fast one. */
 uint32_t acp_crc32c_portable(uint32_t crc, const void *data, size_t n);
 

@@ -1,4 +1,4 @@
-/* Bytes are copied before they are summed: their owner may change them in between. */
+/* What is summed is what is sent, and what is there when it arrives. */
 #include "frame.h"
 
 #include "crc32c.h"
@@ -30,13 +30,13 @@ static uint32_t head_sum(const unsigned char *frame, uint8_t kind, uint64_t numb
 void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
                  const void *payload, uint32_t size)
 {
+    uint32_t sum = frame_begin(to, m, number, ack, size);
     if (size)
-        memcpy(to + FRAME_HEAD, payload, size);
-    frame_seal(to, m, number, ack, size);
+        frame_end(to, size, acp_crc32c_copy(sum, to + FRAME_HEAD, payload, size));
 }
 
-void frame_seal(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
-                uint32_t size)
+uint32_t frame_begin(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
+                     uint32_t size)
 {
     struct message message = *m;
     message.from = (uint32_t)ack;
@@ -44,33 +44,41 @@ void frame_seal(unsigned char *to, const struct message *m, uint64_t number, uin
     memcpy(to + AT_MESSAGE, &message, sizeof message);
     uint32_t sum = head_sum(to, m->kind, number);
     memcpy(to + AT_CRC, &sum, sizeof sum);
-    if (!size)
-        return;
-    sum = acp_crc32c(sum, to + FRAME_HEAD, size);
+    return sum;
+}
+
+void frame_end(unsigned char *to, uint32_t size, uint32_t sum)
+{
     memcpy(to + FRAME_HEAD + size, &sum, sizeof sum);
+}
+
+enum frame_result frame_open(const unsigned char *from, size_t have, uint64_t number,
+                             struct frame *frame)
+{
+    if (have < FRAME_HEAD)
+        return FRAME_MORE;
+    memcpy(&frame->sum, from + AT_CRC, sizeof frame->sum);
+    memcpy(&frame->size, from + AT_SIZE, sizeof frame->size);
+    memcpy(&frame->message, from + AT_MESSAGE, sizeof frame->message);
+    if (frame->size > FRAME_PAYLOAD_MOST ||
+        frame->sum != head_sum(from, frame->message.kind, number))
+        return FRAME_BAD;
+    frame->ack = frame->message.from;
+    frame->total = frame_bytes(frame->size);
+    frame->payload = frame->size ? from + FRAME_HEAD : NULL;
+    return have < frame->total ? FRAME_MORE : FRAME_WHOLE;
+}
+
+bool frame_right(const struct frame *frame, uint32_t sum)
+{
+    return !frame->size || memcmp(frame->payload + frame->size, &sum, sizeof sum) == 0;
 }
 
 enum frame_result frame_read(const unsigned char *from, size_t have, uint64_t number,
                              struct frame *frame)
 {
-    uint32_t sum;
-    if (have < FRAME_HEAD)
-        return FRAME_MORE;
-    memcpy(&sum, from + AT_CRC, sizeof sum);
-    memcpy(&frame->size, from + AT_SIZE, sizeof frame->size);
-    memcpy(&frame->message, from + AT_MESSAGE, sizeof frame->message);
-    if (frame->size > FRAME_PAYLOAD_MOST || sum != head_sum(from, frame->message.kind, number))
-        return FRAME_BAD;
-    frame->ack = frame->message.from;
-    frame->total = frame_bytes(frame->size);
-    frame->payload = frame->size ? from + FRAME_HEAD : NULL;
-    if (have < frame->total)
-        return FRAME_MORE;
-    if (frame->size) {
-        uint32_t whole = acp_crc32c(sum, frame->payload, frame->size);
-        memcpy(&sum, from + FRAME_HEAD + frame->size, sizeof sum);
-        if (sum != whole)
-            return FRAME_BAD;
-    }
-    return FRAME_WHOLE;
+    enum frame_result rc = frame_open(from, have, number, frame);
+    bool wrong = rc == FRAME_WHOLE &&
+                 !frame_right(frame, acp_crc32c(frame->sum, frame->payload, frame->size));
+    return wrong ? FRAME_BAD : rc;
 }

@@ -17,6 +17,7 @@
 #define FRAME_HEAD ((size_t)64)
 #define FRAME_SUM ((size_t)4)
 #define FRAME_PAYLOAD_MOST ((uint32_t)64 << 10)
+#define FRAME_MOST (FRAME_HEAD + FRAME_PAYLOAD_MOST + FRAME_SUM)
 
 enum frame_result { FRAME_MORE = 0, FRAME_WHOLE = 1, FRAME_BAD = -1 };
 
@@ -24,6 +25,7 @@ struct frame {
     struct message message; /* `from` is not set */
     uint32_t ack;           /* frames that its sender has received, modulo 2^32 */
     uint32_t size;          /* of the payload */
+    uint32_t sum;           /* of the head */
     const unsigned char *payload;
     size_t total;
 };
@@ -39,12 +41,18 @@ size_t frame_size(const unsigned char *frame); /* of a whole one */
 
 void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
                  const void *payload, uint32_t size);
-/* The same when the payload is in its place already. */
-void frame_seal(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
-                uint32_t size);
+/* The same in two steps, around whoever puts the payload in its place: the head, whose sum is then
+ * extended by the payload. */
+uint32_t frame_begin(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
+                     uint32_t size);
+void frame_end(unsigned char *to, uint32_t size, uint32_t sum);
 
 /* Takes the frame at the begin of `have` bytes apart; `number` is the next expected. */
 enum frame_result frame_read(const unsigned char *from, size_t have, uint64_t number,
                              struct frame *frame);
+/* The same in two steps: all but the payload's sum, which goes on from frame->sum; is that right? */
+enum frame_result frame_open(const unsigned char *from, size_t have, uint64_t number,
+                             struct frame *frame);
+bool frame_right(const struct frame *frame, uint32_t sum);
 
 #endif

@@ -224,7 +224,7 @@ static int ring_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, b
     struct bounce *b = bounce_take(lane, op, at, size);
     if (!b)
         return lane->fault.status;
-    int rc = part_read(lane, op, at, size, b->data);
+    int rc = part_read(lane, op, at, size, b->data, NULL);
     if (rc != ACP_OK) {
         bounce_give(lane->engine, op, b);
         return rc;

@@ -4,6 +4,7 @@
 #ifndef ACP_LINK_H
 #define ACP_LINK_H
 
+#include "frame.h"
 #include "op.h"
 #include "outbox.h"
 
@@ -37,11 +38,11 @@ struct link {
     uint64_t lost_at;           /* then the peer counts as dead */
 };
 
-#define UNSENT_MOST ((size_t)128 << 10) /* above: no more parts of long transfers */
+#define UNSENT_MOST ((size_t)256 << 10) /* above: no more parts of long transfers */
 #define HELD_MOST ((size_t)4 << 20)     /* and above this many not acknowledged */
 #define FLOOD ((size_t)64 << 20)        /* no peer that keeps to this is owed so much */
 #define UNTOLD_MOST ((size_t)512 << 10) /* acknowledged at once, if nothing else is said */
-#define IN_BUFFER ((size_t)256 << 10)
+#define IN_BUFFER (4 * FRAME_MOST)
 #define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
 
 /* link.c: its life */
@@ -64,11 +65,12 @@ void link_push(acp_lane *lane, struct link *link);
 void link_uncork(acp_lane *lane, struct link *link); /* what was said meanwhile goes out */
 int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
               uint64_t size);
-/* The same in two steps: where the payload is to be written; then the frame goes out, or not. */
+/* The same in two steps: where the payload is to be written, and the sum that goes on over it; then
+ * the frame goes out, or not. */
 unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
-                            uint64_t size);
+                            uint64_t size, uint64_t *sum);
 void link_commit(acp_lane *lane, struct link *link, const struct message *m,
-                 unsigned char *payload, uint64_t size);
+                 unsigned char *payload, uint64_t size, uint64_t sum);
 void link_cancel(struct link *link, uint64_t size);
 
 #endif

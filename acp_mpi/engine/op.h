@@ -8,10 +8,11 @@
 #include "window.h"
 
 /* command.c: the one function that executes a command on memory in reach. Of a copy it does
- * the part [from, from + size); `local` stands for src or dst of a copy. ACP_E_BUSY: the fast
- * way was refused just now, ask the router again. */
+ * the part [from, from + size); `local` stands for src or dst of a copy. *result: an atomic's old
+ * value; a copy with an end in `local`, unless NULL, extends it by the CRC-32C of its bytes.
+ * ACP_E_BUSY: the fast way was refused just now, ask the router again. */
 int command_run(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
-                uint64_t size, uint64_t *old);
+                uint64_t size, uint64_t *result);
 int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
                 const struct translation *s, acp_ga_t src, uint64_t size);
 int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
@@ -78,7 +79,8 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
               const unsigned char *payload, uint64_t size);
 bool op_start_behind(acp_lane *lane, struct op *op);
 void op_fault_from_lane(acp_lane *lane, struct op *op);
-int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer);
+int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
+              uint64_t *sum);
 int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
                const unsigned char *buffer);
 
@@ -91,6 +93,9 @@ struct op *work_claim(acp_engine *e, acp_handle_t handle);
 /* serve.c: what arrives */
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
                      const struct message *m, const unsigned char *payload, uint64_t size);
+/* A put has been run, with that result. */
+void put_served(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                int rc);
 void task_reply(acp_lane *lane, struct op *op);
 void task_serve(acp_lane *lane, struct op *op);
 void serve_reply(acp_lane *lane, struct peer *to, struct link *link,

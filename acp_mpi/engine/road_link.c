@@ -28,12 +28,13 @@ static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, b
                         .dst = op->command.dst + at, .a = size,
                         .after = op->sent_after ? op->order : 0};
     struct link *link = link_to(lane, op->target, op->color);
-    unsigned char *payload = link ? link_reserve(lane, link, &m, size) : NULL;
+    uint64_t sum;
+    unsigned char *payload = link ? link_reserve(lane, link, &m, size, &sum) : NULL;
     if (!payload)
         return link ? lane->fault.status : fail(lane, ACP_E_LOST, m.dst, size);
-    int rc = part_read(lane, op, at, size, payload);
+    int rc = part_read(lane, op, at, size, payload, &sum);
     if (rc == ACP_OK)
-        link_commit(lane, link, &m, payload, size);
+        link_commit(lane, link, &m, payload, size, sum);
     else
         link_cancel(link, size);
     return rc;

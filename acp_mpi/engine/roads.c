@@ -1,5 +1,6 @@
 /* The ways of operations, step by step: what the router has decided is begun, goes on when there is
  * room, and ends with the last answer. */
+#include "crc32c.h"
 #include "op.h"
 
 #include <string.h>
@@ -215,16 +216,22 @@ void op_start(acp_lane *lane, struct op *op)
     follow(lane, op, &plan);
 }
 
-/* Reads the part of the source at `at` into memory of this process, for a put. */
-int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer)
+/* Reads the part of the source at `at` into memory of this process, for a put; *sum goes on over
+ * it. */
+int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
+              uint64_t *sum)
 {
+    if (op->local.local && sum) {
+        *sum = acp_crc32c_copy((uint32_t)*sum, buffer, op->local.local + at, size);
+        return ACP_OK;
+    }
     if (op->local.local) {
         memcpy(buffer, op->local.local + at, size);
         return ACP_OK;
     }
     struct message c = op->command;
     c.src += at;
-    return command_run(lane, &c, (struct place){buffer, false}, 0, size, NULL);
+    return command_run(lane, &c, (struct place){buffer, false}, 0, size, sum);
 }
 
 /* Writes what a get brought to the part of the destination at `at`. */

@@ -89,6 +89,13 @@ static void settle(acp_lane *lane, struct peer *from, struct link *link, const s
     send_reply(lane, from, link, m, fault, value, NULL, 0);
 }
 
+void put_served(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                int rc)
+{
+    if (rc != ACP_OK || !(m->flags & PART_SILENT))
+        settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
+}
+
 void task_reply(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
@@ -240,9 +247,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
             begin_task(lane, from, link, m, payload, size, NULL);
     } else if (m->kind == ACP_PUT) {
         struct place source = {(unsigned char *)(uintptr_t)payload, true};
-        int rc = command_run(lane, m, source, 0, size, NULL);
-        if (rc != ACP_OK || !(m->flags & PART_SILENT))
-            settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
+        put_served(lane, from, link, m, command_run(lane, m, source, 0, size, NULL));
     } else if (is_atomic(m->kind) && m->dst == ACP_GA_NULL) {
         uint64_t old = 0;
         int rc = command_run(lane, m, (struct place){0}, 0, 0, &old);

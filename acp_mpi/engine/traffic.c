@@ -1,4 +1,5 @@
 /* Frames out and in on the wire that a link has now. */
+#include "crc32c.h"
 #include "link.h"
 
 #include "wire.h"
@@ -55,7 +56,7 @@ bool link_room(const struct link *link)
 }
 
 unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
-                            uint64_t size)
+                            uint64_t size, uint64_t *sum)
 {
     unsigned char *frame = NULL;
     if (unlikely(link->told < lane->engine->procs) && m->kind != ACP_ROWS)
@@ -64,7 +65,10 @@ unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct mess
         fail(lane, ACP_E_LOST, m->dst, size);
     else if (!(frame = outbox_add(&link->out, frame_bytes((uint32_t)size))))
         fail(lane, ACP_E_SYSTEM, m->dst, size);
-    return frame ? frame + FRAME_HEAD : NULL;
+    if (!frame)
+        return NULL;
+    *sum = frame_begin(frame, m, link->out.next - 1, link->received, (uint32_t)size);
+    return frame + FRAME_HEAD;
 }
 
 void link_cancel(struct link *link, uint64_t size)
@@ -73,19 +77,22 @@ void link_cancel(struct link *link, uint64_t size)
 }
 
 void link_commit(acp_lane *lane, struct link *link, const struct message *m,
-                 unsigned char *payload, uint64_t size)
+                 unsigned char *payload, uint64_t size, uint64_t sum)
 {
     acp_engine *e = lane->engine;
     bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
-    bool command = m->kind < ACP_REPLY && !(m->kind == ACP_PUT && m->flags & PART_SILENT);
-    frame_seal(payload - FRAME_HEAD, m, link->out.next - 1, link->received, (uint32_t)size);
+    bool part = m->kind == ACP_PUT && m->flags & PART_SILENT; /* the next one follows */
+    bool command = m->kind < ACP_REPLY && !part;
+    if (size)
+        frame_end(payload - FRAME_HEAD, (uint32_t)size, (uint32_t)sum);
     link->untold = 0;
     link->unanswered += command;
     if (!e->timer_at) /* somebody asks later whether the peer is still there */
         timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
     if (link->state != LINK_OPEN || link->corked || !idle)
         return;
-    if (command && link->unanswered > 1 && link->out.unsent < COMPANY_BYTES) {
+    size_t enough = part ? UNSENT_MOST : command && link->unanswered > 1 ? COMPANY_BYTES : 0;
+    if (link->out.unsent < enough) {
         if (!link->held)
             atomic_fetch_add(&e->held_links, 1);
         link->held = true;
@@ -97,12 +104,13 @@ void link_commit(acp_lane *lane, struct link *link, const struct message *m,
 int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
               uint64_t size)
 {
-    unsigned char *at = link_reserve(lane, link, m, size);
+    uint64_t sum;
+    unsigned char *at = link_reserve(lane, link, m, size, &sum);
     if (!at)
         return lane->fault.status;
     if (size)
-        memcpy(at, payload, size);
-    link_commit(lane, link, m, at, size);
+        sum = acp_crc32c_copy((uint32_t)sum, at, payload, size);
+    link_commit(lane, link, m, at, size, sum);
     return ACP_OK;
 }
 
@@ -122,31 +130,53 @@ uint64_t link_expects(const struct wire *wire)
     return wire->link ? wire->link->received : 0;
 }
 
-void link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
+/* A part of a long transfer that nothing before it holds up. */
+static bool can_land(const struct link *link, const struct frame *f)
+{
+    const struct message *m = &f->message;
+    return link && link->state == LINK_OPEN && m->kind == ACP_PUT && !m->after &&
+           f->size == FRAME_PAYLOAD_MOST && m->a == f->size;
+}
+
+/* It goes to its place while it is summed, *rc: how that went. False: the sum is wrong, and it will
+ * be sent again; until then it is not complete, and nobody may rely on what is in its place. */
+static bool land(acp_lane *lane, const struct frame *f, int *rc)
+{
+    uint64_t sum = f->sum;
+    struct place source = {(unsigned char *)(uintptr_t)f->payload, true};
+    *rc = command_run(lane, &f->message, source, 0, f->size, &sum);
+    if (*rc != ACP_OK)
+        sum = acp_crc32c(f->sum, f->payload, f->size);
+    return frame_right(f, (uint32_t)sum);
+}
+
+bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
     struct message m = f->message;
+    bool landing = can_land(link, f);
+    int landed = ACP_OK;
+    if (landing ? !land(lane, f, &landed)
+                : !frame_right(f, acp_crc32c(f->sum, f->payload, f->size)))
+        return false;
     if (m.kind == ACP_NEWCOMER && !link) {
         growth_told(e, &m, f->payload, f->size);
-        return;
+        return true;
     }
     if (m.kind == ACP_SESSION) {
         session_begin(lane, wire, &m);
-        return;
+        return true;
     }
-    if (!link || link->state != LINK_OPEN) { /* a link is named before anything is said */
-        wire_close(e, wire);
-        link_wire_down(lane, wire);
-        return;
-    }
+    if (!link || link->state != LINK_OPEN) /* a link is named before anything is said */
+        return false;
     uint64_t ack = link->out.acked + (uint32_t)(f->ack - (uint32_t)link->out.acked);
     if (ack - link->out.acked > UINT32_MAX / 2)
         ack = link->out.acked; /* written before an earlier one arrived */
     link->moved |= ack != link->out.acked || frame_numbered(m.kind);
     if (!outbox_ack(&link->out, ack) || link->out.held > FLOOD) {
         link_give_up(lane, link); /* nobody who keeps to the protocol comes here */
-        return;
+        return true;
     }
     link->corked = true;
     if (m.kind == ACP_PROBE) {
@@ -157,8 +187,12 @@ void link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
         if (m.kind == ACP_REPLY && link->unanswered)
             link->unanswered--;
         m.from = link->peer->slot;
-        message_arrived(lane, link->peer, link, &m, f->payload, f->size);
+        if (landing)
+            put_served(lane, link->peer, link, &m, landed);
+        else
+            message_arrived(lane, link->peer, link, &m, f->payload, f->size);
     }
+    return true;
 }
 
 /* Not in the middle of a frame. */

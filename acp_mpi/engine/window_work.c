@@ -110,7 +110,7 @@ static void move(acp_lane *lane, const struct window *w, struct part *parts, uin
     for (uint32_t i = 0; i < count; i++) {
         struct part *p = &parts[i];
         if (p->fault.status == ACP_OK && p->staged && p->put &&
-            part_read(lane, p->op, p->at, p->size, p->memory) != ACP_OK)
+            part_read(lane, p->op, p->at, p->size, p->memory, NULL) != ACP_OK)
             p->fault = lane->fault;
         p->flushed = p->fault.status != ACP_OK;
         int rc = p->flushed ? 0 : window_issue(w, p->put, p->memory, p->target, place(p), p->size);

@@ -212,26 +212,29 @@ static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from
     while (wire->state == WIRE_OPEN) {
         struct frame frame;
         enum frame_result rc =
-            frame_read(at, (size_t)(end - at), link_expects(wire), &frame);
-        if (rc == FRAME_BAD)
+            frame_open(at, (size_t)(end - at), link_expects(wire), &frame);
+        if (rc == FRAME_BAD || (rc == FRAME_WHOLE && !link_frame(lane, wire, &frame)))
             broken(lane, wire);
         if (rc != FRAME_WHOLE)
             break;
-        link_frame(lane, wire, &frame);
         at += frame.total;
     }
     return (size_t)(end - at);
 }
 
-static void take_input(acp_lane *lane, struct wire *wire, unsigned char *buffer, size_t size)
+/* What is in the buffer up to `end`. The begin of a frame stays where it is if the rest fits behind
+ * it; so it does where all are as long as those of a long transfer. */
+static void take_input(acp_lane *lane, struct wire *wire, unsigned char *buffer, size_t end)
 {
     acp_engine *e = lane->engine;
-    size_t left = take_frames(lane, wire, buffer, size);
+    size_t begin = wire->in_begin, left = take_frames(lane, wire, buffer + begin, end - begin);
+    wire->in_begin = 0;
     link_received(lane, wire);
     if (wire->state == WIRE_OPEN && left) {
-        memmove(buffer, buffer + size - left, left);
         wire->in = buffer;
-        wire->in_size = left;
+        wire->in_begin = IN_BUFFER - (end - left) < FRAME_MOST ? 0 : end - left;
+        wire->in_end = wire->in_begin + left;
+        memmove(buffer + wire->in_begin, buffer + end - left, left);
     } else if (e->receive_buffer) {
         free(buffer);
     } else {
@@ -262,17 +265,17 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
         wire->state = WIRE_OPEN;
         link_wire_up(lane, wire);
     }
-    memmove(buffer, buffer + used, (size_t)n - used);
-    take_input(lane, wire, buffer, (size_t)n - used);
+    wire->in_begin = used;
+    take_input(lane, wire, buffer, (size_t)n);
 }
 
 static void readable(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
-    size_t have = wire->in_size;
+    size_t have = wire->in_end;
     unsigned char *buffer = take_buffer(e, wire);
     ssize_t n = -1;
-    wire->in_size = 0;
+    wire->in_end = 0;
     if (buffer)
         n = recv(wire->fd, buffer + have, IN_BUFFER - have, MSG_DONTWAIT);
     else

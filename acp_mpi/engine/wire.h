@@ -21,8 +21,8 @@ struct wire {
     struct link *link; /* NULL: an accepted one, before it has said which */
     acp_handshake *handshake;
     uint64_t deadline; /* of an opening one; 0: open */
-    unsigned char *in; /* the begin of a frame whose rest has not come */
-    size_t in_size;
+    unsigned char *in; /* with the begin of a frame whose rest has not come */
+    size_t in_begin, in_end;
     /* what is said first on one that calls */
     bool presented;       /* all but `first` is said */
     uint32_t introduced;  /* slots that the peer knows of */
@@ -54,7 +54,8 @@ void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
 void link_knocked(acp_engine *e, struct wire *wire);
 /* traffic.c: */
 uint64_t link_expects(const struct wire *wire); /* the number of the next frame */
-void link_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
+/* Of its payload the sum is not checked yet; false: it is wrong, and nothing has been done. */
+bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
 void link_received(acp_lane *lane, struct wire *wire); /* all that had come */
 void link_writable(acp_lane *lane, struct wire *wire);
 /* A frame without a number, at once: it concerns the wire, not what is said on the link. */

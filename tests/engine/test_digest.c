@@ -77,6 +77,33 @@ static void test_crc_at_every_size_start_and_split(void)
     }
 }
 
+/* Every byte arrives, no byte beside is touched, and the sum is that of the bytes. */
+static void check_copy(uint32_t seed, const uint8_t *from, size_t start, size_t n)
+{
+    enum { SIZE = 8000, BESIDE = 64 };
+    static uint8_t to[SIZE + 2 * BESIDE], untouched[SIZE + 2 * BESIDE];
+    memset(to, 0x5a, sizeof to);
+    memset(untouched, 0x5a, sizeof untouched);
+    CHECK(n <= SIZE && start <= BESIDE);
+    uint32_t crc = acp_crc32c_copy(seed, to + start, from, n);
+    CHECK(crc == acp_crc32c_portable(seed, from, n));
+    CHECK(memcmp(to + start, from, n) == 0);
+    CHECK(memcmp(to, untouched, start) == 0);
+    CHECK(memcmp(to + start + n, untouched, sizeof to - start - n) == 0);
+}
+
+static void test_a_copy_is_summed_at_every_size_and_start(void)
+{
+    enum { SIZE = 7000, START = 40 };
+    static uint8_t data[SIZE + START];
+    uint64_t seed = 2;
+    fill(data, sizeof data, &seed);
+    for (size_t n = 0; n <= SIZE; n = n < 1000 ? n + 1 : n + 61)
+        check_copy((uint32_t)(n * 0x9e3779b9u), data, n % 33, n);
+    for (size_t start = 0; start < START; start++)
+        check_copy(~0u, data + start, START - start, SIZE);
+}
+
 static void check_sha(const char *text, const char *hex)
 {
     uint8_t digest[ACP_SHA256_SIZE];
@@ -181,6 +208,7 @@ int main(void)
 {
     test_crc_has_the_published_values();
     test_crc_at_every_size_start_and_split();
+    test_a_copy_is_summed_at_every_size_and_start();
     test_sha256_has_the_published_values();
     test_hmac_has_the_values_of_rfc_4231();
     test_equality_sees_every_bit();
