@@ -105,7 +105,12 @@ def call_until_one_dies(kind, folder):
     except acp.PeerLostError as error:
         assert error.rank == VICTIM, error  # noqa: PT017
     Path(folder, f"{comm.Get_rank()} heard").touch()
+    launch.until(lambda: all_heard(folder))  # its own end is another death
     os._exit(0)  # Disconnect would raise once more
+
+
+def all_heard(folder):
+    return len(list(Path(folder).glob("* heard"))) == RANKS - 1
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ def test_all_members_hear_of_a_death(start, tmp_path, kind, road):
     program = launch.program(call_until_one_dies, kind, tmp_path)
     job = start(program, HOOK | launch.ROADS[road])
     assert job.wait() == 0, job.output
-    launch.until(lambda: len(list(tmp_path.glob("* heard"))) == RANKS - 1)
+    launch.until(lambda: all_heard(tmp_path))
     launch.until(lambda: not job.processes())
     assert not (tmp_path / f"{VICTIM} heard").exists()
 
