@@ -22,22 +22,12 @@ def element_by(dtype: Any) -> _engine.Element:
     return element_of(dtype)
 
 
-def wait_all(handles: list[int]) -> None:
-    """Wait for all of the operations; raises the first error."""
-    error: Exception | None = None
-    for handle in handles:  # all, so that no error is left for a later call
-        try:
-            _engine.wait(handle)
-        except Exception as late:
-            error = error or late
-    if error is not None:
-        raise error
-
-
 def fetch_all(places: list[tuple[int, int]]) -> list[bytes]:
     """Return the bytes at (address, size) each, all brought at the same time."""
     buffers = [bytearray(size) for _, size in places]
-    wait_all([_engine.iget(ga, data) for (ga, _), data in zip(places, buffers, strict=True)])
+    _engine.wait_all(
+        [_engine.iget(ga, data) for (ga, _), data in zip(places, buffers, strict=True)]
+    )
     return [bytes(data) for data in buffers]
 
 

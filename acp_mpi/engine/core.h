@@ -192,6 +192,7 @@ struct acp_engine {
     uint64_t sessions; /* links that this process has opened */
     struct courier *couriers;
     uint64_t parcel_serial;
+    _Atomic uint32_t mail_stopped; /* peers that are to send nothing but what is asked for */
     _Atomic bool mail_due; /* couriers would go on, and nobody rings for them */
     _Atomic uint32_t held_links; /* with frames that wait for company */
     struct wire **wires; /* by number */
@@ -210,7 +211,7 @@ struct acp_engine {
     _Atomic uint32_t mail_losses; /* ranks have died: there may be letters of theirs */
     _Atomic uint32_t mail_era; /* one more with each reset */
     bool crowded; /* more ranks here than processors for them */
-    _Atomic uint32_t yields; /* then so many are worth while before a sleep */
+    _Atomic uint32_t yields; /* then so many are worth while before a sleep; 0: none has been tried */
 
     pthread_mutex_t collectives_lock; /* those that go on by themselves: who drives them */
     struct acp_collective *collectives;

@@ -112,7 +112,6 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     e->config = *config;
     e->work_tail = &e->work;
     e->mail_tail = &e->mail_waiting;
-    e->yields = 1;
     e->memory.references = 1;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         e->lanes[i] = (acp_lane){.engine = e, .index = i, .previous = 1};

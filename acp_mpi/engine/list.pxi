@@ -238,12 +238,12 @@ cdef class ListEnds(Handle):
         finally:
             if owned:
                 free(block)
-        return self.decoded(bytes(copy))
+        return self.decoded(copy if self.element.note == b"object" else bytes(copy))
 
-    def decoded(self, bytes data):
+    def decoded(self, data):
         """Return the value of the bytes of an element."""
         if self.element.code:
-            return self.element.value(PyBytes_AS_STRING(data))
+            return self.element.value(PyBytes_AS_STRING(<bytes?>data))
         return self.element.unpack(data)
 
     cdef object pop_at(self, str function, uint64_t where):

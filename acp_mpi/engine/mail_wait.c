@@ -6,7 +6,8 @@
 #include <sched.h>
 
 #define LOOKS 400u /* before a wait that costs more */
-#define YIELDS_MOST 16u /* where others want this processor */
+#define YIELDS_LEAST 4u /* where others want this processor: who brings it may run on another */
+#define YIELDS_MOST 128u
 #define YIELDS_NS 100000u
 
 struct request_wait {
@@ -103,7 +104,8 @@ static bool soon_crowded(struct request_wait *w)
         sched_yield();
         done = one_done(w);
     }
-    yields = !done ? (yields + 1) / 2 : yields < YIELDS_MOST ? yields + 1 : yields;
+    yields = done ? yields + YIELDS_LEAST : yields / 2;
+    yields = yields < YIELDS_LEAST ? YIELDS_LEAST : yields > YIELDS_MOST ? YIELDS_MOST : yields;
     atomic_store_explicit(&e->yields, yields, memory_order_relaxed);
     return done;
 }

@@ -144,6 +144,9 @@ void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32
         if (p && (p == e->own || peer_attach(e, p) == RELATION_NODE))
             door_ring(e, p);
     }
+    /* Those by link do not come again by themselves, and may have been rung for once. */
+    if (unlikely(e->mail_stopped) && mailbox_roomy(&mail_heap(e, e->own)->head->mailbox))
+        progress_kick(e);
 }
 
 /* False: so many wait that this one must look again by itself. */
