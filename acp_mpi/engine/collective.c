@@ -201,14 +201,15 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
     }
 }
 
-/* Has a member died? Those that heard of it first do not come again, so nobody goes on. */
+/* Has a member died? Those that heard of it first do not come again, so nobody goes on. Who has ended
+ * in order has sent what it had to send; if not, those that depend on it hear of that. */
 static void look_at_losses(acp_lane *lane, acp_collective *c)
 {
     acp_engine *e = lane->engine;
-    c->losses = e->losses;
+    c->departed = e->departed;
     for (uint32_t i = 0; i < c->plan->members && c->status == ACP_OK; i++) {
         const struct peer *p = peer_known(e, slot_of_rank(e, c->plan->ranks[i]));
-        if (p && p->lost)
+        if (p && p->lost && !peer_left(p))
             collective_fail(lane, c, ACP_E_LOST, c->plan->ranks[i]);
     }
 }
@@ -216,7 +217,7 @@ static void look_at_losses(acp_lane *lane, acp_collective *c)
 int collective_drive(acp_lane *lane, acp_collective *c)
 {
     const acp_plan *plan = c->plan;
-    if (unlikely(lane->engine->losses != c->losses))
+    if (unlikely(lane->engine->departed != c->departed))
         look_at_losses(lane, c);
     while (c->at < plan->count) {
         const acp_step *s = &plan->steps[c->at];
@@ -243,15 +244,19 @@ static int wait(acp_collective *c, int64_t timeout_ns)
 {
     uint32_t which;
     bool few = c->open <= MANY, first = !c->watched && timeout_ns > MAIL_FIRST_NS;
+    if (collective_overdue(c)) {
+        collective_watch(c);
+        return ACP_E_BUSY;
+    }
     int rc = requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
-                           &c->losses, first ? MAIL_FIRST_NS : timeout_ns, &which);
+                           &c->departed, first ? MAIL_FIRST_NS : timeout_ns, &which);
     if (rc != ACP_E_TIMEOUT || !first)
         return rc;
     collective_watch(c);
     return ACP_E_BUSY;
 }
 
-int acp_collective_run(acp_collective *c, int64_t timeout_ns)
+static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
 {
     acp_engine *e = c->engine;
     uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
@@ -267,7 +272,9 @@ int acp_collective_run(acp_collective *c, int64_t timeout_ns)
         }
         if (rc == ACP_E_HANDLE)
             rc = wait(c, left);
-        else if (rc == ACP_E_BUSY)
+        if (rc == ACP_E_TIMEOUT && !to_the_end)
+            break;
+        if (rc == ACP_E_BUSY)
             sched_yield();
         else if (rc == ACP_E_INTERRUPTED && !tick(e, ACP_TICK_SIGNAL))
             continue;
@@ -275,7 +282,20 @@ int acp_collective_run(acp_collective *c, int64_t timeout_ns)
             collective_fail(lane, c, rc, -1);
     }
     acp_lane_give(lane);
-    return atomic_load(&c->state) == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
+    uint32_t state = atomic_load(&c->state);
+    if (state == COLLECTIVE_RUNS)
+        return ACP_E_TIMEOUT;
+    return state == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
+}
+
+int acp_collective_run(acp_collective *c, int64_t timeout_ns)
+{
+    return run(c, timeout_ns, true);
+}
+
+int acp_collective_run_for(acp_collective *c, int64_t timeout_ns)
+{
+    return run(c, timeout_ns, false);
 }
 
 void acp_collective_due(const acp_collective *c, void **where, const void **left,

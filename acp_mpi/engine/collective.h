@@ -23,7 +23,8 @@ struct acp_collective {
     uint64_t width;
     uint32_t at;   /* the next step */
     uint32_t open; /* messages under way */
-    uint32_t losses; /* of ranks, that have been looked at */
+    uint32_t departed; /* ranks that have been looked at */
+    _Atomic uint64_t since; /* when it was first waited for */
     int status;    /* below ACP_OK: the steps that are left only tell those that wait */
     int64_t rank;
     uint64_t theirs;
@@ -51,6 +52,7 @@ static inline bool collective_stands(const acp_collective *c)
 /* From now on hear of the death of any member: those that hear of it first do not come again, and
  * whoever waits for them need not be in touch with the dead. */
 void collective_watch(acp_collective *c);
+bool collective_overdue(acp_collective *c); /* it has been waited for so long that it should watch */
 bool collectives_step(acp_lane *lane); /* leader only */
 void collectives_close(acp_engine *e);
 

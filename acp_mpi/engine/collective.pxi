@@ -205,6 +205,23 @@ cdef class Collective:
             self.failed(rc)
         return self.over()
 
+    def run_for(self, seconds):
+        """Carry it out in this thread for so long; return whether it has ended."""
+        cdef int64_t limit = nanoseconds(seconds, self.function)
+        cdef int rc
+        while True:
+            with nogil:
+                rc = acp_collective_run_for(self.under_way, limit)
+            if rc != ACP_COLLECTIVE_FOLD:
+                break
+            self.fold()
+        if rc == ACP_E_TIMEOUT:
+            return False
+        if rc != ACP_OK:
+            self.failed(rc)
+        self.over()
+        return True
+
     def farewell(self, lost):
         """End it before it has begun; `lost`: the rank whose death is the reason, or None."""
         if lost is not None:

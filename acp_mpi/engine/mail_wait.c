@@ -18,7 +18,7 @@ struct request_wait {
     uint32_t collective_count;
     bool followed;          /* bytes of one have come */
     bool near;              /* who brings one may be another process, by load and store */
-    const uint32_t *losses; /* of a collective: another number of losses ends it, too */
+    const uint32_t *departed; /* of a collective: another number of the departed ends it, too */
     uint64_t arm_at;
 };
 
@@ -51,7 +51,7 @@ static bool one_stands(const struct request_wait *w)
 static bool stands(void *context)
 {
     struct request_wait *w = context;
-    if ((w->losses && w->engine->losses != *w->losses) || one_stands(w))
+    if ((w->departed && w->engine->departed != *w->departed) || one_stands(w))
         return true;
     return one_done(w);
 }
@@ -188,10 +188,10 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
     acp_engine *e = w->engine;
     acp_request *const *requests = w->requests;
     int rc = ACP_OK;
-    bool collective = w->losses || w->collective_count;
+    bool collective = w->departed || w->collective_count;
     acp_doing doing = collective ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
     for (uint32_t i = 0; i < w->count; i++) {
-        if (requests[i]->kind != REQUEST_SEND && !w->losses)
+        if (requests[i]->kind != REQUEST_SEND && !w->departed)
             doing = ACP_DOING_RECEIVE;
         w->near = w->near || near(e, requests[i]);
         if (requests[i]->letter)
@@ -209,9 +209,9 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
 }
 
 int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
-                  const uint32_t *losses, int64_t timeout_ns, uint32_t *index)
+                  const uint32_t *departed, int64_t timeout_ns, uint32_t *index)
 {
-    struct request_wait w = {.engine = e, .requests = requests, .count = count, .losses = losses};
+    struct request_wait w = {.engine = e, .requests = requests, .count = count, .departed = departed};
     int rc = count ? wait(&w, timeout_ns) : ACP_E_ARGUMENT;
     if (rc == ACP_OK)
         *index = w.ready;
@@ -226,8 +226,15 @@ int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
     if (one_stands(&w))
         return ACP_OK;
     for (uint32_t i = 0; i < collective_count; i++)
+        if (collective_overdue(collectives[i]))
+            collective_watch(collectives[i]);
+    bool first = collective_count && timeout_ns > MAIL_FIRST_NS;
+    int rc = wait(&w, first ? MAIL_FIRST_NS : timeout_ns);
+    if (rc != ACP_E_TIMEOUT || !first)
+        return rc;
+    for (uint32_t i = 0; i < collective_count; i++)
         collective_watch(collectives[i]);
-    return wait(&w, timeout_ns);
+    return wait(&w, timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - MAIL_FIRST_NS);
 }
 
 int acp_request_wait(acp_engine *e, acp_request *request, int64_t timeout_ns)

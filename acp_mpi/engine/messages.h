@@ -83,6 +83,8 @@ int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const b
 /* By the calling thread alone. Whatever goes wrong, a timeout too, ends it: those that wait for this
  * rank hear of it. ACP_COLLECTIVE_FOLD: the caller folds, calls acp_collective_folded, and this again. */
 int acp_collective_run(acp_collective *collective, int64_t timeout_ns);
+/* The same, but after ACP_E_TIMEOUT it is where it was: run it again, or release it. */
+int acp_collective_run_for(acp_collective *collective, int64_t timeout_ns);
 /* By whoever drives progress, from now on; instead of acp_collective_run. */
 void acp_collective_release(acp_collective *collective);
 bool acp_collective_done(acp_collective *collective); /* or a fold is due */

@@ -35,6 +35,7 @@ cdef extern from "messages.h" nogil:
     int acp_collective_begin(acp_engine *, const acp_plan *, void **, uint64_t, uint64_t,
                              acp_collective **)
     int acp_collective_run(acp_collective *, int64_t)
+    int acp_collective_run_for(acp_collective *, int64_t)
     void acp_collective_release(acp_collective *)
     bint acp_collective_done(acp_collective *)
     int acp_collective_wait(acp_collective *, int64_t)

@@ -113,6 +113,12 @@ void peer_mark_lost(acp_engine *e, struct peer *p)
         progress_kick(e);
 }
 
+bool peer_left(const struct peer *p)
+{
+    /* It may have ended before its word was read. */
+    return p->left || (p->relation == RELATION_NODE && p->control->phase == PHASE_CLOSED);
+}
+
 /* The others hold this process for dead: it must not do anything to them any more. */
 void peers_cast_out(acp_engine *e)
 {

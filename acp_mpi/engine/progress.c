@@ -80,7 +80,8 @@ static void handle_losses(acp_lane *lane)
             couriers_lost(lane, p);
             visits_forget(e, p);
             e->mail_losses = 1;
-            struct message m = {.kind = ACP_LOST, .from = e->self, .a = p->slot};
+            struct message m = {
+                .kind = ACP_LOST, .from = e->self, .a = p->slot, .b = peer_left(p)};
             notify_all(lane, &m);
         }
         waiters_wake(e);

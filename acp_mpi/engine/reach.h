@@ -72,6 +72,7 @@ struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to 
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
+bool peer_left(const struct peer *p); /* in order, while the others go on */
 void peers_cast_out(acp_engine *e);
 struct peer *peer_next(acp_engine *e, struct peer *after); /* of those ever talked to */
 bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);

@@ -93,6 +93,9 @@ void acp_collective_release(acp_collective *c)
 {
     acp_engine *e = c->engine;
     c->rung = UINT32_MAX;
+    for (uint32_t i = 0; i < c->open; i++) /* it may have been run for a while */
+        if (c->messages[i]->letter)
+            letter_attend(c->messages[i]->letter, ATTENTION_SLEEPS);
     pthread_mutex_lock(&e->collectives_lock);
     c->released = c->listed = true;
     c->next = e->collectives;
@@ -121,10 +124,22 @@ void collective_watch(acp_collective *c)
     c->watched = true;
 }
 
+bool collective_overdue(acp_collective *c)
+{
+    if (c->watched)
+        return false;
+    uint64_t now = now_ns(), since = c->since;
+    if (!since)
+        c->since = since = now;
+    return now - since >= (uint64_t)MAIL_FIRST_NS;
+}
+
 /* After a while it is made sure that all members live. */
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
     acp_engine *e = c->engine;
+    if (collective_overdue(c))
+        collective_watch(c);
     int64_t first = timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS;
     int rc = progress_wait(e, stands, c, first, ACP_DOING_COLLECTIVE);
     if (rc != ACP_E_TIMEOUT || timeout_ns <= MAIL_FIRST_NS)

@@ -73,8 +73,8 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
                acp_doing doing, acp_request *const *requests, uint32_t count);
 
 #define MAIL_FIRST_NS ((int64_t)20000000) /* of a wait; then it also listens for deaths */
-/* mail_wait.c: acp_wait_any of requests, which another number of losses than `losses` ends, too. */
+/* mail_wait.c: acp_wait_any of requests, which another number of departed ranks than `departed` ends, too. */
 int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
-                  const uint32_t *losses, int64_t timeout_ns, uint32_t *index);
+                  const uint32_t *departed, int64_t timeout_ns, uint32_t *index);
 
 #endif

@@ -283,6 +283,8 @@ static void lost_notice(acp_lane *lane, const struct message *m)
     struct peer *p = peer_of_slot(e, (uint32_t)m->a);
     if (!p)
         return;
+    if (m->b)
+        p->left = true; /* in order */
     if (p == e->own)
         peers_cast_out(e);
     else if (p->row.node == e->config.node && !apart(e))

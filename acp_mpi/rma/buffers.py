@@ -1,10 +1,15 @@
 """Buffers as users have them: contiguous or not, with the buffer protocol or NumPy's."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable
-from typing import Any
 
 from acp_mpi.engine import _engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 def _numpy_view(buffer: Any, function: str, reason: object) -> Any:

@@ -59,6 +59,40 @@ static void around_a_ring(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
 }
 
 /* What the engine has no fold for its caller folds, the left one always that of the lower ranks. */
+/* Rank 0 looks after other things now and then, and in every other turn lets it go on by itself. */
+static void in_slices(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t in[CLUSTER_MOST], out[CLUSTER_MOST];
+    (void)lane;
+    for (uint32_t i = 0; i < 20; i++) {
+        struct script s;
+        script_begin(&s, c->count, -1, 0);
+        for (uint32_t round = 0; round < 3; round++)
+            script_exchange(&s, rank, 8);
+        for (uint32_t r = 0; r < c->count; r++)
+            in[r] = 100 * rank + r + i;
+        s.buffers[IN] = in;
+        s.buffers[OUT] = out;
+        acp_collective *one = rank ? NULL : begin(e, &s, 250 + i);
+        if (one && c->count > 1)
+            CHECK(acp_collective_run_for(one, 20000 * (int64_t)i) == ACP_E_TIMEOUT);
+        meet(e);
+        if (!one) {
+            CHECK(carry(e, &s, 250 + i, i % 2, NULL) == ACP_OK);
+        } else if (i % 2) {
+            acp_collective_release(one);
+            CHECK(end_of(one, acp_collective_wait(one, ACP_FOREVER), NULL, NULL) == ACP_OK);
+        } else {
+            int rc;
+            while ((rc = acp_collective_run_for(one, 100000)) == ACP_E_TIMEOUT)
+                continue;
+            CHECK(end_of(one, rc, NULL, NULL) == ACP_OK);
+        }
+        for (uint32_t r = 0; r < c->count; r++)
+            CHECK(r == rank || out[r] == 100 * r + rank + i);
+    }
+}
+
 static void folded_by_the_caller(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     (void)lane;
@@ -266,6 +300,7 @@ static void brought_in_by_the_caller(struct cluster *c, uint32_t rank, acp_engin
 }
 
 static const cluster_body bodies[] = {
+    in_slices,
     folded_along_a_chain, around_a_ring, folded_by_the_caller, many_at_once,
     done_without_being_waited_for, several_threads_wait_for_one, any_of_several,
     brought_in_by_the_caller,

@@ -12,7 +12,6 @@ from acp_mpi.comm.collectives.schedule import (
     IN,
     OUT,
     PART,
-    RECEIVE,
     SUM,
     TMP,
     among,
@@ -20,6 +19,7 @@ from acp_mpi.comm.collectives.schedule import (
     receive,
     send,
     with_buffers,
+    without_bytes,
 )
 
 TYPE_CHECKING = False
@@ -106,17 +106,9 @@ def reduce_scatter(own: int, other: int, r: int) -> Rounds:
 
 def barrier(own: int, other: int, r: int) -> Rounds:
     """Let nobody go before all of both groups have come."""
-    come = _without_bytes(tree.reduce(own, r, 0, False))
-    go = _without_bytes(tree.bcast(own, r, 0))
+    come = without_bytes(tree.reduce(own, r, 0, False))
+    go = without_bytes(tree.bcast(own, r, 0))
     nothing = place(TMP, 0, 0)
     if r == 0:
         come.append([receive(own, nothing), send(own, nothing)])
     return come + go
-
-
-def _without_bytes(rounds: Rounds) -> Rounds:
-    nothing = place(TMP, 0, 0)
-    return [
-        [(kind, peer, nothing, nothing, nothing) for kind, peer, *_ in steps if kind <= RECEIVE]
-        for steps in rounds
-    ]

@@ -94,7 +94,7 @@ def apart(given: Buffer, wanted: Buffer, same: bool) -> Buffer:
     place: Any = wanted.memory
     if given.array is None or wanted.array is None:
         shared = given.array is None and wanted.array is None
-        shared = shared and plain.obj is place.obj
+        shared = shared and plain.obj is place.obj and not (same and plain is place)
     else:
         shared = sys.modules["numpy"].may_share_memory(plain, place)
         if shared and same:

@@ -12,12 +12,69 @@ from acp_mpi.comm.collectives.sizes import carry, counts_of, fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from acp_mpi.comm.collectives.choice import Paper
     from acp_mpi.comm.collectives.operations import Operation
     from acp_mpi.comm.collectives.sizes import Flow
     from acp_mpi.comm.collectives.team import Team
+
+
+class Folding:
+    """How elements are folded: by `codes` of the engine, or by a `folder` of memory.
+
+    `name` and `divides` (it may be done in parts, and in any order) are the same on all members.
+    """
+
+    __slots__ = ("codes", "divides", "folder", "name")
+
+    def __init__(self, name: str, divides: bool, codes: Any, folder: Any) -> None:
+        self.name, self.divides, self.codes, self.folder = name, divides, codes, folder
+
+
+def carried(
+    function: str,
+    team: Team,
+    kind: str,
+    given: Buffer | None,
+    wanted: Buffer | None,
+    folding: Folding,
+    top: int | None,
+    taken: Sequence[int],
+    context: int,
+) -> Flow:
+    """Fold the elements of `given` into `wanted`; `taken`: how many each gets of reduce_scatter.
+
+    The root of another group's reduce gives nothing.
+    """
+    known = given or wanted
+    assert known is not None
+    count, width, divides = known.count, known.width, folding.divides
+
+    def write() -> Paper:
+        n, r = team.n, team.me
+        if team.other:
+            sizes = taken if kind == "reduce_scatter" else [count]
+            return choice.between_groups(kind, (team.own, team.other), r, top or 0, [count], sizes)
+        if kind == "allreduce":
+            return choice.allreduce(n, r, count, width, divides)
+        if kind == "reduce":
+            return choice.reduce(n, r, top or 0, count, width, divides)
+        if kind == "reduce_scatter":
+            return choice.reduce_scatter(n, r, taken, width, divides)
+        return choice.scan(n, r, count, kind == "exscan")
+
+    alike: Any = (known.kind, count, folding.name, divides)
+    alone = None
+    if top is not None:
+        alike += (team.ranks[top],)
+    if kind == "reduce_scatter":
+        alone = tuple(taken)
+        alike += () if team.other else (alone,)
+    codes = folding.codes or (-1, 0)
+    plan = plan_of(team, kind, alike, alone, write, width, codes, folding.folder)
+    yield from carry(function, plan, given, wanted, context)
 
 
 def _folded(
@@ -64,29 +121,8 @@ def _folded(
             )
         shape = given.shape if own == given.count else (-1,)
         folder = op.folder(function, given.array.dtype, shape)
-    count, width = given.count, given.width
-
-    def write() -> Paper:
-        n, r = team.n, team.me
-        if team.other:
-            sizes = taken if kind == "reduce_scatter" else [count]
-            return choice.between_groups(kind, (team.own, team.other), r, top or 0, [count], sizes)
-        if kind == "allreduce":
-            return choice.allreduce(n, r, count, width, op.divides)
-        if kind == "reduce":
-            return choice.reduce(n, r, top or 0, count, width, op.divides)
-        if kind == "reduce_scatter":
-            return choice.reduce_scatter(n, r, taken, width, op.divides)
-        return choice.scan(n, r, count, kind == "exscan")
-
-    alike: Any = (given.kind, count, op.name, op.divides)
-    if top is not None:
-        alike += (team.ranks[top],)
-    if kind == "reduce_scatter" and not team.other:
-        alike += (tuple(taken),)
-    alone = tuple(taken) if kind == "reduce_scatter" else None
-    plan = plan_of(team, kind, alike, alone, write, width, codes or (-1, 0), folder)
-    yield from carry(function, plan, given, wanted, context)
+    folding = Folding(op.name, op.divides, codes, folder)
+    yield from carried(function, team, kind, given, wanted, folding, top, taken, context)
     if kind == "exscan" and team.me == 0 and out is None:
         return None
     return result if takes else out
@@ -117,15 +153,8 @@ def _taken_from_others(
     """Only receive: the root between two groups. What it gives says how long the result is."""
     place = like(Buffer(x, function)) if out is None or isinstance(out, tuple) else out
     wanted = Buffer(place, function, writable=True)
-    alike = (wanted.kind, wanted.count, op.name, op.divides, team.ranks[top])
-
-    def write() -> Paper:
-        return choice.between_groups(
-            "reduce", (team.own, team.other), team.me, top, [wanted.count], [wanted.count]
-        )
-
-    plan = plan_of(team, "reduce", alike, None, write, wanted.width)
-    yield from carry(function, plan, None, wanted, context)
+    folding = Folding(op.name, op.divides, None, None)
+    yield from carried(function, team, "reduce", None, wanted, folding, top, (), context)
     return place
 
 

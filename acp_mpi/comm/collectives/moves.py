@@ -179,8 +179,12 @@ def allgather(
     out: Any,
     counts: Any,
     context: int | None = None,
+    gives: Sequence[int] | None = None,
 ) -> Flow:
-    """Bring `x` of all ranks, or of the other group, to `out` of all."""
+    """Bring `x` of all ranks, or of the other group, to `out` of all.
+
+    `gives`: how many elements each of the own group gives to the other, if not all as many.
+    """
     context = team.context() if context is None else context
     given, wanted = Buffer(x, function), Buffer(out, function, writable=True)
     width = given.width
@@ -191,7 +195,10 @@ def allgather(
     if not team.other:
         fits(function, "x", given.size, per[team.me] * width, width)
     even = counts is None
-    gives = [given.count] * team.own if team.other else [given.count]
+    if not team.other:
+        gives = [given.count]
+    elif gives is None:
+        gives = [given.count] * team.own
     alike: Any = () if team.other else tuple(c * width for c in per)
     yield from _moved(
         function, team, "allgather", given, wanted, (gives, per), width, alike, 0, even, context

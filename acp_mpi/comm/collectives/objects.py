@@ -28,8 +28,11 @@ _HEAD = 256
 _ROOM = _HEAD - _LENGTH.size
 
 
-def _pickled(x: Any) -> bytes:
-    return pickle.dumps(x, pickle.HIGHEST_PROTOCOL)
+def _pickled(team: Team, x: Any) -> bytes:
+    if team.pickler is None:
+        return pickle.dumps(x, pickle.HIGHEST_PROTOCOL)
+    data: bytes = team.pickler.dumps(x)
+    return data
 
 
 def _head(data: bytes) -> bytes:
@@ -46,13 +49,14 @@ def _rest(heads: bytearray, count: int) -> list[int]:
     return [max(_length(heads, i) - _ROOM, 0) for i in range(count)]
 
 
-def _joined(heads: bytearray, rest: bytearray, lengths: Sequence[int]) -> list[Any]:
+def _joined(team: Team, heads: bytearray, rest: bytearray, lengths: Sequence[int]) -> list[Any]:
+    loads = (team.pickler or pickle).loads
     result = []
     at = 0
     for i, more in enumerate(lengths):
         begin = i * _HEAD + _LENGTH.size
         first = heads[begin : begin + min(_length(heads, i), _ROOM)]
-        result.append(pickle.loads(first + rest[at : at + more] if more else first))
+        result.append(loads(first + rest[at : at + more] if more else first))
         at += more
     return result
 
@@ -66,7 +70,7 @@ def bcast(function: str, team: Team, x: Any, root: Any) -> Flow:
         return None
     rank = team.ranks[top]
     with Farewell(function, team, first, second):
-        data = _pickled(x) if gives else b""
+        data = _pickled(team, x) if gives else b""
     with Farewell(function, team, second):
         head = bytearray(_head(data) if gives else _HEAD)
         yield from moves.bcast(function, team, head, rank, () if gives else head, first)
@@ -74,7 +78,8 @@ def bcast(function: str, team: Team, x: Any, root: Any) -> Flow:
         rest = bytearray(data[_ROOM:] if gives else more)
     if more:
         yield from moves.bcast(function, team, rest, rank, () if gives else rest, second)
-    return x if gives else _joined(head, rest, [more])[0]
+    as_it_is = gives and team.pickler is None
+    return x if as_it_is else _joined(team, head, rest, [more])[0]
 
 
 def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
@@ -88,7 +93,7 @@ def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
     rank = team.ranks[top]
     many = team.other or team.n
     with Farewell(function, team, first, second):
-        data = _pickled(x) if gives else b""
+        data = _pickled(team, x) if gives else b""
     heads: Any = bytearray(many * _HEAD) if takes else ()
     with Farewell(function, team, second):
         head = _head(data) if gives else None
@@ -99,7 +104,7 @@ def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
     yield from moves.gather(
         function, team, data[_ROOM:] if gives else None, rank, rest, lengths or [0] * many, second
     )
-    return _joined(heads, rest, lengths) if takes else None
+    return _joined(team, heads, rest, lengths) if takes else None
 
 
 def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
@@ -113,7 +118,7 @@ def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
     rank = team.ranks[top]
     many = team.other or team.n
     with Farewell(function, team, first, second):
-        data = [_pickled(each) for each in _listed(function, x, many)] if gives else []
+        data = [_pickled(team, each) for each in _listed(function, x, many)] if gives else []
     head: Any = bytearray(_HEAD) if takes else ()
     with Farewell(function, team, second):
         heads = b"".join(map(_head, data))
@@ -130,7 +135,7 @@ def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
         [len(each) for each in rests] or [0] * many,
         second,
     )
-    return _joined(head, rest, more)[0] if takes else None
+    return _joined(team, head, rest, more)[0] if takes else None
 
 
 def allgather(function: str, team: Team, x: Any) -> Flow:
@@ -140,14 +145,14 @@ def allgather(function: str, team: Team, x: Any) -> Flow:
     heads = bytearray(many * _HEAD)
     if not team.other:
         with Farewell(function, team, first, second):
-            data = _pickled(x)
+            data = _pickled(team, x)
         with Farewell(function, team, second):
             yield from moves.allgather(function, team, _head(data), heads, None, first)
             lengths = _rest(heads, many)
             rest = bytearray(sum(lengths))
         if rest:
             yield from moves.allgather(function, team, data[_ROOM:], rest, lengths, second)
-        those = _joined(heads, rest, lengths)
+        those = _joined(team, heads, rest, lengths)
         for rank in team.lost:  # each object is at the place of its rank
             those.insert(rank, None)
         return those
@@ -160,7 +165,7 @@ def alltoall(function: str, team: Team, x: Any) -> Flow:
     first, second = team.context(), team.context()
     many = team.other or team.n
     with Farewell(function, team, first, second):
-        data = [_pickled(each) for each in _listed(function, x, many)]
+        data = [_pickled(team, each) for each in _listed(function, x, many)]
     heads = bytearray(many * _HEAD)
     with Farewell(function, team, second):
         given = b"".join(map(_head, data))
@@ -171,7 +176,7 @@ def alltoall(function: str, team: Team, x: Any) -> Flow:
     yield from moves.alltoall(
         function, team, b"".join(rests), rest, [len(each) for each in rests], lengths, second
     )
-    return _joined(heads, rest, lengths)
+    return _joined(team, heads, rest, lengths)
 
 
 def _listed(function: str, x: Any, count: int) -> list[Any]:

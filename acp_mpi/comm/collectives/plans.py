@@ -73,8 +73,12 @@ def compiled(
     fold: tuple[int, int],
     folder: Any,
     note: int,
+    watched: Sequence[int] | None = None,
 ) -> _engine.Plan:
-    """Return the plan for these ranks, with elements of `width` bytes."""
+    """Return the plan for these ranks, with elements of `width` bytes.
+
+    `watched`: whose death ends it for whoever waits, if not that of any of them.
+    """
     rounds, sizes = paper
     ends = {
         buffer: [0, *itertools.accumulate(size * width for size in pieces)]
@@ -110,4 +114,5 @@ def compiled(
             most = max(most, len(messages))
         steps += [packed(step) for step in one if step[0] > RECEIVE]
     rooms = tuple(ends[b][-1] if b in used and b in ends else 0 for b in (TMP, SUM, PART))
-    return _engine.Plan(b"".join(steps), most, *fold, rooms, ranks, note, folder)
+    watched = ranks if watched is None else watched
+    return _engine.Plan(b"".join(steps), most, *fold, rooms, watched, note, folder)

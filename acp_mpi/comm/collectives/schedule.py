@@ -70,6 +70,15 @@ def with_buffers(new: dict[int, int], rounds: Rounds) -> Rounds:
     ]
 
 
+def without_bytes(rounds: Rounds) -> Rounds:
+    """Return the schedule of the same messages, all of them empty."""
+    nothing = place(TMP, 0, 0)
+    return [
+        [(kind, peer, nothing, nothing, nothing) for kind, peer, *_ in steps if kind <= RECEIVE]
+        for steps in rounds
+    ]
+
+
 def spans(first: int, count: int, of: int) -> list[tuple[int, int]]:
     """Return [first, first + count) around the end of `of` pieces as one or two stretches."""
     first %= of

@@ -21,10 +21,21 @@ class Team:
     """The ranks of a collective in their order; between two groups the own one first.
 
     `me` is the caller's place, `own` how many its group has, `other` how many the other; 0: there
-    is no other. All members count their calls, so that each call has a context of its own.
+    is no other. All members count their calls, so that each call has a context of its own; teams
+    of the same ranks have others if they are `of` something else.
+
+    `pickler`: what makes bytes of objects, and objects of bytes, if not `pickle`; as with mpi4py,
+    who gives to all gets a copy then, too.
     """
 
-    def __init__(self, function: str, own: tuple[int, ...], other: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        function: str,
+        own: tuple[int, ...],
+        other: tuple[int, ...] = (),
+        of: bytes = b"collective",
+        pickler: Any = None,
+    ) -> None:
         here = _engine.rank()
         self.ranks = own + other
         _check(function, own, other, here)
@@ -32,9 +43,8 @@ class Team:
         self.own, self.other = len(own), len(other)
         first, second = sorted((own, other)) if other else (own, other)
         text = struct.pack(f"<{len(self.ranks) + 1}q", *first, -1, *second)
-        self.contexts = _engine.Contexts(
-            int.from_bytes(_engine.sha256(b"collective" + text)[:8], "little")
-        )
+        self.contexts = _engine.Contexts(int.from_bytes(_engine.sha256(of + text)[:8], "little"))
+        self.pickler = pickler
         self.plans: dict[Any, _engine.Plan] = {}
         self.lost: list[int] = []  # of all ranks, those that do not take part
         self.over = False  # after a reset others have its contexts

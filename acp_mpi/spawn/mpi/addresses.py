@@ -12,8 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-# Contexts of a communicator, beside its own.
-COLLECTIVES, ACKNOWLEDGEMENTS = 1, 2
+ACKNOWLEDGEMENTS = 1  # the context for them, after that of the messages
 _TAG_MAX = 2**31 - 1
 
 

@@ -6,15 +6,18 @@ from _thread import allocate_lock
 from abc import abstractmethod
 
 import acp_mpi as acp
-from acp_mpi.spawn.mpi import algorithms, communicators
-from acp_mpi.spawn.mpi.addresses import COLLECTIVES, fail
-from acp_mpi.spawn.mpi.algorithms import Round
+from acp_mpi.comm.collectives import objects
+from acp_mpi.comm.collectives.parting import part
+from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.attributes import Attributes
+from acp_mpi.spawn.mpi.family import kinds
 from acp_mpi.spawn.mpi.groups import Group, ranks_of
 from acp_mpi.spawn.mpi.objects import Objects
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import Circle, derived
 from acp_mpi.spawn.mpi.requests import Request
+from acp_mpi.spawn.mpi.running import carry_out
+from acp_mpi.spawn.mpi.teams import Teams
 from acp_mpi.spawn.mpi.work import Done
 
 TYPE_CHECKING = False
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 class Body(Objects):
     """A communicator of several groups."""
 
-    kind: type  # of the communicators that it is behind
     is_topo, topology = False, MPI.UNDEFINED
 
     def __init__(self, context: int, local: Circle, peers: Circle) -> None:
@@ -37,7 +39,8 @@ class Body(Objects):
         self.locks: dict[Any, Any] = {}
         self._hints: dict[str, str] = {}
         self._open = True
-        self._rounds = self._made = 0
+        self._made = self._persistent = 0
+        self.teams = Teams(context, local, peers if self.inter else None)
         self._inner: Body | None = None
         self._lock = allocate_lock()
 
@@ -52,19 +55,18 @@ class Body(Objects):
 
     def shown(self) -> Any:
         """Return a communicator that this is behind."""
-        return self.kind._of(self)  # type: ignore[attr-defined]
+        return kinds["Intercomm" if self.inter else "Intracomm"]._of(self)
 
     def check(self) -> None:
         """Raise if the communicator has been freed."""
         if not self._open:
             fail(MPI.ERR_COMM)
 
-    def round(self) -> Round:
-        """Return the next collective; all members count alike."""
+    def next_teams(self) -> Teams:
+        """Return those of the next persistent collective; all members count alike."""
         with self._lock:
-            self._rounds += 1
-            tag = self._rounds
-        return Round(self.context + COLLECTIVES, tag, self.local, self.peers)
+            self._persistent += 1
+            return self.teams.apart(self._persistent)
 
     def next_context(self, *parts: object) -> int:
         """Return the context of the next communicator that all members make of this one."""
@@ -124,7 +126,8 @@ class Body(Objects):
             self._inner._open = False
 
     def Disconnect(self) -> None:
-        self.barrier()
+        self.check()
+        carry_out(part("Disconnect", self.teams.parting()))
         self.Free()
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
@@ -167,8 +170,13 @@ class Body(Objects):
             return self.Split(MPI.UNDEFINED, key)
         if split_type != MPI.COMM_TYPE_SHARED:
             fail(MPI.ERR_ARG)
-        names = self._run(algorithms.allgather(self.round().inside(), _processor()))
-        return self.Split([bytes(name) for name in names].index(_processor()), key)
+        names = self.among_local(str(MPI.Get_processor_name()))
+        return self.Split(names.index(names[self.local.rank]), key)
+
+    def among_local(self, thing: Any) -> list[Any]:
+        """Return what each of the local group gives."""
+        found: list[Any] = carry_out(objects.allgather("allgather", self.teams.inside, thing))
+        return found
 
     @abstractmethod
     def Split(self, color: int = 0, key: int = 0) -> Any:
@@ -225,10 +233,6 @@ class Body(Objects):
         return Request._of(Done())
 
 
-def _processor() -> bytes:
-    return str(MPI.Get_processor_name()).encode()
-
-
 def sorted_by_key(
     parts: Sequence[tuple[int, int]], color: int, ranks: Sequence[int]
 ) -> tuple[int, ...]:
@@ -240,9 +244,7 @@ def sorted_by_key(
 class IntraBody(Body):
     """One circle of ranks."""
 
-    kind = communicators.Intracomm
     inter = False
-    between = algorithms
 
     def __init__(self, context: int, members: Circle) -> None:
         super().__init__(context, members, members)

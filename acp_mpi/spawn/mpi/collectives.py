@@ -1,175 +1,184 @@
 """Collectives of a communicator of several groups, on mpi4py's buffers.
 
-Each is one generator; the blocking, the non-blocking and the persistent method are made of it.
+Each is one generator of those of `acp_mpi.comm.collectives`, which carry the bytes; the blocking,
+the non-blocking and the persistent method are made of it.
 """
 
 from __future__ import annotations
 
+from acp_mpi.comm.collectives import moves
 from acp_mpi.spawn.mpi import buffers
-from acp_mpi.spawn.mpi.addresses import fail
-from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.blocks import Blocks
 from acp_mpi.spawn.mpi.point_to_point import PointToPoint
 from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.reductions import Reductions, in_place
 from acp_mpi.spawn.mpi.requests import Request
-from acp_mpi.spawn.mpi.work import Running, finish
+from acp_mpi.spawn.mpi.running import Running, carry_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeAlias
 
-    from acp_mpi.spawn.mpi.work import Steps
+    from acp_mpi.spawn.mpi.running import Flow
+    from acp_mpi.spawn.mpi.teams import Teams
 
-    _Blocks: TypeAlias = Callable[..., Any]
+    _BlocksOf: TypeAlias = Callable[..., Any]
 
 
 class Collectives(PointToPoint, Reductions):
-    """What all members of a communicator call together."""
+    """What all members of a communicator call together.
 
-    def from_root(self, root: int) -> tuple[bool, bool]:
-        """Return whether this rank gives something, and whether it gets something."""
-        if not self.inter:
-            self._check_root(root, len(self.local))
-            return root == self.local.rank, root != self.local.rank
-        if root in (MPI.ROOT, MPI.PROC_NULL):
-            return root == MPI.ROOT, False
-        self._check_root(root, len(self.peers))
-        return False, True
+    Each call takes its context first: whatever fails later, all have counted it.
+    """
 
-    def to_root(self, root: int) -> tuple[bool, bool]:
-        """Return whether this rank gives something, and whether it gets something."""
-        if not self.inter:
-            self._check_root(root, len(self.local))
-            return True, root == self.local.rank
-        gets, gives = self.from_root(root)
-        return gives, gets
+    teams: Teams
 
-    def _check_root(self, root: int, size: int) -> None:
-        if not 0 <= root < size:
-            fail(MPI.ERR_ROOT)
-
-    def barrier_(self) -> Steps:
+    def barrier_(self, teams: Teams) -> Flow:
         """Meet."""
-        yield from self.between.barrier(self.round())
+        yield from moves.barrier("Barrier", teams.everybody)
 
-    def bcast_(self, buf: Any, root: int = 0) -> Steps:
+    def bcast_(self, teams: Teams, buf: Any, root: int = 0) -> Flow:
         """Give what one rank has to all."""
-        r = self.round()
+        team, context = teams.everybody, teams.everybody.context()
+        top = self.root_of(root)
         gives, gets = self.from_root(root)
-        place = buffers.elements(buf, writable=gets) if gives or gets else None
-        data = place.pack() if place and gives else None
-        found = yield from self.between.bcast(r, data, root)
-        if place and gets:
-            place.unpack(found)
+        if not (gives or gets):
+            return
+        block = Blocks([buffers.elements(buf, writable=gets)])
+        data = block.room() if gets else block.packed()
+        yield from moves.bcast("Bcast", team, data, top, () if gives else data, context)
+        if gets:
+            block.land(data)
 
-    def _gather(self, sendbuf: Any, recvbuf: Any, root: int, blocks_of: _Blocks) -> Steps:
-        r = self.round()
+    def _gather(
+        self, name: str, teams: Teams, sendbuf: Any, recvbuf: Any, root: int, blocks_of: _BlocksOf
+    ) -> Flow:
+        team, context = teams.everybody, teams.everybody.context()
+        top = self.root_of(root)
         gives, gets = self.to_root(root)
-        blocks = blocks_of(recvbuf, len(self.peers), writable=True) if gets else []
-        here = gives and gets and in_place(sendbuf)
-        data = None
-        if here:
-            data = blocks[self.local.rank].pack()
+        if not (gives or gets):
+            return
+        blocks, own, room, counts = None, None, (), _given(blocks_of, ())
+        if gets:
+            blocks = Blocks(blocks_of(recvbuf, len(self.peers), writable=True))
+            room, counts = blocks.room(), _given(blocks_of, blocks.sizes)
+        if blocks is not None and gives and in_place(sendbuf):
+            own = blocks.parts[self.local.rank].pack()
         elif gives:
-            data = buffers.elements(sendbuf).pack()
-        found = yield from self.between.gather(r, data, root)
-        for rank, block in enumerate(blocks):
-            if not (here and rank == self.local.rank):
-                block.unpack(found[rank])
+            own = buffers.elements(sendbuf).pack()
+        yield from moves.gather(name, team, own, top, room, counts, context)
+        if blocks is not None:
+            blocks.land(room)
 
-    def gather_(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Steps:
+    def gather_(self, teams: Teams, sendbuf: Any, recvbuf: Any, root: int = 0) -> Flow:
         """Collect equal parts at one rank."""
-        return self._gather(sendbuf, recvbuf, root, buffers.equal_blocks)
+        return self._gather("Gather", teams, sendbuf, recvbuf, root, buffers.equal_blocks)
 
-    def gatherv_(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Steps:
+    def gatherv_(self, teams: Teams, sendbuf: Any, recvbuf: Any, root: int = 0) -> Flow:
         """Collect parts at one rank."""
-        return self._gather(sendbuf, recvbuf, root, buffers.unequal_blocks)
+        return self._gather("Gatherv", teams, sendbuf, recvbuf, root, buffers.unequal_blocks)
 
-    def _scatter(self, sendbuf: Any, recvbuf: Any, root: int, blocks_of: _Blocks) -> Steps:
-        r = self.round()
+    def _scatter(
+        self, name: str, teams: Teams, sendbuf: Any, recvbuf: Any, root: int, blocks_of: _BlocksOf
+    ) -> Flow:
+        team, context = teams.everybody, teams.everybody.context()
+        top = self.root_of(root)
         gives, gets = self.from_root(root)
-        keeps = gives and not self.inter  # its own part, too
-        parts = None
+        if not (gives or gets):
+            return
+        given, place, counts = None, None, _given(blocks_of, ())
+        room: Any = ()
         if gives:
-            parts = [block.pack() for block in blocks_of(sendbuf, len(self.peers))]
-        place = None
-        if gets or (keeps and not in_place(recvbuf)):
-            place = buffers.elements(recvbuf, writable=True)
-        found = yield from self.between.scatter(r, parts, root)
-        if place:
-            place.unpack(found)
+            parts = Blocks(blocks_of(sendbuf, len(self.peers)))
+            given, counts = parts.packed(), _given(blocks_of, parts.sizes)
+            if not self.inter:  # its own part is for itself
+                room = bytearray(parts.sizes[self.local.rank])
+        if gets or not (self.inter or in_place(recvbuf)):
+            place = Blocks([buffers.elements(recvbuf, writable=True)])
+            room = place.room()
+        yield from moves.scatter(name, team, given, top, room, counts, context)
+        if place is not None:
+            place.land(room)
 
-    def scatter_(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Steps:
+    def scatter_(self, teams: Teams, sendbuf: Any, recvbuf: Any, root: int = 0) -> Flow:
         """Hand out equal parts."""
-        return self._scatter(sendbuf, recvbuf, root, buffers.equal_blocks)
+        return self._scatter("Scatter", teams, sendbuf, recvbuf, root, buffers.equal_blocks)
 
-    def scatterv_(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> Steps:
+    def scatterv_(self, teams: Teams, sendbuf: Any, recvbuf: Any, root: int = 0) -> Flow:
         """Hand out parts."""
-        return self._scatter(sendbuf, recvbuf, root, buffers.unequal_blocks)
+        return self._scatter("Scatterv", teams, sendbuf, recvbuf, root, buffers.unequal_blocks)
 
-    def _allgather(self, sendbuf: Any, recvbuf: Any, blocks_of: _Blocks) -> Steps:
-        r = self.round()
-        blocks = blocks_of(recvbuf, len(self.peers), writable=True)
-        here = not self.inter and in_place(sendbuf)
-        own = blocks[self.local.rank].pack() if here else buffers.elements(sendbuf).pack()
-        found = yield from self.between.allgather(r, own)
-        for rank, block in enumerate(blocks):
-            if not (here and rank == self.local.rank):
-                block.unpack(found[rank])
-
-    def allgather_(self, sendbuf: Any, recvbuf: Any) -> Steps:
+    def allgather_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
         """Collect equal parts everywhere."""
-        return self._allgather(sendbuf, recvbuf, buffers.equal_blocks)
+        team, context = teams.everybody, teams.everybody.context()
+        blocks = Blocks(buffers.equal_blocks(recvbuf, len(self.peers), writable=True))
+        room = blocks.room()
+        yield from moves.allgather(
+            "Allgather", team, self._own(sendbuf, blocks), room, None, context
+        )
+        blocks.land(room)
 
-    def allgatherv_(self, sendbuf: Any, recvbuf: Any) -> Steps:
+    def allgatherv_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
         """Collect parts everywhere."""
-        return self._allgather(sendbuf, recvbuf, buffers.unequal_blocks)
+        team, context = teams.everybody, teams.everybody.context()
+        blocks = Blocks(buffers.unequal_blocks(recvbuf, len(self.peers), writable=True))
+        own, room, gives = self._own(sendbuf, blocks), blocks.room(), None
+        if self.inter:  # how much the others of its group give a rank is not told
+            gives = yield from self.numbers("Allgatherv", teams, len(own))
+        yield from moves.allgather("Allgatherv", team, own, room, blocks.sizes, context, gives)
+        blocks.land(room)
 
-    def _alltoall(self, sendbuf: Any, recvbuf: Any, blocks_of: _Blocks) -> Steps:
-        r = self.round()
-        size = len(self.peers)
-        blocks = blocks_of(recvbuf, size, writable=True)
+    def _own(self, sendbuf: Any, blocks: Blocks) -> Any:
         if not self.inter and in_place(sendbuf):
-            parts = [bytes(block.pack()) for block in blocks]
-        else:
-            parts = [block.pack() for block in blocks_of(sendbuf, size)]
-        found = yield from self.between.alltoall(r, parts)
-        for block, data in zip(blocks, found, strict=True):
-            block.unpack(data)
+            return blocks.parts[self.local.rank].pack()
+        return buffers.elements(sendbuf).pack()
 
-    def alltoall_(self, sendbuf: Any, recvbuf: Any) -> Steps:
+    def _alltoall(
+        self, name: str, teams: Teams, sendbuf: Any, recvbuf: Any, blocks_of: _BlocksOf
+    ) -> Flow:
+        team, context = teams.everybody, teams.everybody.context()
+        blocks = Blocks(blocks_of(recvbuf, len(self.peers), writable=True))
+        here = not self.inter and in_place(sendbuf)
+        parts = blocks if here else Blocks(blocks_of(sendbuf, len(self.peers)))
+        room = blocks.room()
+        gives, takes = _given(blocks_of, parts.sizes), _given(blocks_of, blocks.sizes)
+        yield from moves.alltoall(name, team, parts.packed(), room, gives, takes, context)
+        blocks.land(room)
+
+    def alltoall_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
         """Exchange equal parts, each with each."""
-        return self._alltoall(sendbuf, recvbuf, buffers.equal_blocks)
+        return self._alltoall("Alltoall", teams, sendbuf, recvbuf, buffers.equal_blocks)
 
-    def alltoallv_(self, sendbuf: Any, recvbuf: Any) -> Steps:
+    def alltoallv_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
         """Exchange parts, each with each."""
-        return self._alltoall(sendbuf, recvbuf, buffers.unequal_blocks)
+        return self._alltoall("Alltoallv", teams, sendbuf, recvbuf, buffers.unequal_blocks)
 
-    def alltoallw_(self, sendbuf: Any, recvbuf: Any) -> Steps:
+    def alltoallw_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
         """Exchange parts that have a datatype each."""
-        return self._alltoall(sendbuf, recvbuf, buffers.typed_blocks)
+        return self._alltoall("Alltoallw", teams, sendbuf, recvbuf, buffers.typed_blocks)
 
 
-def _methods(name: str, steps: Callable[..., Steps]) -> dict[str, Any]:
+def _given(blocks_of: _BlocksOf, sizes: Any) -> Any:
+    """Return the sizes of parts as a collective is told of them: not at all if they are equal."""
+    return None if blocks_of is buffers.equal_blocks else sizes
+
+
+def _methods(name: str, flow: Callable[..., Flow]) -> dict[str, Any]:
     """Return the three methods that MPI makes of a collective."""
 
     def blocking(self: Any, *given: Any, **named: Any) -> None:
         self.check()
-        finish(Running(steps(self, *given, **named)))
-
-    def begun(self: Any, *given: Any, **named: Any) -> Running:
-        self.check()
-        work = Running(steps(self, *given, **named))
-        if work.error is not None:
-            raise work.error
-        return work
+        carry_out(flow(self, self.teams, *given, **named))
 
     def immediate(self: Any, *given: Any, **named: Any) -> Any:
-        return Request._of(begun(self, *given, **named))
+        self.check()
+        return Request._of(Running(flow(self, self.teams, *given, **named)))
 
     def persistent(self: Any, *given: Any, info: Any = None, **named: Any) -> Any:
-        return Prequest._of(lambda: begun(self, *given, **named))
+        self.check()
+        teams = self.next_teams()
+        return Prequest._of(lambda: Running(flow(self, teams, *given, **named)))
 
     return {name: blocking, f"I{name.lower()}": immediate, f"{name}_init": persistent}
 

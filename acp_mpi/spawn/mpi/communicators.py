@@ -1,7 +1,8 @@
 """Communicators as programs see them: mpi4py's types, whose objects may be of several groups.
 
 An object either is mpi4py's own, or has a *body* of ours, to which all calls go. Copies that
-mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body.
+mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body. What only programs need
+that spawn or connect is loaded by the call; it knows bodies, and nothing of this module.
 """
 
 from __future__ import annotations

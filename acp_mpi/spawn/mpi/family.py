@@ -7,11 +7,21 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, Self
 
 
+kinds: dict[
+    str, Any
+] = {}  # the classes of ours by their names, for those that make objects of them
+
+
 class Family(type):
     """The type of a class of ours: mpi4py's own objects are instances of it, too.
 
     Classes that programs derive from ours are ordinary ones.
     """
+
+    def __init__(cls, name: str, bases: tuple[type, ...], names: dict[str, Any]) -> None:
+        super().__init__(name, bases, names)
+        if "_original" in names:
+            kinds[name] = cls
 
     def __instancecheck__(cls, thing: Any) -> bool:
         original = cls.__dict__.get("_original")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
-from acp_mpi.spawn.mpi import algorithms, between, communicators
 from acp_mpi.spawn.mpi.bodies import Body, IntraBody, new_context, ranks_in, sorted_by_key
 from acp_mpi.spawn.mpi.groups import Group, ranks_of
 from acp_mpi.spawn.mpi.original import MPI
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
 class InterBody(Body):
     """Two circles of ranks."""
 
-    kind = communicators.Intercomm
     inter = True
-    between = between
     _inside: Body | None = None
 
     def _like(self, context: int) -> Body:
@@ -42,19 +39,13 @@ class InterBody(Body):
 
     def Merge(self, high: bool = False) -> Any:
         self.check()
-        theirs = self._run(between.exchange(self.round(), bytes([bool(high)])))
-        first = self.low if bytes(theirs)[0] == bool(high) else not high
+        first = self.low if self.allgather(bool(high))[0] == bool(high) else not high
         mine, its = self.local.ranks, self.peers.ranks
         ranks = (*mine, *its) if first else (*its, *mine)
         return IntraBody(self.next_context("merge"), Circle(ranks, acp.rank())).shown()
 
     def Split(self, color: int = 0, key: int = 0) -> Any:
-        inside = [
-            MPI.pickle.loads(part)
-            for part in self._run(
-                algorithms.allgather(self.round().inside(), MPI.pickle.dumps((color, key)))
-            )
-        ]
+        inside = self.among_local((color, key))
         outside = self.allgather((color, key))
         context = self.next_context("split", color)
         if color == MPI.UNDEFINED:

@@ -2,121 +2,99 @@
 
 from __future__ import annotations
 
-from acp_mpi.spawn.mpi import algorithms
+from acp_mpi.comm.collectives import moves, objects
+from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.spawn.mpi.collectives import Collectives
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.work import Running, finish
+from acp_mpi.spawn.mpi.running import carry_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
-    from acp_mpi.spawn.mpi.work import Steps
-
-
-def _dumps(thing: Any) -> Any:
-    return MPI.pickle.dumps(thing)
-
-
-def _loads(data: Any) -> Any:
-    return MPI.pickle.loads(data)
-
-
-def _combine(op: Callable[[Any, Any], Any]) -> algorithms.Combine:
-    return lambda first, second: _dumps(op(_loads(first), _loads(second)))
+_CONTEXTS = 2  # that a collective of objects takes
 
 
 class Objects(Collectives):
     """The methods in lower case."""
 
-    def _run(self, steps: Steps) -> Any:
+    def _top(self, root: int) -> Any:
+        """Return the rank in the job of a root, None for PROC_NULL, which has nothing to do.
+
+        Who does not come further has counted the call like the others.
+        """
         self.check()
-        return finish(Running(steps))
+        try:
+            rank = self.root_of(root)
+        except MPI.Exception:
+            self._count()
+            raise
+        if rank is None:
+            self._count()
+        return rank
+
+    def _count(self) -> None:
+        for _ in range(_CONTEXTS):
+            self.teams.everybody.context()
 
     def barrier(self) -> None:
-        self._run(self.barrier_())
+        self.check()
+        carry_out(moves.barrier("barrier", self.teams.everybody))
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
-        return self._run(self._bcast_object(obj, root))
-
-    def _bcast_object(self, obj: Any, root: int) -> Steps:
-        r = self.round()
-        gives, gets = self.from_root(root)
-        data = _dumps(obj) if gives else None
-        found = yield from self.between.bcast(r, data, root)
-        return _loads(found) if gets or (gives and not self.inter) else None
+        if (rank := self._top(root)) is None:
+            return None
+        found = carry_out(objects.bcast("bcast", self.teams.everybody, obj, rank))
+        return None if self.inter and self.from_root(root)[0] else found
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
-        found: list[Any] | None = self._run(self._gather_objects(sendobj, root))
+        if (rank := self._top(root)) is None:
+            return None
+        found: list[Any] | None = carry_out(
+            objects.gather("gather", self.teams.everybody, sendobj, rank)
+        )
         return found
 
-    def _gather_objects(self, sendobj: Any, root: int) -> Steps:
-        r = self.round()
-        gives, gets = self.to_root(root)
-        data = _dumps(sendobj) if gives else None
-        found = yield from self.between.gather(r, data, root)
-        return [_loads(each) for each in found] if gets else None
-
-    def _parts(self, sendobj: Sequence[Any] | None) -> list[Any]:
-        count = len(self.peers)
-        if sendobj is None:
-            return [_dumps(None)] * count
-        things = list(sendobj)
-        if len(things) != count:
-            raise ValueError(f"expecting {count} items, got {len(things)}")
-        return [_dumps(each) for each in things]
+    def _for_each(self, sendobj: Sequence[Any] | None) -> Sequence[Any]:
+        return [None] * len(self.peers) if sendobj is None else sendobj
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
-        return self._run(self._scatter_objects(sendobj, root))
-
-    def _scatter_objects(self, sendobj: Sequence[Any] | None, root: int) -> Steps:
-        r = self.round()
-        gives, gets = self.from_root(root)
-        parts = self._parts(sendobj) if gives else None
-        found = yield from self.between.scatter(r, parts, root)
-        return _loads(found) if gets or (gives and not self.inter) else None
+        if (rank := self._top(root)) is None:
+            return None
+        parts = self._for_each(sendobj)
+        return carry_out(objects.scatter("scatter", self.teams.everybody, parts, rank))
 
     def allgather(self, sendobj: Any) -> list[Any]:
-        found: list[Any] = self._run(self._allgather_objects(sendobj))
+        self.check()
+        found: list[Any] = carry_out(objects.allgather("allgather", self.teams.everybody, sendobj))
         return found
-
-    def _allgather_objects(self, sendobj: Any) -> Steps:
-        found = yield from self.between.allgather(self.round(), _dumps(sendobj))
-        return [_loads(each) for each in found]
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
-        found: list[Any] = self._run(self._alltoall_objects(sendobj))
+        self.check()
+        parts = self._for_each(sendobj)
+        found: list[Any] = carry_out(objects.alltoall("alltoall", self.teams.everybody, parts))
         return found
 
-    def _alltoall_objects(self, sendobj: Sequence[Any]) -> Steps:
-        r = self.round()
-        found = yield from self.between.alltoall(r, self._parts(sendobj))
-        return [_loads(each) for each in found]
-
     def reduce(self, sendobj: Any, op: Any = MPI.SUM, root: int = 0) -> Any:
-        return self._run(self._reduce_objects(sendobj, op, root))
-
-    def _reduce_objects(self, sendobj: Any, op: Any, root: int) -> Steps:
-        r = self.round()
-        gives, gets = self.to_root(root)
-        data = _dumps(sendobj) if gives else None
-        found = yield from self.between.reduce(r, data, _combine(op), root)
-        return _loads(found) if gets else None
+        if (rank := self._top(root)) is None:
+            return None
+        how = operation_of(op, "reduce")
+        return carry_out(objects.reduce("reduce", self.teams.everybody, sendobj, how, rank))
 
     def allreduce(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
-        return self._run(self._allreduce_objects(sendobj, op))
-
-    def _allreduce_objects(self, sendobj: Any, op: Any) -> Steps:
-        data = _dumps(sendobj)
-        return _loads((yield from self.between.allreduce(self.round(), data, _combine(op))))
+        self.check()
+        how = operation_of(op, "allreduce")
+        return carry_out(objects.allreduce("allreduce", self.teams.everybody, sendobj, how))
 
     def scan(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
-        return self._run(self._scan_objects(sendobj, op, 1))
+        self.check()
+        self.check_order()
+        how = operation_of(op, "scan")
+        return carry_out(objects.scan("scan", self.teams.everybody, sendobj, how))
 
     def exscan(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
-        return self._run(self._scan_objects(sendobj, op, 0))
-
-    def _scan_objects(self, sendobj: Any, op: Any, which: int) -> Steps:
-        both = yield from algorithms.scan(self.round(), _dumps(sendobj), _combine(op))
-        return None if both[which] is None else _loads(both[which])
+        self.check()
+        self.check_order()
+        how = operation_of(op, "exscan")
+        return carry_out(objects.exscan("exscan", self.teams.everybody, sendobj, how))

@@ -8,7 +8,7 @@ def derived(context: int, *parts: object) -> int:
     """Return the context of a communicator that is made of one with `context`.
 
     All members find the same number without asking each other. The last bits are free: a
-    communicator uses several contexts.
+    communicator uses two contexts for messages.
     """
     text = repr((context, *parts)).encode()
     number = int.from_bytes(_engine.sha256(text)[:8], "little")

@@ -1,20 +1,26 @@
-"""Reductions of a communicator of several groups: elements combined by MPI's own operations."""
+"""Reductions of a communicator of several groups, on mpi4py's buffers."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
-from acp_mpi.spawn.mpi import algorithms, buffers
-from acp_mpi.spawn.mpi.buffers import Elements
+from acp_mpi.comm.collectives import folds, moves
+from acp_mpi.comm.collectives.buffers import apart
+from acp_mpi.spawn.mpi import buffers, folding
+from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.roots import Roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from acp_mpi.spawn.mpi.algorithms import Combine, Round
-    from acp_mpi.spawn.mpi.work import Steps
+    from acp_mpi.comm.collectives.buffers import Buffer
+    from acp_mpi.comm.collectives.team import Team
+    from acp_mpi.spawn.mpi.buffers import Elements
+    from acp_mpi.spawn.mpi.running import Flow
+    from acp_mpi.spawn.mpi.teams import Teams
 
 
 def in_place(buf: Any) -> bool:
@@ -22,130 +28,144 @@ def in_place(buf: Any) -> bool:
     return buf is None or buf is MPI.IN_PLACE
 
 
-def _combine(op: Any, kind: Elements) -> Combine:
-    """Return how two lots of elements become one, the first those of lower ranks."""
-    datatype, extent = kind.datatype, kind.extent
-
-    def combine(first: Any, second: Any) -> Any:
-        if len(first) != len(second):
-            raise MPI.Exception(MPI.ERR_TRUNCATE)
-        both = bytearray(second)
-        if both:
-            count = len(both) // extent
-            op.Reduce_local([first, count, datatype], [both, count, datatype])
-        return both
-
-    return combine
-
-
-class Reductions(ABC):
+class Reductions(Roots):
     """Generators of the reductions; `collectives` makes the methods of them."""
 
-    peers: Any
-    local: Any
-    inter: bool
-    between: Any
-
     @abstractmethod
-    def round(self) -> Round:
-        """Return the next collective of the communicator."""
+    def check(self) -> None:
+        """Raise if the communicator has been freed."""
 
-    @abstractmethod
-    def to_root(self, root: int) -> tuple[bool, bool]:
-        """Return whether this rank gives something, and whether it gets something."""
+    def numbers(self, function: str, teams: Teams, own: int) -> Flow:
+        """Return the number that each of the local group gives."""
+        team = teams.inside
+        room = memoryview(bytearray(8 * team.n)).cast("q")
+        given = memoryview(own.to_bytes(8, "little"))
+        yield from moves.allgather(function, team, given, room.cast("B"), None)
+        return list(room)
 
-    def _gives(self, sendbuf: Any, recvbuf: Any) -> Elements:
-        return buffers.elements(recvbuf if not self.inter and in_place(sendbuf) else sendbuf)
+    def _gives(self, sendbuf: Any, recvbuf: Any, place: Elements | None) -> Elements:
+        if not self.inter and in_place(sendbuf):
+            return buffers.elements(recvbuf) if place is None else place
+        return buffers.elements(sendbuf)
 
-    def reduce_(self, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM, root: int = 0) -> Steps:
+    def _folded(
+        self,
+        name: str,
+        kind: str,
+        team: Team,
+        given: Elements | None,
+        place: Elements | None,
+        op: Any,
+        context: int,
+        top: int | None = None,
+        counts: Sequence[int] = (),
+    ) -> Flow:
+        if given is not None and place is not None:
+            own = counts[team.me] if counts else given.count
+            if place.count != own or place.extent != given.extent:
+                raise ValueError(
+                    f"{name}: mismatch in send count {own} and receive count {place.count}, or in "
+                    "their datatypes"
+                )
+        known = given or place
+        assert known is not None
+        how = folding.folding_of(op, known)
+        source: Buffer | None = None if given is None else folding.given(given)
+        target = None if place is None else folding.wanted(place)
+        if source is not None and target is not None:
+            if given is place and target.back is None:
+                source.memory = target.memory
+            source = apart(source, target, same=kind != "reduce_scatter")
+        if kind == "exscan" and team.me == 0 and target is not None:
+            target.back = None  # it stays as it is
+        yield from folds.carried(name, team, kind, source, target, how, top, counts, context)
+
+    def reduce_(
+        self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM, root: int = 0
+    ) -> Flow:
         """Combine at one rank."""
-        r = self.round()
+        team, context = teams.everybody, teams.everybody.context()
+        rank = self.root_of(root)
         gives, gets = self.to_root(root)
-        place = buffers.elements(recvbuf, writable=True) if gets else None
-        given = self._gives(sendbuf, recvbuf) if gives else None
-        kind = given or place
-        if kind is None:
+        if not (gives or gets):
             return
-        data = given.raw() if given else None
-        found = yield from self.between.reduce(r, data, _combine(op, kind), root)
-        if place:
-            place.put_raw(found)
+        place = buffers.elements(recvbuf, writable=True) if gets else None
+        given = self._gives(sendbuf, recvbuf, place) if gives else None
+        top = team.place(rank, "Reduce")
+        yield from self._folded("Reduce", "reduce", team, given, place, op, context, top)
 
-    def allreduce_(self, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Steps:
+    def allreduce_(self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Flow:
         """Combine everywhere."""
-        r = self.round()
-        place = buffers.elements(recvbuf, writable=True)
-        given = self._gives(sendbuf, recvbuf)
-        found = yield from self.between.allreduce(r, given.raw(), _combine(op, given))
-        place.put_raw(found)
+        return self._onto_all("Allreduce", teams, sendbuf, recvbuf, op)
 
-    def reduce_scatter_block_(self, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Steps:
+    def scan_(self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Flow:
+        """Combine with all ranks before."""
+        self.check_order()
+        return self._onto_all("Scan", teams, sendbuf, recvbuf, op)
+
+    def exscan_(self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Flow:
+        """Combine all ranks before."""
+        self.check_order()
+        return self._onto_all("Exscan", teams, sendbuf, recvbuf, op)
+
+    def check_order(self) -> None:
+        """Raise between two groups, where no rank is before another one."""
+        if self.inter:
+            fail(MPI.ERR_COMM)
+
+    def _onto_all(self, name: str, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any) -> Flow:
+        team, context = teams.everybody, teams.everybody.context()
+        place = buffers.elements(recvbuf, writable=True)
+        given = self._gives(sendbuf, recvbuf, place)
+        yield from self._folded(name, name.lower(), team, given, place, op, context)
+
+    def reduce_scatter_block_(
+        self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
+    ) -> Flow:
         """Combine, and give each rank an equal part."""
-        r = self.round()
+        team, context = teams.everybody, teams.everybody.context()
         size = len(self.local)
         if not self.inter and in_place(sendbuf):
-            blocks = buffers.equal_blocks(recvbuf, size, writable=True)
-            place = blocks[0]
+            place = buffers.equal_blocks(recvbuf, size, writable=True)[0]
             given = place.part(place.count * size, place.displacement)
         else:
             place = buffers.elements(recvbuf, writable=True)
             given = buffers.elements(sendbuf)
-        yield from self._scattered(r, given, place, [place.count] * size, op)
+        yield from self._scattered(
+            "Reduce_scatter_block", team, given, place, [place.count] * size, op, context
+        )
 
     def reduce_scatter_(
         self,
+        teams: Teams,
         sendbuf: Any,
         recvbuf: Any,
         recvcounts: Sequence[int] | None = None,
         op: Any = MPI.SUM,
-    ) -> Steps:
+    ) -> Flow:
         """Combine, and give each rank its part."""
-        r = self.round()
+        team, context = teams.everybody, teams.everybody.context()
         place = buffers.elements(recvbuf, writable=True)
-        given = self._gives(sendbuf, recvbuf)
+        given = self._gives(sendbuf, recvbuf, place)
         if recvcounts is None:
-            texts = yield from algorithms.allgather(r.inside(), str(place.count).encode())
-            recvcounts = [int(text) for text in map(bytes, texts)]
+            recvcounts = yield from self.numbers("Reduce_scatter", teams, place.count)
         if len(recvcounts) != len(self.local):
             raise ValueError(f"expecting {len(self.local)} items, got {len(recvcounts)}")
-        if sum(recvcounts) != given.count:
-            raise ValueError(
-                f"mismatch in send count {given.count} and sum(counts) {sum(recvcounts)}"
-            )
-        yield from self._scattered(r, given, place, recvcounts, op)
+        yield from self._scattered("Reduce_scatter", team, given, place, recvcounts, op, context)
 
     def _scattered(
-        self, r: Round, given: Elements, place: Elements, counts: Sequence[int], op: Any
-    ) -> Steps:
-        inside = r.inside()
-        found = yield from algorithms.reduce(inside, given.raw(), _combine(op, given), 0)
-        if self.inter and r.rank == 0:
-            sent, arriving = r.send(found, 0), r.receive(0)
-            yield sent, arriving
-            found = arriving.result
-        parts = None
-        if r.rank == 0:
-            parts, at = [], 0
-            for count in counts:
-                parts.append(memoryview(found)[at * given.extent : (at + count) * given.extent])
-                at += count
-        mine = yield from algorithms.scatter(inside, parts, 0)
-        count = counts[r.rank]
-        place.part(count, place.displacement).put_raw(mine)
-
-    def scan_(self, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Steps:
-        """Combine with all ranks before."""
-        r = self.round()
-        place = buffers.elements(recvbuf, writable=True)
-        given = self._gives(sendbuf, recvbuf)
-        _, found = yield from algorithms.scan(r, given.raw(), _combine(op, given))
-        place.put_raw(found)
-
-    def exscan_(self, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Steps:
-        """Combine all ranks before."""
-        r = self.round()
-        place = buffers.elements(recvbuf, writable=True)
-        given = self._gives(sendbuf, recvbuf)
-        before, _ = yield from algorithms.scan(r, given.raw(), _combine(op, given))
-        if before is not None:
-            place.put_raw(before)
+        self,
+        name: str,
+        team: Team,
+        given: Elements,
+        place: Elements,
+        counts: Sequence[int],
+        op: Any,
+        context: int,
+    ) -> Flow:
+        if sum(counts) != given.count:
+            raise ValueError(f"mismatch in send count {given.count} and sum(counts) {sum(counts)}")
+        part = place.part(counts[team.me], place.displacement)
+        yield from self._folded(
+            name, "reduce_scatter", team, given, part, op, context, counts=counts
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from acp_mpi.comm import transfer
+from acp_mpi.comm.collectives.request import CollectiveRequest
 from acp_mpi.engine import _engine
 from acp_mpi.errors import TruncationError
 from acp_mpi.record import Record
@@ -88,7 +89,15 @@ def _probe(context: int, source: int, tag: int, wait: float, taken: bool) -> Any
     return None
 
 
-def wait_any(posted: Sequence[Posted], timeout: float) -> None:
+def wait_any(waiting: Sequence[Posted | CollectiveRequest], timeout: float) -> None:
     """Wait until one of these is over, or for so long."""
-    with contextlib.suppress(TimeoutError):
-        _engine.wait_any("recv", [each.request for each in posted], [], timeout)
+    posted = [each.request for each in waiting if isinstance(each, Posted)]
+    with contextlib.ExitStack() as stack:
+        running = [
+            stack.enter_context(each.held())
+            for each in waiting
+            if isinstance(each, CollectiveRequest)
+        ]
+        held = [one for one in running if one is not None]  # the others: by another thread
+        with contextlib.suppress(TimeoutError):
+            _engine.wait_any("recv", posted, held, timeout)

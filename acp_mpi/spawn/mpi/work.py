@@ -1,12 +1,7 @@
-"""Operations of ours that are not over: sends, receives, collectives; and waiting for them.
-
-A collective is a generator that yields what it waits for. It goes on whenever this process waits
-for, or tests, anything of ours.
-"""
+"""Operations of ours that are not over: sends, receives, collectives; and waiting for them."""
 
 from __future__ import annotations
 
-import itertools
 from _thread import allocate_lock
 from abc import ABC, abstractmethod
 from time import monotonic
@@ -17,10 +12,8 @@ from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-    from typing import Any, ClassVar, TypeAlias
-
-    Steps: TypeAlias = Generator[Iterable["Work"], None, Any]
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, ClassVar
 
 _OFTEN, _SELDOM = 0.01, 0.1  # s between two looks at MPI
 _SHARE = 8  # of what was waited already, so long until the next
@@ -135,6 +128,11 @@ class Attended(Work):
             self._over = True
 
     @classmethod
+    def any(cls) -> bool:
+        """Return whether there are any."""
+        return bool(cls._active)
+
+    @classmethod
     def drive(cls) -> Iterator[Any]:
         """Have all go on; return what they wait for."""
         for each in list(cls._active):
@@ -171,32 +169,6 @@ class Receiving(Attended):
             if not self._over and self._posted.cancel():
                 self.cancelled = True
                 self._end_if(True)
-
-
-class Running(Attended):
-    """A collective."""
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
-        self._waits_for: list[Work] = []
-        super().__init__()
-        self.step()
-
-    def _advance(self) -> bool:
-        while all([each.step() for each in self._waits_for]):  # noqa: C419 - all of them go on
-            for each in self._waits_for:
-                if each.error is not None:
-                    raise each.error
-            try:
-                self._waits_for = list(next(self._steps))
-            except StopIteration as end:
-                self.result = end.value
-                return True
-        return False
-
-    def pending(self) -> Iterator[Any]:
-        """Return what it waits for."""
-        return itertools.chain.from_iterable(each.pending() for each in self._waits_for)
 
 
 class Patience:
