@@ -30,6 +30,9 @@ JOBS = [
         {"ACP_PATH": "link"},
     ),
     Job("sequences-crowd", "4 ranks at one of them, against one alone", 4, "rows.sequences_crowd"),
+    Job("objects", "objects in containers of another rank, against pickle", 2, "rows.objects"),
+    Job("busy", "containers of a rank that computes, against one that waits", 2, "rows.busy"),
+    Job("busy-link", "the same by link", 2, "rows.busy", {"ACP_PATH": "link"}),
     Job("workspace", "a workspace on another rank, against put and get", 2, "rows.workspace"),
 ]
 

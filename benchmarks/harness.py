@@ -127,6 +127,7 @@ class Goal:
     at_least: float | None = None
     speed: float | None = None  # how many times as fast as the other side
     times: float | None = None  # our time in units of the other side's
+    plus: float = 0.0  # so much more than that, in the row's unit
 
     def conditions(self, row: "Row") -> Iterator[tuple[str, bool]]:
         """Yield each condition and whether the row holds it."""
@@ -137,7 +138,9 @@ class Goal:
         if self.speed is not None and row.speed is not None:
             yield (f"≥ {_number(self.speed)} × as fast", row.speed >= self.speed)
         if self.times is not None and row.speed is not None:
-            yield (f"≤ {_number(self.times)} × the time", 1 / row.speed <= self.times)
+            most = self.times + self.plus / (row.other or 1.0)
+            beyond = f" + {_number(self.plus)} {row.unit}" if self.plus else ""
+            yield (f"≤ {_number(self.times)} × the time{beyond}", 1 / row.speed <= most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,18 @@
 """Several requests at once, of messages and of whatever else is made of messages."""
 
+from __future__ import annotations
+
 import contextlib
 import time
-from collections.abc import Iterable
-from typing import Any
 
 from acp_mpi.comm.collectives.request import CollectiveRequest
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
 
 
 def _listed(requests: Iterable[Request], function: str) -> list[Request]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from acp_mpi.datastructs.list_copies import ListCopies
-from acp_mpi.datastructs.list_cursor import END, GONE, ListCursor
 from acp_mpi.datastructs.list_order import keys_of, merged
 from acp_mpi.datastructs.list_writing import ANY
 from acp_mpi.engine import _engine
+from acp_mpi.engine._engine import END, GONE, ListCursor
 
 
 @dataclass(frozen=True)
@@ -60,27 +60,11 @@ class List(ListCopies):
                     return ListCursor(self, (node, number))
         return self.end()
 
-    def insert(self, cursor: ListCursor, value: Any, rank: int | None = None) -> ListCursor:
-        """Put `value` before the element of `cursor` and return the cursor of the new one."""
-        at = self._id(cursor, "List.insert")
-        data = self.element.packed(value)
-        return ListCursor(self, self.place("List.insert", _engine.AT, at, data, rank))
-
-    def erase(self, cursor: ListCursor) -> ListCursor:
-        """Take out the element of `cursor` and return the cursor of the one behind it."""
-        at = self._id(cursor, "List.erase")
-        if at == END:
-            raise IndexError("List.erase: there is no element at the end; see size()")
-        batch = self.take("List.erase", _engine.AT, _engine.DROP, 1, *at)
-        assert batch is not None  # an element that is not there has raised
-        self._free(block for _, _, block in batch.blocks)
-        return ListCursor(self, batch.next)
-
     def erase_range(self, first: ListCursor, last: ListCursor) -> ListCursor:
         """Take out the elements from `first` up to, but not with, `last`; returns `last`."""
         name = "List.erase_range"
         if first != last:
-            self.erase_between(name, self._id(first, name), self._id(last, name))
+            self.erase_between(name, self.id_of(first, name), self.id_of(last, name))
             self._bury(name)
         return last
 
@@ -116,7 +100,7 @@ class List(ListCopies):
         name = "List.assign_range"
         first.list._alike(name, self)
         with self._aside() as new:
-            new._copy(name, first.list, first.id, first.list._id(last, name), rank)
+            new._copy(name, first.list, first.id, first.list.id_of(last, name), rank)
             self.exchange(name, new)
 
     def fill(self, n: int, value: Any, rank: int | None = None) -> None:
@@ -223,7 +207,7 @@ class List(ListCopies):
         What they hold stays where it is. Atomic if the lists are on the same rank; else elements
         go some at a time, and meanwhile are in neither list.
         """
-        at = self._id(cursor, "List.splice")
+        at = self.id_of(cursor, "List.splice")
         if isinstance(other, ListCursor):
             if other.id == END:
                 raise IndexError("List.splice: there is no element at the end; see size()")
@@ -237,8 +221,8 @@ class List(ListCopies):
 
         As `splice`.
         """
-        at = self._id(cursor, "List.splice_range")
-        first.list._id(last, "List.splice_range")
+        at = self.id_of(cursor, "List.splice_range")
+        first.list.id_of(last, "List.splice_range")
         if first != last:
             count = 0 if self._beside(first.list) else first.distance(last)
             self._move("List.splice_range", at, first.list, first.id, last.id, count)

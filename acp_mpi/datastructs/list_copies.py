@@ -1,8 +1,8 @@
 """How elements come into lists from addresses of any rank, past the caller."""
 
-from acp_mpi.datastructs.list_cursor import END, ListCursor
 from acp_mpi.datastructs.list_writing import ListWriting
 from acp_mpi.engine import _engine
+from acp_mpi.engine._engine import END, ListCursor
 
 
 class ListCopies(ListWriting):
@@ -23,7 +23,7 @@ class ListCopies(ListWriting):
         self, cursor: ListCursor, ga: int, size: int | None = None, rank: int | None = None
     ) -> ListCursor:
         """Put an element of the `size` bytes at `ga` before that of `cursor`; its cursor."""
-        at = self._id(cursor, "List.insert_ga")
+        at = self.id_of(cursor, "List.insert_ga")
         return ListCursor(self, self._put_from("List.insert_ga", _engine.AT, at, ga, size, rank))
 
     append_ga = push_back_ga

@@ -7,8 +7,8 @@ from typing import Any
 
 from acp_mpi.datastructs.container import Container
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
-from acp_mpi.datastructs.list_cursor import GONE, ListCursor
 from acp_mpi.engine import _engine
+from acp_mpi.engine._engine import GONE
 
 OBJECTS = _engine.Element(0, b"object", "", pickle.dumps, pickle.loads)
 BYTES = _engine.Element(0, b"bytes", "", _engine.raw_bytes, bytes)
@@ -22,22 +22,12 @@ def element_by(dtype: Any) -> _engine.Element:
     return element_of(dtype)
 
 
-def wait_all(handles: list[int]) -> None:
-    """Wait for all of the operations; raises the first error."""
-    error: Exception | None = None
-    for handle in handles:  # all, so that no error is left for a later call
-        try:
-            _engine.wait(handle)
-        except Exception as late:
-            error = error or late
-    if error is not None:
-        raise error
-
-
 def fetch_all(places: list[tuple[int, int]]) -> list[bytes]:
     """Return the bytes at (address, size) each, all brought at the same time."""
     buffers = [bytearray(size) for _, size in places]
-    wait_all([_engine.iget(ga, data) for (ga, _), data in zip(places, buffers, strict=True)])
+    _engine.wait_all(
+        [_engine.iget(ga, data) for (ga, _), data in zip(places, buffers, strict=True)]
+    )
     return [bytes(data) for data in buffers]
 
 
@@ -59,13 +49,6 @@ class ListReading(_engine.ListHandle, Container):
         if self.note in (OBJECTS.note, BYTES.note):
             return object if self.note == OBJECTS.note else bytes
         return dtype_of(self.element)
-
-    def _id(self, cursor: ListCursor, function: str) -> tuple[int, int]:
-        if not isinstance(cursor, ListCursor):
-            raise TypeError(f"{function}: {cursor!r} is no cursor; begin, end and find return one")
-        if cursor.list != self:
-            raise ValueError(f"{function}: {cursor!r} is not of this list; use one of its own")
-        return cursor.id
 
     def _at_end(self, function: str, flags: int) -> Any:
         value: Any = GONE

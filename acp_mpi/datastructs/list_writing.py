@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from acp_mpi.datastructs.elements import pack_many
-from acp_mpi.datastructs.list_cursor import END
-from acp_mpi.datastructs.list_reading import RESUMED, ListReading, wait_all
+from acp_mpi.datastructs.list_reading import RESUMED, ListReading
 from acp_mpi.engine import _engine
+from acp_mpi.engine._engine import END
 from acp_mpi.errors import PeerLostError
 
 ANY = 2**62  # elements: as many as there are
@@ -87,10 +87,10 @@ class ListWriting(ListReading):
                 block = _engine.malloc(len(data), where)
                 records.append((len(data), block, block))
                 handles.append(_engine.iput(block, data))
-            wait_all(handles)
+            _engine.wait_all(handles)
         except BaseException:
             with contextlib.suppress(Exception):
-                wait_all(handles)
+                _engine.wait_all(handles)
             self._free(block for _, _, block in records)
             raise
         self._adopt(function, _engine.BACK, END, records)

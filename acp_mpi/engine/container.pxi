@@ -21,6 +21,7 @@ cdef class Call:
     cdef acp_call call
     cdef object taken
     cdef bytearray brought
+    cdef object filled  # in place of `brought`: what is longer than one call brings
 
 
 cdef Call call_new(uint8_t method, uint64_t ga, uint64_t a, uint64_t b, bytes taken=None,

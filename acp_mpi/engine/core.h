@@ -180,7 +180,6 @@ struct acp_engine {
     _Atomic bool armed; /* events wake the progress thread */
     int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
-    _Atomic uint32_t event, followers;
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     _Atomic uint32_t vain; /* waits for messages in a row that no short look would have met */
@@ -198,6 +197,7 @@ struct acp_engine {
     uint64_t sessions; /* links that this process has opened */
     struct courier *couriers;
     uint64_t parcel_serial;
+    _Atomic uint32_t mail_stopped; /* peers that are to send nothing but what is asked for */
     _Atomic bool mail_due; /* couriers would go on, and nobody rings for them */
     _Atomic uint32_t held_links; /* with frames that wait for company */
     struct wire **wires; /* by number */
@@ -216,6 +216,7 @@ struct acp_engine {
     _Atomic uint32_t mail_losses; /* ranks have died: there may be letters of theirs */
     _Atomic uint32_t mail_era; /* one more with each reset */
     bool crowded; /* more ranks here than processors for them */
+    _Atomic uint32_t yields; /* then so many are worth while before a sleep */
 
     pthread_mutex_t collectives_lock; /* those that go on by themselves: who drives them */
     struct acp_collective *collectives;

@@ -24,10 +24,20 @@ struct courier *courier_of(acp_engine *e, struct peer *p)
     c->parcels_end = &c->parcels;
     c->deliveries_end = &c->deliveries;
     c->late_end = &c->late;
+    c->asks_end = &c->asks;
     c->next = e->couriers;
     e->couriers = c;
     p->courier = c;
     return c;
+}
+
+void courier_says(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+                  uint64_t size)
+{
+    m->kind = ACP_MAIL_SAID;
+    m->from = lane->engine->self;
+    if (!c->peer->lost)
+        link_command(lane, c->peer, COURIER_COLOR, m, payload, size);
 }
 
 bool couriers_push(acp_lane *lane)
@@ -75,7 +85,8 @@ void couriers_lost(acp_lane *lane, struct peer *p)
     if (!c)
         return;
     parcels_end(lane, c, ACP_E_LOST);
-    c->heard = c->told = 0;
+    courier_tells(lane->engine, c, 0);
+    c->heard = 0;
     if (c->late)
         atomic_store(&lane->engine->mail_due, true); /* what had come is still delivered */
     else
@@ -88,7 +99,8 @@ void couriers_reset(acp_engine *e)
     for (struct courier *c = e->couriers; c; c = c->next) {
         parcels_drop(c, ACP_E_CLOSED);
         deliveries_drop(c);
-        c->heard = c->told = 0;
+        courier_tells(e, c, 0);
+        c->heard = 0;
     }
 }
 

@@ -8,7 +8,8 @@
  *   WHERE  the sender: they are in a block of my heap
  *
  * A receiver past its bound says so once, and is sent envelopes alone until it says that there is
- * room. If not even they have any, nothing new is sent to it until then. */
+ * room. If not even they have any, nothing new is sent to it until then but what a receive is posted
+ * for (ask.c): MAIL with COURIER_MEET, to which it says whether it has met one. */
 #ifndef ACP_COURIER_H
 #define ACP_COURIER_H
 
@@ -18,10 +19,19 @@
 
 #define COURIER_COLOR 0u
 #define COURIER_KEPT 1u /* flag of ACP_MAIL: the sender keeps the bytes; ACP_MAIL_WHERE follows */
-enum courier_word { WORD_TAKEN = 1, WORD_KEEP, WORD_FULL, WORD_ROOM }; /* flags of ACP_MAIL_SAID */
+/* The same: to meet a receive before `after` in the sequence, or nothing has happened. Bytes are with
+ * it only if the letter holds them. */
+#define COURIER_MEET 2u
+enum courier_word { /* flags of ACP_MAIL_SAID */
+    WORD_TAKEN = 1, WORD_KEEP, WORD_FULL, WORD_ROOM,
+    WORD_ASK,    /* past a full mailbox: a receive of `dst`, `src` is posted, before `after` */
+    WORD_MET,    /* one that was to meet a receive has */
+    WORD_MISSED, /* and one has not */
+};
 
 enum parcel_state {
     PARCEL_WAITING = 1, /* for room on the link, or for its peer to have room */
+    PARCEL_TRIED,       /* whether it meets a receive is not known yet */
     PARCEL_BEGUN,       /* its bytes go out */
     PARCEL_KEPT,        /* its bytes go to the own heap */
 };
@@ -38,6 +48,7 @@ struct parcel {
     acp_request *request; /* who waits until the bytes are free again; NULL: nobody */
     uint8_t state;
     bool taken; /* the receiver has said so */
+    bool began_in_vain; /* tried for the receives that were there when its peer stopped it */
 };
 
 /* A message of the peer that has arrived, but not all of its bytes. */
@@ -66,6 +77,11 @@ struct courier {
     uint64_t copied; /* bytes of parcels that are `own` */
     uint8_t heard; /* WORD_KEEP, WORD_FULL: the receiver there has said so */
     uint8_t told;  /* the receiver here has */
+    bool stops;    /* WORD_FULL is still to be said */
+    uint64_t full_at; /* place in the sequence of the receiver there, when it said WORD_FULL */
+    struct ask *asks, **asks_end; /* what it has asked for since */
+    struct ask *answering;         /* by `tried`; NULL: by none */
+    const struct parcel *tried;
 };
 
 /* With the lock held. courier.c: */
@@ -73,12 +89,28 @@ struct courier *courier_of(acp_engine *e, struct peer *p); /* NULL: no memory */
 /* ACP_E_BUSY: a section is held. ACP_E_FULL: the own heap is, and nobody tells when not any more. */
 void courier_later(acp_engine *e, int rc);
 
+/* A word, in `flags`, with what belongs to it. */
+void courier_says(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+                  uint64_t size);
+
+/* ask.c, the sender: a message is tried for what has been asked, if one is; what was tried has met a
+ * receive or missed it; one is new in the line; the receiver has asked; or there is room again. */
+bool ask_answer(acp_lane *lane, struct courier *c, int *rc);
+void ask_over(struct courier *c, const struct parcel *p);
+void asks_meet(struct courier *c, const struct parcel *p);
+void ask_came(struct courier *c, const struct message *m);
+void asks_drop(struct courier *c);
+
 /* parcel.c: what goes out, beside mail_send_far */
+struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id); /* 0: of its own */
+int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint64_t before);
 bool courier_push(acp_lane *lane, struct courier *c); /* what can go on does; true if anything did */
-void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
-                  const unsigned char *payload, uint64_t size);
 void parcels_end(acp_lane *lane, struct courier *c, int status); /* nothing goes there any more */
 void parcels_drop(struct courier *c, int status);                /* nor is there a heap */
+
+/* said.c: what the peer says about them */
+void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
+                  const unsigned char *payload, uint64_t size);
 
 /* delivery.c: what comes in */
 void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
@@ -86,6 +118,7 @@ void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
 void deliveries_push(acp_lane *lane, struct courier *c);
 void deliveries_end(acp_lane *lane, struct courier *c);  /* the peer is dead */
 void deliveries_drop(struct courier *c);
+void courier_tells(acp_engine *e, struct courier *c, uint8_t word); /* `told` is that from now on */
 void courier_room(acp_lane *lane, struct courier *c); /* tells the peer, if there is */
 
 #endif

@@ -10,10 +10,18 @@
 static void say(acp_lane *lane, struct courier *c, enum courier_word word, uint64_t id,
                 const void *payload, uint64_t size)
 {
-    struct message m = {.kind = ACP_MAIL_SAID, .flags = (uint8_t)word, .from = lane->engine->self,
-                        .id = id};
-    if (!c->peer->lost)
-        link_command(lane, c->peer, COURIER_COLOR, &m, payload, size);
+    struct message m = {.flags = (uint8_t)word, .id = id};
+    courier_says(lane, c, &m, payload, size);
+}
+
+void courier_tells(acp_engine *e, struct courier *c, uint8_t word)
+{
+    if (word == WORD_FULL && c->told != WORD_FULL)
+        atomic_fetch_add(&e->mail_stopped, 1);
+    if (word != WORD_FULL && c->told == WORD_FULL)
+        atomic_fetch_sub(&e->mail_stopped, 1);
+    c->stops = word == WORD_FULL;
+    c->told = word;
 }
 
 static const struct mailbox *own_box(acp_engine *e)
@@ -26,7 +34,7 @@ void courier_room(acp_lane *lane, struct courier *c)
 {
     if (!mailbox_roomy(own_box(lane->engine)))
         return;
-    c->told = 0;
+    courier_tells(lane->engine, c, 0);
     say(lane, c, WORD_ROOM, 0, NULL, 0);
 }
 
@@ -63,11 +71,13 @@ static void keep_there(acp_lane *lane, struct courier *c, const struct message *
     bool whole = size == m->a;
     if (m->flags & COURIER_KEPT)
         return;
-    c->told = c->told ? c->told : WORD_KEEP;
+    if (!c->told)
+        courier_tells(lane->engine, c, WORD_KEEP);
     say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
 }
 
-/* No envelope has room: the peer stops, but what is under way is taken. */
+/* No envelope has room: the peer stops, but what is under way is taken. It hears up to where it need not
+ * be asked: who posts a receive from there on finds that there is somebody to ask. */
 static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelope,
                   const void *data, struct landing *landing)
 {
@@ -76,9 +86,26 @@ static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelop
     if (rc != ACP_E_FULL)
         return rc;
     if (c->told != WORD_FULL)
-        say(lane, c, WORD_FULL, 0, NULL, 0);
-    c->told = WORD_FULL;
-    return mail_arrive(lane, e->own, envelope, data, true, c->peer->slot, landing);
+        courier_tells(e, c, WORD_FULL);
+    rc = mail_arrive(lane, e->own, envelope, data, true, c->peer->slot, landing);
+    if (c->stops && rc != ACP_E_BUSY) {
+        struct message m = {.flags = WORD_FULL,
+                            .after = __atomic_load_n(&own_box(e)->sequence, __ATOMIC_RELAXED)};
+        c->stops = false;
+        courier_says(lane, c, &m, NULL, 0);
+    }
+    return rc;
+}
+
+/* Bytes that are with a message as it begins. */
+static uint64_t brought(const struct message *m)
+{
+    bool letter = m->a <= MAIL_INLINE;
+    if (m->flags & COURIER_MEET)
+        return letter ? m->a : 0;
+    if (m->flags & COURIER_KEPT)
+        return letter ? UINT64_MAX : 0; /* nobody keeps what a letter holds */
+    return m->a < FRAME_PAYLOAD_MOST ? m->a : FRAME_PAYLOAD_MOST;
 }
 
 /* Goes on where it had to stop. */
@@ -87,14 +114,19 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
 {
     acp_envelope envelope = {.context = m->dst, .tag = (int64_t)m->src, .size = m->a, .note = m->b,
                              .source = rank_of_slot(lane->engine, c->peer->slot)};
-    uint64_t brought = m->a < FRAME_PAYLOAD_MOST ? m->a : FRAME_PAYLOAD_MOST;
     struct delivery **at = delivery_of(c, m->id), *d = *at;
-    if (size != (m->flags & COURIER_KEPT ? 0 : brought) ||
-        (m->flags & COURIER_KEPT && m->a <= MAIL_INLINE))
+    bool tried = m->flags & COURIER_MEET;
+    if (size != brought(m))
         return ACP_E_ARGUMENT;
     if (!d) {
         struct landing landing;
-        int rc = arrive(lane, c, &envelope, payload, &landing);
+        int rc = tried ? mail_meet(lane, lane->engine->own, &envelope, payload, m->after,
+                                   c->peer->slot, &landing)
+                       : arrive(lane, c, &envelope, payload, &landing);
+        if (tried && (rc == ACP_E_FULL || (rc == ACP_OK && !landing.open))) {
+            say(lane, c, rc == ACP_OK ? WORD_MET : WORD_MISSED, m->id, NULL, 0);
+            return ACP_OK;
+        }
         if (rc != ACP_OK)
             return rc;
         if (!landing.open && !landing.held)
@@ -118,6 +150,10 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         return ACP_OK;
     }
     d->open = true;
+    if (tried) {
+        say(lane, c, WORD_MET, m->id, NULL, 0);
+        return ACP_OK;
+    }
     fill(lane, d, 0, payload, size);
     if (d->come == d->size) {
         mail_landed(lane, &d->landing);

@@ -2,6 +2,7 @@
  * They ring only when the owner has said that it sleeps, or sleeps until certain bytes change. */
 #include "op.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 /* Under the lock that closing takes: after that the number may name another file. Nobody waits
@@ -19,6 +20,21 @@ void door_ring(acp_engine *e, const struct peer *p)
 {
     atomic_fetch_add_explicit(&e->rings, 1, memory_order_relaxed);
     ring(e, p == e->own ? &e->door_fd : &p->door_fd);
+}
+
+void doze_ring(struct doors *doors)
+{
+    atomic_fetch_add(&doors->event, 1);
+    if (atomic_load(&doors->dozing) && atomic_exchange(&doors->dozing, 0))
+        futex_wake(&doors->event, true);
+}
+
+bool doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)
+{
+    struct doors *d = e->doors;
+    atomic_store(&d->dozing, 1);
+    uint32_t seen = atomic_load(&d->event);
+    return ready(context) || futex_wait(&d->event, seen, timeout_ns, true) >= 0 || errno != EINTR;
 }
 
 void progress_kick(acp_engine *e)

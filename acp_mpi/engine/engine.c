@@ -112,6 +112,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     e->config = *config;
     e->work_tail = &e->work;
     e->mail_tail = &e->mail_waiting;
+    e->yields = 1;
     e->memory.references = 1;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         e->lanes[i] = (acp_lane){.engine = e, .index = i, .previous = 1};
@@ -169,6 +170,8 @@ int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
     if (rc == ACP_OK && first)
         endpoints_watch(e, true);
     e->crowded = crowded(e);
+    if (atomic_exchange(&e->control->crowded, e->crowded) != e->crowded)
+        membarrier_all(); /* who has not seen it yet has brought what it brought before */
     return rc;
 }
 

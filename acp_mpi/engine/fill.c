@@ -1,6 +1,7 @@
 /* The bytes of a message: to the buffer of its receive if there is a way, else to a block of the
  * receiver's heap, which says how far they are there. */
 #include "mail_match.h"
+#include "stream.h"
 
 #include <errno.h>
 #include <string.h>
@@ -110,7 +111,7 @@ static void fill_block(struct landing *l, uint64_t at, const unsigned char *data
 {
     while (size) {
         uint64_t part = size < FILL_PART ? size : FILL_PART;
-        memcpy(l->base + at, data, part);
+        stream_copy(l->base + at, data, part);
         at += part;
         data += part;
         size -= part;

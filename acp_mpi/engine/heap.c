@@ -109,7 +109,8 @@ static int take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot,
 {
     struct heap *h = hold->heap;
     uint64_t size = one * count, at = list_find(h, size);
-    *lack = h->head->sweeper.fresh[0] ? LACKS_SWEPT : LACKS_BLOCK;
+    bool swept = __atomic_load_n(&h->head->sweeper.fresh[0], __ATOMIC_RELAXED) != 0;
+    *lack = swept ? LACKS_SWEPT : LACKS_BLOCK;
     if (!at)
         return refuse(hold->lane, ACP_E_FULL, size, h->head->end - h->head->first);
     if (!block_listed(h, at))

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 4 /* a byte; of all that processes share or say to each other */
+#define LAYOUT_VERSION 6 /* a byte; of all that processes share or say to each other */
 
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
@@ -128,6 +128,7 @@ struct control {
     _Atomic uint64_t table_nonce; /* 0: it has not joined yet */
     _Atomic uint32_t phase;
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
+    _Atomic uint32_t crowded; /* more ranks than processors: so does the end of a message */
     _Alignas(64) _Atomic uint32_t asleep;
     _Alignas(64) _Atomic uint32_t doing;
     _Atomic uint32_t awaited; /* whose message, or whose room for one: a rank + 1; 0: not one rank's */
@@ -174,6 +175,9 @@ struct watch {
 struct doors {
     _Alignas(64) _Atomic uint32_t watching;
     struct watch watches[WATCHES];
+    /* An event count: who has rung adds one, and wakes threads of the owner if any may doze. */
+    _Alignas(64) _Atomic uint32_t event;
+    _Atomic uint32_t dozing;
     _Alignas(64) _Atomic uint64_t tail; /* a hint: the state of the cells decides */
     struct attach_line lines[ATTACH_LINES];
     struct barrier_entry barriers[BARRIER_ENTRIES];

@@ -75,6 +75,11 @@ cdef int changed(str function) except -1:
         f"{function}: another rank changed the list meanwhile and nothing was done; try again")
 
 
+cdef struct one_taken:
+    list_answer answer
+    list_record record
+
+
 cdef class ListEnds(Handle):
     """A chain of elements on some rank, one of them at a time."""
     cdef readonly Element element
@@ -104,36 +109,85 @@ cdef class ListEnds(Handle):
             stale(function)
         return rc == ACP_OK
 
-    cdef int put_plain(self, str function, uint64_t where, value) except -1:
+    # `at`: where, and then the new element.
+    cdef int put_plain(self, str function, uint64_t where, value, list_id *at) except -1:
         cdef acp_call here
         cdef plain_put p
         self.element.store(value, p.data)
         p.head.width = self.element.width
-        p.head.at.node = p.head.at.number = 0
+        p.head.at = at[0]
         call_fill(&here, METHOD_LIST_PUT, self, where)
         here.in_ = &p
         here.in_size = sizeof(list_put) + p.head.width
+        here.out = at
+        here.out_room = sizeof(list_id)
         if not self.here(function, &here):
-            self.called(function, METHOD_LIST_PUT, where, (<char *>&p)[:here.in_size], 0)
+            _, (at.node, at.number) = self.put(function, where, (<char *>&p)[:here.in_size])
         return 0
 
-    cdef int push(self, str function, uint64_t where, value, rank) except -1:
+    cdef int push(self, str function, uint64_t where, value, rank, list_id *at) except -1:
         if rank is None and self.element.code:
-            return self.put_plain(function, where, value)
+            return self.put_plain(function, where, value, at)
         data = self.element.packed(value)
         if rank is None and len(data) <= LIST_INLINE:
-            self.put_bytes(function, where, 0, 0, data)
+            at.node, at.number = self.put_bytes(function, where, at.node, at.number, data)
         else:
-            self.place(function, where, (0, 0), data, rank)
+            at.node, at.number = self.place(function, where, (at.node, at.number), data, rank)
         return 0
 
     def push_back(self, value, rank=None):
         """Put `value` behind the last element; its bytes lie on `rank`, None: with the chain."""
-        self.push("List.push_back", LIST_BACK, value, rank)
+        cdef list_id at = list_id(0, 0)
+        self.push("List.push_back", LIST_BACK, value, rank, &at)
 
     def push_front(self, value, rank=None):
         """Put `value` before the first element; its bytes lie on `rank`, None: with the chain."""
-        self.push("List.push_front", LIST_FRONT, value, rank)
+        cdef list_id at = list_id(0, 0)
+        self.push("List.push_front", LIST_FRONT, value, rank, &at)
+
+    def insert(self, cursor, value, rank=None):
+        """Put `value` before the element of `cursor` and return the cursor of the new one."""
+        cdef list_id at
+        self.find_id(cursor, "List.insert", &at)
+        self.push("List.insert", LIST_AT, value, rank, &at)
+        return cursor_at(self, at)
+
+    def erase(self, cursor):
+        """Take out the element of `cursor` and return the cursor of the one behind it."""
+        cdef list_id at
+        cdef acp_call here
+        cdef one_taken taken
+        cdef Call c
+        self.find_id(cursor, "List.erase", &at)
+        if not at.node:
+            raise IndexError("List.erase: there is no element at the end; see size()")
+        call_fill(&here, METHOD_LIST_TAKE, self, LIST_AT | 1 << 8 | <uint64_t>LIST_DROP << 32)
+        here.in_ = &at
+        here.in_size = sizeof(list_id)
+        here.out = &taken
+        here.out_room = sizeof(one_taken)
+        if not self.here("List.erase", &here):
+            c = self.called("List.erase", METHOD_LIST_TAKE, here.b,
+                            (<char *>&at)[:sizeof(list_id)], sizeof(one_taken))
+            taken = (<one_taken *>PyByteArray_AS_STRING(c.brought))[0]
+        if taken.record.block:
+            self._free([taken.record.block])
+        return cursor_at(self, taken.answer.next)
+
+    cdef int find_id(self, cursor, str function, list_id *id) except -1:
+        if not isinstance(cursor, ListCursor):
+            raise TypeError(f"{function}: {cursor!r} is no cursor; begin, end and find return one")
+        cdef ListEnds list = (<ListCursor>cursor).list
+        if list is not self and list != self:
+            raise ValueError(f"{function}: {cursor!r} is not of this list; use one of its own")
+        id[0] = (<ListCursor>cursor).at
+        return 0
+
+    def id_of(self, cursor, str function):
+        """Return (node, number) of a cursor of this list. ValueError for any other."""
+        cdef list_id id
+        self.find_id(cursor, function, &id)
+        return id.node, id.number
 
     def pop_back(self):
         """Take out the last element and return it. IndexError if there is none."""
@@ -184,12 +238,12 @@ cdef class ListEnds(Handle):
         finally:
             if owned:
                 free(block)
-        return self.decoded(bytes(copy))
+        return self.decoded(copy if self.element.note == b"object" else bytes(copy))
 
-    def decoded(self, bytes data):
+    def decoded(self, data):
         """Return the value of the bytes of an element."""
         if self.element.code:
-            return self.element.value(PyBytes_AS_STRING(data))
+            return self.element.value(PyBytes_AS_STRING(<bytes?>data))
         return self.element.unpack(data)
 
     cdef object pop_at(self, str function, uint64_t where):

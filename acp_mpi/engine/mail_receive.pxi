@@ -119,7 +119,8 @@ def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, Status status=None, timeou
     cdef int64_t s = source_of(source, "recv"), t = tag_of(tag, "recv", True)
     if ndarray_type is None:
         know_numpy()
-    if status is None and not strays and ndarray_type is not None and type(buffer) is ndarray_type:
+    if (status is None and limit == ACP_FOREVER and not strays and ndarray_type is not None
+            and type(buffer) is ndarray_type):
         r = receive_at_once(buffer, s, t)
         if r is None:
             return buffer

@@ -6,7 +6,8 @@
 #include <sched.h>
 
 #define LOOKS 400u /* before a wait that costs more */
-#define LOOKS_CROWDED 4u /* another rank wants this processor */
+#define YIELDS_MOST 16u /* where others want this processor */
+#define YIELDS_NS 100000u
 
 struct request_wait {
     acp_engine *engine;
@@ -14,6 +15,7 @@ struct request_wait {
     uint32_t count, ready;
     acp_collective *const *collectives;
     uint32_t collective_count;
+    bool followed;          /* bytes of one have come */
     bool near;              /* who brings one may be another process, by load and store */
     const uint32_t *losses; /* of a collective: another number of losses ends it, too */
     uint64_t arm_at;
@@ -24,6 +26,19 @@ static bool follow(acp_request *r)
     return r->letter && letter_state(r->letter) == LETTER_FILLING && request_follow(r);
 }
 
+static bool one_done(struct request_wait *w)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        while (follow(w->requests[i]))
+            w->followed = true;
+        if (acp_request_done(w->requests[i])) {
+            w->ready = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool one_stands(const struct request_wait *w)
 {
     for (uint32_t i = 0; i < w->collective_count; i++)
@@ -32,21 +47,20 @@ static bool one_stands(const struct request_wait *w)
     return false;
 }
 
-static bool ready(void *context)
+static bool stands(void *context)
 {
     struct request_wait *w = context;
     if ((w->losses && w->engine->losses != *w->losses) || one_stands(w))
         return true;
+    return one_done(w);
+}
+
+static bool ready(void *context)
+{
+    struct request_wait *w = context;
     bool arms = false;
-    for (uint32_t i = 0; i < w->count; i++) {
-        acp_request *r = w->requests[i];
-        while (follow(r))
-            continue;
-        if (acp_request_done(r)) {
-            w->ready = i;
-            return true;
-        }
-    }
+    if (stands(w))
+        return true;
     if (now_ns() < w->arm_at)
         return false;
     for (uint32_t i = 0; i < w->count; i++) {
@@ -74,22 +88,39 @@ static bool near(acp_engine *e, const acp_request *r)
     return mates > 1 && !apart(e);
 }
 
+/* Yielding costs less than a sleep, if it lets the others run. That depends on how they were started: a
+ * processor is divided among sessions first, so one rank in each gives it to nobody. How often it has
+ * been worth while tells. */
+static bool soon_crowded(struct request_wait *w)
+{
+    acp_engine *e = w->engine;
+    uint32_t yields = atomic_load_explicit(&e->yields, memory_order_relaxed);
+    bool done = one_done(w);
+    if (done || !w->near)
+        return done;
+    uint64_t until = now_ns() + YIELDS_NS;
+    for (uint32_t i = 0; i < yields && !done && now_ns() < until; i++) {
+        sched_yield();
+        done = one_done(w);
+    }
+    yields = !done ? (yields + 1) / 2 : yields < YIELDS_MOST ? yields + 1 : yields;
+    atomic_store_explicit(&e->yields, yields, memory_order_relaxed);
+    return done;
+}
+
 static bool soon(struct request_wait *w)
 {
-    uint32_t looks = w->engine->crowded ? LOOKS_CROWDED : LOOKS;
-    for (uint32_t i = 0; i < looks; i++) {
-        for (uint32_t k = 0; k < w->count; k++) {
-            acp_request *r = w->requests[k];
-            if (follow(r))
-                i = 0;
-            if (acp_request_done(r)) {
-                w->ready = k;
-                return true;
-            }
-        }
+    if (w->engine->crowded)
+        return soon_crowded(w);
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        if (one_done(w))
+            return true;
         if (!w->near)
             break; /* who leads may bring it: this thread */
-        if (w->engine->crowded || (i & 63) == 63)
+        if (w->followed)
+            i = 0;
+        w->followed = false;
+        if ((i & 63) == 63)
             sched_yield();
         else
             cpu_relax();
@@ -97,10 +128,24 @@ static bool soon(struct request_wait *w)
     return false;
 }
 
+/* Where others want this processor: asleep at once, and whoever brings a message needs no event. With
+ * links a thread that leads is faster. */
+static bool doze_over(struct request_wait *w, int64_t timeout_ns)
+{
+    acp_engine *e = w->engine;
+    if (!e->crowded || !w->near || e->wire_count)
+        return false;
+    for (uint32_t i = 0; i < w->count; i++)
+        if (w->requests[i]->letter)
+            __atomic_store_n(&w->requests[i]->letter->attention, ATTENTION_DOZES, __ATOMIC_SEQ_CST);
+    return progress_doze(e, stands, w, timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS);
+}
+
 bool acp_request_soon(acp_engine *e, acp_request *request)
 {
-    struct request_wait w = {.engine = e, .requests = &request, .count = 1};
-    return soon(&w);
+    struct request_wait w = {.engine = e, .requests = &request, .count = 1,
+                             .near = near(e, request)};
+    return soon(&w) || doze_over(&w, MAIL_FIRST_NS);
 }
 
 /* Whom it waits for, for those who look at this process from outside. */
@@ -128,6 +173,14 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
     return rc;
 }
 
+static int64_t time_left(int64_t timeout_ns, uint64_t start)
+{
+    if (timeout_ns == ACP_FOREVER)
+        return timeout_ns;
+    int64_t left = timeout_ns - (int64_t)(now_ns() - start);
+    return left < 0 ? 0 : left;
+}
+
 static int wait(struct request_wait *w, int64_t timeout_ns)
 {
     acp_engine *e = w->engine;
@@ -142,9 +195,10 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
         if (requests[i]->letter)
             letter_attend(requests[i]->letter, ATTENTION_WAITS);
     }
-    if (!soon(w)) {
+    uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
+    if (!soon(w) && !doze_over(w, timeout_ns)) {
         w->arm_at = now_ns() + SPIN_NS / 2;
-        rc = mail_await(e, ready, w, timeout_ns, doing, requests, w->count);
+        rc = mail_await(e, ready, w, time_left(timeout_ns, start), doing, requests, w->count);
     }
     for (uint32_t i = 0; i < w->count; i++)
         if (requests[i]->letter)

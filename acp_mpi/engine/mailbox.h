@@ -33,7 +33,12 @@ enum letter_place { /* where the bytes of a message are */
     PLACE_SHARED, /* the first `filled` in such a block, the rest in the buffer: both copy them there */
     PLACE_HELD,   /* in a block of its sender's heap, at the address `held` */
 };
-enum letter_attention { ATTENTION_NONE = 0, ATTENTION_WAITS, ATTENTION_SLEEPS /* ring */ };
+enum letter_attention { /* of the receiver */
+    ATTENTION_NONE = 0,
+    ATTENTION_WAITS,
+    ATTENTION_SLEEPS, /* ring at its door */
+    ATTENTION_DOZES,  /* ring its threads that do not lead */
+};
 enum letter_list {
     AMONG_NONE = 0, AMONG_RECEIVES, AMONG_WILD, AMONG_MESSAGES, AMONG_TAKEN /* by a probe */
 };

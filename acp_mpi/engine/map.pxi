@@ -201,11 +201,12 @@ cdef class MapHandle(Handle):
         sizes[0] = 0
         sizes[1] = len(key)
         sizes[2] = len(value)
-        padding = b"\0" * (-len(value) % 8)
-        box = b"".join([(<char *>sizes)[:24], value, padding, key, b"\0" * (-len(key) % 8)])
-        cdef uint64_t block = block_take(function, self.ranks[part], len(box))
+        tail = b"\0" * (-len(value) % 8) + key + b"\0" * (-len(key) % 8)
+        cdef uint64_t at = sizeof(sizes) + sizes[2]
+        cdef uint64_t block = block_take(function, self.ranks[part], at + len(tail))
         try:
-            put(block, box)
+            wait_all([iput(block, (<char *>sizes)[:sizeof(sizes)]),
+                      iput(block + sizeof(sizes), value), iput(block + at, tail)])
         except BaseException:
             block_give(function, block)
             raise
@@ -221,27 +222,30 @@ cdef class MapHandle(Handle):
                            large.value_size)
         if data is None:
             return MISSING
-        return self.value_codec.decode(PyBytes_AS_STRING(data), len(data))
+        return self.value_codec.decode_whole(data, large.value_size)
 
     cdef bytes pieces(self, str name, uint64_t key_hash, uint64_t stamp, uint64_t size):
-        # So many bytes of the box of an element; None: there is no such box any more.
+        # So many bytes of the box of an element, and some to make words; None: there is no such
+        # box any more.
         cdef map_request r
         cdef Call c
-        cdef uint64_t at = 0
+        cdef uint64_t at = 0, whole = (size + 7) & ~<uint64_t>7
         memset(&r, 0, sizeof(r))
         r.hash = key_hash
         r.stamp = stamp
-        parts = []
-        while at < size:
+        data = PyBytes_FromStringAndSize(NULL, whole)
+        while at < whole:
             r.where = at
             c = self.call_of(hash_part(key_hash, self.count), METHOD_MAP_PIECE, 0,
-                             (<char *>&r)[:sizeof(r)], CALL_MOST)
+                             (<char *>&r)[:sizeof(r)], 0)
+            c.filled = data
+            c.call.out = PyBytes_AS_STRING(data) + at
+            c.call.out_room = min(CALL_MOST, whole - at)
             call_done(self.function(name), c)
             if c.call.result[0] == FOUND_NOT or not c.call.out_size:
                 return None
-            parts.append((<char *>c.call.out)[:c.call.out_size])
             at += c.call.out_size
-        return b"".join(parts)[:size]
+        return data
 
     cdef bint put(self, str name, object key, object value, uint64_t x) except -1:
         # Whether the key was there.

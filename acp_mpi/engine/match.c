@@ -77,12 +77,12 @@ struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
     return NULL;
 }
 
-/* Between what is said and the look whether the other one sleeps, who has run membarrier; in one's
- * own process it has not. */
+/* Between what is said and the look whether the other one sleeps, who has run membarrier, unless it says
+ * that it does not; in one's own process it has not. */
 static void told(acp_engine *e, const struct peer *to)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    if (unlikely(to->control->fences || !e->expedited || to == e->own))
+    if (unlikely(to->control->fences || to->control->crowded || !e->expedited || to == e->own))
         atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -90,7 +90,10 @@ void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
 {
     acp_engine *e = lane->engine;
     told(e, to);
-    if (likely(__atomic_load_n(&letter->attention, __ATOMIC_RELAXED) != ATTENTION_SLEEPS))
+    uint64_t attention = __atomic_load_n(&letter->attention, __ATOMIC_RELAXED);
+    if (attention == ATTENTION_DOZES)
+        doze_ring(to->doors);
+    if (likely(attention != ATTENTION_SLEEPS))
         return;
     if (to == e->own && lane->index == LANE_LEADER)
         progress_event(e); /* who leads is awake */
@@ -141,6 +144,9 @@ void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32
         if (p && (p == e->own || peer_attach(e, p) == RELATION_NODE))
             door_ring(e, p);
     }
+    /* Those by link do not come again by themselves, and may have been rung for once. */
+    if (unlikely(e->mail_stopped) && mailbox_roomy(&mail_heap(e, e->own)->head->mailbox))
+        progress_kick(e);
 }
 
 /* False: so many wait that this one must look again by itself. */

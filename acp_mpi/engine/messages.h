@@ -23,7 +23,8 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
  * acp_request_data. The request may be done already. */
 int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request);
 bool acp_request_done(const acp_request *request);
-/* Looks for as long as a wait does before it costs more; never sleeps. */
+/* For as long as a wait costs little: some looks; where there are more ranks than processors, up to
+ * 20 ms asleep. A signal ends it. */
 bool acp_request_soon(acp_engine *engine, acp_request *request);
 /* ACP_OK: it is done, and acp_request_end says how it went. */
 int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_ns);

@@ -43,7 +43,7 @@ static bool may_bring(const struct courier *c, uint64_t size)
     return size <= MAIL_INLINE || c->heard != WORD_KEEP;
 }
 
-static struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
+struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
 {
     struct parcel *p = calloc(1, sizeof *p);
     if (!p)
@@ -84,6 +84,15 @@ static int begin(acp_lane *lane, struct courier *c, struct parcel *p)
     p->done = bring ? first : 0;
     p->taken = bring && one_frame(m.a);
     return say(lane, c, &m, p->data, p->done);
+}
+
+int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint64_t before)
+{
+    struct message m = opening(p->id, &p->envelope);
+    m.flags = COURIER_MEET;
+    m.after = before;
+    p->state = PARCEL_TRIED;
+    return say(lane, c, &m, p->data, m.a <= MAIL_INLINE ? m.a : 0);
 }
 
 static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
@@ -134,13 +143,18 @@ static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
 {
     bool any = false;
     for (struct parcel *p = c->parcels; p && *rc == ACP_OK; p = p->next) {
-        if (p->state != PARCEL_WAITING)
+        if (p->state == PARCEL_TRIED && c->heard != WORD_FULL)
+            break; /* it may be the next one */
+        if (p->state != PARCEL_WAITING || (c->heard == WORD_FULL && p->began_in_vain))
             continue;
-        if (!may_begin(c))
+        if (!room(c))
             break;
-        *rc = begin(lane, c, p);
+        p->began_in_vain = c->heard == WORD_FULL;
+        *rc = p->began_in_vain ? parcel_try(lane, c, p, c->full_at) : begin(lane, c, p);
         any = true;
     }
+    if (c->heard == WORD_FULL && *rc == ACP_OK && room(c))
+        any |= ask_answer(lane, c, rc);
     return any;
 }
 
@@ -182,6 +196,7 @@ static bool go_on(acp_lane *lane, struct courier *c, int *rc)
 
 void parcels_drop(struct courier *c, int status)
 {
+    asks_drop(c);
     while (c->parcels) {
         parcel_settle(c->parcels, status);
         parcel_end(c, &c->parcels);
@@ -231,6 +246,7 @@ static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *
     p->envelope = r->envelope;
     p->data = data;
     p->request = r;
+    asks_meet(c, p);
     courier_push(lane, c);
     if (e->mail_due || atomic_load(&e->callers)) /* another thread may wait for what went on here */
         progress_kick(e);
@@ -260,52 +276,3 @@ int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope,
     pthread_mutex_unlock(&e->lock);
     return rc;
 }
-
-static struct parcel *parcel_of(const struct courier *c, uint64_t id)
-{
-    struct parcel *p = c->parcels;
-    while (p && p->id != id)
-        p = p->next;
-    return p;
-}
-
-/* Its bytes have come back: from now on they are here. */
-static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void *payload,
-                      uint64_t size)
-{
-    struct parcel *p = parcel_new(lane->engine, c, id);
-    if (!p || !(p->own = malloc(size))) {
-        fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, size);
-        return;
-    }
-    memcpy(p->own, payload, size);
-    c->copied += size;
-    p->data = p->own;
-    p->envelope.size = size;
-    p->state = PARCEL_KEPT;
-}
-
-void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
-                  const unsigned char *payload, uint64_t size)
-{
-    struct parcel *p = parcel_of(c, m->id);
-    if (m->flags == WORD_TAKEN && p) {
-        p->taken = true;
-    } else if (m->flags == WORD_KEEP) {
-        if (!c->heard)
-            c->heard = WORD_KEEP;
-        if (p && p->state == PARCEL_BEGUN) {
-            p->state = PARCEL_KEPT;
-            p->done = 0;
-        } else if (!p && size) {
-            take_back(lane, c, m->id, payload, size);
-        }
-    } else if (m->flags == WORD_FULL) {
-        c->heard = WORD_FULL;
-    } else if (m->flags == WORD_ROOM) {
-        c->heard = 0;
-    }
-    if (c->parcels)
-        courier_push(lane, c);
-}
-

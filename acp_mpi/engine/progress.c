@@ -4,7 +4,6 @@
 #include "request.h"
 #include "visit.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -17,9 +16,7 @@
 
 void progress_event(acp_engine *e)
 {
-    atomic_fetch_add(&e->event, 1);
-    if (atomic_load(&e->followers))
-        futex_wake(&e->event, false);
+    doze_ring(e->doors);
 }
 
 void waiters_wake(acp_engine *e)
@@ -66,7 +63,7 @@ void leader_release(acp_engine *e)
     pthread_mutex_unlock(&e->leader);
     if (more)
         progress_kick(e);
-    if (atomic_load(&e->followers)) /* one of them may want to lead */
+    if (atomic_load(&e->doors->dozing)) /* one of them may want to lead */
         progress_event(e);
 }
 
@@ -290,12 +287,7 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
             else if (look_on)
                 linger(e, &looks);
         } else {
-            atomic_fetch_add(&e->followers, 1);
-            uint32_t seen = atomic_load(&e->event);
-            if (!ready(context) && futex_wait(&e->event, seen, slice, false) < 0 &&
-                errno == EINTR)
-                interrupted = true;
-            atomic_fetch_sub(&e->followers, 1);
+            interrupted |= !doze(e, ready, context, slice);
         }
     }
     atomic_store(&e->control->doing, was);
@@ -316,6 +308,19 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
                                        : wait_inside(e, ready, context, timeout_ns, doing);
     atomic_fetch_sub(&e->callers, 1);
     return rc;
+}
+
+bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)
+{
+    uint64_t end = now_ns() + (uint64_t)timeout_ns;
+    bool there = false;
+    atomic_fetch_add(&e->callers, 1);
+    for (int64_t left = timeout_ns; left > 0 && !atomic_load(&e->stopping);
+         left = (int64_t)(end - now_ns()))
+        if ((there = ready(context)) || !doze(e, ready, context, left))
+            break;
+    atomic_fetch_sub(&e->callers, 1);
+    return there;
 }
 
 /* Waking up once more would cost as much. Whoever had to be rung for has nothing more to say before

@@ -7,7 +7,7 @@
 /* progress.c */
 int progress_start(acp_engine *e);
 void progress_join(acp_engine *e);  /* the thread has ended, waiting callers have left */
-void progress_event(acp_engine *e); /* wake the followers */
+void progress_event(acp_engine *e); /* wake the threads that doze */
 void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
 bool leader_try(acp_engine *e);
 void leader_release(acp_engine *e);
@@ -34,8 +34,13 @@ int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_WIRE (2ull << 32) /* | number */
 enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
 
+/* Short of `timeout_ns`, without leading: what arrives is for the progress thread. */
+bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
 /* doorbell.c: waking a sleeping process */
 void door_ring(acp_engine *e, const struct peer *p);
+/* Its threads that do not lead. They doze until somebody does, or for that time; false: a signal came. */
+void doze_ring(struct doors *doors);
+bool doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
 void progress_kick(acp_engine *e); /* the own bell: whoever leads looks again */
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 

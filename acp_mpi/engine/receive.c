@@ -58,9 +58,12 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
         return rc;
     rc = match(&hold, r, want);
     bool posted = rc == ACP_OK && letter_state(r->letter) == LETTER_POSTED;
+    uint64_t sequence = posted ? r->letter->sequence : 0;
     uint32_t count = mail_wanting_take(h, posted, slots);
     section_leave(&hold);
     mail_wanting_wake(e, slots, count);
+    if (unlikely(posted && e->mail_stopped))
+        mail_ask(e, want, sequence);
     return rc;
 }
 

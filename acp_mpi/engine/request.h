@@ -62,6 +62,9 @@ void mail_bury(acp_lane *lane);
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                   acp_request **request);
 
+/* ask.c: a receive has been posted while peers wait for room here, one of which may have its message. */
+void mail_ask(acp_engine *e, const acp_envelope *want, uint64_t sequence);
+
 /* courier.c: opens a link if there is none, for somebody waits for a message of `p` or of its death;
  * NULL: of anybody, or of the death of any. */
 void mail_watch(acp_engine *e, struct peer *p);

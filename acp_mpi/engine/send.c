@@ -2,12 +2,11 @@
 #include "request.h"
 
 #include "mail_match.h"
-
-#include <string.h>
+#include "stream.h"
 
 #define KEPT_PART ((uint64_t)64 << 10) /* then the sender looks whether a receive has come */
 #define LOOK_BYTES 1024u
-#define LOOKS_MOST 1024u
+#define LOOKS_MOST 64u
 
 struct peer *mail_peer(acp_lane *lane, uint32_t rank)
 {
@@ -37,7 +36,7 @@ static int keep_here(acp_lane *lane, acp_request *r)
     int rc = mail_hold(lane, h, r->landing.size, &block, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
-    memcpy(h->base + block + MAIL_HELD_HEAD, r->data, r->landing.size);
+    stream_copy(h->base + block + MAIL_HELD_HEAD, r->data, r->landing.size);
     mail_held(lane, &r->landing, acp_ga(e->rank, 0, h->position + block));
     r->kept = true;
     return ACP_OK;

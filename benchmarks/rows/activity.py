@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 import numpy as np
+from harness import US, Body, Effort, Goal, Row, Sample, interleave, progress
 
 import acp_mpi as acp
 
@@ -81,3 +82,39 @@ class Target:
                 acp.wait_until(mine + 16, ">=", turn)
             else:
                 compute(_CODES[code], float("inf"), self._words[2:], turn)
+
+
+BUSY = (Activity.PYTHON, Activity.NUMPY, Activity.SLEEP)
+
+
+def against_idle(effort: Effort, target: Target, bodies: dict[str, Body]) -> list[Row]:
+    """Return the time of each loop at the worst of what rank 1 can do, against an idle rank 1."""
+    rounds: dict[tuple[str, Activity], list[float]] = {}
+    one = Effort(1, effort.slice)
+    for number in range(effort.rounds):
+        progress(f"busy: round {number + 1} of {effort.rounds}")
+        for activity in Activity:
+            with target.doing(activity):
+                for what, body in bodies.items():
+                    (sample,) = interleave(one, body)
+                    rounds.setdefault((what, activity), []).append(sample.median)
+    medians = {key: Sample.of(values).median for key, values in rounds.items()}
+    rows = []
+    for what in bodies:
+        idle = medians[what, Activity.IDLE]
+        times = {activity.value: medians[what, activity] / idle for activity in BUSY}
+        worst = max(BUSY, key=lambda activity: medians[what, activity])
+        note = ", ".join(f"{name} {ratio:.2f}" for name, ratio in times.items())
+        goal = Goal() if what.startswith("mpi4py") else Goal(times=1.3)
+        rows.append(
+            Row(
+                f"{what}, target in a {worst.value}",
+                "µs",
+                medians[what, worst] / US,
+                "target idle",
+                idle / US,
+                goal,
+                note=f"time against idle: {note}",
+            )
+        )
+    return rows

@@ -1,8 +1,8 @@
 """List of another rank of the node, from Python."""
 
-import pickle
 from collections import deque
 from itertools import repeat
+from time import perf_counter
 
 import numpy as np
 from harness import Effort, Goal, Row
@@ -16,21 +16,31 @@ BULK = 100_000
 def _single(effort: Effort) -> list[Row]:
     plain: deque[int] = deque()
     numbers, others = acp.List("q", rank=1), acp.List("q", rank=1)
-    objects = acp.List(rank=1)
-    thing = ("word", 3.5, [1, 2])
+    middle = acp.List("q", rank=1)
+    appended = calls(plain.append, 1)
+    taken = filled(lambda count: plain.extend(repeat(1, count)), plain.popleft)
 
     def ones(count: int) -> None:
         others.extend(np.ones(count, np.int64))
 
+    def erasing(count: int) -> float:
+        middle.extend(np.ones(count, np.int64))
+        cursor, start = middle.begin(), perf_counter()
+        for _ in repeat(None, count):
+            cursor = middle.erase(cursor)
+        return perf_counter() - start
+
+    middle.extend(range(1000))
+    at = middle.begin().advance(500)
     rows = one_by_one(effort, [
-        ("List.push_back", calls(numbers.push_back, 1), "deque.append", calls(plain.append, 1),
+        ("List.push_back", calls(numbers.push_back, 1), "deque.append", appended,
          Goal(at_most=0.1)),
-        ("List.pop_front", filled(ones, others.pop_front), "deque.popleft",
-         filled(lambda count: plain.extend(repeat(1, count)), plain.popleft), Goal(at_most=0.1)),
-        ("List.push_back of an object", calls(objects.push_back, thing), "pickle.dumps",
-         calls(pickle.dumps, thing), Goal()),
+        ("List.pop_front", filled(ones, others.pop_front), "deque.popleft", taken,
+         Goal(at_most=0.1)),
+        ("List.insert", calls(middle.insert, at, 1), "deque.append", appended, Goal(at_most=0.2)),
+        ("List.erase", erasing, "deque.popleft", taken, Goal(at_most=0.2)),
     ])  # fmt: skip
-    for container in (numbers, others, objects):
+    for container in (numbers, others, middle):
         container.destroy()
     return rows
 

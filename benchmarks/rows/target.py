@@ -1,16 +1,15 @@
 """Calls that need nobody at the other end, while their target is busy or asleep."""
 
 import numpy as np
-from harness import US, Body, Effort, Goal, Row, Sample, interleave, progress
+from harness import Body, Effort, Row
 from mpi4py import MPI
 
 import acp_mpi as acp
-from rows.activity import Activity, Target
+from rows.activity import Target, against_idle
 from rows.loops import copy8, fetch_add8, fetch_cas8, get, put
 from rows.mpi_side import Window
 
 LARGE = 1 << 20
-BUSY = (Activity.PYTHON, Activity.NUMPY, Activity.SLEEP)
 
 
 def _bodies(gas: list[int], registered: int, window: Window) -> dict[str, Body]:
@@ -31,38 +30,6 @@ def _bodies(gas: list[int], registered: int, window: Window) -> dict[str, Body]:
     }
 
 
-def _rows(effort: Effort, target: Target, bodies: dict[str, Body]) -> list[Row]:
-    rounds: dict[tuple[str, Activity], list[float]] = {}
-    one = Effort(1, effort.slice)
-    for number in range(effort.rounds):
-        progress(f"target: round {number + 1} of {effort.rounds}")
-        for activity in Activity:
-            with target.doing(activity):
-                for what, body in bodies.items():
-                    (sample,) = interleave(one, body)
-                    rounds.setdefault((what, activity), []).append(sample.median)
-    medians = {key: Sample.of(values).median for key, values in rounds.items()}
-    rows = []
-    for what in bodies:
-        idle = medians[what, Activity.IDLE]
-        times = {activity.value: medians[what, activity] / idle for activity in BUSY}
-        worst = max(BUSY, key=lambda activity: medians[what, activity])
-        note = ", ".join(f"{name} {ratio:.2f}" for name, ratio in times.items())
-        goal = Goal() if what.startswith("mpi4py") else Goal(times=1.3)
-        rows.append(
-            Row(
-                f"{what}, target in a {worst.value}",
-                "µs",
-                medians[what, worst] / US,
-                "target idle",
-                idle / US,
-                goal,
-                note=f"time against idle: {note}",
-            )
-        )
-    return rows
-
-
 def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     comm, effort = MPI.COMM_WORLD, Effort.of(quick)
@@ -74,7 +41,7 @@ def measure(quick: bool) -> list[Row]:
         registered = comm.bcast(acp.query_ga(key), root=1)
         target = Target()
         if comm.rank == 0:
-            rows = _rows(effort, target, _bodies(gas, registered, window))
+            rows = against_idle(effort, target, _bodies(gas, registered, window))
             target.release()
         else:
             target.serve()

@@ -1,13 +1,11 @@
 """Collectives against mpi4py's on the same data: every function, dtype, size and list of ranks."""
 
 import operator
-import pickle
-import threading
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from filled import data, everyone
 from support import refused
 
 import acp_mpi as acp
@@ -30,16 +28,6 @@ def world() -> Any:
     assert isinstance(world, MPI.Intracomm)
     yield world
     world.Free()
-
-
-def data(count: int, dtype: str = "f8", seed: int = 0, rank: int | None = None) -> np.ndarray:
-    rank = acp.rank() if rank is None else rank
-    values = (np.arange(count) * 7 + rank * 13 + seed * 5) % 11 + 1
-    return values.astype(dtype)
-
-
-def everyone(count: int, dtype: str = "f8", seed: int = 0) -> list[np.ndarray]:
-    return [data(count, dtype, seed, rank) for rank in range(acp.procs())]
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -277,192 +265,3 @@ def test_objects_are_folded_in_the_order_of_the_ranks() -> None:
     assert acp.reduce_scatter([[r, i] for i in range(n)]) == [e for i in range(n) for e in (i, r)]
     assert acp.allreduce(2**70, "max") == 2**70
     assert acp.allreduce(0.5) == 0.5 * n
-
-
-def test_lists_of_ranks_in_their_order() -> None:
-    n, r = acp.procs(), acp.rank()
-    backwards = list(range(n))[::-1]
-    assert acp.allgather(r, ranks=backwards) == backwards
-    assert acp.allreduce(str(r), ranks=backwards) == "".join(map(str, backwards))
-    assert acp.bcast(r, ranks=backwards) == n - 1, "the root is the first"
-    out = np.zeros(n, "i8")
-    acp.allgather(np.array([r]), out=out, ranks=backwards)
-    assert out.tolist() == backwards
-    mine = [i for i in range(n) if i % 2 == r % 2]
-    assert acp.allreduce(r, ranks=mine) == sum(mine)
-    assert acp.allreduce(np.full(40_000, r), ranks=mine)[0] == sum(mine)
-    assert acp.allreduce(r, group=acp.group()) == sum(acp.group().ranks)
-    assert acp.allreduce(r, ranks=[r]) == r
-    acp.ibarrier(ranks=mine).wait()
-
-
-def test_between_two_groups() -> None:
-    n, r = acp.procs(), acp.rank()
-    if n < 2:
-        return
-    sides = ([0], [*range(1, n)])
-    mine, others = sides if r == 0 else sides[::-1]
-    assert acp.allreduce(r + 1, between=sides) == sum(i + 1 for i in others)
-    assert acp.allgather("x" * 300 * r, between=sides) == ["x" * 300 * i for i in others]
-    x = np.full(20_000, r + 1.0)
-    assert acp.allreduce(x, between=sides[::-1])[0] == sum(i + 1 for i in others)
-    assert acp.alltoall([(r, i) for i in others], between=sides) == [(i, r) for i in others]
-    for root in range(n):
-        got = acp.bcast(f"from {r}", root, between=sides)
-        assert got == (f"from {root}" if root in others or r == root else None)
-        got = acp.gather(r, root, between=sides)
-        assert got == (others if r == root else None)
-        whole = [(root, i) for i in others] if r == root else None
-        got = acp.scatter(whole, root, between=sides)
-        assert got == ((root, r) if root in others else None)
-        total = acp.reduce(x, root=root, between=sides)
-        assert (total is not None) == (r == root)
-        assert total is None or total[0] == sum(i + 1 for i in others)
-    acp.ibarrier(between=sides).wait()
-    given = np.arange(float(len(mine) * len(others))) + r
-    part = acp.reduce_scatter(given, between=sides, counts=[len(others)] * len(mine))
-    first = mine.index(r) * len(others)
-    expected = sum(np.arange(float(len(given))) + i for i in others)
-    assert np.array_equal(part, expected[first : first + len(others)])
-
-
-def test_several_under_way_at_once() -> None:
-    n, r = acp.procs(), acp.rank()
-    requests: list[tuple[Any, Callable[[Any], bool]]] = []
-    for i, count in enumerate([1, 20_000, 0, 300_000, 64] * 2):
-        x = data(count, seed=i)
-        total = sum(everyone(count, seed=i)) if n else x
-        requests += [
-            (acp.iallreduce(x), lambda got, total=total: np.array_equal(got, total)),
-            (acp.iallgather((r, i)), lambda got, i=i: got == [(k, i) for k in range(n)]),
-            (acp.ibarrier(), lambda got: got is None),
-            (
-                acp.ibcast(x.copy(), i % n, out=np.empty_like(x)),
-                lambda got, c=count, i=i: np.array_equal(got, data(c, seed=i, rank=i % n)),
-            ),
-        ]
-    for request, right in reversed(requests) if r % 2 else requests:
-        assert right(request.wait())
-        assert request.test()
-        assert request.done
-
-
-def test_a_request_is_done_without_being_waited_for() -> None:
-    x = np.full(50_000, acp.rank() + 1.0)
-    request = acp.iallreduce(x)
-    acp.sync()
-    while not request.test():
-        acp.inquire(0)
-    n = acp.procs()
-    assert request.wait()[0] == n * (n + 1) / 2
-
-
-def test_collectives_among_other_requests() -> None:
-    n, r = acp.procs(), acp.rank()
-    message = acp.irecv(source=(r - 1) % n, tag=5)
-    fold, all_here = acp.iallreduce(r), acp.ibarrier()
-    acp.send(r, (r + 1) % n, tag=5)
-    assert acp.waitall([fold, message, all_here]) == [n * (n - 1) // 2, (r - 1) % n, None]
-    assert acp.testall([fold, all_here])
-    assert not fold.cancel()
-
-
-def test_threads_with_lists_of_their_own() -> None:
-    n = acp.procs()
-    orders: list[Sequence[int]] = [[*range(n)], [*range(n)][::-1]]
-    failures: list[BaseException] = []
-
-    def work(ranks: Sequence[int], seed: int) -> None:
-        try:
-            for i in range(20):
-                x = data(1 + i * 700, seed=seed + i)
-                assert np.array_equal(
-                    acp.allreduce(x, ranks=ranks), sum(everyone(len(x), seed=seed + i))
-                )
-        except BaseException as error:
-            failures.append(error)
-
-    if n == 1 or orders[0] == orders[1]:
-        return
-    threads = [threading.Thread(target=work, args=(o, k)) for k, o in enumerate(orders)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-
-
-def test_what_a_rank_can_know_is_refused_at_once() -> None:
-    r, n = acp.rank(), acp.procs()
-    x = np.arange(3.0)
-    with refused(ValueError, "allreduce", "'mean'"):
-        acp.allreduce(x, "mean")
-    with refused(TypeError, "allreduce", "17"):
-        acp.allreduce(x, 17)
-    with pytest.raises(acp.RankError, match=f"bcast: there is no rank {n + 5}"):
-        acp.bcast(1, n + 5)
-    with refused(acp.RankError, "allreduce", r):
-        acp.allreduce(1, ranks=[r, r])
-    if n > 1:
-        with refused(acp.RankError, "allreduce", r):
-            acp.allreduce(1, ranks=[(r + 1) % n])
-    with refused(ValueError, "allreduce", 24):
-        acp.allreduce(x, out=np.zeros(2))
-    frozen = np.zeros(3)
-    frozen.flags.writeable = False
-    with refused(ValueError, "allreduce"):
-        acp.allreduce(x, out=frozen)
-    with refused(ValueError, "scatter|alltoall", n):
-        acp.alltoall([0] * (n + 1))
-    with refused(ValueError, "allreduce"):
-        acp.allreduce(x, ranks=[r], group=acp.group())
-    if n > 1:
-        with refused(ValueError, "scan"):
-            acp.scan(1, between=([r], [(r + 1) % n]))
-    acp.sync()
-
-
-def test_calls_that_do_not_belong_together_are_told() -> None:
-    n, r = acp.procs(), acp.rank()
-    if n != 2:
-        return
-    with pytest.raises(acp.Error, match="size, type, operation or root"):
-        acp.allreduce(np.zeros(3 + r))
-    acp.sync()
-    with pytest.raises(acp.Error, match="meanwhile"):
-        (acp.allreduce if r else acp.scan)(np.zeros(3))
-    acp.sync()
-    assert acp.allreduce(1) == 2
-
-
-@pytest.mark.parametrize("call", [acp.iallgather, acp.iallreduce, acp.ibcast, acp.igather])
-def test_all_hear_of_an_object_that_cannot_be_pickled(call: Any) -> None:
-    n, r = acp.procs(), acp.rank()
-    guilty = 0 if call is acp.ibcast else n - 1
-    x = (lambda: None) if r == guilty else None
-    if r == guilty:
-        with pytest.raises((pickle.PicklingError, AttributeError)):
-            call(x)
-    elif call is not acp.igather or r == 0:  # the others only give
-        with pytest.raises(acp.Error, match=f"rank {guilty} has left"):
-            call(x).wait()
-    else:
-        call(x).wait()
-    acp.sync()
-    assert acp.allreduce(1) == n
-
-
-def test_a_timeout_ends_it_on_all_that_wait() -> None:
-    n, r = acp.procs(), acp.rank()
-    if n < 2:
-        return
-    if r == 0:
-        with pytest.raises(TimeoutError):
-            acp.allreduce(np.zeros(100_000), timeout=0.05)
-        acp.sync()
-    else:
-        acp.sync()
-        with pytest.raises(acp.Error, match="rank 0 has left"):
-            acp.allreduce(np.zeros(100_000))
-    acp.sync()
-    assert acp.allreduce(1) == n

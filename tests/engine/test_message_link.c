@@ -328,6 +328,88 @@ static void a_flood(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     meet(e);
 }
 
+enum { FLOOD_TAG = 1, EARLY_TAG, WORD_TAG, LONG_TAG, MET_TAG };
+#define AHEAD 100000u
+
+/* Sends numbers until one waits because rank 0 has no room for it; the last number. */
+static acp_request *flood(acp_engine *e, uint64_t *count)
+{
+    for (*count = 0;; ++*count) {
+        acp_request *r = isend(e, 0, FLOOD_TAG, count, 8);
+        if (r && acp_request_wait(e, r, 50000000) == ACP_E_TIMEOUT)
+            return r;
+        end(e, r);
+    }
+}
+
+/* Behind what waits for room stand messages that rank 0 receives: they come, in their order. */
+static void what_is_received_passes_a_flood(struct cluster *c, uint32_t rank, acp_engine *e,
+                                            acp_lane *lane)
+{
+    enum { WORDS = 20 };
+    unsigned char *data = malloc(AHEAD);
+    acp_request *sends[WORDS + 3];
+    uint64_t word, last, lasts[CLUSTER_MOST], next[CLUSTER_MOST] = {0}, used = 0;
+    (void)lane;
+    if (!rank) {
+        uint64_t early[CLUSTER_MOST];
+        acp_request *receives[CLUSTER_MOST];
+        for (uint32_t from = 1; from < c->count; from++)
+            receives[from] = irecv(e, from, EARLY_TAG, &early[from], 8);
+        meet(e);
+        for (uint32_t from = 1; from < c->count; from++) {
+            CHECK(got(e, receives[from], ACP_OK).tag == EARLY_TAG && early[from] == from);
+            got(e, irecv(e, from, LONG_TAG, data, AHEAD), ACP_OK);
+            check(data, AHEAD, from);
+        }
+        for (uint64_t i = 0; i < (uint64_t)WORDS * (c->count - 1); i++) { /* two at once, in turns */
+            acp_request *one = irecv(e, ACP_ANY, WORD_TAG, &word, 8);
+            acp_request *none = irecv(e, ACP_ANY, WORD_TAG, data, 8);
+            CHECK(acp_request_cancel(acp_engine_lane(e), none) == ACP_OK || acp_request_done(none));
+            acp_envelope envelope = got(e, one, ACP_OK);
+            CHECK(word == next[envelope.source]++);
+            acp_envelope second;
+            CHECK(acp_request_wait(e, none, ACP_FOREVER) == ACP_OK);
+            if (acp_request_end(acp_engine_lane(e), none, &second) == ACP_OK) {
+                memcpy(&word, data, 8);
+                CHECK(word == next[second.source]++);
+                i++;
+            }
+        }
+        for (uint32_t from = 1; from < c->count; from++)
+            CHECK(next[from] == WORDS);
+        for (uint32_t to = 1; to < c->count; to++)
+            end(e, isend(e, to, MET_TAG, &word, 8));
+        for (uint32_t from = 1; from < c->count; from++) /* still past the flood */
+            got(e, irecv(e, from, MET_TAG, &lasts[from], 8), ACP_OK);
+        for (uint32_t from = 1; from < c->count; from++)
+            for (uint64_t i = 0; i <= lasts[from]; i++) {
+                CHECK(got(e, irecv(e, from, FLOOD_TAG, &word, 8), ACP_OK).size == 8);
+                CHECK(word == i);
+            }
+    } else {
+        meet(e);
+        acp_request *waiting = flood(e, &last);
+        word = rank;
+        sends[used++] = isend(e, 0, EARLY_TAG, &word, 8);
+        fill(data, AHEAD, rank);
+        sends[used++] = isend(e, 0, LONG_TAG, data, AHEAD);
+        uint64_t words[WORDS];
+        for (uint64_t i = 0; i < WORDS; i++) {
+            words[i] = i;
+            sends[used++] = isend(e, 0, WORD_TAG, &words[i], 8);
+        }
+        got(e, irecv(e, 0, MET_TAG, &word, 8), ACP_OK);
+        CHECK(!acp_request_done(waiting)); /* nobody has received one of those */
+        sends[used++] = isend(e, 0, MET_TAG, &last, 8);
+        for (uint64_t i = 0; i < used; i++)
+            end(e, sends[i]);
+        end(e, waiting);
+    }
+    meet(e);
+    free(data);
+}
+
 static void bounded(acp_path path, uint32_t nodes, uint64_t bound, cluster_body body)
 {
     struct cluster c;
@@ -344,6 +426,10 @@ static void within_the_bound(void)
     bounded(ACP_PATH_ANY, 2, BOUND, past_the_bound);
     bounded(ACP_PATH_LINK, 1, TIGHT, a_flood);
     bounded(ACP_PATH_ANY, 2, TIGHT, a_flood);
+    bounded(ACP_PATH_ANY, 1, TIGHT, what_is_received_passes_a_flood);
+    bounded(ACP_PATH_LINK, 1, TIGHT, what_is_received_passes_a_flood);
+    bounded(ACP_PATH_ANY, 2, TIGHT, what_is_received_passes_a_flood);
+    bounded(ACP_PATH_ANY, 3, TIGHT, what_is_received_passes_a_flood);
 }
 
 /* One dies in the middle of a long message: that receive ends, and what had come stays. */

@@ -89,6 +89,17 @@ def test_python_loads_nothing_of_ours_without_the_variable():
     assert subprocess.run(command, capture_output=True, text=True, env=env).stdout == "[]\n"
 
 
+def test_the_module_of_ours_loads_little_besides_mpi4py_s():
+    """What each of many children pays for at its start."""
+    code = "import sys; from mpi4py import MPI; MPI.Comm.Get_parent(); print(*sorted(sys.modules))"
+    loaded = [
+        set(subprocess.check_output([sys.executable, "-c", code], text=True, env=env).split())
+        for env in (os.environ | HOOK, os.environ)
+    ]
+    more = {name for name in loaded[0] - loaded[1] if not name.startswith(("acp_mpi", "_"))}
+    assert more <= {"array", "atexit", "collections.abc", "signal", "errno"}, more
+
+
 # Children -----------------------------------------------------------------------------------
 
 

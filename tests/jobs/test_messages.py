@@ -168,6 +168,36 @@ def test_senders_wait_for_a_receiver_that_is_full(passes, tmp_path, road):
     )
 
 
+def pass_a_flood():
+    """Behind what waits for room stands what the receiver asks for: it comes."""
+    acp.init()
+    room = bytearray(300_000)
+    if acp.rank() > 0:
+        requests = [acp.isend(b"flood", 0, 1) for _ in range(400)]
+        requests += [acp.isend(bytes([step]) * 300_000, 0, 2) for step in range(3)]
+        acp.send(b"last", 0, 3)
+        for request in requests:
+            request.wait()
+    else:
+        for source in range(1, acp.procs()):
+            assert acp.recv(source=source, tag=3) == b"last"
+            for step in range(3):
+                acp.recv(room, source, 2)
+                assert room == bytes([step]) * 300_000
+        for _ in range(400 * (acp.procs() - 1)):
+            assert acp.recv(tag=1) == b"flood"
+        assert acp.iprobe() is None
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_what_is_received_passes_a_flood(passes, road):
+    passes(
+        [*launch.mpiexec(3), *launch.program(pass_a_flood)],
+        launch.ROADS[road] | {"ACP_UNEXPECTED_MAX": "64K"},
+    )
+
+
 def interrupt_receives():
     """Ctrl-C again and again while messages come: each is received once."""
     acp.init()

@@ -29,13 +29,13 @@ def programs(tmp_path):
     return make
 
 
-def only(folder, environ=None, **options):
+def only(folder, environ=None, present=0, **options):
     """Return what starts a job of one group of four with MPI; its launcher is in `folder`."""
     group = Group("w", 4, ("prog", "arg"), True, **options)
     other = Group("m", 1, ("prog",), hosts=("elsewhere",))
     plan = Plan((group, other))
     env = {"PATH": str(folder), **(environ or {})}
-    return launchers.starts(plan, nodes.assign(plan, env), MEETING, env)[0]
+    return launchers.starts(plan, nodes.assign(plan, env), MEETING, env, present=present)[0]
 
 
 def test_a_launcher_is_known_by_its_neighbours_or_its_name(programs):
@@ -119,6 +119,25 @@ def test_srun_gets_a_step_of_its_own(programs):
 def test_slurm_lets_other_launchers_share_nodes(programs):
     start = only(programs("mpiexec", "hydra_pmi_proxy"), {"SLURM_JOB_ID": "1"})
     assert start.env["SLURM_OVERLAP"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("neighbour", "cores", "present", "given", "yields"),
+    [
+        ("prterun", 3, 0, {}, "1"),
+        ("orterun", 3, 0, {}, "1"),
+        ("prterun", 4, 0, {}, None),  # the other group is elsewhere
+        ("prterun", 4, 1, {}, "1"),
+        ("prterun", 3, 0, {"OMPI_MCA_mpi_yield_when_idle": "0"}, "0"),
+        ("hydra_pmi_proxy", 3, 0, {}, None),
+    ],
+)
+def test_open_mpi_yields_where_there_are_more_processes_than_cores(
+    programs, monkeypatch, neighbour, cores, present, given, yields
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    start = only(programs("mpiexec", neighbour), given, present=present)
+    assert start.env.get("OMPI_MCA_mpi_yield_when_idle") == yields
 
 
 def test_an_unknown_launcher_gets_only_the_number(programs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from acp_mpi.engine import _engine
 from acp_mpi.spawn.macprun.launchers import starts
 from acp_mpi.spawn.macprun.nodes import HERE, Node
 from acp_mpi.spawn.macprun.plan import Group, Plan, check
@@ -27,7 +28,11 @@ def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
         group.name: () if group.finds_hosts else (Node(HERE, group.size),) for group in plan.groups
     }
     found: dict[str, list[dict[str, Any]]] = {group.name: [] for group in plan.groups}
-    for start in starts(plan, given, meeting, os.environ, marked=False, single=True):
+    living = _engine.procs() - len(_engine.lost_ranks())
+    present = min(_engine.mates(), living)
+    for start in starts(
+        plan, given, meeting, os.environ, marked=False, single=True, present=present
+    ):
         directory = _directory(start.directory)
         order: dict[str, Any] = {"command": start.command, "directory": directory}
         order["env"] = dict(start.env)

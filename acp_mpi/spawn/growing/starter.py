@@ -8,6 +8,7 @@ has made lives on.
 from __future__ import annotations
 
 import _socket
+import gc
 import os
 import select
 import signal
@@ -40,6 +41,7 @@ def main() -> None:
     ready = select.poll()
     ready.register(line, select.POLLIN)
     ready.register(starter, select.POLLIN)  # a child that it forks may hold the line
+    gc.freeze()  # looking for garbage here would copy pages, too
     while line.fileno() in dict(ready.poll()):
         kind, given = _request(line)
         if not kind:
@@ -48,7 +50,7 @@ def main() -> None:
             line.close()
             os.close(starter)
             _become(kind, given)
-            return
+            os._exit(0)  # taking Python apart would copy the pages that it shares with the others
         for descriptor in given:
             os.close(descriptor)
 

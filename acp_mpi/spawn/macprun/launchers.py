@@ -57,6 +57,9 @@ _BINDING = {
     Kind.PRRTE: "PRTE_MCA_hwloc_default_binding_policy",
     Kind.ORTE: "OMPI_MCA_hwloc_base_binding_policy",
 }
+# Open MPI's processes spin while they wait, and yield only if they know that cores are scarce. They
+# do not: the slots that they are told are as many as processes.
+_YIELD = "OMPI_MCA_mpi_yield_when_idle"
 
 
 def starts(
@@ -67,20 +70,24 @@ def starts(
     *,
     marked: bool = True,
     single: bool = False,
+    present: int = 0,
 ) -> list[Start]:
     """Return what to start, in the order of the groups. Error where there is no launcher.
 
     `marked`: launchers say of which rank each line of output is. `single`: a process with MPI that
-    is alone in its group, on this host, and named no launcher needs none.
+    is alone in its group, on this host, and named no launcher needs none. `present`: processes that
+    this host has of the job already.
     """
     base = environment.inherited(environ)
+    crowd = present + nodes.number_here(given.values())
+    crowded = crowd > len(os.sched_getaffinity(0))
     made = []
     for group in plan.groups:
         env = {**base, **group.env, **_of_job(plan, group, meeting)}
         alone = single and group.size == 1 and not group.launcher
         if group.has_mpi and not alone:
             shared = nodes.shares_a_host(group.name, given)
-            made.append(_by_launcher(group, given[group.name], env, shared, marked))
+            made.append(_by_launcher(group, given[group.name], env, shared, crowded, marked))
         else:
             for rank, host in enumerate(nodes.spread(given[group.name])):
                 made.append(_alone(plan, group, rank, host, env))
@@ -207,7 +214,12 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
 
 
 def _by_launcher(
-    group: Group, where: Sequence[Node], env: dict[str, str], shares_host: bool, marked: bool
+    group: Group,
+    where: Sequence[Node],
+    env: dict[str, str],
+    shares_host: bool,
+    crowded: bool,
+    marked: bool,
 ) -> Start:
     line = group.launcher or (default_launcher(group, env),)
     kind = kind_of(line[0], env)
@@ -221,6 +233,8 @@ def _by_launcher(
         options = _open_mpi(group, where, env, tag if marked else ())
         if shares_host:
             env = {_BINDING[kind]: "none", **env}
+        if crowded:
+            env = {_YIELD: "1", **env}
     elif kind is Kind.SRUN:
         options = _srun(where, marked, shares_host)
     else:

@@ -66,6 +66,11 @@ def is_here(host: str) -> bool:
     return _canonical(host) == HERE
 
 
+def number_here(given: Iterable[Iterable[Node]]) -> int:
+    """Return how many processes run on this host, as far as is known."""
+    return sum(node.slots for nodes in given for node in nodes if is_here(node.host))
+
+
 def dealt(nodes: Sequence[Node], size: int) -> tuple[Node, ...]:
     """Spread processes over hosts that were named: to their slots if these suffice, else evenly."""
     places = list(itertools.islice(_places(nodes), size))

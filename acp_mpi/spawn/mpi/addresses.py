@@ -1,11 +1,16 @@
 """To whom a communicator of several groups sends, and from whom it receives."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from typing import NoReturn
 
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import Circle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 # Contexts of a communicator, beside its own.
 COLLECTIVES, ACKNOWLEDGEMENTS = 1, 2

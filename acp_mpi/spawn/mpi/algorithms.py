@@ -3,14 +3,20 @@
 Each moves bytes, yields what it waits for, and returns what its rank is to have.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.ranks import Circle
-from acp_mpi.spawn.mpi.work import Done, Receiving, Sending, Steps, Work
+from acp_mpi.spawn.mpi.work import Done, Receiving, Sending, Work
 
-Combine = Callable[[Any, Any], Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
+
+    from acp_mpi.spawn.mpi.work import Steps
+
+    Combine: TypeAlias = Callable[[Any, Any], Any]
 
 
 class Round:
@@ -28,7 +34,7 @@ class Round:
     def acknowledge(self, arrived: transport.Arrived) -> None:
         """Do nothing: no message of a collective asks for that."""
 
-    def inside(self) -> "Round":
+    def inside(self) -> Round:
         """Return the same among the local group alone."""
         return Round(self.context + 2, self.tag, self.members, self.members)
 

@@ -1,10 +1,14 @@
 """Attributes of communicators of several groups, and the keys that all communicators share."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.original import MPI
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 # The functions of keys that the program has made; those of other libraries MPI alone knows.
 _functions: dict[int, tuple[Any, Any]] = {}
@@ -60,7 +64,7 @@ class Attributes:
         for keyval in reversed(list(self._values)):
             self._dropped(keyval)
 
-    def copy_to(self, other: "Attributes") -> None:
+    def copy_to(self, other: Attributes) -> None:
         """Give a duplicate what the functions of the keys say."""
         for keyval, value in self._values.items():
             copy = _functions[keyval][0]

@@ -4,14 +4,20 @@ What one group gives the other has: within a group by its own collectives, acros
 `root` is ROOT, PROC_NULL, or a rank of the other group, as in MPI.
 """
 
+from __future__ import annotations
+
 import pickle
-from collections.abc import Sequence
-from typing import Any
 
 from acp_mpi.spawn.mpi import algorithms
-from acp_mpi.spawn.mpi.algorithms import Combine, Round
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.work import Steps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from acp_mpi.spawn.mpi.algorithms import Combine, Round
+    from acp_mpi.spawn.mpi.work import Steps
 
 alltoall = algorithms.alltoall
 

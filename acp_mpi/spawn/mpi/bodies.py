@@ -1,9 +1,9 @@
 """What is behind a communicator of several groups: who is in it, and its life."""
 
-import threading
+from __future__ import annotations
+
+from _thread import allocate_lock
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, NoReturn
 
 import acp_mpi as acp
 from acp_mpi.spawn.mpi import algorithms, communicators
@@ -16,6 +16,11 @@ from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import Circle, derived
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.work import Done
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
 
 
 class Body(Objects):
@@ -34,7 +39,7 @@ class Body(Objects):
         self._open = True
         self._rounds = self._made = 0
         self._inner: Body | None = None
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_"):
@@ -127,10 +132,10 @@ class Body(Objects):
         raise SystemExit(errorcode)
 
     @abstractmethod
-    def _like(self, context: int) -> "Body":
+    def _like(self, context: int) -> Body:
         """Return one of the same members."""
 
-    def inner(self) -> "Body":
+    def inner(self) -> Body:
         """Return the duplicate on which `mpi4py.util.pkl5` has its collectives."""
         if self._inner is None:
             self._inner = self._like(derived(self.context, "inner"))

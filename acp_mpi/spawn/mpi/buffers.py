@@ -5,15 +5,20 @@ without gaps are sent from where they are and received in place; all else MPI it
 unpacks, by a message of this process to itself.
 """
 
+from __future__ import annotations
+
 import operator
-import threading
-from collections.abc import Sequence
-from typing import Any
+from _thread import allocate_lock
 
 from acp_mpi.spawn.mpi.original import MPI
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 _own: Any = None
-_lock = threading.Lock()
+_lock = allocate_lock()
 
 
 def _to_itself() -> Any:
@@ -96,7 +101,7 @@ class Elements:
         if self.count:
             move([raw, self.count, self.datatype], self.specification)
 
-    def part(self, count: int, displacement: int) -> "Elements":
+    def part(self, count: int, displacement: int) -> Elements:
         """Return other elements of the same buffer; counted from its start."""
         return Elements(self.data, self._whole, count, displacement, self.datatype)
 

@@ -3,8 +3,7 @@
 Each is one generator; the blocking, the non-blocking and the persistent method are made of it.
 """
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.spawn.mpi import buffers
 from acp_mpi.spawn.mpi.addresses import fail
@@ -13,9 +12,16 @@ from acp_mpi.spawn.mpi.point_to_point import PointToPoint
 from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.reductions import Reductions, in_place
 from acp_mpi.spawn.mpi.requests import Request
-from acp_mpi.spawn.mpi.work import Running, Steps, finish
+from acp_mpi.spawn.mpi.work import Running, finish
 
-_Blocks = Callable[..., Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from acp_mpi.spawn.mpi.work import Steps
+
+    _Blocks: TypeAlias = Callable[..., Any]
 
 
 class Collectives(PointToPoint, Reductions):

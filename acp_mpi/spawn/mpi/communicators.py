@@ -4,14 +4,19 @@ An object either is mpi4py's own, or has a *body* of ours, to which all calls go
 mpi4py's constructors make (`pkl5.Intercomm(comm)`) have the same body.
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import sys
-from typing import Any, ClassVar
 
 from acp_mpi import host
 from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 def predefined(name: str) -> Any:
@@ -55,9 +60,9 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
     @classmethod
     def Get_parent(cls) -> Any:
         """Return the communicator with those that spawned this process, or COMM_NULL."""
-        from acp_mpi.spawn.mpi import spawning
+        from acp_mpi.spawn.mpi import strangers
 
-        return spawning.parent()
+        return strangers.parent()
 
     @classmethod
     def Join(cls, fd: int) -> Any:

@@ -1,6 +1,10 @@
 """Classes in place of mpi4py's, whose objects are still made by mpi4py itself in places."""
 
-from typing import Any, ClassVar, Self
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Self
 
 
 class Family(type):

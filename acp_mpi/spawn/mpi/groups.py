@@ -1,12 +1,16 @@
 """Groups of processes, of which some may have another COMM_WORLD."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self
+from __future__ import annotations
 
 import acp_mpi as acp
 from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.family import Family, new
 from acp_mpi.spawn.mpi.original import MPI
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, ClassVar, Self
 
 
 def world_ranks() -> Sequence[int]:

@@ -1,6 +1,6 @@
 """What is behind a communicator of two groups; and how two groups come to have one."""
 
-from typing import Any
+from __future__ import annotations
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
@@ -9,6 +9,10 @@ from acp_mpi.spawn.mpi.bodies import Body, IntraBody, new_context, ranks_in, sor
 from acp_mpi.spawn.mpi.groups import Group, ranks_of
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import Circle, derived
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class InterBody(Body):

@@ -1,11 +1,15 @@
 """Messages that were found by a matched probe."""
 
-from typing import Any, ClassVar
+from __future__ import annotations
 
 from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.work import Work, finish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]

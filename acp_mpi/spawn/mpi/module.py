@@ -1,9 +1,9 @@
 """The module that programs get for `mpi4py.MPI`: all of it, with communicators of ours."""
 
-import threading
-from collections.abc import Hashable
+from __future__ import annotations
+
+from _thread import allocate_lock
 from types import ModuleType
-from typing import Any
 
 import acp_mpi as acp
 from acp_mpi.spawn.mpi import names, ports
@@ -14,6 +14,11 @@ from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.windows import File, Win
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from typing import Any
 
 _PKL5 = 0  # the tag that pkl5 uses on a communicator that is for nothing else
 
@@ -47,7 +52,7 @@ def _comm_lock(comm: Any, key: Hashable | None = None) -> Any:
     """Return a lock of a communicator."""
     if getattr(comm, "_body", None) is None:
         return MPI._comm_lock(comm, key)
-    return comm._body.locks.setdefault(key, threading.Lock())
+    return comm._body.locks.setdefault(key, allocate_lock())
 
 
 def _join_the_job() -> None:

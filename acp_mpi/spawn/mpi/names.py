@@ -1,9 +1,13 @@
 """Services by name, for all ranks of the job: the names that `acp.publish` gives, too."""
 
-from typing import Any
+from __future__ import annotations
 
 import acp_mpi as acp
 from acp_mpi.spawn.mpi.original import MPI
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _ANSWER = 0.5  # s for the rank that keeps a name to answer: for one that is not there it waits
 _own: set[str] = set()

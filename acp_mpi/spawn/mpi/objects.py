@@ -1,12 +1,18 @@
 """Collectives of a communicator of several groups, on pickled objects."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.spawn.mpi import algorithms
 from acp_mpi.spawn.mpi.collectives import Collectives
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.work import Running, Steps, finish
+from acp_mpi.spawn.mpi.work import Running, finish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from acp_mpi.spawn.mpi.work import Steps
 
 
 def _dumps(thing: Any) -> Any:

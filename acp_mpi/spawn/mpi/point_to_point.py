@@ -1,8 +1,9 @@
 """Messages between the members of a communicator of several groups."""
 
+from __future__ import annotations
+
 import itertools
 import warnings
-from typing import Any
 
 from acp_mpi.spawn.mpi import buffers, transport
 from acp_mpi.spawn.mpi.addresses import ACKNOWLEDGEMENTS
@@ -11,6 +12,10 @@ from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.probes import Probes, in_place, object_of
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.work import Done, Receiving, Sending, Work, finish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _serials = itertools.count(1)  # of synchronous sends: the tags of their acknowledgements
 

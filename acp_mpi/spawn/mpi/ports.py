@@ -1,11 +1,12 @@
 """Ports: how two groups of one job meet that have no communicator in common."""
 
+from __future__ import annotations
+
+import _socket
 import itertools
 import os
 import re
-import socket
 import struct
-from typing import Any
 
 import acp_mpi as acp
 from acp_mpi.errors import Error
@@ -13,7 +14,11 @@ from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import derived
-from acp_mpi.spawn.mpi.spawning import hear, tell
+from acp_mpi.spawn.mpi.strangers import hear, tell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _REQUESTS, _ANSWERS = derived(0, "port"), derived(0, "port, answer")
 _serials = itertools.count(1)
@@ -91,7 +96,8 @@ _PAIR = struct.Struct("!QQ")
 
 def join(fd: int) -> Any:
     """Meet the process at the other end of a socket, which is of this job, too."""
-    with socket.socket(fileno=os.dup(fd)) as line:
+    line = _socket.socket(fileno=os.dup(fd))
+    try:
         line.setblocking(True)
         own = acp.rank(), new_context("socket")
         line.sendall(_PAIR.pack(*own))
@@ -101,5 +107,7 @@ def join(fd: int) -> Any:
             if not data:
                 raise MPI.Exception(MPI.ERR_COMM)
             heard += data
+    finally:
+        line.close()
     rank, context = _PAIR.unpack(heard)
     return connected(max(context, own[1]), (own[0],), (rank,))

@@ -1,11 +1,15 @@
 """Requests that start again: mpi4py's, and those of communicators of several groups."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from __future__ import annotations
 
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.requests import Request, body_of
 from acp_mpi.spawn.mpi.work import Work
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ClassVar, Self
 
 
 class Prequest(Request, MPI.Prequest):  # type: ignore[misc]

@@ -1,7 +1,6 @@
 """Messages that are there, before they are received."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import PeerLostError
@@ -9,9 +8,12 @@ from acp_mpi.spawn.mpi import buffers, transport
 from acp_mpi.spawn.mpi.addresses import Addresses
 from acp_mpi.spawn.mpi.messages import Message
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.work import Done, Receiving, Work, look_at_mpi
+from acp_mpi.spawn.mpi.work import Done, Patience, Receiving, Work, look_at_mpi
 
-_WAIT = 0.01  # s, before MPI's own messages are looked at
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 class Probes(Addresses):
@@ -21,8 +23,9 @@ class Probes(Addresses):
         self.check()
         rank, number = self._source(source), self._wanted(tag)
         found = self._find(look, rank, number, 0.0)
+        patience = Patience()
         while found is None and wait:
-            found = self._find(look, rank, number, _WAIT)
+            found = self._find(look, rank, number, patience.seconds())
             look_at_mpi()
         if found is None:
             look_at_mpi()

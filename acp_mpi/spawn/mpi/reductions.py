@@ -1,14 +1,20 @@
 """Reductions of a communicator of several groups: elements combined by MPI's own operations."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
 
 from acp_mpi.spawn.mpi import algorithms, buffers
-from acp_mpi.spawn.mpi.algorithms import Combine, Round
 from acp_mpi.spawn.mpi.buffers import Elements
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.work import Steps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from acp_mpi.spawn.mpi.algorithms import Combine, Round
+    from acp_mpi.spawn.mpi.work import Steps
 
 
 def in_place(buf: Any) -> bool:

@@ -1,12 +1,17 @@
 """Requests: mpi4py's, and those of communicators of several groups; also both in one list."""
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Self
 
 from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.work import Done, Work, finish, over, pause
+from acp_mpi.spawn.mpi.work import Done, Patience, Work, finish, over, pause
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, ClassVar, Self
 
 _EMPTY = Done()
 
@@ -145,11 +150,12 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         active = [i for i, request in enumerate(requests) if not _idle(request)]
         if not active:
             return None
+        patience = Patience(mpi=any(body_of(requests[i]) is None for i in active))
         while True:
             found = [i for i in active if _ready(requests[i])]
             if found or not wait:
                 return found
-            pause(_pending(requests))
+            pause(_pending(requests), patience)
 
     @classmethod
     def Waitall(cls, requests: Sequence[Any], statuses: list[Any] | None = None) -> bool:

@@ -1,10 +1,10 @@
 """Spawn: processes that join the job as a group, and the communicator with them."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
@@ -14,13 +14,13 @@ from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.ranks import derived
-from acp_mpi.spawn.mpi.work import Receiving, finish
+from acp_mpi.spawn.mpi.strangers import NEWS, PARENT
 from acp_mpi.spawn.rendezvous.row import Process
 
-PARENT = "ACP_PARENT"
-_NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
-_parent: Any = None
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
 
 class _Program:
@@ -145,7 +145,7 @@ def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any
             context = new_context("spawn")
             for child in children:
                 data = MPI.pickle.dumps((context, ranks, children))
-                transport.send(_NEWS, child, 0, data)
+                transport.send(NEWS, child, 0, data)
             news = context, children, [program.count for program in todo]
         except (Error, TimeoutError, ValueError, OSError) as error:
             failed = error
@@ -189,38 +189,3 @@ def spawn_multiple(
 ) -> Any:
     """Start processes of several programs, which have one COMM_WORLD."""
     return _spawn(comm, root, lambda: programs(command, args, maxprocs, info), errcodes, split=True)
-
-
-class _Stranger:
-    """Whoever sends before there is a communicator."""
-
-    def rank_of(self, rank: int) -> int:
-        """Return the rank in the job."""
-        return rank
-
-    def acknowledge(self, arrived: Any) -> None:
-        """Do nothing: nobody waits for that."""
-
-
-def hear(context: int, source: int, tag: int) -> Any:
-    """Return an object from a rank of the job with which there is no communicator yet."""
-    work = Receiving(_Stranger(), transport.receive(context, source, tag), MPI.pickle.loads)
-    return finish(work), work.source
-
-
-def tell(context: int, dest: int, tag: int, thing: Any) -> None:
-    """Send an object to a rank of the job."""
-    transport.send(context, dest, tag, MPI.pickle.dumps(thing))
-
-
-def parent() -> Any:
-    """Return the communicator with those that spawned this process, or COMM_NULL."""
-    global _parent
-    if _parent is None:
-        rank = os.environ.pop(PARENT, None)
-        if rank is None or not acp.is_initialized():
-            _parent = MPI.Comm.Get_parent()
-        else:
-            (context, parents, children), _ = hear(_NEWS, int(rank), 0)
-            _parent = connected(context, tuple(children), tuple(parents))
-    return _parent

@@ -1,13 +1,18 @@
 """Bytes between ranks of the job, in contexts of communicators."""
 
+from __future__ import annotations
+
 import contextlib
-from collections.abc import Sequence
-from typing import Any
 
 from acp_mpi.comm import transfer
 from acp_mpi.engine import _engine
 from acp_mpi.errors import TruncationError
 from acp_mpi.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 
 class Arrived(Record):

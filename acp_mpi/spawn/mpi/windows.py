@@ -1,9 +1,13 @@
 """Windows and files, which MPI makes for communicators of its own only."""
 
-from typing import Any, ClassVar, Self
+from __future__ import annotations
 
 from acp_mpi.spawn.mpi.family import Family, new
 from acp_mpi.spawn.mpi.original import MPI
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Self
 
 
 def _refuse(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> None:

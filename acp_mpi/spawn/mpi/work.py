@@ -4,21 +4,26 @@ A collective is a generator that yields what it waits for. It goes on whenever t
 for, or tests, anything of ours.
 """
 
+from __future__ import annotations
+
 import itertools
-import threading
+from _thread import allocate_lock
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, ClassVar
+from time import monotonic
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.original import MPI
 
-# MPI moves its own messages only in its own calls. Somebody may wait for one of them of this
-# process while it waits for one of ours.
-_LOOK_AT_MPI = 0.01
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+    from typing import Any, ClassVar, TypeAlias
 
-Steps = Generator["Iterable[Work]", None, Any]
+    Steps: TypeAlias = Generator[Iterable["Work"], None, Any]
+
+_OFTEN, _SELDOM = 0.01, 0.1  # s between two looks at MPI
+_SHARE = 8  # of what was waited already, so long until the next
 
 
 class Work(ABC):
@@ -100,7 +105,7 @@ class Attended(Work):
     _active: ClassVar[set[Any]] = set()
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._over = False
         self._active.add(self)
 
@@ -194,10 +199,28 @@ class Running(Attended):
         return itertools.chain.from_iterable(each.pending() for each in self._waits_for)
 
 
-def pause(waiting: Iterable[Any]) -> None:
+class Patience:
+    """How long a wait lasts without a look at MPI, and at what other threads of this process do.
+
+    MPI moves its own messages only in its own calls, and somebody may wait for one of them of this
+    process while it waits for one of ours. Who has waited long looks less often: many processes
+    that wait for each other take the processor from those that work. `mpi`: one of MPI's own
+    operations is waited for, too.
+    """
+
+    def __init__(self, mpi: bool = False) -> None:
+        self._began = monotonic()
+        self._longest = _OFTEN if mpi else _SELDOM
+
+    def seconds(self) -> float:
+        """Return the time until the next look."""
+        return min(max((monotonic() - self._began) / _SHARE, _OFTEN), self._longest)
+
+
+def pause(waiting: Iterable[Any], patience: Patience) -> None:
     """Wait until one of these operations of the transport, or of what runs, may be over."""
     everything = dict.fromkeys((*waiting, *Attended.drive()))
-    transport.wait_any(list(everything), _LOOK_AT_MPI)
+    transport.wait_any(list(everything), patience.seconds())
     look_at_mpi()
 
 
@@ -209,8 +232,9 @@ def look_at_mpi() -> None:
 
 def finish(work: Work) -> Any:
     """Wait for the end of an operation; return its result, raise its error."""
+    patience = Patience()
     while not work.step():
-        pause(work.pending())
+        pause(work.pending(), patience)
     if work.error is not None:
         raise work.error
     return work.result

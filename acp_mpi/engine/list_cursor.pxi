@@ -1,11 +1,4 @@
-"""A place in a list: an element, or the end."""
-
-from typing import TYPE_CHECKING, Any
-
-from acp_mpi.engine import _engine
-
-if TYPE_CHECKING:
-    from acp_mpi.datastructs.list_writing import ListWriting
+# A place in a list: an element, or the end.
 
 END = (0, 0)
 
@@ -17,52 +10,58 @@ class Gone:
 GONE = Gone()
 
 
-class ListCursor:
+cdef class ListCursor:
     """An element of a list, or the place behind the last one.
 
     It stays at its element, whatever is put in, taken out or reordered around it. Once the element
     was taken out of the list, using the cursor raises AddressError.
     """
+    cdef readonly ListEnds list
+    cdef list_id at
 
-    __slots__ = ("id", "list")
-
-    def __init__(self, of: "ListWriting", id: tuple[int, int]) -> None:
-        self.list = of
-        self.id = id
-
-    def _batch(self, name: str) -> _engine.Batch:
-        if self.id == END:
-            raise IndexError(f"{name}: there is no element at the end; see size()")
-        batch = self.list.walk(name, 0, 1, _engine.ids_of([self.id]))
-        if batch.stale:
-            self._raise_stale(name)
-        return batch
-
-    def _raise_stale(self, name: str) -> None:
-        self.list.step(name, 0, _engine.ids_of([self.id, END]))
+    def __init__(self, ListEnds list, id):
+        self.list = list
+        self.at.node, self.at.number = id
 
     @property
-    def value(self) -> Any:
+    def id(self):
+        """What names the element: (node, number), both 0 at the end."""
+        return self.at.node, self.at.number
+
+    cdef Batch batch(self, str name):
+        if not self.at.node:
+            raise IndexError(f"{name}: there is no element at the end; see size()")
+        cdef Batch batch = self.list.walk(name, 0, 1, ids_of([self.id]))
+        if batch.stale:
+            self.raise_stale(name)
+        return batch
+
+    cdef int raise_stale(self, str name) except -1:
+        self.list.step(name, 0, ids_of([self.id, END]))
+        return 0
+
+    @property
+    def value(self):
         """The element. IndexError at the end."""
-        batch = self._batch("Cursor.value")
+        batch = self.batch("Cursor.value")
         self.list._fetch("Cursor.value", batch)
         if batch.values[0] is GONE:
-            self._raise_stale("Cursor.value")
+            self.raise_stale("Cursor.value")
         return batch.values[0]
 
     @property
-    def ga(self) -> int:
+    def ga(self):
         """The address of what the element holds, until it is taken out."""
-        batch = self._batch("Cursor.ga")
+        cdef Batch batch = self.batch("Cursor.ga")
         if batch.elsewhere:
             return batch.elsewhere[0][1]
-        return batch.origin + batch.nodes[0] + _engine.node_bytes
+        return batch.origin + batch.nodes[0] + LIST_NODE
 
-    def advance(self, n: int = 1) -> "ListCursor":
+    def advance(self, n=1):
         """Return the cursor `n` elements on, back if negative. IndexError past an end."""
         id, left = self.id, n
         while left:
-            done, id = self.list.step("Cursor.advance", left, _engine.ids_of([id, END]))
+            done, id = self.list.step("Cursor.advance", left, ids_of([id, END]))
             left -= done
             if not done:
                 raise IndexError(
@@ -70,23 +69,32 @@ class ListCursor:
                 )
         return ListCursor(self.list, id)
 
-    def distance(self, other: "ListCursor") -> int:
+    def distance(self, ListCursor other not None):
         """Return how many elements `other` is further on. ValueError if it is not behind."""
         if other.list != self.list:
             raise ValueError("Cursor.distance: the cursors are of two lists; use one")
         total, id = 0, self.id
         while id != other.id:
-            done, id = self.list.step("Cursor.distance", 2**62, _engine.ids_of([id, other.id]))
+            done, id = self.list.step("Cursor.distance", 2**62, ids_of([id, other.id]))
             total += done
             if not done:
                 raise ValueError("Cursor.distance: the other is before this one; turn them round")
         return total
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ListCursor) and (self.list, self.id) == (other.list, other.id)
+    def __eq__(self, other):
+        if not isinstance(other, ListCursor):
+            return NotImplemented
+        return self.id == (<ListCursor>other).id and self.list == (<ListCursor>other).list
 
-    def __hash__(self) -> int:
+    def __hash__(self):
         return hash((self.list, self.id))
 
-    def __repr__(self) -> str:
-        return f"<acp_mpi.ListCursor {self.id[0]:#x} of {self.list!r}>"
+    def __repr__(self):
+        return f"<acp_mpi.ListCursor {self.at.node:#x} of {self.list!r}>"
+
+
+cdef ListCursor cursor_at(ListEnds list, list_id at):
+    cdef ListCursor cursor = ListCursor.__new__(ListCursor)
+    cursor.list = list
+    cursor.at = at
+    return cursor

@@ -1,0 +1,55 @@
+"""What ranks say to each other before there is a communicator; the one with the parents."""
+
+from __future__ import annotations
+
+import os
+
+import acp_mpi as acp
+from acp_mpi.spawn.mpi import transport
+from acp_mpi.spawn.mpi.intercommunicators import connected
+from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.ranks import derived
+from acp_mpi.spawn.mpi.work import Receiving, finish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PARENT = "ACP_PARENT"
+NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
+_parent: Any = None
+
+
+class _Stranger:
+    """Whoever sends before there is a communicator."""
+
+    def rank_of(self, rank: int) -> int:
+        """Return the rank in the job."""
+        return rank
+
+    def acknowledge(self, arrived: Any) -> None:
+        """Do nothing: nobody waits for that."""
+
+
+def hear(context: int, source: int, tag: int) -> Any:
+    """Return an object from a rank of the job with which there is no communicator yet."""
+    work = Receiving(_Stranger(), transport.receive(context, source, tag), MPI.pickle.loads)
+    return finish(work), work.source
+
+
+def tell(context: int, dest: int, tag: int, thing: Any) -> None:
+    """Send an object to a rank of the job."""
+    transport.send(context, dest, tag, MPI.pickle.dumps(thing))
+
+
+def parent() -> Any:
+    """Return the communicator with those that spawned this process, or COMM_NULL."""
+    global _parent
+    if _parent is None:
+        rank = os.environ.pop(PARENT, None)
+        if rank is None or not acp.is_initialized():
+            _parent = MPI.Comm.Get_parent()
+        else:
+            (context, parents, children), _ = hear(NEWS, int(rank), 0)
+            _parent = connected(context, tuple(children), tuple(parents))
+    return _parent

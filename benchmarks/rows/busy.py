@@ -1,0 +1,51 @@
+"""Calls of containers whose rank is busy or asleep: they are to cost what they cost otherwise."""
+
+from collections.abc import Callable
+from typing import Any
+
+from harness import Body, Effort, Row
+from mpi4py import MPI
+
+import acp_mpi as acp
+from rows.activity import Target, against_idle
+from rows.calling import calls
+
+
+def _in_and_out(put: Callable[[Any], Any], take: Callable[[], Any]) -> Body:
+    def loop(count: int) -> None:
+        for _ in range(count):
+            put(1)
+            take()
+
+    return loop
+
+
+def _bodies() -> dict[str, Body]:
+    vector, line, m, counter = (
+        acp.Vector("q", rank=1),
+        acp.List("q", rank=1),
+        acp.Map([1], key="q", value="d", rank=1),
+        acp.Counter(rank=1),
+    )
+    m[7] = 1.0
+    return {
+        "Vector.push_back + pop_back": _in_and_out(vector.push_back, vector.pop_back),
+        "List.push_back + pop_front": _in_and_out(line.push_back, line.pop_front),
+        "Map.get": calls(m.get, 7),
+        "Map[k] = v": calls(m.__setitem__, 7, 2.0),
+        "Counter.next": calls(counter.next),
+    }
+
+
+def measure(quick: bool) -> list[Row]:
+    """Measure as one rank of the job; rank 0 returns the rows."""
+    rows: list[Row] = []
+    with acp.init(MPI.COMM_WORLD):
+        target = Target()
+        if acp.rank() == 0:
+            rows = against_idle(Effort.of(quick), target, _bodies())
+            target.release()
+        else:
+            target.serve()
+        acp.sync()
+    return rows

@@ -1,0 +1,53 @@
+"""Collectives that go on beside the program."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from filled import data, everyone
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+
+def test_several_under_way_at_once() -> None:
+    n, r = acp.procs(), acp.rank()
+    requests: list[tuple[Any, Callable[[Any], bool]]] = []
+    for i, count in enumerate([1, 20_000, 0, 300_000, 64] * 2):
+        x = data(count, seed=i)
+        total = sum(everyone(count, seed=i)) if n else x
+        requests += [
+            (acp.iallreduce(x), lambda got, total=total: np.array_equal(got, total)),
+            (acp.iallgather((r, i)), lambda got, i=i: got == [(k, i) for k in range(n)]),
+            (acp.ibarrier(), lambda got: got is None),
+            (
+                acp.ibcast(x.copy(), i % n, out=np.empty_like(x)),
+                lambda got, c=count, i=i: np.array_equal(got, data(c, seed=i, rank=i % n)),
+            ),
+        ]
+    for request, right in reversed(requests) if r % 2 else requests:
+        assert right(request.wait())
+        assert request.test()
+        assert request.done
+
+
+def test_a_request_is_done_without_being_waited_for() -> None:
+    x = np.full(50_000, acp.rank() + 1.0)
+    request = acp.iallreduce(x)
+    acp.sync()
+    while not request.test():
+        acp.inquire(0)
+    n = acp.procs()
+    assert request.wait()[0] == n * (n + 1) / 2
+
+
+def test_collectives_among_other_requests() -> None:
+    n, r = acp.procs(), acp.rank()
+    message = acp.irecv(source=(r - 1) % n, tag=5)
+    fold, all_here = acp.iallreduce(r), acp.ibarrier()
+    acp.send(r, (r + 1) % n, tag=5)
+    assert acp.waitall([fold, message, all_here]) == [n * (n - 1) // 2, (r - 1) % n, None]
+    assert acp.testall([fold, all_here])
+    assert not fold.cancel()
