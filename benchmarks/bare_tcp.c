@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* How the engine waits (core.h): a caller looks for an answer, a server for more to do. */
-#define SPIN_NS 40000
+#define SPIN_NS 60000
 #define LOOK_ON_NS 20000
 #define MESSAGE_MOST 4096
 

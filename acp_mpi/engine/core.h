@@ -27,6 +27,8 @@
 #define OPS 256u
 #define LONG_WAIT_NS ((uint64_t)60000000000) /* then it is said who is missing */
 #define SPIN_NS 40000u /* a waiting caller looks so long before it sleeps */
+#define ANSWER_NS 60000u /* and so long for an owner's answer: the owner may have to be woken first */
+#define GLANCE_NS 8000u  /* or so short, where the owner gets a processor only then: who is awake answers */
 #define SPIN_MOST_NS 250000u /* and longer for the bytes under way, up to this */
 #define LOOK_ON_NS 20000u /* the progress thread, after it has served somebody */
 
@@ -181,6 +183,9 @@ struct acp_engine {
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     _Atomic uint32_t vain; /* waits for messages in a row that no short look would have met */
+    _Atomic uint32_t answer_ns[2]; /* how long answers take lately after a look; after a glance */
+    _Atomic uint32_t answers;
+    _Atomic uint32_t rings; /* of the doors of others */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     _Atomic bool joined;

@@ -18,6 +18,7 @@ static void ring(acp_engine *e, const int *door)
 
 void door_ring(acp_engine *e, const struct peer *p)
 {
+    atomic_fetch_add_explicit(&e->rings, 1, memory_order_relaxed);
     ring(e, p == e->own ? &e->door_fd : &p->door_fd);
 }
 
