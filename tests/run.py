@@ -11,6 +11,7 @@ at the same time.
 import argparse
 import itertools
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -120,6 +121,8 @@ def main(argv: Sequence[str]) -> int:
         mode.add_argument(f"--{name}", dest="mode", action="store_const", const=name, help=text)
     parser.set_defaults(mode="test")
     options, extra = parser.parse_known_args(argv)
+    # Tests press Ctrl-C; a shell that runs this in the background has all processes ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if reason := why_not():
         print(f"no tests on several hosts: {reason}", flush=True)
     mpi, began, failures = launch.mpi_name(), time.monotonic(), 0
