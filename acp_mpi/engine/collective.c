@@ -270,14 +270,14 @@ static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
             left -= (int64_t)(now_ns() - start);
             left = left < 0 ? 0 : left;
         }
-        if (rc == ACP_E_HANDLE)
+        if (rc == ACP_E_HANDLE) {
             rc = wait(c, left);
-        if (rc == ACP_E_TIMEOUT && !to_the_end)
-            break;
-        if (rc == ACP_E_BUSY)
+            if (rc == ACP_E_TIMEOUT && !to_the_end)
+                break;
+        } else if (rc == ACP_E_BUSY)
             sched_yield();
         else if (rc == ACP_E_INTERRUPTED && !tick(e, ACP_TICK_SIGNAL))
-            continue;
+            continue; /* a wait has asked already */
         if (rc != ACP_OK && rc != ACP_E_BUSY)
             collective_fail(lane, c, rc, -1);
     }

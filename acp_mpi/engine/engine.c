@@ -220,9 +220,10 @@ void acp_engine_leaving(acp_engine *e)
 void acp_engine_close(acp_engine *e)
 {
     atomic_store(&e->stopping, true);
-    if (e->control)
+    if (e->control) { /* else there never was memory, and nobody waits */
         e->control->phase = PHASE_CLOSED;
-    waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
+        waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
+    }
     progress_join(e);
     collectives_close(e);
     pthread_mutex_lock(&e->leader);

@@ -38,7 +38,15 @@ def _was_looked_at(pid):
     minder = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
     mapped = len(Path(f"/proc/{pid}/maps").read_text())
     count = re.search(r"rchar: (\d+)", Path(f"/proc/{minder}/io").read_text())
-    return int(count[1]) >= mapped // 2
+    return int(count[1]) >= mapped // 2 and not _reads_maps(minder)
+
+
+def _reads_maps(minder):
+    for link in Path(f"/proc/{minder}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if link.readlink().name == "maps":
+                return True
+    return False
 
 
 def _processes_of(code):
