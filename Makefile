@@ -33,11 +33,11 @@ demo: .venv/mpich/.extra-fmo ## a quantum-chemical calculation by 6 processes in
 
 test: $(MPIS:%=.venv/%/.extra-test) $(MPIS:%=.venv/%/.extra-fmo) ## engine tests, then ranks x MPI x road, every pair covered
 	@$(MAKE) --no-print-directory -C tests/engine plain
-	@$(MAKE) --no-print-directory -C tests -j2 -k $(MPIS)
+	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py; done
 
 test-all: $(MPIS:%=.venv/%/.extra-test) $(MPIS:%=.venv/%/.extra-fmo) ## every combination, slow tests too
 	@$(MAKE) --no-print-directory -C tests/engine plain
-	@$(MAKE) --no-print-directory -C tests -j2 -k $(MPIS) MODE=--all
+	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --all; done
 
 campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention; fuzzers
 	@$(MAKE) --no-print-directory -C tests/engine fuzz crashes

@@ -4,8 +4,7 @@
 
 One line for each job; a job that fails shows all that its ranks printed. The two MPIs share the
 combinations like the fields of a chessboard, so that `make test` covers every pair of rank number,
-road and MPI; of the tests on several hosts, those without MPI run in one environment. Both may run
-at the same time.
+road and MPI; of the tests on several hosts, those without MPI run in one environment.
 """
 
 import argparse
@@ -23,7 +22,7 @@ import launch
 from hosts.network import Network, why_not
 
 RANKS = (1, 2, 3, 4)
-LIMITS = {"test": 1200.0, "all": 3600.0, "campaign": 7200.0}  # seconds for one job
+LIMITS = {"test": 900.0, "all": 1800.0, "campaign": 7200.0}  # seconds for one job
 MARKERS = {"test": "not slow and not campaign", "all": "not campaign", "campaign": "campaign"}
 ELSEWHERE = "this test failed on another rank"  # as tests/conftest.py says it
 WITHOUT_RANKS = ("fmo", "hosts", "jobs", "spawn")  # no test there runs on all ranks of a job
@@ -70,8 +69,7 @@ def selection(mode: str, mpi: str) -> list[Work]:
     own = [ALONE]
     if not why_not():
         own.append(HOSTS_BY_MPI if mode == "test" and colour else HOSTS)
-    # Both environments are tested at once: own jobs, which wait much, beside ranks, which compute.
-    return [*works, *own] if colour else [*own, *works]
+    return [*own, *works]
 
 
 def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:

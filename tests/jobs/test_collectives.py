@@ -12,6 +12,8 @@ import launch
 import pytest
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
+from acp_mpi.members import DOING
 
 MIB = 1 << 20
 
@@ -127,6 +129,14 @@ def test_what_is_long_goes_by_each_road(passes: Any, road: str) -> None:
     passes([*launch.mpiexec(2), *launch.program(long_ones)], launch.ROADS[road], limit=120.0)
 
 
+def press_once_asleep() -> None:
+    """Press Ctrl-C when this process waits in a collective: before, it would not take part."""
+    here = acp.rank()
+    launch.until(lambda: DOING[_engine.doing(here)] == "is in a collective", limit=20.0)
+    time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 class Interruption:
     """A Ctrl-C that comes while this process sleeps in a call, once."""
 
@@ -141,7 +151,7 @@ class Interruption:
     def of(self, call: Callable[[], object]) -> str:
         """Return how the call ended: "interrupted", or "heard" from another rank."""
         self._come = False
-        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Thread(target=press_once_asleep).start()
         try:
             try:
                 call()
