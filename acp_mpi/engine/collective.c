@@ -130,6 +130,14 @@ static int begin_receive(acp_lane *lane, acp_collective *c, const acp_step *s)
     return ACP_OK;
 }
 
+/* Whoever says that a rank has died may be the only one to know it that this process is in touch with. */
+static void heard_of_loss(acp_engine *e, uint64_t rank)
+{
+    struct peer *p = rank < e->procs ? peer_of_slot(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
+    if (p)
+        peer_said_lost(e, p);
+}
+
 /* What came is what the others were to send. */
 static void check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
 {
@@ -138,8 +146,10 @@ static void check(acp_collective *c, const acp_step *s, int rc, const acp_envelo
     } else if (s->kind == ACP_STEP_SEND) {
         return;
     } else if (got->note & LEFT_NOTE) {
-        uint64_t who = got->note & UINT32_MAX;
-        end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who - 1);
+        uint64_t who = (got->note & UINT32_MAX) - 1;
+        if (got->note & LEFT_LOST)
+            heard_of_loss(c->engine, who);
+        end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
     } else if (rc != ACP_OK || got->note != c->note || got->size != s->size) {
         c->theirs = c->status == ACP_OK ? got->note : c->theirs;
         end_with(c, ACP_E_MISMATCH, s->rank);

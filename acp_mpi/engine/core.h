@@ -178,6 +178,7 @@ struct acp_engine {
     _Atomic bool stopping;
     _Atomic bool work_pending;
     _Atomic bool armed; /* events wake the progress thread */
+    uint32_t polls; /* by leaders */
     int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
     _Atomic uint32_t callers; /* threads inside progress_wait */

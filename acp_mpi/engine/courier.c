@@ -56,27 +56,19 @@ bool couriers_push(acp_lane *lane)
     return any;
 }
 
-static void watch(acp_engine *e, struct peer *p)
-{
-    if (!p || p->lost || peer_attach(e, p) != RELATION_REMOTE)
-        return;
-    pthread_mutex_lock(&e->lock);
-    link_to(&e->lanes[LANE_LOCKED], p, COURIER_COLOR);
-    pthread_mutex_unlock(&e->lock);
-}
-
 void mail_watch(acp_engine *e, struct peer *p)
 {
     uint32_t count = e->procs;
     const uint32_t *firsts = NULL;
     if (p) {
-        watch(e, p);
+        link_watch(e, p, COURIER_COLOR);
         return;
     }
     if (count > WATCHED_MOST)
         firsts = table_firsts(e, &count);
     for (uint32_t i = 0; i < count && i < WATCHED_MOST; i++)
-        watch(e, peer_of_slot(e, firsts ? firsts[i] : i));
+        if ((p = peer_of_slot(e, firsts ? firsts[i] : i)))
+            link_watch(e, p, COURIER_COLOR);
 }
 
 void couriers_lost(acp_lane *lane, struct peer *p)

@@ -142,6 +142,15 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
     return p->links[color];
 }
 
+void link_watch(acp_engine *e, struct peer *p, uint32_t color)
+{
+    if (p->lost || peer_attach(e, p) != RELATION_REMOTE)
+        return;
+    pthread_mutex_lock(&e->lock);
+    link_to(&e->lanes[LANE_LOCKED], p, color);
+    pthread_mutex_unlock(&e->lock);
+}
+
 /* From now on the time runs after which the peer counts as dead; a wire on which nothing moved
  * although something was to does not stop it. */
 void link_without_wire(acp_engine *e, struct link *link)

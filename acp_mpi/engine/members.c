@@ -166,8 +166,10 @@ static bool spread(acp_engine *e, struct party *p)
     uint32_t own = 0;
     while (own < p->nodes && lowest[own] != p->leader)
         own++;
-    for (uint32_t round = 0; p->nodes && 1u << round < p->nodes; round++)
+    for (uint32_t round = 0; p->nodes && 1u << round < p->nodes; round++) {
         p->partners[round] = lowest[(own + (1u << round)) % p->nodes];
+        p->sources[round] = lowest[(own + p->nodes - (1u << round)) % p->nodes];
+    }
     free(lowest);
     return true;
 }

@@ -101,6 +101,7 @@ void task_serve(acp_lane *lane, struct op *op);
 void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
                  const struct message *command, uint64_t value);
 void notify_all(acp_lane *lane, const struct message *m); /* whoever this process talks to */
+struct message loss_of(const acp_engine *e, const struct peer *p);
 
 /* many.c */
 void many_push(acp_lane *lane, struct op *op);

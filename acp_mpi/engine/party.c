@@ -144,6 +144,14 @@ static bool signal_here(void *context)
     return w->got || (w->trouble = party_trouble(e, w->party)) != ACP_OK;
 }
 
+/* Who has never spoken to this process may die without a word. */
+static void hear_of_death(acp_engine *e, uint32_t slot)
+{
+    struct peer *p = peer_of_slot(e, slot);
+    if (p)
+        link_watch(e, p, 0);
+}
+
 /* The node's lowest member meets those of the other nodes; a later call goes on where an
  * earlier one has stopped. */
 int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns)
@@ -169,6 +177,7 @@ int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t 
         rc = progress_wait(e, signal_here, &w, left < FIRST_NS ? left : FIRST_NS, doing);
         if (rc == ACP_E_TIMEOUT && left > FIRST_NS) {
             party_look_around(e, p);
+            hear_of_death(e, p->sources[m->round]);
             rc = progress_wait(e, signal_here, &w,
                                left == ACP_FOREVER ? left : left - FIRST_NS, doing);
         }

@@ -19,6 +19,7 @@ struct party {
     uint32_t leader;               /* the lowest of them */
     uint32_t nodes;
     uint32_t partners[ACP_RANK_BITS]; /* the leaders that are 1, 2, 4, ... nodes further */
+    uint32_t sources[ACP_RANK_BITS];  /* those whose partner this process is */
     uint32_t users; /* calls under way, and being kept */
 };
 

@@ -113,6 +113,16 @@ void peer_mark_lost(acp_engine *e, struct peer *p)
         progress_kick(e);
 }
 
+void peer_said_lost(acp_engine *e, struct peer *p)
+{
+    if (p == e->own)
+        peers_cast_out(e);
+    else if (p->row.node == e->config.node && !apart(e))
+        peer_watch(e, p); /* this process can see for itself */
+    else
+        peer_mark_lost(e, p);
+}
+
 bool peer_left(const struct peer *p)
 {
     /* It may have ended before its word was read. */

@@ -9,6 +9,7 @@
 
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
 #define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also listens for deaths on the node */
+#define POLLS_BLIND 1024u /* who always has something to do hears of deaths, too */
 #define VAIN_MOST 5u
 #define TRY_OTHER 32u
 #define ANSWER_MOST_NS 200000u
@@ -82,8 +83,7 @@ static void handle_losses(acp_lane *lane)
             couriers_lost(lane, p);
             visits_forget(e, p);
             e->mail_losses = 1;
-            struct message m = {
-                .kind = ACP_LOST, .from = e->self, .a = p->slot, .b = peer_left(p)};
+            struct message m = loss_of(e, p);
             notify_all(lane, &m);
         }
         waiters_wake(e);
@@ -108,7 +108,7 @@ bool progress_poll(acp_engine *e)
             any |= couriers_push(lane);
         pthread_mutex_unlock(&e->lock);
     }
-    if (e->wire_count)
+    if (e->wire_count || ++e->polls % POLLS_BLIND == 0)
         any |= events_take(e, 0, &interrupted);
     any |= work_step(lane);
     if (e->mail_sends)

@@ -71,7 +71,9 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
 struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to */
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
+void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* of one of another node */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
+void peer_said_lost(acp_engine *e, struct peer *p); /* as another process says */
 bool peer_left(const struct peer *p); /* in order, while the others go on */
 void peers_cast_out(acp_engine *e);
 struct peer *peer_next(acp_engine *e, struct peer *after); /* of those ever talked to */

@@ -277,6 +277,11 @@ void notify_all(acp_lane *lane, const struct message *m)
     }
 }
 
+struct message loss_of(const acp_engine *e, const struct peer *p)
+{
+    return (struct message){.kind = ACP_LOST, .from = e->self, .a = p->slot, .b = peer_left(p)};
+}
+
 static void lost_notice(acp_lane *lane, const struct message *m)
 {
     acp_engine *e = lane->engine;
@@ -285,12 +290,7 @@ static void lost_notice(acp_lane *lane, const struct message *m)
         return;
     if (m->b)
         p->left = true; /* in order */
-    if (p == e->own)
-        peers_cast_out(e);
-    else if (p->row.node == e->config.node && !apart(e))
-        peer_watch(e, p); /* this process can see for itself */
-    else
-        peer_mark_lost(e, p);
+    peer_said_lost(e, p);
 }
 
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,

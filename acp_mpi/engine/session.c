@@ -36,12 +36,18 @@ static void up(acp_lane *lane, struct link *link)
     link_push(lane, link);
 }
 
-static void say_leaving(acp_lane *lane, struct link *link)
+/* What all were told before there was this link. */
+static void say_news(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
     struct message m = growth_farewell(e, 0);
     if (e->control->phase >= PHASE_LEAVING)
         link_send(lane, link, &m, NULL, 0);
+    for (struct peer *p = NULL; e->departed && (p = peer_next(e, p));) {
+        m = loss_of(e, p);
+        if (p->loss_handled)
+            link_send(lane, link, &m, NULL, 0);
+    }
 }
 
 /* What the socket does not take now is kept; false: the wire is broken. */
@@ -90,7 +96,7 @@ void session_go_on(acp_lane *lane, struct wire *wire)
     wire_opened(e, wire);
     if (link->out.acked || link->known || link->received || link->out.unsent != link->out.held)
         return; /* not the first wire: the peer says what it has */
-    say_leaving(lane, link);
+    say_news(lane, link);
     up(lane, link);
 }
 
@@ -140,7 +146,7 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     if (!wire_say(wire, &own, own.a))
         return NULL;
     if (fresh)
-        say_leaving(lane, link);
+        say_news(lane, link);
     return link;
 }
 

@@ -110,6 +110,44 @@ def test_all_members_hear_of_a_death(
     ) - {victim}, text
 
 
+def hear_of_it_from_one_who_knows(folder: str, what: str) -> None:
+    """The last of a tree, in touch with neither the dead nor anybody when the others heard of it."""
+    import numpy as np
+
+    acp.init()
+    out = None if what == "object" else np.empty(100_000)
+    last, dead, between = 0, 1, RANKS - 1
+    if acp.rank() == dead:
+        acp.wait_until(acp.query_starter_ga(dead), "==", between)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if acp.rank() == between:
+        acp.fetch_add8(acp.query_starter_ga(dead), between)
+        while dead in acp.ranks():
+            with contextlib.suppress(acp.PeerLostError):
+                acp.get(acp.query_starter_ga(dead), bytearray(8))
+    elif acp.rank() == last:
+        while not Path(folder, f"{between} heard").exists():
+            os.sched_yield()
+    with pytest.raises(acp.PeerLostError, match=f"rank {dead}"):
+        acp.bcast(None, root=dead, out=out)
+    Path(folder, f"{acp.rank()} heard").touch()
+    while dead in acp.refresh():
+        continue
+    assert acp.allgather(acp.rank()) == [r if r != dead else None for r in range(RANKS)]
+
+
+@pytest.mark.parametrize("what", ["array", "object"])
+@pytest.mark.parametrize("road", ROADS)
+def test_who_hears_of_a_death_from_another_member_knows_of_it(
+    without_mpi: Any, tmp_path: Path, road: str, what: str
+) -> None:
+    program = launch.program(hear_of_it_from_one_who_knows, tmp_path, what)
+    jobs = without_mpi(RANKS, program, launch.ROADS[road])
+    statuses = [job.wait() for job in jobs]
+    text = "\n".join(job.output for job in jobs)
+    assert statuses == [-signal.SIGKILL if r == 1 else 0 for r in range(RANKS)], text
+
+
 def begin_after_a_death(folder: str) -> None:
     """The first collective comes after a death that nobody has accepted."""
     acp.init()

@@ -172,6 +172,36 @@ def test_a_death_wakes_whoever_waits(without_mpi, tmp_path, road):
     nothing_stays(*jobs)
 
 
+def serve_without_a_pause(folder):
+    """Rank 0 answers others all the time; the descriptor that tells of a death needs an ear, too."""
+    acp.init()
+    news, dead = acp.query_starter_ga(0) + 8, acp.procs() - 1
+    acp.sync()
+    if acp.rank() == dead:  # the others are out of sync when it dies
+        acp.wait_until(acp.query_starter_ga(dead), "==", 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if acp.rank() == 0:
+        acp.fetch_add8(acp.query_starter_ga(dead), 1)
+        with pytest.raises(acp.PeerLostError):
+            acp.recv(source=dead)
+        acp.fetch_add8(news, 1)
+    else:
+        while not acp.fetch_add8(news, 0):
+            continue
+    acp.barrier(range(dead))
+    survive(folder)
+    os._exit(0)  # the end is for those who have agreed on who lives
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_an_owner_that_never_rests_hears_of_a_death(without_mpi, tmp_path, road):
+    jobs = without_mpi(RANKS, launch.program(serve_without_a_pause, tmp_path), launch.ROADS[road])
+    for job in jobs:
+        job.wait()
+    assert survivors(tmp_path) == {0, 1, 2}, [job.output for job in jobs]
+    nothing_stays(*jobs)
+
+
 def storm_for_ever(folder):
     acp.init()
     mine = acp.empty(SIZE, "u1")

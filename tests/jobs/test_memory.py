@@ -34,6 +34,15 @@ acp.finalize()
 """
 WITH_MPI = f"""{METER}
 from mpi4py import MPI
+comm = MPI.COMM_WORLD
+# What MPI makes at the first surprising message and at the first window is its own.
+for size in 8, 5000:
+    sent = [comm.Isend(bytearray(size), r) for r in range(comm.size) if r != comm.rank]
+    comm.Barrier()
+    for _ in sent:
+        comm.Recv(bytearray(size))
+    MPI.Request.Waitall(sent)
+MPI.Win.Allocate(4096, comm=comm).Free()
 before = heap()
 import acp_mpi as acp
 with acp.init():
@@ -64,5 +73,5 @@ def test_a_process_without_mpi_takes_little_and_the_same_in_jobs_of_any_size(wit
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_process_with_mpi_takes_little_besides_mpi(passes, ranks):
     output = passes([*launch.mpiexec(ranks), sys.executable, "-c", WITH_MPI])
-    size, modules = taken(output)[0]  # in others MPI takes more when a message surprises it
+    size, modules = taken(output)[0]  # in others MPI may take more: for what it meets first then
     assert size <= GOAL, f"{size} bytes; loaded: {modules}"
