@@ -111,7 +111,7 @@ def test_all_members_hear_of_a_death(
 
 
 def hear_of_it_from_one_who_knows(folder: str, what: str) -> None:
-    """The last of a tree, in touch with neither the dead nor anybody when the others heard of it."""
+    """The last of a tree was in touch with nobody when the others heard of it."""
     import numpy as np
 
     acp.init()
