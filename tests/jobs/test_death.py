@@ -42,8 +42,7 @@ def storm(folder, victim):
     survive(folder)
 
 
-def go_on(victim, places):
-    """Live without the victim, as the interface promises."""
+def sync_of_the_living():
     while True:
         try:
             acp.complete()
@@ -52,6 +51,11 @@ def go_on(victim, places):
             acp.refresh()
         else:
             break
+
+
+def go_on(victim, places):
+    """Live without the victim, as the interface promises."""
+    sync_of_the_living()
     living = [rank for rank in range(acp.procs()) if rank != victim]
     assert acp.ranks() == living
     assert acp.procs() == len(living) + 1
@@ -188,9 +192,7 @@ def serve_without_a_pause(folder):
     else:
         while not acp.fetch_add8(news, 0):
             continue
-    while dead in acp.refresh():
-        continue
-    acp.sync()
+    sync_of_the_living()
     survive(folder)
 
 
