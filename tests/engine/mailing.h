@@ -6,6 +6,9 @@
 #include "request.h"
 
 #include <sched.h>
+#include <stdlib.h>
+
+#define LARGE ((uint64_t)4 << 20)
 
 /* Lane 0 comes again while somebody holds a mailbox. */
 #define AGAIN(call)                             \
@@ -84,6 +87,21 @@ static inline bool painted(const unsigned char *p, uint64_t size, uint32_t seed)
         if (p[i] != (unsigned char)(seed * 31 + i * 7 + i / 251))
             return false;
     return true;
+}
+
+struct pages {
+    unsigned char *mine, *theirs;
+};
+
+static inline struct pages pages_take(void)
+{
+    return (struct pages){malloc(LARGE), malloc(LARGE)};
+}
+
+static inline void pages_give(struct pages p)
+{
+    free(p.mine);
+    free(p.theirs);
 }
 
 static inline struct mailbox *box_of(acp_engine *e)

@@ -1,25 +1,8 @@
 /* Messages between ranks, by each way that their bytes can go. */
 #include "mailing.h"
 
-#define LARGE ((uint64_t)4 << 20)
-
 static const uint64_t sizes[] = {0, 1, 8, 255, 256, 257, 4096, 65537, 1 << 20, (3 << 20) + 5};
 #define SIZES (sizeof sizes / sizeof *sizes)
-
-struct pages {
-    unsigned char *mine, *theirs;
-};
-
-static struct pages pages_take(void)
-{
-    return (struct pages){malloc(LARGE), malloc(LARGE)};
-}
-
-static void pages_give(struct pages p)
-{
-    free(p.mine);
-    free(p.theirs);
-}
 
 /* Each to the next one, which asks for it later, or exactly then, by name or not. */
 static void around(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
@@ -277,118 +260,6 @@ static void any_of_many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
     meet(e);
 }
 
-/* Past the bound the bytes stay with who sent them, past that of the envelopes sends wait. */
-static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
-{
-    enum { MANY = 200, SIZE = 3000 };
-    uint64_t bound = box_of(e)->bound;
-    acp_heap_statistics before, after;
-    struct acp_call call;
-    acp_handle_t pending;
-    unsigned char *room = malloc(MANY * SIZE);
-    (void)c;
-    box_of(e)->bound = 64 << 10;
-    CHECK(AGAIN(acp_heap_look(lane, rank, &before, &call, &pending)) == ACP_OK);
-    meet(e);
-    if (rank == 1) {
-        acp_request *r[MANY];
-        uint32_t waiting = 0;
-        for (uint32_t i = 0; i < MANY; i++) {
-            paint(room + i * SIZE, SIZE, i);
-            r[i] = isend(lane, 0, i, room + i * SIZE, SIZE);
-            waiting += r[i] != NULL;
-        }
-        CHECK(waiting > 0 && waiting < MANY);
-        meet(e);
-        for (uint32_t i = 0; i < MANY; i++)
-            send_end_of(lane, r[i]);
-    } else {
-        meet(e);
-        if (rank == 0)
-            CHECK(box_of(e)->bytes <= (64 << 10) * 9 / 8);
-        for (uint32_t i = 0; rank == 0 && i < MANY; i++) { /* the last that can be here first */
-            uint32_t tag = i < 50 ? 49 - i : i;
-            CHECK(take_message(lane, 1, tag, room, SIZE).size == SIZE);
-            CHECK(painted(room, SIZE, tag));
-        }
-    }
-    meet(e);
-    box_of(e)->bound = bound;
-    CHECK(AGAIN(acp_heap_look(lane, rank, &after, &call, &pending)) == ACP_OK);
-    CHECK(after.used <= before.used + (64 << 10)); /* slabs stay */
-    free(room);
-    meet(e);
-}
-
-/* All of the own heap, in blocks chained by their first words. */
-static acp_ga_t fill_heap(acp_lane *lane)
-{
-    struct acp_call call;
-    acp_handle_t pending;
-    acp_ga_t last = 0;
-    uint32_t rank = acp_rank(lane->engine);
-    for (uint64_t size = (uint64_t)64 << 20; size >= 64; size /= 2)
-        while (AGAIN(acp_malloc(lane, rank, size, &call, &pending)) == ACP_OK) {
-            void *place;
-            CHECK(acp_query_address(lane, call.result[0], 8, &place) == ACP_OK);
-            memcpy(place, &last, 8);
-            last = call.result[0];
-        }
-    return last;
-}
-
-static void free_heap(acp_lane *lane, acp_ga_t last)
-{
-    struct acp_call call;
-    acp_handle_t pending;
-    while (last) {
-        acp_ga_t ga = last;
-        void *place;
-        CHECK(acp_query_address(lane, ga, 8, &place) == ACP_OK);
-        memcpy(&last, place, 8);
-        CHECK(AGAIN(acp_free(lane, ga, &call, &pending)) == ACP_OK);
-    }
-}
-
-/* A message that has no room anywhere waits until its receive is posted; one that cannot be written
- * there either, until there is some. */
-static void without_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
-{
-    enum { SIZE = 100000 };
-    struct pages p = pages_take();
-    uint64_t word = 7;
-    (void)c;
-    if (rank == 1) /* they need letters */
-        post_message(lane, 0, 1, &word, 8);
-    if (rank == 0)
-        take_message(lane, 1, 1, &word, 8);
-    meet(e);
-    acp_ga_t blocks = rank < 2 ? fill_heap(lane) : 0;
-    meet(e);
-    if (rank == 1) {
-        paint(p.mine, SIZE, 3);
-        acp_request *r = isend(lane, 0, 2, p.mine, SIZE);
-        CHECK(r && !acp_request_done(r));
-        post_message(lane, 0, 3, &word, 8); /* its envelope is there: nobody waits behind it */
-        meet(e);
-        send_end_of(lane, r);
-    } else {
-        meet(e);
-        acp_request *r = rank == 0 ? ireceive(lane, ACP_ANY, 2, p.theirs, SIZE) : NULL;
-        if (rank == 0 && e->config.path == ACP_PATH_OWNER) {
-            free_heap(lane, blocks);
-            blocks = 0;
-        }
-        if (r) {
-            CHECK(receive_end_of(lane, r).size == SIZE && painted(p.theirs, SIZE, 3));
-            take_message(lane, 1, 3, &word, 8);
-        }
-    }
-    free_heap(lane, blocks);
-    meet(e);
-    pages_give(p);
-}
-
 /* Rank 2 is lost: what waits for it ends, and what it was bringing; all else gets on. */
 static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -435,8 +306,7 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
 
 static const cluster_body bodies[] = {
     around, asked_for_before, waited_for, in_order, by_name, to_itself, longer_than_the_room,
-    cancelled, probed, any_of_many, past_the_bound,
-    without_memory,
+    cancelled, probed, any_of_many,
 };
 
 int main(void)
