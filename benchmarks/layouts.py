@@ -41,6 +41,14 @@ class Memory(NamedTuple):
     uss: int
 
 
+class Helpers(NamedTuple):
+    """Processes of one kind that our Spawn has started beside the children, and what they took."""
+
+    number: int
+    pss: int
+    uss: int
+
+
 Course = Mapping[str, Memory]  # by stage
 
 
@@ -51,6 +59,8 @@ class Outcome:
     master: Course
     roots: Sequence[Course]
     seconds: Mapping[str, float]
+    helpers: Mapping[str, Helpers]
+    """By kind, when all was sent."""
 
     @property
     def joined(self) -> float:
@@ -75,9 +85,10 @@ def median(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def run(way: str, layout: Layout, python: str) -> Outcome:
-    """Run a job in one of the ways "ours", "plain", "spawn", "split" with the MPI of `python`.
+    """Run a job in one way, "ours", "plain", "spawn", "own" or "split", with the MPI of `python`.
 
-    All processes of a job are there at once, and gone when this returns.
+    "own" is the program of "spawn" with our Spawn in place of MPI's. All processes of a job are
+    there at once, and gone when this returns.
     """
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as name, contextlib.ExitStack() as stack:
         folder, seen = Path(name), Path(name, "seen")
@@ -89,7 +100,8 @@ def run(way: str, layout: Layout, python: str) -> Outcome:
             return jobs[-1]
 
         jobs: list[launch.Job] = []
-        arguments = [python, str(PROCESS), way, str(seen), *map(str, layout)]
+        program = "spawn" if way == "own" else way
+        arguments = [python, str(PROCESS), program, str(seen), *map(str, layout)]
         place = _rendezvous(folder, layout, start) if way == "ours" else {}
         began = time.monotonic()
         if way in ("ours", "plain"):
@@ -98,8 +110,9 @@ def run(way: str, layout: Layout, python: str) -> Outcome:
                 command = [*launch.mpiexec(layout.size, python=python), *arguments, str(group)]
                 start(command, place | {"ACP_MPI": "1", "ACP_GROUP": f"g{group}"})
         else:
-            ranks = 1 if way == "spawn" else 1 + layout.groups * layout.size
-            start([*launch.mpiexec(ranks, python=python), *arguments])
+            ranks = 1 if program == "spawn" else 1 + layout.groups * layout.size
+            env = {"ACP_SPAWN": "1"} if way == "own" else None
+            start([*launch.mpiexec(ranks, python=python), *arguments], env)
         for job in jobs:
             try:
                 status = job.wait(LIMIT)
@@ -130,7 +143,13 @@ def _read(seen: Path, layout: Layout, began: float) -> Outcome:
     """Return what the processes wrote down."""
     courses: dict[str, dict[str, Memory]] = {}
     last: dict[str, float] = {}
+    helpers: dict[str, Helpers] = {}
     for path in seen.iterdir():
+        if path.name == "helpers":
+            for line in path.read_text().splitlines():
+                kind, *numbers = line.split()
+                helpers[kind] = Helpers(*map(int, numbers))
+            continue
         courses[path.name] = {}
         for line in path.read_text().splitlines():
             stage, seconds, *memory = line.split()
@@ -141,4 +160,4 @@ def _read(seen: Path, layout: Layout, began: float) -> Outcome:
     if len(courses) != expected:
         raise JobError(f"{layout}: {len(courses)} processes of {expected} have written")
     roots = [courses[f"{group}.0"] for group in range(layout.groups)]
-    return Outcome(courses["master"], roots, last)
+    return Outcome(courses["master"], roots, last, helpers)

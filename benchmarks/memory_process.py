@@ -161,6 +161,10 @@ def spawn_master(diary: Diary, folder: str, groups: int, size: int) -> str:
     for comm in comms:
         comm.Bcast(WORD, root=MPI.ROOT)
     diary.at("sent")
+    if os.environ.get("ACP_SPAWN"):
+        import memory_helpers
+
+        memory_helpers.write(os.path.join(folder, "helpers"))
     for comm in comms:
         comm.Disconnect()
     return "master"

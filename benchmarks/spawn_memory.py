@@ -1,11 +1,12 @@
-"""Repeat seed 001, section 5: what a master and its groups of workers take, in four ways.
+"""Repeat seed 001, section 5: what a master and its groups of workers take, in five ways.
 
     python benchmarks/spawn_memory.py [--quick] [--other PYTHON] [--json FILE] [--svg FILE]
 
 33 processes: a master sends 4 bytes to the first of each group, which tells its group by MPI. Ours
 joins groups that plain mpiexec starts with a master without MPI; against it MPI_Comm_spawn by the
-master, one mpirun with a communicator for each group, and the same processes without us: an idle
-Python, and mpi4py with a window of the same size. Start it without mpiexec. `--other` names a
+master, the same program with our Spawn, one mpirun with a communicator for each group, and the
+same processes without us: an idle Python, and mpi4py with a window of the same size. What our
+Spawn starts beside the children is counted apart. Start it without mpiexec. `--other` names a
 Python with the other MPI, by default the one of the environment beside this one.
 """
 
@@ -18,11 +19,12 @@ from pathlib import Path
 
 from harness import Goal, Row, environment, progress, table, wait_for_quiet
 from jobs import JobError
-from layouts import Course, Layout, Outcome, median, most, mpi_name, run
+from layouts import Course, Helpers, Layout, Outcome, median, most, mpi_name, run
 from memory_svg import draw
 
 LAYOUTS = tuple(Layout(groups, 32 // groups) for groups in (1, 2, 4, 8, 16, 32))
-WAYS = {"ours": "acp_mpi", "plain": "without us", "spawn": "Spawn", "split": "one mpirun"}
+WAYS = {"ours": "acp_mpi", "plain": "without us", "spawn": "Spawn", "own": "our Spawn",
+        "split": "one mpirun"}  # fmt: skip
 NAMES = {"mpich": "MPICH", "openmpi": "Open MPI"}
 QUANTITIES = {"heap": "Heap (mallinfo2)", "pss": "PSS", "uss": "USS"}
 MB = 1e6
@@ -60,6 +62,12 @@ def _tables(results: dict[Key, Outcome]) -> Iterator[str]:
                 for layout in layouts
             ]  # fmt: skip
             yield _aligned(f"{name} of the {who} at most, MB", head, layouts, lines)
+    mpis = list(dict.fromkeys(mpi for _, mpi in columns))
+    kinds = [(mpi, kind) for mpi in mpis for kind in results["own", mpi, layouts[0]].helpers]
+    lines = [[_helpers(results["own", mpi, layout].helpers[kind]) for mpi, kind in kinds]
+             for layout in layouts]  # fmt: skip
+    title = "Beside the children of our Spawn: how many, PSS and USS of all, MB"
+    yield _aligned(title, [f"{kind:>8}, {NAMES[mpi]}" for mpi, kind in kinds], layouts, lines)
     lines = [[f"{_ready(way, results[way, mpi, layout]):.2f}" for way, mpi in columns]
              for layout in layouts]  # fmt: skip
     yield _aligned("From the start until all had joined, s", head, layouts, lines)
@@ -68,6 +76,10 @@ def _tables(results: dict[Key, Outcome]) -> Iterator[str]:
 def _ready(way: str, outcome: Outcome) -> float:
     """Return the seconds until all processes could begin: those of plain MPI without the window."""
     return outcome.seconds["MPI"] if way == "plain" else outcome.joined
+
+
+def _helpers(helpers: Helpers) -> str:
+    return f"{helpers.number}: {helpers.pss / MB:.2f} {helpers.uss / MB:.2f}"
 
 
 def _courses(outcome: Outcome, who: str) -> Sequence[Course]:
@@ -104,6 +116,10 @@ def _rows(results: dict[Key, Outcome]) -> Iterator[Row]:
         yield Row(f"heap of a group's first rank, above plain {NAMES[mpi]}", "MB", max(above),
                   goal=Goal(at_most=0.3))  # fmt: skip
     for mpi in mpis:
+        starters = [results["own", mpi, layout].helpers["starter"].uss for layout in layouts]
+        yield Row(f"private memory of the starter, our Spawn, {NAMES[mpi]}", "MB",
+                  max(starters) / MB)  # fmt: skip
+    for mpi in mpis:
         for layout in layouts:
             ours, plain, spawn = (results[way, mpi, layout] for way in ("ours", "plain", "spawn"))
             what = f"start to joined {layout}, {NAMES[mpi]}"
@@ -118,7 +134,8 @@ def _record(results: dict[Key, Outcome]) -> list[dict[str, object]]:
          "seconds": dict(outcome.seconds),
          "master": {stage: memory._asdict() for stage, memory in outcome.master.items()},
          "roots": [{stage: memory._asdict() for stage, memory in root.items()}
-                   for root in outcome.roots]}
+                   for root in outcome.roots],
+         "helpers": {kind: helpers._asdict() for kind, helpers in outcome.helpers.items()}}
         for (way, mpi, layout), outcome in results.items()
     ]  # fmt: skip
 
