@@ -31,6 +31,7 @@
 #define GLANCE_NS 8000u  /* or so short, where the owner gets a processor only then: who is awake answers */
 #define SPIN_MOST_NS 250000u /* and longer for the bytes under way, up to this */
 #define LOOK_ON_NS 20000u /* the progress thread, after it has served somebody */
+#define COMPANY_NS 40000u /* frames wait so long for company that more do not come with */
 
 /* How this process reaches a place: itself, or which road leads to its owner. */
 enum reach { REACH_LOAD = 0, REACH_VM, REACH_RING, REACH_LINK };
@@ -201,6 +202,8 @@ struct acp_engine {
     _Atomic uint32_t mail_stopped; /* peers that are to send nothing but what is asked for */
     _Atomic bool mail_due; /* couriers would go on, and nobody rings for them */
     _Atomic uint32_t held_links; /* with frames that wait for company */
+    _Atomic uint64_t held_at;    /* when the first of them began to */
+    _Atomic bool asked_later;    /* answers may come later than their caller, if it waits, can do with */
     struct wire **wires; /* by number */
     uint32_t wire_room;
     _Atomic uint32_t wire_count;

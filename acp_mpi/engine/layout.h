@@ -82,6 +82,7 @@ struct message {
     uint64_t after;
 };
 #define PART_SILENT 1u /* flag of a put: a later part is answered for both, unless this one fails */
+#define ANSWER_LATER 2u /* flag of an atomic: its caller goes on, and says when it waits */
 static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");
 
 /* One cell of the inbox. state = turn << 32 | phase << 30 | attach line of the writer: a

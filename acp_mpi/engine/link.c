@@ -37,6 +37,15 @@ struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
     return link;
 }
 
+void link_hold(acp_engine *e, struct link *link)
+{
+    if (link->held)
+        return;
+    link->held = true;
+    if (!atomic_fetch_add(&e->held_links, 1))
+        atomic_store(&e->held_at, now_ns());
+}
+
 void link_unhold(acp_engine *e, struct link *link)
 {
     if (link->held)

@@ -20,6 +20,8 @@ struct link {
     uint8_t state;
     bool corked;      /* frames go out together when what has come is dealt with */
     bool held;        /* frames wait for company: an answer is due that will send them */
+    bool urgent;      /* among those that are not sent is one that somebody may wait for */
+    bool later;       /* the peer was told that its answer has time */
     uint32_t color;
     uint32_t told;       /* slots that the peer knows of */
     uint32_t unanswered; /* commands of this process on it */
@@ -50,6 +52,7 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
 void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead */
 void link_without_wire(acp_engine *e, struct link *link);
+void link_hold(acp_engine *e, struct link *link);
 void link_unhold(acp_engine *e, struct link *link);
 
 /* road_link.c */

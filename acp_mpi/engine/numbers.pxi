@@ -6,6 +6,7 @@ from cpython.number cimport PyIndex_Check, PyNumber_Index
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
     object PyNumber_Subtract(object, object)
+    long long PyLong_AsLongLongAndOverflow(object, int *overflow) except? -1
 
 HANDLE_NULL = 0
 HANDLE_ALL = ACP_HANDLE_ALL
@@ -31,13 +32,11 @@ cdef uint64_t slow_address(object x, str function) except? 0xffffffffffffffff:
 
 
 cdef inline uint64_t address(object x, str function) except? 0xffffffffffffffff:
-    cdef uint64_t ga
+    cdef int overflow = 0
+    cdef long long ga
     if PyLong_CheckExact(x):
-        try:
-            ga = PyLong_AsUnsignedLongLong(x)
-        except OverflowError:
-            return slow_address(x, function)
-        if ga >> 63 == 0:
+        ga = PyLong_AsLongLongAndOverflow(x, &overflow)
+        if ga >= 0 and not overflow:
             return ga
     return slow_address(x, function)
 
@@ -52,20 +51,28 @@ cdef inline uint64_t amount(object x, str function) except? 0xffffffffffffffff:
 
 
 cdef inline uint64_t value_of(object x, str function) except? 0xffffffffffffffff:
+    cdef int overflow = 0
+    cdef long long value
     if not PyLong_CheckExact(x):
         x = as_int(x, function, "a value")
+    value = PyLong_AsLongLongAndOverflow(x, &overflow)
+    if not overflow:
+        return <uint64_t>value
     if not -(1 << 63) <= x < 1 << 64:
         raise OverflowError(f"{function}: the value {x} is outside -2**63 to 2**64 - 1")
     return PyLong_AsUnsignedLongLongMask(x)
 
 
 cdef inline uint64_t handle_of(object x, str function) except? 0xffffffffffffffff:
+    cdef int overflow = 0
+    cdef long long handle
     if not PyLong_CheckExact(x):
         x = as_int(x, function, "a handle")
-    if not 0 <= x < 1 << 63:
+    handle = PyLong_AsLongLongAndOverflow(x, &overflow)
+    if handle < 0 or overflow:
         raise ValueError(f"{function}: {x} is not a handle: one is what an operation returned, "
                          "HANDLE_NULL, HANDLE_ALL or HANDLE_CONT")
-    return PyLong_AsUnsignedLongLong(x)
+    return handle
 
 
 cdef inline uint32_t rank_of(object x, str function) except? 0xffffffff:

@@ -110,6 +110,8 @@ bool progress_poll(acp_engine *e)
     }
     if (e->wire_count || ++e->polls % POLLS_BLIND == 0)
         any |= events_take(e, 0, &interrupted);
+    if (e->held_links && now_ns() - e->held_at > COMPANY_NS)
+        links_release(e); /* whoever leads may never rest */
     any |= work_step(lane);
     if (e->mail_sends)
         any |= mail_step(lane);
@@ -226,8 +228,9 @@ static int wait_inside(acp_engine *e, bool (*ready)(void *), void *context, int6
         patience = SPIN_MOST_NS;
     patience = glanced ? GLANCE_NS : worth(e, patience);
     atomic_fetch_add(&e->suitors, 1);
-    if (atomic_load_explicit(&e->held_links, memory_order_relaxed))
-        links_release(e);
+    if (atomic_load_explicit(&e->held_links, memory_order_relaxed) ||
+        atomic_load_explicit(&e->asked_later, memory_order_relaxed))
+        links_ask(e);
     for (uint32_t spin = 0; !ready(context) && !e->stopping; spin++) {
         if (lead || (lead = leader_try(e)))
             progress_poll(e);
@@ -330,7 +333,7 @@ static void look_on(acp_engine *e, uint32_t rings)
 {
     uint64_t until = now_ns() + worth(e, LOOK_ON_NS);
     uint32_t looks = 0;
-    while (now_ns() < until && !e->suitors && !e->stopping && e->rings == rings) {
+    while ((now_ns() < until || e->held_links) && !e->suitors && !e->stopping && e->rings == rings) {
         if ((inbox_waiting(e) || e->wire_count || e->barred_count) && progress_poll(e))
             until = now_ns() + worth(e, LOOK_ON_NS);
         linger(e, &looks);

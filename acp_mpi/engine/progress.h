@@ -55,6 +55,7 @@ void links_bury(acp_engine *e);
 void links_flush(acp_engine *e); /* before the end: what is written goes out */
 void links_close(acp_engine *e);
 void links_release(acp_engine *e); /* sends what waits for company */
+void links_ask(acp_engine *e); /* and asks for the answers that have time: now somebody waits */
 void links_lost(acp_lane *lane, struct peer *p);
 
 /* courier.c: messages by link */

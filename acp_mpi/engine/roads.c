@@ -155,6 +155,11 @@ static void ask(acp_lane *lane, struct op *op)
     m.after = op->sent_after ? op->order : 0;
     if (op->stripped)
         m.dst = ACP_GA_NULL;
+    /* More of the chain will come before anybody waits. */
+    m.flags = op->chained && m.dst == ACP_GA_NULL && is_atomic(m.kind) &&
+                      !atomic_load_explicit(&lane->engine->callers, memory_order_relaxed)
+                  ? ANSWER_LATER
+                  : 0;
     op->in_flight = 1;
     op->away = is_atomic(m.kind) ? 0 : m.a;
     atomic_fetch_add_explicit(&lane->engine->bytes_away, op->away, memory_order_relaxed);

@@ -22,6 +22,8 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
     struct message m = {.kind = ACP_REPLY, .from = e->self, .id = command->id,
                         .dst = command->dst, .src = command->src, .a = value,
                         .b = command->kind == ACP_LOOKUP ? command->b : 0};
+    if (is_atomic(command->kind))
+        m.flags = command->flags & ANSWER_LATER;
     if (command->kind == ACP_CALL) {
         m.b = command->b;
         m.after = command->after;
@@ -187,6 +189,8 @@ static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
         return;
     }
     op->command = *m;
+    if (is_atomic(m->kind))
+        op->command.flags = 0; /* whoever is sent on, or waits, has had its time */
     op->client = from;
     op->client_link = link;
     op->client_id = m->id;

@@ -24,6 +24,7 @@ void link_push(acp_lane *lane, struct link *link)
     acp_engine *e = lane->engine;
     struct iovec pieces[PIECES];
     link_unhold(e, link);
+    link->urgent = false;
     while (link->state == LINK_OPEN && link->out.unsent) {
         struct msghdr m = {.msg_iov = pieces,
                            .msg_iovlen = (size_t)outbox_pieces(&link->out, pieces, PIECES)};
@@ -47,8 +48,12 @@ void link_push(acp_lane *lane, struct link *link)
 void link_uncork(acp_lane *lane, struct link *link)
 {
     link->corked = false;
-    if (link->out.unsent && link->state == LINK_OPEN && !link->wire->writing)
+    if (!link->out.unsent || link->state != LINK_OPEN || link->wire->writing)
+        return;
+    if (link->urgent || link->out.unsent >= COMPANY_BYTES)
         link_push(lane, link);
+    else
+        link_hold(lane->engine, link);
 }
 
 bool link_room(const struct link *link)
@@ -84,19 +89,23 @@ void link_commit(acp_lane *lane, struct link *link, const struct message *m,
     bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
     bool part = m->kind == ACP_PUT && m->flags & PART_SILENT; /* the next one follows */
     bool command = m->kind < ACP_REPLY && !part;
+    bool later = m->flags & ANSWER_LATER && (m->kind == ACP_REPLY || is_atomic(m->kind));
     if (size)
         frame_end(payload - FRAME_HEAD, (uint32_t)size, (uint32_t)sum);
     link->untold = 0;
     link->unanswered += command;
+    link->urgent |= !later;
+    if (later && command) {
+        link->later = true;
+        atomic_store_explicit(&e->asked_later, true, memory_order_relaxed);
+    }
     if (!e->timer_at) /* somebody asks later whether the peer is still there */
         timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
     if (link->state != LINK_OPEN || link->corked || !idle)
         return;
     size_t enough = part ? UNSENT_MOST : command && link->unanswered > 1 ? COMPANY_BYTES : 0;
     if (link->out.unsent < enough) {
-        if (!link->held)
-            atomic_fetch_add(&e->held_links, 1);
-        link->held = true;
+        link_hold(e, link);
     } else {
         link_push(lane, link);
     }
@@ -122,6 +131,23 @@ void links_release(acp_engine *e)
         next = link->next; /* its end, if it ends here, is no end of the others */
         if (link->held)
             link_push(&e->lanes[LANE_LOCKED], link);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+void links_ask(acp_engine *e)
+{
+    struct message m = {.kind = ACP_PROBE};
+    pthread_mutex_lock(&e->lock);
+    atomic_store_explicit(&e->asked_later, false, memory_order_relaxed);
+    for (struct link *link = e->links, *next; link; link = next) {
+        next = link->next; /* its end, if it ends here, is no end of the others */
+        bool ask = link->later && !link->held && link->state == LINK_OPEN && !link->wire->writing;
+        link->later = false;
+        if (link->held)
+            link_push(&e->lanes[LANE_LOCKED], link);
+        else if (ask)
+            wire_say(link->wire, &m, link->received);
     }
     pthread_mutex_unlock(&e->lock);
 }
@@ -182,13 +208,17 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
         return true;
     }
     link->corked = true;
-    if (m.kind == ACP_PROBE) {
+    if (m.kind == ACP_PROBE && link->out.unsent) {
+        link->urgent = true; /* what has waited for company is the answer */
+    } else if (m.kind == ACP_PROBE) {
         link->untold = UNTOLD_MOST; /* so that the answer goes at once */
     } else if (frame_numbered(m.kind)) {
         link->received++;
         link->untold += f->total;
         if (m.kind == ACP_REPLY && link->unanswered)
             link->unanswered--;
+        if (m.kind == ACP_REPLY)
+            link->later = false;
         m.from = link->peer->slot;
         if (landing)
             put_served(lane, link->peer, link, &m, landed);

@@ -105,6 +105,14 @@ static void work(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
             i += issued(e, lane, acp_atomic(lane, ACP_ADD8, acp_starter(e, rank) + 8 * (1 + i),
                                             starter, 1, 0,
                                             i % 3 ? ACP_HANDLE_NULL : ACP_HANDLE_ALL)) != 0;
+        complete(e);
+        for (uint32_t i = 0; i < 100;) { /* a chain: nobody waits for its first answer */
+            acp_handle_t h = issued(e, lane, acp_atomic(lane, ACP_ADD8, ACP_GA_NULL, starter, 1, 0,
+                                                        ACP_HANDLE_CONT));
+            if (h)
+                acp_lane_previous(lane, h);
+            i += h != 0;
+        }
         for (uint64_t i = 0; i < BLOCK; i++)
             here[i] = (unsigned char)(i * 13 + turn + rank);
         while (!issued(e, lane, acp_iput(lane, value[0], here, BLOCK, ACP_HANDLE_NULL)))
@@ -113,8 +121,8 @@ static void work(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
         meet(e);
         for (uint64_t i = 0; i < BLOCK; i++)
             CHECK(there[i] == (unsigned char)(i * 13 + turn + other));
-        CHECK(mine[0] == before + 200 * turn);
-        uint64_t sum = 0, first = before + 200 * (turn - 1);
+        CHECK(mine[0] == before + 300 * turn);
+        uint64_t sum = 0, first = before + 300 * (turn - 1);
         for (uint32_t i = 0; i < 200; i++)
             sum += mine[1 + i] - first;
         CHECK(sum == 199 * 200 / 2);

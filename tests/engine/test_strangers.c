@@ -198,6 +198,53 @@ static void test_a_resumed_link_runs_everything_once(struct town *t)
     stranger_leave(&s);
 }
 
+/* The next answer: what was in the word before. */
+static void hear_old(struct stranger *s, uint64_t before)
+{
+    struct frame f;
+    do
+        CHECK(stranger_hear(s, &f));
+    while (f.message.kind != ACP_REPLY);
+    CHECK(f.message.status == ACP_OK && f.message.a == before);
+}
+
+/* Who goes on may be answered later. It is answered all the same: if it says nothing more, with what
+ * it says next, when it asks, and on its next stream; and each command has run once. */
+static void test_an_answer_that_has_time_comes(struct town *t)
+{
+    enum { ROUNDS = 100 };
+    struct message answer, m = add_to(0), ask = {.kind = ACP_PROBE};
+    uint64_t before = stranger_look(t, 0), run = 0;
+    struct stranger s;
+    m.flags = ANSWER_LATER;
+    come_in(t, &s, 17);
+    CHECK(stranger_session(&s, 17, true, 0, &answer) && answer.status == ACP_OK);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        stranger_say(&s, &m, s.heard, NULL, 0);
+        if (i % 3 == 1)
+            stranger_say(&s, &ask, s.heard, NULL, 0);
+        if (i % 3 == 2)
+            CHECK(add_and_hear(&s) == before + ++run); /* the answer to the first one */
+        hear_old(&s, before + run++);
+    }
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        stranger_say(&s, &m, s.heard, NULL, 0);
+        uint64_t said = s.said, heard = s.heard;
+        stranger_leave(&s);
+        come_in(t, &s, 17);
+        s.said = said;
+        s.heard = heard;
+        CHECK(stranger_session(&s, 17, false, heard, &answer) && answer.status == ACP_OK);
+        if (answer.a < said) { /* it was on its way */
+            s.said = answer.a;
+            stranger_say(&s, &m, s.heard, NULL, 0);
+        }
+        hear_old(&s, before + run++);
+    }
+    CHECK(stranger_look(t, 0) == before + run);
+    stranger_leave(&s);
+}
+
 static void test_a_link_is_named_first_and_once(struct town *t)
 {
     struct stranger s;
@@ -435,6 +482,7 @@ int main(void)
         test_an_onlooker_is_told_what_a_rank_does,
         test_an_onlooker_has_nothing_run_and_no_link,
         test_a_resumed_link_runs_everything_once,
+        test_an_answer_that_has_time_comes,
         test_a_link_is_named_first_and_once,
         test_who_acknowledges_too_much_is_left_alone,
         test_a_session_cannot_acknowledge_what_was_not_sent,
