@@ -93,13 +93,16 @@ class JobSurvey:
         return Picture(time.time(), sorted(ranks, key=lambda heap: heap.rank))
 
     def doing(self) -> dict[int, tuple[int, int, int | None]]:
-        """Return what the ranks here do: process, index of `members.DOING`, whom it waits for."""
+        """Return what the ranks here do, by the nonces of their processes.
+
+        That is the rank, an index of `members.DOING`, and the rank that it waits for.
+        """
         found = {}
         for rank, pid, number, nonce in self._members():
             with _memory(pid, number) as fd:
                 what = None if fd is None else _engine.survey_doing(fd, nonce)
             if what is not None:
-                found[rank] = (pid, *what)
+                found[nonce] = (rank, *what)
         return found
 
     def _members(self) -> list[tuple[int, int, int, int]]:

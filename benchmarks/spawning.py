@@ -3,8 +3,9 @@
     python benchmarks/spawning.py [--rounds 3] [--quick]
 
 The same unmodified program, with MPI's dynamic processes and with groups that join the job, in
-turn: one group of so many children, and 32 groups of one. Medians of the wall time inside the
-parent; its own start is not counted. Run it with the Python beside each MPI.
+turn: one group of so many children, and 32 groups of one. Children are workers: they say who they
+are and wait for work, while others are still started. Medians of the wall time inside the parent;
+its own start is not counted. Run it with the Python beside each MPI.
 """
 
 import argparse
@@ -21,7 +22,7 @@ QUICK = [(1, 1), (1, 4), (4, 1)]
 LIMIT = 120.0  # s for one run
 CHILD = (
     "from mpi4py import MPI; parent = MPI.Comm.Get_parent();"
-    "parent.send(MPI.COMM_WORLD.Get_rank(), 0); parent.Disconnect()"
+    "parent.send(MPI.COMM_WORLD.Get_rank(), 0); parent.recv(); parent.Disconnect()"
 )
 
 
@@ -36,6 +37,8 @@ def parent(groups: int, children: int) -> None:
         assert heard == list(range(children)), heard
     print(time.perf_counter() - began, flush=True)
     for comm in comms:
+        for child in range(children):
+            comm.send("done", child)
         comm.Disconnect()
 
 

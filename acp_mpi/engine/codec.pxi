@@ -76,14 +76,6 @@ cdef class Codec:
             return p[:size]
         return key_of(p[:size]) if self.is_key else pickle_module().loads(p[:size])
 
-    cdef object decode_whole(self, bytes data, uint64_t size):
-        # The value whose bytes begin `data`, without a copy if that can be.
-        if self.element is not None or self.is_key:
-            return self.decode(PyBytes_AS_STRING(data), size)
-        if self.raw:
-            return data if <uint64_t>len(data) == size else data[:size]
-        return pickle_module().loads(data)  # it ends where its bytes say so
-
 
 # Keys that are equal in Python have the same bytes: a letter, then what there is to say. Whole
 # numbers of any type are integers.

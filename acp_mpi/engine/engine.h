@@ -176,7 +176,8 @@ void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* what ACP_HANDLE_
 uint32_t acp_rank(const acp_engine *engine);
 uint32_t acp_procs(const acp_engine *engine);
 int64_t acp_slot_of(const acp_engine *engine, uint32_t rank);
-/* How many ranks of the job share this node, the own one included. */
+/* How many ranks of the job share this node as this one joins, which counts itself; the table also
+ * keeps those that have ended. */
 uint32_t acp_mates(const acp_engine *engine);
 /* The ranks of the slots from `first` on; false, and nothing written: each is its slot. */
 bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint32_t *ranks);

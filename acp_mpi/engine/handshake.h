@@ -28,7 +28,8 @@ enum {
     ACP_PROOF_SIZE = 40,
 };
 
-/* The slot of who has none: the rendezvous, and a member before it joined. */
+/* The slot of who has none: the rendezvous, a member before it joined, and an onlooker, who asks a
+ * rank what it does. */
 #define ACP_NO_SLOT UINT32_MAX
 
 typedef enum acp_role {

@@ -163,7 +163,7 @@ def together():
 
 
 def mates():
-    """Return how many ranks of the job share this node, this one included."""
+    """Return how many ranks of the job live on this node as this one joins, itself included."""
     need("init")
     return acp_mates(engine)
 

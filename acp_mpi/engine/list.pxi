@@ -234,13 +234,16 @@ cdef class ListEnds(Handle):
             if self.element.code:
                 return self.element.value(data)
             return self.element.unpack(data[:size])
-        copy = PyByteArray_FromStringAndSize(NULL, size)
+        is_object = self.element.note == b"object"
+        room = reading_room_take(size)
         try:
-            get(payload, copy)
+            get(payload, memoryview(room)[:size])
         finally:
             if owned:
                 free(block)
-        return self.decoded(copy if self.element.note == b"object" else bytes(copy))
+        value = self.decoded(room if is_object else bytes(memoryview(room)[:size]))
+        reading_room_give(room)
+        return value
 
     def decoded(self, data):
         """Return the value of the bytes of an element."""

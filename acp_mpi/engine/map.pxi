@@ -218,34 +218,48 @@ cdef class MapHandle(Handle):
         if c.call.result[0] != FOUND_LARGE:
             return self.value_codec.decode(<char *>c.call.out, c.call.out_size)
         memcpy(&large, c.call.out, sizeof(large))
-        data = self.pieces(name, hash_bytes(PyBytes_AS_STRING(key), len(key)), large.stamp,
-                           large.value_size)
-        if data is None:
-            return MISSING
-        return self.value_codec.decode_whole(data, large.value_size)
+        cdef uint64_t key_hash = hash_bytes(PyBytes_AS_STRING(key), len(key))
+        if self.value_codec.raw:
+            return self.whole_bytes(name, key_hash, large.stamp, large.value_size)
+        room = reading_room_take(large.value_size + 7)
+        value = MISSING
+        if self.pieces(name, key_hash, large.stamp, large.value_size, room,
+                       PyByteArray_AS_STRING(room)):
+            if self.value_codec.element is None:
+                value = pickle_module().loads(room)  # it ends where its bytes say so
+            else:
+                value = self.value_codec.decode(PyByteArray_AS_STRING(room), large.value_size)
+        reading_room_give(room)
+        return value
 
-    cdef bytes pieces(self, str name, uint64_t key_hash, uint64_t stamp, uint64_t size):
-        # So many bytes of the box of an element, and some to make words; None: there is no such
-        # box any more.
+    cdef object whole_bytes(self, str name, uint64_t key_hash, uint64_t stamp, uint64_t size):
+        data = PyBytes_FromStringAndSize(NULL, (size + 7) & ~<uint64_t>7)
+        if not self.pieces(name, key_hash, stamp, size, data, PyBytes_AS_STRING(data)):
+            return MISSING
+        return data if <uint64_t>len(data) == size else data[:size]
+
+    cdef bint pieces(self, str name, uint64_t key_hash, uint64_t stamp, uint64_t size,
+                     object room, char *to) except -1:
+        # So many bytes of the box of an element, and some to make words, into `room`; False: there
+        # is no such box any more.
         cdef map_request r
         cdef Call c
         cdef uint64_t at = 0, whole = (size + 7) & ~<uint64_t>7
         memset(&r, 0, sizeof(r))
         r.hash = key_hash
         r.stamp = stamp
-        data = PyBytes_FromStringAndSize(NULL, whole)
         while at < whole:
             r.where = at
             c = self.call_of(hash_part(key_hash, self.count), METHOD_MAP_PIECE, 0,
                              (<char *>&r)[:sizeof(r)], 0)
-            c.filled = data
-            c.call.out = PyBytes_AS_STRING(data) + at
+            c.filled = room
+            c.call.out = to + at
             c.call.out_room = min(CALL_MOST, whole - at)
             call_done(self.function(name), c)
             if c.call.result[0] == FOUND_NOT or not c.call.out_size:
-                return None
+                return False
             at += c.call.out_size
-        return data
+        return True
 
     cdef bint put(self, str name, object key, object value, uint64_t x) except -1:
         # Whether the key was there.

@@ -78,11 +78,12 @@ cdef class PartsHandle(MapHandle):
     cdef int large_record(self, str name, uint32_t part, uint64_t key_hash, uint64_t stamp,
                           uint64_t key_size, uint64_t value_size, list elements) except -1:
         cdef uint64_t value = (value_size + 7) & ~7
-        data = self.pieces(name, key_hash, stamp, value + key_size)
-        if data is not None:
-            p = PyBytes_AS_STRING(data)
-            elements.append((key_hash, self.key_codec.decode(<char *>p + value, key_size),
+        room = reading_room_take(value + key_size + 7)
+        cdef char *p = PyByteArray_AS_STRING(room)
+        if self.pieces(name, key_hash, stamp, value + key_size, room, p):
+            elements.append((key_hash, self.key_codec.decode(p + value, key_size),
                              self.value_codec.decode(p, value_size)))
+            reading_room_give(room)
             return 0
         # Another value has taken its place, or nothing has.
         again, _, _ = self.scan(name, part, key_hash % STRIPES, key_hash, CALL_MOST)

@@ -7,6 +7,7 @@
 #define ACP_SURVEY_H
 
 #include "container.h"
+#include "frame.h"
 
 /* What a byte of a heap is used for: container heads that wait for the next container are spare;
  * of vacant ones there is no memory behind the address. Messages: those that wait here, and those
@@ -49,6 +50,14 @@ void survey_free(struct survey *survey);
 int survey_doing(int fd, uint64_t nonce, uint32_t *doing, uint32_t *awaited);
 /* By a descriptor of the table: `room` of them at most, all in `*count`. */
 int survey_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count);
+
+/* survey_link.c: the same asked of a process of another node, as frames; the answer with its rank.
+ * ACP_E_ARGUMENT: that is no answer. */
+struct wire;
+void survey_ask(unsigned char question[FRAME_HEAD]);
+int survey_hear(const unsigned char answer[FRAME_HEAD], uint32_t *rank, uint32_t *doing,
+                uint32_t *awaited);
+bool survey_answer(const acp_engine *e, const struct wire *wire); /* false: the wire is broken */
 
 /* survey_owners.c: */
 struct survey_tiles {

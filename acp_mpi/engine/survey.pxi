@@ -23,6 +23,10 @@ cdef extern from "survey.h" nogil:
     int c_survey_heap "survey_heap"(int, uint64_t, uint32_t, survey *)
     void survey_free(survey *)
     int c_survey_doing "survey_doing"(int, uint64_t, uint32_t *, uint32_t *)
+    enum:
+        FRAME_HEAD
+    void survey_ask(unsigned char *)
+    int survey_hear(const unsigned char *, uint32_t *, uint32_t *, uint32_t *)
     int c_survey_members "survey_members"(int, survey_member *, uint32_t, uint32_t *)
 
 DEF MEMBERS = 4096  # that share a node
@@ -59,6 +63,24 @@ def survey_doing(int fd, uint64_t nonce):
     if c_survey_doing(fd, nonce, &what, &awaited) != ACP_OK:
         return None
     return what, awaited - 1 if awaited else None
+
+
+def doing_question():
+    """Return what to send to the links of a process, after the handshake, to learn what it does."""
+    cdef unsigned char question[FRAME_HEAD]
+    survey_ask(question)
+    return question[:FRAME_HEAD]
+
+
+def doing_answer(bytes answer not None):
+    """Return the rank of who has given this answer, of as many bytes as the question, and more.
+
+    What it does and whose message it waits for, as `survey_doing`. ValueError: it is no answer.
+    """
+    cdef uint32_t rank = 0, what = 0, awaited = 0
+    if len(answer) != FRAME_HEAD or survey_hear(answer, &rank, &what, &awaited) != ACP_OK:
+        raise ValueError("doing_answer: a damaged answer, or one of another version of acp_mpi")
+    return rank, what, awaited - 1 if awaited else None
 
 
 def survey_heap(int fd, uint32_t rank, uint64_t nonce, uint32_t cells):

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -339,11 +340,23 @@ uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
     return rank;
 }
 
+static bool lives(const struct row *row)
+{
+    bool dead = kill((pid_t)row->pid, 0) && errno == ESRCH;
+    return !dead && process_start_time(row->pid, &dead) == row->start_time && !dead;
+}
+
 uint32_t acp_mates(const acp_engine *e)
 {
-    uint32_t count;
-    table_mates(e, &count);
-    return count;
+    uint32_t count, living = 0;
+    const uint32_t *mates = table_mates(e, &count);
+    if (e->self < e->founders)
+        return count; /* they come together */
+    for (uint32_t i = 0; i < count; i++) {
+        struct row row = table_row(e, mates[i]);
+        living += lives(&row);
+    }
+    return living;
 }
 
 bool acp_ranks_of(const acp_engine *e, uint32_t first, uint32_t count, uint32_t *ranks)

@@ -2,6 +2,7 @@
 #include "crc32c.h"
 #include "link.h"
 
+#include "survey.h"
 #include "wire.h"
 
 #include <errno.h>
@@ -164,6 +165,8 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
         growth_told(e, &m, f->payload, f->size);
         return true;
     }
+    if (m.kind == ACP_DOING && !link)
+        return survey_answer(e, wire);
     if (m.kind == ACP_SESSION) {
         session_begin(lane, wire, &m);
         return true;

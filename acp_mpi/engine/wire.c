@@ -200,6 +200,8 @@ static bool introduce(acp_engine *e, struct wire *wire)
     acp_handshake *hs = wire->handshake;
     if (!wire->accepted)
         return true;
+    if (hs->peer_slot == ACP_NO_SLOT)
+        return true; /* an onlooker: it may ask, and no link is for it */
     if (!growth_reaches(e, hs->peer_slot))
         return hs->peer_slot < ACP_RANKS_MAX; /* it will say who it is */
     return wire_knows(e, wire);

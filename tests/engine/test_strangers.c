@@ -1,6 +1,7 @@
 /* Whoever does not know the secret has nothing run; whoever does and then sends nonsense, or
  * says things twice, loses its stream or its link, and nobody else notices. */
 #include "stranger.h"
+#include "survey.h"
 
 #include <poll.h>
 
@@ -369,6 +370,59 @@ static void test_an_idle_stream_that_breaks_is_no_loss(struct town *t)
     stranger_leave(&s);
 }
 
+/* Somebody without a slot; what came of the handshake at this side. */
+static int look_on(struct town *t, struct stranger *s, const uint8_t *secret)
+{
+    stranger_call(t, s, ACP_NO_SLOT, 0);
+    return stranger_prove(t, s, 0, secret);
+}
+
+static void test_an_onlooker_is_told_what_a_rank_does(struct town *t)
+{
+    struct control *c = t->engines[0]->control;
+    unsigned char question[FRAME_HEAD], answer[FRAME_HEAD];
+    uint32_t rank, doing, awaited;
+    struct stranger s;
+    c->awaited = 7;
+    CHECK(look_on(t, &s, stranger_secret) == ACP_HANDSHAKE_DONE);
+    survey_ask(question);
+    for (uint32_t i = 0; i < 3; i++) {
+        c->doing = ACP_DOING_RECEIVE + i;
+        CHECK(stranger_send(&s, question, sizeof question));
+        CHECK(stranger_receive(&s, answer, sizeof answer));
+        CHECK(survey_hear(answer, &rank, &doing, &awaited) == ACP_OK);
+        CHECK(rank == 0 && doing == ACP_DOING_RECEIVE + i && awaited == 7);
+    }
+    c->doing = c->awaited = 0;
+    answer[FRAME_HEAD - 1] ^= 1;
+    CHECK(survey_hear(answer, &rank, &doing, &awaited) == ACP_E_ARGUMENT);
+    stranger_leave(&s);
+    town_check_served(t, 0);
+}
+
+static void test_an_onlooker_has_nothing_run_and_no_link(struct town *t)
+{
+    static const uint8_t other[32] = "another secret";
+    uint64_t before = stranger_look(t, 0);
+    struct message wishes[] = {{.kind = ACP_SESSION, .flags = 1, .id = 9}, add_to(0)};
+    unsigned char question[FRAME_HEAD];
+    struct stranger s;
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK(look_on(t, &s, stranger_secret) == ACP_HANDSHAKE_DONE);
+        stranger_say(&s, &wishes[i], 0, NULL, 0);
+        stranger_sees_the_end(&s);
+    }
+    CHECK(look_on(t, &s, other) == ACP_HANDSHAKE_BAD_MAC);
+    unsigned char proof[ACP_PROOF_SIZE] = "ACPP";
+    stranger_send(&s, proof, sizeof proof);
+    survey_ask(question);
+    stranger_send(&s, question, sizeof question);
+    CHECK(!stranger_receive(&s, question, sizeof question));
+    stranger_leave(&s);
+    CHECK(stranger_look(t, 0) == before);
+    town_check_served(t, 0);
+}
+
 int main(void)
 {
     static void (*const tests[])(struct town *) = {
@@ -378,6 +432,8 @@ int main(void)
         test_a_recorded_opening_is_refused,
         test_an_engine_is_not_taken_in_by_its_own_words,
         test_a_process_that_is_not_in_the_table_is_refused,
+        test_an_onlooker_is_told_what_a_rank_does,
+        test_an_onlooker_has_nothing_run_and_no_link,
         test_a_resumed_link_runs_everything_once,
         test_a_link_is_named_first_and_once,
         test_who_acknowledges_too_much_is_left_alone,

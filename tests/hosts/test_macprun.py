@@ -59,3 +59,33 @@ def test_processes_on_other_hosts_end_with_macprun(two_hosts, start, number):
     os.kill(job.pid, number)
     job.wait(20)
     launch.until(lambda: not job.processes())
+
+
+def states(network, job, passes):
+    """Return what macprun at the switch says of each rank: {label: (host, state)}."""
+    text = passes(network.switch.command([MACPRUN, "status", str(job.pid)]))
+    lines = re.findall(r"^ *\d+ +(\S+) +(\S+) +\d+ +(.*)$", text, re.MULTILINE)
+    return {label: (host, state) for label, host, state in lines}
+
+
+def test_what_ranks_on_other_hosts_wait_for_is_shown_and_kill_ends_them(two_hosts, start, passes):
+    a, b = two_hosts
+    job = start(started(two_hosts, wait_for_ever))
+    launch.until(lambda: len(re.findall("joined", job.output)) == 4, job)
+
+    def shown(on_b):
+        places = {"apart.0": a, "apart.1": b, "ocean.0": a, "ocean.1": b}
+        wanted = {
+            label: (host.name, on_b if host is b else "is in wait_until")
+            for label, host in places.items()
+        }
+        launch.until(lambda: states(two_hosts, job, passes) == wanted, job)
+
+    shown("is in wait_until")
+    b.freeze()
+    shown("does not answer")
+    b.thaw()
+    shown("is in wait_until")
+    passes(two_hosts.switch.command([MACPRUN, "kill", str(job.pid)]))
+    assert job.wait(20) == 128 + signal.SIGTERM, job.output
+    launch.until(lambda: not job.processes())

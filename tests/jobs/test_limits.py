@@ -6,6 +6,7 @@ import os
 import launch
 import numpy as np
 import pytest
+from growing import PATIENCE, await_leave, give_leave, newcomer, word
 
 import acp_mpi as acp
 from acp_mpi import host
@@ -144,6 +145,39 @@ def test_ranks_of_all_groups_share_the_memory_of_their_node(groups, meeting, all
     sizes = {"ocean": ("mpi", 2), "solo": ("acp", 1), "pair": ("acp", 2)}
     place = meeting({name: ranks for name, (_, ranks) in sizes.items()})
     all_pass(groups(sizes, share_the_node, size, env=place))
+
+
+def come_later(sharers):
+    """Have the part of a node that so many ranks share, and say so."""
+    with acp.init():
+        limit = host.memory_total() // 2 // int(sharers) + 10240 + 2**16
+        assert acp.heap_statistics().limit == limit
+        acp.put(word(acp.rank()), os.getpid().to_bytes(8, "little"))
+        await_leave()
+
+
+def let_groups_come_and_go():
+    with acp.init(starter_size=4096):
+        acp.sync()
+        own = acp.heap_statistics().limit
+        if acp.rank() == 0:
+            for size in (1, 2, 1):
+                newcomers = acp.spawn_group(newcomer(come_later, 2 + size), size, mpi=False).ranks
+                acp.wait_until(word(newcomers[-1]), "!=", 0, timeout=PATIENCE)
+                give_leave(newcomers)
+                launch.until(lambda ranks=newcomers: set(ranks) <= set(ended()))
+        acp.sync()
+        assert acp.heap_statistics().limit == own
+
+
+def ended():
+    """Return the ranks whose process has said its number, and is no more."""
+    pids = acp.get(acp.query_starter_ga(0), np.zeros(16, np.int64))
+    return [r for r, pid in enumerate(pids) if pid and not os.path.exists(f"/proc/{pid}")]
+
+
+def test_who_comes_later_shares_the_node_with_those_that_live(passes):
+    passes([*launch.mpiexec(2), *launch.program(let_groups_come_and_go)])
 
 
 def lower_beneath_what_is_committed():

@@ -1,7 +1,9 @@
 """`macprun status` and `kill`: a job shown and ended from outside."""
 
 import contextlib
+import os
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -50,4 +52,45 @@ def test_it_shows_what_each_rank_waits_for(start, passes, how):
     assert f"macprun {job.pid}: " in passes([str(MACPRUN), "status"])
     passes([str(MACPRUN), "kill", str(job.pid)])
     assert job.wait(20) == 143, job.output
+    nothing_is_left(job, job.pid)
+
+
+def node(name):
+    return ["--env", f"ACP_NODE={name}"]
+
+
+def test_ranks_whose_memory_cannot_be_seen_are_asked(start, passes):
+    how = "receives"
+    job = start(macprun(
+        alone(1, "master", wait_for_rank_0, how, options=node("a")),
+        mpi(2, "worker", wait_for_rank_0, how, options=node("b")),
+    ))  # fmt: skip
+    is_said(job, "joined", 3)
+    shows(passes, job, ["is in wait_until", *[WAITS[how][0]] * 2])
+    assert job.running, job.output
+
+
+def reset_and_wait():
+    """The ranks change places; the first is then killed."""
+    acp.init()
+    was = acp.rank()
+    acp.reset((was + 1) % 3)
+    print(f"joined {os.getpid() if was == 0 else ''}", flush=True)
+    signal.pause()
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_it_shows_who_has_left_and_ranks_as_they_are_after_a_reset(start, passes, nodes):
+    groups = [alone(1, f"g{i}", reset_and_wait, options=node(i % nodes)) for i in range(3)]
+    job = start(macprun(*groups))
+    is_said(job, "joined", 3)
+    os.kill(int(re.search(r"joined (\d+)", job.output)[1]), signal.SIGKILL)
+    wanted = {"g0.0": "? has left", "g1.0": "2 computes", "g2.0": "0 computes"}
+    seen = {}
+    while seen != wanted:
+        assert job.running, f"{job.output}\n{seen}"
+        text = passes([str(MACPRUN), "status", str(job.pid)])
+        lines = re.findall(r"^ *([?\d]) +(\S+) +\S+ +\d+ +(.*)$", text, re.M)
+        seen = {label: f"{rank} {state}" for rank, label, state in lines}
+    passes([str(MACPRUN), "kill", str(job.pid)])
     nothing_is_left(job, job.pid)

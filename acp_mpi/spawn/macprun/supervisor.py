@@ -27,6 +27,7 @@ from acp_mpi.spawn.macprun.plan import Plan
 from acp_mpi.spawn.macprun.process import Running, Started, launch, outcome
 from acp_mpi.spawn.macprun.table import Table
 from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.membership import Membership
 from acp_mpi.spawn.rendezvous.row import Process
 from acp_mpi.spawn.rendezvous.server import Server
 
@@ -46,6 +47,7 @@ class Supervisor:
         self._output = Output(plan.output_dir, self._table.hide)
         self._selector = selectors.DefaultSelector()
         self._joined = False
+        self._members = Membership()
         self._lost_keeper = False
         self._signals: list[int] = []
         self._kill_at: float | None = None
@@ -53,7 +55,7 @@ class Supervisor:
     def run(self, keeper: int, lifeline: int, environ: Mapping[str, str]) -> int:
         """Run the job to its end and return the exit code of macprun."""
         wakeup = self._catch_signals()
-        key = secrets.token_bytes(secret.SIZE)
+        key = self._secret = secrets.token_bytes(secret.SIZE)
         sizes = {group.name: group.size for group in self._plan.groups}
         with Server(key, sizes, listen=self._listen, timeout=_PATIENCE) as server:
             self._server = server
@@ -216,6 +218,8 @@ class Supervisor:
             self._kill_at = time.monotonic() + _KILL_AFTER
             self._pass_on(signal.SIGTERM)
             return {"asked": True}
+        if word == "members":  # who asks is this user, and may speak to them as they do
+            return {"secret": self._secret.hex(), "rows": self._members.rows.hex()}
         self._look_who_joined()
         came = {arrival.name: arrival for arrival in self._server.arrivals()}
         return {

@@ -1,5 +1,6 @@
 """What the row of a process tells about it, as `struct row` of `engine/layout.h` has it."""
 
+import _socket
 import struct
 from dataclasses import dataclass
 from typing import Self
@@ -15,6 +16,26 @@ _LAYOUT_AT = struct.calcsize("<QQQIiIH")
 def layout(row: bytes) -> int:
     """Return by which version of the layout of shared memory its process works."""
     return row[_LAYOUT_AT]
+
+
+def nonce(row: bytes) -> int:
+    """Return the number that tells its process from all others."""
+    (number,) = struct.unpack_from("<Q", row)
+    return int(number)
+
+
+def endpoints(row: bytes, host: int) -> list[tuple[str, int]]:
+    """Return the addresses and ports of a process's links, as processes of `host` reach them."""
+    *_, port, _, six, addresses, its_host = _ROW.unpack(row)
+    port = _socket.ntohs(port)
+    if its_host == host:
+        return [("127.0.0.1", port)]
+    fours, sixes = (addresses[:4], addresses[4:]) if six else (addresses, b"")
+    parts = (fours[at : at + 4] for at in range(0, len(fours), 4))
+    found = [_socket.inet_ntop(_socket.AF_INET, part) for part in parts if any(part)]
+    if sixes:
+        found.append(_socket.inet_ntop(_socket.AF_INET6, sixes))
+    return [(address, port) for address in found]
 
 
 @dataclass(frozen=True, slots=True)
