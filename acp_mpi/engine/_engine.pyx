@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
+# cython: embedsignature.format=clinic
 """The engine as Python calls it. One engine a process; each noun has a .pxi of its own."""
+
+cimport cython
 
 include "api.pxi"
 include "messages.pxi"

@@ -1,7 +1,5 @@
 # Requests: sends and receives that are not over. They belong to one thread at a time.
 
-cimport cython
-
 from cpython.ref cimport Py_REFCNT
 
 cdef set outstanding = set()  # what is not over keeps its buffers, whoever refers to it

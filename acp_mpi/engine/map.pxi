@@ -285,8 +285,11 @@ cdef class MapHandle(Handle):
             if found is not MISSING:
                 return found
 
-    cpdef find_value(self, str name, key, default=None):
+    def find_value(self, str name, key, default=None):
         """Return the value of a key, or `default`."""
+        return self.look_up(name, key, default)
+
+    cdef object look_up(self, str name, key, default):
         cdef acp_call here
         cdef uint64_t out = 0
         cdef Call c
@@ -304,8 +307,11 @@ cdef class MapHandle(Handle):
             if found is not MISSING:
                 return found
 
-    cpdef bint has(self, str name, key) except -1:
+    def has(self, str name, key):
         """Return whether a key is there."""
+        return self.holds(name, key)
+
+    cdef bint holds(self, str name, key) except -1:
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
@@ -317,8 +323,11 @@ cdef class MapHandle(Handle):
         return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key), None,
                         0).call.result[1]
 
-    cpdef bint erase(self, str name, key) except -1:
+    def erase(self, str name, key):
         """Take a key out; return whether it was there."""
+        return self.erased(name, key)
+
+    cdef bint erased(self, str name, key) except -1:
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT

@@ -236,7 +236,7 @@ cdef class ManyHandle(PartsHandle):
                 round_.add(self.call_of(part, method, x, data, len(places)), places)
             for place, record in records:
                 if record is None:
-                    found[place] = (self.erase(name, keys[place]) if how is None else
+                    found[place] = (self.erased(name, keys[place]) if how is None else
                                     self.put(name, keys[place], values[place], x))
         for _, c, places in round_.done():
             while True:
@@ -272,7 +272,7 @@ cdef class ManyHandle(PartsHandle):
                 c.call.in_size -= c.call.result[0]
                 call_done(round_.function, c)
         for place in large:
-            values[place] = self.find_value(name, keys[place], MISSING)
+            values[place] = self.look_up(name, keys[place], MISSING)
             found[place] = values[place] is not MISSING
             if not found[place]:
                 values[place] = default

@@ -34,6 +34,26 @@ def calls(function: Callable[..., Any], *arguments: Any) -> Body:
     return (without, with_one, with_two)[len(arguments)]
 
 
+def reads(container: Any, key: Any) -> Body:
+    """Return a loop that reads by the operator; a bound `__getitem__` costs a tuple more."""
+
+    def loop(count: int) -> None:
+        for _ in repeat(None, count):
+            container[key]
+
+    return loop
+
+
+def writes(container: Any, key: Any, value: Any) -> Body:
+    """Return a loop that writes by the operator."""
+
+    def loop(count: int) -> None:
+        for _ in repeat(None, count):
+            container[key] = value
+
+    return loop
+
+
 def filled(fill: Callable[[int], Any], empty: Callable[[], Any]) -> Body:
     """Return a loop that empties what another function has filled, which does not count."""
 

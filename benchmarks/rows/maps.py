@@ -8,7 +8,7 @@ import numpy as np
 from harness import Body, Effort, Goal, Row
 
 import acp_mpi as acp
-from rows.calling import by_rank_0, calls, many_at_once, one_by_one
+from rows.calling import by_rank_0, calls, many_at_once, one_by_one, reads, writes
 
 BULK = 1_000_000
 
@@ -53,10 +53,8 @@ def _single(effort: Effort) -> list[Row]:
     plain.update(dict.fromkeys(range(1000), 1.0))
     rows += one_by_one(effort, [
         ("Map.get", calls(m.get, 500), "dict.get", calls(plain.get, 500), Goal(at_most=0.1)),
-        ("Map[k]", calls(m.__getitem__, 500), "dict[k]", calls(plain.__getitem__, 500),
-         Goal(at_most=0.1)),
-        ("Map[k] = v", calls(m.__setitem__, 500, 2.0), "dict[k] = v",
-         calls(plain.__setitem__, 500, 2.0), at_most),
+        ("Map[k]", reads(m, 500), "dict[k]", reads(plain, 500), Goal(at_most=0.1)),
+        ("Map[k] = v", writes(m, 500, 2.0), "dict[k] = v", writes(plain, 500, 2.0), at_most),
     ])  # fmt: skip
     m.destroy()
     return rows

@@ -10,7 +10,7 @@ import numpy as np
 from harness import Effort, Goal, Row
 
 import acp_mpi as acp
-from rows.calling import by_rank_0, calls, filled, many_at_once, one_by_one
+from rows.calling import by_rank_0, calls, filled, many_at_once, one_by_one, reads
 
 BULK = 1_000_000
 
@@ -35,7 +35,7 @@ def _single(effort: Effort) -> list[Row]:
         ("Deque.pop_front", filled(fresh(line), line.pop_front), "deque.popleft",
          filled(lambda count: ends.extend(repeat(1, count)), ends.popleft), goal),
         ("Counter.next", calls(counter.next), "next(itertools.count)", calls(next, numbers), goal),
-        ("Vector[i]", calls(row.__getitem__, 7), "list[i]", calls(thousand.__getitem__, 7), goal),
+        ("Vector[i]", reads(row, 7), "list[i]", reads(thousand, 7), goal),
     ])  # fmt: skip
     for container in (vector, line, row, counter):
         container.destroy()
