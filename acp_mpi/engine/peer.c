@@ -89,12 +89,13 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
     return found;
 }
 
-/* Those who are not of everybody may end as they like, unless they die while they are in use. */
+/* Those who are not of everybody may end as they like, unless they die while they are in use. They say so
+ * only to those that they are in touch with themselves; in the memory of who ended in order it stands. */
 static bool is_missed(const acp_engine *e, const struct peer *p)
 {
     bool used = p->relation == RELATION_NODE || p->met;
     bool everybody = p->slot >= e->everybody.low && p->slot < e->everybody.high;
-    return !p->left && (everybody || used);
+    return !p->left && (everybody || (used && !peer_left(p)));
 }
 
 void peer_mark_lost(acp_engine *e, struct peer *p)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 
 import launch
@@ -18,6 +19,38 @@ from growing import (
 )
 
 import acp_mpi as acp
+
+# Ends in order, which are nobody else's business -----------------------------------------------
+
+
+def receive_from_anybody():
+    with acp.init():
+        say_word(acp.rank())
+        assert acp.recv() == "work"
+        acp.fetch_add8(acp.query_starter_ga(0), 1)
+
+
+def give_work_to_one_after_the_other():
+    with acp.init():
+        groups = [acp.spawn_group(newcomer(receive_from_anybody), 1, mpi=False) for _ in range(3)]
+        ranks = [rank for group in groups for rank in group.ranks]
+        await_words(ranks)
+        for count, rank in enumerate(ranks):
+            time.sleep(0.2)  # who waits from anybody gets in touch with all, the others too
+            acp.send("work", rank)
+            acp.wait_until(acp.query_starter_ga(0), "==", count + 1, timeout=PATIENCE)
+            while rank in acp.refresh():
+                time.sleep(0.01)
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_who_waits_for_anybody_goes_on_when_another_group_has_ended(start, road):
+    job = start(
+        launch.program(give_work_to_one_after_the_other), {"ACP_MPI": "0"} | launch.ROADS[road]
+    )
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
 
 # Deaths -----------------------------------------------------------------------------------------
 

@@ -48,7 +48,9 @@ class Addresses(ABC):
         return self.peers.ranks[rank]
 
     def _source(self, rank: int) -> int:
-        return -1 if rank == MPI.ANY_SOURCE else self._dest(rank)
+        if rank == MPI.ANY_SOURCE:  # of one peer it is known: the end of others is nothing to it
+            return self.peers.ranks[0] if len(self.peers) == 1 else -1
+        return self._dest(rank)
 
     def _wanted(self, tag: int) -> int:
         if tag == MPI.ANY_TAG:
