@@ -182,10 +182,10 @@ def serve_without_a_pause(folder):
     news, dead = acp.query_starter_ga(0) + 8, acp.procs() - 1
     acp.sync()
     if acp.rank() == dead:  # the others are out of sync when it dies
-        acp.wait_until(acp.query_starter_ga(dead), "==", 1)
+        acp.wait_until(acp.query_starter_ga(dead), "==", dead)
         os.kill(os.getpid(), signal.SIGKILL)
+    acp.fetch_add8(acp.query_starter_ga(dead), 1)
     if acp.rank() == 0:
-        acp.fetch_add8(acp.query_starter_ga(dead), 1)
         with pytest.raises(acp.PeerLostError):
             acp.recv(source=dead)
         acp.fetch_add8(news, 1)
