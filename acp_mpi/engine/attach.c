@@ -186,14 +186,12 @@ int attach_table(acp_engine *e, const struct row *place, uint64_t nonce)
 static bool ended(const struct peer *p)
 {
     struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
-    bool dead;
     int fd = open_of(&p->row);
     if (fd >= 0)
         close(fd);
     else if (errno == ENOENT)
         poll(&end, 1, ENDING_MS);
-    uint64_t start = process_start_time(p->row.pid, &dead);
-    return dead || start != p->row.start_time;
+    return !process_lives(p->row.pid, p->row.start_time);
 }
 
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)

@@ -88,6 +88,7 @@ static void bury(acp_engine *e)
         pthread_mutex_lock(&e->bell);
         shut_all(p);
         pthread_mutex_unlock(&e->bell);
+        p->left = peer_left(p); /* its memory says so no more */
         unmap(e, p);
         p->control = NULL;
         p->doors = NULL;

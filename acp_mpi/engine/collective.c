@@ -93,7 +93,7 @@ void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank
 static uint64_t reason(const acp_collective *c)
 {
     uint64_t who = c->rank >= 0 ? (uint64_t)c->rank + 1 : (uint64_t)acp_rank(c->engine) + 1;
-    return LEFT_NOTE | (c->status == ACP_E_LOST ? LEFT_LOST : 0) | who;
+    return LEFT_NOTE | (c->status == ACP_E_LOST && c->rank >= 0 ? LEFT_LOST : 0) | who;
 }
 
 static void under_way(acp_collective *c, acp_request *request)

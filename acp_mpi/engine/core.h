@@ -267,6 +267,7 @@ static inline bool apart(const acp_engine *e)
 
 /* system.c */
 uint64_t process_start_time(uint32_t pid, bool *dead);
+bool process_lives(uint32_t pid, uint64_t start_time); /* and is the one that began then */
 int open_pidfd(uint32_t pid);
 int descriptor_of(int pidfd, int number);
 uint64_t memory_available(void);

@@ -145,12 +145,10 @@ void peer_watch(acp_engine *e, struct peer *p)
     bool watch = !p->watched && p != e->own && p->row.node == e->config.node &&
                  !apart(e) && !p->lost;
     if (watch) {
-        bool dead;
         p->watched = true;
         p->pidfd = open_pidfd(p->row.pid);
         /* The number may have gone to another process since. */
-        uint64_t start = process_start_time(p->row.pid, &dead);
-        if (dead || start != p->row.start_time)
+        if (!process_lives(p->row.pid, p->row.start_time))
             peer_mark_lost(e, p);
         else if (p->pidfd >= 0)
             poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot);
@@ -190,16 +188,16 @@ bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line)
     struct attach_line *l = &doors->lines[line];
     uint64_t holder = l->holder;
     uint32_t pid = holder & CLAIMING ? (uint32_t)holder : l->pid;
-    bool dead;
     if (!holder)
         return true;
     if (holder & CLAIMING && pid != e->row.pid) {
+        bool dead;
         process_start_time(pid, &dead);
         return dead;
     }
     if (pid == 0 || pid == e->row.pid)
         return false;
-    return process_start_time(pid, &dead) != l->start_time || dead;
+    return !process_lives(pid, l->start_time);
 }
 
 /* May this process read the peer's private memory, and is it that process's? */

@@ -36,7 +36,7 @@ static void up(acp_lane *lane, struct link *link)
     link_push(lane, link);
 }
 
-/* What all were told before there was this link. */
+/* What all were told before there was this link; of those that are gone, whom somebody may miss. */
 static void say_news(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
@@ -44,9 +44,10 @@ static void say_news(acp_lane *lane, struct link *link)
     if (e->control->phase >= PHASE_LEAVING)
         link_send(lane, link, &m, NULL, 0);
     for (struct peer *p = NULL; e->departed && (p = peer_next(e, p));) {
+        if (!p->loss_handled || !p->missed)
+            continue;
         m = loss_of(e, p);
-        if (p->loss_handled)
-            link_send(lane, link, &m, NULL, 0);
+        link_send(lane, link, &m, NULL, 0);
     }
 }
 

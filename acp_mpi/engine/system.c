@@ -56,6 +56,12 @@ uint64_t process_start_time(uint32_t pid, bool *dead)
     return field ? strtoull(field, NULL, 10) : 0;
 }
 
+bool process_lives(uint32_t pid, uint64_t start_time)
+{
+    bool dead;
+    return process_start_time(pid, &dead) == start_time && !dead;
+}
+
 int open_pidfd(uint32_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -340,12 +339,6 @@ uint32_t rank_of_slot(const acp_engine *e, uint32_t slot)
     return rank;
 }
 
-static bool lives(const struct row *row)
-{
-    bool dead = kill((pid_t)row->pid, 0) && errno == ESRCH;
-    return !dead && process_start_time(row->pid, &dead) == row->start_time && !dead;
-}
-
 uint32_t acp_mates(const acp_engine *e)
 {
     uint32_t count, living = 0;
@@ -354,7 +347,7 @@ uint32_t acp_mates(const acp_engine *e)
         return count; /* they come together */
     for (uint32_t i = 0; i < count; i++) {
         struct row row = table_row(e, mates[i]);
-        living += lives(&row);
+        living += process_lives(row.pid, row.start_time);
     }
     return living;
 }

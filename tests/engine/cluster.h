@@ -98,6 +98,12 @@ static inline void cluster_run(struct cluster *c, cluster_body body)
         pthread_join(threads[i], NULL);
 }
 
+static inline void cluster_run_each(struct cluster *c, const cluster_body *bodies, size_t count)
+{
+    for (size_t b = 0; b < count; b++)
+        cluster_run(c, bodies[b]);
+}
+
 static void *cluster_closer(void *engine)
 {
     CHECK(acp_barrier(engine, NULL, 0, 2, ACP_FOREVER) == ACP_OK);
@@ -128,8 +134,7 @@ static inline void cluster_by_every_road(const cluster_body *bodies, size_t coun
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cluster c;
         cluster_start(&c, 3, cases[i].nodes, cases[i].path, CLUSTER_SHARED);
-        for (size_t b = 0; b < count; b++)
-            cluster_run(&c, bodies[b]);
+        cluster_run_each(&c, bodies, count);
         cluster_stop(&c);
     }
 }

@@ -246,4 +246,28 @@ static inline void town_check_served(struct town *t, uint32_t rank)
     CHECK(acp_failures_take(e, pending, true, &failure, 1, &more) == 0);
 }
 
+static inline struct message stranger_add_to(uint32_t rank)
+{
+    return (struct message){.kind = ACP_ADD8, .id = 2, .a = 1, .src = stranger_word(rank)};
+}
+
+/* Adds to the word of rank 0; what that is now. */
+static inline uint64_t stranger_adds(struct stranger *s)
+{
+    struct message m = stranger_add_to(0);
+    struct frame f;
+    CHECK(stranger_say(s, &m, s->heard, NULL, 0));
+    do
+        CHECK(stranger_hear(s, &f));
+    while (f.message.kind != ACP_REPLY);
+    CHECK(f.message.status == ACP_OK);
+    return f.message.a + 1;
+}
+
+static inline void stranger_enter(struct town *t, struct stranger *s, uint32_t slot)
+{
+    stranger_call(t, s, slot, 0);
+    CHECK(stranger_prove(t, s, 0, stranger_secret) == ACP_HANDSHAKE_DONE);
+}
+
 #endif

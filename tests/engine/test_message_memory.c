@@ -120,8 +120,7 @@ int main(void)
     for (uint32_t i = 0; i < 2; i++) {
         struct cluster c;
         cluster_start(&c, 3, 1, paths[i], CLUSTER_SHARED);
-        for (uint32_t b = 0; b < sizeof bodies / sizeof *bodies; b++)
-            cluster_run(&c, bodies[b]);
+        cluster_run_each(&c, bodies, sizeof bodies / sizeof *bodies);
         cluster_stop(&c);
     }
     return 0;

@@ -1,48 +1,19 @@
 /* Whoever does not know the secret has nothing run; whoever does and then sends nonsense, or
  * says things twice, loses its stream or its link, and nobody else notices. */
 #include "stranger.h"
-#include "survey.h"
 
 #include <poll.h>
 
 #define PEER_TIMEOUT_NS ((uint64_t)30000000000)
 
-static const struct message add = {.kind = ACP_ADD8, .id = 2, .a = 1};
-
-static struct message add_to(uint32_t rank)
-{
-    struct message m = add;
-    m.src = stranger_word(rank);
-    return m;
-}
-
-/* Has `add` run on rank 0; how often it now was. */
-static uint64_t add_and_hear(struct stranger *s)
-{
-    struct message m = add_to(0);
-    struct frame f;
-    CHECK(stranger_say(s, &m, s->heard, NULL, 0));
-    do
-        CHECK(stranger_hear(s, &f));
-    while (f.message.kind != ACP_REPLY);
-    CHECK(f.message.status == ACP_OK);
-    return f.message.a + 1;
-}
-
-static void come_in(struct town *t, struct stranger *s, uint32_t slot)
-{
-    stranger_call(t, s, slot, 0);
-    CHECK(stranger_prove(t, s, 0, stranger_secret) == ACP_HANDSHAKE_DONE);
-}
-
 static void test_who_proves_the_secret_is_served(struct town *t)
 {
     struct stranger s;
     struct message answer;
-    come_in(t, &s, 2);
+    stranger_enter(t, &s, 2);
     CHECK(stranger_session(&s, 1, true, 0, &answer) && answer.status == ACP_OK && answer.a == 0);
     uint64_t before = stranger_look(t, 0);
-    CHECK(add_and_hear(&s) == before + 1);
+    CHECK(stranger_adds(&s) == before + 1);
     CHECK(stranger_look(t, 0) == before + 1);
     stranger_leave(&s);
 }
@@ -52,7 +23,7 @@ static void test_another_secret_has_nothing_run(struct town *t)
     static const uint8_t other[32] = "another secret";
     uint64_t before = stranger_look(t, 0);
     struct stranger s;
-    struct message m = {.kind = ACP_SESSION, .flags = 1, .id = 2}, command = add_to(0);
+    struct message m = {.kind = ACP_SESSION, .flags = 1, .id = 2}, command = stranger_add_to(0);
     stranger_call(t, &s, 3, 0);
     CHECK(stranger_prove(t, &s, 0, other) == ACP_HANDSHAKE_BAD_MAC);
     unsigned char proof[ACP_PROOF_SIZE] = "ACPP"; /* it goes on regardless */
@@ -67,7 +38,7 @@ static void test_another_secret_has_nothing_run(struct town *t)
 static void test_frames_in_place_of_a_proof_are_not_run(struct town *t)
 {
     uint64_t before = stranger_look(t, 0);
-    struct message m = {.kind = ACP_SESSION, .flags = 1, .id = 3}, command = add_to(0);
+    struct message m = {.kind = ACP_SESSION, .flags = 1, .id = 3}, command = stranger_add_to(0);
     struct stranger s;
     acp_handshake hs;
     for (int hello = 0; hello < 2; hello++) {
@@ -88,7 +59,8 @@ static void test_a_recorded_opening_is_refused(struct town *t)
 {
     unsigned char hello[ACP_HELLO_SIZE], proof[ACP_PROOF_SIZE];
     uint8_t challenge[ACP_CHALLENGE_SIZE];
-    struct message session = {.kind = ACP_SESSION, .flags = 1, .id = 4}, command = add_to(0);
+    struct message session = {.kind = ACP_SESSION, .flags = 1, .id = 4};
+    struct message command = stranger_add_to(0);
     struct message answer;
     struct stranger s;
     acp_handshake hs;
@@ -103,7 +75,7 @@ static void test_a_recorded_opening_is_refused(struct town *t)
     memcpy(proof, hs.out, sizeof proof);
     stranger_out(&s, &hs);
     CHECK(stranger_session(&s, 4, true, 0, &answer) && answer.status == ACP_OK);
-    uint64_t before = add_and_hear(&s);
+    uint64_t before = stranger_adds(&s);
     stranger_leave(&s);
 
     stranger_call(t, &s, 4, 0);
@@ -170,95 +142,48 @@ static void test_a_process_that_is_not_in_the_table_is_refused(struct town *t)
 static void test_a_resumed_link_runs_everything_once(struct town *t)
 {
     struct stranger s;
-    struct message answer, m = add_to(0);
+    struct message answer, m = stranger_add_to(0);
     unsigned char frame[FRAME_HEAD];
     uint64_t heard;
-    come_in(t, &s, 7);
+    stranger_enter(t, &s, 7);
     CHECK(stranger_session(&s, 7, true, 0, &answer));
-    uint64_t count = add_and_hear(&s);
+    uint64_t count = stranger_adds(&s);
     heard = s.heard;
     frame_write(frame, &m, s.said, 0, NULL, 0);
     frame[20] ^= 4; /* on the way */
     stranger_send(&s, frame, sizeof frame);
     stranger_sees_the_end(&s);
 
-    come_in(t, &s, 7);
+    stranger_enter(t, &s, 7);
     CHECK(stranger_session(&s, 7, false, heard, &answer) && answer.a == 1);
     s.said = answer.a;
     s.heard = heard;
-    CHECK(add_and_hear(&s) == ++count);
+    CHECK(stranger_adds(&s) == ++count);
     heard = s.heard;
     s.said = 1; /* what has been run already */
     stranger_say(&s, &m, heard, NULL, 0);
     stranger_sees_the_end(&s);
 
-    come_in(t, &s, 7);
+    stranger_enter(t, &s, 7);
     CHECK(stranger_session(&s, 7, false, heard, &answer) && answer.a == 2);
     CHECK(stranger_look(t, 0) == count);
-    stranger_leave(&s);
-}
-
-/* The next answer: what was in the word before. */
-static void hear_old(struct stranger *s, uint64_t before)
-{
-    struct frame f;
-    do
-        CHECK(stranger_hear(s, &f));
-    while (f.message.kind != ACP_REPLY);
-    CHECK(f.message.status == ACP_OK && f.message.a == before);
-}
-
-/* Who goes on may be answered later. It is answered all the same: if it says nothing more, with what
- * it says next, when it asks, and on its next stream; and each command has run once. */
-static void test_an_answer_that_has_time_comes(struct town *t)
-{
-    enum { ROUNDS = 100 };
-    struct message answer, m = add_to(0), ask = {.kind = ACP_PROBE};
-    uint64_t before = stranger_look(t, 0), run = 0;
-    struct stranger s;
-    m.flags = ANSWER_LATER;
-    come_in(t, &s, 17);
-    CHECK(stranger_session(&s, 17, true, 0, &answer) && answer.status == ACP_OK);
-    for (uint32_t i = 0; i < ROUNDS; i++) {
-        stranger_say(&s, &m, s.heard, NULL, 0);
-        if (i % 3 == 1)
-            stranger_say(&s, &ask, s.heard, NULL, 0);
-        if (i % 3 == 2)
-            CHECK(add_and_hear(&s) == before + ++run); /* the answer to the first one */
-        hear_old(&s, before + run++);
-    }
-    for (uint32_t i = 0; i < ROUNDS; i++) {
-        stranger_say(&s, &m, s.heard, NULL, 0);
-        uint64_t said = s.said, heard = s.heard;
-        stranger_leave(&s);
-        come_in(t, &s, 17);
-        s.said = said;
-        s.heard = heard;
-        CHECK(stranger_session(&s, 17, false, heard, &answer) && answer.status == ACP_OK);
-        if (answer.a < said) { /* it was on its way */
-            s.said = answer.a;
-            stranger_say(&s, &m, s.heard, NULL, 0);
-        }
-        hear_old(&s, before + run++);
-    }
-    CHECK(stranger_look(t, 0) == before + run);
     stranger_leave(&s);
 }
 
 static void test_a_link_is_named_first_and_once(struct town *t)
 {
     struct stranger s;
-    struct message answer, m = add_to(0);
+    struct message answer, m = stranger_add_to(0);
     uint64_t before = stranger_look(t, 0);
-    come_in(t, &s, 8);
+    stranger_enter(t, &s, 8);
     stranger_say(&s, &m, 0, NULL, 0);
     stranger_sees_the_end(&s);
-    come_in(t, &s, 8);
+    stranger_enter(t, &s, 8);
     CHECK(stranger_session(&s, 8, true, 0, &answer) && answer.status == ACP_OK);
     m = (struct message){.kind = ACP_SESSION, .id = 8};
     stranger_say(&s, &m, 0, NULL, 0);
     stranger_sees_the_end(&s);
-    come_in(t, &s, 8); /* and a link that was never opened is not resumed */
+    stranger_enter(t, &s, 8); /* and a link that was never opened is not resumed */
     CHECK(stranger_session(&s, 88, false, 0, &answer) && answer.status == ACP_E_LOST);
     stranger_sees_the_end(&s);
     CHECK(stranger_look(t, 0) == before);
@@ -269,11 +194,11 @@ static void test_who_acknowledges_too_much_is_left_alone(struct town *t)
 {
     struct stranger s;
     struct message answer, m = {.kind = ACP_ACK};
-    come_in(t, &s, 9);
+    stranger_enter(t, &s, 9);
     CHECK(stranger_session(&s, 9, true, 0, &answer));
     stranger_say(&s, &m, 1000, NULL, 0);
     stranger_sees_the_end(&s);
-    come_in(t, &s, 9);
+    stranger_enter(t, &s, 9);
     CHECK(stranger_session(&s, 9, true, 0, &answer) && answer.status == ACP_E_LOST);
     stranger_sees_the_end(&s);
     town_check_served(t, 0);
@@ -335,7 +260,7 @@ static void test_who_is_held_for_dead_is_told(struct town *t)
     struct stranger s;
     struct message answer;
     struct frame f;
-    come_in(t, &s, 13);
+    stranger_enter(t, &s, 13);
     CHECK(stranger_session(&s, 13, true, 0, &answer));
     peer_mark_lost(t->engines[0], peer_of_slot(t->engines[0], 13));
     CHECK(stranger_hear(&s, &f) && f.message.kind == ACP_SESSION);
@@ -349,9 +274,9 @@ static void test_an_engine_that_is_held_for_dead_goes_in_silence(struct town *t)
     struct stranger s, other;
     struct message answer, m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
     struct frame f;
-    come_in(t, &s, 14);
+    stranger_enter(t, &s, 14);
     CHECK(stranger_session(&s, 14, true, 0, &answer));
-    come_in(t, &other, 15);
+    stranger_enter(t, &other, 15);
     CHECK(stranger_session(&other, 15, true, 0, &answer));
     stranger_say(&s, &m, 0, NULL, 0);
     stranger_sees_the_end(&s);
@@ -359,7 +284,7 @@ static void test_an_engine_that_is_held_for_dead_goes_in_silence(struct town *t)
     while (stranger_hear(&other, &f))
         CHECK(f.message.kind != ACP_SESSION);
     stranger_leave(&other);
-    come_in(t, &other, 16);
+    stranger_enter(t, &other, 16);
     CHECK(!stranger_session(&other, 16, true, 0, &answer));
     stranger_leave(&other);
 }
@@ -371,7 +296,7 @@ static void test_failures_of_a_peer_do_not_pile_up(struct town *t)
     acp_engine *e = t->engines[0];
     struct stranger s;
     struct frame f;
-    come_in(t, &s, 12);
+    stranger_enter(t, &s, 12);
     CHECK(stranger_session(&s, 12, true, 0, &answer));
     for (uint64_t i = 0; i < 10 * OPS; i++) {
         m.id = i < 5 * OPS ? 2 : (1ull << 40) - 4 * OPS * i; /* one again and again; many */
@@ -417,59 +342,6 @@ static void test_an_idle_stream_that_breaks_is_no_loss(struct town *t)
     stranger_leave(&s);
 }
 
-/* Somebody without a slot; what came of the handshake at this side. */
-static int look_on(struct town *t, struct stranger *s, const uint8_t *secret)
-{
-    stranger_call(t, s, ACP_NO_SLOT, 0);
-    return stranger_prove(t, s, 0, secret);
-}
-
-static void test_an_onlooker_is_told_what_a_rank_does(struct town *t)
-{
-    struct control *c = t->engines[0]->control;
-    unsigned char question[FRAME_HEAD], answer[FRAME_HEAD];
-    uint32_t rank, doing, awaited;
-    struct stranger s;
-    c->awaited = 7;
-    CHECK(look_on(t, &s, stranger_secret) == ACP_HANDSHAKE_DONE);
-    survey_ask(question);
-    for (uint32_t i = 0; i < 3; i++) {
-        c->doing = ACP_DOING_RECEIVE + i;
-        CHECK(stranger_send(&s, question, sizeof question));
-        CHECK(stranger_receive(&s, answer, sizeof answer));
-        CHECK(survey_hear(answer, &rank, &doing, &awaited) == ACP_OK);
-        CHECK(rank == 0 && doing == ACP_DOING_RECEIVE + i && awaited == 7);
-    }
-    c->doing = c->awaited = 0;
-    answer[FRAME_HEAD - 1] ^= 1;
-    CHECK(survey_hear(answer, &rank, &doing, &awaited) == ACP_E_ARGUMENT);
-    stranger_leave(&s);
-    town_check_served(t, 0);
-}
-
-static void test_an_onlooker_has_nothing_run_and_no_link(struct town *t)
-{
-    static const uint8_t other[32] = "another secret";
-    uint64_t before = stranger_look(t, 0);
-    struct message wishes[] = {{.kind = ACP_SESSION, .flags = 1, .id = 9}, add_to(0)};
-    unsigned char question[FRAME_HEAD];
-    struct stranger s;
-    for (uint32_t i = 0; i < 2; i++) {
-        CHECK(look_on(t, &s, stranger_secret) == ACP_HANDSHAKE_DONE);
-        stranger_say(&s, &wishes[i], 0, NULL, 0);
-        stranger_sees_the_end(&s);
-    }
-    CHECK(look_on(t, &s, other) == ACP_HANDSHAKE_BAD_MAC);
-    unsigned char proof[ACP_PROOF_SIZE] = "ACPP";
-    stranger_send(&s, proof, sizeof proof);
-    survey_ask(question);
-    stranger_send(&s, question, sizeof question);
-    CHECK(!stranger_receive(&s, question, sizeof question));
-    stranger_leave(&s);
-    CHECK(stranger_look(t, 0) == before);
-    town_check_served(t, 0);
-}
-
 int main(void)
 {
     static void (*const tests[])(struct town *) = {
@@ -479,10 +351,7 @@ int main(void)
         test_a_recorded_opening_is_refused,
         test_an_engine_is_not_taken_in_by_its_own_words,
         test_a_process_that_is_not_in_the_table_is_refused,
-        test_an_onlooker_is_told_what_a_rank_does,
-        test_an_onlooker_has_nothing_run_and_no_link,
         test_a_resumed_link_runs_everything_once,
-        test_an_answer_that_has_time_comes,
         test_a_link_is_named_first_and_once,
         test_who_acknowledges_too_much_is_left_alone,
         test_a_session_cannot_acknowledge_what_was_not_sent,

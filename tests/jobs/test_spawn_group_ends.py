@@ -39,8 +39,7 @@ def give_work_to_one_after_the_other():
             time.sleep(0.2)  # who waits from anybody gets in touch with all, the others too
             acp.send("work", rank)
             acp.wait_until(acp.query_starter_ga(0), "==", count + 1, timeout=PATIENCE)
-            while rank in acp.refresh():
-                time.sleep(0.01)
+            launch.until(lambda gone=rank: gone not in acp.refresh())
 
 
 @pytest.mark.parametrize("road", launch.ROADS)
