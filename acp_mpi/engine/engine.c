@@ -219,6 +219,7 @@ void acp_engine_leaving(acp_engine *e)
 
 void acp_engine_close(acp_engine *e)
 {
+    links_await(e);
     atomic_store(&e->stopping, true);
     if (e->control) { /* else there never was memory, and nobody waits */
         e->control->phase = PHASE_CLOSED;

@@ -160,7 +160,8 @@ void growth_leaves(acp_engine *e, struct peer *p, const struct message *m)
         p->leaving = now_ns();
         atomic_fetch_add(&e->leavers, 1);
     }
-    p->gone |= m->a == FAREWELL;
+    if (m->a == FAREWELL)
+        p->gone = true;
 }
 
 /* Who ends with whom: the others stay. */

@@ -275,6 +275,25 @@ void links_bury(acp_engine *e)
         bury(e);
 }
 
+/* Does every link that has something to say say it? One that is lost, or refused, is none. */
+static bool all_open(void *context)
+{
+    acp_engine *e = context;
+    bool open = true;
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->links; link && open; link = link->next)
+        open = link->state == LINK_OPEN || !link->out.held;
+    pthread_mutex_unlock(&e->lock);
+    return open;
+}
+
+void links_await(acp_engine *e)
+{
+    if (!all_open(e))
+        progress_wait(e, all_open, e, (int64_t)e->config.peer_timeout_ns,
+                      ACP_DOING_FINALIZE);
+}
+
 /* What is written goes out and what the peers wrote is read, or a reset would destroy their
  * last words; both within a second. */
 void links_flush(acp_engine *e)

@@ -52,7 +52,9 @@ void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
 void links_tick(acp_lane *lane); /* deadlines, calls to be made again, signs of life */
 void links_watch(acp_engine *e); /* somebody waits: are the peers still there? */
 void links_bury(acp_engine *e);
-void links_flush(acp_engine *e); /* before the end: what is written goes out */
+/* Before the end: another rank may wait for the last word on a link that is still being opened. */
+void links_await(acp_engine *e);
+void links_flush(acp_engine *e); /* then, with nobody at work: what is written goes out */
 void links_close(acp_engine *e);
 void links_release(acp_engine *e); /* sends what waits for company */
 void links_ask(acp_engine *e); /* and asks for the answers that have time: now somebody waits */
