@@ -28,6 +28,8 @@ class Doing(NamedTuple):
     rank: int
     what: int
     whom: int | None
+    notice: int
+    """A word for onlookers: where the registry is, if the job has one."""
 
 
 class _Call:
