@@ -12,7 +12,7 @@
 #endif
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
-#define KEPT_MOST ((uint64_t)32 << 20)  /* lies idle, beside an eighth of what is used */
+#define KEPT_MOST ((uint64_t)16 << 20)  /* lies idle, beside an eighth of what is used */
 #define BATCH 16u                       /* words of the map that one change sets */
 #define SWEEP 64u                       /* granules that the sweeper gives back at a time */
 #define FAULTED 4u                      /* granules at a time whose pages this process maps at once */

@@ -174,7 +174,7 @@ static void what_is_wanted_again_stays(struct actor *a)
         CHECK(block && give(a, block) == ACP_OK);
         CHECK(heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
     }
-    CHECK(head->kept == 32 << 20 && head->committed <= 33 << 20);
+    CHECK(head->kept == 16 << 20 && head->committed <= 17 << 20);
     head->limit = limit;
     head->kept = KEPT_LEAST;
     CHECK(check_heap(a) == 0 && heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
