@@ -92,10 +92,11 @@ class JobSurvey:
                 ranks.append(heap)
         return Picture(time.time(), sorted(ranks, key=lambda heap: heap.rank))
 
-    def doing(self) -> dict[int, tuple[int, int, int | None]]:
+    def doing(self) -> dict[int, tuple[int, int, int | None, int]]:
         """Return what the ranks here do, by the nonces of their processes.
 
-        That is the rank, an index of `members.DOING`, and the rank that it waits for.
+        That is the rank, an index of `members.DOING`, the rank that it waits for, and the word
+        that it shows to onlookers.
         """
         found = {}
         for rank, pid, number, nonce in self._members():

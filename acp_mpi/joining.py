@@ -6,14 +6,13 @@ import os
 import sys
 
 from acp_mpi import host, log, meeting
-from acp_mpi.alone import Alone
 from acp_mpi.config import PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.meeting import Meeting
 from acp_mpi.record import Record
 from acp_mpi.rma import window
-from acp_mpi.spawn.rendezvous import handshake
+from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.membership import Group as Member
 from acp_mpi.spawn.rendezvous.membership import Membership
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypeAlias
 
-    from acp_mpi.alone import Lone
+    from acp_mpi.alone import Alone, Lone
     from acp_mpi.mpi_group import MpiGroup
     from acp_mpi.rma.window import Window
     from acp_mpi.roster import Company
@@ -78,6 +77,8 @@ def mpi_group(comm: Any, settings: Settings) -> Alone | MpiGroup:
 
         process = MpiGroup(comm)
     else:
+        from acp_mpi.alone import Alone
+
         process = Alone(settings)
     if comm is None and process.size == 1 and settings.mpi is not False:
         _say_what_srun_left_out(settings)
@@ -230,7 +231,7 @@ def _join(
             raise ValueError(f"init: starter_size={starter} is negative")
         _engine.create(
             secret=place.secret,
-            job=handshake.job_id(place.secret),
+            job=secret.job_id(place.secret),
             node=node,
             memory_limit=_limit(company.most, heap_size, settings, starter),
             starter_size=starter,

@@ -6,7 +6,7 @@ import os
 
 from acp_mpi.errors import Error
 from acp_mpi.record import Record
-from acp_mpi.spawn.rendezvous import connector, secret
+from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.address import may_span_hosts, parse_address
 from acp_mpi.spawn.rendezvous.membership import ROW_SIZE, Membership
 
@@ -48,6 +48,8 @@ class Meeting(Record):
             membership = Membership()
             membership.append(self.group, has_mpi, rows)
             return membership
+        from acp_mpi.spawn.rendezvous import connector  # only who speaks for the group needs it
+
         single = (rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE))
         numbered = enumerate(single, first_rank)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from array import array
 
 from acp_mpi.engine import _engine
 from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
@@ -55,7 +54,8 @@ class Company:
         """Raise as `agree` does, else return whether all are `good`."""
         size = self._comm.Get_size()
         # mpi4py duplicates the communicator to reduce objects, and so many cost 2 MB in MPICH
-        least = array("i", [size if error is None else self._rank, good])
+        least = memoryview(bytearray(8)).cast("i")
+        least[0], least[1] = size if error is None else self._rank, good
         self._comm.Allreduce(self._mpi.IN_PLACE, least, self._mpi.MIN)
         first, all_good = least
         if first < size:
@@ -129,10 +129,10 @@ def _pieces(rows: memoryview, count: int) -> Iterator[tuple[int, memoryview]]:
         yield at, piece if rows else memoryview(bytearray(room))
 
 
-def _seats(everyone: bytearray) -> tuple[array[int], bytes]:
+def _seats(everyone: bytearray) -> tuple[list[int], bytes]:
     """Return the first process of each one's node, and what each is told."""
     members: dict[int, list[int]] = {}  # of a node: its first rank, how many
-    firsts, hosts = array("I"), set()
+    firsts, hosts = [], set()
     for rank, (node, host) in enumerate(_WHERE.iter_unpack(everyone)):
         member = members.setdefault(node, [rank, 0])
         member[1] += 1

@@ -30,6 +30,7 @@ from acp_mpi.spawn.rendezvous.messages import (
     message,
     parse_header,
 )
+from acp_mpi.spawn.rendezvous.secret import job_id
 from acp_mpi.spawn.rendezvous.server import Server
 from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
@@ -40,7 +41,7 @@ STRANGER = "import acp_mpi as acp; acp.init; print(1, flush=True)"
 
 def _talk(key: bytes, name: str, tables: list[int]) -> Talk:
     none = handshake.NO_SLOT
-    job = handshake.job_id(key)
+    job = job_id(key)
     yield from handshake.client_steps(key, job, handshake.Role.MEMBER, none, none, 0)
     member = Announcement(name, 1, False, ((0, bytes(64)),), TIMEOUT, "simulated")
     header = yield message(Kind.ANNOUNCE, member.pack()), HEADER_SIZE

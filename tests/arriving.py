@@ -5,6 +5,7 @@ import time
 
 from acp_mpi.spawn.rendezvous import handshake
 from acp_mpi.spawn.rendezvous.messages import Kind, message
+from acp_mpi.spawn.rendezvous.secret import job_id
 
 SECRET = bytes(range(32))
 
@@ -32,6 +33,6 @@ def announced(server, ranks):
 def announce(sock, announcement):
     """Join by hand and say nothing more."""
     handshake.client(
-        sock, SECRET, handshake.job_id(SECRET), role=handshake.Role.MEMBER, deadline=float("1e9")
+        sock, SECRET, job_id(SECRET), role=handshake.Role.MEMBER, deadline=float("1e9")
     )
     sock.sendall(message(Kind.ANNOUNCE, announcement.pack()))

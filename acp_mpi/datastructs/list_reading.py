@@ -3,6 +3,7 @@
 import pickle
 from array import array
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from acp_mpi.datastructs.container import Container
@@ -10,7 +11,8 @@ from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import GONE
 
-OBJECTS = _engine.Element(0, b"object", "", pickle.dumps, pickle.loads)
+PROTOCOL = 5  # of pickle: buffers stand in one piece
+OBJECTS = _engine.Element(0, b"object", "", partial(pickle.dumps, protocol=PROTOCOL), pickle.loads)
 BYTES = _engine.Element(0, b"bytes", "", _engine.raw_bytes, bytes)
 RESUMED = 64  # elements of which one must be left for an iteration to go on
 

@@ -18,18 +18,18 @@ class ListWriting(ListReading):
     """A list as it is written."""
 
     def place(
-        self, function: str, where: int, at: tuple[int, int], data: bytes, rank: int | None
+        self,
+        function: str,
+        where: int,
+        at: tuple[int, int],
+        data: bytes | _engine.Pieces,
+        rank: int | None,
     ) -> tuple[int, int]:
         """Put in an element of the bytes `data`, in a block of its own where that is needed."""
         here = _engine.query_rank(self.ga)
         if (rank is None or rank == here) and len(data) <= _engine.inline_most:
-            return self.put_bytes(function, where, *at, data)
-        block = _engine.malloc(len(data), here if rank is None else rank)
-        try:
-            _engine.put(block, data)
-        except BaseException:
-            _engine.free(block)
-            raise
+            return self.put_bytes(function, where, *at, bytes(data))
+        block = _engine.laid(data, here if rank is None else rank)
         return self._adopt(function, where, at, [(len(data), block, block)])
 
     def _copied(self, ga: int, size: int, rank: int | None) -> int:

@@ -3,20 +3,8 @@
 import struct as _struct
 
 from libc.math cimport isnan, NAN
-from libc.string cimport memcpy, memset
 
 DEF ANY_SIZE = 0xffffffffffffffff
-
-cdef object _pickle = None
-
-
-cdef object pickle_module():
-    # Loaded with the first object: a program without objects is spared it.
-    global _pickle
-    if _pickle is None:
-        import pickle
-        _pickle = pickle
-    return _pickle
 
 
 cdef class Codec:
@@ -29,8 +17,10 @@ cdef class Codec:
     cdef readonly bint raw
     cdef uint64_t bytes_each
     cdef char code
+    cdef Pickler pickler
 
     def __init__(self, Element element, bint is_key, bint raw=False):
+        self.pickler = Pickler.__new__(Pickler)
         self.element = element
         self.is_key = is_key
         self.raw = raw
@@ -67,14 +57,24 @@ cdef class Codec:
             return self.element.packed(x)
         if self.raw:
             return raw_bytes(x)
-        return key_bytes(x) if self.is_key else pickle_module().dumps(x, -1)
+        return key_bytes(x) if self.is_key else pickle_module().dumps(x, 5)
+
+    cdef object encode_one(self, object x):
+        # The same, or Pieces of what is long.
+        if self.element is None and not self.raw and not self.is_key:
+            return self.pickler.pickled(x)
+        return self.encode(x)
 
     cdef object decode(self, const char *p, uint64_t size):
         if self.element is not None:
             return self.element.value(p)
         if self.raw:
             return p[:size]
-        return key_of(p[:size]) if self.is_key else pickle_module().loads(p[:size])
+        if self.is_key:
+            return key_of(p[:size])
+        if size < LONG:
+            return pickle_module().loads(p[:size])
+        return pickle_module().loads(PyMemoryView_FromMemory(<char *>p, size, PyBUF_READ))
 
 
 # Keys that are equal in Python have the same bytes: a letter, then what there is to say. Whole

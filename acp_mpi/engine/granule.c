@@ -12,7 +12,7 @@
 #endif
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
-#define KEPT ((uint64_t)4 << 20)        /* so much stays, and an eighth of what is used */
+#define KEPT_MOST ((uint64_t)16 << 20)  /* lies idle, beside an eighth of what is used */
 #define BATCH 16u                       /* words of the map that one change sets */
 #define SWEEP 64u                       /* granules that the sweeper gives back at a time */
 #define FAULTED 4u                      /* granules at a time whose pages this process maps at once */
@@ -122,6 +122,16 @@ static int reserve(struct hold *hold, uint64_t size)
     return ACP_OK;
 }
 
+/* What went back and is wanted again had better stayed: from now on so much more stays. */
+static void regain(struct heap_head *head, uint64_t size)
+{
+    uint64_t again = size < head->returned ? size : head->returned;
+    uint64_t most = head->limit / 16 < KEPT_MOST ? head->limit / 16 : KEPT_MOST;
+    head->returned -= again;
+    if (head->kept < most)
+        head->kept = head->kept + again < most ? head->kept + again : most;
+}
+
 static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64_t from,
                         uint64_t to)
 {
@@ -143,10 +153,12 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
         else if (mask)
             section_set(hold, &map[word], map[word] | mask);
     }
-    if (rc == ACP_OK)
+    if (rc == ACP_OK) {
         section_commit(hold);
-    else
+        regain(h->head, missing * GRANULE);
+    } else {
         section_cancel(hold);
+    }
     return rc;
 }
 
@@ -209,6 +221,7 @@ static void uncommit(struct hold *hold, uint64_t from, uint64_t to)
     section_set(hold, &head->committed, head->committed - count * GRANULE);
     section_commit(hold);
     head->next_check = 0;
+    head->returned += count * GRANULE;
 }
 
 static void punch(const struct heap *h, uint64_t from, uint64_t to)
@@ -228,7 +241,8 @@ bool heap_untidy(const struct heap *h)
 {
     uint64_t used = __atomic_load_n(&h->head->used, __ATOMIC_RELAXED);
     return __atomic_load_n(&h->head->freed, __ATOMIC_RELAXED) >= SWEPT &&
-           __atomic_load_n(&h->head->committed, __ATOMIC_RELAXED) > used + used / 8 + KEPT;
+           __atomic_load_n(&h->head->committed, __ATOMIC_RELAXED) >
+               used + used / 8 + __atomic_load_n(&h->head->kept, __ATOMIC_RELAXED);
 }
 
 /* Takes a free block, so that nobody else does meanwhile, and punches its interior without the

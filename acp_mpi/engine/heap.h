@@ -15,6 +15,7 @@
 #define HEAP_KINDS 16u
 #define GRANULE ((uint64_t)256 << 10)
 #define SWEPT ((uint64_t)1 << 20) /* a free range of this size goes back to the system */
+#define KEPT_LEAST ((uint64_t)4 << 20) /* bytes that may lie idle */
 
 #define HEAP_ROW 8u /* blocks that one change can take or give, with a word of the journal for each */
 
@@ -50,6 +51,8 @@ struct heap_head {
     uint64_t committed;  /* bytes of granules, the pinned ones left out */
     uint64_t freed;      /* bytes since the sweeper found nothing */
     uint64_t next_check; /* committed bytes at which the machine is asked again */
+    uint64_t kept;       /* bytes that may lie idle, beside an eighth of what is used */
+    uint64_t returned;   /* bytes that went back to the system, and were not wanted again */
     uint64_t level_map;
     uint64_t class_map[HEAP_LEVELS];
     uint64_t lists[HEAP_LEVELS][HEAP_WIDTH];

@@ -50,6 +50,7 @@ void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned
     mailbox_create(&head->mailbox, limit / 8 < MAIL_BOUND ? limit / 8 : MAIL_BOUND);
     head->nonce = nonce;
     head->limit = limit;
+    head->kept = KEPT_LEAST;
     head->grid = heap_head_size(h->span);
     head->first = head->published = head->grid - BLOCK_LEAST;
     head->end = head->grid + (h->span - head->grid) / GRANULE * GRANULE;

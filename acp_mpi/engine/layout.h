@@ -16,6 +16,7 @@
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
 #define POST_OFFSET CONTROL_SIZE /* 64 bytes for the library's own exchanges */
+#define NOTICE_OFFSET (POST_OFFSET + 48) /* of these a word that onlookers are told */
 #define STARTER_OFFSET (CONTROL_SIZE + 4096)
 #define PROBE_SIZE ((uint64_t)64) /* at the end of the window part: for the test of the window */
 #define DOORS_OFFSET 0x1000

@@ -85,10 +85,12 @@ cdef struct one_taken:
 cdef class ListEnds(Handle):
     """A chain of elements on some rank, one of them at a time."""
     cdef readonly Element element
+    cdef Pickler pickler  # None: they are no objects
 
     def of(self, Element element):
         """Say what its elements are."""
         self.element = element
+        self.pickler = Pickler.__new__(Pickler) if element.note == b"object" else None
 
     cdef object called(self, str function, uint8_t method, uint64_t b, bytes taken, uint64_t room):
         cdef Call c = call_new(method, self.ga, self.serial, b, taken, room)
@@ -130,8 +132,8 @@ cdef class ListEnds(Handle):
     cdef int push(self, str function, uint64_t where, value, rank, list_id *at) except -1:
         if rank is None and self.element.code:
             return self.put_plain(function, where, value, at)
-        data = self.element.packed(value)
-        if rank is None and len(data) <= LIST_INLINE:
+        data = self.element.packed(value) if self.pickler is None else self.pickler.pickled(value)
+        if rank is None and type(data) is bytes and len(data) <= LIST_INLINE:
             at.node, at.number = self.put_bytes(function, where, at.node, at.number, data)
         else:
             at.node, at.number = self.place(function, where, (at.node, at.number), data, rank)
@@ -234,14 +236,18 @@ cdef class ListEnds(Handle):
             if self.element.code:
                 return self.element.value(data)
             return self.element.unpack(data[:size])
-        is_object = self.element.note == b"object"
+        if owned and self.pickler is not None and acp_near(lane0, payload):
+            try:
+                return object_in_place(payload, size)
+            finally:
+                free(block)
         room = reading_room_take(size)
         try:
             get(payload, memoryview(room)[:size])
         finally:
             if owned:
                 free(block)
-        value = self.decoded(room if is_object else bytes(memoryview(room)[:size]))
+        value = self.decoded(room if self.pickler is not None else bytes(memoryview(room)[:size]))
         reading_room_give(room)
         return value
 

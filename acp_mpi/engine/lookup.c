@@ -78,9 +78,9 @@ static int piece(acp_lane *lane, const struct heap *h, const struct shape *shape
             load((const uint64_t *)(const void *)(h->base + e.box)) != stamp)
             continue;
         uint64_t whole = 8 * (words_of(e.value_size) + words_of(e.key_size));
-        uint64_t left = at % 8 == 0 && at < whole ? whole - at : 0;
-        answer->size = left < answer->room ? left : answer->room & ~7ull;
-        words_out(answer->out, (const uint64_t *)e.value + at / 8, answer->size);
+        uint64_t left = at < whole ? whole - at : 0;
+        answer->size = left < answer->room ? left : answer->room;
+        bytes_out(answer->out, (const unsigned char *)e.value + at, answer->size);
         answer->found = FOUND;
         return ACP_OK;
     }

@@ -45,6 +45,7 @@ cdef extern from "map.h" nogil:
 DEF VALUE_ROOM = 8192  # for the value of one element; what is larger comes in pieces
 DEF MOST = 60000      # bytes of key and value that travel with a call
 DEF CALL_MOST = 65536
+DEF PIECE_HERE = 262144  # read by load and store, between two looks whether it is the same yet
 DEF ENTRIES = 256     # bytes of a key and a value that stand in a slot
 
 _hows = {"insert": PUT_INSERT, "assign": PUT_ASSIGN, "add": PUT_ADD, "multiply": PUT_MULTIPLY,
@@ -158,7 +159,7 @@ cdef class MapHandle(Handle):
             call_ended(self.function(name), rc, lane0)
         return rc
 
-    cdef Call ask(self, str name, uint8_t method, uint64_t x, bytes key, bytes value,
+    cdef Call ask(self, str name, uint8_t method, uint64_t x, bytes key, object value,
                   uint64_t room, uint64_t stamp=0):
         # By whatever way; what is too long to travel with the call lies there before it.
         cdef map_request r
@@ -173,7 +174,7 @@ cdef class MapHandle(Handle):
         if r.key_size + r.value_size <= MOST:
             taken = (<char *>&r)[:sizeof(r)] + key
             if value is not None:
-                taken += value
+                taken += value if type(value) is bytes else bytes(value)
             c = self.call_of(part, method, x, taken, room)
             call_done(function, c)
             return c
@@ -195,18 +196,17 @@ cdef class MapHandle(Handle):
                 block_give(function, block)
         return c
 
-    cdef uint64_t lay(self, str function, uint32_t part, bytes key, bytes value) except 0:
+    cdef uint64_t lay(self, str function, uint32_t part, bytes key, object value) except 0:
         cdef uint64_t sizes[3]
         value = value or b""
         sizes[0] = 0
         sizes[1] = len(key)
         sizes[2] = len(value)
-        tail = b"\0" * (-len(value) % 8) + key + b"\0" * (-len(key) % 8)
+        cdef bytes tail = b"\0" * (-sizes[2] % 8) + key + b"\0" * (-len(key) % 8)
         cdef uint64_t at = sizeof(sizes) + sizes[2]
         cdef uint64_t block = block_take(function, self.ranks[part], at + len(tail))
         try:
-            wait_all([iput(block, (<char *>sizes)[:sizeof(sizes)]),
-                      iput(block + sizeof(sizes), value), iput(block + at, tail)])
+            lay_parts(block, [(<char *>sizes)[:sizeof(sizes)], *parts_of(value), tail])
         except BaseException:
             block_give(function, block)
             raise
@@ -221,6 +221,10 @@ cdef class MapHandle(Handle):
         cdef uint64_t key_hash = hash_bytes(PyBytes_AS_STRING(key), len(key))
         if self.value_codec.raw:
             return self.whole_bytes(name, key_hash, large.stamp, large.value_size)
+        if large.value_size > LONG and self.value_codec.element is None and \
+                acp_near(lane0, self.parts[hash_part(key_hash, self.count)].ga):
+            whole = object_from(BoxSource.of(self, name, key_hash, large.stamp), large.value_size)
+            return MISSING if whole is None else whole[0]
         room = reading_room_take(large.value_size + 7)
         value = MISSING
         if self.pieces(name, key_hash, large.stamp, large.value_size, room,
@@ -242,19 +246,26 @@ cdef class MapHandle(Handle):
                      object room, char *to) except -1:
         # So many bytes of the box of an element, and some to make words, into `room`; False: there
         # is no such box any more.
+        return self.pieces_from(name, key_hash, stamp, 0, (size + 7) & ~<uint64_t>7, room, to)
+
+    cdef bint pieces_from(self, str name, uint64_t key_hash, uint64_t stamp, uint64_t begin,
+                          uint64_t size, object room, char *to) except -1:
+        # Exactly so many, from any of them on.
         cdef map_request r
         cdef Call c
-        cdef uint64_t at = 0, whole = (size + 7) & ~<uint64_t>7
+        cdef uint64_t at = 0, most = CALL_MOST
+        if acp_near(lane0, self.parts[hash_part(key_hash, self.count)].ga):
+            most = PIECE_HERE
         memset(&r, 0, sizeof(r))
         r.hash = key_hash
         r.stamp = stamp
-        while at < whole:
-            r.where = at
+        while at < size:
+            r.where = begin + at
             c = self.call_of(hash_part(key_hash, self.count), METHOD_MAP_PIECE, 0,
                              (<char *>&r)[:sizeof(r)], 0)
             c.filled = room
             c.call.out = to + at
-            c.call.out_room = min(CALL_MOST, whole - at)
+            c.call.out_room = min(most, size - at)
             call_done(self.function(name), c)
             if c.call.result[0] == FOUND_NOT or not c.call.out_size:
                 return False
@@ -267,7 +278,7 @@ cdef class MapHandle(Handle):
         if self.direct and self.here(name, METHOD_MAP_PUT, x, key, value, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
         return self.ask(name, METHOD_MAP_PUT, x, self.key_codec.encode(key),
-                        self.value_codec.encode(value), 0).call.result[0] != FOUND_NOT
+                        self.value_codec.encode_one(value), 0).call.result[0] != FOUND_NOT
 
     def put_and_get(self, str name, key, value, str how, default=None):
         """Put an element in; return what was there before, or what has become of both.
@@ -276,7 +287,7 @@ cdef class MapHandle(Handle):
         """
         cdef Call c
         cdef bytes k = self.key_codec.encode(key)
-        cdef bytes v = self.value_codec.encode(value)
+        v = self.value_codec.encode_one(value)
         while True:
             c = self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, v, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
@@ -351,6 +362,23 @@ cdef class MapHandle(Handle):
                     name, METHOD_MAP_ERASE, 0, k, None, 0,
                     large.stamp).call.result[0] != FOUND_NOT:
                 return found
+
+
+cdef class BoxSource(PickleSource):
+    """The value of an element, as long as it has that stamp."""
+    cdef MapHandle map
+    cdef str name
+    cdef uint64_t key_hash, stamp
+
+    @staticmethod
+    cdef BoxSource of(MapHandle map, str name, uint64_t key_hash, uint64_t stamp):
+        cdef BoxSource source = BoxSource.__new__(BoxSource)
+        source.map, source.name = map, name
+        source.key_hash, source.stamp = key_hash, stamp
+        return source
+
+    cdef bint fill(self, char *to, uint64_t at, uint64_t size, object room) except -1:
+        return self.map.pieces_from(self.name, self.key_hash, self.stamp, at, size, room, to)
 
 
 cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:

@@ -243,15 +243,17 @@ static int read_control(int fd, uint64_t nonce, struct control *c)
     return c->phase == PHASE_CLOSED ? ACP_E_CLOSED : ACP_OK;
 }
 
-int survey_doing(int fd, uint64_t nonce, uint32_t *doing, uint32_t *awaited)
+int survey_doing(int fd, uint64_t nonce, struct survey_doing *out)
 {
     struct control c;
+    uint64_t notice;
     int rc = read_control(fd, nonce, &c);
-    if (!rc) {
-        *doing = c.doing;
-        *awaited = c.awaited;
-    }
-    return rc;
+    if (rc)
+        return rc;
+    if (!read_at(fd, NOTICE_OFFSET, &notice, sizeof notice))
+        return ACP_E_ARGUMENT;
+    *out = (struct survey_doing){.doing = c.doing, .awaited = c.awaited, .notice = notice};
+    return ACP_OK;
 }
 
 int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out)

@@ -45,18 +45,22 @@ struct survey_member {
  * owner has left the job. `survey_free` in any case. */
 int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out);
 void survey_free(struct survey *survey);
-/* What its owner does (acp_doing), and the rank + 1 that it waits for, 0 if that is none or several;
- * by the same descriptor and with the same errors. */
-int survey_doing(int fd, uint64_t nonce, uint32_t *doing, uint32_t *awaited);
+/* What a rank does (acp_doing), the rank + 1 that it waits for, 0 if that is none or several, and the
+ * word at NOTICE_OFFSET. */
+struct survey_doing {
+    uint32_t rank, doing, awaited;
+    uint64_t notice;
+};
+/* By the same descriptor and with the same errors; not the rank. */
+int survey_doing(int fd, uint64_t nonce, struct survey_doing *out);
 /* By a descriptor of the table: `room` of them at most, all in `*count`. */
 int survey_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count);
 
-/* survey_link.c: the same asked of a process of another node, as frames; the answer with its rank.
+/* survey_link.c: the same asked of a process of another node, as frames.
  * ACP_E_ARGUMENT: that is no answer. */
 struct wire;
 void survey_ask(unsigned char question[FRAME_HEAD]);
-int survey_hear(const unsigned char answer[FRAME_HEAD], uint32_t *rank, uint32_t *doing,
-                uint32_t *awaited);
+int survey_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out);
 bool survey_answer(const acp_engine *e, const struct wire *wire); /* false: the wire is broken */
 
 /* survey_owners.c: */

@@ -22,14 +22,21 @@ cdef extern from "survey.h" nogil:
         uint64_t nonce
     int c_survey_heap "survey_heap"(int, uint64_t, uint32_t, survey *)
     void survey_free(survey *)
-    int c_survey_doing "survey_doing"(int, uint64_t, uint32_t *, uint32_t *)
+    ctypedef struct survey_work "struct survey_doing":
+        uint32_t rank, doing, awaited
+        uint64_t notice
+    int c_survey_doing "survey_doing"(int, uint64_t, survey_work *)
     enum:
         FRAME_HEAD
+        NOTICE_OFFSET
+        POST_OFFSET
     void survey_ask(unsigned char *)
-    int survey_hear(const unsigned char *, uint32_t *, uint32_t *, uint32_t *)
+    int survey_hear(const unsigned char *, survey_work *)
     int c_survey_members "survey_members"(int, survey_member *, uint32_t, uint32_t *)
 
 DEF MEMBERS = 4096  # that share a node
+
+NOTICE = NOTICE_OFFSET - POST_OFFSET  # a word of `post_ga` that onlookers are told
 
 _USES = {
     USE_VACANT: "vacant", USE_FREE: "free", USE_MALLOC: "malloc", USE_SPARE: "spare",
@@ -56,13 +63,13 @@ def survey_members(int fd):
 def survey_doing(int fd, uint64_t nonce):
     """Return what the process with the memory file `fd` and that nonce does (acp_doing).
 
-    And for whose message, or room for one, it waits: a rank, or None. None instead of both if it
-    has left the job, or the file is another process's.
+    And for whose message, or room for one, it waits: a rank, or None; and its word at NOTICE. None
+    instead of all three if it has left the job, or the file is another process's.
     """
-    cdef uint32_t what = 0, awaited = 0
-    if c_survey_doing(fd, nonce, &what, &awaited) != ACP_OK:
+    cdef survey_work work
+    if c_survey_doing(fd, nonce, &work) != ACP_OK:
         return None
-    return what, awaited - 1 if awaited else None
+    return work.doing, work.awaited - 1 if work.awaited else None, work.notice
 
 
 def doing_question():
@@ -75,12 +82,13 @@ def doing_question():
 def doing_answer(bytes answer not None):
     """Return the rank of who has given this answer, of as many bytes as the question, and more.
 
-    What it does and whose message it waits for, as `survey_doing`. ValueError: it is no answer.
+    What it does, whose message it waits for and its word, as `survey_doing`. ValueError: it is no
+    answer.
     """
-    cdef uint32_t rank = 0, what = 0, awaited = 0
-    if len(answer) != FRAME_HEAD or survey_hear(answer, &rank, &what, &awaited) != ACP_OK:
+    cdef survey_work work
+    if len(answer) != FRAME_HEAD or survey_hear(answer, &work) != ACP_OK:
         raise ValueError("doing_answer: a damaged answer, or one of another version of acp_mpi")
-    return rank, what, awaited - 1 if awaited else None
+    return work.rank, work.doing, work.awaited - 1 if work.awaited else None, work.notice
 
 
 def survey_heap(int fd, uint32_t rank, uint64_t nonce, uint32_t cells):

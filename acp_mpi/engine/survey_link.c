@@ -14,18 +14,18 @@ void survey_ask(unsigned char question[FRAME_HEAD])
 bool survey_answer(const acp_engine *e, const struct wire *wire)
 {
     const struct control *c = e->control;
-    struct message m = {.kind = ACP_DOING, .dst = e->rank, .a = c->doing, .b = c->awaited};
+    const _Atomic uint64_t *notice = (const void *)(e->memory.base + NOTICE_OFFSET);
+    struct message m = {.kind = ACP_DOING, .dst = e->rank, .src = *notice, .a = c->doing,
+                        .b = c->awaited};
     return wire_say(wire, &m, 0);
 }
 
-int survey_hear(const unsigned char answer[FRAME_HEAD], uint32_t *rank, uint32_t *doing,
-                uint32_t *awaited)
+int survey_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out)
 {
     struct frame f;
     if (frame_read(answer, FRAME_HEAD, 0, &f) != FRAME_WHOLE || f.message.kind != ACP_DOING)
         return ACP_E_ARGUMENT;
-    *rank = (uint32_t)f.message.dst;
-    *doing = (uint32_t)f.message.a;
-    *awaited = (uint32_t)f.message.b;
+    *out = (struct survey_doing){.rank = (uint32_t)f.message.dst, .doing = (uint32_t)f.message.a,
+                                 .awaited = (uint32_t)f.message.b, .notice = f.message.src};
     return ACP_OK;
 }

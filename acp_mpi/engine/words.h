@@ -46,4 +46,17 @@ static inline void words_out(void *to, const void *shared, uint64_t size)
     }
 }
 
+/* Bytes that count only if nobody has changed them meanwhile: they may be half of a word. A third of
+ * the time. */
+static inline void bytes_out(void *to, const void *shared, uint64_t size)
+{
+#if defined(__SANITIZE_THREAD__)
+    for (uint64_t i = 0; i < size; i++)
+        ((unsigned char *)to)[i] = __atomic_load_n((const unsigned char *)shared + i,
+                                                   __ATOMIC_RELAXED);
+#else
+    memcpy(to, shared, size);
+#endif
+}
+
 #endif

@@ -156,11 +156,10 @@ def make(
 
 def _agreed(process: Any, why_not: str) -> str:
     """Return "" if no process has a reason, else the own, or that of the first. Collective."""
-    from array import array
-
     from mpi4py import MPI
 
-    refusals = array("i", [bool(why_not)])
+    refusals = memoryview(bytearray(4)).cast("i")
+    refusals[0] = bool(why_not)
     process.comm.Allreduce(MPI.IN_PLACE, refusals, MPI.SUM)
     if refusals[0] in (0, process.size):
         return why_not

@@ -2,37 +2,54 @@
 
 import pickle
 from dataclasses import replace
-from functools import partial
+from itertools import repeat
+from time import perf_counter
 from typing import Any
 
 import numpy as np
-from harness import Effort, Goal, Row
+from harness import Body, Effort, Goal, Row
 
 import acp_mpi as acp
-from rows.calling import Contest, by_rank_0, calls, filled, one_by_one
+from rows.calling import Contest, by_rank_0, calls, one_by_one
 
 LONG_SLICE = 0.02
-THINGS: dict[str, Any] = {
-    "a tuple": ("word", 3.5, [1, 2]),
-    "1,000 floats": {i: i / 7 for i in range(1000)},
-    "an array of 1 MB": np.arange(125_000.0),
+THINGS: dict[str, tuple[Any, int]] = {  # and how long the list gets
+    "a tuple": (("word", 3.5, [1, 2]), 1000),
+    "1,000 floats": ({i: i / 7 for i in range(1000)}, 100),
+    "an array of 1 MB": (np.arange(125_000.0), 8),
 }
 
 
-def _contests(name: str, thing: Any, line: acp.List, m: acp.Map) -> list[Contest]:
+def _queue(line: acp.List, thing: Any, length: int, pushes: bool) -> Body:
+    """Return a loop that fills and empties the list again and again, and times one of the two.
+
+    A list that takes all of a slice measures how the system gives memory, and takes it back.
+    """
+
+    def loop(count: int) -> float:
+        push, pop, seconds = line.push_back, line.pop_front, 0.0
+        while count > 0:
+            start = perf_counter()
+            for _ in repeat(None, min(count, length)):
+                push(thing)
+            full = perf_counter()
+            for _ in repeat(None, min(count, length)):
+                pop()
+            seconds += full - start if pushes else perf_counter() - full
+            count -= length
+        return seconds
+
+    return loop
+
+
+def _contests(name: str, thing: Any, length: int, line: acp.List, m: acp.Map) -> list[Contest]:
     data, goal = pickle.dumps(thing), Goal(times=1.5, plus=1.0)
     dumps, loads = calls(pickle.dumps, thing), calls(pickle.loads, data)
-
-    def fill(count: int) -> None:
-        line.clear()
-        for _ in range(count):
-            line.push_back(thing)
-
-    pushed = filled(lambda _: line.clear(), partial(line.push_back, thing))
+    pushed, popped = (_queue(line, thing, length, pushes) for pushes in (True, False))
     m[7] = thing
     return [
         (f"List.push_back of {name}", pushed, "pickle.dumps", dumps, goal),
-        (f"List.pop_front of {name}", filled(fill, line.pop_front), "pickle.loads", loads, goal),
+        (f"List.pop_front of {name}", popped, "pickle.loads", loads, goal),
         (f"Map[k] = {name}", calls(m.__setitem__, 7, thing), "pickle.dumps", dumps, goal),
         (f"Map[k], {name}", calls(m.__getitem__, 7), "pickle.loads", loads, goal),
     ]
@@ -42,9 +59,9 @@ def _rows(effort: Effort) -> list[Row]:
     # Several calls in a slice: the first takes memory that the other side has given back.
     effort = replace(effort, slice=LONG_SLICE)
     rows = []
-    for name, thing in THINGS.items():
+    for name, (thing, length) in THINGS.items():
         with acp.List(rank=1) as line, acp.Map([1]) as m:
-            rows += one_by_one(effort, _contests(name, thing, line, m))
+            rows += one_by_one(effort, _contests(name, thing, length, line, m))
     return rows
 
 

@@ -152,6 +152,34 @@ static void full_and_empty(struct actor *a, int fd)
     CHECK(s.used == 0 && s.fragments == 1 && s.largest + BLOCK_HEAD == s.free && s.free == s.size);
 }
 
+/* What goes back to the system and is wanted again stays there the next time, up to a bound. */
+static void what_is_wanted_again_stays(struct actor *a)
+{
+    struct heap_head *head = a->heap.head;
+    uint64_t limit = head->limit, swept = 0;
+    head->limit = (uint64_t)1 << 30;
+    head->kept = KEPT_LEAST;
+    head->returned = 0;
+    for (uint32_t i = 0; i < 20; i++) {
+        uint64_t block = take(a, 12 << 20);
+        CHECK(block && give(a, block) == ACP_OK);
+        swept += heap_untidy(&a->heap);
+        CHECK(!heap_untidy(&a->heap) ||
+              heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
+        CHECK(head->committed <= head->kept + (2 << 20));
+    }
+    CHECK(swept > 0 && swept < 4 && head->kept > KEPT_LEAST);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t block = take(a, 50 << 20);
+        CHECK(block && give(a, block) == ACP_OK);
+        CHECK(heap_sweep(a->lane, &a->heap, false, ACP_FOREVER) == ACP_OK);
+    }
+    CHECK(head->kept == 16 << 20 && head->committed <= 17 << 20);
+    head->limit = limit;
+    head->kept = KEPT_LEAST;
+    CHECK(check_heap(a) == 0 && heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+}
+
 /* Every part is full, though the blocks are of the very size that is asked for. */
 static void last_block_is_found(struct actor *a)
 {
@@ -295,6 +323,7 @@ int main(void)
     damage_is_seen(&a);
     full_and_empty(&a, fd);
     threads_together(&a);
+    what_is_wanted_again_stays(&a);
     last_block_is_found(&a);
     little_is_wasted(&a);
     busy_heap_loses_nothing(&a);

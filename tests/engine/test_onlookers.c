@@ -13,21 +13,24 @@ static void test_an_onlooker_is_told_what_a_rank_does(struct town *t)
 {
     struct control *c = t->engines[0]->control;
     unsigned char question[FRAME_HEAD], answer[FRAME_HEAD];
-    uint32_t rank, doing, awaited;
+    _Atomic uint64_t *notice = (void *)(t->engines[0]->memory.base + NOTICE_OFFSET);
+    struct survey_doing heard;
     struct stranger s;
     c->awaited = 7;
+    *notice = 1234567890123;
     CHECK(look_on(t, &s, stranger_secret) == ACP_HANDSHAKE_DONE);
     survey_ask(question);
     for (uint32_t i = 0; i < 3; i++) {
         c->doing = ACP_DOING_RECEIVE + i;
         CHECK(stranger_send(&s, question, sizeof question));
         CHECK(stranger_receive(&s, answer, sizeof answer));
-        CHECK(survey_hear(answer, &rank, &doing, &awaited) == ACP_OK);
-        CHECK(rank == 0 && doing == ACP_DOING_RECEIVE + i && awaited == 7);
+        CHECK(survey_hear(answer, &heard) == ACP_OK);
+        CHECK(heard.rank == 0 && heard.doing == ACP_DOING_RECEIVE + i && heard.awaited == 7);
+        CHECK(heard.notice == 1234567890123);
     }
     c->doing = c->awaited = 0;
     answer[FRAME_HEAD - 1] ^= 1;
-    CHECK(survey_hear(answer, &rank, &doing, &awaited) == ACP_E_ARGUMENT);
+    CHECK(survey_hear(answer, &heard) == ACP_E_ARGUMENT);
     stranger_leave(&s);
     town_check_served(t, 0);
 }

@@ -75,10 +75,11 @@ static void what_is_no_heap(acp_engine *e)
 {
     struct survey s;
     struct survey_member members[2];
-    uint32_t count, doing = 99, awaited = 99;
-    CHECK(survey_doing(e->memory.fd, e->row.nonce + 1, &doing, &awaited) == ACP_E_ARGUMENT);
-    CHECK(survey_doing(e->memory.fd, e->row.nonce, &doing, &awaited) == ACP_OK);
-    CHECK(doing == ACP_DOING_COMPUTE && awaited == 0);
+    struct survey_doing work = {.doing = 99, .awaited = 99, .notice = 99};
+    uint32_t count;
+    CHECK(survey_doing(e->memory.fd, e->row.nonce + 1, &work) == ACP_E_ARGUMENT);
+    CHECK(survey_doing(e->memory.fd, e->row.nonce, &work) == ACP_OK);
+    CHECK(work.doing == ACP_DOING_COMPUTE && work.awaited == 0 && work.notice == 0);
     CHECK(survey_heap(e->memory.fd, e->row.nonce + 1, CELLS, &s) == ACP_E_ARGUMENT);
     survey_free(&s);
     CHECK(survey_heap(e->table.fd, e->row.nonce, CELLS, &s) == ACP_E_ARGUMENT);

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import platform
 import re
 import signal
 
+import launch
 import numpy as np
 import pytest
 from macprunning import MACPRUN, alone, is_said, macprun, mpi, nothing_is_left
@@ -92,5 +94,52 @@ def test_it_shows_who_has_left_and_ranks_as_they_are_after_a_reset(start, passes
         text = passes([str(MACPRUN), "status", str(job.pid)])
         lines = re.findall(r"^ *([?\d]) +(\S+) +\S+ +\d+ +(.*)$", text, re.M)
         seen = {label: f"{rank} {state}" for rank, label, state in lines}
+    passes([str(MACPRUN), "kill", str(job.pid)])
+    nothing_is_left(job, job.pid)
+
+
+def receive_from_rank_0():
+    acp.init()
+    acp.recv(source=0)
+
+
+def start_more_and_wait():
+    """Rank 0 starts a group beside it and one elsewhere."""
+    acp.init()
+    if acp.rank() == 0:
+        program = launch.program(receive_from_rank_0)
+        acp.spawn_group(program, 2, name="near", mpi=False)
+        acp.spawn_group(program, 1, name="far", mpi=False, env={"ACP_NODE": "elsewhere"})
+        print("joined", flush=True)
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1, timeout=100)
+
+
+def shown_later(passes, job):
+    """Return what is shown of the ranks of groups that were started later, and the whole text."""
+    text = passes([str(MACPRUN), "status", str(job.pid)])
+    assert job.running, f"{job.output}\n{text}"
+    lines = re.findall(r"^ *(\d) +((?:near|far)\.\d) +(\S+) +(\d+) +(.*)$", text, re.M)
+    assert {place for _, _, place, _, _ in lines} <= {platform.node()}
+    return {(int(rank), name): (int(pid), state) for rank, name, _, pid, state in lines}, text
+
+
+@pytest.mark.parametrize("others", ["a", "b"])
+def test_it_shows_groups_that_the_job_has_started_itself(start, passes, others):
+    job = start(macprun(
+        alone(1, "master", start_more_and_wait, options=node("a")),
+        mpi(2, "worker", start_more_and_wait, options=node(others)),
+    ))  # fmt: skip
+    is_said(job, "joined")
+    wanted = {(3, "near.0"), (4, "near.1"), (5, "far.0")}
+    ranks, text = shown_later(passes, job)
+    while {state for _, state in ranks.values()} != {"is in recv from rank 0"}:
+        ranks, text = shown_later(passes, job)
+    assert ranks.keys() == wanted, text
+    assert "  near: 2 ranks, without MPI, started later\n" in text
+    for rank in 3, 4:
+        os.kill(next(pid for (slot, _), (pid, _) in ranks.items() if slot == rank), signal.SIGKILL)
+    while ranks.keys() != {(5, "far.0")}:
+        ranks, text = shown_later(passes, job)
+    assert "started later and have ended: 1" in text
     passes([str(MACPRUN), "kill", str(job.pid)])
     nothing_is_left(job, job.pid)

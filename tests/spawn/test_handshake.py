@@ -13,9 +13,10 @@ import pytest
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import handshake, secret
 from acp_mpi.spawn.rendezvous.handshake import Peer, Role
+from acp_mpi.spawn.rendezvous.secret import job_id
 
 SECRET = bytes(range(32))
-JOB = handshake.job_id(SECRET)
+JOB = job_id(SECRET)
 OTHER = bytes(32)
 NONCE = 0x0123456789ABCDEF
 
@@ -70,7 +71,7 @@ def test_bytes_behind_the_handshake_are_left_for_the_frames():
 
 
 def test_another_secret_is_a_permission_error_at_both_sides():
-    client, server = meet(server_secret=OTHER, server_job=handshake.job_id(OTHER))
+    client, server = meet(server_secret=OTHER, server_job=job_id(OTHER))
     assert isinstance(client, PermissionError)
     assert isinstance(server, PermissionError)
     assert "secret" in str(client)

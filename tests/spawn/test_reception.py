@@ -1,9 +1,12 @@
 """The door that the rendezvous and the registry have in common."""
 
+import socket
 import time
+import weakref
 
 import pytest
 
+from acp_mpi.spawn.rendezvous.address import parse_address
 from acp_mpi.spawn.rendezvous.reception import Reception
 
 
@@ -20,3 +23,26 @@ def test_a_deadline_may_be_far_away(seconds):
         door.turn(time.monotonic() + seconds)
     finally:
         door.close()
+
+
+def test_nothing_is_kept_of_who_has_gone():
+    """Not even while its deadline is far away."""
+    met = []
+
+    def talk(visitor):
+        met.append(weakref.ref(visitor))
+        door.admit(visitor)
+        door.give_until(visitor, time.monotonic() + 1e9)
+        yield b"", 1
+
+    door = Reception("127.0.0.1:0", talk, nothing, nothing)
+    try:
+        for number in range(300):
+            with socket.create_connection(parse_address(door.address)):
+                while len(met) == number:
+                    door.turn(None)
+            while door.guests:
+                door.turn(None)
+    finally:
+        door.close()
+    assert sum(visitor() is not None for visitor in met) < 100

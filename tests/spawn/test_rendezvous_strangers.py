@@ -13,6 +13,7 @@ from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import handshake, reception
 from acp_mpi.spawn.rendezvous.address import parse_address
 from acp_mpi.spawn.rendezvous.connector import join
+from acp_mpi.spawn.rendezvous.secret import job_id
 from acp_mpi.spawn.rendezvous.server import Server
 
 
@@ -173,7 +174,7 @@ def test_a_member_that_talks_nonsense_is_dropped(pool):
                 handshake.client(
                     sock,
                     SECRET,
-                    handshake.job_id(SECRET),
+                    job_id(SECRET),
                     role=handshake.Role.MEMBER,
                     deadline=float("1e9"),
                 )

@@ -18,6 +18,7 @@ from acp_mpi.spawn.rendezvous.messages import (
     parse_header,
 )
 from acp_mpi.spawn.rendezvous.packing import pack_text
+from acp_mpi.spawn.rendezvous.secret import job_id
 
 _PATIENCE = 20.0  # s for an answer that waits for nobody
 
@@ -76,7 +77,7 @@ def _asked(address: str, secret: bytes, names: tuple[str, ...]) -> Connection:
     deadline = time.monotonic() + _PATIENCE
     connection = dial(parse_address(address), _PATIENCE)
     try:
-        job = handshake.job_id(secret)
+        job = job_id(secret)
         handshake.client(connection, secret, job, role=handshake.Role.MEMBER, deadline=deadline)
         payload = struct.pack("<I", len(names)) + b"".join(map(pack_text, names))
         handshake.send(connection, message(Kind.AWAIT, payload), deadline)

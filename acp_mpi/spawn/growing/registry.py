@@ -28,6 +28,7 @@ from acp_mpi.spawn.rendezvous.messages import (
 from acp_mpi.spawn.rendezvous.packing import Reader
 from acp_mpi.spawn.rendezvous.reception import Reception
 from acp_mpi.spawn.rendezvous.row import Process
+from acp_mpi.spawn.rendezvous.secret import job_id
 from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
 _LEAVE_TIMEOUT = 5.0  # to read what one is told last
@@ -40,7 +41,7 @@ class Registry:
     def __init__(
         self, key: bytes, table: Membership, listener: socket.socket, promised: Iterable[str]
     ) -> None:
-        self._secret, self._job = key, handshake.job_id(key)
+        self._secret, self._job = key, job_id(key)
         self._newcomers = Newcomers(table)
         self._awaited: dict[Visitor, set[str]] = {}
         self._promised = set(promised)  # started with this process: they may come before who asks

@@ -12,19 +12,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_WORD = 48  # among the words of the library's own exchanges
-
 
 def find(founders: int) -> str | None:
     """Return the address of the registry; None: there is none that can be found."""
     with contextlib.suppress(PeerLostError):
-        return _text(_first_living(founders, _engine.fetch_add8, 0))
+        return address_of(_first_living(founders, _engine.fetch_add8, 0))
     return None
 
 
 def announce(founders: int, address: str) -> str | None:
     """Say where the registry is; return where the one is that somebody else has announced."""
-    return _text(_first_living(founders, _engine.fetch_cas8, 0, _word(address)))
+    return address_of(_first_living(founders, _engine.fetch_cas8, 0, _word(address)))
 
 
 def _word(address: str) -> int:
@@ -32,7 +30,8 @@ def _word(address: str) -> int:
     return int.from_bytes(map(int, host.split(".")), "big") << 16 | port
 
 
-def _text(word: int) -> str | None:
+def address_of(word: int) -> str | None:
+    """Return the address that a founder's word says; None: it says nothing."""
     if not word:
         return None
     return format_address(".".join(map(str, (word >> 16).to_bytes(4, "big"))), word & 0xFFFF)
@@ -42,7 +41,7 @@ def _first_living(founders: int, fetch: Callable[..., int], *values: int) -> int
     lost = PeerLostError("spawn_group: all ranks that this job began with have ended")
     for rank in range(founders):
         try:
-            return fetch(_engine.post_ga(rank) + _WORD, *values)
+            return fetch(_engine.post_ga(rank) + _engine.NOTICE, *values)
         except PeerLostError as reason:
             lost = reason
     raise lost

@@ -16,6 +16,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import handshake
 from acp_mpi.spawn.rendezvous.row import endpoints
+from acp_mpi.spawn.rendezvous.secret import job_id
 from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
 _PATIENCE = 2.0  # s for each of them
@@ -28,6 +29,8 @@ class Doing(NamedTuple):
     rank: int
     what: int
     whom: int | None
+    notice: int
+    """A word for onlookers: where the registry is, if the job has one."""
 
 
 class _Call:
@@ -49,7 +52,7 @@ class Inquiry:
     """Questions to the processes of a job, by slot; `host` is the key of the host that asks."""
 
     def __init__(self, secret: bytes, rows: Mapping[int, bytes], host: int) -> None:
-        self._secret, self._job = secret, handshake.job_id(secret)
+        self._secret, self._job = secret, job_id(secret)
         self._calls = deque(
             (slot, address) for slot, row in rows.items() for address in endpoints(row, host)
         )

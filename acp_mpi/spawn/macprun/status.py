@@ -5,19 +5,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from acp_mpi import members
 from acp_mpi.errors import Error
-from acp_mpi.heap_survey import JobSurvey
-from acp_mpi.host import host_key
 from acp_mpi.spawn.macprun import control
-from acp_mpi.spawn.macprun.inquiry import Doing, Inquiry
-from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
-from acp_mpi.spawn.rendezvous.row import Process, nonce
-
-_WAY = {
-    "is in recv": "from", "is in probe": "from", "is in send": "to",
-    "is in a collective": "and waits for",
-}  # fmt: skip
+from acp_mpi.spawn.macprun.ranks import Ranks
 
 
 def main(command: str, argv: Sequence[str]) -> int:
@@ -63,7 +53,7 @@ def _only() -> int:
 
 def _lines(pid: int, job: Any) -> Iterator[str]:
     yield f"macprun {pid}: {'joined' if job['joined'] else 'its groups come together'}"
-    states = _states(pid, job["supervisor"])
+    ranks = Ranks(pid, job["supervisor"])
     slot = 0
     for group in job["groups"]:
         size, kind = group["size"], "MPI" if group["mpi"] else "without MPI"
@@ -75,46 +65,23 @@ def _lines(pid: int, job: Any) -> Iterator[str]:
         for number in range(size):
             label = f"{group['name']}.{number}"
             host = places[number] if number < len(places) else "?"
-            rank, state = states.get(slot, (str(slot), f"{'-':>8}"))
-            yield f"    {rank:>5} {label:<16} {host:<12} {state}"
+            yield ranks.line(slot, label, host)
             slot += 1
+    yield from _later(ranks)
 
 
-def _states(pid: int, supervisor: int) -> dict[int, tuple[str, str]]:
-    """Return rank, and process and state, by slot; nothing until all have joined.
-
-    Ranks whose memory can be seen are not disturbed, the others are asked.
-    """
-    said = control.ask(pid, "members")
-    secret, rows = bytes.fromhex(said["secret"]), bytes.fromhex(said["rows"])
-    rows_of = {at // ROW_SIZE: rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE)}
-    seen = _seen(supervisor) if rows_of else {}
-    unseen = {slot: row for slot, row in rows_of.items() if nonce(row) not in seen}
-    inquiry = Inquiry(secret, unseen, host_key())
-    inquiry.run()
-    known = {
-        slot: seen.get(nonce(row)) or inquiry.answers.get(slot) for slot, row in rows_of.items()
-    }
-    permuted = any(doing is not None and doing.rank != slot for slot, doing in known.items())
-    states = {}
-    for slot, doing in known.items():
-        if doing is not None:
-            rank, text = str(doing.rank), _words(doing)
-        else:
-            rank = "?" if permuted else str(slot)
-            text = "has left" if slot in inquiry.absent else "does not answer"
-        states[slot] = rank, f"{Process.of(rows_of[slot]).pid:>8} {text}"
-    return states
-
-
-def _seen(supervisor: int) -> dict[int, Doing]:
+def _later(ranks: Ranks) -> Iterator[str]:
+    """Show the groups that the job has started itself and that have not ended."""
     try:
-        with JobSurvey(supervisor) as survey:
-            return {process: Doing(*what) for process, what in survey.doing().items()}
-    except Error:  # nobody here is left, or may be looked at
-        return {}
-
-
-def _words(doing: Doing) -> str:
-    text = members.DOING[doing.what]
-    return text if doing.whom is None else f"{text} {_WAY[text]} rank {doing.whom}"
+        groups = ranks.look_at_later_ones()
+    except Error as reason:
+        yield f"  groups that were started later are not known: {reason}"
+        return
+    living = [group for group in groups if any(slot not in ranks.absent for slot in group.slots)]
+    for group in living:
+        kind = "MPI" if group.has_mpi else "without MPI"
+        yield f"  {group.name}: {group.size} ranks, {kind}, started later"
+        for number, slot in enumerate(group.slots):
+            yield ranks.line(slot, f"{group.name}.{number}", ranks.host(slot))
+    if ended := len(groups) - len(living):
+        yield f"  groups that were started later and have ended: {ended}"

@@ -19,6 +19,7 @@ from acp_mpi.spawn.rendezvous.messages import (
     message,
     parse_header,
 )
+from acp_mpi.spawn.rendezvous.secret import job_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _enter(
     address: str, secret: bytes, deadline: float, group_name: str, timeout: float
 ) -> Connection:
     """Return a connection on which both sides have proved themselves."""
-    job, pause = handshake.job_id(secret), _PAUSE
+    job, pause = job_id(secret), _PAUSE
     while True:
         sock = _connect(address, deadline)
         try:

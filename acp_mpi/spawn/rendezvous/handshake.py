@@ -77,11 +77,6 @@ class Peer(Record):
         self.role, self.slot, self.process_nonce = role, slot, process_nonce
 
 
-def job_id(secret: bytes) -> bytes:
-    """Return the public name of the job that has this secret: 16 bytes."""
-    return _engine.sha256(b"acp job" + secret)[:16]
-
-
 def client(
     sock: socket,
     secret: bytes,

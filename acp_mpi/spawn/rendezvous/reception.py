@@ -22,6 +22,7 @@ PENDING_MAX = 256  # connections that have not proved themselves; more wait in t
 _LOUD = 16  # so many are warned of, for a crowd would fill the log
 _AT_A_TIME = 64  # strangers let in before those who are in have their turn
 _PAUSE = 1.0  # when there are no descriptors left: some will be given back
+_FEW = 64  # deadlines of those who have gone, which need not be cleared away
 _LONGEST = 86400.0  # of one look: epoll takes no more than 24 days
 
 
@@ -94,6 +95,9 @@ class Reception:
         """Set the time at which `expire` is called, unless it is set again."""
         visitor.deadline = deadline
         heapq.heappush(self._deadlines, (deadline, next(self._numbers), visitor))
+        if len(self._deadlines) > _FEW + 2 * (len(self.strangers) + len(self.guests)):
+            self._deadlines = [due for due in self._deadlines if _is_due(due[0], due[2])]
+            heapq.heapify(self._deadlines)
 
     def tell(self, visitor: Visitor, data: bytes) -> None:
         """Send something beside the talk; if the connection is gone, that is seen in its turn."""
@@ -180,7 +184,7 @@ class Reception:
     def _mind_the_time(self, now: float) -> None:
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, _, visitor = heapq.heappop(self._deadlines)
-            if deadline != visitor.deadline or visitor.fileno() < 0:
+            if not _is_due(deadline, visitor):
                 continue
             if visitor in self.guests:
                 self._expire(visitor)
@@ -195,6 +199,11 @@ class Reception:
         if self.strangers.pop(visitor, None) is None:
             self.guests.discard(visitor)
             self._leave(visitor)
+
+
+def _is_due(deadline: float, visitor: Visitor) -> bool:
+    """Return whether that is still the deadline of somebody who is here."""
+    return deadline == visitor.deadline and visitor.fileno() >= 0
 
 
 def _address(listener: socket.socket) -> str:

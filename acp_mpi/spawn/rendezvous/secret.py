@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 
 TYPE_CHECKING = False
@@ -62,6 +63,11 @@ def load(environ: Mapping[str, str]) -> bytes:
         "this job has no secret: set ACP_SECRET_FILE to a file of mode 0600 with 64 "
         "hexadecimal digits, the same for all processes of the job"
     )
+
+
+def job_id(secret: bytes) -> bytes:
+    """Return the public name of the job that has this secret: 16 bytes."""
+    return _engine.sha256(b"acp job" + secret)[:16]
 
 
 def _refuse_if_shared(path: str | os.PathLike[str], state: os.stat_result) -> None:

@@ -23,6 +23,7 @@ from acp_mpi.spawn.rendezvous.messages import (
 )
 from acp_mpi.spawn.rendezvous.reception import Reception
 from acp_mpi.spawn.rendezvous.roll import Roll
+from acp_mpi.spawn.rendezvous.secret import job_id
 from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
 _log = logging.getLogger("acp_mpi.spawn")
@@ -57,7 +58,7 @@ class Server:
         listen: str = "127.0.0.1:0",
         timeout: float = 60.0,
     ) -> None:
-        self._secret, self._job = secret, handshake.job_id(secret)
+        self._secret, self._job = secret, job_id(secret)
         self._roll, self._lock = Roll(expected), threading.Lock()  # also of the verdict
         self._timeout, self._end = timeout, time.monotonic() + timeout
         self._door = Reception(listen, self._talk, self._out_of_patience, self._gone)

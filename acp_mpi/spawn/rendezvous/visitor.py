@@ -91,4 +91,5 @@ class Visitor:
     def _send(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while self._out:
-                self._out = self._out[self._sock.send(self._out) :]
+                rest = self._out[self._sock.send(self._out) :]
+                self._out = rest if rest else memoryview(b"")  # an empty rest would keep the whole
