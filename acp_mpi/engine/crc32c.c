@@ -167,8 +167,10 @@ static inline int has_instruction(void) { return 0; }
 
 uint32_t acp_crc32c(uint32_t crc, const void *data, size_t n)
 {
-    return has_instruction() ? ~by_instruction(~crc, data, n)
-                             : ~by_tables(~crc, data, n);
+    size_t done = acp_crc32c_fold(&crc, data, n);
+    const uint8_t *rest = (const uint8_t *)data + done;
+    return has_instruction() ? ~by_instruction(~crc, rest, n - done)
+                             : ~by_tables(~crc, rest, n - done);
 }
 
 uint32_t acp_crc32c_portable(uint32_t crc, const void *data, size_t n)

@@ -52,6 +52,14 @@ void frame_end(unsigned char *to, uint32_t size, uint32_t sum)
     memcpy(to + FRAME_HEAD + size, &sum, sizeof sum);
 }
 
+void frame_seal(unsigned char *frame)
+{
+    uint32_t sum, size;
+    memcpy(&sum, frame + AT_CRC, sizeof sum);
+    memcpy(&size, frame + AT_SIZE, sizeof size);
+    frame_end(frame, size, acp_crc32c(sum, frame + FRAME_HEAD, size));
+}
+
 enum frame_result frame_open(const unsigned char *from, size_t have, uint64_t number,
                              struct frame *frame)
 {

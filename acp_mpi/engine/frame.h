@@ -46,6 +46,7 @@ void frame_write(unsigned char *to, const struct message *m, uint64_t number, ui
 uint32_t frame_begin(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
                      uint32_t size);
 void frame_end(unsigned char *to, uint32_t size, uint32_t sum);
+void frame_seal(unsigned char *frame); /* its payload may have changed since */
 
 /* Takes the frame at the begin of `have` bytes apart; `number` is the next expected. */
 enum frame_result frame_read(const unsigned char *from, size_t have, uint64_t number,

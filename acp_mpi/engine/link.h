@@ -88,5 +88,6 @@ unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct mess
 void link_commit(acp_lane *lane, struct link *link, const struct message *m,
                  unsigned char *payload, uint64_t size, uint64_t sum);
 void link_cancel(struct link *link, uint64_t size);
+void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high);
 
 #endif

@@ -2,15 +2,19 @@
 #include "outbox.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define BLOCK_BYTES ((size_t)4096 - sizeof(struct outbox_block))
 #define LARGE_BYTES ((size_t)68 << 10) /* the largest frame, and some */
-#define SPARES 32u
+#define SPARES 64u
 
 struct outbox_block {
     struct outbox_block *next;
     size_t size, room;
     uint64_t frames;
+    unsigned char *borrower;   /* the frame of which a part is elsewhere; NULL: none */
+    const unsigned char *lent; /* that part: so many bytes from data + lent_at on */
+    size_t lent_at, lent_size;
     unsigned char data[];
 };
 
@@ -76,6 +80,28 @@ unsigned char *outbox_add(struct outbox *o, size_t size)
     return at;
 }
 
+void outbox_lend(struct outbox *o, unsigned char *frame, size_t at, const unsigned char *body,
+                 size_t size)
+{
+    struct outbox_block *b = o->tail;
+    b->borrower = frame;
+    b->lent = body;
+    b->lent_at = (size_t)(frame - b->data) + at;
+    b->lent_size = size;
+}
+
+void outbox_take_in(struct outbox *o, const unsigned char *low, const unsigned char *high,
+                    void (*seal)(unsigned char *frame))
+{
+    for (struct outbox_block *b = o->head; b; b = b->next) {
+        if (!b->borrower || b->lent >= high || b->lent + b->lent_size <= low)
+            continue;
+        memcpy(b->data + b->lent_at, b->lent, b->lent_size);
+        seal(b->borrower);
+        b->borrower = NULL;
+    }
+}
+
 void outbox_drop(struct outbox *o, size_t size)
 {
     o->tail->size -= size;
@@ -85,13 +111,25 @@ void outbox_drop(struct outbox *o, size_t size)
     o->unsent -= size;
 }
 
+/* The bytes of a block from `offset` on that lie in one piece. */
+static struct iovec piece_at(struct outbox_block *b, size_t offset)
+{
+    size_t lent_end = b->lent_at + b->lent_size;
+    if (!b->borrower || offset >= lent_end)
+        return (struct iovec){b->data + offset, b->size - offset};
+    if (offset < b->lent_at)
+        return (struct iovec){b->data + offset, b->lent_at - offset};
+    return (struct iovec){(unsigned char *)(uintptr_t)b->lent + (offset - b->lent_at),
+                          lent_end - offset};
+}
+
 int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most)
 {
     size_t offset = o->offset;
     int count = 0;
     for (struct outbox_block *b = o->at; b && count < most; b = b->next, offset = 0)
-        if (b->size > offset)
-            pieces[count++] = (struct iovec){b->data + offset, b->size - offset};
+        for (; offset < b->size && count < most; offset += pieces[count++].iov_len)
+            pieces[count] = piece_at(b, offset);
     return count;
 }
 

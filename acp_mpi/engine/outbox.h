@@ -32,6 +32,16 @@ struct outbox {
 /* Room for one more frame, which counts as added; NULL: no memory. */
 unsigned char *outbox_add(struct outbox *o, size_t size);
 
+/* Of `frame`, the last one added and the only one in its block that borrows, `size` bytes from `at`
+ * on are not in its room but at `body`. They stay there until they have arrived or are taken in. */
+void outbox_lend(struct outbox *o, unsigned char *frame, size_t at, const unsigned char *body,
+                 size_t size);
+
+/* Copies what is lent from between `low` and `high` into its room, and lets `seal` make the frame
+ * agree with what was there. */
+void outbox_take_in(struct outbox *o, const unsigned char *low, const unsigned char *high,
+                    void (*seal)(unsigned char *frame));
+
 /* Takes the frame that was added last back. */
 void outbox_drop(struct outbox *o, size_t size);
 

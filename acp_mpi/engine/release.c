@@ -116,6 +116,12 @@ bool segment_retirees_step(acp_engine *e)
     return some;
 }
 
+static const unsigned char *bytes_of(const struct memory *m, const struct region *r)
+{
+    return r->kind == SEGMENT_PRIVATE ? (const unsigned char *)(uintptr_t)r->target
+                                      : m->base + (r->kind == SEGMENT_ALIAS ? r->target : r->offset);
+}
+
 int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *ticket)
 {
     acp_engine *e = lane->engine;
@@ -150,6 +156,10 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
         membarrier_all();
     else
         atomic_thread_fence(memory_order_seq_cst);
+    pthread_mutex_unlock(&e->space); /* links are locked before it */
+    const unsigned char *low = bytes_of(m, &region) + (dead.low - region.offset);
+    links_take_in(e, low, low + (dead.high - dead.low));
+    pthread_mutex_lock(&e->space);
     struct retiree *r = retiree_new(e);
     uint64_t number = ++m->tickets;
     if (r) {

@@ -1,4 +1,5 @@
 /* The road that leads anywhere: commands as frames on a link. */
+#include "crc32c.h"
 #include "link.h"
 
 int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
@@ -28,6 +29,25 @@ static bool road_room(acp_lane *lane, struct peer *to, uint32_t color)
     return !link || link_room(link);
 }
 
+/* A whole part that is global memory of this process goes out from where it lies: it must not change
+ * before the operation is complete, nor end before links_take_in. False: it is to be read. */
+static bool lend(acp_lane *lane, struct link *link, const struct op *op, uint64_t at, uint64_t size,
+                 unsigned char *payload, uint64_t *sum)
+{
+    struct translation s;
+    enum reach reach;
+    acp_ga_t src = op->command.src + at;
+    if (op->local.local || size != FRAME_PAYLOAD_MOST ||
+        translate(lane, src, size, &s, &reach) != ACP_OK || reach != REACH_LOAD ||
+        s.peer != lane->engine->own || !enter(&s, ROLE_SRC))
+        return false;
+    const unsigned char *body = s.base + (src - s.low);
+    outbox_lend(&link->out, payload - FRAME_HEAD, FRAME_HEAD, body, size);
+    *sum = acp_crc32c((uint32_t)*sum, body, size);
+    leave(&s, ROLE_SRC);
+    return true;
+}
+
 static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, bool silent)
 {
     struct message m = {.kind = ACP_PUT, .flags = silent ? PART_SILENT : 0, .id = op_id(op), .from = lane->engine->self,
@@ -38,7 +58,9 @@ static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, b
     unsigned char *payload = link ? link_reserve(lane, link, &m, size, &sum) : NULL;
     if (!payload)
         return link ? lane->fault.status : fail(lane, ACP_E_LOST, m.dst, size);
-    int rc = part_read(lane, op, at, size, payload, &sum);
+    int rc = !size || lend(lane, link, op, at, size, payload, &sum)
+                 ? ACP_OK
+                 : part_read(lane, op, at, size, payload, &sum);
     if (rc == ACP_OK)
         link_commit(lane, link, &m, payload, size, sum);
     else

@@ -123,6 +123,16 @@ static int part_push(acp_lane *lane, struct op *op)
     return rc;
 }
 
+/* A part cannot be read: those before it that have no answer yet may still be on their way, and no
+ * operation ends before them. A part without bytes gets theirs. */
+static void group_close(acp_lane *lane, struct op *op)
+{
+    if (!group_open(op))
+        return;
+    op->in_flight += op->road->put(lane, op, op->issued, 0, false) == ACP_OK;
+    op->issued = op->command.a;
+}
+
 /* Sends or asks for as many parts as there is room for. */
 void op_push(acp_lane *lane, struct op *op)
 {
@@ -141,8 +151,10 @@ void op_push(acp_lane *lane, struct op *op)
            (op->fault.status == ACP_OK || group_open(op)) &&
            (room = op->road->room(lane, op->target, op->color)))
         failed = part_push(lane, op) != ACP_OK;
-    if (failed)
+    if (failed) {
         op_fault_from_lane(lane, op);
+        group_close(lane, op);
+    }
     if (op->in_flight == 0 && (failed || op->issued == op->command.a ||
                                (op->fault.status != ACP_OK && !group_open(op)))) {
         if (op->fault.status == ACP_OK && op->road == &road_link)

@@ -170,6 +170,7 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
     }
     link->known = true;
     if (link->state == LINK_CALLING) {
+        link_take_in(link, NULL, (const unsigned char *)UINTPTR_MAX);
         outbox_rewind(&link->out, frame_size);
         up(lane, link);
     }

@@ -124,6 +124,20 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
     return ACP_OK;
 }
 
+/* What was to stay where it lies, between `low` and `high`, may change from now on. */
+void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high)
+{
+    outbox_take_in(&link->out, low, high, frame_seal);
+}
+
+void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high)
+{
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->links; link; link = link->next)
+        link_take_in(link, low, high);
+    pthread_mutex_unlock(&e->lock);
+}
+
 void links_release(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);

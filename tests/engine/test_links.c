@@ -1,8 +1,7 @@
 /* Links over a bad network: whatever happens to connections, nothing is lost or done twice. */
-#include "cluster.h"
 #include "link.h"
 #include "methods.h"
-#include "proxy.h"
+#include "relayed.h"
 
 #define RANKS 2u
 #define WORDS 512u
@@ -10,46 +9,9 @@
 
 static struct proxy proxies[RANKS];
 
-/* Every engine reaches the others through their proxies. */
 static void start(struct cluster *c, uint64_t peer_timeout_ns)
 {
-    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
-    cluster_create(c, RANKS, RANKS, ACP_PATH_LINK, CLUSTER_SHARED, peer_timeout_ns, rows);
-    for (uint32_t i = 0; i < RANKS; i++) {
-        c->engines[i]->config.methods = test_methods;
-        proxy_start(&proxies[i], ((struct row *)(void *)rows[i])->port, i + 1);
-    }
-    for (uint32_t i = 0; i < RANKS; i++) {
-        uint8_t seen[CLUSTER_MOST][ACP_ROW_SIZE];
-        memcpy(seen, rows, sizeof seen);
-        for (uint32_t other = 0; other < RANKS; other++)
-            if (other != i)
-                ((struct row *)(void *)seen[other])->port = proxies[other].port;
-        CHECK(acp_table_add(c->engines[i], 0, seen[0], RANKS) == ACP_OK);
-        CHECK(acp_engine_join(c->engines[i], RANKS, i) == ACP_OK);
-    }
-}
-
-static void spoil(uint64_t cut_mean, uint64_t flip_mean)
-{
-    for (uint32_t i = 0; i < RANKS; i++) {
-        proxies[i].flip_mean = flip_mean;
-        proxies[i].cut_mean = cut_mean;
-    }
-}
-
-static void stall(bool on)
-{
-    for (uint32_t i = 0; i < RANKS; i++)
-        proxies[i].stalled = on;
-}
-
-static void stop(struct cluster *c)
-{
-    spoil(0, 0);
-    cluster_stop(c);
-    for (uint32_t i = 0; i < RANKS; i++)
-        proxy_stop(&proxies[i]);
+    relayed_start(c, proxies, RANKS, peer_timeout_ns, test_methods);
 }
 
 static uint64_t *words_of(acp_engine *e, uint32_t rank)
@@ -188,10 +150,10 @@ static void nothing_is_lost_or_repeated(void)
     struct cluster c;
     start(&c, 20000000000u);
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
-        spoil(networks[i].cut, networks[i].flip);
+        relayed_spoil(&c, proxies, networks[i].cut, networks[i].flip);
         cluster_run(&c, work);
         cluster_run(&c, calls);
-        spoil(0, 0);
+        relayed_spoil(&c, proxies, 0, 0);
         uint64_t cuts = proxies[0].cuts + proxies[1].cuts;
         uint64_t flips = proxies[0].flips + proxies[1].flips;
         printf("  a cut in %llu bytes, a flipped bit in %llu: %llu cuts and %llu flips so far\n",
@@ -201,7 +163,7 @@ static void nothing_is_lost_or_repeated(void)
         CHECK(!networks[i].cut || cuts);
         CHECK(!networks[i].flip || flips);
     }
-    stop(&c);
+    relayed_stop(&c, proxies);
 }
 
 static void a_pause_is_no_death(void)
@@ -215,14 +177,14 @@ static void a_pause_is_no_death(void)
     for (uint64_t round = 0; round < 3; round++) {
         CHECK(acp_put(lane, acp_starter(e, 1) + 8 * round, &value, 8, &pending) == ACP_OK);
         CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
-        stall(true);
+        relayed_stall(&c, proxies, true);
         CHECK(acp_put(lane, acp_starter(e, 1) + 8 * round, &round, 8, &pending) == ACP_OK);
         CHECK(acp_wait(e, pending, 1000000000) == ACP_E_TIMEOUT);
-        stall(false);
+        relayed_stall(&c, proxies, false);
         CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
         CHECK(words_of(c.engines[1], 1)[round] == round);
     }
-    stop(&c);
+    relayed_stop(&c, proxies);
 }
 
 /* Many calls that take and bring as much as they may; the handle of the last. */
@@ -266,7 +228,7 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
                                     : issue_calls(e, lane, calls, 200, here);
         CHECK(h != 0);
         CHECK(acp_wait(e, h, 1000000) == ACP_E_TIMEOUT);
-        stall(true);
+        relayed_stall(&c, proxies, true);
         for (int i = 0; i < 50; i++) {
             CHECK(acp_wait(e, h, 10000000) == ACP_E_TIMEOUT);
             for (uint32_t rank = 0; rank < RANKS; rank++) {
@@ -276,7 +238,7 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
                 pthread_mutex_unlock(&c.engines[rank]->lock);
             }
         }
-        stall(false);
+        relayed_stall(&c, proxies, false);
         CHECK(acp_wait(e, h, ACP_FOREVER) == ACP_OK);
         CHECK(most > 0 && most <= HELD_MOST + 4 * CHUNK_BYTES);
     }
@@ -286,7 +248,7 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
         CHECK(calls[i].out_size == ACP_CALL_MOST);
     acp_memory_drop(acp_engine_lane(server), address, size);
     free(here);
-    stop(&c);
+    relayed_stop(&c, proxies);
 }
 
 /* Writes to the other until that fails: the network may still carry something. */
@@ -325,12 +287,12 @@ static void who_is_silent_is_dead(void)
     pthread_t threads[RANKS];
     start(&c, 1000000000u);
     cluster_run(&c, work);
-    stall(true);
+    relayed_stall(&c, proxies, true);
     for (uint32_t i = 0; i < RANKS; i++)
         CHECK(pthread_create(&threads[i], NULL, wait_for_death, c.engines[i]) == 0);
     for (uint32_t i = 0; i < RANKS; i++)
         pthread_join(threads[i], NULL);
-    stall(false);
+    relayed_stall(&c, proxies, false);
     end_unequal(&c);
 }
 

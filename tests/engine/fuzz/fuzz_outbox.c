@@ -5,6 +5,8 @@
 
 #define HEAD 16 /* of a test's frame: its size and number */
 #define BLOCK ((size_t)68 << 10) /* the largest: it goes when all of it has arrived */
+#define MEMORY ((size_t)4 << 20)
+#define LENT ((size_t)65 << 10) /* of a frame that fills its block */
 
 struct receiver {
     uint64_t received;
@@ -16,6 +18,7 @@ struct model {
     struct outbox out;
     uint64_t added;
     uint64_t sizes[4096]; /* of the frames, by number */
+    unsigned char lent[MEMORY]; /* where the largest frames have their middle */
     struct receiver r;
 };
 
@@ -26,14 +29,38 @@ static size_t size_of(const unsigned char *frame)
     return size;
 }
 
+static void sealed(unsigned char *frame)
+{
+    uint64_t number;
+    memcpy(&number, frame + 8, sizeof number);
+    for (size_t i = 0; i < LENT; i++)
+        CHECK(frame[HEAD + i] == (unsigned char)number);
+}
+
+/* What lay there may change now. */
+static void take_in(struct model *m, unsigned char *low, unsigned char *high)
+{
+    outbox_take_in(&m->out, low, high, sealed);
+    memset(low, 0xee, (size_t)(high - low));
+}
+
 static void add(struct model *m)
 {
-    uint64_t size = HEAD + (fuzz_below(20) ? fuzz_below(200) : fuzz_below(70000));
+    uint64_t size = HEAD + (fuzz_below(20)  ? fuzz_below(200)
+                            : fuzz_below(2) ? fuzz_below(70000)
+                                            : LENT + fuzz_below(3000));
     if (m->added == sizeof m->sizes / sizeof *m->sizes)
         return;
     unsigned char *frame = outbox_add(&m->out, size);
     CHECK(frame);
     memset(frame, (int)m->added & 0xff, size);
+    if (size >= LENT + HEAD) {
+        unsigned char *body = m->lent + m->added % (MEMORY / LENT) * LENT;
+        take_in(m, body, body + LENT); /* another frame's, or a part of one */
+        memset(body, (int)m->added & 0xff, LENT);
+        memset(frame + HEAD, 0, LENT);
+        outbox_lend(&m->out, frame, HEAD, body, LENT);
+    }
     memcpy(frame, &size, sizeof size);
     memcpy(frame + 8, &m->added, sizeof m->added);
     m->sizes[m->added++] = size;
@@ -140,6 +167,9 @@ int main(void)
                 CHECK(outbox_ack(&m->out, fuzz_below(m->r.received + 1)));
             else if (what < 15)
                 CHECK(outbox_ack(&m->out, m->r.received));
+            else if (fuzz_below(2))
+                take_in(m, m->lent + fuzz_below(MEMORY / 2),
+                        m->lent + MEMORY / 2 + fuzz_below(MEMORY / 2));
             else
                 resume(m);
             check_bounds(m);
