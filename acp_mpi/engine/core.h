@@ -61,6 +61,7 @@ struct acp_lane {
     int64_t patience_ns; /* of its methods, with those who hold a section */
     acp_fault fault;
     struct translation recent[2]; /* by role: destination, source */
+    struct translation passing[2]; /* instead of it, what is not to be kept */
     struct translation cache[LANE_CACHE];
     struct peer *peers[LANE_PEERS]; /* lately asked for, by slot */
     uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
@@ -134,7 +135,10 @@ struct acp_engine {
     struct doors *doors;
     struct entry *entries;
     _Atomic uint32_t *order;
-    bool expedited; /* membarrier works */
+    bool can_fence; /* it may have all others run a fence */
+    _Atomic bool fenced, fences_late; /* it runs those that others ask for; it may do so soon */
+    pthread_t fencer;
+    bool fencer_runs;
 
     struct table table;
     struct peer ***peers; /* pages of PEER_PAGE */
@@ -265,6 +269,10 @@ static inline bool apart(const acp_engine *e)
     return e->config.path == ACP_PATH_LINK || e->config.path == ACP_PATH_WINDOW;
 }
 
+/* fences.c */
+void fences_start(acp_engine *e);
+void fences_join(acp_engine *e);
+int membarrier_all(void);
 /* system.c */
 uint64_t process_start_time(uint32_t pid, bool *dead);
 bool process_lives(uint32_t pid, uint64_t start_time); /* and is the one that began then */
@@ -274,8 +282,6 @@ uint64_t memory_available(void);
 uint64_t memory_total(void);
 struct sockaddr_un;
 socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce);
-int membarrier_register(void);
-int membarrier_all(void);
 long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared);
 void futex_wake(_Atomic uint32_t *word, bool shared);
 static inline void cpu_relax(void)

@@ -120,6 +120,13 @@ X86_CRC static uint32_t by_instruction(uint32_t crc, const uint8_t *p, size_t n)
         crc = three_lanes(crc, p, SHORT, (int)0xb9e02b86u, 0x0d3b6092);
     for (; n >= 8; p += 8, n -= 8)
         crc = (uint32_t)_mm_crc32_u64(crc, load64(p));
+    if (n >= 4) { /* the head of a frame has 60 bytes */
+        uint32_t word;
+        memcpy(&word, p, sizeof word);
+        crc = _mm_crc32_u32(crc, word);
+        p += 4;
+        n -= 4;
+    }
     for (; n; p++, n--)
         crc = _mm_crc32_u8(crc, *p);
     return crc;

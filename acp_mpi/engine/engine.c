@@ -62,7 +62,7 @@ static int create(acp_engine *e, acp_fault *fault)
         fault->error = errno;
         return ACP_E_SYSTEM;
     }
-    e->expedited = membarrier_register() == 0 && membarrier_all() == 0;
+    fences_start(e);
     int rc = memory_create(e, fault);
     if (rc != ACP_OK)
         return rc;
@@ -88,7 +88,7 @@ static int create(acp_engine *e, acp_fault *fault)
     c->pid = e->row.pid;
     c->span = e->memory.span;
     c->base = (uint64_t)(uintptr_t)e->memory.base;
-    c->fences = !e->expedited;
+    c->fences = !e->can_fence;
     c->ptracer = e->config.ptracer;
     c->door_fd = e->door_fd;
     c->phase = PHASE_OPEN;
@@ -226,6 +226,7 @@ void acp_engine_close(acp_engine *e)
         waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
     }
     progress_join(e);
+    fences_join(e);
     collectives_close(e);
     pthread_mutex_lock(&e->leader);
     pthread_mutex_lock(&e->lock);

@@ -12,6 +12,13 @@ enum link_state { LINK_CALLING = 1, LINK_OPEN, LINK_CLOSED };
 
 struct wire;
 
+/* Of consecutive operations of the peer. */
+struct answers {
+    uint64_t last;
+    uint32_t count;
+    bool later; /* they have time */
+};
+
 struct link {
     struct link *next;
     uint64_t session; /* named by the process that opened it */
@@ -25,6 +32,7 @@ struct link {
     uint32_t color;
     uint32_t told;       /* slots that the peer knows of */
     uint32_t unanswered; /* commands of this process on it */
+    struct answers done; /* commands of the peer that are run, of which it does not know yet */
     struct peer *peer;
     struct wire *wire;
     struct outbox out;
@@ -58,6 +66,11 @@ void link_unhold(acp_engine *e, struct link *link);
 /* road_link.c */
 int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
                  const void *payload, uint64_t size);
+
+/* answers.c: one answer for many commands */
+void answers_add(acp_lane *lane, struct link *link, const struct message *m);
+void answers_send(acp_lane *lane, struct link *link);
+void answers_take(acp_lane *lane, struct link *link, const struct message *m);
 
 /* growth.c: what a peer may not know that has joined before the others */
 void growth_tell(acp_lane *lane, struct link *link);

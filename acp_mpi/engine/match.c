@@ -77,12 +77,12 @@ struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
     return NULL;
 }
 
-/* Between what is said and the look whether the other one sleeps, who has run membarrier, unless it says
- * that it does not; in one's own process it has not. */
+/* Between what is said and the look whether the other one sleeps, who has had this process run a fence,
+ * unless it says that it does not; in one's own process it has not. */
 static void told(acp_engine *e, const struct peer *to)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    if (unlikely(to->control->fences || to->control->crowded || !e->expedited || to == e->own))
+    if (unlikely(to->control->fences || to->control->crowded || !e->fenced || to == e->own))
         atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -41,6 +41,14 @@ void operations_close(acp_engine *e);
 struct op *op_find(acp_engine *e, uint64_t id);
 uint64_t op_id(const struct op *op);
 void op_finish(acp_lane *lane, struct op *op);
+/* `target` has run so many operations, one after the other, up to that one. */
+void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count);
+/* It is one of a chain of atomics, and nobody wants to know more of it than that it is done. */
+static inline bool op_tells_nothing(const struct op *op)
+{
+    return op->chained && op->handle && is_atomic(op->command.kind) &&
+           op->command.dst == ACP_GA_NULL && !op->local.local;
+}
 void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
 void op_stall(acp_engine *e, struct op *op);

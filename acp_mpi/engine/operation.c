@@ -26,7 +26,8 @@ struct op *op_new(acp_lane *lane)
         return NULL;
     }
     struct op *op = slot_of(e, handle);
-    memset(op, 0, sizeof *op);
+    memset(&op->handle, 0, offsetof(struct op, fault) - offsetof(struct op, handle));
+    op->fault.status = ACP_OK; /* the rest has been given back, or is a task's */
     op->handle = handle;
     op->state = OP_WAITING;
     return op;
@@ -221,11 +222,12 @@ static void op_unstall(acp_engine *e, struct op *op)
     op->barred = false;
 }
 
-void op_finish(acp_lane *lane, struct op *op)
+/* What it has is given back; others learn of it afterwards. */
+static void end(acp_engine *e, struct op *op)
 {
-    acp_engine *e = lane->engine;
     op_unstall(e, op);
-    atomic_fetch_sub_explicit(&e->bytes_away, op->away, memory_order_relaxed);
+    if (op->away)
+        atomic_fetch_sub_explicit(&e->bytes_away, op->away, memory_order_relaxed);
     op->away = 0;
     op->state = OP_DONE;
     op->local.local = NULL;
@@ -237,6 +239,12 @@ void op_finish(acp_lane *lane, struct op *op)
     op->batch = NULL;
     while (op->bounces)
         bounce_give(e, op, op->bounces);
+}
+
+void op_finish(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    end(e, op);
     if (op->handle) {
         if (op->fault.status != ACP_OK)
             keep_failure(e, op);
@@ -256,6 +264,24 @@ void op_finish(acp_lane *lane, struct op *op)
         task_reply(lane, op);
     start_followers(lane, op);
     task_free(e, op);
+}
+
+void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count)
+{
+    acp_engine *e = lane->engine;
+    uint32_t done = 0;
+    for (uint64_t left = count; left--;) {
+        struct op *op = op_find(e, last - 2 * left);
+        if (!op || op->target != target || !op->in_flight || !op_tells_nothing(op))
+            continue;
+        op->in_flight = 0;
+        end(e, op);
+        start_followers(lane, op);
+        done++;
+    }
+    atomic_fetch_sub_explicit(&e->outstanding, done, memory_order_release);
+    advance(lane);
+    progress_event(e);
 }
 
 bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order)

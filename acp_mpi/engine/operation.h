@@ -27,7 +27,8 @@ struct bounce {
     struct bounce *next;
 };
 
-/* One operation in flight, of this process or on behalf of another. */
+/* One operation in flight, of this process or on behalf of another. What every new one begins with
+ * stands together, `handle` to `fault`. */
 struct op {
     struct message command;
     acp_handle_t handle; /* even; 0: a task */
@@ -53,8 +54,11 @@ struct op {
     uint64_t issued;
     uint64_t away; /* its share of bytes_away */
     uint32_t in_flight;
-    uint64_t result;
+    struct op *followers;
+    struct op *next_follower;
+    struct acp_call *call; /* the caller's own */
     acp_fault fault;
+    uint64_t result;
     /* a task's client */
     struct peer *client;
     struct link *client_link;
@@ -64,10 +68,7 @@ struct op {
     struct op *parent;
     struct many *many;
     struct batch *batch;
-    struct acp_call *call; /* the caller's own */
     struct bounce *bounces;
-    struct op *followers;
-    struct op *next_follower;
     struct op *next_task;
 };
 

@@ -163,7 +163,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     t->kind = region.kind;
     bool named = region.kind == SEGMENT_MEMORY || region.kind == SEGMENT_HEAP;
     t->position = named ? region.offset : region.target;
-    t->fence = p->control->fences || !e->expedited;
+    t->fence = p->control->fences || !e->fenced;
     t->busy = named && (region.offset <= STARTER_OFFSET || region.kind == SEGMENT_HEAP)
                   ? lane->nowhere
                                             : &p->doors->lines[p->line].busy[2 * lane->index];
@@ -199,6 +199,14 @@ static bool good(const struct translation *t, acp_ga_t ga, uint64_t size)
     return covers(t, ga, size) && *t->generation == t->live && !t->peer->lost;
 }
 
+/* With it each access runs a fence, and soon need not. */
+static bool passes(const acp_lane *lane, const struct translation *t)
+{
+    const acp_engine *e = lane->engine;
+    return t->fence && !t->peer->control->fences &&
+           (atomic_load(&e->fences_late) || atomic_load(&e->fenced));
+}
+
 int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
               enum reach *reach)
 {
@@ -209,7 +217,7 @@ int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
         return ACP_OK;
     }
     int rc = locate(lane, ga, size, t, reach, false);
-    if (rc == ACP_OK && *reach == REACH_LOAD)
+    if (rc == ACP_OK && *reach == REACH_LOAD && !passes(lane, t))
         *known = *t;
     return rc;
 }
@@ -224,8 +232,9 @@ const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, 
     if (lane->engine->config.path == ACP_PATH_OWNER && t.peer != lane->engine->own &&
         lane->index != LANE_LEADER)
         return NULL;
-    lane->recent[role] = t;
-    return &lane->recent[role];
+    struct translation *kept = passes(lane, &t) ? &lane->passing[role] : &lane->recent[role];
+    *kept = t;
+    return kept;
 }
 
 void lane_flush(acp_lane *lane)

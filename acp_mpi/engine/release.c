@@ -146,7 +146,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     } else {
         directory_replace(e, &region, NULL, NULL);
     }
-    if (e->expedited)
+    if (e->can_fence)
         membarrier_all();
     else
         atomic_thread_fence(memory_order_seq_cst);

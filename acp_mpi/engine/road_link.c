@@ -13,11 +13,12 @@ int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct m
 static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
 {
     struct link *link = m->flags & ANSWER_LATER ? link_to(lane, to, color) : NULL;
-    struct message behind = *m;
     /* Only what goes out alone: the answer to another one is what those that are held wait for. */
-    if (link && (link->unanswered || link->corked))
-        behind.flags &= (uint8_t)~ANSWER_LATER;
-    return link_command(lane, to, color, &behind, NULL, 0);
+    if (!link || (!link->unanswered && !link->corked))
+        return link_command(lane, to, color, m, NULL, 0);
+    struct message behind = *m;
+    behind.flags &= (uint8_t)~ANSWER_LATER;
+    return link_send(lane, link, &behind, NULL, 0);
 }
 
 static bool road_room(acp_lane *lane, struct peer *to, uint32_t color)

@@ -13,6 +13,13 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
     const struct op *before = op->then;
     if (op->way == WAY_MANY)
         return false;
+    if (op_tells_nothing(op) && op_tells_nothing(before) && before->way == WAY_ASK &&
+        before->road == &road_link && far_owner(lane, op->command.src) == before->target &&
+        acp_ga_color(op->command.src) == before->color) {
+        *plan = (struct plan){.way = WAY_ASK, .road = &road_link, .target = before->target,
+                              .color = before->color, .strip = true};
+        return true;
+    }
     bool single = before->way == WAY_ASK ||
                   (before->way == WAY_PUT && before->issued == before->command.a &&
                    before->command.a <= CHUNK_BYTES);
@@ -155,14 +162,16 @@ static void ask(acp_lane *lane, struct op *op)
     m.after = op->sent_after ? op->order : 0;
     if (op->stripped)
         m.dst = ACP_GA_NULL;
+    m.flags = op_tells_nothing(op) ? ANSWER_TOGETHER : 0;
     /* More of the chain will come before anybody waits. */
-    m.flags = op->chained && m.dst == ACP_GA_NULL && is_atomic(m.kind) &&
-                      !atomic_load_explicit(&lane->engine->callers, memory_order_relaxed)
-                  ? ANSWER_LATER
-                  : 0;
+    if (op->chained && m.dst == ACP_GA_NULL && is_atomic(m.kind) &&
+        !atomic_load_explicit(&lane->engine->callers, memory_order_relaxed))
+        m.flags |= ANSWER_LATER;
     op->in_flight = 1;
-    op->away = is_atomic(m.kind) ? 0 : m.a;
-    atomic_fetch_add_explicit(&lane->engine->bytes_away, op->away, memory_order_relaxed);
+    if (!is_atomic(m.kind)) {
+        op->away = m.a;
+        atomic_fetch_add_explicit(&lane->engine->bytes_away, op->away, memory_order_relaxed);
+    }
     if (op->road->send(lane, op->target, op->color, &m) != ACP_OK) {
         op_fault_from_lane(lane, op);
         op->in_flight = 0;

@@ -35,9 +35,10 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
         m.after = fault->size;
         payload = NULL;
     }
-    if (link)
+    if (link) {
+        answers_send(lane, link);
         link_send(lane, link, &m, payload, payload ? size : 0);
-    else if (to)
+    } else if (to)
         road_to(e, to)->send(lane, to, 0, &m);
 }
 
@@ -257,6 +258,8 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
         int rc = command_run(lane, m, (struct place){0}, 0, 0, &old);
         if (rc == ACP_E_BUSY)
             begin_task(lane, from, link, m, payload, size, NULL);
+        else if (rc == ACP_OK && link && m->flags & ANSWER_TOGETHER)
+            answers_add(lane, link, m);
         else
             settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, old);
     } else {
@@ -304,7 +307,9 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
     struct op *op;
     switch (m->kind) {
     case ACP_REPLY:
-        if ((op = op_find(e, m->id)))
+        if (link && m->flags & ANSWER_TOGETHER)
+            answers_take(lane, link, m);
+        else if ((op = op_find(e, m->id)))
             op_reply(lane, op, m, payload, size);
         break;
     case ACP_LOST:

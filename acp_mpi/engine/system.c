@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,16 +127,6 @@ socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce
     int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "acp_mpi.%s.%016llx", kind,
                      (unsigned long long)nonce);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-int membarrier_register(void)
-{
-    return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
-}
-
-int membarrier_all(void)
-{
-    return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
 /* 0 when woken or when *word is not `value` any more, else -1 with errno. */

@@ -215,7 +215,7 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
     } else if (frame_numbered(m.kind)) {
         link->received++;
         link->untold += f->total;
-        if (m.kind == ACP_REPLY && link->unanswered)
+        if (m.kind == ACP_REPLY && link->unanswered && !(m.flags & ANSWER_TOGETHER))
             link->unanswered--;
         if (m.kind == ACP_REPLY)
             link->later = false;
@@ -246,6 +246,7 @@ void link_received(acp_lane *lane, struct wire *wire)
     if (!link || link->state == LINK_CLOSED)
         return;
     link->heard = now_ns();
+    answers_send(lane, link);
     link_uncork(lane, link);
     acknowledge(lane->engine, link);
 }

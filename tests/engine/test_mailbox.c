@@ -31,7 +31,7 @@ static void stage_start(struct stage *s, int fd)
     s->owner.door_fd = -1;
     e->own = &s->owner;
     e->door_fd = e->epoll_fd = -1;
-    e->expedited = true;
+    e->fenced = true;
     e->procs = SOURCES;
     pthread_mutex_init(&e->bell, NULL);
     pthread_mutex_init(&e->mail_lock, NULL);

@@ -214,6 +214,16 @@ static void call_stranger(acp_lane *lane, uint32_t slot)
     acp_icall(lane, &calls[i], ACP_HANDLE_NULL);
 }
 
+static void chain_to_stranger(acp_lane *lane, uint32_t slot)
+{
+    for (uint64_t n = fuzz_below(8); n; n--) {
+        acp_handle_t h = acp_atomic(lane, ACP_ADD8, ACP_GA_NULL, stranger_word(slot), 1, 0,
+                                    ACP_HANDLE_CONT);
+        if (h)
+            acp_lane_previous(lane, h);
+    }
+}
+
 /* The victim calls: it has something to ask of a stranger, who answers as it likes. */
 static void be_visited(struct town *t, uint32_t slot)
 {
@@ -221,6 +231,8 @@ static void be_visited(struct town *t, uint32_t slot)
     struct pollfd p = {.fd = t->listeners[slot], .events = POLLIN};
     if (fuzz_below(3) == 0)
         call_stranger(lane, slot);
+    else if (fuzz_below(3) == 0)
+        chain_to_stranger(lane, slot);
     else if (fuzz_below(2))
         acp_iget(lane, brought, stranger_word(slot), 1 + fuzz_below(sizeof brought), 0);
     else
@@ -243,7 +255,9 @@ static void be_visited(struct town *t, uint32_t slot)
             s.said = f.message.a;
             for (uint64_t n = fuzz_below(20); n; n--) {
                 struct message reply = {.kind = ACP_REPLY, .id = 2 + 2 * fuzz_below(8),
+                                        .flags = fuzz_below(2) ? ANSWER_TOGETHER : 0,
                                         .dst = fuzz_below(4) << 16, .a = fuzz_draw(),
+                                        .b = fuzz_below(2) ? fuzz_below(8) : fuzz_draw(),
                                         .after = 1 << 16};
                 if (fuzz_below(2))
                     distort(&reply);

@@ -1,0 +1,55 @@
+/* Fences that whoever is about to sleep asks for and all others run: `membarrier`. Those who write by
+ * load and store then need none of their own. */
+#include "core.h"
+
+#include <linux/membarrier.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NO_THREADS 3 /* links of a process's task directory: its own two, and one for each thread */
+
+int membarrier_all(void)
+{
+    return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+/* What others ask for reaches this process once the kernel has let it in, */
+static void *let_in(void *engine)
+{
+    acp_engine *e = engine;
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0)
+        atomic_store(&e->fenced, true);
+    atomic_store(&e->fences_late, false);
+    return NULL;
+}
+
+/* and that takes a grace period of all processors, 5 to 20 ms, if it has threads: MPI's. A thread waits
+ * for that, and this process runs its own fences meanwhile. */
+void fences_start(acp_engine *e)
+{
+    struct stat tasks;
+    sigset_t all, before;
+    e->can_fence = membarrier_all() == 0;
+    if (!e->can_fence)
+        return;
+    if (!stat("/proc/self/task", &tasks) && tasks.st_nlink <= NO_THREADS) {
+        let_in(e);
+        return;
+    }
+    atomic_store(&e->fences_late, true);
+    sigfillset(&all); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    e->fencer_runs = pthread_create(&e->fencer, NULL, let_in, e) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!e->fencer_runs)
+        let_in(e);
+}
+
+void fences_join(acp_engine *e)
+{
+    if (e->fencer_runs)
+        pthread_join(e->fencer, NULL);
+    e->fencer_runs = false;
+}
