@@ -38,7 +38,7 @@ int container_gone(acp_lane *lane, const struct acp_call *c)
     return ACP_E_DESTROYED;
 }
 
-static struct container *place(acp_lane *lane, acp_ga_t ga, struct heap **heap)
+static inline struct container *place(acp_lane *lane, acp_ga_t ga, struct heap **heap)
 {
     const struct translation *t = lane_find(lane, ROLE_SRC, ga, sizeof(struct container));
     if (unlikely(!t || t->kind != SEGMENT_HEAP || ga % 16)) {

@@ -110,12 +110,13 @@ int list_link(struct hold *hold, struct list *l, uint64_t first, uint64_t last, 
     struct list_node *previous = behind ? list_node(h, behind) : NULL;
     if (unlikely(!head || !tail || (before && !next) || (behind && !previous)))
         return ACP_E_DAMAGED;
-    section_set(hold, &head->previous, behind);
-    section_set(hold, &tail->next, before);
-    section_set(hold, previous ? &previous->next : &l->first, first);
-    section_set(hold, next ? &next->previous : &l->last, last);
-    section_set(hold, &l->size, l->size + count);
-    section_set(hold, &l->changes, l->changes + 1);
+    const struct setting settings[] = {{&head->previous, behind},
+                                       {&tail->next, before},
+                                       {previous ? &previous->next : &l->first, first},
+                                       {next ? &next->previous : &l->last, last},
+                                       {&l->size, l->size + count},
+                                       {&l->changes, l->changes + 1}};
+    section_set_all(hold, settings, sizeof settings / sizeof *settings);
     return ACP_OK;
 }
 
@@ -131,9 +132,10 @@ int list_unlink(struct hold *hold, struct list *l, uint64_t first, uint64_t last
     struct list_node *next = before ? list_node(h, before) : NULL;
     if (unlikely((behind && !previous) || (before && !next)))
         return ACP_E_DAMAGED;
-    section_set(hold, previous ? &previous->next : &l->first, before);
-    section_set(hold, next ? &next->previous : &l->last, behind);
-    section_set(hold, &l->size, l->size - count);
-    section_set(hold, &l->changes, l->changes + 1);
+    const struct setting settings[] = {{previous ? &previous->next : &l->first, before},
+                                       {next ? &next->previous : &l->last, behind},
+                                       {&l->size, l->size - count},
+                                       {&l->changes, l->changes + 1}};
+    section_set_all(hold, settings, sizeof settings / sizeof *settings);
     return ACP_OK;
 }

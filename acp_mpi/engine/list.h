@@ -91,6 +91,10 @@ int list_link(struct hold *hold, struct list *list, uint64_t first, uint64_t las
               uint64_t before);
 int list_unlink(struct hold *hold, struct list *list, uint64_t first, uint64_t last,
                 uint64_t count);
+/* list_ends.c. One element of a few bytes; false: not as simple as that, and nothing has happened. */
+bool list_end_put(struct hold *hold, struct list *list, bool front, const void *data, uint64_t size,
+                  struct list_id *id);
+bool list_end_take(struct hold *hold, struct list *list, struct acp_call *call, bool front);
 int list_job_finish(struct hold *hold, struct list *list); /* list_job.c */
 /* list_spare.c. Within a change: a block for a node and what follows it, whose first two words are
  * changed by section_set only; one that is a node no more, to be given back or kept, as so many

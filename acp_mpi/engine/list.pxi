@@ -119,7 +119,7 @@ cdef class ListEnds(Handle):
         cdef plain_put p
         self.element.store(value, p.data)
         p.head.width = self.element.width
-        p.head.at = at[0]
+        p.head.at = at[0] if where == LIST_AT else list_id(0, 0)
         call_fill(&here, METHOD_LIST_PUT, self, where)
         here.in_ = &p
         here.in_size = sizeof(list_put) + p.head.width
@@ -261,7 +261,7 @@ cdef class ListEnds(Handle):
         cdef acp_call here
         cdef Call c
         cdef char *out = list_out
-        cdef uint64_t b = where | 1 << 8 | <uint64_t>LIST_FETCH << 32
+        cdef uint64_t outcome, b = where | 1 << 8 | <uint64_t>LIST_FETCH << 32
         call_fill(&here, METHOD_LIST_TAKE, self, b)
         here.out = out
         here.out_room = sizeof(list_out)
@@ -273,8 +273,10 @@ cdef class ListEnds(Handle):
             out = PyByteArray_AS_STRING(c.brought)
         if outcome == LIST_EMPTY:
             raise IndexError(f"{function}: the list is empty; see size()")
-        cdef list_record r = (<list_record *>(out + sizeof(list_answer)))[0]
-        return self.value_of(function, &r, out + sizeof(list_answer) + sizeof(list_record), True)
+        cdef list_record *r = <list_record *>(out + sizeof(list_answer))
+        if self.element.code and not r.payload:
+            return self.element.value(<char *>(r + 1))
+        return self.value_of(function, r, <char *>(r + 1), True)
 
     cdef uint64_t room_of_one(self):
         if not self.element.width or self.element.width > LIST_INLINE:

@@ -73,20 +73,26 @@ int method_list_put(acp_lane *lane, struct acp_call *c)
     struct hold hold;
     struct list *l;
     struct list_id first = {0, 0}, at = {0, 0};
+    uint64_t size;
     if (c->in_size < sizeof(struct list_put) || c->b > LIST_AT)
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     if (c->b == LIST_AT)
         memcpy(&at, c->in, sizeof at); /* the first thing there */
+    memcpy(&size, (const unsigned char *)c->in + offsetof(struct list_put, width), sizeof size);
     int rc = list_enter(&hold, lane, c, &l);
     if (rc != ACP_OK)
         return rc;
     if (at.node && !list_has(hold.heap, l, at))
         c->result[0] = LIST_STALE;
+    else if (c->b != LIST_AT && size && c->in_size == sizeof(struct list_put) + size &&
+             list_end_put(&hold, l, c->b == LIST_FRONT, (const struct list_put *)c->in + 1, size,
+                          &first))
+        c->result[1] = 1;
     else
         rc = put_all(&hold, l, c, c->b == LIST_FRONT ? l->first : at.node, &first);
     list_done(&hold, c, rc);
     if (c->out_room >= sizeof first) {
-        memcpy(c->out, &first, sizeof first);
+        words_out(c->out, &first, sizeof first); /* as it was put together: a processor forwards words */
         c->out_size = sizeof first;
     }
     return c->result[1] ? ACP_OK : rc; /* the caller goes on behind those, and sees why then */
@@ -187,7 +193,8 @@ int method_list_take(acp_lane *lane, struct acp_call *c)
         c->result[0] = LIST_STALE;
     else if (!l->first || !l->last)
         c->result[0] = LIST_EMPTY;
-    else
+    else if (where == LIST_AT || c->b >> 8 != (1 | (uint64_t)LIST_FETCH << 24) ||
+             !list_end_take(&hold, l, c, where == LIST_FRONT))
         rc = take_all(&hold, l, c,
                       where == LIST_FRONT  ? l->first
                       : where == LIST_BACK ? l->last

@@ -48,9 +48,9 @@ uint64_t list_spare_keep(struct hold *hold, struct list *l, uint64_t at)
         return 0;
     }
     uint64_t count = list_spares(hold, l) + 1;
-    section_set(hold, &kept->count, count);
-    section_set(hold, &kept->next, l->spare);
-    section_set(hold, &l->spare, at);
+    const struct setting settings[] = {{&kept->count, count}, {&kept->next, l->spare},
+                                       {&l->spare, at}};
+    section_set_all(hold, settings, sizeof settings / sizeof *settings);
     return count;
 }
 

@@ -16,7 +16,7 @@
 
 #include <stdlib.h>
 
-#define SECTION_WORDS 32u  /* that one change may set */
+#define SECTION_WORDS 48u  /* that one change may set */
 #define SECTION_BLOCKS 4u  /* that one change may take, and as many that it may drop */
 #define SECTION_SCRATCH ((uint64_t)256)
 
@@ -66,6 +66,11 @@ void section_begin(struct hold *h);
 void section_commit(struct hold *h); /* now it has happened */
 void section_cancel(struct hold *h);
 static inline void section_set(struct hold *h, uint64_t *word, uint64_t value);
+struct setting {
+    uint64_t *word, value;
+};
+/* Different words, all of which go to the journal before the first of them changes. */
+static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count);
 int section_take(struct hold *h, uint64_t size, uint64_t *block); /* ACP_E_BUSY: cancel, try again */
 void section_drop(struct hold *h, uint64_t block);
 /* Bytes that may overlap, one such call a change. What they overwrite besides themselves: is lost
@@ -110,6 +115,28 @@ static inline void section_set(struct hold *h, uint64_t *word, uint64_t value)
     h->count = n + 1;
     store(&s->count, n + 1);
     store(word, value);
+}
+
+static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count)
+{
+    struct section *s = h->section;
+    const unsigned char *base = h->base;
+    uint64_t n = h->count, last = h->last;
+    if (unlikely(n + count > SECTION_WORDS))
+        abort();
+#pragma GCC unroll 8 /* so that settings are words in registers */
+    for (uint32_t i = 0; i < count; i++, n++) {
+        uint64_t at = (uint64_t)((const unsigned char *)settings[i].word - base);
+        if (unlikely(at > last))
+            abort();
+        s->journal[n].at = at;
+        s->journal[n].old = *settings[i].word;
+    }
+    h->count = n;
+    store(&s->count, n);
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < count; i++)
+        store(settings[i].word, settings[i].value);
 }
 
 #endif

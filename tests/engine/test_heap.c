@@ -72,6 +72,7 @@ static void wrong_addresses(struct actor *a)
 static void rows_come_and_go(struct actor *a)
 {
     const struct heap *h = &a->heap;
+    const uint32_t all = 2 * HEAP_ROW, end = all - 1;
     uint64_t row[2 * HEAP_ROW], *chain = (uint64_t *)(void *)(h->base + take(a, 64));
     for (uint32_t order = 0; order < 4; order++) {
         for (uint32_t i = 0; i < 2; i++) {
@@ -86,8 +87,8 @@ static void rows_come_and_go(struct actor *a)
         }
         /* As they came; the other way round; from both ends; every third one. */
         *chain = 0;
-        for (uint32_t n = 0; n < 2 * HEAP_ROW; n++) {
-            const uint32_t which[] = {15 - n, n, n % 2 ? 15 - n / 2 : n / 2, n * 3 % 16};
+        for (uint32_t n = 0; n < all; n++) {
+            const uint32_t which[] = {end - n, n, n % 2 ? end - n / 2 : n / 2, n * 3 % all};
             uint64_t at = row[which[order]];
             heap_kept(h, at)->next = *chain;
             *chain = at;
@@ -98,7 +99,7 @@ static void rows_come_and_go(struct actor *a)
             CHECK(check_heap(a) + HEAP_ROW <= before);
         }
         CHECK(check_heap(a) == 1);
-        for (uint32_t n = 0; n < 2 * HEAP_ROW; n++)
+        for (uint32_t n = 0; n < all; n++)
             CHECK(give(a, row[n]) == ACP_E_BLOCK);
     }
     uint64_t one = *chain = take(a, 100);
