@@ -8,7 +8,7 @@ from acp_mpi.errors import Error
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from acp_mpi.config import Settings
 
@@ -22,19 +22,20 @@ class Lone:
     def __init__(self, size: int) -> None:
         self.most = size  # it takes its whole group to be on this node
 
-    def agree(self, error: Exception | None) -> None:
-        """Raise `error`, if there is one."""
-        if error is not None:
-            raise error
+    def fail(self, error: Exception | None, first: int) -> NoReturn:
+        """Raise `error`."""
+        assert error is not None  # there is nobody else who could have one
+        raise error
 
     def gather(self, row: bytes) -> bytes:
         """Return the rows of those that this process speaks for."""
         return row
 
-    def enter(self, rows: memoryview, count: int, slot: int) -> None:
-        """Let the engine know all `count` members."""
+    def enter(self, rows: memoryview, count: int, slot: int, willing: bool) -> tuple[bool, bool]:
+        """Let the engine know all `count` members; return whether this one is willing, or not."""
         _engine.add_rows(0, rows)
         _engine.join(count, slot)
+        return willing, not willing
 
 
 class Alone:

@@ -13,8 +13,8 @@ from acp_mpi.meeting import Meeting
 from acp_mpi.record import Record
 from acp_mpi.rma import window
 from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.membership import ROW_SIZE, Membership, first_without
 from acp_mpi.spawn.rendezvous.membership import Group as Member
-from acp_mpi.spawn.rendezvous.membership import Membership
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _join(
     company = process.company(node, host_key)
     needless = settings.parent is not None and company.nodes == 1 and settings.path != "window"
     window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size, needless)
-    failed = None
+    failed, part = None, window.NO_PART
     try:
         if starter < 0:
             raise ValueError(f"init: starter_size={starter} is negative")
@@ -245,34 +245,53 @@ def _join(
             window_size=window_size,
             window_committed=company.nodes > 1,
         )
+        if not no_window:
+            part, no_window = window.part()
     except Exception as error:
         failed = error
     try:
-        company.agree(failed)
-        known = _introduce(process, company, place)
+        known, agreed = _introduce(process, company, place, failed, not no_window)
         # Ranks of other groups share the memory of the node.
         _engine.lower_limit(_limit(_engine.mates(), heap_size, settings, starter))
     except Exception:
         _engine.close()
         raise
     slots = next(member.slots for member in known[0] if member.name == place.group)
-    made = window.make(process, company.nodes, node, no_window, settings.path, slots, starter)
+    refused = window.refusal(process, no_window, agreed)
+    made = window.make(process, company.nodes, node, part, refused, settings.path, slots, starter)
     return Job(process, known, place, made)
 
 
-def _introduce(process: Alone | MpiGroup, company: Company | Lone, place: Meeting) -> Known:
-    """Let the engine know who there is, and return the groups and how many began the job."""
-    rows = company.gather(_engine.row())
+def _introduce(
+    process: Alone | MpiGroup,
+    company: Company | Lone,
+    place: Meeting,
+    failed: Exception | None,
+    willing: bool,
+) -> tuple[Known, tuple[bool, bool]]:
+    """Let the engine know who there is, and return the groups and how many began the job.
+
+    And whether all processes of the group are willing, and whether none is. `failed`: this one has
+    no engine, and no row; then none joins.
+    """
+    rows = company.gather(bytes(ROW_SIZE) if failed is not None else _engine.row())
     table = Membership()
 
-    def learn() -> Known:
+    def learn() -> Known | int:
         nonlocal table
+        without = first_without(rows)
+        if without is not None:
+            return without
         table = place.join(process.size, process.has_mpi, process.first_rank(), rows)
         return table.groups, table.founders
 
-    members, founders = process.from_first(learn)
+    learnt: Known | int = process.from_first(learn)
+    if isinstance(learnt, int):
+        company.fail(failed, learnt)
+    members, founders = learnt
     own = next(member for member in members if member.name == place.group)
-    company.enter(table.rows, members[-1].slots.stop, own.slots[process.rank])
+    count, slot = members[-1].slots.stop, own.slots[process.rank]
+    agreed = company.enter(table.rows, count, slot, willing)
     started_together = range(founders) if own.offset < founders else own.slots
     _engine.set_joined(started_together, founders)
-    return members, founders
+    return learnt, agreed

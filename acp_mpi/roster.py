@@ -10,7 +10,7 @@ from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, NoReturn
 
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
 _WHERE = struct.Struct("<QI")  # node, host
@@ -46,22 +46,23 @@ class Company:
             MPI.PROC_NULL if rank == _NOBODY else rank for rank in neighbours
         )
 
-    def agree(self, error: Exception | None) -> None:
-        """Raise on every process if there is an error on any: its own, or the first."""
-        self._agreed(error, True)
+    def fail(self, error: Exception | None, first: int) -> NoReturn:
+        """Raise the own error, or that of the first process that has one."""
+        told = self._comm.bcast(error, root=first)
+        raise told if error is None else error
 
-    def _agreed(self, error: Exception | None, good: bool) -> bool:
-        """Raise as `agree` does, else return whether all are `good`."""
+    def _agreed(self, error: Exception | None, *good: bool) -> list[bool]:
+        """Raise on every process if there is an error on any, else return what is good for all."""
         size = self._comm.Get_size()
         # mpi4py duplicates the communicator to reduce objects, and so many cost 2 MB in MPICH
-        least = memoryview(bytearray(8)).cast("i")
-        least[0], least[1] = size if error is None else self._rank, good
+        least = memoryview(bytearray(4 + 4 * len(good))).cast("i")
+        for at, number in enumerate((size if error is None else self._rank, *good)):
+            least[at] = number
         self._comm.Allreduce(self._mpi.IN_PLACE, least, self._mpi.MIN)
-        first, all_good = least
+        first, *all_good = least
         if first < size:
-            told = self._comm.bcast(error, root=first)
-            raise told if error is None else error
-        return bool(all_good)
+            self.fail(error, first)
+        return [bool(each) for each in all_good]
 
     def gather(self, row: bytes) -> bytes:
         """Return the rows of all processes on the first, nothing elsewhere."""
@@ -69,20 +70,24 @@ class Company:
         self._comm.Gather(row, rows, root=0)
         return bytes(rows or b"")
 
-    def enter(self, rows: memoryview, count: int, slot: int) -> None:
-        """Let the engine know all `count` members, whose rows the first process brings."""
+    def enter(self, rows: memoryview, count: int, slot: int, willing: bool) -> tuple[bool, bool]:
+        """Let the engine know all `count` members, whose rows the first process brings.
+
+        Return whether all processes are willing, and whether none is.
+        """
         failed = self._spread(rows, count) if self._is_first else None
         made = self._is_first and failed is None
         place = self._place(_engine.table_place() if made else b"")
         needy = not self._is_first and any(place) and not _engine.map_table(place)
         if failed is None and any(place) and not needy:
             failed = _failure(_engine.join, count, slot)
-        if self._agreed(failed, not needy):
-            return
-        failed = self._copy(rows, count, needy)
-        if needy and failed is None:
-            failed = _failure(_engine.join, count, slot)
-        self.agree(failed)
+        complete, all_are, none_is = self._agreed(failed, not needy, willing, not willing)
+        if not complete:
+            failed = self._copy(rows, count, needy)
+            if needy and failed is None:
+                failed = _failure(_engine.join, count, slot)
+            self._agreed(failed)
+        return all_are, none_is
 
     def _spread(self, rows: memoryview, count: int) -> Exception | None:
         """Bring the rows to the first process of each node, and into the table that it makes."""

@@ -12,9 +12,12 @@ from acp_mpi.errors import Error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    Part: TypeAlias = tuple[int, int, int, int, int]  # address, size, of the test, of the heap
 
 _SIZE = 64 << 20
+NO_PART = 0, 0, 0, 0, 0
 REMEDY = 'set mpi4py.rc.thread_level = "multiple" before the first import of mpi4py.MPI'
 
 
@@ -103,11 +106,20 @@ def too_low_a_level() -> str:
     return names.get(MPI.Query_thread(), "")
 
 
+def part() -> tuple[Part, str]:
+    """Return where the window part of this process is, or why it has none."""
+    try:
+        return _engine.window_part(), ""
+    except Error as error:
+        return NO_PART, f"none: {error}"
+
+
 def make(
     process: Any,
     nodes: int,
     node: int,
-    why_not: str,
+    part: Part,
+    refused: str,
     path: str,
     slots: range,
     starter_size: int,
@@ -115,17 +127,13 @@ def make(
     """Make the window of the caller's group. Collective over the group.
 
     `process` speaks for the caller in it, which is on `node`, one of `nodes`; `slots` are those of
-    its members in MPI order; `why_not` is what `size_wanted` said. Links do what the window cannot;
+    its members in MPI order; `refused` is what `refusal` said. Links do what the window cannot;
     a warning says so where it could have been a road.
     """
     if not process.has_mpi:
-        return Window(why_not)
+        return Window(refused)
     wanted = path == "window" or (path == "" and nodes > 1)
-    try:
-        address, size, probe, *heap = (0, 0, 0, 0, 0) if why_not else _engine.window_part()
-    except Error as error:
-        address, size, probe, heap, why_not = 0, 0, 0, [0, 0], f"none: {error}"
-    refused = _agreed(process, why_not)
+    address, size, probe, *heap = part
     if refused:
         if wanted and process.rank == 0 and "ACP_WINDOW_SIZE=0" not in refused:
             log.warning("rma.window", "links only between nodes, MPI window %s", refused)
@@ -154,6 +162,14 @@ def make(
     return window
 
 
+def refusal(process: Any, why_not: str, agreed: tuple[bool, bool]) -> str:
+    """Return "" if no process has a reason against the window, else the own, or the first's.
+
+    `agreed`: none has, and all have. Collective if they differ.
+    """
+    return why_not if any(agreed) else str(next(filter(None, process.exchange(why_not))))
+
+
 def _agreed(process: Any, why_not: str) -> str:
     """Return "" if no process has a reason, else the own, or that of the first. Collective."""
     from mpi4py import MPI
@@ -161,9 +177,7 @@ def _agreed(process: Any, why_not: str) -> str:
     refusals = memoryview(bytearray(4)).cast("i")
     refusals[0] = bool(why_not)
     process.comm.Allreduce(MPI.IN_PLACE, refusals, MPI.SUM)
-    if refusals[0] in (0, process.size):
-        return why_not
-    return str(next(filter(None, process.exchange(why_not))))
+    return refusal(process, why_not, (refusals[0] == 0, refusals[0] == process.size))
 
 
 def _create(process: Any, address: int, size: int) -> tuple[Window, str]:

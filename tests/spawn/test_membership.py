@@ -10,7 +10,7 @@ from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous.address import format_address, parse_address
 from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.connector import join
-from acp_mpi.spawn.rendezvous.membership import Membership
+from acp_mpi.spawn.rendezvous.membership import Membership, first_without
 from acp_mpi.spawn.rendezvous.roll import Roll
 
 
@@ -75,3 +75,10 @@ def test_ranks_are_reported_as_ranges():
     roll.enter(Announcement("g", 10, False, tuple(rows("g", 0, 1, 2, 7)), 1.0, ""), "here")
     assert "ranks 0-2, 7)" in roll.report()
     assert "ranks 3-6, 8-9 of group 'g'" in roll.report()
+
+
+def test_the_first_process_without_a_row_is_found():
+    there, nothing = row("g", 0), bytes(len(row("g", 0)))
+    assert first_without(there * 3) is None
+    assert first_without(b"") is None
+    assert first_without(there + nothing + there + nothing) == 1

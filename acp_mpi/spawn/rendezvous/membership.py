@@ -128,6 +128,12 @@ class Membership:
             )
 
 
+def first_without(rows: bytes) -> int | None:
+    """Return the index of the first row of zeros, which stands for none; None: there is no such."""
+    nonces = struct.iter_unpack(f"<Q{ROW_SIZE - 8}x", rows)
+    return next((index for index, (nonce,) in enumerate(nonces) if not nonce), None)
+
+
 def check_group(name: str, size: int) -> None:
     """Raise Error unless a group may have this name and size."""
     if not name.isprintable() or not 0 < len(name.encode()) <= NAME_MAX:
