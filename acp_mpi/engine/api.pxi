@@ -131,6 +131,7 @@ cdef extern from "engine.h" nogil:
     int acp_segment_quiet(acp_engine *, uint64_t, int64_t)
     acp_ga_t acp_query_ga(acp_engine *, const void *, uint64_t)
     int acp_query_address(acp_lane *, acp_ga_t, uint64_t, void **)
+    void acp_forget_address(acp_engine *, acp_ga_t)
     acp_ga_t acp_starter(acp_engine *, uint32_t)
     void acp_memory_statistics_get(acp_engine *, acp_memory_statistics *)
     void acp_memory_lower(acp_engine *, uint64_t)

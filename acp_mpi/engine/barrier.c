@@ -63,6 +63,7 @@ static struct barrier_entry *entry_of(struct doors *doors, uint64_t key)
 struct gate {
     acp_engine *engine;
     struct party *party;
+    struct peer *leader;
     struct barrier_entry *entry;
     uint32_t arrived_at, passed_at;
     struct meeting meeting;
@@ -92,7 +93,8 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
     for (;;) {
         atomic_fetch_add(&entry->sleepers, 1);
         uint32_t now = generation(atomic_load(&entry->state));
-        bool through = (int32_t)(now - g->passed_at) >= 0;
+        bool through = (int32_t)(now - g->passed_at) >= 0 ||
+                       (g->leader != e->own && party_has_met(g->party, g->leader));
         long slept = 0;
         if (!through && e->stopping)
             rc = ACP_E_CLOSED;
@@ -249,8 +251,8 @@ static int lead_node(struct gate *g, bool last, int64_t timeout_ns, uint64_t sta
 
 static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
 {
-    struct gate g = {.engine = e, .party = p};
     struct peer *leader = peer_of_slot(e, p->leader);
+    struct gate g = {.engine = e, .party = p, .leader = leader};
     uint64_t start = now_ns();
     bool last = false;
     int rc = party_trouble(e, p);

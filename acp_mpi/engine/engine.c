@@ -190,8 +190,8 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     int rc = written ? table_permute(e, 0, slot_of, count) : ACP_OK;
     if (rc != ACP_OK)
         return rc;
-    links_take_in(e, NULL, (const unsigned char *)UINTPTR_MAX);
     pthread_mutex_lock(&e->lock);
+    links_take_in(e, NULL, (const unsigned char *)UINTPTR_MAX);
     mail_reset(e);
     memory_reset(e);
     inbox_close(e);

@@ -200,6 +200,7 @@ void acp_memory_drop(acp_lane *lane, void *address, uint64_t size); /* of acp_me
 int acp_segment_quiet(acp_engine *engine, uint64_t ticket, int64_t timeout_ns);
 acp_ga_t acp_query_ga(acp_engine *engine, const void *address, uint64_t size);
 int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address);
+void acp_forget_address(acp_engine *engine, acp_ga_t ga); /* one that was asked for is used no more */
 acp_ga_t acp_starter(acp_engine *engine, uint32_t rank);
 acp_ga_t acp_post(acp_engine *engine, uint32_t rank); /* 64 bytes for the library itself */
 

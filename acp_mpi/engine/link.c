@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 
 #define LINGER_NS ((uint64_t)1000000000)
+#define AWAIT_NS ((uint64_t)3000000000)
+#define DOZE_NS ((int64_t)5000000)
 #define PAUSE_NS ((uint64_t)50000000)
 #define PAUSE_MOST_NS ((uint64_t)1000000000)
 
@@ -287,11 +289,12 @@ static bool all_open(void *context)
     return open;
 }
 
+/* Not for ever: it may be no more than news, and to a host that is out of reach. Signals are for later. */
 void links_await(acp_engine *e)
 {
-    if (!all_open(e))
-        progress_wait(e, all_open, e, (int64_t)e->config.peer_timeout_ns,
-                      ACP_DOING_FINALIZE);
+    uint64_t end = now_ns() + AWAIT_NS;
+    while (!all_open(e) && now_ns() < end)
+        progress_doze(e, all_open, e, DOZE_NS);
 }
 
 /* What is written goes out and what the peers wrote is read, or a reset would destroy their

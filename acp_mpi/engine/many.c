@@ -109,7 +109,7 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
     if (op) {
         op->way = WAY_MANY;
         op->many = m;
-        op->command.kind = m->kind;
+        op->command = (struct message){.kind = m->kind};
         handle = op_submit(lane, op, order);
     } else {
         free(m);

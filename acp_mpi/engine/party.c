@@ -17,7 +17,7 @@ struct signal_count {
 
 /* Who has ended in order has met all in finalize: whoever is still in it is let through. What it
  * said last may come after the news of its end, or not at all. */
-static bool has_met_all(const struct party *p, const struct peer *member)
+bool party_has_met(const struct party *p, const struct peer *member)
 {
     return p->purpose >= PURPOSE_FINALIZE && (member->gone || peer_left(member));
 }
@@ -31,7 +31,7 @@ int party_trouble(acp_engine *e, const struct party *p)
         bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;
         bool leaves = peer->leaving && now_ns() - peer->leaving > PASSED_NS && !peer->left &&
                       p->purpose < PURPOSE_FINALIZE;
-        if ((is_lost || leaves) && party_has(p, peer->slot) && !has_met_all(p, peer)) {
+        if ((is_lost || leaves) && party_has(p, peer->slot) && !party_has_met(p, peer)) {
             e->trouble_rank = rank_of_slot(e, peer->slot);
             return is_lost ? ACP_E_LOST : ACP_E_FINALIZING;
         }
@@ -149,7 +149,7 @@ static bool signal_here(void *context)
     }
     pthread_mutex_unlock(&e->lock);
     struct peer *source = peer_known(e, w->party->sources[w->round]);
-    w->got |= source && has_met_all(w->party, source);
+    w->got |= source && party_has_met(w->party, source);
     return w->got || (w->trouble = party_trouble(e, w->party)) != ACP_OK;
 }
 

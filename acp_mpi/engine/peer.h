@@ -37,7 +37,7 @@ struct peer {
     bool loss_handled;
     bool loss_accepted; /* by acp_refresh */
     bool missed; /* its loss counts; set before it is lost */
-    bool shown;  /* the program has an address in its memory, as long as the engine lives */
+    _Atomic uint64_t shown; /* addresses in its memory that the program has, as long as the engine lives */
     uint8_t opened; /* how its memory was opened */
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;

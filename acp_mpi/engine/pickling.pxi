@@ -90,7 +90,13 @@ def laid(data, rank):
 
 cdef object object_in_place(uint64_t ga, uint64_t size):
     """Return the object whose pickle lies there, in reach, and belongs to the caller."""
-    return pickle_module().loads(mapped(ga, size))
+    cdef acp_engine *e = engine
+    block = mapped(ga, size)
+    try:
+        return pickle_module().loads(block)
+    finally:
+        if engine == e:  # else another thread has finalized meanwhile
+            acp_forget_address(e, ga)
 
 
 cdef class PickleSource:

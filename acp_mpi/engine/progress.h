@@ -59,7 +59,8 @@ void links_close(acp_engine *e);
 void links_release(acp_engine *e); /* sends what waits for company */
 void links_ask(acp_engine *e); /* and asks for the answers that have time: now somebody waits */
 void links_lost(acp_lane *lane, struct peer *p);
-/* Memory of this process that ends: links may be about to send from it. */
+/* Memory between these addresses may end: what was to go out from there goes out as it is now. With the
+ * lock held. */
 void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high);
 
 /* courier.c: messages by link */

@@ -253,8 +253,15 @@ int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address
     if (reach != REACH_LOAD)
         return fail(lane, ACP_E_PRIVATE, ga, size);
     *address = t.base + (ga - t.low);
-    t.peer->shown = true;
+    atomic_fetch_add(&t.peer->shown, 1);
     return ACP_OK;
+}
+
+void acp_forget_address(acp_engine *e, acp_ga_t ga)
+{
+    struct peer *p = peer_of_slot(e, slot_of_rank(e, acp_ga_rank(ga)));
+    if (p)
+        atomic_fetch_sub(&p->shown, 1);
 }
 
 int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)

@@ -158,7 +158,9 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
         atomic_thread_fence(memory_order_seq_cst);
     pthread_mutex_unlock(&e->space); /* links are locked before it */
     const unsigned char *low = bytes_of(m, &region) + (dead.low - region.offset);
+    pthread_mutex_lock(&e->lock);
     links_take_in(e, low, low + (dead.high - dead.low));
+    pthread_mutex_unlock(&e->lock);
     pthread_mutex_lock(&e->space);
     struct retiree *r = retiree_new(e);
     uint64_t number = ++m->tickets;

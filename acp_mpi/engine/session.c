@@ -163,6 +163,8 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
     } else if (wire->accepted && wire_knows(e, wire)) {
         link = admit(lane, wire, m);
     }
+    if (link)
+        link->moved |= m->a > link->out.acked;
     if (!link || !outbox_ack(&link->out, m->a)) {
         wire_close(e, wire);
         link_wire_down(lane, wire);

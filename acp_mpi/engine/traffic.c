@@ -132,10 +132,8 @@ void link_take_in(struct link *link, const unsigned char *low, const unsigned ch
 
 void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high)
 {
-    pthread_mutex_lock(&e->lock);
     for (struct link *link = e->links; link; link = link->next)
         link_take_in(link, low, high);
-    pthread_mutex_unlock(&e->lock);
 }
 
 void links_release(acp_engine *e)
@@ -222,6 +220,8 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
         return true;
     }
     link->corked = true;
+    if (m.kind == ACP_PROBE)
+        answers_send(lane, link);
     if (m.kind == ACP_PROBE && link->out.unsent) {
         link->urgent = true; /* what has waited for company is the answer */
     } else if (m.kind == ACP_PROBE) {
