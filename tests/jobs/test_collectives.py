@@ -129,34 +129,39 @@ def test_what_is_long_goes_by_each_road(passes: Any, road: str) -> None:
     passes([*launch.mpiexec(2), *launch.program(long_ones)], launch.ROADS[road], limit=120.0)
 
 
-def press_once_asleep() -> None:
-    """Press Ctrl-C when this process waits in a collective: before, it would not take part."""
-    here = acp.rank()
-    launch.until(lambda: DOING[_engine.doing(here)] == "is in a collective", limit=20.0)
-    time.sleep(0.02)
-    os.kill(os.getpid(), signal.SIGINT)
-
-
 class Interruption:
     """A Ctrl-C that comes while this process sleeps in a call, once."""
 
     def __init__(self) -> None:
-        self._come = False
+        self._come = self._heard = False
         signal.signal(signal.SIGINT, self._on_signal)
 
     def _on_signal(self, number: int, frame: object) -> None:
         self._come = True
         raise KeyboardInterrupt
 
+    def _press(self) -> None:
+        """Press when this process waits in a collective, or has heard that another one has left.
+
+        Before, it would not take part.
+        """
+        here = acp.rank()
+        launch.until(
+            lambda: self._heard or DOING[_engine.doing(here)] == "is in a collective", limit=20.0
+        )
+        time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
     def of(self, call: Callable[[], object]) -> str:
         """Return how the call ended: "interrupted", or "heard" from another rank."""
-        self._come = False
-        threading.Thread(target=press_once_asleep).start()
+        self._come = self._heard = False
+        threading.Thread(target=self._press).start()
         try:
             try:
                 call()
             except acp.Error as error:
                 assert "has left it" in str(error), error  # noqa: PT017
+                self._heard = True
             while not self._come:
                 time.sleep(0.001)
         except KeyboardInterrupt:
