@@ -7,6 +7,7 @@ import pytest
 from support import ROAD, fetch, pattern, refused, right, shared, stale_address, starter, store
 
 import acp_mpi as acp
+from acp_mpi.mpi_group import MpiGroup
 
 pytestmark = pytest.mark.mpi
 
@@ -39,6 +40,21 @@ def test_leaving_a_with_block_by_an_exception_shows_that_exception():
         1 / 0  # noqa: B018
     acp.finalize()  # the block leaves that to the program: others may never come
     assert acp.is_initialized()
+
+
+def test_all_of_a_group_learn_what_its_first_process_says():
+    """However long it is: short ones travel with their size, and so do errors."""
+    group = MpiGroup(None)
+    for size in (0, *range(970, 1030), 5000, 100_000):
+        said = bytes(pattern(size, size))
+        assert group.from_first(lambda said=said: said) == said
+        with pytest.raises(ValueError, match=f"^e{{{size}}}$"):
+            group.from_first(lambda size=size: fail_with("e" * size))
+    group.free()
+
+
+def fail_with(text):
+    raise ValueError(text)
 
 
 # Ranks and groups -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ int membarrier_all(void)
     return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
-/* What others ask for reaches this process once the kernel has let it in, */
+/* From now on this process runs the fences that others ask for. */
 static void *let_in(void *engine)
 {
     acp_engine *e = engine;
@@ -25,8 +25,8 @@ static void *let_in(void *engine)
     return NULL;
 }
 
-/* and that takes a grace period of all processors, 5 to 20 ms, if it has threads: MPI's. A thread waits
- * for that, and this process runs its own fences meanwhile. */
+/* If the process has threads, MPI's, the kernel takes a grace period of all processors, 5 to 20 ms, to
+ * let it in: a thread waits for that, and this process runs its own fences meanwhile. */
 void fences_start(acp_engine *e)
 {
     struct stat tasks;
