@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#if !defined(MADV_POPULATE_WRITE) /* Linux 5.14, glibc 2.35 */
-#define MADV_POPULATE_WRITE 23
+#if !defined(MADV_POPULATE_READ) /* Linux 5.14, glibc 2.35 */
+#define MADV_POPULATE_READ 22
 #endif
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
@@ -73,6 +73,15 @@ uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high)
     return count;
 }
 
+static bool allocate(const struct heap *h, uint64_t place, uint64_t size)
+{
+    int rc;
+    do
+        rc = fallocate(h->fd, 0, (off_t)(h->position + place), (off_t)size);
+    while (rc && errno == EINTR);
+    return rc == 0;
+}
+
 /* Granules of one word of the map; 0 or the system's error. */
 static int commit(const struct heap *h, uint64_t word, uint64_t mask)
 {
@@ -80,14 +89,12 @@ static int commit(const struct heap *h, uint64_t word, uint64_t mask)
         uint64_t low = (uint64_t)__builtin_ctzll(mask), run = ~(mask >> low);
         uint64_t length = run ? (uint64_t)__builtin_ctzll(run) : 64;
         uint64_t place = h->head->grid + (word * 64 + low) * GRANULE;
-        int rc;
-        do
-            rc = fallocate(h->fd, 0, (off_t)(h->position + place), (off_t)(length * GRANULE));
-        while (rc && errno == EINTR);
-        if (rc)
-            return errno;
-        if (length <= FAULTED) /* else, or on old kernels, pages come one by one */
-            madvise(h->base + place, length * GRANULE, MADV_POPULATE_WRITE);
+        bool few = length <= FAULTED; /* else, or on old kernels, pages come one by one */
+        for (uint32_t i = 0; i <= few; i++) /* the second time Linux clears them */
+            if (!allocate(h, place, length * GRANULE))
+                return errno;
+        if (few) /* pages that are cleared are mapped sixteen at a time, and for writing as well */
+            madvise(h->base + place, length * GRANULE, MADV_POPULATE_READ);
         mask &= length + low < 64 ? ~0ull << (length + low) : 0;
     }
     return 0;

@@ -17,7 +17,7 @@
 #define SWEPT ((uint64_t)1 << 20) /* a free range of this size goes back to the system */
 #define KEPT_LEAST ((uint64_t)4 << 20) /* bytes that may lie idle */
 
-#define HEAP_ROW 16u /* blocks that one change can take or give, with a word of the journal for each */
+#define HEAP_ROW 24u /* blocks that one change can take or give, with a word of the journal for each */
 
 #define BLOCK_HEAD ((uint64_t)16)
 #define BLOCK_LEAST ((uint64_t)32)

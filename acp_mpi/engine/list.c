@@ -6,17 +6,16 @@
 bool list_has(const struct heap *h, const struct list *list, struct list_id id)
 {
     const struct list_node *n = list_node(h, id.node);
-    return n && id.number && load(&n->number) == id.number &&
-           load(&n->era) == load(&list->era);
+    return n && id.number && list_number(list, load(&n->name)) == id.number;
 }
 
-uint64_t list_name(const struct hold *hold, struct list *list)
+uint64_t list_new_era(const struct hold *hold, struct list *list)
 {
     uint64_t offset = (uint64_t)((const unsigned char *)list - hold->heap->base);
     uint64_t x = offset * 0x9e3779b97f4a7c15ull + ++list->names; /* heads are never given back */
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return x ^ x >> 31;
+    return (x ^ x >> 31) & LIST_NUMBERS;
 }
 
 int list_done(struct hold *hold, const struct acp_call *c, int rc)
@@ -78,7 +77,7 @@ static int create(struct hold *hold, struct container *container, const uint64_t
     section_set(hold, &l->spare_size, 0);
     section_set(hold, &l->partner, 0);
     section_set(hold, &l->job.kind, JOB_NONE);
-    section_set(hold, &l->era, list_name(hold, l));
+    section_set(hold, &l->era, list_new_era(hold, l));
     return ACP_OK;
 }
 

@@ -1,8 +1,9 @@
 /* Lists: a chain of nodes beside the head, in the heap of its rank. What an element holds follows
- * its node, or lies in a block of any rank that the node names.
+ * its node, or lies in a block of any rank that is named there.
  *
- * An element is known by its node's place and a number that no other element ever has; whether it
- * is in a list, by that list's era. A change of many nodes is a job: one store decides on it, and
+ * An element is known by its node's place and a number that its list gives to no other; whether it
+ * is in a list, by that list's era. Nodes are short, since new memory costs more than what is done
+ * with it: number, era and size are one word. A change of many nodes is a job: one store decides on it, and
  * whoever enters next finishes it if who began it was killed. Erased nodes whose blocks are still
  * to be given back are chained, so that nothing is lost either.
  *
@@ -15,15 +16,21 @@
 #include "list_call.h"
 #include "words.h"
 
-enum list_job_kind { JOB_NONE = 0, JOB_ERASE, JOB_ORDER, JOB_REVERSE, JOB_SPLICE };
+enum list_job_kind {
+    JOB_NONE = 0, JOB_ERASE, JOB_ORDER, JOB_REVERSE, JOB_SPLICE,
+    JOB_PUT_FRONT, JOB_PUT_BACK, JOB_TAKE_FRONT, JOB_TAKE_BACK
+};
 
 struct list_node {
     uint64_t next, previous; /* 0: none */
-    uint64_t number;         /* 0: erased */
-    uint64_t era;
-    uint64_t size;           /* of what it holds, in bytes */
-    uint64_t payload;        /* the address of that; 0: behind this node */
-    uint64_t block;          /* in which it lies: an address, or an offset in this very heap */
+    uint64_t name; /* upper 48 bits: number ^ era of the list, 0: erased; lower 16: see LIST_FAR */
+};
+#define LIST_FAR ((uint64_t)0xffff) /* a list_far follows; any other: so many bytes, the element */
+#define LIST_NUMBERS (((uint64_t)1 << 48) - 1) /* of elements and eras */
+struct list_far {
+    uint64_t size;    /* of what the element holds, in bytes */
+    uint64_t payload; /* the address of that */
+    uint64_t block;   /* in which it lies: an address, or an offset in this very heap; 0: none */
 };
 
 struct list {
@@ -32,7 +39,7 @@ struct list {
     uint64_t era;     /* of the nodes that are in it */
     uint64_t changes; /* counts them */
     uint64_t orders;  /* and those among them that were not only insertions and removals */
-    uint64_t names;   /* given out: numbers and eras */
+    uint64_t names;   /* given out, numbers and eras: grows only */
     uint64_t dead;    /* chain of erased nodes */
     uint64_t spare;   /* chain of blocks that are kept for nodes */
     uint64_t spare_size; /* of such a block */
@@ -43,6 +50,7 @@ struct list {
 };
 
 static_assert(sizeof(struct list_node) == LIST_NODE, "callers find the bytes of an element");
+static_assert(LIST_INLINE < LIST_FAR, "the bytes that follow a node are counted in its name");
 
 extern const struct container_type list_type;
 
@@ -70,6 +78,39 @@ static inline struct list_node *list_node(const struct heap *h, uint64_t at)
         return NULL;
     return (struct list_node *)(void *)(h->base + at);
 }
+/* Of a node that is in the list, or was: */
+static inline uint64_t list_number(const struct list *list, uint64_t name) /* 0: erased */
+{
+    return name >> 16 ? name >> 16 ^ load(&list->era) : 0;
+}
+static inline uint64_t list_nameless(uint64_t name) /* of the same that is erased */
+{
+    return name & LIST_FAR;
+}
+/* `what`: the size, or LIST_FAR. */
+static inline uint64_t list_name(const struct list *list, uint64_t number, uint64_t what)
+{
+    return (number ^ list->era) << 16 | what;
+}
+/* That no other element of the list ever had, also if this is not a part of any change. */
+static inline uint64_t list_new_number(struct list *list)
+{
+    uint64_t number;
+    do
+        number = ++list->names & LIST_NUMBERS;
+    while (unlikely(!number || number == list->era));
+    return number;
+}
+/* What follows a node of that name; NULL: what it holds. */
+static inline const struct list_far *list_far(const struct heap *h, const struct list_node *n,
+                                              uint64_t name)
+{
+    const struct list_far *far = (const struct list_far *)(const void *)(n + 1);
+    uint64_t at = (uint64_t)((const unsigned char *)far - h->base);
+    return unlikely(list_nameless(name) == LIST_FAR) && container_inside(h, at, sizeof *far)
+               ? far
+               : NULL;
+}
 /* list.c: for the others */
 bool list_has(const struct heap *heap, const struct list *list, struct list_id id);
 int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct list **list);
@@ -85,7 +126,7 @@ static inline bool list_is_address(uint64_t block)
 {
     return acp_ga_rank(block) >= 0;
 }
-uint64_t list_name(const struct hold *hold, struct list *list); /* a number or era, never used */
+uint64_t list_new_era(const struct hold *hold, struct list *list);
 /* Within a change: the chain [first, last] goes in before `before`, 0 the end; goes out. */
 int list_link(struct hold *hold, struct list *list, uint64_t first, uint64_t last, uint64_t count,
               uint64_t before);
@@ -95,6 +136,7 @@ int list_unlink(struct hold *hold, struct list *list, uint64_t first, uint64_t l
 bool list_end_put(struct hold *hold, struct list *list, bool front, const void *data, uint64_t size,
                   struct list_id *id);
 bool list_end_take(struct hold *hold, struct list *list, struct acp_call *call, bool front);
+int list_end_finish(struct hold *hold, struct list *list);
 int list_job_finish(struct hold *hold, struct list *list); /* list_job.c */
 /* list_spare.c. Within a change: a block for a node and what follows it, whose first two words are
  * changed by section_set only; one that is a node no more, to be given back or kept, as so many

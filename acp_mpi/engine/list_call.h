@@ -20,7 +20,7 @@ struct list_answer { /* then records */
     acp_ga_t origin;     /* of the offsets of nodes */
     struct list_id next; /* of the last one */
 };
-#define LIST_NODE ((uint64_t)56) /* bytes before what follows a node */
+#define LIST_NODE ((uint64_t)24) /* bytes before what follows a node */
 struct list_order { /* then `count` offsets of nodes, unless they are in `block` */
     uint64_t changes, count, kept, block; /* the first `kept` stay, in this order */
 };

@@ -22,15 +22,14 @@ static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, 
 {
     uint64_t at, own = own_block(hold, c, r->block);
     section_begin(hold);
-    int rc = list_spare_take(hold, l, sizeof(struct list_node) + (r->payload ? 0 : r->size), &at);
+    const struct list_far far = {r->size, r->payload, own ? own : r->block};
+    uint64_t follows = r->payload ? sizeof far : r->size;
+    int rc = list_spare_take(hold, l, sizeof(struct list_node) + follows, &at);
     if (likely(rc == ACP_OK)) {
         struct list_node *n = (struct list_node *)(void *)(hold->heap->base + at);
-        struct list_node fill = {.number = list_name(hold, l), .era = l->era, .size = r->size,
-                                 .payload = r->payload, .block = own ? own : r->block};
-        words_in(&n->number, &fill.number, sizeof fill - offsetof(struct list_node, number));
-        if (!r->payload)
-            words_in(n + 1, data, r->size);
-        *id = (struct list_id){at, fill.number};
+        *id = (struct list_id){at, list_new_number(l)};
+        store(&n->name, list_name(l, id->number, r->payload ? LIST_FAR : r->size));
+        words_in(n + 1, r->payload ? (const void *)&far : data, follows);
         rc = list_link(hold, l, at, at, 1, before);
     }
     if (likely(rc == ACP_OK))
@@ -103,7 +102,9 @@ int method_list_put(acp_lane *lane, struct acp_call *c)
 static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c, uint64_t at,
                  const struct list_node *n, enum list_take how, unsigned char *out)
 {
-    uint64_t payload = n->payload, block = n->block, spares = 0;
+    const struct list_far *far = list_far(hold->heap, n, n->name);
+    uint64_t size = far ? far->size : list_nameless(n->name), payload = far ? far->payload : 0;
+    uint64_t block = far ? far->block : 0, spares = 0;
     bool own = block && !list_is_address(block);
     if (how == LIST_KEEP && !payload) { /* the node stays, as the block of what it held */
         block = container_ga(c, hold->heap, at);
@@ -114,7 +115,7 @@ static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c
             section_drop(hold, block);
         block = !own ? block : how == LIST_DROP ? 0 : container_ga(c, hold->heap, block);
     }
-    const struct list_record r = {{at, n->number}, n->size, payload, block};
+    const struct list_record r = {{at, list_number(l, n->name)}, size, payload, block};
     words_out(out, &r, sizeof r); /* as it was put together: a processor forwards words */
     return spares;
 }
@@ -125,7 +126,8 @@ static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint6
                     uint64_t *used)
 {
     *used = 0;
-    uint64_t length = how == LIST_FETCH && !n->payload ? 8 * words_of(n->size) : 0;
+    uint64_t size = list_nameless(n->name);
+    uint64_t length = how == LIST_FETCH && size != LIST_FAR ? 8 * words_of(size) : 0;
     uint64_t head = sizeof(struct list_record);
     if (length && !container_inside(hold->heap, at + sizeof *n, length))
         return ACP_E_DAMAGED;
@@ -138,7 +140,7 @@ static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint6
         return rc;
     }
     uint64_t spares = part(hold, l, c, at, n, how, out);
-    section_set(hold, &n->number, 0);
+    section_set(hold, &n->name, 0);
     if (length)
         words_out(out + head, n + 1, length);
     section_commit(hold);
@@ -169,7 +171,7 @@ static int take_all(struct hold *hold, struct list *l, struct acp_call *c, uint6
     const struct list_node *next = at ? list_node(hold->heap, at) : NULL;
     const struct list_answer answer = {
         .count = count, .changes = l->changes, .orders = l->orders, .size = l->size,
-        .next = {at, next ? next->number : 0}};
+        .next = {at, next ? list_number(l, next->name) : 0}};
     words_out(out, &answer, sizeof answer);
     c->out_size = used;
     return count ? ACP_OK : rc;

@@ -22,7 +22,7 @@ static int finish_erase(struct hold *hold, struct list *l)
     for (uint64_t i = 0; i < l->job.count; i++) {
         if ((i && n->next == 0) || !(n = list_node(hold->heap, at)))
             return ACP_E_DAMAGED;
-        store(&n->number, 0);
+        store(&n->name, list_nameless(n->name));
         at = n->next;
     }
     section_begin(hold);
@@ -50,7 +50,7 @@ static int finish_order(struct hold *hold, struct list *l)
         if (!n)
             return ACP_E_DAMAGED;
         if (i >= kept)
-            store(&n->number, 0);
+            store(&n->name, list_nameless(n->name));
         store(&n->next, !is_last ? order[i + 1] : i < kept ? 0 : l->dead);
         store(&n->previous, i && i != kept ? order[i - 1] : 0);
     }
@@ -95,7 +95,7 @@ static int finish_reverse(struct hold *hold, struct list *l)
     return ACP_OK;
 }
 
-/* The nodes are in no list just now. */
+/* The nodes are in no list just now: nobody has seen a number that is given again. */
 static int finish_splice(struct hold *hold, struct list *l)
 {
     uint64_t at = l->job.first;
@@ -103,7 +103,7 @@ static int finish_splice(struct hold *hold, struct list *l)
         struct list_node *n = list_node(hold->heap, at);
         if (!n)
             return ACP_E_DAMAGED;
-        store(&n->era, l->era);
+        store(&n->name, list_name(l, list_new_number(l), list_nameless(n->name)));
         at = n->next;
     }
     section_begin(hold);
@@ -126,6 +126,11 @@ int list_job_finish(struct hold *hold, struct list *l)
         return finish_reverse(hold, l);
     case JOB_SPLICE:
         return finish_splice(hold, l);
+    case JOB_PUT_FRONT:
+    case JOB_PUT_BACK:
+    case JOB_TAKE_FRONT:
+    case JOB_TAKE_BACK:
+        return list_end_finish(hold, l);
     default:
         return ACP_E_DAMAGED;
     }
@@ -167,7 +172,7 @@ int list_clear(struct hold *hold, struct list *l)
     if (!last)
         return ACP_E_DAMAGED;
     section_begin(hold);
-    section_set(hold, &l->era, list_name(hold, l));
+    section_set(hold, &l->era, list_new_era(hold, l));
     section_set(hold, &last->next, l->dead);
     section_set(hold, &l->dead, l->first);
     section_set(hold, &l->first, 0);
@@ -191,12 +196,14 @@ int list_bury(struct hold *hold, struct list *l, acp_ga_t *elsewhere)
     const struct list_node *n = list_node(hold->heap, l->dead);
     if (!n)
         return ACP_E_DAMAGED;
-    bool own = n->block && !list_is_address(n->block);
-    *elsewhere = own ? 0 : n->block;
+    const struct list_far *far = list_far(hold->heap, n, n->name);
+    uint64_t block = far ? far->block : 0;
+    bool own = block && !list_is_address(block);
+    *elsewhere = own ? 0 : block;
     section_begin(hold);
     section_drop(hold, l->dead);
     if (own)
-        section_drop(hold, n->block);
+        section_drop(hold, block);
     section_set(hold, &l->dead, n->next);
     section_commit(hold);
     return ACP_OK;

@@ -116,7 +116,7 @@ static int splice_own(struct hold *hold, struct list *l, const struct list_span 
 static struct list_id beginning(const struct hold *hold, const struct list *l)
 {
     const struct list_node *n = list_node(hold->heap, l->first);
-    return (struct list_id){l->first, n ? n->number : 0};
+    return (struct list_id){l->first, n ? list_number(l, n->name) : 0};
 }
 
 int method_list_splice(acp_lane *lane, struct acp_call *c)
@@ -169,6 +169,9 @@ int method_list_swap(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     struct hold *hold = &p.holds[0];
+    uint64_t names = p.to->names > p.from->names ? p.to->names : p.from->names;
+    store(&p.to->names, names); /* of their elements, under either era */
+    store(&p.from->names, names);
     begin_both(&p);
     exchange(hold, &p.to->first, &p.from->first);
     exchange(hold, &p.to->last, &p.from->last);

@@ -66,14 +66,18 @@ static uint64_t start(const struct heap *h, const struct list *l, const struct a
 }
 
 /* A record and its bytes, or 0: there is no room for them. */
-static uint64_t record(const struct heap *h, const struct acp_call *c, uint64_t at,
-                       const struct list_node *n, unsigned char *out, uint64_t room)
+static uint64_t record(const struct heap *h, const struct list *l, const struct acp_call *c,
+                       uint64_t at, const struct list_node *n, unsigned char *out, uint64_t room)
 {
-    struct list_record r = {{at, load(&n->number)}, load(&n->size),
-                            load(&n->payload), load(&n->block)};
-    uint64_t length = r.payload ? 0 : 8 * words_of(r.size);
-    if (r.size > ACP_CALL_MOST && !r.payload)
-        return 0;
+    uint64_t name = load(&n->name);
+    struct list_record r = {{at, list_number(l, name)}, list_nameless(name), 0, 0};
+    const struct list_far *far = list_far(h, n, name);
+    if (far) {
+        r.size = load(&far->size);
+        r.payload = load(&far->payload);
+        r.block = load(&far->block);
+    }
+    uint64_t length = far ? 0 : 8 * words_of(r.size);
     if (sizeof r > room || length > room - sizeof r)
         return 0;
     if (r.block && !list_is_address(r.block))
@@ -98,7 +102,7 @@ static int walk(const struct heap *h, const struct list *l, struct acp_call *c)
         const struct list_node *n = list_node(h, at);
         if (!n)
             return ACP_E_DAMAGED;
-        size = record(h, c, at, n, out + used, c->out_room - used);
+        size = record(h, l, c, at, n, out + used, c->out_room - used);
         if (!size)
             break;
         used += size;
@@ -139,7 +143,7 @@ static int step(const struct heap *h, const struct list *l, struct acp_call *c)
         if (far < 0 && !at)
             break;
         const struct list_node *to = at ? list_node(h, at) : NULL;
-        id = (struct list_id){at, to ? load(&to->number) : 0};
+        id = (struct list_id){at, to ? list_number(l, load(&to->name)) : 0};
         done += far > 0 ? 1 : -1;
     }
     c->result[1] = (uint64_t)done;

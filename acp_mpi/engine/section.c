@@ -256,7 +256,7 @@ void section_leave(struct hold *h)
 
 /* What the change before could not give back, because the heap was busy, is given back before the
  * next one needs the places in which it is written down. */
-static void settle(struct hold *h)
+void section_settle(struct hold *h)
 {
     int rc;
     do
@@ -268,7 +268,7 @@ void section_begin(struct hold *h)
 {
     struct section *s = h->section;
     if (unlikely(s->version & 1))
-        settle(h);
+        section_settle(h);
     h->blocks = false;
     h->count = 0;
     s->count = 0;

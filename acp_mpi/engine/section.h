@@ -71,6 +71,10 @@ struct setting {
 };
 /* Different words, all of which go to the journal before the first of them changes. */
 static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count);
+/* A change without a journal: somebody who enters later finishes it, from what is written down elsewhere. */
+static inline void section_open(struct hold *h);
+static inline void section_close(struct hold *h);
+void section_settle(struct hold *h); /* what the change before could not give back goes back */
 int section_take(struct hold *h, uint64_t size, uint64_t *block); /* ACP_E_BUSY: cancel, try again */
 void section_drop(struct hold *h, uint64_t block);
 /* Bytes that may overlap, one such call a change. What they overwrite besides themselves: is lost
@@ -101,6 +105,20 @@ static inline void store(uint64_t *word, uint64_t value)
     fault_point();
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
     atomic_signal_fence(memory_order_seq_cst); /* nor does anything after it come before */
+}
+
+static inline void section_open(struct hold *h)
+{
+    struct section *s = h->section;
+    if (unlikely(s->version & 1))
+        section_settle(h);
+    store(&s->version, s->version + 1);
+    atomic_thread_fence(memory_order_release); /* readers see the version before the rest */
+}
+
+static inline void section_close(struct hold *h)
+{
+    store(&h->section->version, h->section->version + 1);
 }
 
 /* A word of the heap: what it was goes to the journal. */

@@ -30,13 +30,20 @@ static bool own_row(struct survey_tiles *t, uint64_t at, uint32_t i)
 static bool own_chain(struct survey_tiles *t, uint64_t at, uint32_t i)
 {
     for (uint64_t steps = 0; at && steps <= t->count; steps++) {
-        struct list_node n;
-        if (!survey_read(t, at, &n, sizeof n))
+        struct {
+            struct list_node node;
+            struct list_far far;
+        } n;
+        bool far;
+        if (!survey_read(t, at, &n.node, sizeof n.node))
+            return false;
+        far = list_nameless(n.node.name) == LIST_FAR;
+        if (far && !survey_read(t, at, &n, sizeof n))
             return false;
         survey_own(t, at, i);
-        if (n.block && !list_is_address(n.block))
-            survey_own(t, n.block, i);
-        at = n.next;
+        if (far && n.far.block && !list_is_address(n.far.block))
+            survey_own(t, n.far.block, i);
+        at = n.node.next;
     }
     return !at;
 }

@@ -121,3 +121,22 @@ def test_iteration_goes_on_when_what_it_stood_at_is_taken_out(made):
                 if x == 9000:
                     one.clear()
                     one.extend(range(5000))
+
+
+@pytest.mark.parametrize("more", range(-1, 3))
+def test_a_cursor_never_means_the_next_element_at_its_place_when_lists_were_swapped(made, more):
+    one, other = made(acp.List, "q"), made(acp.List, "q")
+    if alone(1):
+        one.extend(range(40))
+        other.extend(range(40 + more))
+        one.swap(other)
+        at = one.end().advance(-1)
+        place = at.ga
+        one.erase(at)
+        one.push_back(-1)
+        assert one.end().advance(-1).ga == place
+        with refused(acp.AddressError, "Cursor.value"):
+            _ = at.value
+        one.swap(other)
+        with refused(acp.AddressError, "Cursor.value"):
+            _ = at.value

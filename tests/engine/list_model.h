@@ -21,6 +21,12 @@ struct step {
     uint64_t at, count, to, value;
 };
 
+/* Where a value comes in or goes out, if at an end. */
+static bool at_front(uint64_t value)
+{
+    return value % 2;
+}
+
 static struct step step_of(uint64_t k, const uint64_t size[LISTS])
 {
     uint64_t state = k * 0x9e3779b97f4a7c15ull + 1;
@@ -32,7 +38,7 @@ static struct step step_of(uint64_t k, const uint64_t size[LISTS])
     if (s.kind == CLEAR && k % 4)
         s.kind = PUSH;
     bool drains = k / 128 % 2; /* what is kept for new nodes runs out, and goes back, by turns */
-    if (drains && (s.kind == PUSH || s.kind == INSERT || s.kind == RANGE))
+    if (drains && (s.kind == PUSH || s.kind == INSERT))
         s.kind = POP;
     if (!drains && (s.kind == POP || s.kind == ERASE || s.kind == RANGE))
         s.kind = PUSH;
@@ -45,6 +51,8 @@ static struct step step_of(uint64_t k, const uint64_t size[LISTS])
         s.at--;
     s.count = crash_random(&state) % (here - s.at + 1);
     s.to = crash_random(&state) % (there + 1); /* of a splice: where it comes from */
+    if (s.kind == RANGE && drains)
+        s.count %= 8; /* else few would go one by one */
     if (s.kind == SPLICE)
         s.count = crash_random(&state) % (there - s.to + 1);
     if (s.kind == MOVE)
@@ -83,13 +91,13 @@ static void foresee(struct model *m, uint64_t k)
     uint64_t *values = m->values[s.list], *size = &m->size[s.list], some[MOST], was;
     switch (s.kind) {
     case PUSH:
-        paste(values, size, *size, &s.value, 1);
+        paste(values, size, at_front(s.value) ? 0 : *size, &s.value, 1);
         break;
     case INSERT:
         paste(values, size, s.at, &s.value, 1);
         break;
     case POP:
-        cut(values, size, s.value % 2 ? 0 : *size - 1, 1);
+        cut(values, size, at_front(s.value) ? 0 : *size - 1, 1);
         break;
     case ERASE:
         cut(values, size, s.at, 1);

@@ -85,10 +85,10 @@ static void rows_come_and_go(struct actor *a)
             }
             CHECK(!at && check_heap(a) == 1 + (i + 1) * HEAP_ROW);
         }
-        /* As they came; the other way round; from both ends; every third one. */
+        /* As they came; the other way round; from both ends; every fifth one. */
         *chain = 0;
         for (uint32_t n = 0; n < all; n++) {
-            const uint32_t which[] = {end - n, n, n % 2 ? end - n / 2 : n / 2, n * 3 % all};
+            const uint32_t which[] = {end - n, n, n % 2 ? end - n / 2 : n / 2, n * 5 % all};
             uint64_t at = row[which[order]];
             heap_kept(h, at)->next = *chain;
             *chain = at;

@@ -63,7 +63,8 @@ static struct list_id id_of(const struct stage *s, const struct book *b, uint32_
     uint64_t node = l->first;
     while (at-- && node)
         node = list_node(&s->actor.heap, node)->next;
-    return (struct list_id){node, node ? list_node(&s->actor.heap, node)->number : 0};
+    const struct list_node *n = node ? list_node(&s->actor.heap, node) : NULL;
+    return (struct list_id){node, n ? list_number(l, n->name) : 0};
 }
 
 /* Elements of 8 to 320 bytes, all words the same; most of them as long as each other. */
@@ -154,13 +155,13 @@ static void perform(struct stage *s, const struct book *b, uint64_t k)
     struct acp_call c = call_of(b, t.list, 0);
     switch (t.kind) {
     case PUSH:
-        put(s, b, &t, LIST_BACK);
+        put(s, b, &t, at_front(t.value) ? LIST_FRONT : LIST_BACK);
         break;
     case INSERT:
         put(s, b, &t, LIST_AT);
         break;
     case POP:
-        take(s, b, &t, t.value % 2 ? LIST_FRONT : LIST_BACK);
+        take(s, b, &t, at_front(t.value) ? LIST_FRONT : LIST_BACK);
         break;
     case ERASE:
         take(s, b, &t, LIST_AT);
@@ -225,9 +226,11 @@ static bool agrees(struct stage *s, const struct book *b, const struct model *m,
     bool good = l->size == m->size[i];
     for (; at; count++) {
         const struct list_node *n = list_node(&s->actor.heap, at);
-        CHECK(n && n->previous == previous && n->era == l->era && n->number && count < MOST);
-        good = good && n->size == width_of(m->values[i][count]);
-        for (uint64_t j = 0; good && j < n->size / 8; j++)
+        CHECK(n && n->previous == previous && n->name >> 16 && count < MOST);
+        CHECK(list_number(l, n->name) <= l->names);
+        uint64_t size = list_nameless(n->name);
+        good = good && size == width_of(m->values[i][count]);
+        for (uint64_t j = 0; good && j < size / 8; j++)
             good = ((const uint64_t *)(const void *)(n + 1))[j] == m->values[i][count];
         previous = at;
         at = n->next;
@@ -337,16 +340,18 @@ static void deaths(struct book *b, uint64_t crashes)
     static struct model m;
     struct stage s = {0};
     int fd = crash_memory(48 << 20);
-    uint64_t state = 3, done = 0, killed = 0;
+    uint64_t state = 3, done = 0, killed = 0, jobs = 0;
     stage_start(&s, fd);
     lists_create(&s, b);
     for (uint64_t i = 0; i < crashes; i++) {
         killed += was_killed(worker_start(fd, &roles, &b->record, 1 + i % FAR, roles.steps));
+        for (uint32_t list = 0; list < LISTS; list++)
+            jobs |= 1ull << list_of(&s, b, list)->job.kind;
         for (uint64_t more = crash_random(&state) % 4 / 2; more; more--)
             mender(fd, &roles, &b->record, 1 + crash_random(&state) % 60);
         settle(&s, b, &m, &done, (uint32_t)(i % 2));
     }
-    CHECK(killed > crashes / 2);
+    CHECK(killed > crashes / 2 && jobs == (2ull << JOB_TAKE_BACK) - 1); /* in each of them */
     actor_end(&s.actor);
     close(fd);
 }
