@@ -1,6 +1,7 @@
 """How tests start `macprun`, and what they wait for: for `jobs/`."""
 
 import contextlib
+import os
 import signal
 import sys
 from pathlib import Path
@@ -32,9 +33,47 @@ def is_said(job, text, times=1):
     launch.until(lambda: job.output.count(text) >= times, job)
 
 
-def nothing_is_left(job, pid):
-    """Wait until all processes are gone: those that another one kills need a moment."""
+def segments(job):
+    """Return the files in memory that MPI has made for the processes of a job; there must be some.
+
+    Waits until macprun watches the ranks: what it has not seen it cannot clear away.
+    """
+    (child,) = children(job.pid)
+    ranks = sum(launch.executable(pid).startswith("python") for pid in _mapping(job))
+    launch.until(lambda: _watched(child) >= ranks, job)
+    found = {path for paths in _mapping(job).values() for path in paths}
+    assert found
+    return found
+
+
+def children(pid):
+    """Return the children of a process."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _mapping(job):
+    """Return who has mapped which files of MPI."""
+    words = {pid: set(launch.maps(pid).split()) for pid in job.processes()}
+    files = ("/dev/shm/mpich_shm_", "/dev/shm/sm_segment.", "/dev/shm/vader_segment.")
+    found = {pid: {word for word in words[pid] if word.startswith(files)} for pid in words}
+    return {pid: paths for pid, paths in found.items() if paths}
+
+
+def _watched(pid):
+    links = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links.append(os.readlink(link))
+    return sum("pidfd" in link for link in links)
+
+
+def nothing_is_left(job, pid, files=()):
+    """Wait until all processes are gone: those that another one kills need a moment.
+
+    So are the files that they had, and the name of macprun.
+    """
     launch.until(lambda: not job.processes(), limit=20.0)
+    launch.until(lambda: not any(map(os.path.exists, files)), limit=20.0)
     assert f"acp_mpi.macprun.{pid}" not in Path("/proc/net/unix").read_text()
     assert not list(job.log.parent.glob("core*"))
 

@@ -13,11 +13,13 @@ import pytest
 from macprunning import (
     MACPRUN,
     alone,
+    children,
     ignore_ctrl_c,
     is_said,
     macprun,
     mpi,
     nothing_is_left,
+    segments,
     wait_for_ever,
 )
 
@@ -57,11 +59,6 @@ def die_of_a_loss():
     acp.barrier([acp.rank(), acp.group("worker").ranks[-1]])
 
 
-def children(pid):
-    """Return the children of a process."""
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_the_code_of_the_group_that_failed_first_is_returned(start):
     job = start(macprun(alone(1, "good", join_and_leave_with, 0),
                         alone(2, "bad", join_and_leave_with, 7)))  # fmt: skip
@@ -97,6 +94,7 @@ def test_the_loss_of_a_group_after_joining_does_not_end_the_others(start, option
 def test_the_launcher_of_a_group_is_killed(start):
     job = start(macprun(alone(1, "master", outlive_the_others), mpi(2, "worker", wait_for_ever)))
     is_said(job, "joined", 3)
+    files = segments(job)
     (launcher,) = (
         pid
         for child in children(job.pid)
@@ -107,16 +105,18 @@ def test_the_launcher_of_a_group_is_killed(start):
     assert job.wait(20) == 137, job.output
     assert "[master.0] went on without them" in job.output
     assert "group 'worker' failed first: killed by SIGKILL" in job.output
-    nothing_is_left(job, job.pid)
+    nothing_is_left(job, job.pid, files)
 
 
 def test_the_group_whose_rank_was_killed_failed_first(start):
     job = start(macprun(alone(1, "master", die_of_a_loss), mpi(2, "worker", wait_for_ever)))
     is_said(job, "joined", 3)
+    files = segments(job)
     *_, victim = sorted(pid for pid in job.processes() if _function(pid) == "wait_for_ever")
     os.kill(victim, signal.SIGKILL)
     assert job.wait(20) in (9, 137), job.output  # as the launcher of the group says it
     assert "macprun: group 'worker' failed first" in job.output
+    nothing_is_left(job, job.pid, files)
 
 
 def end_in_turn(*order):
@@ -175,10 +175,11 @@ def test_all_processes_end_with_macprun(start, victim, joined):
         groups = [alone(2, "master", ignore_ctrl_c), mpi(2, "worker", ignore_ctrl_c)]
     job = start(macprun(*groups))
     is_said(job, "joined" if joined else "ready", 4)
+    files = segments(job) if joined else ()
     pid = job.pid if victim == "macprun" else children(job.pid)[0]
     os.kill(pid, signal.SIGKILL)
     assert job.wait() in (-signal.SIGKILL, 137)
-    nothing_is_left(job, job.pid)
+    nothing_is_left(job, job.pid, files)
 
 
 def test_who_kills_by_name_hits_one_of_the_two(start):
@@ -247,9 +248,10 @@ def test_ctrl_c_is_passed_on_and_the_second_kills(start):
 def test_a_signal_ends_groups_of_both_kinds(start, number):
     job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
     is_said(job, "joined", 3)
+    files = segments(job)
     os.kill(job.pid, number)
     assert job.wait(20) == 128 + number, job.output
-    nothing_is_left(job, job.pid)
+    nothing_is_left(job, job.pid, files)
 
 
 def test_nobody_is_blamed_for_leaving_when_macprun_says_so(start):
