@@ -8,6 +8,7 @@ import contextlib
 import struct
 
 from acp_mpi.errors import Error
+from acp_mpi.patience import Patience
 from acp_mpi.roster import Company
 
 TYPE_CHECKING = False
@@ -42,14 +43,26 @@ class MpiGroup:
         if MPI.Is_finalized():
             raise Error("init: MPI is finalized already; call acp.init() before MPI.Finalize()")
         self._mpi = MPI
-        self.comm = (MPI.COMM_WORLD if comm is None else comm).Dup()
+        self.comm = Patience(MPI.COMM_WORLD if comm is None else comm).duplicate()
+        self._calls = Patience(self.comm)
         self.size = self.comm.Get_size()
         self.rank = self.comm.Get_rank()
         _outlive_the_launcher_s_warning()
 
     def company(self, node: int, host: int) -> Company:
         """Return those with whom this process learns who there is."""
-        return Company(self.comm, node, host)
+        return Company(self.comm, self._calls, node, host)
+
+    def assemble(self) -> None:
+        """Wait until all processes of the group are here."""
+        self._calls.assemble()
+
+    def total(self, number: int) -> int:
+        """Return the sum of the numbers that the processes of the group bring."""
+        numbers = memoryview(bytearray(4)).cast("i")
+        numbers[0] = number
+        self._calls.reduce(numbers, self._mpi.SUM)
+        return numbers[0]
 
     def exchange(self, x: Any) -> list[Any]:
         """Return what every process of the group says, in MPI order."""
@@ -74,11 +87,11 @@ class MpiGroup:
         data = self._mpi.pickle.dumps(what) if self.rank == 0 else b""
         said[: _SIZE.size] = _SIZE.pack(len(data))
         begin = said[_SIZE.size :] = data[: _SHORT - _SIZE.size].ljust(_SHORT - _SIZE.size)
-        self.comm.Bcast(said, root=0)
+        self._calls.broadcast(said)
         (size,) = _SIZE.unpack_from(said)
         rest = bytearray(data[len(begin) :] or max(size - len(begin), 0))
         if rest:
-            self.comm.Bcast(rest, root=0)
+            self._calls.broadcast(rest)
         return self._mpi.pickle.loads((said[_SIZE.size :] + rest)[:size])
 
     def first_rank(self) -> int:

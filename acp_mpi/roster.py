@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, NoReturn
 
+    from acp_mpi.patience import Patience
+
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
 _WHERE = struct.Struct("<QI")  # node, host
 _NOBODY = -1
@@ -29,10 +31,10 @@ class Company:
     surprises it.
     """
 
-    def __init__(self, comm: Any, node: int, host: int) -> None:
+    def __init__(self, comm: Any, calls: Patience, node: int, host: int) -> None:
         from mpi4py import MPI
 
-        self._mpi, self._comm = MPI, comm
+        self._mpi, self._comm, self._calls = MPI, comm, calls
         size, self._rank = comm.Get_size(), comm.Get_rank()
         everyone = bytearray(size * _WHERE.size) if self._rank == 0 else None
         comm.Gather(_WHERE.pack(node, host), everyone, root=0)
@@ -58,7 +60,7 @@ class Company:
         least = memoryview(bytearray(4 + 4 * len(good))).cast("i")
         for at, number in enumerate((size if error is None else self._rank, *good)):
             least[at] = number
-        self._comm.Allreduce(self._mpi.IN_PLACE, least, self._mpi.MIN)
+        self._calls.reduce(least, self._mpi.MIN)
         first, *all_good = least
         if first < size:
             self.fail(error, first)
@@ -103,7 +105,7 @@ class Company:
         """Return where the table of this node is, as its first process says; zeros: nowhere."""
         if self.nodes == 1:
             only = bytearray(own.ljust(ROW_SIZE, b"\0"))
-            self._comm.Bcast(only, root=0)
+            self._calls.broadcast(only)
             return bytes(only)
         places = bytearray(self._comm.Get_size() * ROW_SIZE) if self._rank == 0 else None
         self._comm.Gather(own.ljust(ROW_SIZE, b"\0"), places, root=0)

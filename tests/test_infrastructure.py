@@ -1,6 +1,8 @@
 """Start and end, ranks and groups, meeting, small objects: table 1 of seed 003 and what is ours."""
 
 import itertools
+import resource
+import time
 
 import numpy as np
 import pytest
@@ -51,6 +53,21 @@ def test_all_of_a_group_learn_what_its_first_process_says():
         with pytest.raises(ValueError, match=f"^e{{{size}}}$"):
             group.from_first(lambda size=size: fail_with("e" * size))
     group.free()
+
+
+def test_who_has_come_sleeps_until_the_others_have():
+    """Else it takes the processor that they need to come."""
+    acp.sync()
+    if acp.rank() == 0:
+        time.sleep(0.3)
+        MpiGroup(None).free()
+    else:
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        group = MpiGroup(None)
+        slept = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
+        group.free()
+        assert slept > 50  # times that it gave its processor away of itself
+    acp.sync()
 
 
 def fail_with(text):

@@ -172,18 +172,15 @@ def refusal(process: Any, why_not: str, agreed: tuple[bool, bool]) -> str:
 
 def _agreed(process: Any, why_not: str) -> str:
     """Return "" if no process has a reason, else the own, or that of the first. Collective."""
-    from mpi4py import MPI
-
-    refusals = memoryview(bytearray(4)).cast("i")
-    refusals[0] = bool(why_not)
-    process.comm.Allreduce(MPI.IN_PLACE, refusals, MPI.SUM)
-    return refusal(process, why_not, (refusals[0] == 0, refusals[0] == process.size))
+    refusals = process.total(bool(why_not))
+    return refusal(process, why_not, (refusals == 0, refusals == process.size))
 
 
 def _create(process: Any, address: int, size: int) -> tuple[Window, str]:
     from mpi4py import MPI
 
     win, why_not = None, ""
+    process.assemble()
     try:
         memory = MPI.buffer.fromaddress(address, size)
         if "Open MPI" in MPI.Get_library_version():

@@ -248,6 +248,17 @@ def test_check_shows_and_starts_nothing(passes):
     assert "touch x" in passes(macprun(*groups, options=["--dry-run"]))
 
 
+def test_check_shows_what_runs_on_other_hosts(passes):
+    group = [1, "--name", "a", "--hosts", "far", "--wdir", "/w", "--env", "A=b c", "prog", "x y"]
+    output = passes([str(MACPRUN), "check", *macprun(group)[1:]])
+    assert re.search(r"^  .*ssh far sh$", output, re.M)
+    there = re.search(r"^    there: cd /w && env (.*) prog 'x y'$", output, re.M)
+    assert there
+    assert "A='b c'" in there[1]
+    assert "ACP_SECRET=(secret)" in there[1]
+    assert "ACP_GROUP_RANK=0" in there[1]
+
+
 def test_the_secret_is_in_no_command_line(start):
     job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
     is_said(job, "joined", 3)

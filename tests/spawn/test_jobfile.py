@@ -29,16 +29,16 @@ optional = true
 
 POSITIONAL = """
 # groups
-3
+3   # of these two with MPI
 
-acprun -smemsize 1024 -ssh rsh
-mpirun --mca btl tcp,self
+acprun -smemsize 1024 -ssh rsh  # without
+mpirun --mca btl tcp,self # options can be specified
 # the third
 mpirun -machinefile Nodefile.2
 1 5
 4
 ./master input#1
-./worker 'a b'
+./worker 'a b' "#2"   # arguments, too
 ./worker
 """
 
@@ -84,8 +84,8 @@ def test_the_input_of_the_c_library_is_read(tmp_path):
     assert plan.starter_size == "1024"
     assert plan.ssh == ("rsh",)
     assert plan.groups == (
-        Group("group0", 1, ("./master", "input#1")),
-        Group("group1", 5, ("./worker", "a b"), True,
+        Group("group0", 1, ("./master", "input")),
+        Group("group1", 5, ("./worker", "a b", "#2"), True,
               launcher=("mpirun", "--mca", "btl", "tcp,self")),
         Group("group2", 4, ("./worker",), True, launcher=("mpirun", "-machinefile", "Nodefile.2")),
     )  # fmt: skip
@@ -112,6 +112,11 @@ def test_options_of_the_command_line_go_before_the_file(tmp_path):
         ("group = 1", r"write a table \[\[group\]\]"),
         ("[[group]]\nname = 'a'\ncomand = 'x'", "group 'a': unknown key 'comand'; known are"),
         ("[[group]]\ncommand = 'x'\nprocesses = 0", "processes: 0: expected a number"),
+        ("[[group]]\ncommand = 'x'\nprocesses = 2.7", "processes: 2.7: expected a number"),
+        ("[[group]]\ncommand = 'x'\nprocesses = true", "processes: True: expected a number"),
+        ("[[group]]\ncommand = 'x'\nenv = {'A=B' = '1'}", "no variable of env can be called 'A=B'"),
+        ("[[group]]\ncommand = \"a b\\u0000\"", "'b.x00' holds a zero"),
+        ("starter_size = 'foo'\n[[group]]\ncommand = 'x'", "starter memory: 'foo' is not a size"),
         ("[[group]]\ncommand = 'x'\nmpi = 1", "mpi = 1: expected true or false"),
         ("[[group]]\ncommand = 'x\"'", "No closing quotation"),
         ("[[group]]\ncommand = 'x'\nhosts = 'a'", 'expected a list such as'),

@@ -55,6 +55,8 @@ def _reported(work: Callable[[], int]) -> int:
     """Return what `work` returns, or say on stderr why it could not be done."""
     try:
         return work()
+    except BrokenPipeError:  # who read what it shows has gone, and knows
+        return 1
     except (Error, OSError) as reason:
         print(f"macprun: {reason}", file=sys.stderr)
         return 2 if isinstance(reason, UsageError) else 1

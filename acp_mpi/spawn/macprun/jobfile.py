@@ -173,7 +173,7 @@ def _acprun(line: tuple[str, ...], path: str, plan: dict[str, Any]) -> tuple[str
 
 
 class _Lines:
-    """The lines of a file without comments and blank ones."""
+    """The lines of a file without comments, which begin anywhere in them, and blank ones."""
 
     def __init__(self, text: str, path: str) -> None:
         self._path, self._number, self._lines = path, 0, self._useful(text)
@@ -190,12 +190,11 @@ class _Lines:
 
     def line(self, what: str) -> tuple[str, ...]:
         for line in self._lines:
-            return words(line, self.where)
+            return words(line, self.where, comments=True)
         raise UsageError(f"{self._path} ends where {what} should be")
 
     def numbers(self, what: str) -> list[int]:
-        line = " ".join(self.line(what)).partition("#")[0]
-        return [count(word, self.where) for word in line.split()]
+        return [count(word, self.where) for word in self.line(what)]
 
     def end(self) -> None:
         for line in self._lines:

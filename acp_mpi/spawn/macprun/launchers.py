@@ -183,13 +183,17 @@ def _alone(plan: Plan, group: Group, rank: int, host: str, env: Mapping[str, str
     return Start(group.name, rank, host, (*plan.ssh, host, "sh"), env, None, script)
 
 
+def folder_there(group: Group) -> str:
+    """Return where the processes of a group run on other hosts."""
+    return os.path.abspath(group.directory or ".")
+
+
 def _script(group: Group, env: Mapping[str, str]) -> str:
     """Return what a shell on another host reads: the secret is in no command line there.
 
     Its input ends with the connection, however that comes, and the program ends with it. Until
     then each line of it is a signal for the program.
     """
-    folder = os.path.abspath(group.directory or ".")
     exports = [
         f"export {name}={shlex.quote(value)}"
         for name, value in environment.portable(env).items()
@@ -198,7 +202,7 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
     lines = [
         "{",
         *exports,
-        f"cd {shlex.quote(folder)} || exit 126",
+        f"cd {shlex.quote(folder_there(group))} || exit 126",
         "exec 3<&0 </dev/null",
         f"setsid {shlex.join(group.command)} 3<&- & program=$!",
         "( while read -r signal <&3; do kill -s $signal -- -$program; done; "

@@ -78,28 +78,47 @@ def check(plan: Plan) -> Plan:
         seen.add(group.name)
         if not group.command:
             raise UsageError(f"group {group.name!r} has no command: say what it is to run")
+        _check_texts(group)
         if group.launcher and not group.has_mpi:
             raise UsageError(
                 f"group {group.name!r} has the launcher {shlex.join(group.launcher)!r} and no MPI: "
                 "give it --mpi (in a file: mpi = true), or no launcher"
             )
+    if plan.starter_size is not None:
+        from acp_mpi.config import size_of  # few jobs say it
+
+        try:
+            size_of(plan.starter_size)
+        except ValueError as reason:
+            raise UsageError(f"the size of starter memory: {reason}") from None
     if plan.size > RANKS_MAX:
         raise UsageError(f"{plan.size} processes: a job has at most {RANKS_MAX}")
     return plan
 
 
-def words(text: str, what: str) -> tuple[str, ...]:
-    """Return the words of a command line as a shell separates them."""
+def _check_texts(group: Group) -> None:
+    """Raise UsageError for what no process can be given."""
+    for name in group.env:
+        if not name or "=" in name:
+            raise UsageError(f"group {group.name!r}: no variable of env can be called {name!r}")
+    texts = [*group.command, *group.launcher, *group.env, *group.env.values()]
+    for text in (*texts, group.directory or ""):
+        if "\0" in text:
+            raise UsageError(f"group {group.name!r}: {text!r} holds a zero, where texts end")
+
+
+def words(text: str, what: str, *, comments: bool = False) -> tuple[str, ...]:
+    """Return the words of a command line as a shell separates them, up to "#" with `comments`."""
     try:
-        return tuple(shlex.split(text))
+        return tuple(shlex.split(text, comments=comments))
     except ValueError as reason:
         raise UsageError(f"{what}: {text!r}: {reason}") from None
 
 
-def count(text: str | int, what: str) -> int:
+def count(text: object, what: str) -> int:
     """Return a number of processes."""
     try:
-        if (number := int(text)) > 0:
+        if isinstance(text, str | int) and text is not True and (number := int(text)) > 0:
             return number
     except ValueError:
         pass

@@ -7,7 +7,7 @@ from typing import TextIO
 from acp_mpi.spawn.macprun import launchers
 from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
-from acp_mpi.spawn.macprun.plan import Plan
+from acp_mpi.spawn.macprun.plan import Group, Plan
 
 _MEETING = Meeting("HOST:PORT", b"")  # of this run: known when it starts, and one of them hidden
 
@@ -26,15 +26,28 @@ def show(
         for start in made:
             if start.group == group.name:
                 print(f"  {_line(start, environ)}", file=out)
+                if start.script is not None:
+                    print(f"    there: {_there(group, start)}", file=out)
         slot += group.size
 
 
+def _there(group: Group, start: launchers.Start) -> str:
+    """Return what the shell on another host becomes; it is given the environment, too."""
+    told = {name: start.env[name] for name in sorted(start.env) if name.startswith("ACP_")}
+    told.update((name, start.env[name]) for name in sorted(group.env))
+    folder = shlex.quote(launchers.folder_there(group))
+    words = map(_visible, group.command)
+    return " ".join((f"cd {folder} &&", "env", *map(_setting, told.items()), *words))
+
+
+def _setting(variable: tuple[str, str]) -> str:
+    name, value = variable
+    return f"{name}={'(secret)' if name == 'ACP_SECRET' else shlex.quote(value)}"
+
+
 def _line(start: launchers.Start, environ: Mapping[str, str]) -> str:
-    changed = (
-        f"{name}={'(secret)' if name == 'ACP_SECRET' else shlex.quote(value)}"
-        for name, value in sorted(start.env.items())
-        if environ.get(name) != value
-    )
+    news = (item for item in sorted(start.env.items()) if environ.get(item[0]) != item[1])
+    changed = map(_setting, news)
     removed = (f"-u {name}" for name in sorted(environ) if name not in start.env)
     folder = [] if start.directory is None else [f"cd {shlex.quote(start.directory)} &&"]
     command = " ".join(_visible(word) for word in start.command)

@@ -139,13 +139,14 @@ def _connect(address: str, deadline: float) -> Connection:
         except OSError as reason:
             raise Error(
                 f"the rendezvous at {address} cannot be reached: "
-                f"{reason.strerror or reason}; is ACP_RENDEZVOUS right?"
+                f"{reason.strerror or reason}; is that where the job meets? ACP_RENDEZVOUS, or the "
+                "first row of a Portfile, says it"
             ) from reason
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError(
-                f"the rendezvous at {address} cannot be reached: {refusal}; is it "
-                "running, and is ACP_RENDEZVOUS right?"
+                f"the rendezvous at {address} cannot be reached: {refusal}; is it running, and is "
+                "that where the job meets? ACP_RENDEZVOUS, or the first row of a Portfile, says it"
             )
         if pause == _PAUSE:
             text = "no rendezvous at %s yet (%s): trying on for %.0f s"
