@@ -564,7 +564,14 @@ def transfer_recv(
     status: Status | None = ...,
     timeout: float | None = ...,
 ) -> Any: ...
-def transfer_irecv(function: str, buffer: Any, source: int, tag: int, context: int) -> Request: ...
+def transfer_irecv(
+    function: str,
+    buffer: Any,
+    source: int,
+    tag: int,
+    context: int,
+    among: Sources | None = ...,
+) -> Request: ...
 def transfer_probe(
     function: str,
     source: int,
@@ -573,7 +580,11 @@ def transfer_probe(
     wait: bool,
     take: bool,
     timeout: float | None = ...,
+    among: Sources | None = ...,
 ) -> Any: ...
+
+class Sources:
+    def __init__(self, ranks: tuple[int, ...]) -> None: ...
 
 class Plan:
     note: int
