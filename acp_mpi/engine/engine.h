@@ -47,6 +47,7 @@ typedef enum acp_status {
     ACP_E_CANCELLED = -22,
     ACP_E_MISMATCH = -23,   /* a rank calls another collective, or one of another size */
     ACP_E_LEFT = -24,       /* a rank has left the collective */
+    ACP_E_OVERFLOW = -25,   /* a count has no room in its word */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
