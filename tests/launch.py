@@ -45,7 +45,7 @@ MIXTURES: dict[str, dict[str, tuple[str, int]]] = {
     "processes without MPI": {"alone": ("acp", 3)},
 }
 
-_MARK = "TEST_JOB"  # in the environment of every process of a job, whoever its parent is now
+MARK = "TEST_JOB"  # in the environment of every process of a job, whoever its parent is now
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "ACP_GROUP_RANK")
 # Open MPI refuses root, more ranks than cores, binds each rank to one core, and spends a second of
 # each start on the devices of its transport `ofi`, which no test needs.
@@ -157,7 +157,7 @@ class Job:
         cwd: Path | None = None,
     ) -> None:
         self.log = log
-        self._mark = f"{_MARK}={uuid.uuid4().hex}"
+        self._mark = f"{MARK}={uuid.uuid4().hex}"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ACP_", "PMI"))}
         for variable in ("NODE_FOR_EACH_RANK", "PYTHONPATH"):
             inherited.pop(variable, None)

@@ -1,10 +1,14 @@
 """Jobs of `macprun` that fail, are killed or told to end: the code, the others, nothing left."""
 
+import contextlib
 import os
+import re
+import select
 import signal
 import sys
 from pathlib import Path
 
+import launch
 import pytest
 from macprunning import (
     MACPRUN,
@@ -18,6 +22,8 @@ from macprunning import (
 )
 
 import acp_mpi as acp
+from acp_mpi.spawn.macprun import control
+from acp_mpi.spawn.macprun.watch import Watch
 
 
 def fail(code):
@@ -113,6 +119,54 @@ def test_the_group_whose_rank_was_killed_failed_first(start):
     assert "macprun: group 'worker' failed first" in job.output
 
 
+def end_in_turn(*order):
+    """Leave the job and MPI, and end after the rank before this one in the order, with a code."""
+    codes = {int(rank): int(code) for rank, code in (word.split(":") for word in order)}
+    acp.init()
+    rank, pids = acp.rank(), acp.allgather(os.getpid())
+    turn = list(codes).index(rank)
+    before = os.pidfd_open(pids[list(codes)[turn - 1]]) if turn else None
+    acp.sync()
+    acp.finalize()
+    if MPI := sys.modules.get("mpi4py.MPI"):
+        MPI.Finalize()
+    if before is not None:
+        select.select([before], [], [])
+    sys.exit(codes[rank])
+
+
+def how_is_known():
+    """Return whether this kernel says how a process ended that its parent has collected."""
+    child = os.fork()
+    if not child:
+        os._exit(3)
+    watch = Watch(child)
+    os.waitpid(child, 0)
+    known = watch.status() is not None
+    watch.close()
+    return known
+
+
+@pytest.mark.skipif(not how_is_known(), reason="Linux before 6.15 does not say how others ended")
+def test_a_rank_that_ends_well_is_no_failure_of_its_group(start):
+    order = "0:0", "2:8", "1:7"
+    job = start(macprun(mpi(2, "slow", end_in_turn, *order), alone(1, "bad", end_in_turn, *order)))
+    assert job.wait() == 8, job.output
+    assert "group 'bad' failed first: rank 0: exit code 8" in job.output
+
+
+def test_how_a_process_ended_is_seen_before_its_parent_collects_it():
+    for end, status in ((lambda: os._exit(7), 7 << 8), (lambda: os.kill(os.getpid(), 9), 9)):
+        child = os.fork()
+        if not child:
+            end()
+        watch = Watch(child)
+        select.select([watch], [], [])
+        assert watch.status() == status
+        os.waitpid(child, 0)
+        watch.close()
+
+
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("victim", ["macprun", "its child"])
 def test_all_processes_end_with_macprun(start, victim, joined):
@@ -196,6 +250,35 @@ def test_a_signal_ends_groups_of_both_kinds(start, number):
     os.kill(job.pid, number)
     assert job.wait(20) == 128 + number, job.output
     nothing_is_left(job, job.pid)
+
+
+def test_nobody_is_blamed_for_leaving_when_macprun_says_so(start):
+    """While the groups come together: those who are told to end break off their wait."""
+    job = start(macprun(alone(2, "early", wait_for_ever), alone(1, "late", ignore_ctrl_c)))
+    is_said(job, "[late.0] ready")
+    launch.until(lambda: _came(job.pid) == [2, 0], job)
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait(20) == 143, job.output
+    assert "left too early" not in job.output
+
+
+def test_who_leaves_while_the_others_come_is_named(start):
+    job = start(macprun(alone(2, "early", wait_for_ever), alone(1, "late", ignore_ctrl_c)))
+    is_said(job, "[late.0] ready")
+    launch.until(lambda: _came(job.pid) == [2, 0], job)
+    victim, _ = (pid for pid in job.processes() if _function(pid) == "wait_for_ever")
+    os.kill(victim, signal.SIGKILL)
+    is_said(job, "group 'early' ended before it had joined")
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait(20) == 143, job.output
+    assert re.search("^macprun: group 'early' from .* left too early$", job.output, re.MULTILINE)
+
+
+def _came(pid):
+    """Return how many of each group of a macprun have come, once it answers."""
+    with contextlib.suppress(acp.Error):
+        return [group["came"] for group in control.ask(pid, "status")["groups"]]
+    return []
 
 
 @pytest.mark.slow
