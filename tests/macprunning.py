@@ -33,14 +33,16 @@ def is_said(job, text, times=1):
     launch.until(lambda: job.output.count(text) >= times, job)
 
 
-def segments(job):
-    """Return the files in memory that MPI has made for the processes of a job; there must be some.
-
-    Waits until macprun watches the ranks: what it has not seen it cannot clear away.
-    """
+def seen_segments(job):
+    """Return the `segments` of a job that has joined, once macprun watches its ranks."""
     (child,) = children(job.pid)
     ranks = sum(launch.executable(pid).startswith("python") for pid in _mapping(job))
     launch.until(lambda: _watched(child) >= ranks, job)
+    return segments(job)
+
+
+def segments(job):
+    """Return the files in memory that MPI has made for the processes of a job; there are some."""
     found = {path for paths in _mapping(job).values() for path in paths}
     assert found
     return found
@@ -49,6 +51,29 @@ def segments(job):
 def children(pid):
     """Return the children of a process."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def launcher(job):
+    """Return the launcher of the only group that has one."""
+    (pid,) = (
+        pid
+        for child in children(job.pid)
+        for pid in children(child)
+        if not launch.executable(pid).startswith("python")
+    )
+    return pid
+
+
+def ranks(job):
+    """Return the ranks that a launcher has started."""
+    return [pid for pid in job.processes() if b"ACP_MPI=1" in _variables(pid)
+            and launch.executable(pid).startswith("python")]  # fmt: skip
+
+
+def _variables(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []
 
 
 def _mapping(job):
