@@ -1,6 +1,7 @@
 """`python -m acp_mpi info`, `heap`, and `python -m acp_mpi app.py ...`."""
 
 import argparse
+import os
 import runpy
 import sys
 
@@ -40,6 +41,8 @@ def _run(program: str, arguments: list[str]) -> int:
 def main(argv: list[str]) -> int:
     """Run the command line; return the exit code."""
     given = _parser().parse_args(argv)
+    if given.what not in ("info", "heap") and not os.path.exists(given.what):
+        _parser().error(f"there is no program {given.what!r} here; give the path of one")
     if given.what == "info":
         return info.main(given.arguments)
     if given.what == "heap":

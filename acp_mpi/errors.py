@@ -64,6 +64,7 @@ class Status:
     CANCELLED = -22
     MISMATCH = -23
     LEFT = -24
+    OVERFLOW = -25
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:
@@ -147,6 +148,11 @@ def from_fault(
             return AddressError(
                 f"{function}: there is no such container at {where}, or not any more; ask whoever "
                 "made it whether it was destroyed"
+            )
+        case Status.OVERFLOW:
+            return OverflowError(
+                f"{function}: {size} more, and the keys counted together there would be 2**64 or "
+                "more; take some out, or count in a Map of floats"
             )
         case Status.BLOCK:
             return AddressError(

@@ -92,7 +92,8 @@ def say_who_is_missing() -> None:
         doing = _engine.doing(r)
         what = DOING[doing] if 0 <= doing < len(DOING) else "does not answer"
         states.append(f"rank {r} ({_group_of(r)}) {what}")
-    mine = _engine.awaited() or DOING[max(_engine.doing(here), 0)]
+    awaited = _engine.awaited()
+    mine = f"is in {awaited}" if awaited else DOING[max(_engine.doing(here), 0)]
     log.warning("runtime", "rank %d has waited for 60 s and %s; %s", here, mine, "; ".join(states))
 
 

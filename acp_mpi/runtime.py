@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from _thread import RLock
 
 from acp_mpi import config, ending, log, members, rooms
 from acp_mpi.engine import _engine
@@ -26,6 +27,7 @@ _FINALIZE = 2  # the barrier in which all say that they end
 _EXCHANGE = 1  # barriers of the library's own collectives
 
 _count = 0
+_life = RLock()  # one thread begins or ends at a time
 _beginning = False
 _arguments: tuple[Any, ...] = ()
 _hook_before: Callable[..., Any] | None = None
@@ -69,6 +71,11 @@ def init(
     arguments, HeapFullError if the limit is beyond the machine, TimeoutError and PermissionError
     from joining other groups. Removes `--acp-*` options from `sys.argv`.
     """
+    with _life:
+        return _begin(comm, heap_size, starter_size)
+
+
+def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> _Session:
     global _count, _arguments, _beginning
     if _beginning:  # the import of mpi4py below has put the module of spawn in place
         _count += 1
@@ -129,15 +136,15 @@ def finalize() -> None:
     """End the job for this process when it was called as often as `init` (seed 003, table 1).
 
     Collective over the living ranks; completes outstanding operations first and raises their
-    errors last. Addresses die; arrays keep their memory while anything refers to them.
+    errors last. Addresses die; arrays keep their memory while anything refers to them. A later
+    `init` is another job, whose addresses may be the same numbers: keep none of this one's.
     """
     global _count
-    if _count == 0:
-        return
-    if _count > 1:
-        _count -= 1
-        return
-    _close_all()
+    with _life:
+        if _count > 1:
+            _count -= 1
+        elif _count:
+            _close_all()
 
 
 def leave() -> None:

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import launch
 import support
-from share import Share
+from share import Part, Share
 
 pytest_plugins = ["starting"]
 
@@ -71,6 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
     launch.take_place()
     if half := os.environ.get("ACP_TEST_SHARE"):
         config.pluginmanager.register(Share(int(half)))
+    if part := os.environ.get("ACP_TEST_PART"):
+        config.pluginmanager.register(Part(part))
 
 
 @pytest.fixture(scope="session")

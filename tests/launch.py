@@ -45,7 +45,7 @@ MIXTURES: dict[str, dict[str, tuple[str, int]]] = {
     "processes without MPI": {"alone": ("acp", 3)},
 }
 
-_MARK = "TEST_JOB"  # in the environment of every process of a job, whoever its parent is now
+MARK = "TEST_JOB"  # in the environment of every process of a job, whoever its parent is now
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "ACP_GROUP_RANK")
 # Open MPI refuses root, more ranks than cores, binds each rank to one core, and spends a second of
 # each start on the devices of its transport `ofi`, which no test needs.
@@ -157,7 +157,7 @@ class Job:
         cwd: Path | None = None,
     ) -> None:
         self.log = log
-        self._mark = f"{_MARK}={uuid.uuid4().hex}"
+        self._mark = f"{MARK}={uuid.uuid4().hex}"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ACP_", "PMI"))}
         for variable in ("NODE_FOR_EACH_RANK", "PYTHONPATH"):
             inherited.pop(variable, None)
@@ -206,7 +206,7 @@ class Job:
     def kill(self) -> None:
         """End all processes; those of Python print the stacks of their threads first."""
         for pid in self.processes():
-            if "python" in _executable(pid):
+            if "python" in executable(pid):
                 _signal(pid, signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)
@@ -252,7 +252,7 @@ def sweep() -> None:
             number = folder.name.rpartition(".")[2]
             if number.isdigit() and not Path("/proc", number).exists():
                 shutil.rmtree(folder, ignore_errors=True)
-    mapped = "\n".join(map(_maps, _all_processes()))
+    mapped = "\n".join(map(maps, _all_processes()))
     minute_ago = time.time() - 60.0  # who made it maps it by then
     for pattern in ("mpich_shm_*", "sm_segment.*"):
         for file in Path("/dev/shm").glob(pattern):
@@ -275,14 +275,16 @@ def _environment(pid: int) -> list[str]:
         return []
 
 
-def _maps(pid: int) -> str:
+def maps(pid: int) -> str:
+    """Return what a process has mapped, "" if it is gone."""
     try:
         return Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return ""
 
 
-def _executable(pid: int) -> str:
+def executable(pid: int) -> str:
+    """Return the name of the program that a process runs, "" if it is gone."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:

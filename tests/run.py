@@ -4,17 +4,19 @@
 
 One line for each job; a job that fails shows all that its ranks printed. The two MPIs share the
 combinations like the fields of a chessboard, so that `make test` covers every pair of rank number,
-road and MPI; of the tests on several hosts, those without MPI run in one environment.
+road and MPI; of the tests on several hosts, those without MPI run in one environment. Jobs run side
+by side as far as there are processors for their ranks.
 """
 
 import argparse
+import contextlib
 import itertools
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,24 +29,28 @@ MARKERS = {"test": "not slow and not campaign", "all": "not campaign", "campaign
 ELSEWHERE = "this test failed on another rank"  # as tests/conftest.py says it
 WITHOUT_RANKS = ("fmo", "hosts", "jobs", "spawn")  # no test there runs on all ranks of a job
 NO_TESTS = 5  # pytest's exit status when nothing was selected
+PROCESSORS = len(os.sched_getaffinity(0))
+PARTS = PROCESSORS  # of the tests that start their own jobs: most of their time they wait
 
 
 class Work(NamedTuple):
     """One run of pytest: under mpiexec on some ranks and a road, or alone for all other tests.
 
-    With a `network` the ranks are on its hosts.
+    With a `network` the ranks are on its hosts. `part`: of those tests only one of `PARTS` parts.
     """
 
     ranks: int
     road: str
     tests: Sequence[str] = (str(launch.TESTS),)
     network: Network | None = None
+    part: int | None = None
 
     def __str__(self) -> str:
         if self in (HOSTS, HOSTS_BY_MPI):
             return "tests on several hosts"
         if not self.ranks:
-            return "tests that start their own jobs"
+            part = "" if self.part is None else f", part {self.part + 1} of {PARTS}"
+            return f"tests that start their own jobs{part}"
         return f"{self.ranks} rank{'s' * (self.ranks > 1)}, road {self.road}"
 
 
@@ -66,14 +72,53 @@ def selection(mode: str, mpi: str) -> list[Work]:
     ]
     if mode == "campaign":
         works = [Work(ranks, road) for ranks in (2, 4) for road in launch.ROADS]
-    own = [ALONE]
-    if not why_not():
-        own.append(HOSTS_BY_MPI if mode == "test" and colour else HOSTS)
-    return [*own, *works]
+    own = [] if why_not() else [HOSTS_BY_MPI if mode == "test" and colour else HOSTS]
+    if mode == "campaign":
+        return [ALONE, *own, *works]
+    return [*own, *(ALONE._replace(part=part) for part in range(PARTS)), *works]
 
 
-def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool, str]:
-    """Run one job; return whether it passed, and its output or, if it passed, a summary."""
+class Run(contextlib.ExitStack):
+    """A work that has been started; `with` ends what is left of it."""
+
+    def __init__(self, work: Work, mode: str, extra: Sequence[str]) -> None:
+        super().__init__()
+        self.work, self._mode, self._began = work, mode, time.monotonic()
+        folder = tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True)
+        self._folder = Path(self.enter_context(folder))
+        # In a folder of its own: the checkout's acp_mpi has no extension module and must not be
+        # found.
+        command, env = _command(work, mode, extra, self._folder), _environment(work, mode)
+        self._job = self.enter_context(launch.Job(command, self._folder / "launcher", env))
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return time.monotonic() - self._began
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or should have."""
+        return not self._job.running or self.seconds > LIMITS[self._mode]
+
+    def outcome(self) -> tuple[bool, str]:
+        """Return whether it passed, and its output or, if it passed, a summary."""
+        hung = ""
+        try:
+            status = self._job.wait(0.0)
+        except launch.Hang:
+            status, hung = -1, f"no end within {LIMITS[self._mode]:g} s\n"
+        paths = sorted(self._folder.glob("rank-*"))
+        logs = [(log.name, log.read_text(errors="replace")) for log in paths]
+        if status in (0, NO_TESTS):
+            return True, logs[0][1].rstrip().rpartition("\n")[2].strip("= ") if logs else "no tests"
+        # The rank that failed comes first: a reader may see no more than the beginning.
+        printed = [*logs, ("launcher", self._job.output)]
+        texts = sorted(printed, key=lambda log: ELSEWHERE in log[1])
+        return False, hung + "\n".join(f"--- {name} ---\n{text}" for name, text in texts if text)
+
+
+def _command(work: Work, mode: str, extra: Sequence[str], folder: Path) -> list[str]:
     on_hosts = work in (HOSTS, HOSTS_BY_MPI)
     kind = "mpi" if work.ranks else "hosts" if on_hosts else "not mpi and not hosts"
     marker = f"{kind} and {MARKERS[mode]}"
@@ -85,7 +130,10 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
         launcher = launch.mpiexec(work.ranks, network=work.network)
         elsewhere = [f"--ignore={launch.TESTS / name}" for name in WITHOUT_RANKS]
         command = [*launcher, *command, "--with-mpi", "-x", *elsewhere]
-    command += [*extra, *work.tests]
+    return [*command, *extra, *work.tests]
+
+
+def _environment(work: Work, mode: str) -> dict[str, str]:
     env = launch.ROADS[work.road] | _other_python()
     if work.network:
         env["ACROSS_HOSTS"] = "1"
@@ -93,19 +141,42 @@ def run(work: Work, mode: str, extra: Sequence[str], folder: Path) -> tuple[bool
         env["TESTS_THOROUGH"] = "1"
     if mode == "test":
         env["ACP_TEST_SHARE"] = "0" if launch.mpi_name() == "mpich" else "1"
-    hung = ""
-    # In a folder of its own: the checkout's acp_mpi has no extension module and must not be found.
-    with launch.Job(command, folder / "launcher", env) as job:
-        try:
-            status = job.wait(LIMITS[mode])
-        except launch.Hang as reason:
-            status, hung = -1, f"{str(reason).partition(';')[0]}\n"
-    logs = [(log.name, log.read_text(errors="replace")) for log in sorted(folder.glob("rank-*"))]
-    if status in (0, NO_TESTS):
-        return True, logs[0][1].rstrip().rpartition("\n")[2].strip("= ") if logs else "no tests"
-    # The rank that failed comes first: a reader may see no more than the beginning.
-    texts = sorted([*logs, ("launcher", job.output)], key=lambda log: ELSEWHERE in log[1])
-    return False, hung + "\n".join(f"--- {name} ---\n{text}" for name, text in texts if text)
+    if work.part is not None:
+        env["ACP_TEST_PART"] = f"{work.part}/{PARTS}"
+    return env
+
+
+def run(work: Work, mode: str, extra: Sequence[str]) -> tuple[bool, str]:
+    """Run one work to its end; return its outcome."""
+    with Run(work, mode, extra) as started:
+        while not started.over:
+            time.sleep(0.05)
+        return started.outcome()
+
+
+def run_all(
+    works: Sequence[Work], mode: str, extra: Sequence[str]
+) -> Generator[tuple[Run, bool, str], None, None]:
+    """Run works, the first that there are processors for first; yield each that is over."""
+    waiting, running = list(works), list[Run]()
+    with contextlib.ExitStack() as stack:
+        while waiting or running:
+            free = PROCESSORS - sum(_needs(each.work, mode) for each in running)
+            if ready := [work for work in waiting if _needs(work, mode) <= free][:1]:
+                waiting.remove(ready[0])
+                running.append(stack.enter_context(Run(ready[0], mode, extra)))
+                continue
+            for each in [each for each in running if each.over]:
+                running.remove(each)
+                outcome = each.outcome()
+                each.close()
+                yield each, *outcome
+            time.sleep(0.05)
+
+
+def _needs(work: Work, mode: str) -> int:
+    """Return how many processors it keeps busy; what seeks contention finds it by itself."""
+    return PROCESSORS if mode == "campaign" else min(work.ranks or 1, PROCESSORS)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -124,19 +195,24 @@ def main(argv: Sequence[str]) -> int:
     if reason := why_not():
         print(f"no tests on several hosts: {reason}", flush=True)
     mpi, began, failures = launch.mpi_name(), time.monotonic(), 0
-    for work in selection(options.mode, mpi):
-        start = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True) as folder:
-            good, text = run(work, options.mode, extra, Path(folder))
-        launch.sweep()
-        print(
-            f"{mpi}, {work}: {'passed' if good else 'FAILED'} in "
-            f"{time.monotonic() - start:.1f} s{f' ({text})' if good else ''}",
-            flush=True,
-        )
-        if not good:
-            failures += 1
-            print(text, flush=True)
+    works = selection(options.mode, mpi)
+    with (
+        tempfile.TemporaryDirectory(prefix="bytecode-", ignore_cleanup_errors=True) as bytecode,
+        contextlib.closing(run_all(works, options.mode, extra)) as all_of_them,
+    ):
+        # Each rank of each job would compile all tests, where nothing of it may be written.
+        os.environ["PYTHONPYCACHEPREFIX"] = bytecode
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        for ended, good, text in all_of_them:
+            launch.sweep()
+            print(
+                f"{mpi}, {ended.work}: {'passed' if good else 'FAILED'} in "
+                f"{ended.seconds:.1f} s{f' ({text})' if good else ''}",
+                flush=True,
+            )
+            if not good:
+                failures += 1
+                print(text, flush=True)
     print(
         f"{mpi}: {failures or 'no'} job{'s' * (failures != 1)} failed, "
         f"{time.monotonic() - began:.0f} s in all",

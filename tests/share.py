@@ -1,11 +1,37 @@
-"""Which tests `make test` leaves to the environment with the other MPI."""
+"""Which tests run.py leaves to the environment with the other MPI, or to a run beside this one."""
 
 import zlib
+from collections.abc import Callable
 
 import launch
 import pytest
 
 ROADS = list(launch.ROADS)
+
+
+def _select(
+    config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], object]
+) -> None:
+    chosen, left = [], []
+    for item in items:
+        (chosen if wanted(item) else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = chosen
+
+
+class Part:
+    """One of several parts of the tests, which run at the same time; any test may be in any."""
+
+    def __init__(self, text: str) -> None:
+        self._part, self._parts = (int(number) for number in text.split("/"))
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Deselect the tests of the other parts."""
+        _select(
+            config, items, lambda item: zlib.crc32(item.nodeid.encode()) % self._parts == self._part
+        )
 
 
 class Share:
@@ -23,11 +49,7 @@ class Share:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         """Deselect the tests of the other half."""
-        left = [
-            item for item in items if not item.get_closest_marker("mpi") and not self._has(item)
-        ]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+        _select(config, items, lambda item: item.get_closest_marker("mpi") or self._has(item))
 
     def _has(self, item: pytest.Item) -> bool:
         folder = item.path.parent.relative_to(launch.TESTS).as_posix()

@@ -28,6 +28,16 @@ STRANGE_ADDRESSES = {
 }
 
 
+@contextlib.contextmanager
+def case(*what: object) -> Iterator[None]:
+    """Name the case of a table that fails: a test for each, with its two meetings, costs more."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"in the case {', '.join(map(str, what))}")
+        raise
+
+
 def tries(count: int) -> int:
     """Return how often to try what is random: `count` times in `make test-all`, else a third.
 

@@ -146,7 +146,7 @@ class Hashed(_engine.ManyHandle, Container):
 
     def empty(self) -> bool:
         """Return whether there are no elements."""
-        return self.size() == 0
+        return not self.size_of("empty")
 
     def __bool__(self) -> bool:
         return not self.empty()

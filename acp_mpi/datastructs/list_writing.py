@@ -38,7 +38,7 @@ class ListWriting(ListReading):
         try:
             _engine.wait(_engine.copy(block, ga, size))
         except BaseException:
-            _engine.free(block)
+            _engine.forsake([block])
             raise
         return block
 
@@ -46,16 +46,15 @@ class ListWriting(ListReading):
         self, function: str, where: int, at: tuple[int, int], records: list[tuple[int, int, int]]
     ) -> tuple[int, int]:
         """Put in elements whose bytes are in blocks, which go back if that fails."""
-        first, done = END, 0
+        first = None
         try:
-            while done < len(records):
-                count, id = self.put_block(function, where, *at, records[done:])
-                first = first if done else id
-                done += count
-        except Exception:
-            self._free(block for _, _, block in records[done:])
+            while records:
+                _, id = self.put_block(function, where, *at, records)
+                first = first or id
+        except BaseException:
+            _engine.forsake(block for _, _, block in records)
             raise
-        return first
+        return first or END
 
     def _extend(self, function: str, values: Iterable[Any], rank: int | None) -> None:
         if isinstance(values, ListWriting) and values.note == self.note and values != self:
@@ -89,9 +88,7 @@ class ListWriting(ListReading):
                 handles.append(_engine.iput(block, data))
             _engine.wait_all(handles)
         except BaseException:
-            with contextlib.suppress(Exception):
-                _engine.wait_all(handles)
-            self._free(block for _, _, block in records)
+            _engine.forsake(block for _, _, block in records)
             raise
         self._adopt(function, _engine.BACK, END, records)
 
@@ -181,15 +178,14 @@ class ListWriting(ListReading):
         at_front: bool,
     ) -> None:
         """Put elements in that were taken out of `other`; back there if that fails."""
-        done = 0
         where = _engine.AT if at != END else _engine.BACK
         try:
-            while done < len(batch.blocks):
-                done += self.put_block(function, where, *at, batch.blocks[done:])[0]
+            while batch.blocks:
+                self.put_block(function, where, *at, batch.blocks)
         except Exception:
             back = batch.next if batch.next != END else END
             where = _engine.FRONT if at_front else _engine.AT if back != END else _engine.BACK
-            other._adopt(function, where, END if at_front else back, batch.blocks[done:])
+            other._adopt(function, where, END if at_front else back, batch.blocks)
             raise
 
     def _beside(self, other: "ListWriting") -> bool:

@@ -25,7 +25,7 @@ class Local:
 
     def empty(self) -> bool:
         """Return whether nothing is here."""
-        return self.size() == 0
+        return not any(self._owner.size_of("empty", part) for part in self._parts)
 
     def clear(self) -> None:
         """Take out what is here."""

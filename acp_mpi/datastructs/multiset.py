@@ -1,11 +1,27 @@
 """A multiset whose keys are spread over ranks: each with how often it is there."""
 
+import operator
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from acp_mpi.datastructs.codecs import batches, bytes_of
 from acp_mpi.datastructs.hashed import Hashed
+from acp_mpi.datastructs.local import Local
+
+_MOST = 2**64 - 1
+
+
+class LocalMultiSet(Local):
+    """What of a multiset lives on the calling rank."""
+
+    def items(self) -> Iterator[tuple[Any, int]]:
+        """Yield distinct keys with their counts."""
+        return self.elements()
+
+    def keys(self) -> Iterator[Any]:
+        """Yield distinct keys."""
+        return (key for key, _ in self.elements())
 
 
 class MultiSet(Hashed):
@@ -19,8 +35,16 @@ class MultiSet(Hashed):
     COUNTS = True
     VALUE = "Q"
 
+    @property
+    def local(self) -> LocalMultiSet:
+        """What lives on the calling rank."""
+        return LocalMultiSet(self)
+
     def insert(self, key: Any, count: int = 1) -> int:
-        """Put a key in `count` times; return how often it is there now."""
+        """Put a key in `count` times; return how often it is there now.
+
+        OverflowError, and nothing is done, if the keys counted with it would be 2**64 or more.
+        """
         count = _positive("insert", count)
         return int(self.put_and_get("insert", key, count, "add", count))
 
@@ -31,6 +55,10 @@ class MultiSet(Hashed):
     def remove(self, key: Any, count: int = 1) -> int:
         """Take a key out `count` times, or as often as it is there; return how often it is left."""
         return int(self.put_and_get("remove", key, _positive("remove", count), "take", 0))
+
+    def discard(self, key: Any) -> None:
+        """Take a key out once if it is there."""
+        self.remove(key)
 
     def remove_all(self, key: Any) -> int:
         """Take a key out altogether; return how often it was there."""
@@ -95,6 +123,12 @@ class MultiSet(Hashed):
 
 
 def _positive(name: str, count: int) -> int:
+    try:
+        count = operator.index(count)
+    except TypeError:
+        raise TypeError(f"MultiSet.{name}: the count {count!r} is no int; use 1 or more") from None
     if count < 1:
         raise ValueError(f"MultiSet.{name}: the count {count} is not positive; use 1 or more")
+    if count > _MOST:
+        raise OverflowError(f"MultiSet.{name}: there is no count {count}; use 2**64 - 1 or less")
     return count

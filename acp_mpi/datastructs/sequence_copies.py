@@ -104,7 +104,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
                     if size:
                         _engine.wait(_engine.copy(here, ga, size))
                 except BaseException:
-                    _engine.free(here)
+                    _engine.forsake([here])
                     raise
             else:
                 here, block = block, 0

@@ -160,6 +160,7 @@ cdef extern from "engine.h" nogil:
     bint acp_quiet(const acp_engine *)
     uint32_t acp_failures_take(acp_engine *, acp_handle_t, bint, acp_failure *, uint32_t,
                                uint64_t *)
+    acp_handle_t acp_last(const acp_engine *)
     acp_handle_t acp_watermark(const acp_engine *)
     int acp_wait_room(acp_engine *, int64_t)
     int acp_word_find(acp_lane *, acp_ga_t, uint32_t, acp_word *)
@@ -173,6 +174,7 @@ cdef extern from "engine.h" nogil:
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, int64_t)
     int acp_lookup(acp_engine *, const uint64_t *, uint64_t *, int64_t)
     int acp_malloc(acp_lane *, uint32_t, uint64_t, acp_call *, acp_handle_t *)
+    acp_handle_t acp_icall(acp_lane *, acp_call *, acp_handle_t)
     int acp_free(acp_lane *, acp_ga_t, acp_call *, acp_handle_t *)
     int acp_heap_tidy(acp_lane *, uint32_t, acp_call *, acp_handle_t *)
     int acp_heap_look(acp_lane *, uint32_t, acp_heap_statistics *, acp_call *, acp_handle_t *)

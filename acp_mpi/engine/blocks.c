@@ -2,7 +2,7 @@
  * store reach the heap, else by its owner. */
 #include "blocks.h"
 
-#include "heap.h"
+#include "held.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +147,12 @@ static int give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
     return rc;
 }
 
+static int give_held(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
+{
+    c->result[0] = 0;
+    return held_give(lane, h, acp_ga_offset(c->object) - h->position, patience_ns);
+}
+
 static int look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     acp_heap_statistics s;
@@ -167,7 +173,7 @@ static int run(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patie
 {
     static int (*const functions[])(acp_lane *, struct heap *, struct acp_call *, int64_t) = {
         [METHOD_MALLOC] = take, [METHOD_FREE] = give, [METHOD_HEAP_LOOK] = look,
-        [METHOD_HEAP_TIDY] = tidy};
+        [METHOD_HEAP_TIDY] = tidy, [METHOD_FREE_HELD] = give_held};
     int rc = functions[c->method](lane, h, c, patience_ns);
     return likely(rc == ACP_OK) ? rc : failed(lane, rc, c);
 }
@@ -199,6 +205,12 @@ int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *c,
 int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *c, acp_handle_t *pending)
 {
     *c = (struct acp_call){.method = METHOD_FREE, .object = ga};
+    return perform(lane, c, pending);
+}
+
+int acp_free_held(acp_lane *lane, acp_ga_t ga, struct acp_call *c, acp_handle_t *pending)
+{
+    *c = (struct acp_call){.method = METHOD_FREE_HELD, .object = ga};
     return perform(lane, c, pending);
 }
 

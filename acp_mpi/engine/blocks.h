@@ -13,6 +13,8 @@ void heap_trim(acp_lane *lane); /* the own: arrays want the memory */
 struct heap *heap_map(acp_engine *e, struct peer *p); /* with the space lock; NULL: there is none */
 void heap_unmap(acp_engine *e, struct peer *p);
 struct heap *heap_at(acp_lane *lane, acp_ga_t ga); /* in reach; NULL: the fault says why */
+/* A block of a message that stayed with its sender (held.c). */
+int acp_free_held(acp_lane *lane, acp_ga_t ga, struct acp_call *call, acp_handle_t *pending);
 int method_heap(acp_lane *lane, struct acp_call *call);
 
 #endif

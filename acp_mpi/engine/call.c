@@ -27,6 +27,7 @@ static const acp_method methods[UINT8_MAX + 1] = {
     [METHOD_DESCRIBE] = method_describe,
     [METHOD_DESTROY] = method_destroy,
     [METHOD_FREE] = method_heap,
+    [METHOD_FREE_HELD] = method_heap,
     [METHOD_HEAP_LOOK] = method_heap,
     [METHOD_HEAP_TIDY] = method_heap,
     [METHOD_LIST_BURY] = method_list_bury,

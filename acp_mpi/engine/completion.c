@@ -28,6 +28,11 @@ bool acp_quiet(const acp_engine *e)
            !atomic_load_explicit(&e->failure_count, memory_order_relaxed);
 }
 
+acp_handle_t acp_last(const acp_engine *e)
+{
+    return e->last;
+}
+
 acp_handle_t acp_watermark(const acp_engine *e)
 {
     return e->watermark;

@@ -5,6 +5,7 @@ from cpython.bytearray cimport (PyByteArray_AS_STRING, PyByteArray_FromStringAnd
 
 cdef extern from "method.h" nogil:
     enum:
+        METHOD_FREE
         METHOD_CREATE
         METHOD_DESCRIBE
         METHOD_DESTROY
@@ -21,6 +22,7 @@ cdef class Call:
     cdef acp_call call
     cdef object taken
     cdef bytearray brought
+    cdef uint64_t pending  # what to wait for; 0: it is done, or has not begun
     cdef object filled  # in place of `brought`: what is longer than one call brings
 
 
@@ -64,6 +66,7 @@ cdef uint64_t call_begin(str function, Call c) except? 0xffffffffffffffff:
                 acp_lane_give(lane)
     if pending:
         held[pending] = c
+        c.pending = pending
     return pending
 
 

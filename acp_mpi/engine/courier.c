@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#define WATCHED_MOST 64u
 #define LOOK_FOR_MEMORY_NS ((uint64_t)10000000)
 
 void courier_later(acp_engine *e, int rc)
@@ -58,17 +57,7 @@ bool couriers_push(acp_lane *lane)
 
 void mail_watch(acp_engine *e, struct peer *p)
 {
-    uint32_t count = e->procs;
-    const uint32_t *firsts = NULL;
-    if (p) {
-        link_watch(e, p, COURIER_COLOR);
-        return;
-    }
-    if (count > WATCHED_MOST)
-        firsts = table_firsts(e, &count);
-    for (uint32_t i = 0; i < count && i < WATCHED_MOST; i++)
-        if ((p = peer_of_slot(e, firsts ? firsts[i] : i)))
-            link_watch(e, p, COURIER_COLOR);
+    link_watch(e, p, COURIER_COLOR);
 }
 
 void couriers_lost(acp_lane *lane, struct peer *p)

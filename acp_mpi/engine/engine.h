@@ -47,6 +47,7 @@ typedef enum acp_status {
     ACP_E_CANCELLED = -22,
     ACP_E_MISMATCH = -23,   /* a rank calls another collective, or one of another size */
     ACP_E_LEFT = -24,       /* a rank has left the collective */
+    ACP_E_OVERFLOW = -25,   /* a count has no room in its word */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -283,6 +284,7 @@ bool acp_done(const acp_engine *engine, acp_handle_t handle);    /* it alone */
 bool acp_quiet(const acp_engine *engine); /* nothing outstanding and no error kept */
 uint32_t acp_failures_take(acp_engine *engine, acp_handle_t upto, bool alone, acp_failure *out,
                            uint32_t most, uint64_t *more);
+acp_handle_t acp_last(const acp_engine *engine); /* that was started and not done at once */
 acp_handle_t acp_watermark(const acp_engine *engine);
 int acp_wait_room(acp_engine *engine, int64_t timeout_ns);
 

@@ -62,7 +62,12 @@ cdef int heap_call(str function, heap_function what, HeapCall r, bint brief) exc
             wait_for_room(function)
     if pending:
         held[pending] = r
-        wait_alone(function, pending, ACP_FOREVER)
+        try:
+            wait_alone(function, pending, ACP_FOREVER)
+        except BaseException:
+            if what == do_malloc:
+                leave_allocation(r, pending)
+            raise
     acp_set_previous(1)
     return 0
 

@@ -41,13 +41,16 @@ def ids_of(pairs):
 cdef class ListHandle(ListEnds):
     """A chain of elements on some rank."""
 
-    def put_block(self, str function, uint64_t where, uint64_t node, uint64_t number, records):
+    def put_block(self, str function, uint64_t where, uint64_t node, uint64_t number, list records):
         """Put in elements whose bytes lie in blocks: of (size, address, block) each.
 
-        Returns how many went in, and (node, number) of the first.
+        Returns how many went in, and (node, number) of the first; these leave the list. So do all if an
+        exception comes while they may still go in, as then they go in or back without the caller.
         """
         cdef list_put head
         cdef list_record record
+        cdef Call c
+        cdef list_id *id
         memset(&head, 0, sizeof(list_put))
         memset(&record, 0, sizeof(list_record))
         head.at.node = node
@@ -55,7 +58,20 @@ cdef class ListHandle(ListEnds):
         parts = [(<char *>&head)[:sizeof(list_put)]]
         for record.size, record.payload, record.block in records:
             parts.append((<char *>&record)[:sizeof(list_record)])
-        return self.put(function, where, b"".join(parts))
+        c = call_new(METHOD_LIST_PUT, self.ga, self.serial, where, b"".join(parts), sizeof(list_id))
+        try:
+            call_run(function, c)
+        except BaseException:
+            if engine != NULL and not acp_done(engine, c.pending):
+                leave_orphans([block for _, _, block in records], c)
+                records.clear()
+            raise
+        finally:
+            del records[:c.call.result[1]]
+        if c.call.result[0] == LIST_STALE:
+            stale(function)
+        id = <list_id *>PyByteArray_AS_STRING(c.brought)
+        return c.call.result[1], (id.node, id.number)
 
     def put_row(self, str function, uint64_t where, uint64_t node, uint64_t number, data):
         """Put in elements of one width whose bytes are `data`; returns (node, number) of the first.
@@ -248,10 +264,15 @@ cdef class ListHandle(ListEnds):
             self.called(function, METHOD_LIST_ORDER, 0, (<char *>&o)[:sizeof(list_order)] + nodes,
                         0)
             return
+        cdef Call c = None
         o.block = malloc(len(nodes), acp_ga_rank(self.ga))
         try:
             put(o.block, nodes)
-            self.called(function, METHOD_LIST_ORDER, 0, (<char *>&o)[:sizeof(list_order)], 0)
-        except Exception:
-            free(o.block)  # one that is interrupted may still be taken
+            c = call_new(METHOD_LIST_ORDER, self.ga, self.serial, 0,
+                         (<char *>&o)[:sizeof(list_order)])
+            call_run(function, c)
+            if c.call.result[0] == LIST_CHANGED:
+                changed(function)
+        except BaseException:
+            leave_orphans([o.block], c)
             raise

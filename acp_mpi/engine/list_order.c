@@ -62,6 +62,7 @@ static int reorder(struct hold *hold, struct list *l, struct acp_call *c,
     section_set(hold, &l->job.kept, o->kept);
     section_set(hold, &l->job.kind, JOB_ORDER);
     section_commit(hold);
+    c->result[1] = 1; /* the block is the list's */
     return list_job_finish(hold, l);
 }
 

@@ -112,14 +112,42 @@ cdef object message_error(str function, int status, acp_lane *lane, int64_t rank
     # As the lane says; `rank` is the other side where it does not.
     cdef const acp_fault *fault = acp_lane_fault(lane)
     if fault.status != status or status == ACP_E_LOST and fault.rank < 0:
-        return _errors.from_fault(function, status, 0, 0, missed(status, rank))
+        return _errors.from_fault(function, status, 0, 0, missed(status, rank, NULL))
     return exception_of(function, fault)
 
 
-cdef int64_t missed(int status, int64_t rank) except? -1:
+cdef class Sources:
+    """The ranks of a context: only their deaths end a receive from any of them."""
+    cdef acp_sources *held
+
+    def __cinit__(self, tuple ranks):
+        cdef uint32_t count = len(ranks), i
+        cdef uint32_t *all = <uint32_t *>c_malloc(count * sizeof(uint32_t) + 1)
+        if all == NULL:
+            raise MemoryError()
+        try:
+            for i in range(count):
+                all[i] = ranks[i]
+            self.held = acp_sources_new(all, count)
+        finally:
+            c_free(all)
+        if self.held == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        acp_sources_free(self.held)
+
+
+cdef inline acp_sources *held_by(Sources sources) noexcept:
+    return NULL if sources is None else sources.held
+
+
+cdef int64_t missed(int status, int64_t rank, acp_sources *among) except? -1:
     # Whose loss ends a wait for anybody: of one alone it is known.
     if status != ACP_E_LOST or rank >= 0 or engine == NULL:
         return rank
+    if among != NULL:
+        return acp_sources_lost(engine, among)
     lost = lost_ranks()
     return lost[0] if len(lost) == 1 else -1
 

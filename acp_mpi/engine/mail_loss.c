@@ -1,6 +1,7 @@
 /* After a death: kept messages whose bytes will never come are given back. */
 #include "request.h"
 
+#include "held.h"
 #include "mail_match.h"
 
 bool filler_lost(acp_engine *e, const struct letter *l)
@@ -49,6 +50,8 @@ void mail_bury(acp_lane *lane)
     e->mail_losses = 0;
     if (!h)
         return;
+    if (!held_bury(lane, h))
+        e->mail_losses = 1;
     uint64_t steps = h->head->mailbox.kept, next;
     for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;
          at = next) {

@@ -92,20 +92,20 @@ cdef int probe_waiting(str function, mail_call *c, int64_t limit) except -1:
             wait_for_room(function)
     if rc == ACP_E_TIMEOUT:
         raise TimeoutError(f"{what}: nothing came within the given time; is it sent to this rank?")
-    ended(function, rc, missed(rc, c.envelope.source))
+    ended(function, rc, missed(rc, c.envelope.source, c.envelope.among))
     need(function)
     return 0
 
 
 cdef object look_for(str function, uint64_t context, int64_t source, int64_t tag, bint wait,
-                     bint take, bint raw, object timeout):
+                     bint take, bint raw, object timeout, Sources among):
     # A Status, or the Message itself; None if there is none.
     cdef mail_call c
     cdef Message message
     cdef int64_t limit = nanoseconds(timeout, function)
     cdef Stray stray = stray_find(context, source, tag, take) if strays else None
     c.envelope.context, c.envelope.source, c.envelope.tag = context, source, tag
-    c.takes = take
+    c.envelope.among, c.takes = held_by(among), take
     if stray is not None:
         c.found = stray.envelope
     elif not mail_do(function, do_probe, &c, True, source):
@@ -128,7 +128,7 @@ cdef object users_look(str function, object source, object tag, bint wait, bint 
     if engine == NULL:
         no_engine(function)
     return look_for(function, OWN_CONTEXT, source_of(source, function),
-                    tag_of(tag, function, True), wait, take, False, timeout)
+                    tag_of(tag, function, True), wait, take, False, timeout, None)
 
 
 def probe(source=ANY_SOURCE, tag=ANY_TAG, timeout=None):

@@ -16,7 +16,7 @@ cdef Request receive_new(str function, object buffer, uint64_t context, int64_t 
 
 
 cdef Request receive_begin(str function, object buffer, uint64_t context, int64_t source,
-                           int64_t tag, bint raw):
+                           int64_t tag, bint raw, Sources among=None):
     cdef mail_call c
     cdef Request r = receive_new(function, buffer, context, source, tag, raw)
     cdef Stray stray = stray_find(context, source, tag, True) if strays else None
@@ -24,6 +24,7 @@ cdef Request receive_begin(str function, object buffer, uint64_t context, int64_
         return receive_stray(r, stray)
     c.envelope.context, c.envelope.source, c.envelope.tag = context, source, tag
     c.envelope.size, c.room = room_of(r), r.view.buf if r.viewed else NULL
+    c.envelope.among = held_by(among)
     mail_do(function, do_receive, &c, True, source)
     r.request = c.request
     return r
@@ -34,7 +35,12 @@ cdef uint64_t room_of(Request r) noexcept:
 
 
 cdef Request receive_stray(Request r, Stray stray):
-    cdef uint64_t n = len(stray.data)
+    cdef uint64_t n
+    if stray.late is not None:
+        r.request, stray.late.request = stray.late.request, NULL
+        acp_request_into(r.request, r.view.buf if r.viewed else NULL, room_of(r))
+        return r
+    n = len(stray.data)
     try:
         header = r.header_of(&stray.envelope)
     except BaseException:
@@ -59,7 +65,7 @@ cdef Request receive_at_once(object array, int64_t source, int64_t tag):
         return receive_begin("recv", array, OWN_CONTEXT, source, tag, False)
     c.request = NULL
     c.envelope.context, c.envelope.source, c.envelope.tag = OWN_CONTEXT, source, tag
-    c.envelope.size = view.len
+    c.envelope.size, c.envelope.among = view.len, NULL
     if view.len > MAIL_SHORT or strchr(view.format, OBJECT) != NULL or acp_receive(
             lane0, &c.envelope, view.buf, &c.request) != ACP_OK:
         PyBuffer_Release(&view)

@@ -8,10 +8,14 @@ cdef Py_ssize_t sweep_at = 64  # requests
 cdef list strays = []  # messages that came while Ctrl-C ended their receive: the next receive's
 
 
+cdef class Request
+
+
 cdef class Stray:
-    """A message that no receive has taken, with its bytes."""
+    """A message that no receive has taken, with its bytes, or as a request that brings them."""
     cdef acp_envelope envelope
     cdef bytes data
+    cdef Request late
 
 
 cdef int sweep() except -1:
@@ -187,6 +191,25 @@ cdef class Request:
             self.error = message_error(self.function, status, lane, self.peer)
         return status
 
+    cdef int fetch(self) except -1:
+        # The bytes that stayed with the sender; Ctrl-C ends it, and the next call goes on.
+        cdef int rc
+        cdef acp_lane *lane
+        cdef acp_request *request = self.request
+        if not acp_request_pulls(request):
+            return 0
+        lane = acp_lane_take(engine)
+        if lane == NULL:
+            rc = acp_request_pull(lane0, request)
+        else:
+            with nogil:
+                rc = acp_request_pull(lane, request)
+            acp_lane_give(lane)
+        if rc == ACP_E_INTERRUPTED:
+            return -1  # the exception of a signal handler is set
+        need(self.function)
+        return 0
+
     cdef const char *bytes_of_it(self) except? NULL:
         # Of a message without a buffer; it may have to be fetched from its sender.
         cdef const void *data
@@ -208,6 +231,7 @@ cdef class Request:
         cdef const char *data
         need(self.function)
         if acp_request_look(self.request, &got) == ACP_OK:
+            self.fetch()
             header = self.header_of(&got)  # which Ctrl-C may interrupt: the message stays
             if self.viewed:
                 if self.end_it(&got) in (ACP_OK, ACP_E_TRUNCATED):
@@ -340,6 +364,17 @@ cdef class Request:
             return 0
         return 0 if self.sends else self.put_back()
 
+    cdef Request leave(self):
+        # Another request for the message, which nobody waits for yet, and the buffer is free.
+        cdef Request late = Request.__new__(Request)
+        late.function, late.context, late.peer, late.tag = (
+            self.function, self.context, self.peer, self.tag)
+        late.request, self.request = self.request, NULL
+        acp_request_into(late.request, NULL, 0)
+        late.home = engine
+        acp_engine_hold(engine)
+        return late
+
     cdef int put_back(self) except -1:
         # Ctrl-C came when the message had: it is for the next receive.
         cdef Stray stray
@@ -349,6 +384,10 @@ cdef class Request:
             return self.ends()
         stray = Stray.__new__(Stray)
         stray.envelope = self.message
+        if acp_request_pulls(self.request):
+            stray.late = self.leave()
+            strays.append(stray)
+            return self.ends()
         if not self.viewed:
             data = self.bytes_of_it()
             if data != NULL:

@@ -33,26 +33,33 @@ def transfer_isend(str function, data, dest, tag, context, note=0):
 
 
 cdef Request transfer_begin(str function, object buffer, object source, object tag,
-                            object context):
+                            object context, Sources among):
     need(function)
     return receive_begin(function, buffer, context, source_of(source, function),
-                         tag_of(tag, function, True), True)
+                         tag_of(tag, function, True), True, among)
 
 
 def transfer_recv(str function, buffer, source, tag, context, Status status=None,
                   timeout=None):
     """Receive bytes in `context`; returns `buffer`, or bytes without one. Fills `status`."""
     cdef int64_t limit = nanoseconds(timeout, function)
-    return received(transfer_begin(function, buffer, source, tag, context), status, limit)
+    return received(transfer_begin(function, buffer, source, tag, context, None), status, limit)
 
 
-def transfer_irecv(str function, buffer, source, tag, context):
-    """Start receiving bytes in `context`; returns a Request."""
-    return lasting(transfer_begin(function, buffer, source, tag, context))
+def transfer_irecv(str function, buffer, source, tag, context, Sources among=None):
+    """Start receiving bytes in `context`; returns a Request.
+
+    From any source it ends with PeerLostError when one of `among` dies; without, any rank.
+    """
+    return lasting(transfer_begin(function, buffer, source, tag, context, among))
 
 
-def transfer_probe(str function, source, tag, context, wait, take, timeout=None):
-    """Look for a message in `context`: its Status, or with `take` a Message; None: none now."""
+def transfer_probe(str function, source, tag, context, wait, take, timeout=None,
+                   Sources among=None):
+    """Look for a message in `context`: its Status, or with `take` a Message; None: none now.
+
+    `among` as for `transfer_irecv`.
+    """
     need(function)
     return look_for(function, context, source_of(source, function), tag_of(tag, function, True),
-                    wait, take, True, timeout)
+                    wait, take, True, timeout, among)

@@ -166,7 +166,9 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
     int rc = progress_wait(e, ready, context, first, doing);
     if (rc == ACP_E_TIMEOUT && timeout_ns > MAIL_FIRST_NS) {
         for (uint32_t i = 0; i < count; i++)
-            if (requests[i]->any || requests[i]->peer)
+            if (requests[i]->any)
+                sources_watch(e, requests[i]->among);
+            else if (requests[i]->peer)
                 mail_watch(e, requests[i]->peer);
         rc = progress_wait(e, ready, context,
                            timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first, doing);

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define HELD_MARK 0x4c49414d444c4548ull /* "HELDMAIL" */
-
 void mailbox_create(struct mailbox *box, uint64_t bound)
 {
     section_create(&box->section);
@@ -181,21 +179,4 @@ void letter_unlink(struct hold *hold, struct letter *letter)
         take_out(hold, &box->arrivals, at, offsetof(struct letter, arrival));
     section_set(hold, &letter->list, AMONG_NONE);
     section_set(hold, count, *count - 1);
-}
-
-uint64_t mail_held_mark(const struct heap *h, uint64_t block)
-{
-    return HELD_MARK ^ block_mark(h, block - BLOCK_HEAD);
-}
-
-int mail_hold(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *block, int64_t patience_ns)
-{
-    if (size > UINT64_MAX - MAIL_HELD_HEAD)
-        return fail(lane, ACP_E_FULL, 0, size);
-    int rc = heap_take(lane, h, size + MAIL_HELD_HEAD, block, patience_ns);
-    if (rc == ACP_OK) {
-        const uint64_t head[2] = {mail_held_mark(h, *block), h->head->nonce};
-        memcpy(h->base + *block, head, sizeof head);
-    }
-    return rc;
 }

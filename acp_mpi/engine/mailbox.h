@@ -112,12 +112,6 @@ static inline uint64_t mail_slab_first(uint64_t slab)
     return (slab + 8 + MAIL_LINE - 1) & ~(MAIL_LINE - 1);
 }
 
-/* A block of a sender's own heap, with the bytes of a message that has no room elsewhere: they
- * follow a head which says what it is. */
-#define MAIL_HELD_HEAD ((uint64_t)16)
-uint64_t mail_held_mark(const struct heap *h, uint64_t block);
-int mail_hold(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *block, int64_t patience_ns);
-
 /* mailbox.c: letters and lists */
 void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
@@ -188,7 +182,7 @@ int mail_fill(acp_lane *lane, struct landing *landing, uint64_t at, const void *
               uint64_t size);
 void mail_landed(acp_lane *lane, struct landing *landing);
 void mail_failed(acp_lane *lane, struct landing *landing);
-/* The bytes are in a block of the sender's heap, from mail_hold, which the receiver takes over. */
+/* The bytes are in a block of the sender's heap (held.c), which the receiver takes over. */
 void mail_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
 /* A receive has taken a message that was kept: its bytes may go to its buffer. ACP_E_BUSY: none has yet. */
 int mail_taken(acp_lane *lane, struct landing *landing);

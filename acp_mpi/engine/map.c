@@ -255,6 +255,7 @@ int method_map_look(acp_lane *lane, struct acp_call *c)
 {
     struct part part;
     struct map_statistics sum = {0};
+    uint64_t most = 0;
     int rc = part_find(lane, c, &part);
     if (rc != ACP_OK)
         return rc;
@@ -262,11 +263,13 @@ int method_map_look(acp_lane *lane, struct acp_call *c)
         const struct stripe *s = &part.map->stripes[i];
         uint64_t log = load(&s->log), places = load(&s->slots) ? (1ull << log % 64) + 4 * log : 0;
         sum.count += load(&s->count);
-        sum.total += load(&s->total);
+        if (__builtin_add_overflow(sum.total, load(&s->total), &sum.total))
+            most = UINT64_MAX;
         sum.graves += load(&s->graves);
         sum.places += places;
         sum.bytes += 8 * places * part.shape.unit;
     }
+    sum.total |= most;
     c->result[0] = sum.count;
     c->result[1] = sum.total;
     if (c->out_room >= sizeof sum) {

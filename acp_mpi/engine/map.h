@@ -29,7 +29,7 @@ struct map_large {
     uint64_t stamp, key_size, value_size;
 };
 
-/* Of one part. */
+/* Of one part; a `total` that would be larger is UINT64_MAX. */
 struct map_statistics {
     uint64_t count, total, places, graves, bytes;
 };

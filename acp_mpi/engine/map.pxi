@@ -183,17 +183,17 @@ cdef class MapHandle(Handle):
     cdef Call ask_by_box(self, str function, uint8_t method, uint64_t x, map_request *r,
                          uint64_t block, uint64_t room):
         # Key and value lie in a block, which becomes the map's or goes back.
-        cdef Call c
+        cdef Call c = None
         r.box = block
         try:
             c = self.call_of(hash_part(r.hash, self.count), method, x, (<char *>r)[:sizeof(r[0])],
                              room)
             call_done(function, c)
-            if method == METHOD_MAP_PUT and c.call.result[1]:
-                block = 0
-        finally:
-            if block:
-                block_give(function, block)
+        except BaseException:
+            leave_orphans([block], c)
+            raise
+        if not adopted(c):
+            block_give(function, block)
         return c
 
     cdef uint64_t lay(self, str function, uint32_t part, bytes key, object value) except 0:
@@ -208,7 +208,7 @@ cdef class MapHandle(Handle):
         try:
             lay_parts(block, [(<char *>sizes)[:sizeof(sizes)], *parts_of(value), tail])
         except BaseException:
-            block_give(function, block)
+            leave_orphans([block])
             raise
         return block
 

@@ -40,7 +40,7 @@ cdef class MapCopies(ManyHandle):
             put(block + BOX_HEAD + padded, key)
             wait(copy(block + BOX_HEAD, ga, size))
         except BaseException:
-            block_give(function, block)
+            leave_orphans([block])
             raise
         return block
 

@@ -1,5 +1,7 @@
 # All elements of a map, those of one part.
 
+DEF MOST_COUNTED = 0xffffffffffffffff  # there, or more
+
 
 cdef class PartsHandle(MapHandle):
     """A map as a whole."""
@@ -14,11 +16,14 @@ cdef class PartsHandle(MapHandle):
 
     def size_of(self, str name, part=None, bint total=False):
         """Return the number of elements, or the sum of their counts, of one part or of all."""
-        cdef uint64_t n = 0
         cdef Call c
+        n = 0
         for i in range(self.count) if part is None else (part,):
             c = self.call_of(i, METHOD_MAP_LOOK, 0, None, 0)
             call_done(self.function(name), c)
+            if total and c.call.result[1] == MOST_COUNTED:
+                raise OverflowError(f"{self.function(name)}: rank {self.ranks[i]} counts 2**64 - 1 "
+                                    "or more; ask for the counts of its keys by items()")
             n += c.call.result[1 if total else 0]
         return n
 

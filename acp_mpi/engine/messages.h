@@ -7,12 +7,20 @@
 #include "engine.h"
 
 #define ACP_ANY ((int64_t)-1)
+/* Ranks that messages of a context come from: so many hold them, each frees them once. */
+typedef struct acp_sources acp_sources;
+acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count); /* NULL: no memory */
+void acp_sources_free(acp_sources *sources);
+/* One of them that has died, and whose loss is not accepted; -1: none. */
+int64_t acp_sources_lost(acp_engine *engine, const acp_sources *sources);
+
 typedef struct acp_envelope {
     uint64_t context; /* messages of different contexts never meet; 0: of users */
     int64_t source;   /* a rank; ACP_ANY in a receive; of a send: not read */
     int64_t tag;      /* 0 .. 2^62; ACP_ANY in a receive */
     uint64_t size;    /* of the message; in a receive of the room for it */
     uint64_t note;    /* a word of the sender for the layer above */
+    acp_sources *among; /* of a receive from ACP_ANY: nobody else sends it; NULL: all may */
 } acp_envelope;
 typedef struct acp_request acp_request; /* a send or a receive of this process that is not over */
 
@@ -38,6 +46,12 @@ int acp_request_look(const acp_request *request, acp_envelope *got);
 /* Of one that is done, without a buffer: its bytes, until its end. NULL: there are none, the lane's
  * fault says why. */
 const void *acp_request_data(acp_lane *lane, acp_request *request);
+/* The bytes of a message that is here, as far as its sender has kept them: the other calls bring them, too, but
+ * this one ends with ACP_E_INTERRUPTED when a signal comes, and goes on when it is called again. */
+int acp_request_pull(acp_lane *lane, acp_request *request);
+bool acp_request_pulls(const acp_request *request); /* they are not all here */
+/* They go elsewhere: `room` and no buffer as in acp_receive. Nothing is written any more where they went. */
+void acp_request_into(acp_request *request, void *buffer, uint64_t room);
 /* Its status; it is freed, a receive's bytes are in their buffer. One that is not done is waited
  * for, or cancelled if it can be: ACP_E_CANCELLED. */
 int acp_request_end(acp_lane *lane, acp_request *request, acp_envelope *got);

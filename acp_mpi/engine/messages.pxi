@@ -2,10 +2,12 @@
 
 cdef extern from "messages.h" nogil:
     const int64_t ACP_ANY
+    ctypedef struct acp_sources
     ctypedef struct acp_envelope:
         uint64_t context
         int64_t source, tag
         uint64_t size, note
+        acp_sources *among
     ctypedef struct acp_request
     ctypedef struct acp_step:
         pass
@@ -19,6 +21,9 @@ cdef extern from "messages.h" nogil:
         pass
     const int ACP_COLLECTIVE_FOLD
 
+    acp_sources *acp_sources_new(const uint32_t *, uint32_t)
+    void acp_sources_free(acp_sources *)
+    int64_t acp_sources_lost(acp_engine *, const acp_sources *)
     int acp_send(acp_lane *, uint32_t, const acp_envelope *, const void *, acp_request **)
     int acp_receive(acp_lane *, const acp_envelope *, void *, acp_request **)
     bint acp_request_done(const acp_request *)
@@ -27,6 +32,9 @@ cdef extern from "messages.h" nogil:
     int acp_wait_any(acp_engine *, acp_request **, uint32_t, acp_collective **, uint32_t, int64_t)
     int acp_request_cancel(acp_lane *, acp_request *)
     const void *acp_request_data(acp_lane *, acp_request *)
+    int acp_request_pull(acp_lane *, acp_request *)
+    bint acp_request_pulls(const acp_request *)
+    void acp_request_into(acp_request *, void *, uint64_t)
     int acp_request_look(const acp_request *, acp_envelope *)
     int acp_request_end(acp_lane *, acp_request *, acp_envelope *)
     int acp_probe(acp_lane *, const acp_envelope *, acp_envelope *, uint64_t *)

@@ -2,6 +2,8 @@
  * room, else parcel by parcel, by whoever leads. */
 #include "courier.h"
 
+#include "held.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,16 +114,16 @@ static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
     struct heap *h = mail_heap(e, e->own);
     int rc = !h         ? fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
              : p->block ? ACP_OK
-                        : mail_hold(lane, h, p->envelope.size, &p->block, 0);
+                        : held_take(lane, h, c->peer, p->envelope.size, &p->block, 0);
     if (rc != ACP_OK)
         return rc;
     uint64_t left = p->envelope.size - p->done, size = left < SLICE_BYTES ? left : SLICE_BYTES;
-    memcpy(h->base + p->block + MAIL_HELD_HEAD + p->done, p->data + p->done, size);
+    memcpy(held_bytes(h, p->block) + p->done, p->data + p->done, size);
     p->done += size;
     if (p->done < p->envelope.size)
         return ACP_OK;
     struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id,
-                        .after = acp_ga(acp_rank(e), 0, h->position + p->block)};
+                        .after = held_hand_over(e, h, c->peer, p->block)};
     return say(lane, c, &m, NULL, 0);
 }
 
@@ -203,14 +205,14 @@ void parcels_drop(struct courier *c, int status)
     }
 }
 
-/* A block that the peer has not heard of goes back; one whose section is held stays until the heap
- * is cleared. */
+/* A block that the peer has not heard of goes back; if the heap is held just then, one that is not
+ * whole stays until the heap is cleared. */
 void parcels_end(acp_lane *lane, struct courier *c, int status)
 {
     acp_engine *e = lane->engine;
     for (struct parcel *p = c->parcels; p; p = p->next)
         if (p->block)
-            heap_give(lane, mail_heap(e, e->own), &p->block, 0);
+            held_give(lane, mail_heap(e, e->own), p->block, 0);
     parcels_drop(c, status);
 }
 

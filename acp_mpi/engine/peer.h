@@ -47,6 +47,7 @@ struct peer {
     const struct control *control;
     struct doors *doors;
     struct heap *_Atomic heap;
+    _Atomic bool holds; /* blocks of the own heap are its, until it has pulled what is in them */
     _Atomic bool mail_far; /* its heap could not be mapped: messages to it go by link */
     struct view *views;
     uint32_t view_count, view_limit;

@@ -83,7 +83,7 @@ def laid(data, rank):
     try:
         lay_parts(block, parts_of(data))
     except BaseException:
-        free(block)
+        leave_orphans([block])
         raise
     return block
 

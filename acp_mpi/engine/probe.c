@@ -61,7 +61,7 @@ static bool ready(void *context)
         return true;
     w->rc = look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS);
     w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
-    if (!w->over && (w->source ? w->source->lost : e->losses != e->losses_accepted)) {
+    if (!w->over && (w->source ? w->source->lost : anybody_lost(e, w->want->among))) {
         w->rc = ACP_E_LOST;
         w->over = true;
     }
@@ -87,7 +87,8 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
         return ACP_E_BUSY;
     if (want->source != ACP_ANY && want->source != (int64_t)e->rank)
         w.source = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
-    acp_request source = {.peer = w.source, .any = want->source == ACP_ANY}, *draft = &source;
+    acp_request source = {.peer = w.source, .any = want->source == ACP_ANY,
+                          .among = want->among}, *draft = &source;
     __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1);
     __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);

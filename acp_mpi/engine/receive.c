@@ -93,6 +93,8 @@ int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_requ
         (r->peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source))) && !r->peer->watched)
         peer_watch(e, r->peer);
     r->any = want->source == ACP_ANY;
+    if (r->any)
+        sources_hold(r->among = want->among);
     int rc = receive(lane, r, want);
     if (rc != ACP_OK) {
         request_free(lane, r);
@@ -164,7 +166,7 @@ enum letter_state request_state(const acp_request *r)
     if (state == LETTER_FILLING)
         lost = filler_lost(e, l);
     else if (state == LETTER_POSTED && e->departed)
-        lost = (r->peer && r->peer->lost) || (r->any && e->losses != e->losses_accepted);
+        lost = r->any ? anybody_lost(e, r->among) : r->peer && r->peer->lost;
     if (!lost)
         return state;
     /* It may have come in between: a dead process brings no more. */

@@ -3,7 +3,6 @@
 
 #include "mail_match.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* In the section: a receive that no message has met is no more. */
@@ -50,39 +49,6 @@ static void give_block(acp_lane *lane, struct heap *h, struct letter *l)
     while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
 }
 
-static int settled(acp_engine *e, int rc, acp_handle_t pending)
-{
-    while (rc == ACP_OK && pending && (rc = acp_wait(e, pending, ACP_FOREVER)) == ACP_E_INTERRUPTED)
-        rc = ACP_OK; /* the bytes are the receive's: it sees the end of this */
-    acp_failure failure;
-    uint64_t more;
-    if (rc == ACP_OK && pending && acp_failures_take(e, pending, true, &failure, 1, &more))
-        rc = failure.fault.status;
-    return rc;
-}
-
-/* Bytes that the sender has kept, by whatever road leads there; then its block goes back. */
-static int pull(acp_lane *lane, acp_request *r, struct letter *l, uint64_t size)
-{
-    acp_engine *e = lane->engine;
-    struct acp_call call;
-    acp_handle_t pending;
-    int rc = ACP_OK;
-    unsigned char *to = r->buffer;
-    if (r->gathers && !(to = r->own = malloc(size)))
-        return fail(lane, ACP_E_SYSTEM, 0, size);
-    if (size) {
-        while ((rc = acp_get(lane, to, l->held + MAIL_HELD_HEAD, size, &pending)) == ACP_E_BUSY)
-            acp_wait_room(e, ACP_FOREVER);
-        rc = settled(e, rc, pending);
-    }
-    int given;
-    while ((given = acp_free(lane, l->held, &call, &pending)) == ACP_E_BUSY)
-        acp_wait_room(e, 1000000);
-    settled(e, given, pending);
-    return rc;
-}
-
 int acp_request_look(const acp_request *r, acp_envelope *got)
 {
     if (r->era != r->engine->mail_era || !r->letter || request_state(r) != LETTER_DONE)
@@ -91,22 +57,27 @@ int acp_request_look(const acp_request *r, acp_envelope *got)
     return ACP_OK;
 }
 
+static int pull_wholly(acp_lane *lane, acp_request *r)
+{
+    int rc;
+    while ((rc = acp_request_pull(lane, r)) == ACP_E_INTERRUPTED)
+        continue; /* the bytes are the receiver's: it sees the end of this */
+    if (rc == ACP_OK && r->status != ACP_OK) {
+        rc = fail(lane, r->status, 0, r->letter->size);
+        lane->fault.rank = (int64_t)r->letter->source;
+    }
+    return rc;
+}
+
 const void *acp_request_data(acp_lane *lane, acp_request *r)
 {
     struct letter *l = r->letter;
     if (!l || !r->gathers)
         return NULL;
     struct heap *h = mail_heap(lane->engine, lane->engine->own);
-    if (l->place == PLACE_HELD && !r->own) {
-        r->status = pull(lane, r, l, l->size);
-        if (r->status != ACP_OK) {
-            free(r->own);
-            r->own = NULL;
-        }
-    }
-    return l->place == PLACE_HELD    ? r->own
-           : l->place == PLACE_BLOCK ? h->base + l->block
-                                     : l->data;
+    if (l->place == PLACE_HELD)
+        return pull_wholly(lane, r) == ACP_OK ? r->own : NULL;
+    return l->place == PLACE_BLOCK ? h->base + l->block : l->data;
 }
 
 /* The bytes of a message that is there. */
@@ -115,8 +86,7 @@ static int finish(acp_lane *lane, acp_request *r, struct letter *l)
     uint64_t size = l->size < r->room ? l->size : r->room;
     int rc = ACP_OK;
     if (l->place == PLACE_HELD) {
-        if (!r->own)
-            rc = r->status != ACP_OK ? r->status : pull(lane, r, l, size);
+        rc = pull_wholly(lane, r);
     } else if (l->place == PLACE_INLINE && r->buffer && size) {
         memcpy(r->buffer, l->data, size);
     } else {
@@ -131,6 +101,8 @@ static int lost(acp_lane *lane, const acp_request *r)
     bool posted = letter_state(l) == LETTER_POSTED;
     fail(lane, ACP_E_LOST, 0, 0);
     lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
+    if (posted && r->among)
+        lane->fault.rank = acp_sources_lost(lane->engine, r->among);
     return ACP_E_LOST;
 }
 

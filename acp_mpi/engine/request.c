@@ -27,6 +27,9 @@ void request_free(acp_lane *lane, acp_request *r)
     if (r->kind == REQUEST_SEND)
         atomic_fetch_sub(&lane->engine->sends_open, 1);
     free(r->own);
+    if (r->pull)
+        pull_free(r);
+    acp_sources_free(r->among);
     if (lane->request_count == AT_HAND) {
         free(r);
         return;

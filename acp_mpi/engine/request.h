@@ -4,6 +4,7 @@
 
 #include "heap.h"
 #include "op.h"
+#include "sources.h"
 
 enum request_kind { REQUEST_RECEIVE = 1, REQUEST_SEND };
 
@@ -11,17 +12,20 @@ struct acp_request {
     acp_engine *engine;
     uint8_t kind;
     _Atomic uint8_t over; /* without a letter: `status` says how it went */
-    bool any;             /* a receive from whomever */
+    bool any;             /* a receive from whomever, or, with `among`, from one of those */
     bool gathers;         /* one without buffer */
+    bool pulled;
     bool kept;            /* a send whose bytes are in the own heap */
     int status;
     uint32_t era;          /* of the mailbox: another after a reset */
     struct letter *letter; /* of a receive: it says how it goes */
+    acp_sources *among;
     struct peer *peer;     /* the source that a receive names; the destination of a send */
     unsigned char *buffer;
     uint64_t room;
     uint64_t copied;       /* bytes that are in the buffer */
     unsigned char *own;    /* of one without buffer: what the sender had kept */
+    struct pull *pull;     /* pull.c: that is brought, or (`pulled`) there */
     acp_envelope envelope; /* of a send, with what follows */
     const unsigned char *data;
     struct landing landing;
@@ -40,6 +44,9 @@ void request_over(acp_request *request, int status);
 /* receive.c */
 bool request_follow(acp_request *request); /* true: some have come */
 enum letter_state request_state(const acp_request *request);
+
+/* pull.c */
+void pull_free(acp_request *request);
 
 /* send.c, mail_queue.c */
 struct peer *mail_peer(acp_lane *lane, uint32_t rank);
@@ -65,8 +72,7 @@ int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope,
 /* ask.c: a receive has been posted while peers wait for room here, one of which may have its message. */
 void mail_ask(acp_engine *e, const acp_envelope *want, uint64_t sequence);
 
-/* courier.c: opens a link if there is none, for somebody waits for a message of `p` or of its death;
- * NULL: of anybody, or of the death of any. */
+/* courier.c: opens a link if there is none, for somebody waits for a message of `p` or of its death. */
 void mail_watch(acp_engine *e, struct peer *p);
 /* mail_wait.c: progress_wait, which after a while watches those that `requests` wait for. */
 int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,

@@ -1,6 +1,7 @@
 /* A message is sent: brought to the mailbox of its receiver by load and store. */
 #include "request.h"
 
+#include "held.h"
 #include "mail_match.h"
 #include "stream.h"
 
@@ -33,11 +34,11 @@ static int keep_here(acp_lane *lane, acp_request *r)
     uint64_t block = 0;
     if (!h)
         return ACP_E_FULL;
-    int rc = mail_hold(lane, h, r->landing.size, &block, HEAP_PATIENCE_NS);
+    int rc = held_take(lane, h, r->peer, r->landing.size, &block, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
-    stream_copy(h->base + block + MAIL_HELD_HEAD, r->data, r->landing.size);
-    mail_held(lane, &r->landing, acp_ga(e->rank, 0, h->position + block));
+    stream_copy(held_bytes(h, block), r->data, r->landing.size);
+    mail_held(lane, &r->landing, held_hand_over(e, h, r->peer, block));
     r->kept = true;
     return ACP_OK;
 }

@@ -116,7 +116,7 @@ cdef class SequenceHandle(Handle):
             try:
                 put(block, data)
             except BaseException:
-                free(block)
+                leave_orphans([block])
                 raise
         else:
             taken = bytes(data)
@@ -135,7 +135,7 @@ cdef class SequenceHandle(Handle):
                 self.no_place(function, at)
         except BaseException:
             if block:
-                free(block)
+                leave_orphans([block], c)
             raise
         if flags & SPLICE_BLOCK:
             return self.fetched(c.call.result[1], erase * self.element.width)

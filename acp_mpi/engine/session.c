@@ -3,6 +3,7 @@
  * neither loses nor repeats anything. */
 #include "link.h"
 
+#include "sources.h"
 #include "wire.h"
 
 #include <errno.h>
@@ -34,6 +35,8 @@ static void up(acp_lane *lane, struct link *link)
     link->heard = now_ns();
     link->asked = 0;
     link_push(lane, link);
+    if (!link->opener)
+        sources_asked(lane->engine);
 }
 
 /* What all were told before there was this link; of those that are gone, whom somebody may miss. */

@@ -191,6 +191,19 @@ static int locate(struct hold *hold, const struct shape *shape, const struct str
     return !*slot || slot_read(hold->heap, shape, *slot, old) ? ACP_OK : damaged(hold->lane);
 }
 
+/* The sum of all counts has room in its word, and so has each of them. `old` NULL: a new key. */
+static bool has_room(const struct shape *shape, const struct stripe *s, const struct element *e,
+                     enum put_how how, const struct element *old)
+{
+    uint64_t rest = s->total, count = 0, sum;
+    if (!shape->counts || how == PUT_TAKE || (old && how == PUT_INSERT))
+        return true;
+    if (old && how == PUT_ASSIGN)
+        rest -= *(const uint64_t *)old->value;
+    memcpy(&count, e->value, sizeof count);
+    return !__builtin_add_overflow(rest, count, &sum);
+}
+
 static bool combines(const struct shape *shape, enum put_how how)
 {
     uint64_t a = 0, b = 0;
@@ -211,6 +224,11 @@ int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
     if (how > PUT_ASSIGN && (!combines(shape, how) || e->value_size > 8)) {
         hold->lane->fault = (acp_fault){.status = ACP_E_ARGUMENT, .size = how};
         return ACP_E_ARGUMENT;
+    }
+    if (unlikely(!has_room(shape, s, e, how, slot ? &old : NULL))) {
+        hold->lane->fault = (acp_fault){.status = ACP_E_OVERFLOW};
+        memcpy(&hold->lane->fault.size, e->value, sizeof hold->lane->fault.size);
+        return ACP_E_OVERFLOW;
     }
     if (!slot)
         return how == PUT_TAKE ? ACP_OK : add(hold, shape, s, e, answer);

@@ -1,12 +1,15 @@
 /* Which blocks of a heap belong to its mailbox: slabs, and the bytes of long messages. */
 #include "survey.h"
 
+#include "held.h"
+
 bool survey_held(struct survey_tiles *t, uint64_t at, uint64_t size)
 {
-    uint64_t head[2];
+    struct held_head head;
     return size >= BLOCK_HEAD + sizeof head &&
-           survey_read(t, at + BLOCK_HEAD, head, sizeof head) &&
-           head[0] == mail_held_mark(&t->heap, at + BLOCK_HEAD) && head[1] == t->heap.head->nonce;
+           survey_read(t, at + BLOCK_HEAD, &head, sizeof head) &&
+           head.mark == held_mark(&t->heap, at + BLOCK_HEAD) &&
+           head.nonce == t->heap.head->nonce;
 }
 
 static bool own_slab(struct survey_tiles *t, uint64_t slab, uint64_t *next)

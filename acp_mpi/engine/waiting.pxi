@@ -8,8 +8,11 @@ cdef int drop_held() except -1:
     cdef uint64_t mark
     if held and engine != NULL:
         mark = acp_watermark(engine)
-        for handle in [h for h in list(held) if h <= mark or acp_done(engine, h)]:
-            held.pop(handle, None)  # may run a finalizer, which may come here again
+        for handle in [h for h, kept in list(held.items())
+                       if h <= mark or (type(kept) is not Orphans and acp_done(engine, h))]:
+            left = held.pop(handle, None)  # may run a finalizer, which may come here again
+            if type(left) is Orphans and engine != NULL:
+                bury_orphans(handle, <Orphans>left)
     return 0
 
 

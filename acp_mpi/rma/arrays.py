@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from operator import index
 
 from acp_mpi.engine import _engine
 
@@ -17,8 +18,33 @@ def check_color(color: int, function: str) -> None:
         raise ValueError(f"{function}: color {color} is not one of 0 to {_engine.colors() - 1}")
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in shape) if hasattr(shape, "__iter__") else (int(shape),)
+def extent_of(shape: Any, function: str) -> tuple[int, ...]:
+    """Return a shape as NumPy takes it, a number or several, as a tuple."""
+    extent: tuple[int, ...]
+    try:
+        extent = (index(shape),)
+    except TypeError:
+        try:
+            extent = tuple(map(index, shape))
+        except TypeError:
+            raise TypeError(
+                f"{function}: {shape!r} is not a shape; give a number of elements, or several"
+            ) from None
+    if any(n < 0 for n in extent):
+        raise ValueError(f"{function}: the shape {extent} is negative; give 0 or more")
+    return extent
+
+
+def kind_of(dtype: Any, function: str) -> Any:
+    """Return a NumPy dtype whose bytes mean the same on other ranks."""
+    import numpy
+
+    kind = numpy.dtype(dtype)
+    if kind.hasobject:
+        raise TypeError(
+            f"{function}: {kind} holds Python objects, which have no meaning on other ranks"
+        )
+    return kind
 
 
 def empty(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
@@ -29,15 +55,14 @@ def empty(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
     the system then. Raises HeapFullError at the limit of the rank. The content is zero: it is
     fresh memory.
     """
+    return _made(shape, dtype, color, "empty")
+
+
+def _made(shape: Any, dtype: Any, color: int, function: str) -> Any:
     import numpy
 
-    kind = numpy.dtype(dtype)
-    if kind.hasobject:
-        raise TypeError(f"empty: {kind} holds Python objects, which have no meaning on other ranks")
-    extent = _shape(shape)
-    if any(n < 0 for n in extent):
-        raise ValueError(f"empty: the shape {extent} is negative")
-    check_color(color, "empty")
+    kind, extent = kind_of(dtype, function), extent_of(shape, function)
+    check_color(color, function)
     count = prod(extent)
     block = _engine.allocate(count * kind.itemsize, color)
     return numpy.ndarray(
@@ -47,7 +72,7 @@ def empty(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
 
 def zeros(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
     """Return a NumPy array of zeros in this rank's global memory (see `empty`)."""
-    return empty(shape, dtype, color=color)
+    return _made(shape, dtype, color, "zeros")
 
 
 def view(ga: int, shape: Any, dtype: Any = float) -> Any:
@@ -59,8 +84,7 @@ def view(ga: int, shape: Any, dtype: Any = float) -> Any:
     """
     import numpy
 
-    kind = numpy.dtype(dtype)
-    extent = _shape(shape)
+    kind, extent = kind_of(dtype, "view"), extent_of(shape, "view")
     count = prod(extent)
     block = _engine.mapped(ga, max(count * kind.itemsize, 1))
     return numpy.ndarray(extent, kind, buffer=memoryview(block))

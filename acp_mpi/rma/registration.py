@@ -7,6 +7,8 @@ own, whose addresses end with it.
 
 from __future__ import annotations
 
+from operator import index
+
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error
 from acp_mpi.rma.arrays import check_color
@@ -133,34 +135,41 @@ def query_ga(key: Any, offset: int = 0, *, address: int | None = None, view: Any
     `view` begins. An array of `acp.empty` may stand for the key: its address lives as long as
     the array. Raises AddressError outside the memory, or if the key is closed.
     """
-    if not isinstance(key, AtKey):
-        return _array_ga(key, offset)
-    if key.closed:
-        raise AddressError(f"query_ga: {key!r} is closed; register the memory again")
     if view is not None:
         address = place_of(view, "query_ga", writable=False)[0]
-    if address is not None:
-        offset = address - key._address
-    if not 0 <= offset < key._size:
-        raise AddressError(
-            f"query_ga: byte {offset} is outside of the {key._size} bytes of the key"
-        )
+    if not isinstance(key, AtKey):
+        begin, size, _ = place_of(key, "query_ga", writable=False)
+        return _array_ga(key, begin, size) + _inside(begin, size, offset, address, "array")
+    if key.closed:
+        raise AddressError(f"query_ga: {key!r} is closed; register the memory again")
+    offset = _inside(key._address, key._size, offset, address, "key")
     if not key._ga:
         _publish_waiting(key)
     return key._ga + offset
 
 
-def _array_ga(array: Any, offset: int) -> int:
-    address, size, _ = place_of(array, "query_ga", writable=False)
-    ga = int(_engine.address_of(address, size))
+def _inside(begin: int, size: int, offset: int, address: int | None, whose: str) -> int:
+    """Return the offset of a byte, which may be given by its virtual address."""
+    if address is not None:
+        offset = index(address) - begin
+    elif not (offset := index(offset)):
+        return 0  # of an empty array, too
+    if not 0 <= offset < size:
+        raise AddressError(
+            f"query_ga: byte {offset} is outside of the {size} bytes of the {whose}; give one of "
+            f"0 to {size - 1}"
+        )
+    return offset
+
+
+def _array_ga(array: Any, begin: int, size: int) -> int:
+    ga = int(_engine.address_of(begin, size))
     if not ga:
         raise AddressError(
-            f"query_ga: {type(array).__name__} at {address:#x} is not global memory; make it with "
+            f"query_ga: {type(array).__name__} at {begin:#x} is not global memory; make it with "
             "acp.empty, or give the key of acp.register_memory"
         )
-    if offset and not 0 <= offset < size:
-        raise AddressError(f"query_ga: byte {offset} is outside of the array's {size} bytes")
-    return ga + offset
+    return ga
 
 
 @on_reset

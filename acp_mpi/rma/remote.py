@@ -6,7 +6,7 @@ from typing import Any
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error
-from acp_mpi.rma.arrays import _shape
+from acp_mpi.rma.arrays import extent_of, kind_of
 
 
 class RemoteArray:
@@ -20,12 +20,7 @@ class RemoteArray:
     def __init__(self, ga: int, shape: Any, dtype: Any = float) -> None:
         import numpy
 
-        self.dtype = numpy.dtype(dtype)
-        self.shape = _shape(shape)
-        if self.dtype.hasobject:
-            raise TypeError(f"remote: {self.dtype} holds Python objects")
-        if any(n < 0 for n in self.shape):
-            raise ValueError(f"remote: the shape {self.shape} is negative")
+        self.dtype, self.shape = kind_of(dtype, "remote"), extent_of(shape, "remote")
         if _engine.owner(ga, "remote") < 0:
             raise AddressError("remote: the null address 0 was given; ask its owner for another")
         self.ga = index(ga)
@@ -49,6 +44,9 @@ class RemoteArray:
         """The number of bytes."""
         return int(self.size * self.dtype.itemsize)
 
+    def __reduce__(self) -> Any:  # others reach the same elements
+        return RemoteArray, (self.ga, self.shape, self.dtype)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a remote array without dimensions")
@@ -59,17 +57,9 @@ class RemoteArray:
 
     def _select(self, key: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
         """Return (byte offset, shape, strides) of what `key` selects."""
-        for part in key if isinstance(key, tuple) else (key,):
-            if part is None or part is Ellipsis or isinstance(part, slice):
-                continue
-            if not hasattr(part, "__index__") or isinstance(part, bool):
-                raise TypeError(
-                    f"a remote array is indexed by integers and slices, not {part!r}; use "
-                    "copy_many for scattered elements"
-                )
+        parts = tuple(map(_part, key if isinstance(key, tuple) else (key,)))
         # A trailing ... makes even a single element a view.
-        parts = key if isinstance(key, tuple) else (key,)
-        if Ellipsis not in [p for p in parts if p is Ellipsis]:
+        if not any(part is Ellipsis for part in parts):
             parts = (*parts, Ellipsis)
         chosen = self._plan[parts]
         offset = chosen.__array_interface__["data"][0] - self._plan.__array_interface__["data"][0]
@@ -97,6 +87,21 @@ class RemoteArray:
             raise ValueError("a remote array cannot be viewed without a copy; use acp.view")
         data = self[...]
         return data if dtype is None else data.astype(dtype, copy=False)
+
+
+def _part(part: Any) -> Any:
+    """Return a part of an index that selects a view of NumPy, for only that is as cheap."""
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return part
+    try:
+        if isinstance(part, bool) or getattr(getattr(part, "dtype", None), "kind", "") == "b":
+            raise TypeError
+        return index(part)
+    except TypeError:
+        raise TypeError(
+            f"a remote array is indexed by integers and slices, not {part!r}; use copy_many for "
+            "scattered elements"
+        ) from None
 
 
 def _keeps_array(key: Any) -> bool:

@@ -38,6 +38,8 @@ def main(argv: list[str]) -> None:
     arguments = _parser().parse_args(argv).arguments
     if not arguments:
         _parser().error("name the program to run: app.py, or -m MODULE")
+    if not os.path.exists(arguments[0]):
+        _parser().error(f"there is no program {arguments[0]!r} here; give the path of one")
     sys.argv = arguments
     sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
     runpy.run_path(arguments[0], run_name="__main__")

@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from support import SLOW_ROAD, pattern, right
+from support import pattern, right, tries
 
 import acp_mpi as acp
 
@@ -110,7 +110,7 @@ class Player:
         assert acp.iprobe() is None
 
 
-@settings(max_examples=25 if SLOW_ROAD else 100)
+@settings(max_examples=tries(180))
 @given(steps=st.lists(STEPS, max_size=25))
 def test_any_program_does_what_the_model_does(steps):
     player = Player()

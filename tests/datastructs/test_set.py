@@ -6,7 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from support import only, tries
+from support import only, refused, tries
 
 import acp_mpi as acp
 
@@ -87,6 +87,55 @@ def test_a_multiset_counts(made):
         assert m.statistics().keys == 6
         with pytest.raises(ValueError, match="positive"):
             m.insert("a", 0)
+
+
+def test_counts_that_would_not_fit_are_refused_and_nothing_happens(made):
+    for key in (object, "q"):
+        m = made(acp.MultiSet, key=key, maker=-1)
+        if acp.rank() == acp.procs() - 1:
+            assert m.insert(1, 2**63) == m.size() == 2**63
+            for change in (
+                lambda m=m: m.insert(1, 2**63),
+                lambda m=m: m.update([1] * 2**5 if m.insert(1, 2**63 - 31) else []),
+            ):
+                with refused(OverflowError, "MultiSet.insert|MultiSet.update"):
+                    change()
+                assert 1 in m
+                assert m.count(1) >= 2**63
+            assert m.count(1) == 2**64 - 1
+            assert not m.empty()
+            assert not m.local.empty() or acp.rank() not in {m.where(1)[0]}
+            other = next(k for k in range(2, 10**6) if m.where(k)[:2] == m.where(1)[:2])
+            with refused(OverflowError, "MultiSet.insert", 1):
+                m.insert(other)
+            assert other not in m
+            part, stripe, _ = m.where(1)
+            far = next(
+                k for k in range(2, 10**6) if m.where(k)[0] == part and m.where(k)[1] != stripe
+            )
+            m.insert(far, 2**63)  # more in all than a word can say
+            with refused(OverflowError, "MultiSet.size", "2**64"):
+                m.size()
+            assert m
+            assert m.remove(1, 2**64 - 1) == 0
+            with refused(OverflowError, "MultiSet.insert", 2**64):
+                m.insert(1, 2**64)
+            with refused(TypeError, "MultiSet.remove", 1.5):
+                m.remove(1, 1.5)
+
+
+def test_local_and_discard_of_a_multiset(made):
+    m = made(acp.MultiSet, key="q")
+    if acp.rank() == 0:
+        m.update([1, 1, *range(2, 50)])
+        m.discard(1)
+        m.discard(2)
+        m.discard(2)
+    acp.sync()
+    mine = dict(m.local.items())
+    assert set(mine.values()) <= {1}
+    assert sorted(m.local.keys()) == sorted(mine) == sorted(m.local)
+    assert sorted(k for keys in acp.allgather(list(mine)) for k in keys) == [1, *range(3, 50)]
 
 
 def test_assign_merge_swap(made):

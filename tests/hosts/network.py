@@ -24,6 +24,8 @@ from string import ascii_lowercase
 from types import TracebackType
 from typing import Self
 
+import launch
+
 WIRE = Path(__file__).with_name("wire.py")
 _CLONE_NEWNET = 0x40000000
 _SPACES = ("--net", "--uts", "--mount")
@@ -54,8 +56,13 @@ case $1 in
 *) echo "$0: there is no host $1" >&2; exit 255 ;;
 esac
 shift
-exec nsenter --target "$holder" --net --uts --mount sh -c "$*"
+exec {bare}nsenter --target "$holder" --net --uts --mount sh -c "$*"
 """
+# The environment that a real ssh finds on a host, and the mark by which a test knows its processes.
+_BARE = (
+    'env -i HOME="$HOME" USER="$USER" PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin '
+    f'{launch.MARK}="${launch.MARK}" '
+)
 
 
 @functools.cache
@@ -217,9 +224,8 @@ class Network:
                 self.hosts.append(host)
             self.switch = self.hosts.pop(0)
             self._connect()
-            self.agent = folder / "agent"
-            self.agent.write_text(_AGENT.format(cases="\n".join(map(_case, self.hosts))))
-            self.agent.chmod(0o700)
+            self.agent = self._write_agent(folder / "agent", "")
+            self.bare_agent = self._write_agent(folder / "bare_agent", _BARE)
             self._stack = stack.pop_all()
         return self
 
@@ -230,6 +236,11 @@ class Network:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    def _write_agent(self, path: Path, bare: str) -> Path:
+        path.write_text(_AGENT.format(cases="\n".join(map(_case, self.hosts)), bare=bare))
+        path.chmod(0o700)
+        return path
 
     def __iter__(self) -> Iterator[Host]:
         return iter(self.hosts)

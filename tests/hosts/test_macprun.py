@@ -27,14 +27,14 @@ def started(network, function):
     mpich = launch.mpi_name() == "mpich"
     line = f"{Path(sys.executable).with_name('mpiexec')} "
     line += (
-        f"-launcher ssh -launcher-exec {network.agent} -localhost {network.switch.address} "
+        f"-launcher ssh -launcher-exec {network.bare_agent} -localhost {network.switch.address} "
         "-genv UCX_TLS tcp,self"
         if mpich
-        else f"--prtemca plm_ssh_agent {network.agent}"
+        else f"--prtemca plm_ssh_agent {network.bare_agent}"
     )
     hosts = ",".join(host.name for host in network)
     words = [
-        *(MACPRUN, "--ssh", network.agent),
+        *(MACPRUN, "--ssh", network.bare_agent),
         *("-n", len(network.hosts), "--name", "apart", "--hosts", hosts),
         *launch.program(function),
         *(":", "-n", 2, "--mpi", "--name", "ocean", "--hosts", hosts, "--launcher", line),
@@ -50,6 +50,28 @@ def test_processes_with_and_without_mpi_start_on_other_hosts(two_hosts, passes):
         (("apart.0", a), ("apart.1", b), ("ocean.0", a), ("ocean.1", b))
     ):
         assert f"[{label}] rank {number} of 4 on {name}\n" in output
+
+
+SETTINGS = {
+    name: f"{name} of the user"
+    for name in ("MY_OWN", "UCX_FOO", "OMPI_MCA_foo", "PRTE_MCA_foo", "MPIR_CVAR_FOO",
+                 "OMP_NUM_THREADS", "LC_ALL")
+}  # fmt: skip
+
+
+def show_settings():
+    print({name: os.environ.get(name) for name in SETTINGS} == SETTINGS, flush=True)
+    print("host", os.environ.get("XDG_OF_THE_HOST"), flush=True)
+
+
+def test_the_environment_goes_along_to_other_hosts(two_hosts, passes):
+    output = passes(
+        started(two_hosts, show_settings),
+        SETTINGS | {"XDG_OF_THE_HOST": "no", "BASH_FUNC_f%%": "() { :; }"},
+    )
+    for label in ("apart.0", "apart.1", "ocean.0", "ocean.1"):
+        assert f"[{label}] True\n" in output
+    assert "[apart.1] host None\n" in output
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

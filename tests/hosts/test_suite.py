@@ -11,18 +11,18 @@ QUICK = ["-k", "not any_size and not numpy_stores"]  # those make thousands of r
 
 
 @pytest.mark.parametrize("hosts", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_the_basic_layer_works_across_hosts(connect, tmp_path, hosts):
-    good, text = run.run(run.Work(4, "any", RMA, connect(hosts)), "test", [], tmp_path)
+def test_the_basic_layer_works_across_hosts(connect, hosts):
+    good, text = run.run(run.Work(4, "any", RMA, connect(hosts)), "test", [])
     assert good, text
     assert "passed" in text
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2000)
-def test_the_basic_layer_works_over_slow_and_lossy_wires(two_hosts, tmp_path, monkeypatch):
+def test_the_basic_layer_works_over_slow_and_lossy_wires(two_hosts, monkeypatch):
     monkeypatch.setitem(run.LIMITS, "test", 1800.0)
     for host, delay in zip(two_hosts, (0.05, 0.0), strict=True):  # of a round trip in all
         two_hosts.shape(host, delay=delay, loss=0.01)
-    good, text = run.run(run.Work(2, "any", RMA, two_hosts), "test", QUICK, tmp_path)
+    good, text = run.run(run.Work(2, "any", RMA, two_hosts), "test", QUICK)
     assert good, text
     assert "passed" in text

@@ -203,6 +203,20 @@ def test_a_spawn_that_fails_says_why_on_all_ranks(passes, command, expected):
     passes([*launch.mpiexec(2), *program], HOOK)
 
 
+def one_whose_arguments_are_wrong_at_the_root():
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    for wrong in ((None,), ("true", None, -1), (5,)):
+        with pytest.raises((TypeError, ValueError) if comm.rank == 0 else MPI.Exception):
+            comm.Spawn(*wrong)
+    assert comm.allreduce(1) == comm.size
+
+
+def test_wrong_arguments_at_the_root_are_an_error_on_all_ranks(passes):
+    passes([*launch.mpiexec(2), *launch.program(one_whose_arguments_are_wrong_at_the_root)], HOOK)
+
+
 def ports_and_names():
     from mpi4py import MPI
 

@@ -1,5 +1,6 @@
 """What users type: `python -m acp_mpi`, options, variables; and what importing brings in."""
 
+import subprocess
 import sys
 import warnings
 
@@ -86,6 +87,16 @@ def test_an_error_of_one_rank_ends_the_whole_group(fails, tmp_path, end, shown):
     assert shown in fails([*launch.mpiexec(3), *MODULE, app])
 
 
+@pytest.mark.parametrize("module", ["acp_mpi", "acp_mpi.spawn"])
+def test_a_program_that_is_not_there_is_a_wrong_command_line(module):
+    done = subprocess.run(
+        [sys.executable, "-m", module, "nope.py"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert "there is no program 'nope.py' here" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit()", "pass"])
 def test_a_good_end_is_a_good_end(passes, tmp_path, end):
     passes(
@@ -95,6 +106,28 @@ def test_a_good_end_is_a_good_end(passes, tmp_path, end):
             write(tmp_path, f"import sys\nimport acp_mpi as acp\nacp.init()\n{end}\n"),
         ]
     )
+
+
+def begin_in_two_threads():
+    import threading
+
+    ranks = []
+
+    def begin():
+        acp.init()
+        ranks.append(acp.rank())
+        acp.finalize()
+
+    threads = [threading.Thread(target=begin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ranks == [0] * 4
+
+
+def test_whoever_calls_init_while_another_thread_does_waits_for_the_job(passes):
+    passes(launch.program(begin_in_two_threads))
 
 
 # Options and variables ------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from pathlib import Path
 
 import launch
 import pytest
@@ -252,6 +253,67 @@ def interrupt_receives():
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_an_interrupted_receive_loses_nothing(passes, road):
     passes([*launch.mpiexec(2), *launch.program(interrupt_receives)], launch.ROADS[road])
+
+
+def is_stopped(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def interrupt_while_bytes_are_brought():
+    """A message stayed with its sender, which is stopped; Ctrl-C ends each wait for its bytes."""
+    from acp_mpi.engine import _engine
+    from acp_mpi.members import DOING
+
+    acp.init()
+    acp.sync()
+    data = bytes(range(256)) * 12_000
+    if acp.rank() == 1:
+        used = acp.heap_statistics(1).used
+        acp.send(data, 0, 1)
+        assert acp.heap_statistics(1).used > used + len(data)
+        acp.send(os.getpid(), 0, 2)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        acp.recv(source=0, tag=3)
+        assert acp.heap_statistics(1).used < used + 50_000  # letters
+        acp.finalize()
+        return
+
+    def press():
+        launch.until(lambda: DOING[_engine.doing(0)] == "is in complete", limit=20.0)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def interrupted(call):
+        thread = threading.Thread(target=press)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+            call()
+            launch.until(lambda: False, limit=5.0)
+        thread.join()
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sender = acp.recv(source=1, tag=2)
+    launch.until(lambda: is_stopped(sender))
+    room, other = bytearray(len(data)), bytearray(len(data))
+    interrupted(lambda: acp.recv(room, 1, 1))
+    assert acp.iprobe(1, 1).size == len(data)
+    interrupted(lambda: acp.recv(source=1))
+    request = acp.irecv(other, tag=1)
+    assert acp.iprobe() is None
+    interrupted(request.wait)
+    room[:] = b"7" * len(room)
+    os.kill(sender, signal.SIGCONT)
+    assert request.wait() is other
+    assert other == data
+    assert room == b"7" * len(room)
+    acp.send(None, 1, 3)
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", ["owner", "link", "nodes"])  # load and store waits for nobody
+def test_ctrl_c_while_bytes_are_brought_loses_nothing(without_mpi, road):
+    program = launch.program(interrupt_while_bytes_are_brought)
+    jobs = without_mpi(2, program, launch.ROADS[road] | {"ACP_UNEXPECTED_MAX": "64K"})
+    assert [job.wait() for job in jobs] == [0, 0], "\n".join(job.output for job in jobs)
 
 
 def leave_requests_behind():

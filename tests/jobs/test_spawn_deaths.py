@@ -150,8 +150,53 @@ def one_of_three_children_dies(folder):
     os._exit(0)
 
 
-def test_other_children_go_on_and_new_ones_can_be_spawned(start, tmp_path):
-    job = start(launch.program(one_of_three_children_dies, tmp_path), HOOK)
+def anybody_of_two_groups(folder):
+    """One waits for anybody of a communicator; a death is its business only if it is inside."""
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    parent = MPI.Comm.Get_parent()
+    if parent != MPI.COMM_NULL:
+        merged = parent.Merge(True)
+        while (comm := {"a": parent, "b": merged}.get(parent.recv(source=0))) is not None:
+            comm.send("alive", 0)
+        die()
+    command, *arguments = command_of(anybody_of_two_groups, folder)
+    inside, outside = (MPI.COMM_SELF.Spawn(command, arguments, 2) for _ in range(2))
+    merged, other = inside.Merge(False), outside.Merge(False)
+    dead = acp.ranks()[1:3]  # those inside: their launcher may end both
+    inside_waits, merged_waits = inside.irecv(tag=0), merged.irecv(tag=0)
+    outside.send("die", 0)
+    for comm, source in ((outside, 0), (other, 1)):
+        with pytest.raises(acp.PeerLostError):
+            comm.recv(source=source)
+    for comm in (inside, merged):
+        assert not comm.iprobe()
+    assert not inside_waits.Test()
+    assert not merged_waits.Test()
+    inside.send("a", 1)
+    assert inside_waits.wait() == "alive"
+    inside.send("b", 0)
+    assert merged_waits.wait() == "alive"
+    inside.send("b", 1)
+    merged.probe()
+    assert merged.recv() == "alive"
+    waits = merged.irecv()
+    inside.send("die", 1)
+    for wait in (waits.wait, merged.recv, inside.probe, inside.recv, merged.probe):
+        with pytest.raises(acp.PeerLostError) as caught:
+            wait()
+        assert caught.value.rank in dead
+    with pytest.raises(acp.PeerLostError):
+        inside.iprobe()
+    Path(folder, "went on").touch()
+    os._exit(0)
+
+
+@pytest.mark.parametrize("program", [one_of_three_children_dies, anybody_of_two_groups])
+def test_a_parent_goes_on_without_children_that_have_died(start, tmp_path, program):
+    job = start(launch.program(program, tmp_path), HOOK)
     assert job.wait() == 0, job.output
     assert (tmp_path / "went on").exists()
     launch.until(lambda: not job.processes())
@@ -160,11 +205,11 @@ def test_other_children_go_on_and_new_ones_can_be_spawned(start, tmp_path):
 def spawn_what_never_calls_mpi():
     from mpi4py import MPI
 
-    for command in ("sleep 100", f"exec {sys.executable} -c 'import time; time.sleep(100)'"):
-        with pytest.raises(MPI.Exception) as caught:
-            MPI.COMM_WORLD.Spawn("sh", ["-c", command], 2)
-        assert caught.value.Get_error_class() == MPI.ERR_SPAWN
-        assert "ACP_JOIN_TIMEOUT" in "".join(caught.value.__notes__)
+    python = f"exec {sys.executable} -c 'import time; time.sleep(100)'"
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.COMM_WORLD.Spawn_multiple(["sh", "sh"], [["-c", "sleep 100"], ["-c", python]], [2, 2])
+    assert caught.value.Get_error_class() == MPI.ERR_SPAWN
+    assert "ACP_JOIN_TIMEOUT" in "".join(caught.value.__notes__)
     command, *arguments = command_of(say_hello)  # the next one is as if nothing had been
     child = MPI.COMM_WORLD.Spawn(command, arguments)
     assert child.allgather(None) == ["hello"]

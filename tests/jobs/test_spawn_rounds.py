@@ -12,6 +12,7 @@ import pytest
 HOOK = {"ACP_SPAWN": "1"}
 WARM = 2  # rounds after which everything has been used once
 MEMORY = 4 << 10  # KiB that may come and go
+LONG = 200_000  # bytes
 ROUNDS = [
     8,
     pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
@@ -148,6 +149,39 @@ def start_groups_again_and_again(rounds):
 
 def test_groups_that_have_ended_leave_nothing_with_who_started_them(passes):
     passes(launch.program(start_groups_again_and_again, 8), {"ACP_MPI": "0"})
+
+
+class Explosive:
+    """Pickles, and cannot be unpickled: zeroes are no number."""
+
+    def __reduce__(self):
+        return int, (bytes(LONG),)
+
+
+def take_long_objects_out_of_groups_again_and_again(rounds):
+    """A long object is read where it lies: so long the memory of its rank is in use, no longer."""
+    import acp_mpi as acp
+
+    def once():
+        partner = acp.spawn_group(launch.program(_serve_until_told), 1, mpi=False).ranks[0]
+        line = acp.List(rank=partner)
+        for thing in (bytes(LONG), bytearray(LONG), Explosive()):
+            line.push_back(thing)
+        assert line.pop_front() == line.pop_front() == bytes(LONG)
+        with pytest.raises(ValueError, match="invalid literal"):
+            line.pop_front()
+        acp.put(acp.query_starter_ga(partner) + 16, (7).to_bytes(8, "little"))
+        word = acp.query_starter_ga(0) + 24
+        acp.wait_until(word, "==", 9, timeout=30)
+        acp.put(word, bytes(8))
+
+    with acp.init():
+        _repeat(rounds, once)
+
+
+def test_what_was_taken_out_of_a_list_holds_no_group_that_has_ended(passes):
+    program = launch.program(take_long_objects_out_of_groups_again_and_again, 8)
+    passes(program, {"ACP_MPI": "0"})
 
 
 def spawn_while_others_use_memory():

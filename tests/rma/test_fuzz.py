@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import SLOW_ROAD, fetch, registered, shared, starter, store
+from support import fetch, registered, shared, starter, store, tries
 
 import acp_mpi as acp
 
 pytestmark = pytest.mark.mpi
 
 ROOM = 256  # bytes a rank in the model
-EXAMPLES = 60 if SLOW_ROAD else 300
+EXAMPLES = tries(450)
 REFUSALS = (acp.AddressError, acp.RankError, acp.AlignmentError)
 fuzz = settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 

@@ -1,6 +1,7 @@
 """Global memory: registration, addresses, arrays; table 2 of seed 003."""
 
 import gc
+import pickle
 
 import numpy as np
 import pytest
@@ -190,14 +191,39 @@ def test_zeros_are_zero_where_other_arrays_were():
 
 
 def test_objects_cannot_live_in_global_memory():
-    with pytest.raises((TypeError, ValueError), match="object"):
-        acp.empty(3, object)
+    here = acp.query_ga(acp.zeros(8))
+    for make in (acp.empty, lambda *what: acp.view(here, *what),
+                 lambda *what: acp.remote(here, *what)):  # fmt: skip
+        with pytest.raises(TypeError, match="holds Python objects"):
+            make(2, object)
+
+
+@pytest.mark.parametrize("shape", [2.9, "12", (1, 2.0), None, [[1]]])
+def test_a_shape_is_a_number_or_several(shape):
+    here = acp.query_ga(acp.zeros(8))
+    for make in (
+        acp.zeros,
+        lambda shape: acp.view(here, shape),
+        lambda shape: acp.remote(here, shape),
+    ):
+        with pytest.raises(TypeError, match="is not a shape"):
+            make(shape)
+    with refused(ValueError, "view", -1):
+        acp.view(here, (2, -1))
 
 
 def test_part_of_an_array_has_an_address():
     array = acp.zeros((10, 10), np.float64)
     assert acp.query_ga(array[3:]) == acp.query_ga(array) + 3 * 80
     assert acp.query_ga(array[2, 5:]) == acp.query_ga(array) + 200
+    assert acp.query_ga(array, view=array[2]) == acp.query_ga(array) + 160
+    assert acp.query_ga(array, address=array.ctypes.data + 24) == acp.query_ga(array) + 24
+    assert acp.query_ga(array, np.int64(799)) == acp.query_ga(array) + 799
+    for outside in ({"view": np.zeros(3)}, {"offset": 800}, {"address": array.ctypes.data - 1}):
+        with refused(acp.AddressError, "query_ga"):
+            acp.query_ga(array, **outside)
+    with pytest.raises(TypeError):
+        acp.query_ga(array, 1.5)
 
 
 def test_an_ordinary_array_has_no_address_and_the_error_says_what_to_do():
@@ -282,3 +308,38 @@ def test_remote_arrays_get_and_put_by_slices():
     back = acp.remote(acp.query_ga(array), (6, 5), np.float64)
     assert np.array_equal(back[:], array)
     assert np.array_equal(there[:], expected)
+
+
+def test_a_remote_array_takes_no_index_arrays():
+    """They would select a copy of nothing, anywhere in this process's memory."""
+    array, places = shared(1000, np.float64)
+    array[:] = acp.rank() + 1
+    there = acp.remote(places[right()], 1000)
+    acp.sync()
+    for index in (
+        np.array([3, 5]),
+        [3, 5],
+        np.ones(1000, bool),
+        np.True_,
+        1.0,
+        (np.array([1]), None),
+    ):
+        with pytest.raises(TypeError, match="integers and slices"):
+            there[index]
+        with pytest.raises(TypeError, match="integers and slices"):
+            there[index] = -1
+    assert there[np.array(3)] == there[np.uint8(3)] == right() + 1
+    acp.sync()
+    assert (array == acp.rank() + 1).all()
+
+
+def test_remote_arrays_travel_by_pickle():
+    array, places = shared((3, 4), np.int32)
+    array[:] = acp.rank()
+    acp.sync()
+    for rank, there in enumerate(acp.allgather(acp.remote(places[acp.rank()], (3, 4), np.int32))):
+        assert (there.ga, there.shape, there.dtype) == (places[rank], (3, 4), np.int32)
+        assert (there[:] == rank).all()
+    huge = acp.remote(places[0], (1 << 40,))
+    assert len(pickle.dumps(huge)) < 1000
+    acp.sync()

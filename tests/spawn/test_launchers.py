@@ -94,6 +94,7 @@ def test_prrte_gets_hosts_and_the_names_of_variables(programs):
     )
     assert " -x ACP_SECRET " in command
     assert " -x DATA " in command
+    assert " -x PATH " in command
     assert command.endswith(" -n 4 prog arg")
     assert MEETING.secret.hex() not in command
 

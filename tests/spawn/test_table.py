@@ -4,6 +4,7 @@ import io
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,55 @@ def test_it_is_drawn_over_itself_and_taken_away(monkeypatch):
         assert not table.show(lambda: CAME[:1])
         assert screen.read(4096) == b"\x1b[4A\x1b[J"
         table.hide()
+
+
+def shown(text):
+    """Return the lines that a terminal shows after all that was written to it."""
+    lines = [""]
+    for word in re.findall(r"\x1b\[\d+A|\x1b\[J|\r?\n|[^\x1b\r\n]+", text):
+        if word.endswith("A"):
+            del lines[-1 - int(word[2:-1]) :]
+            lines.append("")
+        elif word.endswith("\n"):
+            lines.append("")
+        elif not word.startswith("\x1b"):
+            lines[-1] += word
+    return lines
+
+
+def test_what_is_said_meanwhile_stays_above_it(tmp_path):
+    """A warning of the library, from another thread, while the table is drawn."""
+    secret.create(tmp_path / "secret")
+    command = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun", "serve", "--groups", "2",
+               "--secret-file", str(tmp_path / "secret")]  # fmt: skip
+    master, slave = pty.openpty()
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, text=True) as program,
+        os.fdopen(master, "rb", buffering=0) as screen,
+    ):
+        os.close(slave)
+        host, _, port = program.stdout.readline().strip().partition("=")[2].rpartition(":")
+        seen = ""
+
+        def drawn():
+            return seen.count("waiting for")
+
+        def see(condition):
+            nonlocal seen
+            while not condition():
+                seen += screen.read(4096).decode()
+
+        see(drawn)
+        with socket.create_connection((host, int(port))) as stranger:
+            stranger.sendall(bytes(100))
+            see(lambda: "dropped" in seen)
+        times = drawn()
+        see(lambda: drawn() >= times + 3 and seen.endswith("nobody yet\r\n"))
+        program.kill()
+    warning, table, *groups, rest = shown(seen)
+    assert re.match(r"macprun: connection from \S+ dropped: ", warning)
+    assert re.match(r"macprun: waiting for \d+ s", table)
+    assert (len(groups), rest) == (2, "")
 
 
 def test_groups_without_a_name_are_waited_for_too():

@@ -1,6 +1,6 @@
 """What a group finds in its environment: the user's, nothing of a launcher's, and the job's."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from acp_mpi.spawn.macprun.hints import without_hints
 
@@ -10,11 +10,13 @@ _LAUNCHER = (
     "MPI_LOCALRANKID", "OMPI_COMM_WORLD_", "OMPI_WORLD_", "OMPI_APP_CTX", "OMPI_FIRST_RANKS",
     "OMPI_UNIVERSE_SIZE", "OMPI_NUM_APP_CTX", "OMPI_FILE_LOCATION", "OMPI_COMMAND", "OMPI_ARGV",
     "OMPI_VERSION", "OMPI_TOOL_NAME", "OMPI_LIBDIR_LOC", "OMPI_MCA_PREFIXES",
+    "OPAL_USER_PARAMS_GIVEN",
     "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_orte_",
     "OMPI_MCA_ess_", "SLURM_STEP", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
     "SLURM_TASK_PID", "SLURM_SRUN_COMM", "SLURM_LAUNCH_NODE", "SLURM_CPU_BIND", "SLURM_MPI_TYPE",
     "SLURM_PMI", "SLURM_DISTRIBUTION", "SLURM_TOPOLOGY", "SLURM_UMASK", "SLURM_PRIO_PROCESS",
 )  # fmt: skip
+_OF_OPEN_MPI = "OMPI_COMM_WORLD_SIZE"  # every process has it that this launcher has started
 _SETTINGS = ("PRTE_MCA_", "PMIX_MCA_")  # of users, though they begin so, too
 # What macprun decides; an outer job's must not be joined.
 _JOB = frozenset(
@@ -34,17 +36,24 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
     Nor what that has told an MPI about this host.
     """
-    return {
+    kept = {
         name: value
         for name, value in without_hints(environ).items()
         if name not in _JOB and (name.startswith(_SETTINGS) or not name.startswith(_LAUNCHER))
     }
+    if _OF_OPEN_MPI in environ:  # which says where it lies itself; another one lies elsewhere
+        kept.pop("OPAL_PREFIX", None)
+    return kept
 
 
-def portable(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are worth taking to another host."""
+def portable(environ: Mapping[str, str], chosen: Container[str]) -> dict[str, str]:
+    """Return the variables that are worth taking to another host, and those `chosen` for it.
+
+    Functions of a shell are in its environment, too, under names that cannot be exported.
+    """
     return {
         name: value
         for name, value in environ.items()
-        if name not in _HOST and not name.startswith(_SESSION)
+        if name in chosen or not (name in _HOST or name.startswith(_SESSION))
+        if name.isascii() and name.isidentifier()
     }

@@ -196,8 +196,7 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
     """
     exports = [
         f"export {name}={shlex.quote(value)}"
-        for name, value in environment.portable(env).items()
-        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+        for name, value in environment.portable(env, group.env).items()
     ]
     lines = [
         "{",
@@ -264,9 +263,11 @@ def _open_mpi(
         options += ["--host", _with_slots(where)]
         if not any("map-by" in word for word in group.launcher):
             options += ["--map-by", "slot:nooversubscribe"]
+    if where and _only_here(where):
+        return options
     # Processes on other hosts inherit nothing but what is named.
-    names = (name for name in env if name.startswith("ACP_") or name in group.env)
-    return options + [word for name in sorted(names) for word in ("-x", name)]
+    names = sorted(environment.portable(env, group.env))
+    return options + [word for name in names for word in ("-x", name)]
 
 
 def _srun(where: Sequence[Node], marked: bool, shares_host: bool) -> list[str]:

@@ -98,6 +98,7 @@ class Output:
         try:
             self._file(group, rank, errors).write(line)
         except OSError as reason:  # the job is worth more than what it says
+            self._before()
             print(f"macprun: no more output is kept in {self._folder}: {reason}", file=sys.stderr)
             self._folder = None
 

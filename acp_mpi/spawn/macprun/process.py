@@ -10,10 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
 
+from acp_mpi import processes
 from acp_mpi.spawn.macprun.launchers import Start
+from acp_mpi.spawn.macprun.leavings import Leavings
 from acp_mpi.spawn.macprun.output import Stream
 from acp_mpi.spawn.macprun.plan import Group
 
+_NOTICE = 2.0  # s in which a launcher notices that a rank has failed, and ends
 _PIPE = 1 << 16  # bytes that fit into any pipe
 Watch = Callable[[IO[bytes], Stream, bool], None]
 
@@ -39,8 +42,10 @@ class Running:
     reason: str = ""
     failed_at: float = 0.0
     """By the monotonic clock."""
-    first_lost: float | None = None
-    """When the first rank ended that a launcher had started, which may take its time."""
+    lost: list[tuple[float, int | None]] = field(default_factory=list)
+    """When ranks ended that a launcher had started, and how; not those that ended well."""
+    leavings: Leavings = field(default_factory=lambda: Leavings(os.environ))
+    """What MPI makes on this host for ranks that a launcher has started."""
     joined: bool = False
     """Whether it failed after the job was complete."""
 
@@ -58,14 +63,32 @@ class Running:
         """Note that a process has ended."""
         rank = process.start.rank
         process.reason = reason if rank is None else f"rank {rank}: {reason}"
+        if rank is None:
+            self.leavings.remove()
         if code and not self.status:
             self.status, self.reason, self.joined = code, process.reason, joined
-            self.failed_at = self.first_lost or time.monotonic()
+            self.failed_at = self._failure(time.monotonic())
 
-    def lose(self) -> None:
-        """Note that a rank has ended."""
-        if self.first_lost is None:
-            self.first_lost = time.monotonic()
+    def lose(self, status: int | None) -> None:
+        """Note that a rank of a launcher has ended, with this status if it is known."""
+        if status != 0:
+            self.lost.append((time.monotonic(), status))
+
+    def look_at_launchers(self) -> None:
+        """Note what MPI has made for those who are going to be killed."""
+        for process in self.processes:
+            if process.popen is not None and process.start.rank is None and not process.reason:
+                self.leavings.look(processes.family(process.popen.pid))
+
+    def _failure(self, now: float) -> float:
+        """Return when the first rank failed, of which a launcher may say so later.
+
+        One of which nobody knows how it ended has failed if its launcher ended soon after.
+        """
+        return min(
+            (at for at, status in self.lost if status is not None or now - at < _NOTICE),
+            default=now,
+        )
 
     def signal(self, number: int) -> None:
         """Pass a signal on, as a terminal would: to all that belong to each process."""

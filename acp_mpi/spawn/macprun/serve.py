@@ -1,12 +1,12 @@
 """`macprun serve`: a rendezvous for groups that are started by hand."""
 
 import argparse
-import logging
 import resource
 import sys
 from collections.abc import Mapping, Sequence
 
 from acp_mpi.errors import Error
+from acp_mpi.spawn.macprun.remarks import Remarks
 from acp_mpi.spawn.macprun.table import Table
 from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.server import Server
@@ -21,7 +21,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     environment, beside the secret. On a terminal a table shows who has come.
     """
     options = _parser().parse_args(argv)
-    logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+    table = Table(sys.stderr)
+    Remarks(table)
     # each member holds a connection until all are there
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -29,7 +30,6 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         key = secret.read(options.secret_file) if options.secret_file else secret.load(environ)
         with Server(key, options.groups, listen=options.listen, timeout=options.timeout) as server:
             print(f"ACP_RENDEZVOUS={server.address}", flush=True)
-            table = Table(sys.stderr)
             try:
                 while table.show(server.arrivals) and not server.settled(_TICK):
                     pass

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import IO, Any
 
-from acp_mpi import host, processes
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import family, guard
 from acp_mpi.spawn.macprun.control import Control
@@ -25,7 +24,9 @@ from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.output import Output, Stream
 from acp_mpi.spawn.macprun.plan import Plan
 from acp_mpi.spawn.macprun.process import Running, Started, launch, outcome
+from acp_mpi.spawn.macprun.remarks import Remarks
 from acp_mpi.spawn.macprun.table import Table
+from acp_mpi.spawn.macprun.watch import Watch
 from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.membership import Membership
 from acp_mpi.spawn.rendezvous.row import Process
@@ -44,6 +45,7 @@ class Supervisor:
         self._plan, self._given, self._listen = plan, given, listen
         self._groups = {group.name: Running(group) for group in plan.groups}
         self._table = Table(sys.stderr)
+        self._remarks = Remarks(self._table)
         self._output = Output(plan.output_dir, self._table.hide)
         self._selector = selectors.DefaultSelector()
         self._joined = False
@@ -85,7 +87,7 @@ class Supervisor:
         running.processes.append(process)
         if process.popen is None:
             self._note(running, process, 127, process.reason)
-            print(f"macprun: group {start.group!r}: {process.reason}", file=sys.stderr)
+            self._table.say(f"macprun: group {start.group!r}: {process.reason}")
 
     def _watch(self, pipe: IO[bytes], stream: Stream, errors: bool) -> None:
         self._selector.register(pipe, selectors.EVENT_READ, (pipe, stream, errors))
@@ -140,6 +142,9 @@ class Supervisor:
             self._kill_at = time.monotonic()
         if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             self._signals.append(number)
+            self._remarks.hush()
+            for running in self._groups.values():
+                running.look_at_launchers()
         for running in self._groups.values():
             running.signal(number)
 
@@ -184,16 +189,18 @@ class Supervisor:
         for member in self._members.groups:
             running = self._groups[member.name]
             for slot in member.slots if member.has_mpi else ():
-                with contextlib.suppress(OSError):  # gone already, or no descriptor left for it
-                    if (fd := _pidfd(Process.of(self._members.row(slot)))) is not None:
+                process = Process.of(self._members.row(slot))
+                with contextlib.suppress(OSError):  # no descriptor left for it
+                    if (watch := Watch.of(process)) is not None:
+                        running.leavings.look([process.pid])
                         self._selector.register(
-                            fd, selectors.EVENT_READ, partial(self._lose_rank, running, fd)
+                            watch, selectors.EVENT_READ, partial(self._lose_rank, running, watch)
                         )
 
-    def _lose_rank(self, running: Running, fd: int) -> None:
-        running.lose()
-        self._selector.unregister(fd)
-        os.close(fd)
+    def _lose_rank(self, running: Running, watch: Watch) -> None:
+        running.lose(watch.status())
+        self._selector.unregister(watch)
+        watch.close()
 
     def _lose_keeper(self) -> None:
         self._lost_keeper = True
@@ -243,10 +250,7 @@ class Supervisor:
     def _end(self) -> None:
         """End what the groups have left behind, and print the rest of what they said."""
         self._table.hide()
-        if self._lost_keeper:
-            family.end_family()
-        else:
-            family.kill_family()
+        family.clear_away(patient=self._lost_keeper)
         for key in list(self._selector.get_map().values()):
             if isinstance(key.data, tuple):
                 while self._read(*key.data):  # all who could write have ended
@@ -275,17 +279,6 @@ def _make_room(descriptors: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def _pidfd(process: Process) -> int | None:
-    """Return a descriptor that is readable when a process has ended; None if it is not here."""
-    if process.host != host.host_key():
-        return None
-    fd = os.pidfd_open(process.pid)
-    if processes.start_time(process.pid) == process.start_time:
-        return fd
-    os.close(fd)
-    return None
 
 
 def _own_input() -> int:

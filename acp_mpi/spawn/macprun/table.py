@@ -1,6 +1,7 @@
 """The table on the terminal while the groups of a job come together."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -12,13 +13,17 @@ _AFTER = 1.0  # s: a job that starts as it should shows nothing
 
 
 class Table:
-    """Lines at the end of a terminal that are drawn over; nothing where there is no terminal."""
+    """Lines at the end of a terminal that are drawn over; nothing where there is no terminal.
+
+    Any thread may call its methods.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._began = time.monotonic()
         self._on = stream.isatty()
         self._lines = 0
+        self._lock = threading.RLock()
 
     def show(self, arrivals: Callable[[], "Sequence[Arrival]"]) -> bool:
         """Draw who has come; False if there is nothing to be watched, or nobody to watch."""
@@ -29,20 +34,32 @@ class Table:
             self.hide()
             return False
         if (waited := time.monotonic() - self._began) >= _AFTER:
-            self.hide()
-            width, height = os.get_terminal_size(self._stream.fileno())
-            lines = rows(came, waited)[: max((height or 24) - 2, 1)]  # 0: it does not know
-            self._stream.write("".join(f"{line[: (width or 80) - 1]}\n" for line in lines))
-            self._stream.flush()
-            self._lines = len(lines)
+            self._draw(rows(came, waited))
         return True
 
     def hide(self) -> None:
         """Take the table away: something else is to be written."""
-        if self._lines:
-            self._stream.write(f"\x1b[{self._lines}A\x1b[J")
+        with self._lock:
+            if self._lines:
+                self._stream.write(f"\x1b[{self._lines}A\x1b[J")
+                self._stream.flush()
+                self._lines = 0
+
+    def say(self, line: str) -> None:
+        """Write a line that stays, in place of the table, which is drawn again below it."""
+        with self._lock:
+            self.hide()
+            self._stream.write(f"{line}\n")
             self._stream.flush()
-            self._lines = 0
+
+    def _draw(self, lines: list[str]) -> None:
+        with self._lock:
+            self.hide()
+            width, height = os.get_terminal_size(self._stream.fileno())
+            del lines[max((height or 24) - 2, 1) :]  # 0: it does not know
+            self._stream.write("".join(f"{line[: (width or 80) - 1]}\n" for line in lines))
+            self._stream.flush()
+            self._lines = len(lines)
 
 
 def rows(arrivals: "Sequence[Arrival]", waited: float) -> list[str]:

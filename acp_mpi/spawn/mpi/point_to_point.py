@@ -92,6 +92,10 @@ class PointToPoint(Probes):
 
     # Receives -------------------------------------------------------------------------------
 
+    def _posted(self, source: int, tag: int, into: Any = None) -> transport.Posted:
+        rank, among = self._source(source), self.peers.sources
+        return transport.receive(self.context, rank, tag, into, among)
+
     def _start_receive(self, buf: Any, source: int, tag: int) -> Work:
         self.check()
         tag = self._wanted(tag)
@@ -99,7 +103,7 @@ class PointToPoint(Probes):
             return Done(MPI.PROC_NULL)
         place = buffers.elements(buf, writable=True)
         into = place.direct
-        posted = transport.receive(self.context, self._source(source), tag, into)
+        posted = self._posted(source, tag, into)
         return Receiving(self, posted, place.unpack if into is None else in_place)
 
     def _start_receive_object(self, source: int, tag: int) -> Work:
@@ -107,7 +111,7 @@ class PointToPoint(Probes):
         tag = self._wanted(tag)
         if source == MPI.PROC_NULL:
             return Done(MPI.PROC_NULL)
-        posted = transport.receive(self.context, self._source(source), tag)
+        posted = self._posted(source, tag)
         return Receiving(self, posted, object_of)
 
     def Recv(

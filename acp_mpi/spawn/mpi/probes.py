@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from acp_mpi.engine import _engine
-from acp_mpi.errors import PeerLostError
 from acp_mpi.spawn.mpi import buffers, transport
 from acp_mpi.spawn.mpi.addresses import Addresses
 from acp_mpi.spawn.mpi.messages import Message
@@ -22,25 +20,14 @@ class Probes(Addresses):
     def _look(self, look: Callable[..., Any], source: int, tag: int, wait: bool) -> Any:
         self.check()
         rank, number = self._source(source), self._wanted(tag)
-        found = self._find(look, rank, number, 0.0)
+        found = look(self.context, rank, number, self.peers.sources, wait=0.0)
         patience = Patience()
         while found is None and wait:
-            found = self._find(look, rank, number, patience.seconds())
+            found = look(self.context, rank, number, self.peers.sources, wait=patience.seconds())
             look_at_mpi()
         if found is None:
             look_at_mpi()
         return found
-
-    def _find(self, look: Callable[..., Any], rank: int, tag: int, wait: float) -> Any:
-        """Return what is there; raise PeerLostError if nobody is left who could send it."""
-        try:
-            return look(self.context, rank, tag, wait=wait)
-        except PeerLostError:
-            # Of any source: it tells of each death in the job, also in other communicators.
-            others = self.peers.place.keys().isdisjoint(_engine.lost_ranks())
-            if wait or rank >= 0 or not others:
-                raise
-            return None
 
     def _describe(self, found: Any, status: Any) -> None:
         if found is not None and status is not None:

@@ -22,6 +22,7 @@ class Circle:
         self.ranks = ranks
         self.place = {rank: place for place, rank in enumerate(ranks)}
         self.rank = MPI.UNDEFINED if own is None else self.place.get(own, MPI.UNDEFINED)
+        self.sources = _engine.Sources(ranks)
 
     def __len__(self) -> int:
         return len(self.ranks)

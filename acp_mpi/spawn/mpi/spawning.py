@@ -147,11 +147,11 @@ def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any
                 data = MPI.pickle.dumps((context, ranks, children))
                 transport.send(NEWS, child, 0, data)
             news = context, children, [program.count for program in todo]
-        except (Error, TimeoutError, ValueError, OSError) as error:
+        except (Error, TimeoutError, TypeError, ValueError, OSError) as error:
             failed = error
     news, text = comm.bcast((news, None if failed is None else str(failed)), root=root)
     if news is None:
-        if isinstance(failed, ValueError) and not isinstance(failed, Error):
+        if isinstance(failed, (TypeError, ValueError)) and not isinstance(failed, Error):
             raise failed
         refusal = MPI.Exception(MPI.ERR_SPAWN)
         refusal.add_note(text)

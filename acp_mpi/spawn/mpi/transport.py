@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from acp_mpi.engine._engine import Sources
+
 
 class Arrived(Record):
     """A message that was received; `data` are its bytes unless they are in a buffer."""
@@ -65,27 +67,29 @@ def send(context: int, dest: int, tag: int, data: Any, note: int = 0) -> Posted 
     return None if request.done and request.test() else Posted(request)
 
 
-def receive(context: int, source: int, tag: int, into: Any = None) -> Posted:
-    """Start receiving, from any rank (-1) and with any tag (-1) if so wanted."""
-    return Posted(transfer.irecv("recv", into, source, tag, context))
+def receive(
+    context: int, source: int, tag: int, into: Any = None, among: Sources | None = None
+) -> Posted:
+    """Start receiving, from any rank (-1) of `among` and with any tag (-1) if so wanted."""
+    return Posted(transfer.irecv("recv", into, source, tag, context, among))
 
 
-def probe(context: int, source: int, tag: int, *, wait: float) -> Any:
+def probe(context: int, source: int, tag: int, among: Sources, *, wait: float) -> Any:
     """Return the source, tag and size of a message that is here, or comes so soon; else None.
 
-    Also without waiting (0 s) it raises PeerLostError for a source that is dead.
+    Also without waiting (0 s) it raises PeerLostError if the source, or one of `among`, is dead.
     """
-    return _probe(context, source, tag, wait, False)
+    return _probe(context, source, tag, among, wait, False)
 
 
-def take(context: int, source: int, tag: int, *, wait: float) -> Any:
+def take(context: int, source: int, tag: int, among: Sources, *, wait: float) -> Any:
     """Return a message that is here, or comes so soon, for its own receive; else None."""
-    return _probe(context, source, tag, wait, True)
+    return _probe(context, source, tag, among, wait, True)
 
 
-def _probe(context: int, source: int, tag: int, wait: float, taken: bool) -> Any:
+def _probe(context: int, source: int, tag: int, among: Sources, wait: float, taken: bool) -> Any:
     with contextlib.suppress(TimeoutError):
-        return transfer.probe("probe", source, tag, context, True, taken, wait)
+        return transfer.probe("probe", source, tag, context, True, taken, wait, among)
     return None
 
 

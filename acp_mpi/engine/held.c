@@ -1,0 +1,116 @@
+/* Messages past the bound of their receiver: their bytes stay in blocks of the sender's heap, which
+ * become the receiver's. It gives them back when it has pulled them; if it dies, their heap's rank does. */
+#include "held.h"
+
+#include "blocks.h"
+#include "reach.h"
+
+#include <string.h>
+
+#define HELD_MARK 0x4c49414d444c4548ull /* "HELDMAIL" */
+#define BURIED_MOST 64u                 /* blocks that one look at the heap finds */
+
+uint64_t held_mark(const struct heap *h, uint64_t block)
+{
+    return HELD_MARK ^ block_mark(h, block - BLOCK_HEAD);
+}
+
+static struct held_head *head_of(const struct heap *h, uint64_t block)
+{
+    return (struct held_head *)(void *)(h->base + block);
+}
+
+unsigned char *held_bytes(const struct heap *h, uint64_t block)
+{
+    return h->base + block + MAIL_HELD_HEAD;
+}
+
+int held_take(acp_lane *lane, struct heap *h, const struct peer *to, uint64_t size,
+              uint64_t *block, int64_t patience_ns)
+{
+    if (size > UINT64_MAX - MAIL_HELD_HEAD)
+        return fail(lane, ACP_E_FULL, 0, size);
+    int rc = heap_take(lane, h, size + MAIL_HELD_HEAD, block, patience_ns);
+    if (rc == ACP_OK)
+        *head_of(h, *block) = (struct held_head){held_mark(h, *block), h->head->nonce, to->slot, 0};
+    return rc;
+}
+
+acp_ga_t held_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t block)
+{
+    __atomic_store_n(&head_of(h, block)->block, block, __ATOMIC_RELEASE);
+    atomic_store(&to->holds, true);
+    if (to->lost) { /* after this the look for them may be over */
+        e->mail_losses = 1;
+        progress_kick(e);
+    }
+    return acp_ga(e->rank, 0, h->position + block);
+}
+
+/* Of a place where a block begins. */
+static bool is_one(const struct heap *h, uint64_t block)
+{
+    const struct held_head *head = head_of(h, block);
+    return head->mark == held_mark(h, block) && head->nonce == h->head->nonce;
+}
+
+/* The word that names it becomes 0 as it goes: it cannot be taken for one again. */
+int held_give(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns)
+{
+    if (block < BLOCK_HEAD || !block_plausible(h, block - BLOCK_HEAD) || !is_one(h, block))
+        return fail(lane, ACP_E_BLOCK, 0, 0);
+    head_of(h, block)->block = block;
+    return heap_give(lane, h, &head_of(h, block)->block, patience_ns);
+}
+
+/* Those of a dead receiver, some of them. Nobody else gives them back. */
+static int find(acp_lane *lane, struct heap *h, uint32_t slot, uint64_t blocks[BURIED_MOST],
+                uint32_t *count)
+{
+    struct hold hold;
+    int rc = section_enter(&hold, lane, &h->head->section, h, 0);
+    *count = 0;
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t size, end = h->head->end;
+    for (uint64_t at = h->head->first; at < end && *count < BURIED_MOST; at += size) {
+        uint64_t block = at + BLOCK_HEAD;
+        if ((size = block_size(h, at)) < BLOCK_LEAST)
+            break;
+        if (size >= BLOCK_HEAD + MAIL_HELD_HEAD && block_whole(h, at, false) && is_one(h, block) &&
+            head_of(h, block)->slot == slot &&
+            __atomic_load_n(&head_of(h, block)->block, __ATOMIC_ACQUIRE) == block)
+            blocks[(*count)++] = block;
+    }
+    section_leave(&hold);
+    return ACP_OK;
+}
+
+static int bury(acp_lane *lane, struct heap *h, uint32_t slot)
+{
+    uint64_t blocks[BURIED_MOST];
+    uint32_t count;
+    int rc;
+    do {
+        rc = find(lane, h, slot, blocks, &count);
+        for (uint32_t i = 0; rc == ACP_OK && i < count; i++)
+            rc = held_give(lane, h, blocks[i], 0);
+    } while (rc == ACP_OK && count == BURIED_MOST);
+    return rc;
+}
+
+bool held_bury(acp_lane *lane, struct heap *h)
+{
+    acp_engine *e = lane->engine;
+    bool all = true;
+    for (struct peer *p = NULL; (p = peer_next(e, p));) {
+        if (!p->lost || !atomic_exchange(&p->holds, false))
+            continue;
+        int rc = bury(lane, h, p->slot);
+        if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) {
+            atomic_store(&p->holds, true);
+            all = false;
+        }
+    }
+    return all;
+}

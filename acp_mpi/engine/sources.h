@@ -1,0 +1,31 @@
+/* Whom a receive from anybody may hear from. */
+#ifndef ACP_SOURCES_H
+#define ACP_SOURCES_H
+
+#include "core.h"
+#include "messages.h"
+
+#if defined ACP_FAULTS /* tests of the engine have few ranks */
+#define WATCHED_MOST 4u
+#else
+#define WATCHED_MOST 64u /* links that one such wait opens */
+#endif
+
+struct acp_sources {
+    _Atomic uint32_t users;
+    uint32_t count;
+    uint32_t ranks[];
+};
+
+void sources_hold(acp_sources *sources);
+/* Has one of them died, or, NULL, anybody, and nobody has accepted it? */
+static inline bool anybody_lost(acp_engine *e, const acp_sources *among)
+{
+    return e->losses != e->losses_accepted && (!among || acp_sources_lost(e, among) >= 0);
+}
+/* Somebody waits for one of them: from now on this process hears of their deaths. NULL: of anybody's. */
+void sources_watch(acp_engine *e, const acp_sources *sources);
+/* Somebody has opened a link to this process, and may do so to hear of the deaths on its node. */
+void sources_asked(acp_engine *e);
+
+#endif

@@ -1,0 +1,83 @@
+/* Messages past the bound stay in their sender's heap: what a receiver that dies has not pulled goes
+ * back, what others have still to pull does not. */
+#include "held.h"
+#include "mailing.h"
+
+enum { MANY = 100, SIZE = 30000 };
+
+static uint64_t used(acp_lane *lane)
+{
+    acp_heap_statistics s;
+    struct acp_call call;
+    acp_handle_t pending;
+    CHECK(AGAIN(acp_heap_look(lane, acp_rank(lane->engine), &s, &call, &pending)) == ACP_OK);
+    return s.used;
+}
+
+static atomic_uint ended;
+
+/* Rank 0 sends as much to each; both pull a part, then rank 1 dies for it. */
+static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    unsigned char *room = malloc(2 * MANY * SIZE);
+    uint64_t word = 0;
+    acp_request *none;
+    if (rank) {
+        post_message(lane, 0, 1, &word, 8); /* rank 0 has letters, and a heap */
+        box_of(e)->bound = 400 << 10; /* and an eighth: the envelopes of all of them */
+    } else {
+        take_message(lane, 1, 1, &word, 8);
+        take_message(lane, 2, 1, &word, 8);
+    }
+    meet(e);
+    uint64_t before = rank ? 0 : used(lane);
+    for (uint32_t i = 0; rank == 0 && i < 2 * MANY; i++) {
+        paint(room + i * SIZE, SIZE, i);
+        post_message(lane, 1 + i % 2, i / 2, room + i * SIZE, SIZE);
+    }
+    uint64_t all = rank ? 0 : used(lane) - before;
+    meet(e);
+    for (uint32_t i = 0; rank && i < MANY / 3; i++) /* from the end: what stayed with rank 0 */
+        CHECK(take_message(lane, 0, MANY - 1 - i, room, SIZE).size == SIZE);
+    meet(e);
+    if (rank == 0) {
+        uint64_t some = used(lane) - before;
+        CHECK(all > MANY * (uint64_t)SIZE && some < all - MANY / 2 * (uint64_t)SIZE);
+        peer_mark_lost(e, peer_of_slot(e, 1));
+        UNTIL(used(lane) - before <= some / 2);
+        CHECK(used(lane) - before == some / 2);
+    }
+    atomic_fetch_add(&ended, rank == 0);
+    UNTIL(atomic_load(&ended));
+    for (uint32_t i = 0; rank == 2 && i < MANY - MANY / 3; i++) {
+        CHECK(take_message(lane, 0, i, room, SIZE).size == SIZE);
+        CHECK(painted(room, SIZE, 2 * i + 1));
+    }
+    if (rank == 2)
+        post_message(lane, 0, 2, &word, 8);
+    if (rank == 0) {
+        take_message(lane, 2, 2, &word, 8);
+        UNTIL(used(lane) == before);
+        CHECK(AGAIN(acp_send(lane, 1, &(acp_envelope){.tag = 3, .size = SIZE}, room,
+                             &none)) == ACP_E_LOST);
+    }
+    free(room);
+    atomic_fetch_add(&ended, 1);
+    UNTIL(atomic_load(&ended) == 1 + c->count);
+}
+
+int main(void)
+{
+    static const uint32_t nodes[] = {1, 3};
+    struct cluster c;
+    for (uint32_t i = 0; i < 2; i++) {
+        cluster_start(&c, 3, nodes[i], ACP_PATH_ANY, CLUSTER_SHARED);
+        atomic_store(&ended, 0);
+        cluster_run(&c, a_receiver_dies);
+        for (uint32_t rank = 0; rank < 3; rank++) /* one is lost: they do not meet again */
+            acp_engine_close(c.engines[rank]);
+        for (uint32_t rank = 0; rank < 3; rank++)
+            acp_engine_free(c.engines[rank]);
+    }
+    return 0;
+}
