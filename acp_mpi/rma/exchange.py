@@ -1,6 +1,6 @@
-"""Objects that ranks offer under names.
+"""Objects that ranks offer under names, and numbers that all ranks give each other.
 
-They are pickled into global memory of the rank that offers them; only their address and length
+Objects are pickled into global memory of the rank that offers them; only their address and length
 travel through the job's board.
 """
 
@@ -13,6 +13,8 @@ from acp_mpi.errors import AddressError
 from acp_mpi.rooms import on_close, on_reset
 
 _PAIR = struct.Struct("<QQ")
+_NUMBER = struct.Struct("<q")
+_EXCHANGE = 1  # barriers of the library's own collectives
 
 _offered: dict[str, Any] = {}  # name -> the block behind it
 
@@ -61,6 +63,19 @@ def lookup(name: str, timeout: float | None = None) -> Any:
             # It was replaced while this one was under way.
             if _engine.board_get(low, high, timeout) == (ga, size):
                 raise
+
+
+def numbers(function: str, x: int) -> list[int]:
+    """Return the number that each rank gives, by their posts: collectives may be under way."""
+    _engine.put(_engine.post_ga(_engine.rank()), _NUMBER.pack(x))
+    _engine.meet(function, _EXCHANGE, None)
+    words = bytearray(_NUMBER.size)
+    result = []
+    for rank in _engine.together():
+        _engine.get(_engine.post_ga(rank), words)
+        result.append(_NUMBER.unpack(words)[0])
+    _engine.meet(function, _EXCHANGE, None)
+    return result
 
 
 @on_reset
