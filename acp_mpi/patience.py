@@ -25,7 +25,7 @@ class Patience:
     def duplicate(self) -> Any:
         """Return a duplicate of the communicator."""
         comm, request = self._comm.Idup()
-        _finish(request)
+        _finish(request, comm)
         return comm
 
     def assemble(self) -> None:
@@ -43,8 +43,15 @@ class Patience:
         _finish(self._comm.Iallreduce(MPI.IN_PLACE, data, op))
 
 
-def _finish(request: Any) -> None:
+_unfinished: list[Any] = []  # after Ctrl-C: MPI may still write into what they hold
+
+
+def _finish(request: Any, made: Any = None) -> None:
     pause = _SHORTEST
-    while not request.Test():
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST)
+    try:
+        while not request.Test():
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST)
+    except BaseException:
+        _unfinished.append((request, made))
+        raise

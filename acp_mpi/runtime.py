@@ -28,6 +28,7 @@ _EXCHANGE = 1  # barriers of the library's own collectives
 
 _count = 0
 _life = RLock()  # one thread begins or ends at a time
+os.register_at_fork(after_in_child=_life._at_fork_reinit)  # type: ignore[attr-defined]
 _beginning = False
 _arguments: tuple[Any, ...] = ()
 _hook_before: Callable[..., Any] | None = None
@@ -155,10 +156,11 @@ def leave() -> None:
     them in `sync`, gets PeerLostError, until `refresh` accepts that.
     """
     global _count
-    if _count and _engine.is_open():
-        _engine.leave(job().slots)
-        _count = 1
-        finalize()
+    with _life:
+        if _count and _engine.is_open():
+            _engine.leave(job().slots)
+            _count = 1
+            finalize()
 
 
 def _close_all() -> None:
@@ -200,12 +202,13 @@ def _meet_the_living(function: str, purpose: int) -> None:
 
 def _at_exit() -> None:
     failed = False
-    if _count and _engine.is_open():
-        try:
-            _close_all()
-        except Exception:
-            sys.excepthook(*sys.exc_info())
-            failed = True
+    with _life:
+        if _count and _engine.is_open():
+            try:
+                _close_all()
+            except Exception:
+                sys.excepthook(*sys.exc_info())
+                failed = True
     if failed or _mpi_broken:
         ending.without_mpi(int(failed))
 

@@ -182,7 +182,7 @@ class ListWriting(ListReading):
         try:
             while batch.blocks:
                 self.put_block(function, where, *at, batch.blocks)
-        except Exception:
+        except BaseException:
             back = batch.next if batch.next != END else END
             where = _engine.FRONT if at_front else _engine.AT if back != END else _engine.BACK
             other._adopt(function, where, END if at_front else back, batch.blocks)

@@ -384,7 +384,7 @@ cdef class Request:
             return self.ends()
         stray = Stray.__new__(Stray)
         stray.envelope = self.message
-        if acp_request_pulls(self.request):
+        if acp_request_pulls(self.request) and not acp_request_brought(self.request):
             stray.late = self.leave()
             strays.append(stray)
             return self.ends()

@@ -50,6 +50,7 @@ const void *acp_request_data(acp_lane *lane, acp_request *request);
  * this one ends with ACP_E_INTERRUPTED when a signal comes, and goes on when it is called again. */
 int acp_request_pull(acp_lane *lane, acp_request *request);
 bool acp_request_pulls(const acp_request *request); /* they are not all here */
+bool acp_request_brought(const acp_request *request); /* they are, and their sender is being told */
 /* They go elsewhere: `room` and no buffer as in acp_receive. Nothing is written any more where they went. */
 void acp_request_into(acp_request *request, void *buffer, uint64_t room);
 /* Its status; it is freed, a receive's bytes are in their buffer. One that is not done is waited

@@ -34,6 +34,7 @@ cdef extern from "messages.h" nogil:
     const void *acp_request_data(acp_lane *, acp_request *)
     int acp_request_pull(acp_lane *, acp_request *)
     bint acp_request_pulls(const acp_request *)
+    bint acp_request_brought(const acp_request *)
     void acp_request_into(acp_request *, void *, uint64_t)
     int acp_request_look(const acp_request *, acp_envelope *)
     int acp_request_end(acp_lane *, acp_request *, acp_envelope *)

@@ -84,8 +84,8 @@ static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
     int rc = ACP_OK;
     while (!p->gives && rc != ACP_E_INTERRUPTED) {
         rc = acp_free_held(lane, r->letter->held, &p->call, &p->pending);
-        p->gives = rc != ACP_E_BUSY;
-        if (!p->gives)
+        p->gives = rc != ACP_E_BUSY && rc != ACP_E_INTERRUPTED;
+        if (rc == ACP_E_BUSY)
             rc = acp_wait_room(lane->engine, ROOM_NS);
     }
     return p->gives ? settled(lane->engine, p) : rc;
@@ -102,6 +102,11 @@ bool acp_request_pulls(const acp_request *r)
 {
     return r->kind == REQUEST_RECEIVE && !r->pulled && r->era == r->engine->mail_era && r->letter &&
            letter_state(r->letter) == LETTER_DONE && r->letter->place == PLACE_HELD;
+}
+
+bool acp_request_brought(const acp_request *r)
+{
+    return r->pull && r->pull->gives;
 }
 
 int acp_request_pull(acp_lane *lane, acp_request *r)

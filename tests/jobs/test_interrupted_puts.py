@@ -21,7 +21,7 @@ def frozen_from(pid, place, name):
 
     def first(*arguments):
         os.kill(pid, signal.SIGSTOP)
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)  # by then it waits
         return real(*arguments)
 
     setattr(place, name, first)

@@ -37,7 +37,7 @@ class Leavings:
         """Remove what is left of it."""
         while self._files:
             path, inode = self._files.pop()
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):  # not of the form of these
                 if os.stat(path).st_ino == inode:  # and not of another that has the name now
                     os.unlink(path)
                     _remove_session(path, self._env)
