@@ -130,11 +130,12 @@ cdef class MapHandle(Handle):
         cdef int rc
         cdef uint64_t key_size = self.key_size
         cdef long long whole
+        cdef int overflow = 1
         if self.key_code == c"q" and PyLong_CheckExact(key):
-            whole = PyLong_AsLongLong(key)
+            whole = PyLong_AsLongLongAndOverflow(key, &overflow)
             memcpy(r.data, &whole, 8)
-        else:
-            self.key_codec.store(key, r.data)
+        if overflow:
+            self.key_codec.store(key, r.data, self, name)
         r.head.hash = hash_bytes(r.data, key_size)
         r.head.key_size = key_size
         r.head.value_size = r.head.box = r.head.stamp = 0
@@ -142,7 +143,7 @@ cdef class MapHandle(Handle):
         if value is not MISSING:
             r.head.value_size = self.value_size
             if self.value_size:
-                self.value_codec.store(value, r.data + key_size)
+                self.value_codec.store(value, r.data + key_size, self, name)
             c.in_size += r.head.value_size
         if engine == NULL:
             no_engine(self.function(name))
