@@ -206,7 +206,7 @@ class Job:
     def kill(self) -> None:
         """End all processes; those of Python print the stacks of their threads first."""
         for pid in self.processes():
-            if "python" in _executable(pid):
+            if "python" in executable(pid):
                 _signal(pid, signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5.0)
@@ -252,7 +252,7 @@ def sweep() -> None:
             number = folder.name.rpartition(".")[2]
             if number.isdigit() and not Path("/proc", number).exists():
                 shutil.rmtree(folder, ignore_errors=True)
-    mapped = "\n".join(map(_maps, _all_processes()))
+    mapped = "\n".join(map(maps, _all_processes()))
     minute_ago = time.time() - 60.0  # who made it maps it by then
     for pattern in ("mpich_shm_*", "sm_segment.*"):
         for file in Path("/dev/shm").glob(pattern):
@@ -275,14 +275,16 @@ def _environment(pid: int) -> list[str]:
         return []
 
 
-def _maps(pid: int) -> str:
+def maps(pid: int) -> str:
+    """Return what a process has mapped, "" if it is gone."""
     try:
         return Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return ""
 
 
-def _executable(pid: int) -> str:
+def executable(pid: int) -> str:
+    """Return the name of the program that a process runs, "" if it is gone."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:

@@ -196,7 +196,13 @@ def main(argv: Sequence[str]) -> int:
         print(f"no tests on several hosts: {reason}", flush=True)
     mpi, began, failures = launch.mpi_name(), time.monotonic(), 0
     works = selection(options.mode, mpi)
-    with contextlib.closing(run_all(works, options.mode, extra)) as all_of_them:
+    with (
+        tempfile.TemporaryDirectory(prefix="bytecode-", ignore_cleanup_errors=True) as bytecode,
+        contextlib.closing(run_all(works, options.mode, extra)) as all_of_them,
+    ):
+        # Each rank of each job would compile all tests, where nothing of it may be written.
+        os.environ["PYTHONPYCACHEPREFIX"] = bytecode
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         for ended, good, text in all_of_them:
             launch.sweep()
             print(

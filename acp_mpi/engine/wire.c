@@ -16,7 +16,7 @@
 #define HANDSHAKE_NS ((uint64_t)5000000000)
 #define PENDING_MOST 256u
 #define LISTEN_AGAIN_NS ((uint64_t)1000000000)
-#define UNSENT_IN_KERNEL (128 << 10) /* what a short command may find before it */
+#define UNSENT_IN_KERNEL (512 << 10) /* less: a long transfer is woken more often to add some */
 #define KEEPALIVE_S 5
 
 /* No delay for company (links wait for that themselves), a short queue in the kernel, and

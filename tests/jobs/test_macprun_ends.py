@@ -1,34 +1,28 @@
 """Jobs of `macprun` that fail, are killed or told to end: the code, the others, nothing left."""
 
-import contextlib
 import os
-import re
 import select
 import signal
 import sys
 from pathlib import Path
 
-import launch
 import pytest
 from macprunning import (
     MACPRUN,
     alone,
+    children,
     ignore_ctrl_c,
     is_said,
+    launcher,
     macprun,
     mpi,
     nothing_is_left,
+    seen_segments,
     wait_for_ever,
 )
 
 import acp_mpi as acp
-from acp_mpi.spawn.macprun import control
 from acp_mpi.spawn.macprun.watch import Watch
-
-
-def fail(code):
-    print("the last words", flush=True)
-    sys.exit(int(code))
 
 
 def join_and_leave_with(code):
@@ -57,25 +51,11 @@ def die_of_a_loss():
     acp.barrier([acp.rank(), acp.group("worker").ranks[-1]])
 
 
-def children(pid):
-    """Return the children of a process."""
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_the_code_of_the_group_that_failed_first_is_returned(start):
     job = start(macprun(alone(1, "good", join_and_leave_with, 0),
                         alone(2, "bad", join_and_leave_with, 7)))  # fmt: skip
     assert job.wait() == 7, job.output
     assert "group 'bad' failed first: rank" in job.output
-
-
-@pytest.mark.parametrize("kind", [alone, mpi], ids=["directly", "by its launcher"])
-def test_init_fails_at_once_if_a_group_ends_before_it_has_joined(start, kind):
-    job = start(macprun(kind(1, "early", fail, 3), alone(2, "late", wait_for_ever)))
-    assert job.wait(20) == 3, job.output
-    assert job.output.count("group 'early' ended before it had joined") == 2
-    assert "exit code 3" in job.output
-    assert "macprun: its last lines:\n  [early.0] the last words\n" in job.output
 
 
 @pytest.mark.parametrize(("options", "status"), [((), 137), (("--optional",), 0)])
@@ -97,26 +77,23 @@ def test_the_loss_of_a_group_after_joining_does_not_end_the_others(start, option
 def test_the_launcher_of_a_group_is_killed(start):
     job = start(macprun(alone(1, "master", outlive_the_others), mpi(2, "worker", wait_for_ever)))
     is_said(job, "joined", 3)
-    (launcher,) = (
-        pid
-        for child in children(job.pid)
-        for pid in children(child)
-        if "python" not in Path(f"/proc/{pid}/exe").readlink().name
-    )
-    os.kill(launcher, signal.SIGKILL)
+    files = seen_segments(job)
+    os.kill(launcher(job), signal.SIGKILL)
     assert job.wait(20) == 137, job.output
     assert "[master.0] went on without them" in job.output
     assert "group 'worker' failed first: killed by SIGKILL" in job.output
-    nothing_is_left(job, job.pid)
+    nothing_is_left(job, job.pid, files)
 
 
 def test_the_group_whose_rank_was_killed_failed_first(start):
     job = start(macprun(alone(1, "master", die_of_a_loss), mpi(2, "worker", wait_for_ever)))
     is_said(job, "joined", 3)
+    files = seen_segments(job)
     *_, victim = sorted(pid for pid in job.processes() if _function(pid) == "wait_for_ever")
     os.kill(victim, signal.SIGKILL)
     assert job.wait(20) in (9, 137), job.output  # as the launcher of the group says it
     assert "macprun: group 'worker' failed first" in job.output
+    nothing_is_left(job, job.pid, files)
 
 
 def end_in_turn(*order):
@@ -175,10 +152,11 @@ def test_all_processes_end_with_macprun(start, victim, joined):
         groups = [alone(2, "master", ignore_ctrl_c), mpi(2, "worker", ignore_ctrl_c)]
     job = start(macprun(*groups))
     is_said(job, "joined" if joined else "ready", 4)
+    files = seen_segments(job) if joined else ()
     pid = job.pid if victim == "macprun" else children(job.pid)[0]
     os.kill(pid, signal.SIGKILL)
     assert job.wait() in (-signal.SIGKILL, 137)
-    nothing_is_left(job, job.pid)
+    nothing_is_left(job, job.pid, files)
 
 
 def test_who_kills_by_name_hits_one_of_the_two(start):
@@ -222,7 +200,7 @@ def test_a_host_that_does_not_answer_holds_nobody_up(start):
     large = ["--hosts", "elsewhere", "--env", f"A={'a' * 100_000}", "--env", f"B={'b' * 100_000}"]
     job = start(
         macprun(
-            alone(1, "silent", fail, 0, options=large),
+            alone(1, "silent", join_and_leave_with, 0, options=large),
             alone(1, "here", ignore_ctrl_c),
             options=agent,
         )
@@ -247,38 +225,10 @@ def test_ctrl_c_is_passed_on_and_the_second_kills(start):
 def test_a_signal_ends_groups_of_both_kinds(start, number):
     job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
     is_said(job, "joined", 3)
+    files = seen_segments(job)
     os.kill(job.pid, number)
     assert job.wait(20) == 128 + number, job.output
-    nothing_is_left(job, job.pid)
-
-
-def test_nobody_is_blamed_for_leaving_when_macprun_says_so(start):
-    """While the groups come together: those who are told to end break off their wait."""
-    job = start(macprun(alone(2, "early", wait_for_ever), alone(1, "late", ignore_ctrl_c)))
-    is_said(job, "[late.0] ready")
-    launch.until(lambda: _came(job.pid) == [2, 0], job)
-    os.kill(job.pid, signal.SIGTERM)
-    assert job.wait(20) == 143, job.output
-    assert "left too early" not in job.output
-
-
-def test_who_leaves_while_the_others_come_is_named(start):
-    job = start(macprun(alone(2, "early", wait_for_ever), alone(1, "late", ignore_ctrl_c)))
-    is_said(job, "[late.0] ready")
-    launch.until(lambda: _came(job.pid) == [2, 0], job)
-    victim, _ = (pid for pid in job.processes() if _function(pid) == "wait_for_ever")
-    os.kill(victim, signal.SIGKILL)
-    is_said(job, "group 'early' ended before it had joined")
-    os.kill(job.pid, signal.SIGTERM)
-    assert job.wait(20) == 143, job.output
-    assert re.search("^macprun: group 'early' from .* left too early$", job.output, re.MULTILINE)
-
-
-def _came(pid):
-    """Return how many of each group of a macprun have come, once it answers."""
-    with contextlib.suppress(acp.Error):
-        return [group["came"] for group in control.ask(pid, "status")["groups"]]
-    return []
+    nothing_is_left(job, job.pid, files)
 
 
 @pytest.mark.slow

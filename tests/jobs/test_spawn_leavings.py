@@ -34,19 +34,12 @@ def killed_after_it_joined(folder):
 
 
 def _was_looked_at(pid):
-    """Return whether its parent, who minds it, has read what it has mapped: it reads no more."""
-    minder = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-    mapped = len(Path(f"/proc/{pid}/maps").read_text())
-    count = re.search(r"rchar: (\d+)", Path(f"/proc/{minder}/io").read_text())
-    return int(count[1]) >= mapped // 2 and not _reads_maps(minder)
+    """Return whether its parent, who minds it and was told before Spawn came back, sleeps again."""
+    return _fields(_fields(pid)[1])[0] == "S"
 
 
-def _reads_maps(minder):
-    for link in Path(f"/proc/{minder}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            if link.readlink().name == "maps":
-                return True
-    return False
+def _fields(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _processes_of(code):

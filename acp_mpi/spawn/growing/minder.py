@@ -13,9 +13,10 @@ import select
 import signal
 from collections import deque
 
+from acp_mpi import processes
 from acp_mpi.spawn.growing import launching, words
-from acp_mpi.spawn.growing.leavings import Leavings
 from acp_mpi.spawn.macprun import family
+from acp_mpi.spawn.macprun.leavings import Leavings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class _Group:
 
     def __init__(self) -> None:
         self.running: set[int] = set()
-        self.single: dict[int, dict[str, str]] = {}  # those with MPI and no launcher: environments
+        self.single: dict[int, Leavings] = {}  # of those with MPI and no launcher
         self.pipes = 0
         self.last: deque[bytes] = deque()
         self.kept = 0
@@ -58,7 +59,6 @@ class Minder:
         self._heard = b""
         self._joined = self._deserted = False
         self._groups: list[_Group] = []
-        self._leavings = Leavings()
 
     def run(self, groups: list[list[dict[str, Any]]]) -> None:
         """Start all, and return when all have ended, or nobody wants them any more."""
@@ -79,13 +79,13 @@ class Minder:
         self._look()
         family.kill_family(_GRACE)
         for group in self._groups:
-            for pid, env in group.single.items():
-                self._leavings.remove(pid, env)
+            for leavings in group.single.values():
+                leavings.remove()
 
     def _look(self) -> None:
         for group in self._groups:
-            for pid in group.single:
-                self._leavings.look(pid)
+            for pid, leavings in group.single.items():
+                leavings.look(processes.family(pid))
 
     def _watch(self, descriptor: int, action: Callable[[], object]) -> None:
         self._actions[descriptor] = action
@@ -116,7 +116,7 @@ class Minder:
             self._watch(pipe, lambda pipe=pipe, to=to: self._hand_on(number, pipe, to))  # type: ignore[misc]
         group.running.add(pid)
         if start["single"]:
-            group.single[pid] = start["env"]
+            group.single[pid] = Leavings(start["env"])
         descriptor = os.pidfd_open(pid)
         self._watch(descriptor, lambda: self._reap(number, pid, descriptor, (out, err)))
 
@@ -148,7 +148,7 @@ class Minder:
         group = self._groups[number]
         group.running.discard(pid)
         if pid in group.single:
-            self._leavings.remove(pid, group.single.pop(pid))
+            group.single.pop(pid).remove()
         reason = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
         self._end(number, code, reason)
 

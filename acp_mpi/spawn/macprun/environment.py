@@ -1,6 +1,5 @@
 """What a group finds in its environment: the user's, nothing of a launcher's, and the job's."""
 
-import re
 from collections.abc import Container, Mapping
 
 from acp_mpi.spawn.macprun.hints import without_hints
@@ -56,5 +55,5 @@ def portable(environ: Mapping[str, str], chosen: Container[str]) -> dict[str, st
         name: value
         for name, value in environ.items()
         if name in chosen or not (name in _HOST or name.startswith(_SESSION))
-        if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)
+        if name.isascii() and name.isidentifier()
     }

@@ -9,6 +9,7 @@ import signal
 import time
 
 from acp_mpi import processes
+from acp_mpi.spawn.macprun.leavings import Leavings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,9 +47,13 @@ def kill_family(grace: float = 0.0) -> None:
         time.sleep(0.005)
 
 
-def end_family() -> None:
-    """End all descendants, launchers with time to end theirs on other hosts."""
-    kill_family(_GRACE)
+def clear_away(patient: bool = False) -> None:
+    """End all descendants, and what MPI has left of them; `patient`: launchers end theirs first."""
+    if _reap():
+        leavings = Leavings(os.environ)
+        leavings.look(processes.family(os.getpid()))
+        kill_family(_GRACE if patient else 0.0)
+        leavings.remove()
 
 
 def signal_family(number: int) -> None:

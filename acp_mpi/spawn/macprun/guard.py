@@ -20,7 +20,7 @@ def guarded(work: Callable[[int, int], int]) -> int:
 
     `work(keeper, lifeline)` gets this process and a descriptor at which input ends with it. What
     the child leaves behind when it is killed ends here; when this process is killed, the child is
-    to call `family.kill_family`. Signals are passed on to the child. Both are subreapers: whatever
+    to call `family.clear_away`. Signals are passed on to the child. Both are subreapers: whatever
     loses its parent becomes a child of theirs, so nothing escapes.
     """
     family.adopt_orphans()
@@ -38,7 +38,7 @@ def guarded(work: Callable[[int, int], int]) -> int:
 
     catch(pass_on)
     status = _status(child)
-    family.kill_family()
+    family.clear_away()
     os.close(end)
     return status
 

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO
 
+from acp_mpi import processes
 from acp_mpi.spawn.macprun.launchers import Start
+from acp_mpi.spawn.macprun.leavings import Leavings
 from acp_mpi.spawn.macprun.output import Stream
 from acp_mpi.spawn.macprun.plan import Group
 
@@ -42,6 +44,8 @@ class Running:
     """By the monotonic clock."""
     lost: list[tuple[float, int | None]] = field(default_factory=list)
     """When ranks ended that a launcher had started, and how; not those that ended well."""
+    leavings: Leavings = field(default_factory=lambda: Leavings(os.environ))
+    """What MPI makes on this host for ranks that a launcher has started."""
     joined: bool = False
     """Whether it failed after the job was complete."""
 
@@ -59,6 +63,8 @@ class Running:
         """Note that a process has ended."""
         rank = process.start.rank
         process.reason = reason if rank is None else f"rank {rank}: {reason}"
+        if rank is None:
+            self.leavings.remove()
         if code and not self.status:
             self.status, self.reason, self.joined = code, process.reason, joined
             self.failed_at = self._failure(time.monotonic())
@@ -67,6 +73,12 @@ class Running:
         """Note that a rank of a launcher has ended, with this status if it is known."""
         if status != 0:
             self.lost.append((time.monotonic(), status))
+
+    def look_at_launchers(self) -> None:
+        """Note what MPI has made for those who are going to be killed."""
+        for process in self.processes:
+            if process.popen is not None and process.start.rank is None and not process.reason:
+                self.leavings.look(processes.family(process.popen.pid))
 
     def _failure(self, now: float) -> float:
         """Return when the first rank failed, of which a launcher may say so later.

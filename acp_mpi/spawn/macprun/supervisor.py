@@ -143,6 +143,8 @@ class Supervisor:
         if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             self._signals.append(number)
             self._remarks.hush()
+            for running in self._groups.values():
+                running.look_at_launchers()
         for running in self._groups.values():
             running.signal(number)
 
@@ -187,8 +189,10 @@ class Supervisor:
         for member in self._members.groups:
             running = self._groups[member.name]
             for slot in member.slots if member.has_mpi else ():
+                process = Process.of(self._members.row(slot))
                 with contextlib.suppress(OSError):  # no descriptor left for it
-                    if (watch := Watch.of(Process.of(self._members.row(slot)))) is not None:
+                    if (watch := Watch.of(process)) is not None:
+                        running.leavings.look([process.pid])
                         self._selector.register(
                             watch, selectors.EVENT_READ, partial(self._lose_rank, running, watch)
                         )
@@ -246,10 +250,7 @@ class Supervisor:
     def _end(self) -> None:
         """End what the groups have left behind, and print the rest of what they said."""
         self._table.hide()
-        if self._lost_keeper:
-            family.end_family()
-        else:
-            family.kill_family()
+        family.clear_away(patient=self._lost_keeper)
         for key in list(self._selector.get_map().values()):
             if isinstance(key.data, tuple):
                 while self._read(*key.data):  # all who could write have ended

@@ -1,0 +1,55 @@
+"""Files that MPI makes for processes, and leaves when they are killed.
+
+Who starts processes without a launcher clears them away; a launcher itself, Open MPI's does, unless
+it is killed, MPICH's does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# In memory, as Open MPI 5, Open MPI 4 and MPICH name them.
+_FILES = (b"/dev/shm/sm_segment.", b"/dev/shm/vader_segment.", b"/dev/shm/mpich_shm_")
+
+
+class Leavings:
+    """The files of some processes that have this environment, as far as they were looked at."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self._files: set[tuple[str, int]] = set()
+
+    def look(self, pids: Iterable[int]) -> None:
+        """Note what processes have mapped that live."""
+        for pid in pids:
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb") as maps:
+                for line in maps:
+                    at = line.find(b"/")
+                    if line.startswith(_FILES, max(at, 0)):
+                        self._files.add((os.fsdecode(line[at:-1]), int(line[:at].split()[-1])))
+
+    def remove(self) -> None:
+        """Remove what is left of it."""
+        while self._files:
+            path, inode = self._files.pop()
+            with contextlib.suppress(OSError):
+                if os.stat(path).st_ino == inode:  # and not of another that has the name now
+                    os.unlink(path)
+                    _remove_session(path, self._env)
+
+
+def _remove_session(path: str, env: Mapping[str, str]) -> None:
+    """Remove the directory that Open MPI has for the job of a file; it is empty."""
+    kind, _, name = os.path.basename(path).partition(".")
+    if kind != "sm_segment":
+        return
+    who, job, rank = name.rsplit(".", 2)
+    place = next((env[n] for n in ("TMPDIR", "TEMP", "TMP") if env.get(n)), "/tmp")
+    folder = os.path.join(place, f"ompi.{who}", "jf.0", str(int(job, 16)))
+    os.rmdir(os.path.join(folder, rank))
+    os.rmdir(folder)
