@@ -9,6 +9,18 @@ cdef extern from "Python.h":
     bint PyErr_ExceptionMatches(object)
     void PyErr_Clear()
 
+cdef extern from *:  # of Cython itself: ints of one digit, without a call
+    bint is_compact "__Pyx_PyLong_IsCompact"(object)
+    Py_ssize_t compact "__Pyx_PyLong_CompactValue"(object)
+
+cdef inline bint stored_small(char letter, object x, char *p) noexcept:
+    # What comes most; false: `store` does it.
+    if letter == c"q" and PyLong_CheckExact(x) and is_compact(x):
+        (<int64_t *>p)[0] = compact(x)
+        return True
+    return False
+
+
 DEF PLAIN = 8  # bytes of the largest plain type
 
 
@@ -62,7 +74,7 @@ cdef class Element:
             return p[0] != 0
         return self.unpack(p[:self.width])
 
-    cdef int store(self, object x, char *p, Handle whose=None, str method=None) except -1:
+    cdef int store(self, object x, char *p, Handle whose, str method) except -1:
         # Of a plain type; errors name the method.
         cdef char letter = self.code
         cdef long long n

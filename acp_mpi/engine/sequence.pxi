@@ -80,7 +80,8 @@ cdef class SequenceHandle(Handle):
         cdef uint64_t there[2]
         cdef uint64_t flags = 0 if replace else SPLICE_CLIPS
         if self.element.code:
-            self.element.store(x, s.element, self, function)
+            if not stored_small(self.element.code, x, s.element):
+                self.element.store(x, s.element, self, function)
             s.plan.at = at
             s.plan.erase = replace
             s.plan.insert = 1
@@ -296,22 +297,22 @@ cdef class SequenceHandle(Handle):
 
     def pop(self, index=-1):
         """Take out the element at `index` and return it. IndexError if there is none."""
-        return self.pop_one("pop", self.place("pop", index))
+        return self.pop_one("pop", place_of(self, "pop", index))
 
     def __getitem__(self, index):
         if PyIndex_Check(index):
-            return self.read_one("[]", self.place("[]", index))
+            return self.read_one("[]", place_of(self, "[]", index))
         return self.get_slice(index)
 
     def __setitem__(self, index, value):
         if PyIndex_Check(index):
-            self.put_one("[]", self.place("[]", index), value, True)
+            self.put_one("[]", place_of(self, "[]", index), value, True)
         else:
             self.set_slice(index, value)
 
     def __delitem__(self, index):
         if PyIndex_Check(index):
-            self.splice("[]", self.place("[]", index), 1, 0, 0, b"")
+            self.splice("[]", place_of(self, "[]", index), 1, 0, 0, b"")
         else:
             self.drop_slice(index)
 
@@ -325,4 +326,10 @@ cdef class SequenceHandle(Handle):
 
     def at(self, index):
         """Return the element at `index`, from the end if negative. IndexError if there is none."""
-        return self.read_one("at", self.place("at", index))
+        return self.read_one("at", place_of(self, "at", index))
+
+
+cdef inline int64_t place_of(SequenceHandle sequence, str function, object at) except? -1:
+    if PyLong_CheckExact(at) and is_compact(at):
+        return compact(at)
+    return sequence.place(function, at)
