@@ -193,11 +193,8 @@ def from_collective(function: str, status: int, rank: int, ours: int, theirs: in
     match status:
         case Status.LOST:
             return _lost(function, rank)
-        case Status.MISMATCH if ours >> 40 != theirs >> 40 and theirs >> 40 in COLLECTIVES:
-            return Error(
-                f"{function}: rank {rank} is in {COLLECTIVES[theirs >> 40]} meanwhile; all ranks "
-                "of a collective call the same ones in the same order"
-            )
+        case Status.MISMATCH if (said := _meanwhile(ours >> 40, theirs >> 40)) is not None:
+            return Error(f"{function}: rank {rank} {said}")
         case Status.MISMATCH:
             return Error(
                 f"{function}: rank {rank} gives another size, type, operation or root than this "
@@ -211,6 +208,24 @@ def from_collective(function: str, status: int, rank: int, ours: int, theirs: in
     return from_fault(function, status, rank=rank)
 
 
+def _meanwhile(ours: int, theirs: int) -> str | None:
+    """Return what the other rank is in, if it is another call than that of this one."""
+    name = COLLECTIVES.get(theirs & ~OF_OBJECTS)
+    if name is None or ours == theirs:
+        return None
+    if (ours ^ theirs) & ~OF_OBJECTS:
+        return (
+            f"is in {name} meanwhile; all ranks of a collective call the same ones in the same "
+            "order"
+        )
+    what = ("buffers", "objects") if theirs & OF_OBJECTS else ("objects", "buffers")
+    return (
+        f"is in {name} of {what[1]}, and this rank in one of {what[0]}; give arrays on all ranks "
+        "or on none, and out= likewise, out=() on those that get nothing"
+    )
+
+
+OF_OBJECTS = 32  # in what a message of a collective says of its call: that is on objects
 COLLECTIVES = dict(
     enumerate(
         ("barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "scatter",

@@ -16,6 +16,7 @@
 #define MANY 64u /* messages to look at each time */
 #define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
 #define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
+#define LEFT_ASTRAY ((uint64_t)1 << 61) /* ranks have called what does not belong together */
 
 int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
                          uint64_t context, uint64_t note, acp_collective **out)
@@ -93,7 +94,8 @@ void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank
 static uint64_t reason(const acp_collective *c)
 {
     uint64_t who = c->rank >= 0 ? (uint64_t)c->rank + 1 : (uint64_t)acp_rank(c->engine) + 1;
-    return LEFT_NOTE | (c->status == ACP_E_LOST && c->rank >= 0 ? LEFT_LOST : 0) | who;
+    return LEFT_NOTE | (c->status == ACP_E_LOST && c->rank >= 0 ? LEFT_LOST : 0) |
+           (c->astray ? LEFT_ASTRAY : 0) | who;
 }
 
 static void under_way(acp_collective *c, acp_request *request)
@@ -149,9 +151,11 @@ static void check(acp_collective *c, const acp_step *s, int rc, const acp_envelo
         uint64_t who = (got->note & UINT32_MAX) - 1;
         if (got->note & LEFT_LOST)
             heard_of_loss(c->engine, who);
+        c->astray |= (got->note & LEFT_ASTRAY) != 0;
         end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
     } else if (rc != ACP_OK || got->note != c->note || got->size != s->size) {
         c->theirs = c->status == ACP_OK ? got->note : c->theirs;
+        c->astray = true;
         end_with(c, ACP_E_MISMATCH, s->rank);
     }
 }
@@ -224,6 +228,28 @@ static void look_at_losses(acp_lane *lane, acp_collective *c)
     }
 }
 
+/* A member may wait for a message that its sender's plan has not: each one tells all. */
+static int tell_all(acp_lane *lane, acp_collective *c)
+{
+    while (c->told < c->plan->members) {
+        uint32_t rank = c->plan->ranks[c->told];
+        acp_envelope envelope = {.context = c->context, .note = reason(c)};
+        acp_request *request = NULL;
+        int rc = (int64_t)rank == acp_rank(c->engine)
+                     ? ACP_OK
+                     : acp_send(lane, rank, &envelope, NULL, &request);
+        if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+            return rc;
+        c->told++;
+        if (request)
+            under_way(c, request);
+        drop_messages(lane, c);
+        if (c->open)
+            return ACP_E_HANDLE;
+    }
+    return ACP_OK;
+}
+
 int collective_drive(acp_lane *lane, acp_collective *c)
 {
     const acp_plan *plan = c->plan;
@@ -245,6 +271,11 @@ int collective_drive(acp_lane *lane, acp_collective *c)
     drop_messages(lane, c);
     if (unlikely(c->open))
         return ACP_E_HANDLE;
+    if (unlikely(c->astray)) {
+        int rc = tell_all(lane, c);
+        if (rc != ACP_OK)
+            return rc;
+    }
     atomic_store_explicit(&c->state, COLLECTIVE_OVER, memory_order_release);
     return ACP_OK;
 }

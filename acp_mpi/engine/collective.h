@@ -28,6 +28,8 @@ struct acp_collective {
     int status;    /* below ACP_OK: the steps that are left only tell those that wait */
     int64_t rank;
     uint64_t theirs;
+    bool astray;   /* calls that do not belong together: who waits for whom, no plan says */
+    uint32_t told; /* members that have heard of that */
     _Atomic uint32_t state;
     bool released, listed;
     _Atomic bool watched; /* its members are */

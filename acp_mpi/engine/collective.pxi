@@ -191,7 +191,13 @@ cdef class Collective:
 
     def run(self, timeout=None):
         """Carry it out in this thread; whatever goes wrong ends it, on all that depend on it."""
-        self.carry(nanoseconds(timeout, self.function))
+        cdef int64_t limit
+        try:
+            limit = nanoseconds(timeout, self.function)
+        except BaseException:
+            self.over()  # the others hear of it
+            raise
+        self.carry(limit)
 
     cdef int carry(self, int64_t limit) except -1:
         cdef int rc

@@ -1,7 +1,7 @@
-"""How addresses and small objects get around a job: names, bcast, allgather.
+"""Objects that ranks offer under names, and numbers that all ranks give each other.
 
-Objects are pickled into global memory of the rank that offers them; only their address and
-length travel through the job's board or the ranks' post words.
+Objects are pickled into global memory of the rank that offers them; only their address and length
+travel through the job's board.
 """
 
 import pickle
@@ -13,7 +13,8 @@ from acp_mpi.errors import AddressError
 from acp_mpi.rooms import on_close, on_reset
 
 _PAIR = struct.Struct("<QQ")
-_EXCHANGE = 1
+_NUMBER = struct.Struct("<q")
+_EXCHANGE = 1  # barriers of the library's own collectives
 
 _offered: dict[str, Any] = {}  # name -> the block behind it
 
@@ -64,38 +65,16 @@ def lookup(name: str, timeout: float | None = None) -> Any:
                 raise
 
 
-def _post(block: Any) -> None:
-    _engine.put(_engine.post_ga(_engine.rank()), _PAIR.pack(block.ga, len(block)))
-
-
-def _posted(rank: int) -> Any:
-    words = bytearray(_PAIR.size)
-    _engine.get(_engine.post_ga(rank), words)
-    return _object_at(*_PAIR.unpack(words))
-
-
-def bcast(obj: Any, root: int = 0) -> Any:
-    """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
-    mine = _engine.rank() == _engine.existing_rank(root, "bcast")
-    block = None
-    if mine:
-        block = _block_of(obj)
-        _post(block)
-    _engine.meet("bcast", _EXCHANGE, None)
-    result = obj if mine else _posted(root)
-    _engine.meet("bcast", _EXCHANGE, None)
-    return result
-
-
-def allgather(obj: Any) -> list[Any]:
-    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled."""
-    block = _block_of(obj)
-    _post(block)
-    _engine.meet("allgather", _EXCHANGE, None)
-    here = _engine.rank()
-    lost = set(_engine.lost_ranks())
-    result = [obj if r == here else None if r in lost else _posted(r) for r in _engine.together()]
-    _engine.meet("allgather", _EXCHANGE, None)
+def numbers(function: str, x: int) -> list[int]:
+    """Return the number that each rank gives, by their posts: collectives may be under way."""
+    _engine.put(_engine.post_ga(_engine.rank()), _NUMBER.pack(x))
+    _engine.meet(function, _EXCHANGE, None)
+    words = bytearray(_NUMBER.size)
+    result = []
+    for rank in _engine.together():
+        _engine.get(_engine.post_ga(rank), words)
+        result.append(_NUMBER.unpack(words)[0])
+    _engine.meet(function, _EXCHANGE, None)
     return result
 
 

@@ -72,6 +72,20 @@ class Buffer:
         """Return how many bytes it has."""
         return self.count * self.width
 
+    @property
+    def is_raw(self) -> bool:
+        """Return whether it is no array, and its elements may be anything: bytes."""
+        return (
+            self.array is None
+            and self.kind[0] in "buiSV"
+            and (self.width == 1 or self.kind[0] == "V")
+        )
+
+    @property
+    def type_name(self) -> str:
+        """Return the name of the type of its elements, for errors."""
+        return str(self.memory.format if self.array is None else self.array.dtype)
+
 
 def is_array(x: Any) -> bool:
     """Return whether `x` is folded element by element: an array of NumPy's, or of `array`."""
@@ -86,6 +100,16 @@ def like(given: Buffer, shape: tuple[int, ...] | None = None) -> Any:
     import numpy
 
     return numpy.empty(given.array.shape if shape is None else shape, given.array.dtype)
+
+
+def same_type(function: str, given: Buffer, wanted: Buffer) -> None:
+    """Raise TypeError for elements of two types; bytes, and what has no name here, go with all."""
+    if given.kind == wanted.kind or given.is_raw or wanted.is_raw:
+        return
+    raise TypeError(
+        f"{function}: x has elements of type {given.type_name} and out of {wanted.type_name}; give "
+        "both the same type"
+    )
 
 
 def apart(given: Buffer, wanted: Buffer, same: bool) -> Buffer:

@@ -17,7 +17,6 @@ import time
 from acp_mpi.comm.collectives import kinds
 from acp_mpi.comm.collectives.team import team_of
 from acp_mpi.engine import _engine
-from acp_mpi.rma import exchange
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,16 +27,19 @@ if TYPE_CHECKING:
 
 
 def _finish(flow: Flow, timeout: float | None) -> Any:
-    end = None if timeout is None else time.monotonic() + timeout
+    begin = 0.0 if timeout is None else time.monotonic()
+    left = timeout
     while True:
         try:
             current = next(flow)
         except StopIteration as done:
             return done.value
         try:
-            current.run(None if end is None else max(end - time.monotonic(), 0.0))
+            current.run(left)
         except BaseException as error:
             flow.throw(error)
+        if timeout is not None:
+            left = max(begin + timeout - time.monotonic(), 0.0)
 
 
 def _remembered(
@@ -59,18 +61,16 @@ def _remembered(
         except StopIteration as done:
             result = done.value
             break
-        current.run()
+        try:
+            current.run()
+        except BaseException as error:
+            flow.throw(error)
     if current is not None and team is team_of(function, None, None, None):
         top = function == "bcast" and team.me == team.place(root, function)
         _engine.remember(
             function, current, team.contexts, top, x, out, op, root, counts, out_counts
         )
     return result
-
-
-def _plain(out: Any, who: Any, timeout: Any) -> bool:
-    """Return whether all that live exchange small objects: global memory is enough for that."""
-    return out is None and timeout is None and who == (None, None, None)
 
 
 def bcast(
@@ -87,8 +87,6 @@ def bcast(
 
     Default root: the first rank. With `out=` the root gives `x`, and `out=()` or a copy's place.
     """
-    if _plain(out, (ranks, group, between), timeout):
-        return exchange.bcast(x, 0 if root is None else root)
     short = out is not None and ranks is group is between is timeout is None
     if short and _engine.repeat("bcast", x, out, None, root, None, None):
         return x if isinstance(out, tuple) else out
@@ -253,8 +251,6 @@ def allgather(
 
     `counts`: how many elements each rank gives, if not all alike.
     """
-    if _plain(out, (ranks, group, between), timeout):
-        return exchange.allgather(x)
     short = out is not None and ranks is group is between is timeout is None
     if short and _engine.repeat("allgather", x, out, None, None, counts, None):
         return out

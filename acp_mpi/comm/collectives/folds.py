@@ -6,7 +6,7 @@ Each function is a generator: it yields what is to be carried out and returns th
 from __future__ import annotations
 
 from acp_mpi.comm.collectives import choice
-from acp_mpi.comm.collectives.buffers import Buffer, apart, like
+from acp_mpi.comm.collectives.buffers import Buffer, apart, like, same_type
 from acp_mpi.comm.collectives.plans import plan_of
 from acp_mpi.comm.collectives.sizes import carry, counts_of, fits
 
@@ -85,10 +85,9 @@ def _folded(
     op: Operation,
     out: Any,
     top: int | None,
+    context: int,
     counts: Any = None,
-    context: int | None = None,
 ) -> Flow:
-    context = team.context() if context is None else context
     given = Buffer(x, function)
     takes = top is None or team.me == top
     wanted = None
@@ -110,6 +109,8 @@ def _folded(
                 )
             result = like(given, _shape_of(given, kind, own, team.n))
         wanted = Buffer(result, function, writable=True)
+        if result is out:
+            same_type(function, given, wanted)
         fits(function, "out", wanted.size, own * given.width, given.width)
         given = apart(given, wanted, same=kind != "reduce_scatter")
     codes = op.native(given.kind)
@@ -136,15 +137,16 @@ def _shape_of(given: Buffer, kind: str, own: int, n: int) -> tuple[int, ...] | N
     return (own,)
 
 
-def reduce(function: str, team: Team, x: Any, op: Operation, root: Any, out: Any) -> Flow:
+def reduce(
+    function: str, team: Team, context: int, x: Any, op: Operation, root: Any, out: Any
+) -> Flow:
     """Fold `x` of all ranks at the root; between two groups that of the other one."""
-    context = team.context()
     top = team.place(root, function)
     if team.other and top < team.own and team.me != top:
         return out
     if team.other and team.me == top:
         return (yield from _taken_from_others(function, team, x, op, top, out, context))
-    return (yield from _folded(function, team, "reduce", x, op, out, top, None, context))
+    return (yield from _folded(function, team, "reduce", x, op, out, top, context))
 
 
 def _taken_from_others(
@@ -158,21 +160,23 @@ def _taken_from_others(
     return place
 
 
-def allreduce(function: str, team: Team, x: Any, op: Operation, out: Any) -> Flow:
+def allreduce(function: str, team: Team, context: int, x: Any, op: Operation, out: Any) -> Flow:
     """Fold `x` of all ranks on all; between two groups each gets what the other gives."""
-    return _folded(function, team, "allreduce", x, op, out, None)
+    return _folded(function, team, "allreduce", x, op, out, None, context)
 
 
-def scan(function: str, team: Team, x: Any, op: Operation, out: Any) -> Flow:
+def scan(function: str, team: Team, context: int, x: Any, op: Operation, out: Any) -> Flow:
     """Fold `x` of the ranks up to each one."""
-    return _folded(function, team, "scan", x, op, out, None)
+    return _folded(function, team, "scan", x, op, out, None, context)
 
 
-def exscan(function: str, team: Team, x: Any, op: Operation, out: Any) -> Flow:
+def exscan(function: str, team: Team, context: int, x: Any, op: Operation, out: Any) -> Flow:
     """Fold `x` of the ranks before each one; the first one's `out` stays as it is."""
-    return _folded(function, team, "exscan", x, op, out, None)
+    return _folded(function, team, "exscan", x, op, out, None, context)
 
 
-def reduce_scatter(function: str, team: Team, x: Any, op: Operation, out: Any, counts: Any) -> Flow:
+def reduce_scatter(
+    function: str, team: Team, context: int, x: Any, op: Operation, out: Any, counts: Any
+) -> Flow:
     """Fold `x` of all ranks, and give each its part."""
-    return _folded(function, team, "reduce_scatter", x, op, out, None, counts)
+    return _folded(function, team, "reduce_scatter", x, op, out, None, context, counts)

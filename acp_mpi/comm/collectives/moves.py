@@ -1,12 +1,13 @@
 """Collectives that move arrays and other buffers: their bytes, nothing is pickled.
 
-Each function is a generator: it yields what is to be carried out and returns the result.
+Each function is a generator: it yields what is to be carried out and returns the result. `pickled`:
+what is called, if these bytes are a part of objects.
 """
 
 from __future__ import annotations
 
 from acp_mpi.comm.collectives import choice
-from acp_mpi.comm.collectives.buffers import Buffer, apart
+from acp_mpi.comm.collectives.buffers import Buffer, apart, same_type
 from acp_mpi.comm.collectives.plans import plan_of
 from acp_mpi.comm.collectives.sizes import carry, counts_of, fits
 from acp_mpi.engine import _engine
@@ -28,6 +29,7 @@ def bcast(
     root: Any,
     out: Any,
     context: int | None = None,
+    pickled: str | None = None,
 ) -> Flow:
     """Fill `out` of all ranks with `x` of the root; of the other group's, between two."""
     context = team.context() if context is None else context
@@ -42,6 +44,7 @@ def bcast(
     else:
         data = Buffer(out, function, writable=True)
         given = Buffer(x, function)
+        same_type(function, given, data)
         fits(function, "out", data.size, given.size, given.width)
         memoryview(data.memory).cast("B")[:] = memoryview(given.memory).cast("B")
     size = data.size
@@ -53,7 +56,7 @@ def bcast(
             )
         return choice.bcast(team.n, team.me, top, size, 1)
 
-    plan = plan_of(team, "bcast", (size, team.ranks[top]), None, write)
+    plan = plan_of(team, "bcast", (size, team.ranks[top]), None, write, pickled=pickled)
     yield _engine.Collective(function, plan, None, data.memory, context)
     if data.back is not None:
         data.back()
@@ -72,9 +75,11 @@ def _moved(
     top: int,
     even: bool,
     context: int,
+    pickled: str | None,
 ) -> Flow:
     """Carry out what moves pieces of so many elements and folds nothing."""
     if given is not None and wanted is not None:
+        same_type(function, given, wanted)
         given = apart(given, wanted, same=False)
     gives, takes = sizes
 
@@ -91,7 +96,7 @@ def _moved(
         return choice.alltoall(n, r, gives, takes, width, even)
 
     alone = (width, tuple(gives), tuple(takes), even)
-    plan = plan_of(team, kind, alike, alone, write, width)
+    plan = plan_of(team, kind, alike, alone, write, width, pickled=pickled)
     yield from carry(function, plan, given, wanted, context)
 
 
@@ -103,6 +108,7 @@ def gather(
     out: Any,
     counts: Any,
     context: int | None = None,
+    pickled: str | None = None,
 ) -> Flow:
     """Bring `x` of all ranks, or of the other group, to `out` of the root, one after the other."""
     context = team.context() if context is None else context
@@ -130,7 +136,7 @@ def gather(
     alike = (team.ranks[top], even, mine * width if even and not team.other else 0)
     pieces = ([mine], per) if wanted is not None or not team.other else ([mine], [])
     yield from _moved(
-        function, team, "gather", given, wanted, pieces, width, alike, top, even, context
+        function, team, "gather", given, wanted, pieces, width, alike, top, even, context, pickled
     )
     return out
 
@@ -143,6 +149,7 @@ def scatter(
     out: Any,
     counts: Any,
     context: int | None = None,
+    pickled: str | None = None,
 ) -> Flow:
     """Deal out `x` of the root to `out` of all ranks, or of the other group."""
     context = team.context() if context is None else context
@@ -167,7 +174,7 @@ def scatter(
     alike = (team.ranks[top], even, mine * width if even and not team.other else 0)
     pieces = (per, [mine]) if given is not None or not team.other else ([], [mine])
     yield from _moved(
-        function, team, "scatter", given, wanted, pieces, width, alike, top, even, context
+        function, team, "scatter", given, wanted, pieces, width, alike, top, even, context, pickled
     )
     return out
 
@@ -180,6 +187,7 @@ def allgather(
     counts: Any,
     context: int | None = None,
     gives: Sequence[int] | None = None,
+    pickled: str | None = None,
 ) -> Flow:
     """Bring `x` of all ranks, or of the other group, to `out` of all.
 
@@ -201,7 +209,18 @@ def allgather(
         gives = [given.count] * team.own
     alike: Any = () if team.other else tuple(c * width for c in per)
     yield from _moved(
-        function, team, "allgather", given, wanted, (gives, per), width, alike, 0, even, context
+        function,
+        team,
+        "allgather",
+        given,
+        wanted,
+        (gives, per),
+        width,
+        alike,
+        0,
+        even,
+        context,
+        pickled,
     )
     return out
 
@@ -214,6 +233,7 @@ def alltoall(
     counts: Any,
     out_counts: Any,
     context: int | None = None,
+    pickled: str | None = None,
 ) -> Flow:
     """Bring piece i of `x` to rank i, whose `out` has it at the place of the sender."""
     context = team.context() if context is None else context
@@ -227,12 +247,23 @@ def alltoall(
     even = counts is None and out_counts is None and not team.other
     alike = (even, gives[0] * width if even else 0)
     yield from _moved(
-        function, team, "alltoall", given, wanted, (gives, takes), width, alike, 0, even, context
+        function,
+        team,
+        "alltoall",
+        given,
+        wanted,
+        (gives, takes),
+        width,
+        alike,
+        0,
+        even,
+        context,
+        pickled,
     )
     return out
 
 
-def barrier(function: str, team: Team) -> Flow:
+def barrier(function: str, team: Team, context: int | None = None) -> Flow:
     """Let nobody go before all have come."""
 
     def write() -> Paper:
@@ -240,5 +271,6 @@ def barrier(function: str, team: Team) -> Flow:
             return choice.between_groups("barrier", (team.own, team.other), team.me, 0, [0], [0])
         return choice.barrier(team.n, team.me)
 
+    context = team.context() if context is None else context
     plan = plan_of(team, "barrier", (), None, write)
-    yield _engine.Collective(function, plan, None, None, team.context())
+    yield _engine.Collective(function, plan, None, None, context)

@@ -1,7 +1,8 @@
 """Collectives of Python objects, pickled.
 
 How long a pickle is only its rank knows. So each travels as a head, which says how long it is and
-has as much of it as fits, and as the rest, if any head said that there is one.
+has as much of it as fits, and as the rest, if any head said that there is one. `call` is what is
+called, if objects travel as those of another collective do.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import struct
 
 from acp_mpi.comm.collectives import moves
 from acp_mpi.comm.collectives.farewell import Farewell
+from acp_mpi.comm.collectives.team import second
 from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
@@ -61,30 +63,31 @@ def _joined(team: Team, heads: bytearray, rest: bytearray, lengths: Sequence[int
     return result
 
 
-def bcast(function: str, team: Team, x: Any, root: Any) -> Flow:
+def bcast(function: str, team: Team, context: int, x: Any, root: Any) -> Flow:
     """Return the object of the root on all ranks, or on those of the other group."""
-    first, second = team.context(), team.context()
+    later = second(context)
     top = team.place(root, function)
     gives = team.me == top
     if team.other and top < team.own and not gives:
         return None
     rank = team.ranks[top]
-    with Farewell(function, team, first, second):
-        data = _pickled(team, x) if gives else b""
-    with Farewell(function, team, second):
+    data = _pickled(team, x) if gives else b""
+    with Farewell(function, team, later):
         head = bytearray(_head(data) if gives else _HEAD)
-        yield from moves.bcast(function, team, head, rank, () if gives else head, first)
+        yield from moves.bcast(function, team, head, rank, () if gives else head, context, "bcast")
         [more] = _rest(head, 1)
         rest = bytearray(data[_ROOM:] if gives else more)
     if more:
-        yield from moves.bcast(function, team, rest, rank, () if gives else rest, second)
+        yield from moves.bcast(function, team, rest, rank, () if gives else rest, later, "bcast")
     as_it_is = gives and team.pickler is None
     return x if as_it_is else _joined(team, head, rest, [more])[0]
 
 
-def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
+def gather(
+    function: str, team: Team, context: int, x: Any, root: Any, call: str = "gather"
+) -> Flow:
     """Return the list of all objects, or of those of the other group, at the root."""
-    first, second = team.context(), team.context()
+    later = second(context)
     top = team.place(root, function)
     takes = team.me == top
     gives = top >= team.own if team.other else True
@@ -92,24 +95,23 @@ def gather(function: str, team: Team, x: Any, root: Any) -> Flow:
         return None
     rank = team.ranks[top]
     many = team.other or team.n
-    with Farewell(function, team, first, second):
-        data = _pickled(team, x) if gives else b""
+    data = _pickled(team, x) if gives else b""
     heads: Any = bytearray(many * _HEAD) if takes else ()
-    with Farewell(function, team, second):
+    with Farewell(function, team, later):
         head = _head(data) if gives else None
-        yield from moves.gather(function, team, head, rank, heads, None, first)
+        yield from moves.gather(function, team, head, rank, heads, None, context, call)
         lengths = _rest(heads, many) if takes else []
         # All give their rest, which may be nothing: only the root knows who has one.
         rest: Any = bytearray(sum(lengths)) if takes else ()
-    yield from moves.gather(
-        function, team, data[_ROOM:] if gives else None, rank, rest, lengths or [0] * many, second
-    )
+    given = data[_ROOM:] if gives else None
+    counts = lengths or [0] * many
+    yield from moves.gather(function, team, given, rank, rest, counts, later, call)
     return _joined(team, heads, rest, lengths) if takes else None
 
 
-def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
+def scatter(function: str, team: Team, context: int, x: Any, root: Any) -> Flow:
     """Return the object that the root has for each rank in its list `x`."""
-    first, second = team.context(), team.context()
+    later = second(context)
     top = team.place(root, function)
     gives = team.me == top
     takes = top >= team.own if team.other else True
@@ -117,65 +119,57 @@ def scatter(function: str, team: Team, x: Any, root: Any) -> Flow:
         return None
     rank = team.ranks[top]
     many = team.other or team.n
-    with Farewell(function, team, first, second):
-        data = [_pickled(team, each) for each in _listed(function, x, many)] if gives else []
+    data = [_pickled(team, each) for each in _listed(function, x, many)] if gives else []
     head: Any = bytearray(_HEAD) if takes else ()
-    with Farewell(function, team, second):
+    with Farewell(function, team, later):
         heads = b"".join(map(_head, data))
-        yield from moves.scatter(function, team, heads, rank, head, None, first)
+        yield from moves.scatter(function, team, heads, rank, head, None, context, "scatter")
         more = _rest(head, 1) if takes else [0]
         rest: Any = bytearray(more[0]) if takes else ()
     rests = [each[_ROOM:] for each in data]
-    yield from moves.scatter(
-        function,
-        team,
-        b"".join(rests),
-        rank,
-        rest,
-        [len(each) for each in rests] or [0] * many,
-        second,
-    )
+    counts = [len(each) for each in rests] or [0] * many
+    given = b"".join(rests)
+    yield from moves.scatter(function, team, given, rank, rest, counts, later, "scatter")
     return _joined(team, head, rest, more)[0] if takes else None
 
 
-def allgather(function: str, team: Team, x: Any) -> Flow:
+def allgather(function: str, team: Team, context: int, x: Any, call: str = "allgather") -> Flow:
     """Return the list of all objects, or of those of the other group, on all ranks."""
-    first, second = team.context(), team.context()
+    later = second(context)
     many = team.other or team.n
     heads = bytearray(many * _HEAD)
     if not team.other:
-        with Farewell(function, team, first, second):
-            data = _pickled(team, x)
-        with Farewell(function, team, second):
-            yield from moves.allgather(function, team, _head(data), heads, None, first)
+        data = _pickled(team, x)
+        with Farewell(function, team, later):
+            head = _head(data)
+            yield from moves.allgather(function, team, head, heads, None, context, None, call)
             lengths = _rest(heads, many)
             rest = bytearray(sum(lengths))
         if rest:
-            yield from moves.allgather(function, team, data[_ROOM:], rest, lengths, second)
+            given = data[_ROOM:]
+            yield from moves.allgather(function, team, given, rest, lengths, later, None, call)
         those = _joined(team, heads, rest, lengths)
         for rank in team.lost:  # each object is at the place of its rank
             those.insert(rank, None)
         return those
     # Between two groups nobody knows the lengths of its own: each gives everybody its rest.
-    return (yield from alltoall(function, team, [x] * many))
+    return (yield from alltoall(function, team, context, [x] * many, call))
 
 
-def alltoall(function: str, team: Team, x: Any) -> Flow:
+def alltoall(function: str, team: Team, context: int, x: Any, call: str = "alltoall") -> Flow:
     """Return the list of what all ranks have for this one in their lists `x`."""
-    first, second = team.context(), team.context()
+    later = second(context)
     many = team.other or team.n
-    with Farewell(function, team, first, second):
-        data = [_pickled(team, each) for each in _listed(function, x, many)]
+    data = [_pickled(team, each) for each in _listed(function, x, many)]
     heads = bytearray(many * _HEAD)
-    with Farewell(function, team, second):
+    with Farewell(function, team, later):
         given = b"".join(map(_head, data))
-        yield from moves.alltoall(function, team, given, heads, None, None, first)
+        yield from moves.alltoall(function, team, given, heads, None, None, context, call)
         lengths = _rest(heads, many)
         rest = bytearray(sum(lengths))
     rests = [each[_ROOM:] for each in data]
-    yield from moves.alltoall(
-        function, team, b"".join(rests), rest, [len(each) for each in rests], lengths, second
-    )
+    given, counts = b"".join(rests), [len(each) for each in rests]
+    yield from moves.alltoall(function, team, given, rest, counts, lengths, later, call)
     return _joined(team, heads, rest, lengths)
 
 
@@ -199,34 +193,34 @@ def _fold(op: Operation, those: Iterable[Any]) -> Any:
     return result
 
 
-def reduce(function: str, team: Team, x: Any, op: Operation, root: Any) -> Flow:
+def reduce(function: str, team: Team, context: int, x: Any, op: Operation, root: Any) -> Flow:
     """Fold the objects of all ranks, in their order, at the root."""
-    those = yield from gather(function, team, x, root)
+    those = yield from gather(function, team, context, x, root, "reduce")
     return None if those is None else _fold(op, those)
 
 
-def allreduce(function: str, team: Team, x: Any, op: Operation) -> Flow:
+def allreduce(function: str, team: Team, context: int, x: Any, op: Operation) -> Flow:
     """Fold the objects of all ranks, in their order, on all."""
-    return _fold(op, (yield from _of_members(function, team, x)))
+    return _fold(op, (yield from _of_members(function, team, context, x, "allreduce")))
 
 
-def _of_members(function: str, team: Team, x: Any) -> Flow:
-    those = yield from allgather(function, team, x)
+def _of_members(function: str, team: Team, context: int, x: Any, call: str) -> Flow:
+    those = yield from allgather(function, team, context, x, call)
     return [each for i, each in enumerate(those) if i not in team.lost]
 
 
-def scan(function: str, team: Team, x: Any, op: Operation) -> Flow:
+def scan(function: str, team: Team, context: int, x: Any, op: Operation) -> Flow:
     """Fold the objects of the ranks up to each one."""
-    those = yield from _of_members(function, team, x)
+    those = yield from _of_members(function, team, context, x, "scan")
     return _fold(op, those[: team.me + 1])
 
 
-def exscan(function: str, team: Team, x: Any, op: Operation) -> Flow:
+def exscan(function: str, team: Team, context: int, x: Any, op: Operation) -> Flow:
     """Fold the objects of the ranks before each one; None on the first."""
-    those = yield from _of_members(function, team, x)
+    those = yield from _of_members(function, team, context, x, "exscan")
     return _fold(op, those[: team.me]) if team.me else None
 
 
-def reduce_scatter(function: str, team: Team, x: Any, op: Operation) -> Flow:
+def reduce_scatter(function: str, team: Team, context: int, x: Any, op: Operation) -> Flow:
     """Fold what all ranks have for each one in their lists `x`."""
-    return _fold(op, (yield from alltoall(function, team, x)))
+    return _fold(op, (yield from alltoall(function, team, context, x, "reduce_scatter")))

@@ -13,6 +13,7 @@ from acp_mpi.comm.collectives.schedule import (
     TMP,
 )
 from acp_mpi.engine import _engine
+from acp_mpi.errors import OF_OBJECTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,25 +46,29 @@ def plan_of(
     width: int = 1,
     fold: tuple[int, int] = (-1, 0),
     folder: Any = None,
+    pickled: str | None = None,
 ) -> _engine.Plan:
     """Return the plan of a call, written the first time.
 
-    `alike` is what all members must give alike; `alone` what else makes it another plan.
+    `alike` is what all members must give alike; `alone` what else makes it another plan; `pickled`
+    what is called, if objects travel in these bytes.
     """
-    key = (kind, alike, alone, folder)
+    key = (kind, alike, alone, folder, pickled)
     plan = team.plans.get(key)
     if plan is None:
         if len(team.plans) >= _PLANS:
             team.plans.pop(next(iter(team.plans))).forget()
         plan = team.plans[key] = compiled(team.ranks, write(), width, fold, folder,
-                                          note_of(kind, alike))  # fmt: skip
+                                          note_of(pickled or kind, alike, pickled))  # fmt: skip
     return plan
 
 
-def note_of(kind: str, alike: Any) -> int:
+def note_of(kind: str, alike: Any, pickled: Any = None) -> int:
     """Return 48 bits that say what is called, and with what that all must give alike."""
     text = repr(alike).encode()
-    return KINDS[kind] << 40 | int.from_bytes(_engine.sha256(text)[:5], "little")
+    return (KINDS[kind] | (OF_OBJECTS if pickled else 0)) << 40 | int.from_bytes(
+        _engine.sha256(text)[:5], "little"
+    )
 
 
 def compiled(

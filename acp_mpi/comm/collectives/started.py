@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from acp_mpi.comm.collectives import kinds, moves
+from acp_mpi.comm.collectives import kinds
 from acp_mpi.comm.collectives.request import CollectiveRequest
-from acp_mpi.comm.collectives.team import team_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 
 def ibarrier(*, ranks: Any = None, group: Any = None, between: Any = None) -> CollectiveRequest:
     """Start a barrier; the request is done when all have called it."""
-    team = team_of("ibarrier", ranks, group, between)
-    return CollectiveRequest(moves.barrier("ibarrier", team))
+    return CollectiveRequest(kinds.barrier("ibarrier", (ranks, group, between)))
 
 
 def ibcast(

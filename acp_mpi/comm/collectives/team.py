@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+_SECOND = 0x5851F42D4C957F2D
+
 _teams: dict[Any, Team] = {}
 
 
@@ -55,9 +57,10 @@ class Team:
         return self.own
 
     def context(self) -> int:
-        """Return the context of one step of this call, the same on all members.
+        """Return the context of this call, the same on all members.
 
-        All take as many for each call, those too that have nothing to do in it.
+        All take one for each call, whatever it moves, those too that have nothing to do in it or
+        refuse it.
         """
         return self.contexts.next()
 
@@ -73,6 +76,11 @@ class Team:
                 f"{function}: the root {rank} is not among the ranks {_shown(self.ranks)}; name "
                 "one of them"
             ) from None
+
+
+def second(context: int) -> int:
+    """Return the context of the second part of the call that has this one."""
+    return context ^ _SECOND
 
 
 def _shown(ranks: Sequence[int]) -> str:

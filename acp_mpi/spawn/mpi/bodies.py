@@ -7,6 +7,7 @@ from abc import abstractmethod
 
 import acp_mpi as acp
 from acp_mpi.comm.collectives import objects
+from acp_mpi.comm.collectives.counted import counted
 from acp_mpi.comm.collectives.parting import part
 from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.attributes import Attributes
@@ -175,7 +176,10 @@ class Body(Objects):
 
     def among_local(self, thing: Any) -> list[Any]:
         """Return what each of the local group gives."""
-        found: list[Any] = carry_out(objects.allgather("allgather", self.teams.inside, thing))
+        name, team = "allgather", self.teams.inside
+        found: list[Any] = carry_out(
+            counted(name, team, lambda context: objects.allgather(name, team, context, thing))
+        )
         return found
 
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from acp_mpi.comm.collectives import moves, objects
+from acp_mpi.comm.collectives.counted import counted
 from acp_mpi.comm.collectives.operations import operation_of
 from acp_mpi.spawn.mpi.collectives import Collectives
 from acp_mpi.spawn.mpi.original import MPI
@@ -12,8 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-_CONTEXTS = 2  # that a collective of objects takes
 
 
 class Objects(Collectives):
@@ -28,15 +27,15 @@ class Objects(Collectives):
         try:
             rank = self.root_of(root)
         except MPI.Exception:
-            self._count()
+            self.teams.everybody.context()
             raise
         if rank is None:
-            self._count()
+            self.teams.everybody.context()
         return rank
 
-    def _count(self) -> None:
-        for _ in range(_CONTEXTS):
-            self.teams.everybody.context()
+    def _carry_out(self, name: str, *given: Any) -> Any:
+        team, flow = self.teams.everybody, getattr(objects, name)
+        return carry_out(counted(name, team, lambda context: flow(name, team, context, *given)))
 
     def barrier(self) -> None:
         self.check()
@@ -45,15 +44,13 @@ class Objects(Collectives):
     def bcast(self, obj: Any, root: int = 0) -> Any:
         if (rank := self._top(root)) is None:
             return None
-        found = carry_out(objects.bcast("bcast", self.teams.everybody, obj, rank))
+        found = self._carry_out("bcast", obj, rank)
         return None if self.inter and self.from_root(root)[0] else found
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
         if (rank := self._top(root)) is None:
             return None
-        found: list[Any] | None = carry_out(
-            objects.gather("gather", self.teams.everybody, sendobj, rank)
-        )
+        found: list[Any] | None = self._carry_out("gather", sendobj, rank)
         return found
 
     def _for_each(self, sendobj: Sequence[Any] | None) -> Sequence[Any]:
@@ -63,38 +60,38 @@ class Objects(Collectives):
         if (rank := self._top(root)) is None:
             return None
         parts = self._for_each(sendobj)
-        return carry_out(objects.scatter("scatter", self.teams.everybody, parts, rank))
+        return self._carry_out("scatter", parts, rank)
 
     def allgather(self, sendobj: Any) -> list[Any]:
         self.check()
-        found: list[Any] = carry_out(objects.allgather("allgather", self.teams.everybody, sendobj))
+        found: list[Any] = self._carry_out("allgather", sendobj)
         return found
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
         self.check()
         parts = self._for_each(sendobj)
-        found: list[Any] = carry_out(objects.alltoall("alltoall", self.teams.everybody, parts))
+        found: list[Any] = self._carry_out("alltoall", parts)
         return found
 
     def reduce(self, sendobj: Any, op: Any = MPI.SUM, root: int = 0) -> Any:
         if (rank := self._top(root)) is None:
             return None
         how = operation_of(op, "reduce")
-        return carry_out(objects.reduce("reduce", self.teams.everybody, sendobj, how, rank))
+        return self._carry_out("reduce", sendobj, how, rank)
 
     def allreduce(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
         self.check()
         how = operation_of(op, "allreduce")
-        return carry_out(objects.allreduce("allreduce", self.teams.everybody, sendobj, how))
+        return self._carry_out("allreduce", sendobj, how)
 
     def scan(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
         self.check()
         self.check_order()
         how = operation_of(op, "scan")
-        return carry_out(objects.scan("scan", self.teams.everybody, sendobj, how))
+        return self._carry_out("scan", sendobj, how)
 
     def exscan(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
         self.check()
         self.check_order()
         how = operation_of(op, "exscan")
-        return carry_out(objects.exscan("exscan", self.teams.everybody, sendobj, how))
+        return self._carry_out("exscan", sendobj, how)

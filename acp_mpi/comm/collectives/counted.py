@@ -1,0 +1,33 @@
+"""A call and its number: all members count it, whatever becomes of it on one of them."""
+
+from __future__ import annotations
+
+from acp_mpi.comm.collectives.farewell import Farewell
+from acp_mpi.comm.collectives.team import second
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from acp_mpi.comm.collectives.sizes import Flow
+    from acp_mpi.comm.collectives.team import Team
+
+
+def counted(function: str, team: Team, of: Callable[[int], Flow]) -> Flow:
+    """Yield what `of` makes of the context of this call.
+
+    What goes wrong before the first message, arguments that are refused or an object that cannot be
+    pickled, is told to all members: who waits for whom only the others know.
+    """
+    context = team.context()
+    with Farewell(function, team, context, second(context)):
+        flow = of(context)
+        try:
+            begun = next(flow)
+        except StopIteration as nothing:
+            return nothing.value
+    try:
+        yield begun
+    except BaseException as error:
+        flow.throw(error)
+    return (yield from flow)
