@@ -11,7 +11,7 @@ OBJECT = b"object"
 RAW = b"bytes"
 
 
-def codec_of(what: Any, is_key: bool) -> _engine.Codec:
+def codec_of(what: Any, is_key: bool, function: str) -> _engine.Codec:
     """Return how keys, or values, of a type become bytes.
 
     str, and bytes as keys, are objects here; values that are bytes stay as they are.
@@ -19,7 +19,9 @@ def codec_of(what: Any, is_key: bool) -> _engine.Codec:
     if what is bytes and not is_key:
         return _engine.Codec(None, is_key, raw=True)
     is_object = isinstance(what, type) and what in (object, str, bytes)
-    return _engine.Codec(None if is_object or what == "object" else element_of(what), is_key)
+    if is_object or what == "object":
+        return _engine.Codec(None, is_key)
+    return _engine.Codec(element_of(what, function), is_key)
 
 
 def codec_from(note: bytes, is_key: bool) -> _engine.Codec:

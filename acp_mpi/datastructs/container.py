@@ -1,5 +1,6 @@
 """What all containers have in common: handles that travel, attach, destroy."""
 
+import operator
 from typing import Any, ClassVar, Self
 
 from acp_mpi.engine import _engine
@@ -81,6 +82,17 @@ class Container(_engine.Handle):
 
     def __repr__(self) -> str:
         return f"<acp_mpi.{type(self).__name__} at {self.ga:#x}>"
+
+
+def count_of(function: str, n: Any) -> int:
+    """Return a number of elements as an int from 0. TypeError, ValueError."""
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise TypeError(f"{function}: {n!r:.60} is no number of elements; use an int") from None
+    if n < 0:
+        raise ValueError(f"{function}: there are no {n} elements; use 0 or more")
+    return int(n)
 
 
 def _restored(cls: Any, ga: int, serial: int, note: bytes) -> Any:

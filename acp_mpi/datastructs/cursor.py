@@ -53,8 +53,3 @@ class Cursor:
 
     def __repr__(self) -> str:
         return f"<acp_mpi.Cursor {self.index} of {self.sequence!r}>"
-
-
-def index_of(at: "int | Cursor") -> int:
-    """Return the index that an index or a cursor means."""
-    return at.index if isinstance(at, Cursor) else at

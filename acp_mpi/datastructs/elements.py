@@ -4,6 +4,7 @@ Plain types and raw bytes do without NumPy.
 """
 
 import ast
+import contextlib
 import functools
 import struct
 import sys
@@ -54,9 +55,9 @@ def _plain_or_raw(text: str) -> _engine.Element | None:
     return None
 
 
-def element_of(dtype: Any) -> _engine.Element:
+def element_of(dtype: Any, function: str) -> _engine.Element:
     """Return what elements of `dtype` are: int, float, bool, a letter of the struct module, "V13"
-    for 13 raw bytes, or anything that numpy.dtype takes.
+    for 13 raw bytes, or anything that numpy.dtype takes and that has a size and no dimensions.
     """
     if isinstance(dtype, _engine.Element):
         return dtype
@@ -66,8 +67,18 @@ def element_of(dtype: Any) -> _engine.Element:
     import numpy
 
     kind = numpy.dtype(dtype)
+    if kind.kind in "SU" and not kind.itemsize:
+        raise TypeError(
+            f"{function}: {dtype!r} is text of no length; use 'S16' for up to 16 bytes, or object "
+            "in a List or Map"
+        )
+    if kind.subdtype:
+        raise TypeError(
+            f"{function}: elements of {dtype!r} would be arrays; use {kind.base.str!r} and several "
+            "elements, or a structure with such a field"
+        )
     if kind.isnative and (letter := _LETTERS.get(kind.str[1:])):
-        return element_of(letter)
+        return element_of(letter, function)
     if kind.kind == "V" and kind.fields is None and kind.subdtype is None:
         return _raw(kind.itemsize)
     return _of_numpy(kind)
@@ -106,11 +117,9 @@ def pack_many(element: _engine.Element, values: Any, function: str) -> tuple[int
         return _counted(element, view.cast("B"), function)
     values = list(values)
     if element.letter in PLAIN and element.letter:
-        try:
+        with contextlib.suppress(struct.error):  # below it is said of which value
             return len(values), struct.pack(f"{len(values)}{letter}", *values)
-        except struct.error as error:
-            raise OverflowError(f"{function}: {error}; give numbers that fit") from None
-    return len(values), b"".join(map(element.packed, values))
+    return len(values), b"".join([element.packed(value, function) for value in values])
 
 
 def _pack_array(element: _engine.Element, values: Any, function: str) -> tuple[int, Any]:
@@ -119,6 +128,12 @@ def _pack_array(element: _engine.Element, values: Any, function: str) -> tuple[i
     dtype = dtype_of(element)
     if not numpy.can_cast(array.dtype, dtype, "same_kind"):
         raise TypeError(f"{function}: {array.dtype} does not fit into {dtype}; convert it first")
+    if dtype.kind in "iu" and array.size and not numpy.can_cast(array.dtype, dtype):
+        bounds, low, high = numpy.iinfo(dtype), int(array.min()), int(array.max())
+        if low < bounds.min or high > bounds.max:
+            raise OverflowError(
+                f"{function}: not all of {low} to {high} fit into {dtype}; use a larger type"
+            )
     array = numpy.ascontiguousarray(array, dtype).reshape(-1)
     return len(array), memoryview(array.view("u1")) if array.nbytes else b""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from acp_mpi.datastructs.codecs import as_array, batches, codec_from, codec_of, key_at, note_of
-from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.container import Container, count_of
 from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
@@ -52,12 +52,19 @@ class Hashed(_engine.ManyHandle, Container):
         self, ranks: Iterable[int] | None, slots: int, rank: int | None, key: Any, value: Any
     ) -> None:
         name = type(self).__name__
+        _engine.owner(_engine.GA_NULL, name)  # it says so if there was no init
         here = _engine.rank() if rank is None else _engine.existing_rank(rank, name)
+        slots = count_of(name, slots)
+        if ranks is not None and not isinstance(ranks, Iterable):
+            raise TypeError(f"{name}: {ranks!r} is one thing, not some ranks; use [{ranks!r}]")
         everyone = range(_engine.procs()) if ranks is None else ranks
         where = [_engine.existing_rank(r, name) for r in everyone]
         if len(set(where)) != len(where) or not 0 < len(where) <= _MOST_PARTS:
-            raise ValueError(f"{name}: ranks must be 1 to {_MOST_PARTS} different ones")
-        keys, values = codec_of(key, True), codec_of(value, False)
+            raise ValueError(
+                f"{name}: {len(where)} ranks, {len(set(where))} of them different; name 1 to "
+                f"{_MOST_PARTS}, each once"
+            )
+        keys, values = codec_of(key, True, name), codec_of(value, False, name)
         sizes = (keys.size, values.size, ord(values.letter or "\0"), int(self.COUNTS))
         made: list[tuple[int, int]] = []
         try:

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
+from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.list_copies import ListCopies
 from acp_mpi.datastructs.list_order import keys_of, merged
 from acp_mpi.datastructs.list_writing import ANY
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, GONE, ListCursor
+from acp_mpi.errors import AddressError
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,20 @@ class List(ListCopies):
         return self.end()
 
     def erase_range(self, first: ListCursor, last: ListCursor) -> ListCursor:
-        """Take out the elements from `first` up to, but not with, `last`; returns `last`."""
+        """Take out the elements from `first` up to, but not with, `last`; returns `last`.
+
+        ValueError if `last` is before `first`.
+        """
         name = "List.erase_range"
-        if first != last:
-            self.erase_between(name, self.id_of(first, name), self.id_of(last, name))
+        begin, end = self.id_of(first, name), self.id_of(last, name)
+        if begin != end:
+            try:
+                self.erase_between(name, begin, end)
+            except AddressError:
+                ids = [one for one in (begin, end) if one != END]
+                if self.check(name, _engine.ids_of(ids)) != b"\1" * len(ids):
+                    raise  # it was taken out
+                raise ValueError(f"{name}: {last!r} is before {first!r}; turn them round") from None
             self._bury(name)
         return last
 
@@ -105,7 +117,8 @@ class List(ListCopies):
 
     def fill(self, n: int, value: Any, rank: int | None = None) -> None:
         """Have `n` times `value` in place of all elements, at once."""
-        data = self.element.packed(value)
+        n = count_of("List.fill", n)
+        data = self.element.packed(value, "List.fill")
         with self._aside() as new:
             new._extend_bytes("List.fill", [data] * n, rank)
             self.exchange("List.fill", new)

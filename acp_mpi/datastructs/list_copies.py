@@ -1,5 +1,6 @@
 """How elements come into lists from addresses of any rank, past the caller."""
 
+from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.list_writing import ListWriting
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, ListCursor
@@ -31,6 +32,7 @@ class ListCopies(ListWriting):
 
     def fill_ga(self, n: int, ga: int, size: int | None = None, rank: int | None = None) -> None:
         """Have `n` times the element whose bytes are at `ga` in place of all elements, at once."""
+        n = count_of("List.fill_ga", n)
         data = self._bytes_at("List.fill_ga", ga, size)
         with self._aside() as new:
             new._extend_bytes("List.fill_ga", [data] * n, rank)

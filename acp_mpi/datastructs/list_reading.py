@@ -21,7 +21,7 @@ def element_by(dtype: Any) -> _engine.Element:
     """Return what elements of `dtype` are: object, bytes, or as `element_of`."""
     if dtype in (object, bytes):
         return OBJECTS if dtype is object else BYTES
-    return element_of(dtype)
+    return element_of(dtype, "List")
 
 
 def fetch_all(places: list[tuple[int, int]]) -> list[bytes]:

@@ -63,7 +63,7 @@ class ListWriting(ListReading):
             _, data = pack_many(self.element, values, function)
             self.put_row(function, _engine.BACK, *END, data)
         else:
-            self._extend_bytes(function, [self.element.packed(v) for v in values], rank)
+            self._extend_bytes(function, [self.element.packed(v, function) for v in values], rank)
 
     def _is_beside(self, rank: int | None, size: int) -> bool:
         return rank in (None, _engine.query_rank(self.ga)) and size <= _engine.inline_most

@@ -1,11 +1,11 @@
 """A multiset whose keys are spread over ranks: each with how often it is there."""
 
-import operator
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from acp_mpi.datastructs.codecs import batches, bytes_of
+from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.datastructs.local import Local
 
@@ -123,11 +123,8 @@ class MultiSet(Hashed):
 
 
 def _positive(name: str, count: int) -> int:
-    try:
-        count = operator.index(count)
-    except TypeError:
-        raise TypeError(f"MultiSet.{name}: the count {count!r} is no int; use 1 or more") from None
-    if count < 1:
+    count = count_of(f"MultiSet.{name}", count)
+    if not count:
         raise ValueError(f"MultiSet.{name}: the count {count} is not positive; use 1 or more")
     if count > _MOST:
         raise OverflowError(f"MultiSet.{name}: there is no count {count}; use 2**64 - 1 or less")

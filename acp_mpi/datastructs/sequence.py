@@ -1,10 +1,12 @@
 """What vectors and deques have in common: elements of one type, by index, on one rank."""
 
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from acp_mpi.datastructs.cursor import Cursor, index_of
+from acp_mpi.datastructs.container import count_of
+from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.elements import (
     array_of,
     element_of,
@@ -36,7 +38,8 @@ class Sequence(SequenceCopies):
     """
 
     def __init__(self, dtype: Any, size: int = 0, rank: int | None = None) -> None:
-        element = element_of(dtype)
+        name = type(self).__name__
+        element, size = element_of(dtype, name), count_of(name, size)
         self._create(rank, (element.width,), element.note)
         if size:
             self.reserve(size)
@@ -59,8 +62,7 @@ class Sequence(SequenceCopies):
 
     def insert(self, at: int | Cursor, value: Any) -> Cursor:
         """Put `value` before the element at `at`, at the end if there is none; its cursor."""
-        self.insert_one("insert", index_of(at), value)
-        return Cursor(self, index_of(at))
+        return Cursor(self, self.insert_one("insert", self._place("insert", at), value))
 
     def insert_range(self, at: int | Cursor, values: Any, last: Cursor | None = None) -> Cursor:
         """Put all `values` before the element at `at`, in one operation.
@@ -68,12 +70,11 @@ class Sequence(SequenceCopies):
         With `last` they are the elements between two cursors of one container, `values` and
         `last`, and go from rank to rank without the caller.
         """
+        name, place = "insert_range", self._place("insert_range", at)
         if last is None:
-            self._put_many("insert_range", index_of(at), 0, values)
-        else:
-            count = max(values.distance(last), 0)
-            self._put_copy("insert_range", index_of(at), 0, values.sequence, values.index, count)
-        return Cursor(self, index_of(at))
+            return Cursor(self, self._put_many(name, place, 0, values))
+        count = self._between(name, values, last)
+        return Cursor(self, self._put_copy(name, place, 0, values.sequence, values.index, count))
 
     def extend(self, values: Any) -> None:
         """Put all `values` behind the last element, in one operation.
@@ -89,15 +90,15 @@ class Sequence(SequenceCopies):
 
     def fill(self, n: int, value: Any) -> None:
         """Have `n` times `value` in place of all elements, in one operation."""
-        self._splice("fill", 0, END, n, CLIPS_REPEATS, self.element.packed(value))
+        name = f"{type(self).__name__}.fill"
+        data = self.element.packed(value, name)
+        self._splice("fill", 0, END, count_of(name, n), CLIPS_REPEATS, data)
 
     def resize(self, n: int, value: Any = None) -> None:
         """Have `n` elements: the last ones go, or copies of `value` (None: zero bytes) come."""
-        if n < 0:
-            raise ValueError(
-                f"{type(self).__name__}.resize: there are no {n} elements; use 0 or more"
-            )
-        one = bytes(self.element.width) if value is None else self.element.packed(value)
+        name = f"{type(self).__name__}.resize"
+        n = count_of(name, n)
+        one = bytes(self.element.width) if value is None else self.element.packed(value, name)
         self._splice("resize", 0, 0, n, RESIZES_REPEATS, one)
 
     def clear(self) -> None:
@@ -106,21 +107,31 @@ class Sequence(SequenceCopies):
 
     def erase(self, at: int | Cursor) -> Cursor:
         """Take out the element at `at`; the cursor of the one behind it. IndexError."""
-        self._splice("erase", index_of(at), 1, 0, 0, b"")
-        return Cursor(self, index_of(at))
+        return Cursor(self, self._splice("erase", self._place("erase", at), 1, 0, 0, b""))
 
     def erase_range(self, first: int | Cursor, last: int | Cursor) -> Cursor:
-        """Take out the elements from `first` up to, but not with, `last`."""
-        count = max(index_of(last) - index_of(first), 0)
-        self._splice("erase_range", index_of(first), count, 0, 0, b"")
-        return Cursor(self, index_of(first))
+        """Take out the elements from `first` up to, but not with, `last`; none if it is before.
+
+        The cursor of the one behind them. If one of the two is negative and the other is not, the
+        size is asked for first. IndexError.
+        """
+        begin, end = self._place("erase_range", first), self._place("erase_range", last)
+        if (begin < 0) != (end < 0):
+            size = self.size()
+            begin, end = (i + size if i < 0 else i for i in (begin, end))
+            if begin < 0 or end < 0:
+                raise IndexError(
+                    f"{type(self).__name__}.erase_range: there is no element at "
+                    f"{min(begin, end) - size}; see size()"
+                )
+        return Cursor(self, self._splice("erase_range", begin, max(end - begin, 0), 0, 0, b""))
 
     def assign_range(self, first: Cursor, last: Cursor) -> None:
         """Have the elements between two cursors of one container in place of all elements.
 
         They go from rank to rank without the caller.
         """
-        count = max(first.distance(last), 0)
+        count = self._between("assign_range", first, last)
         self._put_copy("assign_range", 0, END, first.sequence, first.index, count)
 
     def swap(self, other: Self) -> None:
@@ -128,6 +139,10 @@ class Sequence(SequenceCopies):
 
         Each of the two changes at once, one after the other.
         """
+        if not isinstance(other, Sequence):
+            raise TypeError(
+                f"{type(self).__name__}.swap: {other!r:.60} is no Vector or Deque; give one"
+            )
         self._alike("swap", other)
         mine, size = self._block_of("swap", self, 0, END)
         try:
@@ -148,6 +163,7 @@ class Sequence(SequenceCopies):
     def get_slice(self, index: slice) -> Any:
         """Return the elements of a slice as they are at one instant: what `[]` does."""
         name = f"{type(self).__name__}[]"
+        self._check_slice(index)
         if index.step is None or index.step == 1:
             data, count = self._slice_bytes(name, index)
             return array_of(self.element, data, count)
@@ -158,7 +174,8 @@ class Sequence(SequenceCopies):
         return len(data) // self.element.width if self.element.width else self.size()
 
     def _slice_bytes(self, name: str, index: slice) -> tuple[bytearray, int]:
-        start, stop = index.start or 0, END if index.stop is None else index.stop
+        start = min(operator.index(index.start or 0), END)
+        stop = END if index.stop is None else min(operator.index(index.stop), END)
         if start < 0 or stop < 0:
             start, stop, _ = index.indices(self.size())
         count = max(stop - start, 0)
@@ -167,7 +184,19 @@ class Sequence(SequenceCopies):
             count = len(range(*slice(start, stop).indices(self.size())))
         return data, len(data) // self.element.width if self.element.width else count
 
+    def _check_slice(self, index: Any) -> None:
+        if not isinstance(index, slice):
+            raise TypeError(
+                f"{type(self).__name__}[]: {index!r:.60} is no index; use an int or a slice"
+            )
+        for part in (index.start, index.stop, index.step):
+            if part is not None and not hasattr(part, "__index__"):
+                raise TypeError(
+                    f"{type(self).__name__}[]: {part!r:.60} is no index; use ints in a slice"
+                )
+
     def _range_of(self, index: slice) -> tuple[int, int]:
+        self._check_slice(index)
         if index.step not in (None, 1):
             raise ValueError(
                 f"{type(self).__name__}[]: a slice with step {index.step} is only read; write "
@@ -217,9 +246,8 @@ class Sequence(SequenceCopies):
             raise
         return copy
 
-    def _put_many(self, method: str, at: int, erase: int, values: Any) -> None:
+    def _put_many(self, method: str, at: int, erase: int, values: Any) -> int:
         if isinstance(values, Sequence) and values.element.note == self.element.note:
-            self._put_copy(method, at, erase, values, 0, END)
-            return
+            return self._put_copy(method, at, erase, values, 0, END)
         count, data = pack_many(self.element, values, f"{type(self).__name__}.{method}")
-        self._splice(method, at, erase, count, _engine.CLIPS, data)
+        return self._splice(method, at, erase, count, _engine.CLIPS, data)

@@ -1,9 +1,10 @@
 """How elements come into vectors and deques from addresses of any rank, past the caller."""
 
+import operator
 from typing import Any
 
-from acp_mpi.datastructs.container import Container
-from acp_mpi.datastructs.cursor import Cursor, index_of
+from acp_mpi.datastructs.container import Container, count_of
+from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.elements import dtype_of, element_from
 from acp_mpi.engine import _engine
 
@@ -17,10 +18,32 @@ class SequenceCopies(_engine.SequenceHandle, Container):
     def _open(self) -> None:
         self.of(element_from(self.note))
 
-    def _splice(
-        self, method: str, at: int, erase: int, insert: int, flags: int, data: Any
-    ) -> bytearray:
+    def _splice(self, method: str, at: int, erase: int, insert: int, flags: int, data: Any) -> int:
+        """Change it, and return the index at which that was."""
         return self.splice(f"{type(self).__name__}.{method}", at, erase, insert, flags, data)
+
+    def _place(self, method: str, at: int | Cursor) -> int:
+        """Return the index that an index or a cursor of this container means."""
+        name = f"{type(self).__name__}.{method}"
+        if isinstance(at, Cursor):
+            if at.sequence is not self and at.sequence != self:
+                raise ValueError(
+                    f"{name}: {at!r} is not of this {type(self).__name__}; use one of its own"
+                )
+            at = at.index
+        try:
+            return max(-END, min(operator.index(at), END))
+        except TypeError:
+            raise TypeError(f"{name}: {at!r:.60} is no index; use an int or a cursor") from None
+
+    def _between(self, method: str, first: Any, last: Any) -> int:
+        """Return how many elements are between two cursors of one container."""
+        if not isinstance(first, Cursor) or not isinstance(last, Cursor):
+            raise TypeError(
+                f"{type(self).__name__}.{method}: {first!r:.60} and {last!r:.60} are not both "
+                "cursors; begin and end return some"
+            )
+        return max(first.distance(last), 0)
 
     @property
     def dtype(self) -> Any:
@@ -39,13 +62,12 @@ class SequenceCopies(_engine.SequenceHandle, Container):
 
     def insert_ga(self, at: int | Cursor, ga: int) -> Cursor:
         """Put the element whose bytes are at address `ga` before the element at `at`."""
-        self._put_from("insert_ga", index_of(at), 0, ga, 1)
-        return Cursor(self, index_of(at))
+        return Cursor(self, self._put_from("insert_ga", self._place("insert_ga", at), 0, ga, 1))
 
     def insert_range_ga(self, at: int | Cursor, ga: int, n: int) -> Cursor:
         """Put `n` elements whose bytes are at address `ga` before the element at `at`."""
-        self._put_from("insert_range_ga", index_of(at), 0, ga, n)
-        return Cursor(self, index_of(at))
+        place = self._place("insert_range_ga", at)
+        return Cursor(self, self._put_from("insert_range_ga", place, 0, ga, n))
 
     def extend_ga(self, ga: int, n: int) -> None:
         """Put `n` elements whose bytes are at address `ga` behind the last one."""
@@ -57,6 +79,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
 
     def fill_ga(self, n: int, ga: int) -> None:
         """Have `n` times the element whose bytes are at `ga` in place of all elements."""
+        n = count_of(f"{type(self).__name__}.fill_ga", n)
         data = bytearray(self.element.width)
         if data:
             _engine.get(ga, data)
@@ -85,15 +108,16 @@ class SequenceCopies(_engine.SequenceHandle, Container):
 
     def _put_copy(
         self, method: str, at: int, erase: int, source: "SequenceCopies", first: int, count: int
-    ) -> None:
+    ) -> int:
         self._alike(method, source)
         block, count = self._block_of(method, source, first, count)
-        self._put_block(method, at, erase, count, block, block)
+        return self._put_block(method, at, erase, count, block, block)
 
-    def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> None:
-        self._put_block(method, at, erase, count, ga, 0)
+    def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> int:
+        count = count_of(f"{type(self).__name__}.{method}", count)
+        return self._put_block(method, at, erase, count, ga, 0)
 
-    def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> None:
+    def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> int:
         """Put `count` elements at `ga` in; `block`, if any, is theirs and goes with them."""
         rank = _engine.query_rank(self.ga)
         try:
@@ -111,4 +135,4 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         finally:
             if block:
                 _engine.free(block)
-        self._splice(method, at, erase, count, _engine.CLIPS, here)
+        return self._splice(method, at, erase, count, _engine.CLIPS, here)

@@ -37,7 +37,7 @@ cdef class Codec:
         """The letter of a plain type, else empty."""
         return chr(self.code) if self.code else ""
 
-    cdef int store(self, object x, char *p) except -1:
+    cdef int store(self, object x, char *p, Handle whose, str method) except -1:
         # Of a plain type; equal keys have the same bytes.
         cdef double d
         if self.is_key and isinstance(x, float):
@@ -46,12 +46,12 @@ cdef class Codec:
                 x = NAN if isnan(d) else d + 0.0  # -0.0 is 0.0
             elif x.is_integer():
                 x = int(x)
-        return self.element.store(x, p)
+        return self.element.store(x, p, whose, method)
 
     cdef bytes encode(self, object x):
         cdef char plain[8]
         if self.code:
-            self.store(x, plain)
+            self.store(x, plain, None, None)
             return plain[:self.bytes_each]
         if self.element is not None:
             return self.element.packed(x)

@@ -113,6 +113,12 @@ cdef class Handle:
         """Make this the handle of a container that there is."""
         self.name(ga, serial, note)
 
+    cdef str titled(self, str method):
+        # As errors name it: Vector.insert, Vector[].
+        if "." in method:
+            return method
+        return f"{type(self).__name__}{'' if method == '[]' else '.'}{method}"
+
 
 cdef inline void call_fill(acp_call *c, uint8_t method, Handle handle, uint64_t b) noexcept:
     c.method = method

@@ -3,7 +3,23 @@
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLong(object) except? -1
-    double PyFloat_AsDouble(object) except? -1
+    long long long_long "PyLong_AsLongLong"(object) noexcept  # look for the error oneself
+    double real "PyFloat_AsDouble"(object) noexcept
+    void *PyErr_Occurred()
+    bint PyErr_ExceptionMatches(object)
+    void PyErr_Clear()
+
+cdef extern from *:  # of Cython itself: ints of one digit, without a call
+    bint is_compact "__Pyx_PyLong_IsCompact"(object)
+    Py_ssize_t compact "__Pyx_PyLong_CompactValue"(object)
+
+cdef inline bint stored_small(char letter, object x, char *p) noexcept:
+    # What comes most; false: `store` does it.
+    if letter == c"q" and PyLong_CheckExact(x) and is_compact(x):
+        (<int64_t *>p)[0] = compact(x)
+        return True
+    return False
+
 
 DEF PLAIN = 8  # bytes of the largest plain type
 
@@ -58,39 +74,75 @@ cdef class Element:
             return p[0] != 0
         return self.unpack(p[:self.width])
 
-    cdef int store(self, object x, char *p) except -1:
-        # Of a plain type.
+    cdef int store(self, object x, char *p, Handle whose, str method) except -1:
+        # Of a plain type; errors name the method.
         cdef char letter = self.code
-        if letter == c"q":
-            (<int64_t *>p)[0] = PyLong_AsLongLong(x)
-        elif letter == c"d":
-            (<double *>p)[0] = PyFloat_AsDouble(x)
-        elif letter == c"f":
-            (<float *>p)[0] = <float>PyFloat_AsDouble(x)
-        elif letter == c"Q":
-            (<uint64_t *>p)[0] = PyNumber_Index(x)
-        elif letter == c"i":
-            (<int *>p)[0] = PyNumber_Index(x)
-        elif letter == c"I":
-            (<unsigned int *>p)[0] = PyNumber_Index(x)
-        elif letter == c"h":
-            (<short *>p)[0] = PyNumber_Index(x)
-        elif letter == c"H":
-            (<unsigned short *>p)[0] = PyNumber_Index(x)
-        elif letter == c"b":
-            (<signed char *>p)[0] = PyNumber_Index(x)
-        elif letter == c"B":
-            (<unsigned char *>p)[0] = PyNumber_Index(x)
-        else:
+        cdef long long n
+        cdef double d
+        if letter == c"d" or letter == c"f":
+            d = real(x)
+            if d == -1 and PyErr_Occurred() != NULL:
+                return self.refused(x, whose, method)
+            if letter == c"d":
+                (<double *>p)[0] = d
+            else:
+                (<float *>p)[0] = <float>d
+            return 0
+        if letter == c"?":
             p[0] = bool(x)
+            return 0
+        if letter == c"Q":
+            return self.store_unsigned(x, p, whose, method)
+        n = long_long(x)
+        if n == -1 and PyErr_Occurred() != NULL:
+            return self.refused(x, whose, method)
+        if letter == c"q":
+            (<int64_t *>p)[0] = n
+        elif letter == c"i" and n == <int>n:
+            (<int *>p)[0] = <int>n
+        elif letter == c"I" and n == <unsigned int>n:
+            (<unsigned int *>p)[0] = <unsigned int>n
+        elif letter == c"h" and n == <short>n:
+            (<short *>p)[0] = <short>n
+        elif letter == c"H" and n == <unsigned short>n:
+            (<unsigned short *>p)[0] = <unsigned short>n
+        elif letter == c"b" and n == <signed char>n:
+            (<signed char *>p)[0] = <signed char>n
+        elif letter == c"B" and n == <unsigned char>n:
+            (<unsigned char *>p)[0] = <unsigned char>n
+        else:
+            self.refused(x, whose, method)
         return 0
 
-    def packed(self, x):
-        """Return the bytes of a value."""
+    cdef int store_unsigned(self, object x, char *p, Handle whose, str method) except -1:
+        if not PyIndex_Check(x):
+            return self.refused(x, whose, method)
+        whole = PyNumber_Index(x)
+        if not 0 <= whole < 1 << 64:
+            return self.refused(x, whose, method)
+        (<uint64_t *>p)[0] = whole
+        return 0
+
+    cdef int refused(self, object x, Handle whose, str method) except -1:
+        # An error of the conversion is told again, with what was wanted; others stay.
+        if PyErr_Occurred() != NULL:
+            if not PyErr_ExceptionMatches(TypeError) and not PyErr_ExceptionMatches(OverflowError):
+                return -1
+            PyErr_Clear()
+        name = "" if method is None else f"{method if whose is None else whose.titled(method)}: "
+        if self.code != c"d" and self.code != c"f" and PyIndex_Check(x):
+            raise OverflowError(f"{name}{x!r:.60} does not fit into {self.width} bytes of type "
+                                f"'{self.letter}'; use a type with more room")
+        wanted = "number" if self.code == c"d" or self.code == c"f" else "whole number"
+        raise TypeError(f"{name}{x!r:.60} is no {wanted}, which type '{self.letter}' holds; "
+                        "convert it first")
+
+    def packed(self, x, str function=None):
+        """Return the bytes of a value; errors name `function`."""
         cdef char plain[PLAIN]
         if self.code == 0:
             return self.pack(x)
-        self.store(x, plain)
+        self.store(x, plain, None, function)
         return plain[:self.width]
 
     def unpacked(self, bytes data):

@@ -117,7 +117,7 @@ cdef class ListEnds(Handle):
     cdef int put_plain(self, str function, uint64_t where, value, list_id *at) except -1:
         cdef acp_call here
         cdef plain_put p
-        self.element.store(value, p.data)
+        self.element.store(value, p.data, self, function)
         p.head.width = self.element.width
         p.head.at = at[0] if where == LIST_AT else list_id(0, 0)
         call_fill(&here, METHOD_LIST_PUT, self, where)

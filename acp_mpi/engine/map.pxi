@@ -129,20 +129,16 @@ cdef class MapHandle(Handle):
         cdef uint32_t part
         cdef int rc
         cdef uint64_t key_size = self.key_size
-        cdef long long whole
-        if self.key_code == c"q" and PyLong_CheckExact(key):
-            whole = PyLong_AsLongLong(key)
-            memcpy(r.data, &whole, 8)
-        else:
-            self.key_codec.store(key, r.data)
+        if not stored_small(<char>self.key_code, key, r.data):
+            self.key_codec.store(key, r.data, self, name)
         r.head.hash = hash_bytes(r.data, key_size)
         r.head.key_size = key_size
         r.head.value_size = r.head.box = r.head.stamp = 0
         c.in_size = sizeof(map_request) + key_size
         if value is not MISSING:
             r.head.value_size = self.value_size
-            if self.value_size:
-                self.value_codec.store(value, r.data + key_size)
+            if self.value_size and not stored_small(self.value_codec.code, value, r.data + key_size):
+                self.value_codec.store(value, r.data + key_size, self, name)
             c.in_size += r.head.value_size
         if engine == NULL:
             no_engine(self.function(name))

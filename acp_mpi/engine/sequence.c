@@ -238,7 +238,7 @@ static int splice(struct hold *hold, struct sequence *s, struct splice *p, struc
         hold->lane->fault = why;
     }
     c->result[0] = rc == ACP_OK;
-    c->result[1] = block ? container_ga(c, hold->heap, block) : 0;
+    c->result[1] = block ? container_ga(c, hold->heap, block) : (uint64_t)p->at;
     return rc;
 }
 

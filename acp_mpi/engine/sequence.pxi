@@ -38,9 +38,24 @@ cdef class SequenceHandle(Handle):
         self.element = element
 
     cdef int no_place(self, str function, object at) except -1:
-        raise IndexError(f"{function}: there is no element at {at}; see size()")
+        raise IndexError(f"{self.titled(function)}: there is no element at {at}; see size()")
 
-    # One element of a plain type, there or not; 0: not in reach, nothing has happened.
+    cdef int64_t place(self, str function, object at) except? -1:
+        # Python's index. What is beyond every size is an IndexError as well.
+        cdef int overflow = 0
+        cdef long long place
+        if PyLong_CheckExact(at):
+            place = PyLong_AsLongLongAndOverflow(at, &overflow)
+            if not overflow:
+                return place
+        if not PyIndex_Check(at):
+            raise TypeError(f"{self.titled(function)}: {at!r:.60} is no index; use an int")
+        at = PyNumber_Index(at)
+        if not -(1 << 63) <= at < 1 << 63:
+            self.no_place(function, at)
+        return at
+
+    # One element of a plain type, there or not, and where; 0: not in reach, nothing has happened.
     cdef int splice_here(self, str function, small_splice *s, uint64_t size, char *out,
                          uint64_t *there) except -1:
         cdef acp_call here
@@ -54,43 +69,50 @@ cdef class SequenceHandle(Handle):
         here.out_room = PLAIN if out != NULL else 0
         rc = acp_container_here(lane0, &here)
         there[0] = here.result[0]
+        there[1] = here.result[1]
         if rc != ACP_OK and rc != ACP_E_BUSY:
             call_ended(function, rc, lane0)
         return rc == ACP_OK
 
-    cdef int put_one(self, str function, int64_t at, object x, bint replace) except -1:
-        # In place of the element at `at`, or before it; INT64_MAX: behind the last one.
+    cdef int64_t put_one(self, str function, int64_t at, object x, bint replace) except -1:
+        # In place of the element at `at`, or before it; INT64_MAX: behind the last one. Where it is.
         cdef small_splice s
-        cdef uint64_t there, flags = 0 if replace else SPLICE_CLIPS
+        cdef uint64_t there[2]
+        cdef uint64_t flags = 0 if replace else SPLICE_CLIPS
         if self.element.code:
-            self.element.store(x, s.element)
+            if not stored_small(self.element.code, x, s.element):
+                self.element.store(x, s.element, self, function)
             s.plan.at = at
             s.plan.erase = replace
             s.plan.insert = 1
             s.plan.flags = flags
             s.plan.block = 0
-            if self.splice_here(function, &s, sizeof(splice) + self.element.width, NULL, &there):
-                if not there:
+            if self.splice_here(function, &s, sizeof(splice) + self.element.width, NULL, there):
+                if not there[0]:
                     self.no_place(function, at)
-                return 0
-        self.splice(function, at, replace, 1, flags, self.element.packed(x))
-        return 0
+                return there[1]
+        return self.splice(function, at, replace, 1, flags, self.element.packed(x))
 
     cdef object pop_one(self, str function, int64_t at):
         cdef small_splice s
         cdef char out[PLAIN]
-        cdef uint64_t there
+        cdef uint64_t there[2]
         if self.element.code:
             s.plan.at = at
             s.plan.erase = 1
             s.plan.insert = 0
             s.plan.flags = SPLICE_BRINGS
             s.plan.block = 0
-            if self.splice_here(function, &s, sizeof(splice), out, &there):
-                if not there:
+            if self.splice_here(function, &s, sizeof(splice), out, there):
+                if not there[0]:
                     self.no_place(function, at)
                 return self.element.value(out)
-        data = self.splice(function, at, 1, 0, SPLICE_BRINGS, b"")
+        cdef uint64_t width = self.element.width
+        cdef bint far = width > ACP_CALL_MOST
+        cdef Call c = self.spliced(function, at, 1, 0,
+                                   SPLICE_BRINGS | (SPLICE_BLOCK if far else 0), b"",
+                                   0 if far else width)
+        data = self.fetched(c.call.result[1], width) if far else c.brought or bytearray()
         return self.element.value(PyByteArray_AS_STRING(data))
 
     def splice(self, str function, int64_t at, uint64_t erase, uint64_t insert, uint64_t flags,
@@ -98,12 +120,16 @@ cdef class SequenceHandle(Handle):
         """Take `erase` elements out at `at` and put `insert` in, whose bytes are `data`.
 
         `data` is an address instead if it is an int: of a block on the same rank, which the
-        sequence keeps or frees. Returns the bytes of what went out if the flags say so.
-        IndexError if there is no such place.
+        sequence keeps or frees. Returns the index at which that was. IndexError if there is no
+        such place.
         """
+        return self.spliced(function, at, erase, insert, flags, data, 0).call.result[1]
+
+    cdef Call spliced(self, str function, int64_t at, uint64_t erase, uint64_t insert,
+                      uint64_t flags, data, uint64_t room):
         cdef splice plan
         cdef Call c
-        cdef uint64_t block = 0, room = 0
+        cdef uint64_t block = 0
         cdef bytes taken = b""
         need(function)
         plan.at = at
@@ -120,11 +146,6 @@ cdef class SequenceHandle(Handle):
                 raise
         else:
             taken = bytes(data)
-        if flags & SPLICE_BRINGS:
-            room = erase * self.element.width
-            if room > ACP_CALL_MOST:
-                flags |= SPLICE_BLOCK
-                room = 0
         plan.flags = flags
         plan.block = block
         c = call_new(METHOD_SEQUENCE_SPLICE, self.ga, self.serial, 0,
@@ -137,9 +158,7 @@ cdef class SequenceHandle(Handle):
             if block:
                 leave_orphans([block], c)
             raise
-        if flags & SPLICE_BLOCK:
-            return self.fetched(c.call.result[1], erase * self.element.width)
-        return c.brought if c.brought is not None else bytearray()
+        return c
 
     cdef object fetched(self, uint64_t block, uint64_t size):
         data = PyByteArray_FromStringAndSize(NULL, size)
@@ -273,27 +292,27 @@ cdef class SequenceHandle(Handle):
         return self.pop_one("pop_front", 0)
 
     def insert_one(self, str function, int64_t at, value):
-        """Put `value` before the element at `at`, at the end if there is none."""
-        self.put_one(function, at, value, False)
+        """Put `value` before the element at `at`, at the end if there is none; its index."""
+        return self.put_one(function, at, value, False)
 
-    def pop(self, int64_t index=-1):
+    def pop(self, index=-1):
         """Take out the element at `index` and return it. IndexError if there is none."""
-        return self.pop_one("pop", index)
+        return self.pop_one("pop", place_of(self, "pop", index))
 
     def __getitem__(self, index):
         if PyIndex_Check(index):
-            return self.read_one("[]", index)
+            return self.read_one("[]", place_of(self, "[]", index))
         return self.get_slice(index)
 
     def __setitem__(self, index, value):
         if PyIndex_Check(index):
-            self.put_one("[]", index, value, True)
+            self.put_one("[]", place_of(self, "[]", index), value, True)
         else:
             self.set_slice(index, value)
 
     def __delitem__(self, index):
         if PyIndex_Check(index):
-            self.splice("[]", index, 1, 0, 0, b"")
+            self.splice("[]", place_of(self, "[]", index), 1, 0, 0, b"")
         else:
             self.drop_slice(index)
 
@@ -307,4 +326,10 @@ cdef class SequenceHandle(Handle):
 
     def at(self, index):
         """Return the element at `index`, from the end if negative. IndexError if there is none."""
-        return self.read_one("at", index)
+        return self.read_one("at", place_of(self, "at", index))
+
+
+cdef inline int64_t place_of(SequenceHandle sequence, str function, object at) except? -1:
+    if PyLong_CheckExact(at) and is_compact(at):
+        return compact(at)
+    return sequence.place(function, at)

@@ -140,3 +140,26 @@ def test_a_cursor_never_means_the_next_element_at_its_place_when_lists_were_swap
         one.swap(other)
         with refused(acp.AddressError, "Cursor.value"):
             _ = at.value
+
+
+def test_ranges_that_are_none_and_negative_counts_are_refused(made):
+    one = made(acp.List, "q", maker=-1)
+    if acp.rank() == 0:
+        one.extend(range(5))
+        begin, third = one.begin(), one.begin().advance(3)
+        for first, last in ((third, begin), (one.end(), begin), (one.end(), third)):
+            with refused(ValueError, "List.erase_range", "before"):
+                one.erase_range(first, last)
+        for n, error in ((-1, ValueError), (1.5, TypeError)):
+            with refused(error, "List.fill", n):
+                one.fill(n, 0)
+        with refused(TypeError, "List.push_back", 1.5):
+            one.push_back(1.5)
+        with refused(TypeError, "List.extend", 1.5):
+            one.extend([1.5])
+        with refused(OverflowError, "List.push_back", 2**64):
+            one.push_back(2**64)
+        assert list(one) == [0, 1, 2, 3, 4]
+        one.erase(begin)
+        with pytest.raises(acp.AddressError, match="taken out"):
+            one.erase_range(begin, third)

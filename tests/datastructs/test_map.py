@@ -6,7 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from support import SLOW_ROAD, only, tries
+from support import SLOW_ROAD, only, refused, tries
 
 import acp_mpi as acp
 
@@ -236,3 +236,25 @@ def test_it_does_what_dict_does(objects):
         acp.sync()
 
     agrees()
+
+
+def test_keys_values_and_arguments_of_another_type_are_refused(made):
+    m = made(acp.Map, key="q", value="q")
+    if acp.rank() == acp.procs() - 1:
+        for use, name in (
+            (lambda: m["a"], "Map[]"), (lambda: m.get("a"), "Map.get"),
+            (lambda: "a" in m, "Map.find"),
+            (lambda: m.remove("a"), "Map.remove"), (lambda: m.__setitem__("a", 1), "Map[]"),
+            (lambda: m.__setitem__(1, "a"), "Map[]"), (lambda: m.insert(1, "a"), "Map.insert"),
+        ):  # fmt: skip
+            with refused(TypeError, name, "'a'"):
+                use()
+        with refused(OverflowError, "Map[]", 2**64):
+            m[2**64]
+        for error, keywords in (
+            (ValueError, {"slots": -1}), (TypeError, {"slots": 1.5}), (TypeError, {"ranks": 0}),
+            (ValueError, {"ranks": []}), (ValueError, {"ranks": [0, 0]}),
+        ):  # fmt: skip
+            with refused(error, "Map"):
+                acp.Map(**keywords)
+        assert m.empty()
