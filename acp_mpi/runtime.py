@@ -247,15 +247,14 @@ def reset(rank: int) -> None:
     otherwise, and nothing has changed. Registrations and addresses of arrays end; starter memory
     is zero again. The slot of a process (group offset + MPI rank) never changes.
     """
-    from acp_mpi.rma.exchange import numbers
+    from acp_mpi.rma.exchange import allgather
 
     if len(_engine.together()) < _engine.procs():
         raise Error(
             "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
         )
     _engine.sync()
-    asked = min(max(int(rank), -(1 << 63)), (1 << 63) - 1)
-    wanted = numbers("reset", asked)
+    wanted = allgather(int(rank))
     if sorted(wanted) != list(range(_engine.procs())):
         raise RankError(
             f"reset: the ranks {wanted} are not a permutation of 0 to {_engine.procs() - 1}; "
