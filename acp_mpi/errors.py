@@ -157,8 +157,8 @@ def from_fault(
         case Status.BLOCK:
             return AddressError(
                 f"{function}: {where} is not the address of a block: it was freed already, lies "
-                "inside one, or is no address of a heap; free each address that malloc returned "
-                "once"
+                "inside one, is a container, or is no address of a heap; free each address that "
+                "malloc returned once, and destroy containers"
             )
         case Status.DAMAGED:
             return Error(

@@ -19,7 +19,10 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--elements", type=int, default=2000, help="in each container (2000)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.elements < 2:
+        parser.error(f"--elements {arguments.elements}: half of them are taken out; give 2 or more")
+    return arguments
 
 
 class Stopwatch:

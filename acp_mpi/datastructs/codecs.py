@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from operator import index
 from typing import Any
 
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
@@ -21,14 +22,57 @@ def codec_of(what: Any, is_key: bool, function: str) -> _engine.Codec:
     is_object = isinstance(what, type) and what in (object, str, bytes)
     if is_object or what == "object":
         return _engine.Codec(None, is_key)
-    return _engine.Codec(element_of(what, function), is_key)
+    element = element_of(what, function)
+    if not is_key:
+        return _engine.Codec(element, is_key)
+    if not (element.letter or element.note[:1] == b"V") and _has_gaps(dtype_of(element)):
+        raise TypeError(
+            f"{function}: keys of {what!r:.60} have bytes that mean nothing, in which equal ones "
+            "may differ; use a packed structure, or float64"
+        )
+    return _engine.Codec(_of_equals(element), is_key)
+
+
+def _has_gaps(dtype: Any) -> bool:
+    if dtype.subdtype:
+        return _has_gaps(dtype.base)
+    if dtype.names is None:
+        return dtype.char in "gG"  # 10 bytes of 16
+    fields = [field[0] for field in dtype.fields.values()]
+    whole = sum(field.itemsize for field in fields) == dtype.itemsize
+    return not whole or any(map(_has_gaps, fields))
+
+
+def _of_equals(element: _engine.Element) -> _engine.Element:
+    """Return such an element that gives keys which are equal the same bytes."""
+    if element.letter or element.note[:1] == b"V":  # without NumPy
+        return element
+    dtype = dtype_of(element)
+    if dtype.kind not in "fc":
+        return element
+
+    def pack(value: Any) -> bytes:
+        cell: Any = sys.modules["numpy"].array([value], dtype)
+        return bytes(_canonical(cell).tobytes())
+
+    return _engine.Element(element.width, element.note, "", pack, element.unpacked)
+
+
+def _canonical(array: Any) -> Any:
+    """Return keys with one zero and one NaN."""
+    numpy = sys.modules["numpy"]
+    array = (array + array.dtype.type(0)).astype(array.dtype, copy=False)  # -0.0 is 0.0
+    for part in (array.real, array.imag) if array.dtype.kind == "c" else (array,):
+        part[numpy.isnan(part)] = numpy.nan
+    return array
 
 
 def codec_from(note: bytes, is_key: bool) -> _engine.Codec:
     """Return the same from what another rank has noted."""
     if note in (OBJECT, RAW):
         return _engine.Codec(None, is_key, raw=note == RAW)
-    return _engine.Codec(element_from(note), is_key)
+    element = element_from(note)
+    return _engine.Codec(_of_equals(element) if is_key else element, is_key)
 
 
 def note_of(codec: _engine.Codec) -> bytes:
@@ -90,7 +134,11 @@ def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
     if not codec.letter and not isinstance(items, numpy.ndarray):
         return None
     given = numpy.asarray(items)
-    if given.dtype.kind == "O" or given.size == 0:
+    if given.dtype.kind == "O":
+        given = items = numpy.array(list(items), object)  # of iterables NumPy makes one element
+    if given.dtype.kind == "O" and dtype.kind in "iu":
+        given = numpy.array([index(x) for x in given.reshape(-1)], dtype)  # no fraction is lost
+    elif given.dtype.kind == "O" or given.size == 0:
         given = numpy.array(items, dtype)
     whole = dtype.kind in "iu" and given.dtype.kind in "iub"
     if not whole and not numpy.can_cast(given.dtype, dtype, "same_kind"):
@@ -98,10 +146,7 @@ def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
     array = numpy.ascontiguousarray(given, dtype).reshape(-1)
     if whole and not numpy.can_cast(given.dtype, dtype) and (array != given.reshape(-1)).any():
         raise OverflowError(f"{what} of {given.dtype} do not all fit into {dtype}")
-    if codec.is_key and dtype.kind == "f":
-        array = array + dtype.type(0)  # -0.0 is 0.0
-        array[numpy.isnan(array)] = numpy.nan
-    return array
+    return _canonical(array) if codec.is_key and dtype.kind in "fc" else array
 
 
 def bytes_of(array: Any) -> Any:

@@ -95,6 +95,13 @@ def count_of(function: str, n: Any) -> int:
     return int(n)
 
 
+def named(ga: int, serial: int) -> Any:
+    """Return a handle of a part, by its address and serial."""
+    handle = _engine.Handle()
+    handle.found(ga, serial, b"")
+    return handle
+
+
 def _restored(cls: Any, ga: int, serial: int, note: bytes) -> Any:
     container = cls.__new__(cls)
     container.found(ga, serial, note)

@@ -1,5 +1,6 @@
 """Places in a vector or deque."""
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,8 +34,14 @@ class Cursor:
         return self.sequence._ga_of(self.index)
 
     def advance(self, n: int = 1) -> "Cursor":
-        """Return the cursor `n` elements on, back if negative."""
-        return Cursor(self.sequence, self.index + n)
+        """Return the cursor `n` elements on, back if negative. IndexError before the first."""
+        index = self.index + operator.index(n)
+        if index < 0:
+            raise IndexError(
+                f"Cursor.advance: {n} from index {self.index} is before the first element; see "
+                "size()"
+            )
+        return Cursor(self.sequence, index)
 
     def distance(self, other: "Cursor") -> int:
         """Return how many elements `other` is further on."""

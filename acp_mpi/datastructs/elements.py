@@ -21,9 +21,19 @@ _LETTERS = {
 }  # fmt: skip
 
 
+def _bytes_of(value: Any) -> bytes:
+    """Return the bytes of a buffer, or of an iterable of small ints."""
+    try:
+        return bytes(memoryview(value))
+    except (TypeError, ValueError):  # ValueError: a type of NumPy's that no buffer can have
+        return bytes(value)
+
+
 def _raw(width: int) -> _engine.Element:
     def pack(value: Any) -> bytes:
-        data = bytes(value)
+        if isinstance(value, int):  # bytes(13) would be 13 zeros
+            raise TypeError(f"{value!r:.60} is no {width} bytes; give a buffer")
+        data = _bytes_of(value)
         if len(data) != width:
             raise ValueError(f"an element has {width} bytes, not {len(data)}; give as many")
         return data
@@ -64,6 +74,8 @@ def element_of(dtype: Any, function: str) -> _engine.Element:
     text = _NAMES.get(dtype, dtype) if isinstance(dtype, type | str) else None
     if isinstance(text, str) and (found := _plain_or_raw(text)):
         return found
+    if dtype is None:  # which NumPy takes for float64
+        raise TypeError(f"{function}: None is no type of elements; use float, say")
     import numpy
 
     kind = numpy.dtype(dtype)

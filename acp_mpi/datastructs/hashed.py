@@ -6,12 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from acp_mpi.datastructs.alike import alike
 from acp_mpi.datastructs.codecs import as_array, batches, codec_from, codec_of, key_at, note_of
-from acp_mpi.datastructs.container import Container, count_of
+from acp_mpi.datastructs.container import Container, count_of, named
 from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError
+from acp_mpi.errors import AddressError, PeerLostError
 
 _HEAD = struct.Struct("<HHI")
 _PART = struct.Struct("<QQ")
@@ -82,10 +83,14 @@ class Hashed(_engine.ManyHandle, Container):
         except BaseException:
             for ga, serial in made:
                 if ga:
-                    _engine.container_destroy(name, _named(ga, serial))
+                    _engine.container_destroy(name, named(ga, serial))
             raise
         if slots:
-            self.make_room(name, slots)
+            try:
+                self.make_room("slots", slots)
+            except BaseException:
+                self.destroy()
+                raise
 
     def _open(self) -> None:
         name = type(self).__name__
@@ -114,10 +119,13 @@ class Hashed(_engine.ManyHandle, Container):
         """
         if self._destroyed:
             return
-        self.clear()
+        # Whoever began to destroy it may have been killed; what was on a lost rank went with it.
+        for part in range(self.part_count):
+            with suppress(AddressError, PeerLostError):
+                self.clear_part(part)
         for ga, serial in self._others:
-            with suppress(AddressError):  # whoever began to destroy it may have been killed
-                _engine.container_destroy(f"{type(self).__name__}.destroy", _named(ga, serial))
+            with suppress(AddressError, PeerLostError):
+                _engine.container_destroy(f"{type(self).__name__}.destroy", named(ga, serial))
         super().destroy()
 
     def statistics(self) -> HashStatistics:
@@ -246,34 +254,48 @@ class Hashed(_engine.ManyHandle, Container):
         """Return the one to take elements out of."""
         return self
 
+    def is_own(self, method: str, other: Any) -> bool:
+        """Return whether `other` is this one, or a part of it, by whichever handle. TypeError."""
+        return alike(self, f"{type(self).__name__}.{method}", other) == self
+
     def assign(self, other: "Self | Local") -> None:
         """Put a copy of `other` in place of what is here. Not at one instant."""
-        if other is not self:
+        own = self.is_own("assign", other)
+        if not own or isinstance(other, Local):
+            pairs = iter(list(other.elements())) if own else other.elements()
             self.clear()
-            self.take_over(other.elements(), "assign")
+            self.take_over(pairs, "assign")
 
     def merge(self, other: "Self | Local") -> None:
         """Move from `other` the elements whose keys are not here. Not at one instant."""
-        if other is not self:
+        if not self.is_own("merge", other):
             self.merge_in(other.elements(), other.taker())
 
     def move(self, other: "Self | Local") -> None:
         """Put what `other` holds in place of what is here; `other` is empty then."""
-        if other is not self:
-            self.assign(other)
+        own = self.is_own("move", other)
+        self.assign(other)
+        if not own:
             other.clear()
 
     def swap(self, other: Self) -> None:
-        """Exchange the elements with those of `other`. Not at one instant."""
-        if other is self:
+        """Exchange the elements with those of `other`. Not at one instant.
+
+        If one of them has no room for what comes, both are as before.
+        """
+        whole = alike(self, f"{type(self).__name__}.swap", other)
+        if whole == self:
             return
-        mine = list(self.elements())
-        self.assign(other)
-        other.clear()
-        other.take_over(iter(mine), "assign")
+        mine, theirs = list(self.elements()), list(whole.elements())
+        try:
+            self._hold(theirs)
+            whole._hold(mine)
+        except BaseException:
+            self._hold(mine)
+            whole._hold(theirs)
+            raise
 
-
-def _named(ga: int, serial: int) -> Any:
-    handle = _engine.Handle()
-    handle.found(ga, serial, b"")
-    return handle
+    def _hold(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Have these elements and no others."""
+        self.clear()
+        self.take_over(iter(pairs), "assign")

@@ -45,6 +45,8 @@ class KeyCursor:
 
     def distance(self, other: "KeyCursor") -> int:
         """Return how many steps lead from here to `other`, which is not before it."""
+        if other._owner != self._owner:
+            raise ValueError("Cursor.distance: the cursors are of two containers; use one")
         if other._at < self._at:
             raise ValueError("Cursor.distance: the other cursor is before this one")
         cursor, steps = self, 0

@@ -7,7 +7,7 @@ from typing import Any, Self
 from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.list_copies import ListCopies
 from acp_mpi.datastructs.list_order import keys_of, merged
-from acp_mpi.datastructs.list_writing import ANY
+from acp_mpi.datastructs.list_writing import ANY, list_of
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, GONE, ListCursor
 from acp_mpi.errors import AddressError
@@ -110,17 +110,16 @@ class List(ListCopies):
         What lies in a block of its own goes from rank to rank without the caller.
         """
         name = "List.assign_range"
-        first.list._alike(name, self)
+        list_of(name, first)._alike(name, self)
         with self._aside() as new:
             new._copy(name, first.list, first.id, first.list.id_of(last, name), rank)
             self.exchange(name, new)
 
     def fill(self, n: int, value: Any, rank: int | None = None) -> None:
         """Have `n` times `value` in place of all elements, at once."""
-        n = count_of("List.fill", n)
-        data = self.element.packed(value, "List.fill")
+        elements = count_of("List.fill", n) * [self.element.packed(value, "List.fill")]
         with self._aside() as new:
-            new._extend_bytes("List.fill", [data] * n, rank)
+            new._extend_bytes("List.fill", elements, rank)
             self.exchange("List.fill", new)
 
     def duplicate(self, rank: int | None = None) -> Self:
@@ -235,7 +234,7 @@ class List(ListCopies):
         As `splice`.
         """
         at = self.id_of(cursor, "List.splice_range")
-        first.list.id_of(last, "List.splice_range")
+        list_of("List.splice_range", first).id_of(last, "List.splice_range")
         if first != last:
             count = 0 if self._beside(first.list) else first.distance(last)
             self._move("List.splice_range", at, first.list, first.id, last.id, count)
@@ -251,8 +250,12 @@ class List(ListCopies):
             return
         with other._aside() as theirs:
             theirs.exchange("List.swap", other)
-            other._move("List.swap", END, self, None, END, ANY)
-            self._move("List.swap", END, theirs, None, END, ANY)
+            try:
+                other._move("List.swap", END, self, None, END, ANY)
+                self._move("List.swap", END, theirs, None, END, ANY)
+            except BaseException:
+                other._move("List.swap", END, theirs, None, END, ANY)  # which ends with the block
+                raise
 
     # Python -------------------------------------------------------------------------------
 

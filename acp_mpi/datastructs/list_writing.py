@@ -14,6 +14,13 @@ ANY = 2**62  # elements: as many as there are
 MOVED = 1000  # elements that are between two ranks at a time
 
 
+def list_of(function: str, cursor: Any) -> Any:
+    """Return the list of a cursor. TypeError if it is none."""
+    if not isinstance(cursor, _engine.ListCursor):
+        raise TypeError(f"{function}: {cursor!r:.60} is no cursor; begin, end and find return one")
+    return cursor.list
+
+
 class ListWriting(ListReading):
     """A list as it is written."""
 
@@ -192,6 +199,8 @@ class ListWriting(ListReading):
         return _engine.query_rank(self.ga) == _engine.query_rank(other.ga)
 
     def _alike(self, function: str, other: "ListWriting") -> None:
+        if not isinstance(other, ListWriting):
+            raise TypeError(f"{function}: {other!r:.60} is no List; give one")
         if other.note != self.note:
             raise TypeError(
                 f"{function}: the elements are {other.dtype} there and {self.dtype} here; "

@@ -41,17 +41,21 @@ class Local:
 
     def assign(self, other: "Hashed | Local") -> None:
         """Put a copy of `other` in place of what is here, as far as its keys belong here."""
-        self.clear()
-        self._owner.take_over(self._here(other), "assign")
+        if not self._owner.is_own("local.assign", other):
+            self.clear()
+            self._owner.take_over(self._here(other), "assign")
 
     def merge(self, other: "Hashed | Local") -> None:
         """Move from `other` the elements that belong here and whose keys are not here."""
-        self._owner.merge_in(self._here(other), other.taker())
+        if not self._owner.is_own("local.merge", other):
+            self._owner.merge_in(self._here(other), other.taker())
 
     def move(self, other: "Hashed | Local") -> None:
         """Put what `other` holds and belongs here in place of what is here; `other` loses it."""
-        self.clear()
+        if self._owner.is_own("local.move", other):
+            return
         taken = list(self._here(other))
+        self.clear()
         self._owner.take_over(iter(taken), "assign")
         other.taker().put_list("move", [key for key, _ in taken], None, None)
 

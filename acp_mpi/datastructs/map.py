@@ -186,6 +186,11 @@ class Map(_engine.MapMethods, Hashed):
         if self.inlined:
             array = as_array(self.key_codec, keys, f"Map.{name}: keys")
             filled = as_array(self.value_codec, values, f"Map.{name}: values")
+            if array is not None and filled is not None and len(array) != len(filled):
+                raise ValueError(
+                    f"Map.{name}: {len(array)} keys and {len(filled)} values in arrays of several "
+                    "dimensions; give as many of both"
+                )
         if array is None or filled is None:
             self.put_list(name, list(keys), list(values), how)
         else:

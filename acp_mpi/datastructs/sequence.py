@@ -41,9 +41,13 @@ class Sequence(SequenceCopies):
         name = type(self).__name__
         element, size = element_of(dtype, name), count_of(name, size)
         self._create(rank, (element.width,), element.note)
-        if size:
-            self.reserve(size)
-            self._splice("fill", 0, 0, size, _engine.REPEATS, bytes(element.width))
+        try:
+            if size:
+                self.reserve(size)
+                self._splice("fill", 0, 0, size, _engine.REPEATS, bytes(element.width))
+        except BaseException:
+            self.destroy()
+            raise
 
     def empty(self) -> bool:
         """Return whether there is no element."""
@@ -137,20 +141,31 @@ class Sequence(SequenceCopies):
     def swap(self, other: Self) -> None:
         """Exchange all elements with `other`, of the same type, on any rank.
 
-        Each of the two changes at once, one after the other.
+        Each of the two changes at once, one after the other; if one has no room for what comes,
+        both are as before.
         """
         if not isinstance(other, Sequence):
             raise TypeError(
                 f"{type(self).__name__}.swap: {other!r:.60} is no Vector or Deque; give one"
             )
         self._alike("swap", other)
+        if other == self:
+            return
         mine, size = self._block_of("swap", self, 0, END)
         try:
             self._put_copy("swap", 0, END, other, 0, END)
         except BaseException:
             _engine.free(mine)
             raise
-        other._put_block("swap", 0, END, size, mine, mine)
+        try:
+            other._put_block("swap", 0, END, size, mine, 0)
+        except Exception:
+            self._splice("swap", 0, END, size, _engine.CLIPS, mine)  # as it was
+            raise
+        except BaseException:
+            _engine.forsake([mine])
+            raise
+        _engine.free(mine)
 
     def begin(self) -> Cursor:
         """Return the cursor of the first element."""
@@ -174,15 +189,25 @@ class Sequence(SequenceCopies):
         return len(data) // self.element.width if self.element.width else self.size()
 
     def _slice_bytes(self, name: str, index: slice) -> tuple[bytearray, int]:
-        start = min(operator.index(index.start or 0), END)
-        stop = END if index.stop is None else min(operator.index(index.stop), END)
-        if start < 0 or stop < 0:
-            start, stop, _ = index.indices(self.size())
-        count = max(stop - start, 0)
+        start, count = self._stretch(index)
         data = self.read(name, start, count, _engine.CLIPS)
         if not self.element.width:
-            count = len(range(*slice(start, stop).indices(self.size())))
+            end = start + count if start >= 0 else None
+            count = len(range(*slice(start, end).indices(self.size())))
         return data, len(data) // self.element.width if self.element.width else count
+
+    def _stretch(self, index: slice) -> tuple[int, int]:
+        """Return where a slice begins and how many elements it has at most.
+
+        Only one that ends so many elements before the end needs the size.
+        """
+        start = max(-END, min(operator.index(index.start or 0), END))
+        stop = END if index.stop is None else min(operator.index(index.stop), END)
+        if stop < 0 or (start < 0 and stop != END):
+            start, stop, _ = index.indices(self.size())
+        if start >= stop:
+            return start, 0
+        return start, END if stop == END else stop - start
 
     def _check_slice(self, index: Any) -> None:
         if not isinstance(index, slice):
@@ -202,10 +227,7 @@ class Sequence(SequenceCopies):
                 f"{type(self).__name__}[]: a slice with step {index.step} is only read; write "
                 "element by element, or assign the whole"
             )
-        if index.start in (None, 0) and index.stop is None:
-            return 0, END
-        start, stop, _ = index.indices(self.size())
-        return start, max(stop - start, 0)
+        return self._stretch(index)
 
     def set_slice(self, index: slice, values: Any) -> None:
         """Have `values` in place of a slice, in one operation: what `[]` does."""

@@ -4,11 +4,10 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
-from typing import Any
 
-from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.container import Container, named
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError, Error
+from acp_mpi.errors import AddressError, Error, PeerLostError
 
 _HEAD = struct.Struct("<QQ")
 _PART = struct.Struct("<QQ")
@@ -154,7 +153,6 @@ def _shares(size: int, block: int, ranks: int) -> list[int]:
 
 def _destroy_parts(parts: list[tuple[int, int]], name: str) -> None:
     for ga, serial in parts:
-        part: Any = _engine.Handle()
-        part.found(ga, serial, b"")
-        with suppress(AddressError):  # whoever began to destroy it may have been killed
-            _engine.container_destroy(name, part)
+        # Whoever began to destroy it may have been killed; what was on a lost rank went with it.
+        with suppress(AddressError, PeerLostError):
+            _engine.container_destroy(name, named(ga, serial))

@@ -2,6 +2,7 @@
  * store reach the heap, else by its owner. */
 #include "blocks.h"
 
+#include "container.h"
 #include "held.h"
 
 #include <stdlib.h>
@@ -139,9 +140,12 @@ static int take(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
     return rc;
 }
 
+/* What a program gives back is no container, which ends by its own method. */
 static int give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     uint64_t block = acp_ga_offset(c->object) - h->position;
+    if (unlikely(container_at(h, block)))
+        return fail(lane, ACP_E_BLOCK, c->object, 0);
     int rc = heap_give(lane, h, &block, patience_ns);
     c->result[0] = rc == ACP_OK && heap_untidy(h);
     return rc;

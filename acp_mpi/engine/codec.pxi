@@ -136,3 +136,6 @@ cdef object key_of(bytes data):
         parts.append(key_of(data[at + 8:at + 8 + size]))
         at += 8 + size
     return tuple(parts)
+
+
+cdef Codec NO_CODEC = Codec(NO_ELEMENT, True)

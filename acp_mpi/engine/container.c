@@ -5,6 +5,7 @@
 #include "list.h"
 #include "map.h"
 #include "sequence.h"
+#include "words.h"
 #include "workspace.h"
 
 #include <string.h>
@@ -100,6 +101,16 @@ static bool is_head(const struct heap *h, uint64_t at, uint64_t kind)
            block_at(h, at - BLOCK_HEAD)->mark == block_mark(h, at - BLOCK_HEAD) &&
            block_size(h, at - BLOCK_HEAD) >= types[kind]->size + BLOCK_HEAD &&
            at_offset(h, at)->kind == kind;
+}
+
+bool container_at(const struct heap *h, uint64_t at)
+{
+    if (at % 16 || at <= h->head->first || !container_inside(h, at, sizeof(struct container)) ||
+        !granule_there(h, at) || !granule_there(h, at + sizeof(struct container) - 1))
+        return false;
+    const struct container *k = at_offset(h, at);
+    return unlikely(load(&k->era) == h->head->nonce) && k->kind < KINDS && types[k->kind] &&
+           is_head(h, at, k->kind);
 }
 
 static int head_take(acp_lane *lane, struct heap *h, uint64_t kind, uint64_t *at)

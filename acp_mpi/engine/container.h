@@ -39,6 +39,8 @@ uint64_t container_size(uint64_t kind); /* of the head; 0: there is no such kind
  * Its serial may be another as soon as this returns. */
 struct container *container_find(acp_lane *lane, const struct acp_call *call, uint64_t kind,
                                  struct heap **heap);
+/* Does the block that is given out at that offset hold a head? */
+bool container_at(const struct heap *h, uint64_t at);
 bool container_lives(const struct container *container, const struct acp_call *call);
 int container_gone(acp_lane *lane, const struct acp_call *call); /* the status, with its fault */
 /* The same, in its section. */

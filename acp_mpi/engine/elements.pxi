@@ -148,3 +148,7 @@ cdef class Element:
     def unpacked(self, bytes data):
         """Return the value of the bytes of one element."""
         return self.value(PyBytes_AS_STRING(data))
+
+
+# Of a handle that names no container: its class has not called __init__.
+cdef Element NO_ELEMENT = Element(1, b"B", "B", None, None)

@@ -87,6 +87,9 @@ cdef class ListEnds(Handle):
     cdef readonly Element element
     cdef Pickler pickler  # None: they are no objects
 
+    def __cinit__(self, *_, **__):
+        self.element = NO_ELEMENT
+
     def of(self, Element element):
         """Say what its elements are."""
         self.element = element
@@ -117,7 +120,8 @@ cdef class ListEnds(Handle):
     cdef int put_plain(self, str function, uint64_t where, value, list_id *at) except -1:
         cdef acp_call here
         cdef plain_put p
-        self.element.store(value, p.data, self, function)
+        if not stored_small(self.element.code, value, p.data):
+            self.element.store(value, p.data, self, function)
         p.head.width = self.element.width
         p.head.at = at[0] if where == LIST_AT else list_id(0, 0)
         call_fill(&here, METHOD_LIST_PUT, self, where)

@@ -29,6 +29,13 @@ cdef class Batch:
         return ids_of(pairs)
 
 
+cdef Batch batch_new():
+    cdef Batch batch = Batch.__new__(Batch)
+    batch.nodes, batch.numbers, batch.values, batch.elsewhere = [], [], [], []
+    batch.blocks = []
+    return batch
+
+
 def ids_of(pairs):
     """Return pairs of node and number as calls take them."""
     cdef list_id id
@@ -123,16 +130,16 @@ cdef class ListHandle(ListEnds):
             done += count
         return first
 
-    cdef Batch batch(self, const char *out, bint values):
+    cdef Batch filled(self, Batch batch, const char *out, bint values):
+        # No object is made meanwhile that the garbage collector counts: it would run finalizers, which
+        # may be other Python code and bring something else to where `out` is.
         cdef const list_answer *a = <const list_answer *>out
         cdef const list_record *r
+        cdef list_id following = a.next
         cdef uint64_t i
-        cdef Batch batch = Batch.__new__(Batch)
-        batch.nodes, batch.numbers, batch.values, batch.elsewhere = [], [], [], []
-        batch.blocks = []
+        cdef list far = batch.elsewhere, blocks = batch.blocks
         batch.changes, batch.orders, batch.size = a.changes, a.orders, a.size
         batch.ended, batch.origin = a.ended, a.origin
-        batch.next = (a.next.node, a.next.number)
         out += sizeof(list_answer)
         for i in range(a.count):
             r = <const list_record *>out
@@ -140,10 +147,14 @@ cdef class ListHandle(ListEnds):
             batch.nodes.append(r.id.node)
             batch.numbers.append(r.id.number)
             if not values:
-                batch.blocks.append((r.size, r.payload, r.block))
+                blocks.append(r.size)
+                blocks.append(r.payload)
+                blocks.append(r.block)
                 continue
             if r.payload:
-                batch.elsewhere.append((i, r.payload, r.size))
+                far.append(i)
+                far.append(r.payload)
+                far.append(r.size)
                 batch.values.append(None)
                 continue
             if self.element.code:
@@ -151,6 +162,9 @@ cdef class ListHandle(ListEnds):
             else:
                 batch.values.append(out[:r.size])
             out += (r.size + 7) & ~<uint64_t>7
+        batch.next = (following.node, following.number)
+        batch.elsewhere = list(zip(far[::3], far[1::3], far[2::3]))
+        batch.blocks = list(zip(blocks[::3], blocks[1::3], blocks[2::3]))
         return batch
 
     def take(self, str function, uint64_t where, uint64_t how, uint64_t most, uint64_t node,
@@ -168,7 +182,7 @@ cdef class ListHandle(ListEnds):
             ACP_CALL_MOST if most > 1 else sizeof(list_answer) + sizeof(list_record))
         if c.call.result[0] == LIST_EMPTY:
             return None
-        return self.batch(PyByteArray_AS_STRING(c.brought), False)
+        return self.filled(batch_new(), PyByteArray_AS_STRING(c.brought), False)
 
     def walk(self, str function, uint64_t flags, uint64_t most, bytes ids):
         """Read elements from the first of `ids` that is there on.
@@ -177,7 +191,7 @@ cdef class ListHandle(ListEnds):
         """
         cdef acp_call here
         cdef Call c
-        cdef Batch batch
+        cdef Batch batch = batch_new()
         cdef uint64_t room
         call_fill(&here, METHOD_LIST_WALK, self, flags | most << 8)
         here.in_ = PyBytes_AS_STRING(ids)
@@ -188,16 +202,14 @@ cdef class ListHandle(ListEnds):
             no_engine(function)
         cdef int rc = acp_container_here(lane0, &here)
         if rc == ACP_OK:
-            batch = self.batch(list_out, True)
             batch.stale = here.result[0] == LIST_STALE
-            return batch
+            return self.filled(batch, list_out, True)
         if rc != ACP_E_BUSY:
             call_ended(function, rc, lane0)
         room = self.room_of_one() if most == 1 else ACP_CALL_MOST
         c = self.called(function, METHOD_LIST_WALK, flags | most << 8, ids, room)
-        batch = self.batch(PyByteArray_AS_STRING(c.brought), True)
         batch.stale = c.call.result[0] == LIST_STALE
-        return batch
+        return self.filled(batch, PyByteArray_AS_STRING(c.brought), True)
 
     def step(self, str function, int64_t far, bytes ids):
         """Go `far` elements from the first of two; returns how far it went, and the id there."""

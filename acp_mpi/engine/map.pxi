@@ -79,6 +79,9 @@ cdef class MapHandle(Handle):
     cdef int key_code
     cdef bint direct  # both key and value are numbers
 
+    def __cinit__(self, *_, **__):
+        self.spread_over("Map", 0, ((0, 0),), NO_CODEC, NO_CODEC)
+
     def __dealloc__(self):
         PyMem_Free(self.parts)
 

@@ -33,13 +33,16 @@ cdef class Round:
         self.function = function
         self.calls = []
 
-    cdef int add(self, Call c, object what) except -1:
+    cdef bint add(self, Call c, object what) except -1:
+        # Whether it has stopped short already.
+        cdef uint64_t pending
         try:
-            self.calls.append((call_begin(self.function, c), c, what))
+            pending = call_begin(self.function, c)
         except Exception as error:
             self.wait_for(error)
             raise
-        return 0
+        self.calls.append((pending, c, what))
+        return not pending and c.call.result[0] < c.call.in_size
 
     cdef object wait_for(self, object first):
         # Each error is reported once: the first is, with the others as notes.
@@ -79,6 +82,10 @@ cdef class Arrays:
         if values is not None:
             PyObject_GetBuffer(values, &self.values, PyBUF_SIMPLE)
             self.valued = True
+        if self.keys.len // max(key_size, 1) < total or (
+                self.valued and self.values.len // max(value_size, 1) < total and value_size):
+            raise ValueError(f"{total} elements are more than the buffers hold; give as many keys as "
+                             "values")
         self.s.values = <unsigned char *>self.values.buf if self.valued else NULL
         self.s.key_size = key_size
         self.s.value_size = value_size
@@ -134,8 +141,10 @@ cdef class ManyHandle(PartsHandle):
                 end = a.s.starts[(part + 1) * STRIPES - 1]
                 while at < end:
                     n = min(each, end - at)
-                    round_.add(self.many(part, METHOD_MAP_PUT_MANY, <int>_hows[how],
-                                         a.s.records + at * unit, n * unit, 0), part)
+                    c = self.many(part, METHOD_MAP_PUT_MANY, <int>_hows[how],
+                                  a.s.records + at * unit, n * unit, 0)
+                    if round_.add(c, part):
+                        self.rest(round_.function, c)  # of equal keys the last one counts
                     at += n
             for _, c, where in round_.done():
                 self.rest(round_.function, c)
@@ -226,18 +235,26 @@ cdef class ManyHandle(PartsHandle):
     def put_list(self, str name, keys, values, how):
         """Put in elements from two lists, or take keys out (`how` None); which were there."""
         cdef Round round_ = Round(self.function(name))
-        cdef Call c
-        cdef uint64_t done
         cdef uint8_t method = METHOD_MAP_ERASE_MANY if how is None else METHOD_MAP_PUT_MANY
         cdef uint64_t x = 0 if how is None else <int>_hows[how]
         found = [False] * len(keys)
         for part, records in enumerate(self.dealt(keys, values)):
             for places, data in pieces_of(records):
-                round_.add(self.call_of(part, method, x, data, len(places)), places)
-            for place, record in records:
-                if record is None:
-                    found[place] = (self.erased(name, keys[place]) if how is None else
-                                    self.put(name, keys[place], values[place], x))
+                if data is not None:
+                    if round_.add(self.call_of(part, method, x, data, len(places)), places):
+                        self.settle(round_, found)
+                    continue
+                self.settle(round_, found)  # of equal keys the last one counts
+                place = places[0]
+                found[place] = (self.erased(name, keys[place]) if how is None else
+                                self.put(name, keys[place], values[place], x))
+        self.settle(round_, found)
+        return found
+
+    cdef int settle(self, Round round_, list found) except -1:
+        # Waits for what is under way; each call tells which of its keys were there.
+        cdef Call c
+        cdef uint64_t done, i
         for _, c, places in round_.done():
             while True:
                 done = c.call.result[1]
@@ -249,7 +266,7 @@ cdef class ManyHandle(PartsHandle):
                 c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
                 c.call.in_size -= c.call.result[0]
                 call_done(round_.function, c)
-        return found
+        return 0
 
     def get_list(self, str name, keys, default=None):
         """Find keys; return a list of values, `default` where there is none, and which are there."""
@@ -260,8 +277,10 @@ cdef class ManyHandle(PartsHandle):
         large = []
         for part, records in enumerate(self.dealt(keys, None)):
             for places, data in pieces_of(records):
-                round_.add(self.call_of(part, METHOD_MAP_FIND_MANY, 0, data, CALL_MOST), places)
-            large.extend([place for place, record in records if record is None])
+                if data is None:
+                    large += places
+                else:
+                    round_.add(self.call_of(part, METHOD_MAP_FIND_MANY, 0, data, CALL_MOST), places)
         for _, c, places in round_.done():
             while True:
                 self.take_values(c, places, values, found, large)
@@ -301,14 +320,15 @@ cdef class ManyHandle(PartsHandle):
 
 
 def pieces_of(records):
-    """Yield places and bytes of records that fit into a call together."""
+    """Yield places and bytes of records that fit into a call together; one too long alone, None."""
     places, data, size = [], [], 0
     for place, record in records:
-        if record is None:
-            continue
-        if size + len(record) > CALL_MOST:
+        if places and (record is None or size + len(record) > CALL_MOST):
             yield places, b"".join(data)
             places, data, size = [], [], 0
+        if record is None:
+            yield [place], None
+            continue
         places.append(place)
         data.append(record)
         size += len(record)

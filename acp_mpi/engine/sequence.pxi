@@ -33,6 +33,9 @@ cdef class SequenceHandle(Handle):
     """A row of elements of one type on some rank."""
     cdef readonly Element element
 
+    def __cinit__(self, *_, **__):
+        self.element = NO_ELEMENT
+
     def of(self, Element element):
         """Say what its elements are."""
         self.element = element
@@ -61,7 +64,7 @@ cdef class SequenceHandle(Handle):
         cdef acp_call here
         cdef int rc
         if engine == NULL:
-            no_engine(function)
+            no_engine(self.titled(function))
         call_fill(&here, METHOD_SEQUENCE_SPLICE, self, 0)
         here.in_ = s
         here.in_size = size
@@ -173,7 +176,7 @@ cdef class SequenceHandle(Handle):
         cdef char out[PLAIN]
         cdef int rc
         if engine == NULL:
-            no_engine(function)
+            no_engine(self.titled(function))
         if self.element.code:
             call_fill(&here, METHOD_SEQUENCE_READ, self, <uint64_t>at)
             here.out = out

@@ -101,7 +101,7 @@ static void overwrite_few(struct hold *hold, const struct sequence *s, const str
 {
     struct heap *h = hold->heap;
     const struct row_of *r = &s->row;
-    for (uint64_t i = 0; i < p->insert; i++) {
+    for (uint64_t i = 0; i < p->insert && r->width; i++) {
         uint64_t low = row_place(r, (uint64_t)p->at + i), high = low + r->width;
         for (uint64_t word = low & ~(uint64_t)7; word < high; word += 8) {
             uint64_t *w = (uint64_t *)(void *)(h->base + word);

@@ -1,5 +1,6 @@
 """Lists, call by call against lists of Python, from changing ranks."""
 
+import gc
 import pickle
 import random
 
@@ -295,3 +296,33 @@ def test_an_element_that_does_not_fit_changes_nothing(made):
         with pytest.raises(acp.RankError):
             one.push_back(b"12345678", rank=acp.procs())
         assert list(one) == [b"12345678"]
+
+
+def test_finalizers_that_read_lists_do_not_mix_up_what_is_being_read(made):
+    one, other = made(acp.List, "q"), made(acp.List, "q")
+    if alone():
+        one.extend(range(300))
+        other.extend(range(-900, 0))
+
+        class Garbage:
+            def __init__(self):
+                self.itself = self
+
+            def __del__(self):
+                assert list(other)[:1] == [other.find(-900).value] == [-900]
+
+        thresholds = gc.get_threshold()
+        try:
+            for more in [*range(8)] * 3:  # objects that are made before garbage is collected
+                gc.disable()
+                Garbage()
+                gc.set_threshold(gc.get_count()[0] + more, 1, 1)
+                gc.enable()
+                batch = one.walk("test", 0, 0, b"")
+                assert batch.values == list(range(300))
+                assert one.find(7).value == 7
+        finally:
+            gc.set_threshold(*thresholds)
+            gc.enable()
+            gc.collect()
+    acp.sync()

@@ -59,6 +59,8 @@ def test_equal_keys_of_different_types_are_one(objects):
         assert objects[(True, "a", (None, np.float64(2.5)))] == "tuple"
         objects[0.0] = "zero"
         assert objects[-0.0] == objects[False] == "zero"
+        objects[b"bytes"] = "bytes"
+        assert objects[np.bytes_(b"bytes")] == objects.pop(np.bytes_(b"bytes")) == "bytes"
         objects[math.nan] = "no number"
         assert objects[float("nan")] == "no number"
         objects[1e300] = "large"
@@ -258,3 +260,28 @@ def test_keys_values_and_arguments_of_another_type_are_refused(made):
             with refused(error, "Map"):
                 acp.Map(**keywords)
         assert m.empty()
+
+
+@pytest.mark.parametrize("key", ["f2", ">f8", ">f4", complex, "c8", "d"])
+def test_real_keys_that_are_equal_are_one(made, key):
+    m = made(acp.Map, key=key, value="q", maker=-1)
+    if only(0):
+        values = [0.0, -0.0, 0.5, math.nan]
+        if np.dtype(key).kind == "c":
+            values += [complex(-0.0, -0.0), complex(math.nan, 0), complex(0, -0.0)]
+        for value in values:
+            m[value] = 1
+        assert len(m) == 3
+        for array in (np.array(values, key), np.array(values, np.dtype(key).newbyteorder("="))):
+            m.accumulate(array, np.ones(len(array), "q"))
+            assert len(m) == 3
+            assert m.get_many(array)[1].all()
+        assert m[0.0] == m[-0.0] > 1
+    acp.sync()
+
+
+def test_keys_with_bytes_that_mean_nothing_are_refused():
+    gaps = np.dtype([("a", "i1"), ("b", "f8")], align=True)
+    for key in (gaps, [("x", gaps, (2,))], np.longdouble, np.clongdouble):
+        with refused(TypeError, "Map", "packed"):
+            acp.Map(key=key)

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from support import SLOW_ROAD, only
+from support import SLOW_ROAD, only, refused
 
 import acp_mpi as acp
 
@@ -90,4 +90,53 @@ def test_update_takes_what_dict_takes(objects):
         assert objects.get_many(["a", "x", "c"]) == ([1, None, 4], [True, False, True])
         assert sorted(objects.keys()) == ["a", "b", "c"]
         assert sorted(objects.values()) == [1, 3, 4]
+    acp.sync()
+
+
+def test_as_many_values_as_keys_whatever_their_shapes(numbers):
+    if only(0):
+        for keys, values in (
+            (np.zeros((2, 300), "q"), np.zeros(2)),
+            (np.zeros(2, "q"), np.zeros((2, 300))),
+            ([[1, 2], [3, 4]], [1.0, 2.0]),
+        ):
+            for method in (numbers.update, numbers.accumulate):
+                with refused(ValueError, f"Map.{method.__name__}", "keys and", "values"):
+                    method(keys, values)
+        assert numbers.empty()
+        numbers.update(np.arange(6).reshape(2, 3), np.arange(6.0).reshape(2, 3))
+        assert dict(numbers.items()) == {i: i for i in range(6)}
+        with pytest.raises(ValueError, match="buffers"):
+            numbers.put_arrays("update", bytes(80), bytes(16), 10, "assign")
+        with pytest.raises(ValueError, match="buffers"):
+            numbers.put_arrays("update", bytes(16), bytes(80), 10, "assign")
+    acp.sync()
+
+
+def test_keys_from_any_iterable(numbers):
+    if only(-1):
+        model = {i: i / 2 for i in range(100)}
+        numbers.update(model.keys(), model.values())
+        assert dict(numbers.items()) == model
+        for keys in (model.keys(), set(model), iter(model), (k for k in model), range(100)):
+            values, found = numbers.get_many(keys)
+            assert found.all()
+            assert sorted(values) == sorted(model.values())
+        strange = np.array([2.5, 2**70], object)
+        with pytest.raises(TypeError):
+            numbers.update(strange[:1], [1.0])
+        with pytest.raises(OverflowError):
+            numbers.update(strange[1:], [1.0])
+        assert len(numbers) == 100
+    acp.sync()
+
+
+@pytest.mark.parametrize("key", [object, "q"])
+def test_of_equal_keys_the_last_one_counts_of_whatever_length(made, key):
+    m = made(acp.Map, key=key, value=bytes, maker=-1)
+    if only(0):
+        for sizes in ((100_000, 5), (5, 100_000), (7, 100_000, 3, 80_000, 2), (0, 70_000, 0)):
+            keys = [k for size in sizes for k in (1, 2)]
+            m.update(keys, [bytes([k]) * size for size in sizes for k in (1, 2)])
+            assert dict(m.items()) == {k: bytes([k]) * sizes[-1] for k in (1, 2)}
     acp.sync()

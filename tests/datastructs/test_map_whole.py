@@ -4,9 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
-from support import SLOW_ROAD, only
+from support import SLOW_ROAD, only, refused
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 
 pytestmark = pytest.mark.mpi
 
@@ -195,4 +196,78 @@ def test_nothing_is_written_by_finds(numbers):
         for key in range(100):
             numbers.get(key)
         assert numbers.statistics() == before
+    acp.sync()
+
+
+@pytest.mark.parametrize("kind", [acp.Map, acp.Set, acp.MultiSet])
+def test_one_with_itself_by_another_handle_loses_nothing(made, kind):
+    one = made(kind, key="q", maker=-1)
+    if only(0):
+        one.update({i: str(i) for i in range(50)} if kind is acp.Map else [*range(50), 7])
+    acp.sync()
+    again, before = pickle.loads(pickle.dumps(one)), sorted(one.elements())
+    acp.sync()
+    for method in ("assign", "merge", "move", "swap"):
+        if acp.rank() == 0:
+            getattr(one, method)(again)
+            getattr(one, method)(one)
+        if method != "swap":
+            for other in (one, again, one.local):
+                getattr(one.local, method)(other)
+        assert sorted(one.elements()) == before, method
+        acp.sync()
+    here = sorted(one.local.elements())
+    acp.sync()
+    if acp.rank() == 0:
+        one.merge(again.local)
+        assert sorted(one.elements()) == before
+        one.assign(again.local)  # then there is nothing else
+        assert sorted(one.elements()) == here
+        one.move(again.local)
+        assert sorted(one.elements()) == here
+    acp.sync()
+
+
+def test_what_cannot_be_taken_over_is_refused_and_nothing_is_lost(made, numbers):
+    others = made(acp.Map, key="q", value="q"), made(acp.Set, key="q"), made(acp.MultiSet, key="q")
+    if only(0):
+        numbers[1] = 2.5
+        for other in (None, {1: 1.0}, [1], *others, *(other.local for other in others)):
+            for method in ("assign", "merge", "move", "swap"):
+                with refused(TypeError, f"Map.{method}"):
+                    getattr(numbers, method)(other)
+                if method != "swap":
+                    with refused(TypeError, f"Map.local.{method}"):
+                        getattr(numbers.local, method)(other)
+        with refused(TypeError, "Map.swap"):
+            numbers.swap(numbers.local)
+        assert dict(numbers.items()) == {1: 2.5}
+    acp.sync()
+
+
+def test_distances_are_between_cursors_of_one_container(made, numbers):
+    few = made(acp.Map, key="q", value="d", ranks=[0])
+    if only(0):
+        for first, second in ((few, numbers), (numbers, few)):
+            with refused(ValueError, "Cursor.distance", "two containers"):
+                first.begin().distance(second.end())
+        again = pickle.loads(pickle.dumps(numbers))
+        assert numbers.begin().distance(again.end()) == 0
+    acp.sync()
+
+
+def test_who_was_killed_while_destroying_leaves_it_to_the_next(made):
+    m = acp.bcast(acp.Map(key="q", value=bytes) if acp.rank() == 0 else None)
+    m[acp.rank()] = b"x" * 1000
+    acp.sync()
+    if acp.rank() == acp.procs() - 1:
+        for ga, serial in m._others[:1]:
+            part = _engine.Handle()
+            part.found(ga, serial, b"")
+            _engine.container_destroy("test", part)
+        m.destroy()
+    acp.sync()
+    gone(m.get, 1)
+    if acp.rank() != acp.procs() - 1:
+        gone(m.destroy)
     acp.sync()

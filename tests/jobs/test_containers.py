@@ -49,10 +49,81 @@ def use_without_numpy():
         acp.sync()
 
 
+def fill(rank):
+    for size in (1 << 20, 1 << 16, 1 << 12, 1 << 8):
+        with contextlib.suppress(acp.HeapFullError):
+            while True:
+                last = acp.malloc(size, rank)
+        if size == 1 << 12:
+            small = last
+    acp.free(small)  # a little room
+
+
+def swap_where_there_is_no_room():
+    with acp.init(heap_size=16 << 20):
+        if acp.rank() == 0:
+            numbers, few = array("q", range(60_000)), array("q", [-1, -2])
+            pairs = []
+            for kind in (acp.Vector, acp.Deque, acp.List):
+                pairs.append((kind("q", rank=0), kind("q", rank=1)))
+            pairs.append((acp.Set([0], key="q"), acp.Set([1], rank=1, key="q")))
+            for long, short in pairs:
+                (long.update if isinstance(long, acp.Set) else long.extend)(numbers)
+                (short.update if isinstance(short, acp.Set) else short.extend)(few)
+            fill(1)
+            for long, short in pairs:
+                for one, other in ((long, short), (short, long)):
+                    with pytest.raises(acp.HeapFullError):
+                        one.swap(other)
+                    if isinstance(long, acp.List):  # what has moved has
+                        assert sorted([*long, *short]) == sorted([*numbers, *few])
+                        continue
+                    assert sorted(long) == list(numbers)
+                    assert sorted(short) == sorted(few)
+        acp.sync()
+
+
+PROGRAMS = {
+    "containers do without NumPy": use_without_numpy,
+    "a swap that has no room loses nothing": swap_where_there_is_no_room,
+}
+
+
 @pytest.mark.parametrize("road", launch.ROADS)
-def test_containers_do_without_numpy(without_mpi, road):
-    jobs = without_mpi(2, launch.program(use_without_numpy), launch.ROADS[road])
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_processes_without_mpi_find_that(without_mpi, what, road):
+    jobs = without_mpi(2, launch.program(PROGRAMS[what]), launch.ROADS[road])
     assert [job.wait() for job in jobs] == [0, 0], "\n".join(job.output for job in jobs)
+
+
+def destroy_what_was_on_a_rank_that_is_lost(folder):
+    acp.init()
+    last, kinds = acp.procs() - 1, (acp.Map, acp.Set, acp.MultiSet)
+    blocks = acp.heap_statistics().blocks
+    made = [kind() for kind in kinds] + [acp.Workspace(3000)] if acp.rank() == 0 else None
+    containers = acp.bcast(made)
+    for container in containers[:3]:
+        container.update({str(i): "x" * 500 for i in range(300)})
+    acp.sync()
+    if acp.rank() == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with contextlib.suppress(acp.PeerLostError):
+        acp.sync()
+    acp.barrier(acp.refresh())
+    if acp.rank() == 0:
+        for container in containers:
+            container.destroy()
+    acp.barrier(acp.ranks())
+    assert acp.heap_statistics().blocks <= blocks + 5  # heads are kept
+    for container in containers:
+        with pytest.raises((acp.AddressError, acp.PeerLostError)):
+            container.size() if container is not containers[3] else container.read(bytearray(1), 0)
+    Path(folder, f"{acp.rank()} survived").touch()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_what_spread_over_a_lost_rank_as_well_can_be_destroyed(two_survive, tmp_path, road):
+    two_survive(launch.program(destroy_what_was_on_a_rank_that_is_lost, tmp_path), road)
 
 
 def be_killed_while_others_use_containers(folder):

@@ -1,8 +1,10 @@
 """The programs in examples/ and the pages of documentation that are programs."""
 
 import os
+import random
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import launch
@@ -39,6 +41,29 @@ def test_an_example_runs_and_checks_itself(start, example, ranks, road):
         assert "2 ranks" in job.output
     else:
         assert status == 0, job.output
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_all_words_of_a_text_are_counted_once(passes, tmp_path, ranks):
+    dice, text = random.Random(ranks), tmp_path / "text"
+    lines = [
+        " ".join(dice.choices(["a", "Bee", "sea", "é"], k=dice.randrange(9))) for _ in range(99)
+    ]
+    text.write_text("\n".join([*lines, "a" * 500, "the end"]), encoding="utf-8")
+    command = [sys.executable, str(launch.ROOT / "examples/wordcount.py"), str(text), "--top", "3"]
+    output = passes([*launch.mpiexec(ranks), *command])
+    counts = Counter(text.read_text(encoding="utf-8").lower().split())
+    assert f"{counts.total()} words, {len(counts)} different ones, on {ranks} ranks" in output
+    for word, count in counts.most_common(3):
+        assert re.search(rf"^ *{count} {word}$", output, re.MULTILINE), output
+
+
+@pytest.mark.parametrize("elements", ["0", "1", "-5", "x"])
+def test_the_placement_of_too_few_elements_is_a_usage_error(start, elements):
+    script = str(launch.ROOT / "examples/placement.py")
+    job = start([sys.executable, script, "--elements", elements])
+    assert job.wait() == 2, job.output
+    assert "--elements" in job.output
 
 
 @pytest.mark.parametrize("ranks", [0, 1, 2])

@@ -84,6 +84,19 @@ def test_what_is_no_block_is_refused_and_changes_nothing():
     acp.free(kept)
 
 
+def test_a_container_is_not_freed_but_destroyed():
+    vector = acp.Vector("q", 3, rank=right())
+    for _ in range(2):
+        with refused(acp.AddressError, "free", hex(vector.ga), "container"):
+            acp.free(vector.ga)
+    assert vector.tolist() == [0, 0, 0]
+    vector.destroy()
+    with refused(acp.AddressError, "free"):
+        acp.free(vector.ga)
+    with acp.Vector("q", 3, rank=right()) as other:
+        assert other.tolist() == [0, 0, 0]
+
+
 def test_more_than_the_heap_can_hold_is_refused():
     for size in (acp.heap_statistics().size, 1 << 41, 1 << 62):
         with refused(acp.HeapFullError, "malloc", size):
