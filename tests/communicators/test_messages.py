@@ -106,6 +106,20 @@ def test_a_send_that_is_refused_leaves_no_receive_behind(MPI, world):
     assert not room.any()
 
 
+def test_who_waits_for_all_has_all_when_one_has_failed(MPI, several):  # Open MPI says nothing
+    short, found = np.zeros(8), np.zeros(2)
+    requests = [several.Irecv(short, several.rank, 2), several.Irecv(found, several.rank, 3)]
+    sends = [
+        several.Isend(np.zeros(9), several.rank, 2),
+        several.Isend(np.ones(2), several.rank, 3),
+    ]
+    with pytest.raises(MPI.Exception):
+        MPI.Request.Waitall(requests)
+    assert requests[1] == MPI.REQUEST_NULL
+    assert found.tolist() == [1, 1]
+    MPI.Request.Waitall(sends)
+
+
 def test_both_at_once_say_that_a_message_is_too_long(MPI, several):  # MPICH does not
     request = several.Isendrecv(np.zeros(9), several.rank, 2, np.zeros(8), several.rank, 2)
     with pytest.raises(MPI.Exception) as caught:
