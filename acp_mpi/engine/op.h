@@ -19,10 +19,12 @@ int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, cons
                  uint64_t size);
 int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
                 uint64_t size);
+/* Another thread may be changing the column: what is checked must be what is used. */
 static inline uint64_t at(acp_column c, uint64_t i)
 {
     uint64_t value;
     __builtin_memcpy(&value, c.data + (int64_t)i * c.stride, sizeof value);
+    __asm__("" : "+r"(value)); /* read once */
     return value;
 }
 uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,

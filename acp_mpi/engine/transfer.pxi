@@ -94,7 +94,10 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     cdef acp_failure failure, second
     cdef int rc
     cdef acp_engine *e = NULL
-    where, value = flag
+    try:
+        where, value = flag
+    except (TypeError, ValueError):
+        raise TypeError(f"put: flag={flag!r} is not a pair of an address and a value") from None
     a = address(where, "put")
     if a & 7:
         raise _errors.from_fault("put", _errors.Status.ALIGN, a, 8, acp_ga_rank(a))

@@ -132,6 +132,40 @@ def meet_in_spite_of_a_loss(folder):
     os._exit(0)  # the end is for those who have agreed on who lives
 
 
+def reset_without_one(folder):
+    """The last rank dies; the others change places, and go on."""
+    acp.init()
+    last, rank = acp.procs() - 1, acp.rank()
+    acp.publish(f"of {rank}", rank)
+    acp.sync()
+    if rank == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    sync_of_the_living()
+    while acp.ranks() != list(range(last)):
+        acp.refresh()
+    with pytest.raises(acp.RankError, match=f"reset: .*{last}"):
+        acp.reset(rank + 1)  # the place of the dead is taken
+    acp.reset(last - 1 - rank)
+    assert acp.rank() == last - 1 - rank
+    left = acp.query_starter_ga((acp.rank() - 1) % last)
+    acp.put(left, bytes([acp.rank() + 1]) * 8)
+    acp.sync()
+    came = acp.get(acp.query_starter_ga(acp.rank()), bytearray(8))
+    assert came == bytes([(acp.rank() + 1) % last + 1]) * 8
+    assert is_lost(last)
+    acp.sync()
+    survive(folder)
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_the_living_change_places(without_mpi, tmp_path, road):
+    jobs = without_mpi(RANKS, launch.program(reset_without_one, tmp_path), launch.ROADS[road])
+    for job in jobs:
+        job.wait()
+    assert survivors(tmp_path) == {0, 1, 2}, "\n".join(job.output for job in jobs)
+    nothing_stays(*jobs)
+
+
 def is_lost(rank):
     try:
         acp.fetch_add8(acp.query_starter_ga(rank), 0)

@@ -87,6 +87,17 @@ def test_arrays_may_be_of_any_integer_kind_and_stride(make):
     assert np.array_equal(sink, source)
 
 
+def test_an_array_without_dimensions_is_a_scalar():
+    words, places = shared(3, np.uint64)
+    acp.sync()
+    gas = addresses(places[right()], 3)
+    assert acp.fetch_add8_many(gas, np.array(5)).tolist() == [0, 0, 0]
+    assert acp.fetch_add8_many(np.array(gas[0]), [1]).tolist() == [5]
+    assert acp.fetch_add8_many(np.array(gas[1]), np.array(1)).tolist() == [5]
+    acp.sync()
+    assert words.tolist() == [6, 6, 5]
+
+
 def test_no_elements_are_no_operation():
     nothing = np.zeros(0, np.uint64)
     acp.complete(acp.copy_many(nothing, nothing, 8))
@@ -187,6 +198,16 @@ def test_arrays_of_floats_are_refused_with_the_reason():
         acp.copy_many(wrong, wrong, 8)
     with pytest.raises(TypeError, match="fetch_add8_many"):
         acp.fetch_add8_many(wrong, 1)
+
+
+@pytest.mark.parametrize("wrong", ["None", 1.5, {1}, np.zeros(2, "M8[s]")], ids=repr)
+def test_what_is_neither_a_number_nor_an_array_is_refused(wrong):
+    for call in (acp.copy_many, acp.fetch_cas8_many):
+        for place in range(3):
+            given = [starter(acp.rank()), starter(acp.rank(), 8), 8]
+            given[place] = wrong
+            with case(place), pytest.raises(TypeError, match=f"{call.__name__}: .* must be"):
+                call(*given)
 
 
 def test_arrays_of_different_length_are_refused():

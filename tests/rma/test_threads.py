@@ -1,6 +1,9 @@
 """Several Python threads of a process at once."""
 
+import contextlib
 import itertools
+import signal
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -124,6 +127,81 @@ def test_threads_register_and_release_at_once():
             acp.empty(100 + index, np.uint8)
 
     together(work)
+
+
+@contextlib.contextmanager
+def hasty_switches():
+    """Have threads take turns in the middle of everything."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_keys_of_threads_have_addresses_whichever_of_them_publishes():
+    def work(index):
+        for step in range(10 * ROUNDS):
+            buffer = bytearray(b"%d" % (index * ROUNDS + step))
+            with acp.register_memory(buffer, index % acp.colors()) as key:
+                ga = acp.query_ga(key)
+                assert acp.query_rank(ga) == acp.rank()
+                assert fetch(ga, len(buffer)) == buffer
+
+    with hasty_switches():
+        together(work)
+
+
+def test_addresses_that_change_during_a_call_are_refused_or_used():
+    """What was checked is what is used, whatever another thread makes of the arguments."""
+    _, places = shared(1 << 16, np.uint64)
+    good = np.uint64(places[right()])
+    wrong = good + np.uint64(1 << 39)
+    gas, done = np.full(200, good), threading.Event()
+
+    def change():
+        while not done.is_set():
+            gas[::3] = wrong
+            gas[::3] = good
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(20 * ROUNDS):
+            for call in (
+                lambda: acp.copy_many(gas, good, 8),
+                lambda: acp.copy_many(good, gas, 8),
+                lambda: acp.fetch_add8_many(gas, 1),
+            ):
+                with contextlib.suppress(acp.AddressError, acp.HeapFullError):
+                    call()
+                    acp.complete()
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_ctrl_c_ends_a_wait_also_where_many_threads_wait():
+    """More than can be rung for; and the signal comes to another thread."""
+    word, places = shared(1, np.uint64)
+    mine = places[acp.rank()]
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with ThreadPoolExecutor(12) as pool:
+        try:
+            asleep = [pool.submit(acp.wait_until, mine, "==", 1, 60) for _ in range(12)]
+            acp.barrier([acp.rank()])
+            threading.Timer(
+                0.3, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGALRM)
+            ).start()
+            with pytest.raises(KeyboardInterrupt):
+                acp.wait_until(mine, "==", 2, timeout=20)
+        finally:
+            signal.signal(signal.SIGALRM, old)
+            acp.fetch_add8(mine, 1)
+        for thread in asleep:
+            thread.result()
+    assert word[0] == 1
 
 
 def test_threads_copy_while_the_main_thread_meets():

@@ -136,6 +136,13 @@ def test_wrong_arguments_are_refused(arguments, error, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [2**32, -(2**31) - 1])
+def test_a_value_beyond_a_word_of_four_bytes_is_refused(value):
+    """It would never come."""
+    with pytest.raises(OverflowError, match=f"wait_until: .*{value}"):
+        acp.wait_until(starter(acp.rank()), "==", value, timeout=0.01, size=4)
+
+
 def test_a_word_must_be_aligned():
     with pytest.raises(acp.AlignmentError, match="wait_until"):
         acp.wait_until(starter(acp.rank(), 4), "==", 0)
