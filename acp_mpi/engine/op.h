@@ -53,9 +53,6 @@ static inline bool op_tells_nothing(const struct op *op)
 }
 void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
-void op_stall(acp_engine *e, struct op *op);
-void op_bar(acp_lane *lane, struct op *op);
-void ops_pump(acp_lane *lane);
 void ops_fail_peer(acp_lane *lane, struct peer *p);
 bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
 static inline bool order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)
@@ -69,6 +66,12 @@ static inline acp_handle_t handle_now(acp_engine *e)
 {
     return atomic_load_explicit(&e->last, memory_order_relaxed) | 1;
 }
+
+/* stall.c: with the lock held */
+void op_stall(acp_engine *e, struct op *op);
+void op_unstall(acp_engine *e, struct op *op);
+void op_bar(acp_lane *lane, struct op *op);
+void ops_pump(acp_lane *lane);
 
 /* router.c: the one function that decides which way an operation goes */
 struct plan {
