@@ -195,8 +195,10 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     couriers_reset(e);
     e->slot_of_rank = identity ? NULL : table_slots(e);
     e->rank = rank;
-    for (uint32_t i = 0; i < ATTACH_LANES; i++)
+    for (uint32_t i = 0; i <= LANE_LOCKED; i++)
         lane_flush(&e->lanes[i]);
+    for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++)
+        atomic_store(&e->lanes[i].stale, true); /* a thread may be using it */
     pthread_mutex_unlock(&e->lock);
     return ACP_OK;
 }

@@ -1,5 +1,5 @@
 /* Lanes, through which threads call, and what went wrong on them. */
-#include "core.h"
+#include "reach.h"
 
 #include <errno.h>
 
@@ -21,6 +21,8 @@ acp_lane *acp_lane_take(acp_engine *e)
         uint32_t no = 0;
         if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1)) {
             acp_engine_hold(e); /* another thread may finalize meanwhile */
+            if (atomic_exchange(&e->lanes[i].stale, false))
+                lane_flush(&e->lanes[i]);
             return &e->lanes[i];
         }
     }

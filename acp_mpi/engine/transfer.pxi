@@ -199,7 +199,7 @@ cdef object fetch(str function, acp_kind kind, object ga, object value, object c
         no_engine(function)
     a = address(ga, function)
     v = value_of(value, function)
-    if compare is not None:
+    if kind == ACP_CAS4 or kind == ACP_CAS8:
         c = value_of(compare, function)
     rc = acp_fetch_here(lane0, kind, a, v, c, &old)
     if rc == ACP_OK:

@@ -200,7 +200,7 @@ def test_arrays_of_floats_are_refused_with_the_reason():
         acp.fetch_add8_many(wrong, 1)
 
 
-@pytest.mark.parametrize("wrong", ["None", 1.5, {1}, np.zeros(2, "M8[s]")], ids=repr)
+@pytest.mark.parametrize("wrong", [None, "text", 1.5, {1}, np.zeros(2, "M8[s]")], ids=repr)
 def test_what_is_neither_a_number_nor_an_array_is_refused(wrong):
     for call in (acp.copy_many, acp.fetch_cas8_many):
         for place in range(3):
