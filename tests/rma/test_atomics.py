@@ -131,7 +131,6 @@ def test_values_beyond_64_bits_are_refused(size, words):
             getattr(acp, f"fetch_add{size}")(words[0], value)
 
 
-@pytest.mark.parametrize("size", [4, 8])
 def test_compare_and_swap_needs_what_it_expects(size):
     word, places = shared(1, np.uint64)
     ga = places[acp.rank()]
