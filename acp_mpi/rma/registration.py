@@ -63,13 +63,13 @@ class AtKey:
         with _changing:
             if self._closed:
                 return
-            public = self._ga and _engine.is_open()
-            if public and self._ticket is None:
-                self._ticket = _engine.retire(self._ga, self._size)
-            if not public:
+            if not (self._ga and _engine.is_open()):
                 self._forget()
                 return
-        _engine.quiet(self._ticket)  # after Ctrl-C here it can be closed again
+            if self._ticket is None:
+                self._ticket = _engine.retire(self._ga, self._size)
+            ticket = self._ticket
+        _engine.quiet(ticket)  # after Ctrl-C here it can be closed again
         self._forget()
 
     def _forget(self) -> None:
@@ -117,7 +117,7 @@ def unregister_memory(key: AtKey) -> None:
 def _publish(wanted: AtKey) -> None:
     """Publish all that waits, adjoining memory of one color as one segment, unless `wanted` is.
 
-    A key waits until it has its address: what fails, or Ctrl-C ends, is tried again by the next call.
+    A key waits until it has its address: what fails, or Ctrl-C ends, the next call tries again.
     """
     with _changing:
         if wanted._ga or wanted.closed:  # another thread has come first
@@ -132,7 +132,7 @@ def _publish(wanted: AtKey) -> None:
             try:
                 ga = _engine.register(low, high - low, batch[0]._color)
             except Error:
-                if wanted._ga:
+                if id(wanted) not in _waiting:
                     return
                 raise
             for key in batch:

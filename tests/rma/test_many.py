@@ -4,7 +4,18 @@ import array
 
 import numpy as np
 import pytest
-from support import SLOW_ROAD, finish, pattern, refused, right, shared, stale_address, starter, word
+from support import (
+    SLOW_ROAD,
+    case,
+    finish,
+    pattern,
+    refused,
+    right,
+    shared,
+    stale_address,
+    starter,
+    word,
+)
 
 import acp_mpi as acp
 

