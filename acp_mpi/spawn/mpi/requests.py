@@ -133,6 +133,12 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
             MPI.Request.Free(self)
         self._body = None
 
+    def free(self) -> None:
+        """Let it go on by itself, if it is not null."""
+        if body_of(self) is None:
+            MPI.Request.free(self)
+        self._body = None
+
     # Several --------------------------------------------------------------------------------
 
     @classmethod
