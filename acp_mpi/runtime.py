@@ -248,7 +248,8 @@ def reset(rank: int) -> None:
 
     Collective over all ranks, whose new ranks must be a permutation: RankError on all of them
     otherwise, and nothing has changed; those that have died keep theirs. Registrations
-    and addresses of arrays end; starter memory is zero again. The slot of a process (group offset + MPI rank) never changes.
+    and addresses of arrays end; starter memory is zero again. The slot of a process (group
+    offset + MPI rank) never changes.
     """
     from acp_mpi.rma.exchange import allgather
 
