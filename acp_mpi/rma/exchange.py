@@ -16,6 +16,7 @@ _PAIR = struct.Struct("<QQ")
 _EXCHANGE = 1  # barriers of the library's own collectives
 
 _offered: dict[str, Any] = {}  # name -> the block behind it
+_perhaps: list[Any] = []  # those whose publishing was interrupted: it may have arrived all the same
 
 
 def _block_of(x: Any) -> Any:
@@ -45,7 +46,11 @@ def publish(name: str, x: Any) -> None:
     _engine.demand("publish")
     low, high = _key(name)
     block = _block_of(x)
-    _engine.board_put(low, high, block.ga, len(block), None)
+    try:
+        _engine.board_put(low, high, block.ga, len(block), None)
+    except BaseException:
+        _perhaps.append(block)
+        raise
     _offered[name] = block
 
 
@@ -142,3 +147,4 @@ def allgather(obj: Any) -> list[Any]:
 @on_close
 def _withdraw() -> None:
     _offered.clear()
+    _perhaps.clear()
