@@ -26,6 +26,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(program: str, arguments: list[str]) -> int:
     """Run a program as `__main__`; an error or a non-zero exit ends the group."""
     sys.argv = [program, *arguments]
+    if not sys.flags.safe_path:  # as Python does for `python app.py`
+        sys.path[0] = os.path.dirname(os.path.abspath(program))
     try:
         runpy.run_path(program, run_name="__main__")
     except SystemExit as end:

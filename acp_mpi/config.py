@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_FOR_EVER = 1e9  # seconds: what more, and "inf", mean; clocks in nanoseconds can count to it
 PATHS = {"": 0, "owner": 1, "link": 2, "window": 3}
 
 
@@ -43,7 +44,7 @@ def _positive(text: str) -> float:
     seconds = float(text)
     if not seconds > 0:
         raise ValueError(f"{text!r} is not a positive number of seconds")
-    return seconds
+    return min(seconds, _FOR_EVER)
 
 
 def _multirun(text: str) -> tuple[str, int]:

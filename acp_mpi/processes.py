@@ -1,8 +1,12 @@
 """The processes of this host: when one began, who its descendants are."""
 
-import contextlib
+from __future__ import annotations
+
 import os
-from collections.abc import Iterator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def start_time(pid: int) -> int:
@@ -15,9 +19,12 @@ def children() -> dict[int, list[int]]:
     """Return the children of all processes that have any."""
     found: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
-            parent = int(file.read().rpartition(")")[2].split()[1])
-            found.setdefault(parent, []).append(int(name))
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended
+            continue
+        found.setdefault(parent, []).append(int(name))
     return found
 
 

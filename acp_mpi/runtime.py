@@ -10,6 +10,7 @@ import atexit
 import os
 import sys
 from _thread import RLock
+from operator import index
 
 from acp_mpi import config, ending, log, members, rooms
 from acp_mpi.engine import _engine
@@ -236,16 +237,19 @@ def abort(message: str) -> NoReturn:
     The launcher may end the rest of an MPI group; the ranks of other groups see PeerLostError.
     """
     who = f"rank {_engine.rank()}: " if is_initialized() else ""
-    sys.stderr.write(f"acp_mpi: abort: {who}{message}\n")
-    end_group(1)
+    try:
+        sys.stderr.write(f"acp_mpi: abort: {who}{message}\n")
+    finally:  # whoever has closed it
+        end_group(1)
 
 
 def reset(rank: int) -> None:
     """Return to the state after `init`, this process with rank `rank` (seed 003, section 2.3).
 
     Collective over all ranks, whose new ranks must be a permutation: RankError on all of them
-    otherwise, and nothing has changed. Registrations and addresses of arrays end; starter memory
-    is zero again. The slot of a process (group offset + MPI rank) never changes.
+    otherwise, and nothing has changed; those that have died keep theirs. Registrations
+    and addresses of arrays end; starter memory is zero again. The slot of a process (group
+    offset + MPI rank) never changes.
     """
     from acp_mpi.rma.exchange import allgather
 
@@ -254,20 +258,30 @@ def reset(rank: int) -> None:
             "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
         )
     _engine.sync()
-    wanted = allgather(int(rank))
-    if sorted(wanted) != list(range(_engine.procs())):
-        raise RankError(
-            f"reset: the ranks {wanted} are not a permutation of 0 to {_engine.procs() - 1}; "
-            "every process must ask for a different one"
-        )
+    wanted = allgather(rank)  # as it is: what is none must be refused on all ranks
+    for gone in _engine.lost_ranks():
+        wanted[gone] = gone
     slots = [0] * len(wanted)
-    for old, new in enumerate(wanted):
+    for old, new in enumerate(_permutation(wanted)):
         slots[new] = _engine.slot_of(old)
     _engine.meet("reset", _EXCHANGE, None)
     rooms.reset()
     _engine.meet("reset", _EXCHANGE, None)  # the ranks of a node change theirs in one table
     _engine.remap(slots)
     _engine.meet("reset", _EXCHANGE, None)
+
+
+def _permutation(wanted: list[Any]) -> list[int]:
+    try:
+        ranks = [index(rank) for rank in wanted]
+    except TypeError:
+        ranks = []
+    if sorted(ranks) != list(range(len(wanted))):
+        raise RankError(
+            f"reset: the ranks {wanted} are not a permutation of 0 to {len(wanted) - 1}; every "
+            "process must ask for a different one, and those that have died keep theirs"
+        )
+    return ranks
 
 
 def _unusual_buffer(*what: Any) -> Any:

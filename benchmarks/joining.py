@@ -1,6 +1,6 @@
 """Show how long groups take to join, beside what their processes take without joining.
 
-    python benchmarks/joining.py [--groups 10 100 1000] [--processes 50]
+    python benchmarks/joining.py [--groups 10 100 1000] [--processes 200] [--json FILE]
 
 Simulated groups of one rank each all come at once, driven by one process beside the rendezvous,
 which is one of its own: connection, handshake, announcement, and the table, whose check sum is
@@ -10,6 +10,7 @@ groups the processor time, too, which others on the machine do not disturb as mu
 """
 
 import argparse
+import json
 import os
 import selectors
 import socket
@@ -17,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from harness import Goal, Row, progress, table
 
 from acp_mpi.spawn.rendezvous import handshake, secret
 from acp_mpi.spawn.rendezvous.address import parse_address
@@ -123,23 +126,32 @@ def processes(count: int, program: str, folder: Path) -> float:
         return seconds
 
 
+def _rows(groups: Sequence[int], count: int) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="acp-bench-") as name:
+        folder = Path(name)
+        for number in groups:
+            progress(f"{number} simulated groups")
+            seconds, served, own = simulate(number, folder)
+            note = f"processor time: rendezvous {served:.2f} s, groups {own:.2f} s"
+            goal = Goal(at_most=2) if number == 1000 else Goal()
+            yield Row(f"{number} simulated groups join", "s", seconds, goal=goal, note=note)
+        progress(f"{count} processes")
+        joined, started = (processes(count, program, folder) for program in (MEMBER, STRANGER))
+        what = f"{count} processes without MPI, start to joined"
+        yield Row(what, "s", joined, "started without joining", started)
+
+
 def main(argv: Sequence[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--groups", type=int, nargs="+", default=[10, 100, 1000], metavar="N")
-    parser.add_argument("--processes", type=int, default=50, metavar="N")
+    parser.add_argument("--processes", type=int, default=200, metavar="N")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="acp-bench-") as name:
-        print(f"{'simulated groups':>20}{'joined, s':>12}{'rendezvous':>12}{'groups':>10}")
-        for groups in options.groups:
-            seconds, served, own = simulate(groups, Path(name))
-            print(f"{groups:>20}{seconds:>12.3f}{served:>12.3f}{own:>10.3f}", flush=True)
-        joined = processes(options.processes, MEMBER, Path(name))
-        started = processes(options.processes, STRANGER, Path(name))
-        print(
-            f"{options.processes} processes without MPI: joined after {joined:.2f} s, "
-            f"started without joining {started:.2f} s, ratio {joined / started:.2f}"
-        )
+    rows = list(_rows(options.groups, options.processes))
+    print(table(rows))
+    if options.json:
+        options.json.write_text(json.dumps([row.as_dict() for row in rows], indent=2))
     return 0
 
 

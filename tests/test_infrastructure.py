@@ -9,6 +9,7 @@ import pytest
 from support import ROAD, fetch, pattern, refused, right, shared, stale_address, starter, store
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 from acp_mpi.mpi_group import MpiGroup
 
 pytestmark = pytest.mark.mpi
@@ -147,6 +148,13 @@ def test_reset_to_what_is_no_permutation_is_refused_on_all_ranks():
     acp.sync()
 
 
+@pytest.mark.parametrize("wrong", [0.0, "0", None], ids=repr)
+def test_reset_to_no_rank_on_one_is_refused_on_all(wrong):
+    with refused(acp.RankError, "reset", repr(wrong)):
+        acp.reset(wrong if acp.rank() == 0 else acp.rank())
+    acp.sync()
+
+
 # Meeting --------------------------------------------------------------------------------------
 
 
@@ -191,6 +199,12 @@ def test_overlapping_barriers_do_not_disturb_each_other():
 def test_barrier_with_a_rank_that_does_not_exist_is_refused():
     with pytest.raises(acp.RankError, match=rf"barrier: .*{acp.procs()}"):
         acp.barrier([acp.rank(), acp.procs()])
+
+
+@pytest.mark.parametrize("ranks", [0, None, 1.5], ids=repr)
+def test_barrier_of_what_is_no_list_is_refused(ranks):
+    with refused(TypeError, "barrier", repr(ranks)):
+        acp.barrier(ranks)
 
 
 def test_barrier_without_the_caller_is_refused():
@@ -245,6 +259,19 @@ def test_names_of_different_ranks_do_not_disturb_each_other():
         acp.publish(f"rank {acp.rank()} index {index}", [acp.rank(), index] * 100)
     for rank, index in itertools.product(range(acp.procs()), range(5)):
         assert acp.lookup(f"rank {rank} index {index}") == [rank, index] * 100
+
+
+def test_what_was_published_before_ctrl_c_can_be_looked_up(monkeypatch):
+    def late(*arguments):
+        board_put(*arguments)
+        raise KeyboardInterrupt
+
+    board_put, name = _engine.board_put, f"interrupted at {acp.rank()}"
+    with monkeypatch.context() as patch:
+        patch.setattr(_engine, "board_put", late)
+        with pytest.raises(KeyboardInterrupt):
+            acp.publish(name, [acp.rank()] * 1000)
+    assert acp.lookup(name) == [acp.rank()] * 1000
 
 
 def test_lookup_of_a_name_that_nobody_publishes_times_out():

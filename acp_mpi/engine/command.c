@@ -142,8 +142,11 @@ uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *
     uint64_t first = i, end = count - i < BATCH ? count : i + BATCH;
     if (!enter(s, ROLE_SRC))
         return 0;
-    for (; i < end && covers(s, at(ga, i), width); i++) {
-        uint64_t before = apply(kind, s->base + (at(ga, i) - s->low), at(value, i),
+    for (; i < end; i++) {
+        acp_ga_t src = at(ga, i);
+        if (!covers(s, src, width))
+            break;
+        uint64_t before = apply(kind, s->base + (src - s->low), at(value, i),
                                 compare.data ? at(compare, i) : 0);
         if (old)
             old[i] = before;

@@ -57,6 +57,7 @@ struct acp_lane {
     acp_engine *engine;
     uint32_t index;
     _Atomic uint32_t taken;
+    _Atomic bool stale; /* what it knows is of before a reset: whoever takes it next forgets that */
     acp_handle_t previous;
     int64_t patience_ns; /* of its methods, with those who hold a section */
     acp_fault fault;
@@ -255,9 +256,8 @@ struct acp_engine {
 #define LANE_LEADER 1u
 #define LANE_LOCKED 2u /* of who holds the lock and has no lane of its own */
 
-/* engine.c */
-uint64_t now_ns(void);
-int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size);
+uint64_t now_ns(void); /* system.c */
+int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size); /* lane.c */
 static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
 {
     return e->slot_of_rank ? e->slot_of_rank[rank] : rank;

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#define ASK_NS ((uint64_t)500000000)
+
 /* Under the lock that closing takes: after that the number may name another file. Nobody waits
  * for anything in that lock. */
 static void ring(acp_engine *e, const int *door)
@@ -166,9 +168,15 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
         rc = progress_wait(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
     } else {
-        do /* more waiting threads than watches: this one looks every millisecond */
+        uint64_t asked = start;
+        do { /* more waiting threads than watches: this one looks every millisecond */
             rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
-        while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
+            if (rc != ACP_E_TIMEOUT || !e->config.tick || now_ns() - asked < ASK_NS)
+                continue;
+            asked = now_ns(); /* a signal may have come between two sleeps, or to another thread */
+            if (tick(e, ACP_TICK_SIGNAL))
+                rc = ACP_E_INTERRUPTED;
+        } while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
     }
     atomic_fetch_sub(&e->window_words, unseen);
     return rc == ACP_OK && w.lost ? ACP_E_LOST : rc;

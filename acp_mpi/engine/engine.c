@@ -18,13 +18,6 @@
 #define PR_SET_PTRACER 0x59616d61
 #endif
 
-int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
-{
-    lane->fault = (acp_fault){.status = status, .error = errno, .ga = ga, .size = size,
-                              .rank = acp_ga_rank(ga)};
-    return status;
-}
-
 uint64_t acp_now(void)
 {
     return now_ns();
@@ -37,7 +30,8 @@ const char *acp_status_name(int status)
         "misaligned", "memory limit reached", "rank lost", "timed out", "interrupted",
         "no free slot", "system error", "private memory", "a rank is in finalize",
         "unknown handle", "closed", "bad argument", "an error of MPI",
-        "no such block", "damaged heap", "destroyed", "message longer than its room", "cancelled"};
+        "no such block", "damaged heap", "destroyed", "message longer than its room", "cancelled",
+        "another collective meanwhile", "a rank has left the collective", "a count overflows"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
 }
@@ -201,8 +195,10 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     couriers_reset(e);
     e->slot_of_rank = identity ? NULL : table_slots(e);
     e->rank = rank;
-    for (uint32_t i = 0; i < ATTACH_LANES; i++)
+    for (uint32_t i = 0; i <= LANE_LOCKED; i++)
         lane_flush(&e->lanes[i]);
+    for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++)
+        atomic_store(&e->lanes[i].stale, true); /* a thread may be using it */
     pthread_mutex_unlock(&e->lock);
     return ACP_OK;
 }
@@ -308,39 +304,6 @@ void acp_engine_free(acp_engine *e)
     pthread_mutex_destroy(&e->leader);
     pthread_mutex_destroy(&e->waiters_lock);
     free(e);
-}
-
-acp_lane *acp_engine_lane(acp_engine *e)
-{
-    return &e->lanes[LANE_CALLER];
-}
-
-acp_lane *acp_lane_take(acp_engine *e)
-{
-    for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++) {
-        uint32_t no = 0;
-        if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1)) {
-            acp_engine_hold(e); /* another thread may finalize meanwhile */
-            return &e->lanes[i];
-        }
-    }
-    return NULL;
-}
-
-void acp_lane_give(acp_lane *lane)
-{
-    atomic_store(&lane->taken, 0);
-    acp_engine_free(lane->engine);
-}
-
-const acp_fault *acp_lane_fault(const acp_lane *lane)
-{
-    return &lane->fault;
-}
-
-void acp_lane_previous(acp_lane *lane, acp_handle_t handle)
-{
-    lane->previous = handle;
 }
 
 uint32_t acp_rank(const acp_engine *e)

@@ -268,6 +268,11 @@ def lost_ranks(*, bint accepted=False):
 cdef uint64_t refreshes = 0
 
 
+def demand(str function):
+    """Raise NotInitializedError that names `function` where there is no job."""
+    need(function)
+
+
 def membership():
     """Return what is another number after each change of who belongs to the job."""
     need("collective")

@@ -48,7 +48,10 @@ cdef Request receive_stray(Request r, Stray stray):
         raise
     if r.viewed:
         copy_bytes(r.view.buf, PyBytes_AS_STRING(stray.data), min(n, <uint64_t>r.view.len))
-    r.take(&stray.envelope, PyBytes_AS_STRING(stray.data), header)
+    if n < stray.envelope.size:
+        r.cut_short(&stray.envelope, n)
+    else:
+        r.take(&stray.envelope, PyBytes_AS_STRING(stray.data), header)
     r.ends()
     return r
 

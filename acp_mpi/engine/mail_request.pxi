@@ -276,6 +276,20 @@ cdef class Request:
             self.error = error
         return 0
 
+    cdef int cut_short(self, const acp_envelope *got, uint64_t n) except -1:
+        # As take, of a message for which the receive that Ctrl-C has ended had room for `n` bytes.
+        self.known, self.message = True, got[0]
+        try:
+            if self.finish is not None:
+                self.finish()
+            raise _errors.TruncationError(
+                f"{self.function}: the message {whom(False, got.source, got.tag)} has {got.size} "
+                f"bytes and came when a receive into a buffer of {n} was interrupted; the rest is "
+                "gone: ask probe for the size, or receive without a buffer")
+        except Exception as error:
+            self.error = error
+        return 0
+
     cdef object outcome(self):
         if self.error is not None:
             raise self.error

@@ -54,6 +54,11 @@ def transfer_irecv(str function, buffer, source, tag, context, Sources among=Non
     return lasting(transfer_begin(function, buffer, source, tag, context, among))
 
 
+def transfer_give_up(Request request):
+    """Leave the message of a receive, if one has come already, to the next receive."""
+    request.give_up()
+
+
 def transfer_probe(str function, source, tag, context, wait, take, timeout=None,
                    Sources among=None):
     """Look for a message in `context`: its Status, or with `take` a Message; None: none now.

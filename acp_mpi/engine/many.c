@@ -167,13 +167,14 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
             i++;
             continue;
         }
-        const struct translation *d = lane_find(lane, ROLE_DST, at(dst, i), n);
-        const struct translation *s = d ? lane_find(lane, ROLE_SRC, at(src, i), n) : NULL;
+        acp_ga_t to = at(dst, i), from = at(src, i);
+        const struct translation *d = lane_find(lane, ROLE_DST, to, n);
+        const struct translation *s = d ? lane_find(lane, ROLE_SRC, from, n) : NULL;
         if (!s)
             return lane->fault.status != ACP_OK ? lane->fault.status
-                                                : fail(lane, ACP_E_UNREGISTERED, at(dst, i), n);
+                                                : fail(lane, ACP_E_UNREGISTERED, to, n);
         if (n > BATCH_BYTES || d->peer->doors->watching) {
-            int rc = copy_loaded(lane, d, at(dst, i), s, at(src, i), n);
+            int rc = copy_loaded(lane, d, to, s, from, n);
             if (rc != ACP_OK && rc != ACP_E_UNREGISTERED)
                 return rc;
             i += rc == ACP_OK;
@@ -187,11 +188,11 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
         }
         atomic_thread_fence(memory_order_acq_rel);
         do {
-            copy_element(d->base + (at(dst, i) - d->low), s->base + (at(src, i) - s->low), n);
+            copy_element(d->base + (to - d->low), s->base + (from - s->low), n);
             bytes += n + 64;
             i++;
         } while (i < count && bytes < BATCH_BYTES && (n = at(size, i)) &&
-                 covers(d, at(dst, i), n) && covers(s, at(src, i), n));
+                 covers(d, to = at(dst, i), n) && covers(s, from = at(src, i), n));
         atomic_thread_fence(memory_order_acq_rel);
         leave(s, ROLE_SRC);
         leave(d, ROLE_DST);

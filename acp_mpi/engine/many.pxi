@@ -16,9 +16,14 @@ cdef class Column:
             PyBuffer_Release(&self.view)
 
 
+cdef bint is_scalar(object x):
+    # An array of NumPy without dimensions is one, too.
+    return PyIndex_Check(x) and (not hasattr(x, "__len__") or getattr(x, "ndim", 1) == 0)
+
+
 cdef Column column_of(object x, str function, str what, bint addresses):
     cdef Column c = Column.__new__(Column)
-    if PyIndex_Check(x) and not hasattr(x, "__len__"):
+    if is_scalar(x):
         c.scalar = address(x, function) if addresses else value_of(x, function)
         c.count = -1
         c.column.data = <char *>&c.scalar
@@ -26,7 +31,11 @@ cdef Column column_of(object x, str function, str what, bint addresses):
         return c
     if isinstance(x, (list, tuple, range)):
         x = packed(x, function, addresses)
-    PyObject_GetBuffer(x, &c.view, PyBUF_STRIDED_RO | PyBUF_FORMAT)
+    try:
+        PyObject_GetBuffer(x, &c.view, PyBUF_STRIDED_RO | PyBUF_FORMAT)
+    except (TypeError, ValueError, BufferError):
+        raise TypeError(f"{function}: {what} must be an integer or an array of 8-byte integers, "
+                        f"not {type(x).__name__} {x!r}") from None
     c.exported = True
     if c.view.itemsize != 8 or c.view.format == NULL or c.view.format[0] not in b"lLqQ":
         kind = c.view.format.decode() if c.view.format != NULL else "bytes"
@@ -156,5 +165,6 @@ def kind_of(name):
 
 def columns_length(*arguments):
     """Return how many elements a call for many has."""
-    lengths = [len(x) for x in arguments if x is not None and hasattr(x, "__len__")]
+    lengths = [len(x) for x in arguments
+               if x is not None and not is_scalar(x) and hasattr(x, "__len__")]
     return max(lengths) if lengths else 1

@@ -103,7 +103,10 @@ cdef bint is_somebody_new(object x) except -1:
 cdef int64_t nanoseconds(object timeout, str function) except? -2:
     if timeout is None:
         return ACP_FOREVER
-    seconds = float(timeout)
+    try:
+        seconds = float(timeout)
+    except (TypeError, ValueError, OverflowError):
+        seconds = -1.0
     if not seconds >= 0:
         raise ValueError(f"{function}: the timeout {timeout!r} is not a number of seconds from 0")
     return ACP_FOREVER if seconds > 9e9 else <int64_t>(seconds * 1e9)

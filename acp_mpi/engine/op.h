@@ -19,10 +19,12 @@ int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, cons
                  uint64_t size);
 int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
                 uint64_t size);
+/* Another thread may be changing the column: what is checked must be what is used. */
 static inline uint64_t at(acp_column c, uint64_t i)
 {
     uint64_t value;
     __builtin_memcpy(&value, c.data + (int64_t)i * c.stride, sizeof value);
+    __asm__("" : "+r"(value)); /* read once */
     return value;
 }
 uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
@@ -51,9 +53,6 @@ static inline bool op_tells_nothing(const struct op *op)
 }
 void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
-void op_stall(acp_engine *e, struct op *op);
-void op_bar(acp_lane *lane, struct op *op);
-void ops_pump(acp_lane *lane);
 void ops_fail_peer(acp_lane *lane, struct peer *p);
 bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
 static inline bool order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)
@@ -67,6 +66,12 @@ static inline acp_handle_t handle_now(acp_engine *e)
 {
     return atomic_load_explicit(&e->last, memory_order_relaxed) | 1;
 }
+
+/* stall.c: with the lock held */
+void op_stall(acp_engine *e, struct op *op);
+void op_unstall(acp_engine *e, struct op *op);
+void op_bar(acp_lane *lane, struct op *op);
+void ops_pump(acp_lane *lane);
 
 /* router.c: the one function that decides which way an operation goes */
 struct plan {

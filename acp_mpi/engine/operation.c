@@ -83,17 +83,6 @@ void op_fault(struct op *op, const acp_fault *fault)
         op->fault = *fault;
 }
 
-static void op_list_remove(struct op **list, struct op *op)
-{
-    for (; *list; list = &(*list)->next) {
-        if (*list == op) {
-            *list = op->next;
-            op->next = NULL;
-            return;
-        }
-    }
-}
-
 static void keep_failure(acp_engine *e, const struct op *op)
 {
     if (e->failure_count == e->failure_room) {
@@ -184,42 +173,6 @@ static void advance(acp_lane *lane)
         op->next = NULL;
         start_or_fail(lane, op);
     }
-}
-
-void op_stall(acp_engine *e, struct op *op)
-{
-    struct op **at = &e->stalled;
-    if (op->stalled)
-        return; /* a reply made it try again in between */
-    while (*at)
-        at = &(*at)->next;
-    op->next = NULL;
-    op->stalled = true;
-    *at = op;
-    atomic_fetch_add(&e->stalled_count, 1);
-}
-
-/* The method met a lock that somebody holds. Nobody rings when it is free: whoever leads tries
- * again soon, and a thread that sleeps as the leader must hear of that. */
-void op_bar(acp_lane *lane, struct op *op)
-{
-    acp_engine *e = lane->engine;
-    op->barred = true;
-    atomic_fetch_add(&e->barred_count, 1);
-    op_stall(e, op);
-    if (lane->index != LANE_LEADER && !(op->awaited && !atomic_load(&e->callers)))
-        progress_kick(e);
-}
-
-static void op_unstall(acp_engine *e, struct op *op)
-{
-    if (!op->stalled)
-        return;
-    op_list_remove(&e->stalled, op);
-    op->stalled = false;
-    atomic_fetch_sub(&e->stalled_count, 1);
-    atomic_fetch_sub(&e->barred_count, op->barred);
-    op->barred = false;
 }
 
 /* What it has is given back; others learn of it afterwards. */
@@ -335,17 +288,6 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
     }
     start_or_fail(lane, op);
     return handle;
-}
-
-/* Operations that found no room on their road, or a lock held, try again. */
-void ops_pump(acp_lane *lane)
-{
-    acp_engine *e = lane->engine;
-    for (uint32_t left = e->stalled_count; left && e->stalled; left--) {
-        struct op *op = e->stalled;
-        op_unstall(e, op);
-        op_push(lane, op);
-    }
 }
 
 /* The target of `op` is dead. What is in the list of work ends there. */

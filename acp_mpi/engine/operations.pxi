@@ -68,7 +68,7 @@ cdef object atomic(str function, acp_kind kind, object dst, object src, object v
     d = address(dst, function)
     s = address(src, function)
     v = value_of(value, function)
-    if compare is not None:
+    if kind == ACP_CAS4 or kind == ACP_CAS8:
         c = value_of(compare, function)
     o = order_of(order, function)
     while True:

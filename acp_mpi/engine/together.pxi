@@ -23,7 +23,7 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
         raise ValueError(f"wait_until: a word has 4 or 8 bytes, not {size}")
     width = size
     what = _compare[op]
-    if size == 4 and not signed and v >> 32:
+    if size == 4 and (value < -(1 << 31) if signed else v >> 32):
         raise OverflowError(f"wait_until: the value {value} does not fit a word of 4 bytes")
     if acp_word_find(lane0, a, width, &word) != ACP_OK:
         raise_fault("wait_until", lane0)
@@ -87,7 +87,11 @@ def barrier(ranks, timeout=None):
     cdef int rc
     cdef acp_engine *e
     if not isinstance(ranks, (list, tuple, range)):
-        ranks = sorted(ranks)
+        try:
+            ranks = sorted(ranks)
+        except TypeError:
+            raise TypeError(f"barrier: {ranks!r} is no list of ranks; acp.sync() waits for all "
+                            "of them") from None
     count = len(ranks)
     if count > 64:
         chosen = <uint32_t *>c_malloc(count * sizeof(uint32_t))

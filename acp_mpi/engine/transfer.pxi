@@ -94,7 +94,10 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     cdef acp_failure failure, second
     cdef int rc
     cdef acp_engine *e = NULL
-    where, value = flag
+    try:
+        where, value = flag
+    except (TypeError, ValueError):
+        raise TypeError(f"put: flag={flag!r} is not a pair of an address and a value") from None
     a = address(where, "put")
     if a & 7:
         raise _errors.from_fault("put", _errors.Status.ALIGN, a, 8, acp_ga_rank(a))
@@ -196,7 +199,7 @@ cdef object fetch(str function, acp_kind kind, object ga, object value, object c
         no_engine(function)
     a = address(ga, function)
     v = value_of(value, function)
-    if compare is not None:
+    if kind == ACP_CAS4 or kind == ACP_CAS8:
         c = value_of(compare, function)
     rc = acp_fetch_here(lane0, kind, a, v, c, &old)
     if rc == ACP_OK:

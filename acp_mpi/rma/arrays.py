@@ -12,10 +12,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def check_color(color: int, function: str) -> None:
-    """Raise ValueError for a color that does not exist."""
-    if not 0 <= color < _engine.colors():
-        raise ValueError(f"{function}: color {color} is not one of 0 to {_engine.colors() - 1}")
+def color_of(color: Any, function: str) -> int:
+    """Return a color as an int; ValueError for one that does not exist."""
+    last = _engine.colors() - 1
+    try:
+        chosen = index(color)
+    except TypeError:
+        raise TypeError(f"{function}: color {color!r} is no integer; give 0 to {last}") from None
+    if not 0 <= chosen <= last:
+        raise ValueError(f"{function}: color {color} is not one of 0 to {last}")
+    return chosen
 
 
 def extent_of(shape: Any, function: str) -> tuple[int, ...]:
@@ -62,9 +68,8 @@ def _made(shape: Any, dtype: Any, color: int, function: str) -> Any:
     import numpy
 
     kind, extent = kind_of(dtype, function), extent_of(shape, function)
-    check_color(color, function)
     count = prod(extent)
-    block = _engine.allocate(count * kind.itemsize, color)
+    block = _engine.allocate(count * kind.itemsize, color_of(color, function))
     return numpy.ndarray(
         extent, kind, buffer=memoryview(block) if count and kind.itemsize else None
     )

@@ -16,6 +16,7 @@ _PAIR = struct.Struct("<QQ")
 _EXCHANGE = 1  # barriers of the library's own collectives
 
 _offered: dict[str, Any] = {}  # name -> the block behind it
+_perhaps: list[Any] = []  # those whose publishing was interrupted: it may have arrived all the same
 
 
 def _block_of(x: Any) -> Any:
@@ -42,9 +43,14 @@ def publish(name: str, x: Any) -> None:
 
     Local: nobody waits. `x` is pickled; addresses are ints. Kept until `reset` or `finalize`.
     """
+    _engine.demand("publish")
     low, high = _key(name)
     block = _block_of(x)
-    _engine.board_put(low, high, block.ga, len(block), None)
+    try:
+        _engine.board_put(low, high, block.ga, len(block), None)
+    except BaseException:
+        _perhaps.append(block)
+        raise
     _offered[name] = block
 
 
@@ -53,6 +59,7 @@ def lookup(name: str, timeout: float | None = None) -> Any:
 
     TimeoutError after `timeout` seconds; PeerLostError if the rank that offers it has died.
     """
+    _engine.demand("lookup")
     low, high = _key(name)
     while True:
         ga, size = _engine.board_get(low, high, timeout)
@@ -91,6 +98,7 @@ def _posted(rank: int) -> Any:
 
 def bcast(obj: Any, root: int = 0) -> Any:
     """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
+    _engine.demand("bcast")
     result, error, block = obj, None, None
     try:
         mine = _engine.rank() == _engine.existing_rank(root, "bcast")
@@ -114,6 +122,7 @@ def bcast(obj: Any, root: int = 0) -> Any:
 
 def allgather(obj: Any) -> list[Any]:
     """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled."""
+    _engine.demand("allgather")
     result, error = [], None
     try:
         block = _block_of(obj)
@@ -138,3 +147,4 @@ def allgather(obj: Any) -> list[Any]:
 @on_close
 def _withdraw() -> None:
     _offered.clear()
+    _perhaps.clear()

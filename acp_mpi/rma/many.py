@@ -27,6 +27,8 @@ def _define(name: str) -> Callable[..., Any]:
         return _many(name, gas, values)
 
     def fetch_cas_many(gas: Any, olds: Any, news: Any) -> Any:
+        if olds is None:
+            raise TypeError(f"fetch_{name}_many: olds must be an integer or an array, not None")
         return _many(name, gas, news, olds)
 
     function: Callable[..., Any] = fetch_cas_many if name.startswith("cas") else fetch_many

@@ -7,11 +7,13 @@ own, whose addresses end with it.
 
 from __future__ import annotations
 
+import os
+from _thread import RLock
 from operator import index
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error
-from acp_mpi.rma.arrays import check_color
+from acp_mpi.rma.arrays import color_of
 from acp_mpi.rma.buffers import place_of
 from acp_mpi.rooms import on_close, on_reset
 
@@ -19,8 +21,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_waiting: list[AtKey] = []
+_waiting: dict[int, AtKey] = {}  # by id, as those below
 _published: dict[int, AtKey] = {}  # keeps the buffers of keys that nobody holds
+_changing = RLock()  # one thread publishes or ends keys at a time
+os.register_at_fork(after_in_child=_changing._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 class AtKey:
@@ -56,19 +60,22 @@ class AtKey:
 
     def close(self) -> None:
         """End its addresses on every rank; waits for peers that are inside. Idempotent."""
-        if self._closed:
-            return
-        if self._ga and _engine.is_open():
+        with _changing:
+            if self._closed:
+                return
+            if not (self._ga and _engine.is_open()):
+                self._forget()
+                return
             if self._ticket is None:
                 self._ticket = _engine.retire(self._ga, self._size)
-            _engine.quiet(self._ticket)  # after Ctrl-C here it can be closed again
+            ticket = self._ticket
+        _engine.quiet(ticket)  # after Ctrl-C here it can be closed again
         self._forget()
 
     def _forget(self) -> None:
         self._closed = True
         self._keep = None
-        if self in _waiting:
-            _waiting.remove(self)
+        _waiting.pop(id(self), None)
         _published.pop(id(self), None)
 
     def __enter__(self) -> AtKey:
@@ -90,13 +97,13 @@ def register_memory(buffer: Any, color: int = 0) -> AtKey:
     """
     if not _engine.is_open():
         _engine.rank()  # says what to do
-    check_color(color, "register_memory")
+    color = color_of(color, "register_memory")
     address, size, keep = place_of(buffer, "register_memory")
     if size == 0:
         raise ValueError("register_memory: the buffer is empty; there is nothing to address")
     key = AtKey(address, size, color, keep)
-    _waiting.append(key)
     _published[id(key)] = key
+    _waiting[id(key)] = key
     return key
 
 
@@ -107,25 +114,30 @@ def unregister_memory(key: AtKey) -> None:
     key.close()
 
 
-def _publish_waiting(wanted: AtKey) -> None:
-    """Publish all that waits, adjoining memory of one color as one segment."""
-    todo = sorted(_waiting, key=lambda k: (k._color, k._address))
-    _waiting.clear()
-    while todo:
-        batch = [todo.pop(0)]
-        low, high = batch[0]._address, batch[0]._address + batch[0]._size
-        while todo and todo[0]._color == batch[0]._color and todo[0]._address == high:
-            batch.append(todo.pop(0))
-            high += batch[-1]._size
-        try:
-            ga = _engine.register(low, high - low, batch[0]._color)
-        except Error:
-            _waiting.extend(batch + todo)
-            if wanted in batch or wanted in todo:
-                raise
+def _publish(wanted: AtKey) -> None:
+    """Publish all that waits, adjoining memory of one color as one segment, unless `wanted` is.
+
+    A key waits until it has its address: what fails, or Ctrl-C ends, the next call tries again.
+    """
+    with _changing:
+        if wanted._ga or wanted.closed:  # another thread has come first
             return
-        for key in batch:
-            key._ga = ga + (key._address - low)
+        todo = sorted(_waiting.values(), key=lambda k: (k._color, k._address))
+        while todo:
+            batch = [todo.pop(0)]
+            low, high = batch[0]._address, batch[0]._address + batch[0]._size
+            while todo and todo[0]._color == batch[0]._color and todo[0]._address == high:
+                batch.append(todo.pop(0))
+                high += batch[-1]._size
+            try:
+                ga = _engine.register(low, high - low, batch[0]._color)
+            except Error:
+                if id(wanted) not in _waiting:
+                    return
+                raise
+            for key in batch:
+                key._ga = ga + (key._address - low)
+                _waiting.pop(id(key), None)
 
 
 def query_ga(key: Any, offset: int = 0, *, address: int | None = None, view: Any = None) -> int:
@@ -140,11 +152,11 @@ def query_ga(key: Any, offset: int = 0, *, address: int | None = None, view: Any
     if not isinstance(key, AtKey):
         begin, size, _ = place_of(key, "query_ga", writable=False)
         return _array_ga(key, begin, size) + _inside(begin, size, offset, address, "array")
-    if key.closed:
-        raise AddressError(f"query_ga: {key!r} is closed; register the memory again")
     offset = _inside(key._address, key._size, offset, address, "key")
     if not key._ga:
-        _publish_waiting(key)
+        _publish(key)
+    if key.closed:
+        raise AddressError(f"query_ga: {key!r} is closed; register the memory again")
     return key._ga + offset
 
 

@@ -1,8 +1,12 @@
 """The same body on mpi4py's communicator and on ours."""
 
+import itertools
+
 import pytest
 
 import acp_mpi as acp
+
+_made = itertools.count()
 
 
 def _ours(comm):
@@ -10,7 +14,8 @@ def _ours(comm):
     from acp_mpi.spawn.mpi.ranks import Circle, derived
 
     ranks = ranks_in(comm)
-    return IntraBody(derived(0, "test", ranks), Circle(ranks, acp.rank())).shown()
+    context = derived(0, "test", ranks, next(_made))  # nobody else has it, as with real ones
+    return IntraBody(context, Circle(ranks, acp.rank())).shown()
 
 
 @pytest.fixture(name="MPI")
@@ -31,14 +36,32 @@ def world(request, MPI):
 
 
 @pytest.fixture
-def between(MPI, world):
-    """between() is what two halves of the ranks have in common."""
-    if world.size < 2:
+def several(MPI):
+    """All ranks, as if they were of several groups."""
+    comm = _ours(MPI.COMM_WORLD)
+    yield comm
+    comm.Free()
+
+
+def _halves(comm):
+    if comm.size < 2:
         pytest.skip("needs two groups")
-    half = world.rank % 2
-    local = world.Split(half)
-    made = local.Create_intercomm(0, world, 1 - half, 7)
+    half = comm.rank % 2
+    local = comm.Split(half)
+    made = local.Create_intercomm(0, comm, 1 - half, 7)
     yield made
     made.Free()
     local.Free()
-    assert made == MPI.COMM_NULL
+    assert not made
+
+
+@pytest.fixture
+def between(world):
+    """What two halves of the ranks have in common."""
+    yield from _halves(world)
+
+
+@pytest.fixture
+def between_several(several):
+    """The same, and only as if they were of several groups."""
+    yield from _halves(several)

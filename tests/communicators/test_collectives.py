@@ -29,6 +29,11 @@ def test_buffers(MPI, world):
     ragged = np.full(size * (size + 1) // 2, -1)
     world.Allgatherv(np.full(rank + 1, rank), [ragged, list(range(1, size + 1))])
     assert (ragged == np.repeat(np.arange(size), np.arange(1, size + 1))).all()
+    empty = [int(each == rank) for each in range(size)]  # nothing for the others, and nowhere
+    places = [0 if each == rank else 10**6 for each in range(size)]
+    own = np.zeros(1, int)
+    world.Alltoallv([np.array([5]), (empty, places)], [own, (empty, places)])
+    assert own[0] == 5
     turned = np.zeros((size, 2), int)
     world.Alltoall(np.arange(2 * size).reshape(size, 2) + 100 * rank, turned)
     assert (turned[:, 0] == 2 * rank + 100 * np.arange(size)).all()
@@ -79,6 +84,7 @@ def test_splitting_and_duplicating(MPI, world):
     assert copy.allgather(world.rank) == list(range(world.size))[::-1]
     assert copy != from_the_end
     assert MPI.Comm.Compare(copy, from_the_end) == MPI.CONGRUENT
+    assert MPI.COMM_WORLD.Compare(copy) in (MPI.SIMILAR, MPI.CONGRUENT, MPI.UNEQUAL)
     assert world.Split(MPI.UNDEFINED) == MPI.COMM_NULL
     for comm in (copy, from_the_end):
         comm.Free()

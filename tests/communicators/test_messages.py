@@ -89,6 +89,55 @@ def test_there_is_no_such_rank_or_tag(MPI, world, rank, tag, code):
     assert caught.value.Get_error_class() == getattr(MPI, code)
 
 
+def test_a_send_that_is_refused_leaves_no_receive_behind(MPI, world):
+    room, found = np.zeros(2), np.zeros(2)
+    for call in (
+        lambda: world.Sendrecv(found, 99, 0, room, world.rank, 4),
+        lambda: world.Isendrecv(found, 99, 0, room, world.rank, 4),
+        lambda: world.sendrecv(None, 99, 0, None, world.rank, 4),
+    ):
+        with pytest.raises(MPI.Exception) as caught:
+            call()
+        assert caught.value.Get_error_class() == MPI.ERR_RANK
+    request = world.Isend(np.ones(2), world.rank, 4)
+    world.Recv(found, world.rank, 4)
+    request.Wait()
+    assert found.tolist() == [1, 1]
+    assert not room.any()
+
+
+def test_who_waits_for_all_has_all_when_one_has_failed(MPI, several):  # Open MPI says nothing
+    short, found = np.zeros(8), np.zeros(2)
+    requests = [several.Irecv(short, several.rank, 2), several.Irecv(found, several.rank, 3)]
+    sends = [
+        several.Isend(np.zeros(9), several.rank, 2),
+        several.Isend(np.ones(2), several.rank, 3),
+    ]
+    with pytest.raises(MPI.Exception):
+        MPI.Request.Waitall(requests)
+    assert requests[1] == MPI.REQUEST_NULL
+    assert found.tolist() == [1, 1]
+    MPI.Request.Waitall(sends)
+
+
+def test_both_at_once_say_that_a_message_is_too_long(MPI, several):  # MPICH does not
+    request = several.Isendrecv(np.zeros(9), several.rank, 2, np.zeros(8), several.rank, 2)
+    with pytest.raises(MPI.Exception) as caught:
+        request.Wait()
+    assert caught.value.Get_error_class() == MPI.ERR_TRUNCATE
+
+
+def test_communicators_of_one_group_do_not_hear_each_other(MPI, world):
+    group = world.Get_group()
+    first, second = (world.Create_group(group, 5) for _ in range(2))
+    request = first.isend("first", first.rank, 1)
+    assert not second.iprobe(tag=1)
+    assert first.recv(tag=1) == "first"
+    request.wait()
+    for each in (group, first, second):
+        each.Free()
+
+
 def test_messages_for_nobody(MPI, world):
     world.send("lost", MPI.PROC_NULL)
     status = MPI.Status()

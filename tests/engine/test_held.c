@@ -66,10 +66,67 @@ static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp
     UNTIL(atomic_load(&ended) == 1 + c->count);
 }
 
+static atomic_uint stage;
+
+static int is_signal(void *context, int reason)
+{
+    (void)context;
+    return reason == ACP_TICK_SIGNAL;
+}
+
+/* The bytes are here, and their sender is told, whose heap somebody holds: Ctrl-C ends the wait for
+ * that again and again, the bytes stay where they are, and the block goes back in the end. */
+static void an_interrupted_return(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { LONG = 300000 };
+    unsigned char *room = malloc(LONG);
+    uint64_t word = 0;
+    (void)c;
+    if (rank) {
+        post_message(lane, 0, 1, &word, 8);
+        box_of(e)->bound = 64 << 10;
+    } else {
+        take_message(lane, 1, 1, &word, 8);
+    }
+    meet(e);
+    if (rank == 0) {
+        uint64_t before = used(lane);
+        struct heap *h = mail_heap(e, e->own);
+        struct hold hold;
+        paint(room, LONG, 7);
+        post_message(lane, 1, 5, room, LONG);
+        CHECK(used(lane) >= before + LONG);
+        CHECK(section_enter(&hold, lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
+        atomic_store(&stage, 1);
+        UNTIL(atomic_load(&stage) == 2);
+        section_leave(&hold);
+        UNTIL(used(lane) == before);
+    } else {
+        UNTIL(atomic_load(&stage) == 1);
+        acp_request *r = ireceive(lane, 0, 5, room, LONG);
+        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
+        e->config.tick = is_signal; /* asked twice a second */
+        for (uint32_t i = 0; i < 2; i += acp_request_brought(r))
+            CHECK(acp_request_pull(lane, r) == ACP_E_INTERRUPTED);
+        e->config.tick = NULL;
+        CHECK(acp_request_pulls(r) && painted(room, LONG, 7));
+        room[LONG / 2] ^= 1;
+        atomic_store(&stage, 2);
+        CHECK(receive_end_of(lane, r).size == LONG);
+        room[LONG / 2] ^= 1;
+        CHECK(painted(room, LONG, 7)); /* they have not been brought again */
+    }
+    meet(e);
+    free(room);
+}
+
 int main(void)
 {
     static const uint32_t nodes[] = {1, 3};
     struct cluster c;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&c, an_interrupted_return);
+    cluster_stop(&c);
     for (uint32_t i = 0; i < 2; i++) {
         cluster_start(&c, 3, nodes[i], ACP_PATH_ANY, CLUSTER_SHARED);
         atomic_store(&ended, 0);

@@ -129,3 +129,25 @@ def test_links_keep_to_the_interfaces_they_are_given(connect, on_each_host, inte
     received = [network[1].counters(k)[0] - before[k] for k in range(2)]
     assert received[interface] > BIG // 8
     assert received[1 - interface] < 2**16
+
+
+def put_by_color():
+    """Each color has a link of its own, and that an interface."""
+    acp.init()
+    memory = bytearray(BIG // 8)
+    with acp.register_memory(memory, color=0) as even, acp.register_memory(memory, color=1) as odd:
+        places = acp.allgather([acp.query_ga(even), acp.query_ga(odd)])
+        for color in range(2):
+            acp.sync()
+            before = [passed(f"eth{k}")[1] for k in range(2)]
+            if acp.rank() == 0:
+                acp.put(places[1][color], bytes(BIG // 8))
+                sent = [passed(f"eth{k}")[1] - before[k] for k in range(2)]
+                assert sent[color] > BIG // 8, sent
+                assert sent[1 - color] < BIG // 80, sent
+        acp.sync()
+    acp.finalize()
+
+
+def test_each_color_has_its_interface(connect, on_each_host):
+    all_pass(on_each_host(connect(2, interfaces=2), launch.program(put_by_color)))

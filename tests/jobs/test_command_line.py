@@ -48,6 +48,10 @@ def test_info_works_without_a_launcher_and_without_mpi(passes):
     assert acp.__version__ in passes([*MODULE, "info"], {"ACP_MPI": "0"})
 
 
+def test_info_needs_no_starter_memory(passes):
+    passes([*launch.mpiexec(2), *launch.program(show)], {"ACP_STARTER_SIZE": "0"})
+
+
 def test_info_does_not_show_the_secret(passes):
     digits = "c0ffee" * 10 + "beef"
     output = passes([*MODULE, "info"], {"ACP_MPI": "0", "ACP_SECRET": digits})
@@ -85,6 +89,14 @@ def test_an_error_of_one_rank_ends_the_whole_group(fails, tmp_path, end, shown):
         f"if acp.rank() == 1:\n    {end}\nacp.sync()\n",
     )
     assert shown in fails([*launch.mpiexec(3), *MODULE, app])
+
+
+@pytest.mark.parametrize("module", ["acp_mpi", "acp_mpi.spawn"])
+def test_a_program_imports_what_lies_beside_it(passes, tmp_path, module):
+    (tmp_path / "apart").mkdir()
+    (tmp_path / "apart" / "beside.py").write_text("WORD = 'found it'\n")
+    app = write(tmp_path / "apart", "import beside\nprint(beside.WORD)\n")
+    assert "found it" in passes([sys.executable, "-m", module, app])
 
 
 @pytest.mark.parametrize("module", ["acp_mpi", "acp_mpi.spawn"])
@@ -146,6 +158,22 @@ def take_options(*arguments):
 
 def test_options_are_taken_from_the_command_line(passes):
     passes(launch.program(take_options), {"ACP_MPI": "0"})
+
+
+def wait_long_for_the_dead():
+    """Two ranks by link: at once dead were whoever has no time to answer."""
+    with acp.init():
+        right = acp.query_starter_ga((acp.rank() + 1) % acp.procs())
+        for _ in range(100):
+            acp.fetch_add8(right, 1)
+        acp.sync()
+
+
+@pytest.mark.parametrize("timeout", ["inf", "1e12"])
+def test_a_timeout_may_be_for_ever(passes, timeout):
+    for name in ("ACP_PEER_TIMEOUT", "ACP_JOIN_TIMEOUT"):
+        command = [*launch.mpiexec(2), *launch.program(wait_long_for_the_dead)]
+        passes(command, {name: timeout} | launch.ROADS["link"])
 
 
 def warn():

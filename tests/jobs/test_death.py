@@ -1,5 +1,6 @@
 """SIGKILL: the others get PeerLostError, go on without the dead, and nothing stays behind."""
 
+import contextlib
 import os
 import signal
 import time
@@ -109,6 +110,12 @@ def test_the_others_of_a_group_without_mpi_go_on(without_mpi, tmp_path, road):
     nothing_stays(*jobs)
 
 
+def tell(rank):
+    """Count at a rank that dies when all have: perhaps before it answers the last of them."""
+    with contextlib.suppress(acp.PeerLostError):
+        acp.fetch_add8(acp.query_starter_ga(rank), 1)
+
+
 def meet_in_spite_of_a_loss(folder):
     """One has accepted the loss of the last rank, the other does not know of it yet."""
     acp.init()
@@ -118,7 +125,7 @@ def meet_in_spite_of_a_loss(folder):
     if acp.rank() == last:  # the others are out of sync when it dies: that would hear of it
         acp.wait_until(starter(last), "==", last)
         os.kill(os.getpid(), signal.SIGKILL)
-    acp.fetch_add8(starter(last), 1)
+    tell(last)
     if acp.rank() == 0:
         while not is_lost(last):
             pass
@@ -130,6 +137,40 @@ def meet_in_spite_of_a_loss(folder):
     acp.barrier([0, 1])
     survive(folder)
     os._exit(0)  # the end is for those who have agreed on who lives
+
+
+def reset_without_one(folder):
+    """The last rank dies; the others change places, and go on."""
+    acp.init()
+    last, rank = acp.procs() - 1, acp.rank()
+    acp.sync()
+    if rank == last:  # the others are out of sync when it dies
+        acp.wait_until(acp.query_starter_ga(last), "==", last)
+        os.kill(os.getpid(), signal.SIGKILL)
+    tell(last)
+    sync_of_the_living()
+    assert acp.ranks() == list(range(last))
+    with pytest.raises(acp.RankError, match=f"reset: .*{last}"):
+        acp.reset(rank + 1)  # the place of the dead is taken
+    acp.reset(last - 1 - rank)
+    assert acp.rank() == last - 1 - rank
+    left = acp.query_starter_ga((acp.rank() - 1) % last)
+    acp.put(left, bytes([acp.rank() + 1]) * 8)
+    acp.sync()
+    came = acp.get(acp.query_starter_ga(acp.rank()), bytearray(8))
+    assert came == bytes([(acp.rank() + 1) % last + 1]) * 8
+    assert is_lost(last)
+    acp.sync()
+    survive(folder)
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_the_living_change_places(without_mpi, tmp_path, road):
+    jobs = without_mpi(RANKS, launch.program(reset_without_one, tmp_path), launch.ROADS[road])
+    for job in jobs:
+        job.wait()
+    assert survivors(tmp_path) == {0, 1, 2}, "\n".join(job.output for job in jobs)
+    nothing_stays(*jobs)
 
 
 def is_lost(rank):
@@ -184,7 +225,7 @@ def serve_without_a_pause(folder):
     if acp.rank() == dead:  # the others are out of sync when it dies
         acp.wait_until(acp.query_starter_ga(dead), "==", dead)
         os.kill(os.getpid(), signal.SIGKILL)
-    acp.fetch_add8(acp.query_starter_ga(dead), 1)
+    tell(dead)
     if acp.rank() == 0:
         with pytest.raises(acp.PeerLostError):
             acp.recv(source=dead)

@@ -1,7 +1,10 @@
 """What went wrong in the C library: starts that hang, jobs that mix, errors nobody sees."""
 
 import itertools
+import logging
+import sys
 import time
+from pathlib import Path
 
 import launch
 import numpy as np
@@ -107,6 +110,72 @@ def test_abort_ends_the_group_with_the_message(fails, ranks):
     assert f"rank {ranks - 1}" in output
 
 
+def abort_with_a_closed_stream():
+    acp.init()
+    if acp.rank() == acp.procs() - 1:
+        sys.stderr.close()
+        acp.abort("nobody reads this")
+    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1)
+
+
+def test_abort_ends_the_group_where_nothing_can_be_said(fails):
+    fails([*launch.mpiexec(2), *launch.program(abort_with_a_closed_stream)])
+
+
+def abort_one_of_several():
+    acp.init()
+    acp.allgather(acp.rank())  # on other nodes only those that know a rank hear of its end
+    if acp.rank() == 0:
+        acp.abort("enough is enough")
+    with pytest.raises(acp.PeerLostError) as caught:
+        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1)
+    assert caught.value.rank in (0, None)
+    acp.refresh()
+    acp.sync()
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_abort_is_the_loss_of_a_rank_for_all_beyond_the_group(without_mpi, road):
+    jobs = without_mpi(RANKS, launch.program(abort_one_of_several), launch.ROADS[road])
+    assert [job.wait() for job in jobs] == [1, 0, 0], "\n".join(job.output for job in jobs)
+    assert "rank 0: enough is enough" in jobs[0].output
+
+
+def wait_for_more_than_a_minute(call):
+    """Rank 1 comes when rank 0 has said what it waits for."""
+
+    class Release(logging.Handler):
+        def emit(self, record):
+            print(record.getMessage(), flush=True)
+            acp.put(acp.query_starter_ga(1), b"\1" * 8)
+
+    acp.init()
+    if acp.rank() == 0:
+        logging.getLogger("acp_mpi.runtime").addHandler(Release())
+    else:
+        acp.wait_until(acp.query_starter_ga(1), "!=", 0)
+        acp.put(acp.query_starter_ga(0), b"\1" * 8)
+    if call == "sync":
+        acp.sync()
+    elif acp.rank() == 0:
+        acp.wait_until(acp.query_starter_ga(0), "!=", 0)
+    acp.finalize()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("call", ["sync", "wait_until"])
+@pytest.mark.parametrize("road", ["any", "link"])
+def test_who_waits_for_a_minute_says_once_who_is_missing(without_mpi, road, call):
+    program = launch.program(wait_for_more_than_a_minute, call)
+    jobs = without_mpi(2, program, launch.ROADS[road])
+    for job in jobs:
+        assert job.wait(100) == 0, job.output
+    said = f"rank 0 has waited for 60 s and is in {call}; rank 1 (group alone) is in wait_until"
+    assert jobs[0].output.count(said) == 1, jobs[0].output
+
+
 def finalize_on_one_rank():
     acp.init()
     if acp.rank() == 0:
@@ -172,6 +241,41 @@ def be_served_while_computing():
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_atomics_on_registered_memory_run_while_the_owner_computes(passes, road):
     passes([*launch.mpiexec(RANKS), *launch.program(be_served_while_computing)], launch.ROADS[road])
+
+
+def sleep_after_traffic():
+    """Count how often the threads of this process run while it does nothing."""
+    with acp.init():
+        array = np.zeros(1, np.uint64)
+        key = acp.register_memory(array)
+        for ga in acp.allgather(acp.query_ga(key)):
+            acp.fetch_add8(ga, 1)
+            acp.put(ga & ~7, bytes(8))
+        acp.sync()
+        time.sleep(0.5)  # what comes late is done
+        before = switches()
+        time.sleep(1)
+        assert switches() - before < 25, "something wakes up again and again"
+        acp.sync()
+        key.close()
+
+
+def switches():
+    """Return how often the threads of this process have gone to sleep, or lost their processor."""
+    lines = [
+        line
+        for task in Path("/proc/self/task").iterdir()
+        for line in (task / "status").read_text().splitlines()
+        if "ctxt_switches" in line
+    ]
+    return sum(int(line.split()[1]) for line in lines)
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_an_idle_process_sleeps(without_mpi, road):
+    jobs = without_mpi(2, launch.program(sleep_after_traffic), launch.ROADS[road])
+    for job in jobs:
+        assert job.wait() == 0, job.output
 
 
 # Faults 9 and 11: without memory push_back crashes, other calls say nothing, 0 means two things ---

@@ -316,6 +316,59 @@ def test_ctrl_c_while_bytes_are_brought_loses_nothing(without_mpi, road):
     assert [job.wait() for job in jobs] == [0, 0], "\n".join(job.output for job in jobs)
 
 
+def interrupt_where_there_is_too_little_room():
+    """Ctrl-C while a message comes for which the buffer is too short: the next receive is told."""
+    from acp_mpi.engine import _engine
+    from acp_mpi.members import DOING
+
+    acp.init()
+    acp.sync()
+    size = 256 * MIB
+    if acp.rank() == 1:
+        data = b"7" * size
+        acp.send(os.getpid(), 0, 2)
+        acp.recv(source=0, tag=4)
+        acp.send(data, 0, 1)
+        acp.recv(source=0, tag=3)
+        acp.finalize()
+        return
+    sender = acp.recv(source=1, tag=2)
+    room, pressed = bytearray(1000), threading.Event()
+
+    def press():
+        launch.until(lambda: DOING[_engine.doing(0)] == "is in recv", limit=20.0)
+        acp.send(None, 1, 4)
+        while not room[0]:
+            os.sched_yield()
+        os.kill(sender, signal.SIGSTOP)  # the rest is on its way
+        os.kill(os.getpid(), signal.SIGINT)
+        pressed.wait()
+        os.kill(sender, signal.SIGCONT)
+
+    def on_signal(number, frame):
+        pressed.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_signal)
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        acp.recv(room, 1, 1)
+    thread.join()
+    assert acp.iprobe(1, 1).size == size
+    with pytest.raises(acp.TruncationError, match=f"{size} bytes .*1000 was interrupted"):
+        acp.recv(source=1, tag=1)
+    acp.send(None, 1, 3)
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", ["link", "nodes"])
+def test_ctrl_c_while_a_message_comes_that_is_too_long(without_mpi, road):
+    program = launch.program(interrupt_where_there_is_too_little_room)
+    jobs = without_mpi(2, program, launch.ROADS[road])
+    assert [job.wait() for job in jobs] == [0, 0], "\n".join(job.output for job in jobs)
+
+
 def leave_requests_behind():
     """Requests that are not over when the job ends say so, and nothing else happens."""
     acp.init()

@@ -57,6 +57,31 @@ def test_it_shows_what_each_rank_waits_for(start, passes, how):
     nothing_is_left(job, job.pid)
 
 
+def come_late(go):
+    """Join once that file is there."""
+    print("ready", flush=True)
+    launch.until(lambda: os.path.exists(go))
+    acp.init()
+    acp.finalize()
+
+
+def test_it_shows_who_has_come_and_for_whom_they_wait(start, passes, tmp_path):
+    late = str(tmp_path / "go")
+    groups = alone(1, "early", come_late, __file__), mpi(2, "late", come_late, late)
+    job = start(macprun(*groups, alone(3, "last", come_late, late)))
+    is_said(job, "ready", 6)
+    wanted = [("early", "waits for late.0-1, last.0-2")]
+    wanted += [(name, "has not come") for name in ("late", "late", "last", "last", "last")]
+    seen = []
+    while seen != wanted:
+        assert job.running, f"{job.output}\n{seen}"
+        text = passes([str(MACPRUN), "status", str(job.pid)])
+        seen = re.findall(r"^ *\d +(\w+)\.\d +\S+ +- (.*)$", text, re.M)
+    assert "early: 1 rank, without MPI, 1 came\n" in text
+    (tmp_path / "go").touch()
+    assert job.wait(60) == 0, job.output
+
+
 def node(name):
     return ["--env", f"ACP_NODE={name}"]
 

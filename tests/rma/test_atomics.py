@@ -131,6 +131,19 @@ def test_values_beyond_64_bits_are_refused(size, words):
             getattr(acp, f"fetch_add{size}")(words[0], value)
 
 
+def test_compare_and_swap_needs_what_it_expects(size):
+    word, places = shared(1, np.uint64)
+    ga = places[acp.rank()]
+    for name, call in {
+        f"cas{size}": lambda f: f(acp.GA_NULL, ga, None, 1),
+        f"fetch_cas{size}": lambda f: f(ga, None, 1),
+        f"fetch_cas{size}_many": lambda f: f([ga], None, 1),
+    }.items():
+        with pytest.raises(TypeError, match=f"{name}: .*None"):
+            call(getattr(acp, name))
+    assert word[0] == 0
+
+
 def test_addresses_must_be_multiples_of_the_size(size, words):
     for rank, operation in ((rank, op) for rank in range(acp.procs()) for op in ("cas", *MODEL)):
         name, more = f"{operation}{size}", (1,) if operation == "cas" else ()

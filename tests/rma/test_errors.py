@@ -240,6 +240,33 @@ def test_a_color_that_does_not_exist_is_refused(color):
         acp.empty(8, np.uint8, color=color)
 
 
+@pytest.mark.parametrize("color", [1.0, "1", None], ids=repr)
+def test_a_color_is_an_integer(color):
+    with refused(TypeError, "register_memory", repr(color)):
+        acp.register_memory(bytearray(8), color)
+    with refused(TypeError, "empty", repr(color)):
+        acp.empty(8, np.uint8, color=color)
+
+
+@pytest.mark.parametrize("flag", [5, (5,), (5, 6, 7)], ids=repr)
+def test_a_flag_is_an_address_and_a_value(flag):
+    with pytest.raises(TypeError, match="put: flag="):
+        acp.put(starter(right()), BUFFER, flag=flag)
+
+
+@pytest.mark.parametrize("timeout", ["soon", [1], float("nan"), -1], ids=repr)
+def test_a_timeout_is_a_number_of_seconds(timeout):
+    calls = {
+        "sync": lambda: acp.sync(timeout=timeout),
+        "barrier": lambda: acp.barrier([acp.rank()], timeout=timeout),
+        "lookup": lambda: acp.lookup("anything", timeout=timeout),
+        "wait_until": lambda: acp.wait_until(starter(acp.rank()), "==", 0, timeout=timeout),
+    }
+    for name, call in calls.items():
+        with case(name), pytest.raises(ValueError, match=f"{name}: the timeout"):
+            call()
+
+
 def test_memory_of_a_mapping_can_be_registered():
     with mmap.mmap(-1, 4096) as memory, acp.register_memory(memory) as key:
         acp.put(acp.query_ga(key), b"mapped")

@@ -4,7 +4,18 @@ import array
 
 import numpy as np
 import pytest
-from support import SLOW_ROAD, finish, pattern, refused, right, shared, stale_address, starter, word
+from support import (
+    SLOW_ROAD,
+    case,
+    finish,
+    pattern,
+    refused,
+    right,
+    shared,
+    stale_address,
+    starter,
+    word,
+)
 
 import acp_mpi as acp
 
@@ -85,6 +96,17 @@ def test_arrays_may_be_of_any_integer_kind_and_stride(make):
     acp.complete(acp.copy_many(dsts, srcs, 8))
     acp.sync()
     assert np.array_equal(sink, source)
+
+
+def test_an_array_without_dimensions_is_a_scalar():
+    words, places = shared(3, np.uint64)
+    acp.sync()
+    gas = addresses(places[right()], 3)
+    assert acp.fetch_add8_many(gas, np.array(5)).tolist() == [0, 0, 0]
+    assert acp.fetch_add8_many(np.array(gas[0]), [1]).tolist() == [5]
+    assert acp.fetch_add8_many(np.array(gas[1]), np.array(1)).tolist() == [5]
+    acp.sync()
+    assert words.tolist() == [6, 6, 5]
 
 
 def test_no_elements_are_no_operation():
@@ -187,6 +209,16 @@ def test_arrays_of_floats_are_refused_with_the_reason():
         acp.copy_many(wrong, wrong, 8)
     with pytest.raises(TypeError, match="fetch_add8_many"):
         acp.fetch_add8_many(wrong, 1)
+
+
+@pytest.mark.parametrize("wrong", [None, "text", 1.5, {1}, np.zeros(2, "M8[s]")], ids=repr)
+def test_what_is_neither_a_number_nor_an_array_is_refused(wrong):
+    for call in (acp.copy_many, acp.fetch_cas8_many):
+        for place in range(3):
+            given = [starter(acp.rank()), starter(acp.rank(), 8), 8]
+            given[place] = wrong
+            with case(place), pytest.raises(TypeError, match=f"{call.__name__}: .* must be"):
+                call(*given)
 
 
 def test_arrays_of_different_length_are_refused():

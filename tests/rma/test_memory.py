@@ -1,5 +1,6 @@
 """Global memory: registration, addresses, arrays; table 2 of seed 003."""
 
+import contextlib
 import gc
 import pickle
 
@@ -8,6 +9,7 @@ import pytest
 from support import CAN_LOAD, fetch, pattern, refused, registered, right, shared, starter, store
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 
 pytestmark = pytest.mark.mpi
 
@@ -146,6 +148,27 @@ def test_adjoining_registrations_have_keys_of_their_own():
         assert fetch(high, 4096) == array[4096:].tobytes()
     acp.sync()
     second.close()
+
+
+def test_an_interrupted_query_leaves_all_keys_usable(monkeypatch):
+    with contextlib.ExitStack() as stack:
+        keys = [
+            stack.enter_context(acp.register_memory(bytearray(b"%d" % color), color))
+            for color in range(acp.colors())
+        ]
+        register = _engine.register
+
+        def ctrl_c(place, size, color):
+            if color == 2:
+                raise KeyboardInterrupt
+            return register(place, size, color)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_engine, "register", ctrl_c)
+            with pytest.raises(KeyboardInterrupt):
+                acp.query_ga(keys[3])
+        for color, key in enumerate(keys):
+            assert fetch(acp.query_ga(key), 1) == b"%d" % color
 
 
 def test_a_second_address_of_global_memory_dies_with_its_key():

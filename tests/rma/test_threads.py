@@ -1,7 +1,9 @@
 """Several Python threads of a process at once."""
 
 import itertools
+import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from support import SLOW_ROAD, fetch, pattern, refused, right, shared, stale_address, starter
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 
 pytestmark = pytest.mark.mpi
 
@@ -124,6 +127,46 @@ def test_threads_register_and_release_at_once():
             acp.empty(100 + index, np.uint8)
 
     together(work)
+
+
+def test_keys_of_threads_have_addresses_whichever_of_them_publishes(monkeypatch):
+    register = _engine.register
+
+    def slowly(*arguments):
+        time.sleep(1e-4)  # the others run meanwhile
+        return register(*arguments)
+
+    def work(index):
+        for step in range(ROUNDS // 5):
+            buffer = bytearray(b"%d" % (index * ROUNDS + step))
+            with acp.register_memory(buffer, index % acp.colors()) as key:
+                time.sleep(1e-4)
+                ga = acp.query_ga(key)
+                assert acp.query_rank(ga) == acp.rank()
+                assert fetch(ga, len(buffer)) == buffer
+
+    monkeypatch.setattr(_engine, "register", slowly)
+    together(work)
+
+
+def test_signals_are_handled_also_where_many_threads_wait():
+    """More than can be rung for; and the signal comes to another thread."""
+    word, places = shared(1, np.uint64)
+    mine = places[acp.rank()]
+    old = signal.signal(signal.SIGALRM, lambda *ignored: acp.fetch_add8(mine, 1))
+    with ThreadPoolExecutor(12) as pool:
+        try:
+            asleep = [pool.submit(acp.wait_until, mine, "==", 1, 60) for _ in range(12)]
+            threading.Timer(
+                0.3, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGALRM)
+            ).start()
+            acp.wait_until(mine, "==", 1, timeout=20)
+        finally:
+            signal.signal(signal.SIGALRM, old)
+            acp.fetch_or8(mine, 1)
+        for thread in asleep:
+            thread.result()
+    assert word[0] == 1
 
 
 def test_threads_copy_while_the_main_thread_meets():

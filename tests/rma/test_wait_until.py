@@ -98,6 +98,7 @@ def test_a_third_party_copy_wakes_the_owner_of_its_destination(one):
     acp.complete(acp.copy(places[(right() + 1) % acp.procs()], sources[right()], 8))
     acp.wait_until(places[acp.rank()], "==", 1, timeout=60)
     assert word[0] == 1
+    acp.sync()  # another may still be copying from here
 
 
 def test_many_ranks_wake_one():
@@ -134,6 +135,13 @@ def test_wrong_arguments_are_refused(arguments, error, words):
     with pytest.raises(error, match="wait_until") as caught:
         acp.wait_until(starter(acp.rank()), *arguments)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [2**32, -(2**31) - 1])
+def test_a_value_beyond_a_word_of_four_bytes_is_refused(value):
+    """It would never come."""
+    with pytest.raises(OverflowError, match=f"wait_until: .*{value}"):
+        acp.wait_until(starter(acp.rank()), "==", value, timeout=0.01, size=4)
 
 
 def test_a_word_must_be_aligned():

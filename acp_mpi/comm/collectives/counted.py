@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from acp_mpi.comm.collectives.sizes import Flow
     from acp_mpi.comm.collectives.team import Team
+    from acp_mpi.engine import _engine
 
 
 def counted(function: str, team: Team, of: Callable[[int], Flow]) -> Flow:
@@ -21,13 +22,27 @@ def counted(function: str, team: Team, of: Callable[[int], Flow]) -> Flow:
     """
     context = team.context()
     with Farewell(function, team, context, second(context)):
-        flow = of(context)
-        try:
-            begun = next(flow)
-        except StopIteration as nothing:
-            return nothing.value
+        flow = begun(of(context))
+    return (yield from flow)
+
+
+def begun(flow: Flow) -> Flow:
+    """Return a flow that is before its first message; what goes wrong until then is raised here."""
     try:
-        yield begun
+        first = next(flow)
+    except StopIteration as nothing:
+        return _over(nothing.value)
+    return _from(first, flow)
+
+
+def _over(result: object) -> Flow:
+    yield from ()
+    return result
+
+
+def _from(first: _engine.Collective, flow: Flow) -> Flow:
+    try:
+        yield first
     except BaseException as error:
         flow.throw(error)
     return (yield from flow)

@@ -28,11 +28,10 @@ def bcast(
     x: Any,
     root: Any,
     out: Any,
-    context: int | None = None,
+    context: int,
     pickled: str | None = None,
 ) -> Flow:
     """Fill `out` of all ranks with `x` of the root; of the other group's, between two."""
-    context = team.context() if context is None else context
     top = team.place(root, function)
     takes = team.me != top and (not team.other or top >= team.own)
     if team.other and not takes and team.me != top:
@@ -107,11 +106,10 @@ def gather(
     root: Any,
     out: Any,
     counts: Any,
-    context: int | None = None,
+    context: int,
     pickled: str | None = None,
 ) -> Flow:
     """Bring `x` of all ranks, or of the other group, to `out` of the root, one after the other."""
-    context = team.context() if context is None else context
     top = team.place(root, function)
     gives = top >= team.own if team.other else True
     takes = team.me == top
@@ -148,11 +146,10 @@ def scatter(
     root: Any,
     out: Any,
     counts: Any,
-    context: int | None = None,
+    context: int,
     pickled: str | None = None,
 ) -> Flow:
     """Deal out `x` of the root to `out` of all ranks, or of the other group."""
-    context = team.context() if context is None else context
     top = team.place(root, function)
     gives = team.me == top
     takes = top >= team.own if team.other else True
@@ -185,7 +182,7 @@ def allgather(
     x: Any,
     out: Any,
     counts: Any,
-    context: int | None = None,
+    context: int,
     gives: Sequence[int] | None = None,
     pickled: str | None = None,
 ) -> Flow:
@@ -193,7 +190,6 @@ def allgather(
 
     `gives`: how many elements each of the own group gives to the other, if not all as many.
     """
-    context = team.context() if context is None else context
     given, wanted = Buffer(x, function), Buffer(out, function, writable=True)
     width = given.width
     many = team.other or team.n
@@ -232,11 +228,10 @@ def alltoall(
     out: Any,
     counts: Any,
     out_counts: Any,
-    context: int | None = None,
+    context: int,
     pickled: str | None = None,
 ) -> Flow:
     """Bring piece i of `x` to rank i, whose `out` has it at the place of the sender."""
-    context = team.context() if context is None else context
     given, wanted = Buffer(x, function), Buffer(out, function, writable=True)
     width = given.width
     many = team.other or team.n
@@ -263,7 +258,7 @@ def alltoall(
     return out
 
 
-def barrier(function: str, team: Team, context: int | None = None) -> Flow:
+def barrier(function: str, team: Team, context: int) -> Flow:
     """Let nobody go before all have come."""
 
     def write() -> Paper:
@@ -271,6 +266,5 @@ def barrier(function: str, team: Team, context: int | None = None) -> Flow:
             return choice.between_groups("barrier", (team.own, team.other), team.me, 0, [0], [0])
         return choice.barrier(team.n, team.me)
 
-    context = team.context() if context is None else context
     plan = plan_of(team, "barrier", (), None, write)
     yield _engine.Collective(function, plan, None, None, context)

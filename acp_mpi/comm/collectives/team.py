@@ -115,6 +115,7 @@ def team_of(function: str, ranks: Any, group: Any, between: Any) -> Team:
 
     `ranks`: a list; `group`: a group, or its name; `between`: two of either, the caller in one.
     """
+    _engine.demand(function)
     key: Any
     if ranks is None and group is None and between is None:
         key = _engine.membership()

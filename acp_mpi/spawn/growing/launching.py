@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping, Sequence
     from typing import NoReturn
+else:
+    import _signal as signal  # what signal makes of it takes time to load
 
 # What the process itself, or Python, ignores; a program may want them.
 _RESTORED = (
@@ -61,7 +62,6 @@ def _run(
         name = command[0]
         os.execvpe(command[0], [*command], env)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.write(end, b"%d %s" % (error.errno or 0, os.fsencode(name)))
+        os.write(end, b"%d %s" % (error.errno or 0, os.fsencode(name)))
     finally:
         os._exit(127)

@@ -7,11 +7,8 @@ it before, the groups are ended. After that they live on without whoever started
 from __future__ import annotations
 
 import _socket
-import contextlib
 import os
 import select
-import signal
-from collections import deque
 
 from acp_mpi import processes
 from acp_mpi.spawn.growing import launching, words
@@ -35,14 +32,14 @@ class _Group:
         self.running: set[int] = set()
         self.single: dict[int, Leavings] = {}  # of those with MPI and no launcher
         self.pipes = 0
-        self.last: deque[bytes] = deque()
+        self.last: list[bytes] = []
         self.kept = 0
 
     def hear(self, data: bytes) -> None:
         self.last.append(data)
         self.kept += len(data)
         while self.kept - len(self.last[0]) > _LONGEST:
-            self.kept -= len(self.last.popleft())
+            self.kept -= len(self.last.pop(0))
 
     def last_lines(self) -> str:
         return "\n".join(b"".join(self.last).decode(errors="replace").splitlines()[-_LAST_LINES:])
@@ -131,10 +128,12 @@ class Minder:
             self._groups[number].pipes -= 1
             return False
         self._groups[number].hear(data)
-        with contextlib.suppress(OSError):  # whoever read it has gone; the group goes on
+        try:
             view = memoryview(data)
             while view:
                 view = view[os.write(to, view) :]
+        except OSError:  # whoever read it has gone; the group goes on
+            pass
         return True
 
     def _reap(self, number: int, pid: int, descriptor: int, pipes: tuple[int, int]) -> None:
@@ -149,25 +148,35 @@ class Minder:
         group.running.discard(pid)
         if pid in group.single:
             group.single.pop(pid).remove()
-        reason = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
-        self._end(number, code, reason)
+        self._end(number, code, f"exit code {code}" if code >= 0 else _killed(-code))
 
     def _end(self, number: int, code: int, reason: str) -> None:
         word = {"group": number, "code": code, "reason": reason}
         word["output"] = self._groups[number].last_lines()
-        with contextlib.suppress(OSError):
+        try:
             self._line.sendall(words.framed(word))
+        except OSError:  # nobody wants to know
+            pass
 
     def _listen(self) -> None:
-        with contextlib.suppress(OSError):
-            if data := self._line.recv(64):
-                self._heard += data
-                if not self._joined and b"joined\n" in self._heard:
-                    self._joined = True
-                    self._look()
-                return
-        self._forget(self._line.fileno())
-        self._deserted = True
+        try:
+            data = self._line.recv(64)
+        except OSError:
+            data = b""
+        if not data:
+            self._forget(self._line.fileno())
+            self._deserted = True
+            return
+        self._heard += data
+        if not self._joined and b"joined\n" in self._heard:
+            self._joined = True
+            self._look()
+
+
+def _killed(number: int) -> str:
+    import signal  # takes time to load
+
+    return f"killed by {signal.Signals(number).name}"
 
 
 def run(line: int, out: int, err: int) -> None:

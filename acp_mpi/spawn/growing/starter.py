@@ -11,14 +11,16 @@ import _socket
 import gc
 import os
 import select
-import signal
 
 from acp_mpi.spawn.growing import minder
 from acp_mpi.spawn.macprun import family
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Sequence
+else:
+    import _signal as signal  # what signal makes of it takes time to load
 
 MINDER, REGISTRY = b"m", b"r"
 

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 from acp_mpi.spawn.macprun import jobfile
@@ -60,7 +59,7 @@ def plan(options: argparse.Namespace) -> Plan:
         "output_dir": options.output_dir,
         "ssh": words(options.ssh, "--ssh") if options.ssh else None,
     }
-    made = replace(made, **{name: value for name, value in changes.items() if value is not None})
+    made = made._replace(**{name: value for name, value in changes.items() if value is not None})
     if options.np is not None and count(options.np, "-np") != made.size:
         raise UsageError(f"-np {options.np}: the groups have {made.size} processes in all")
     return check(made)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
-import signal
 import time
 
 from acp_mpi import processes
+from acp_mpi.spawn.macprun import _subreaper
 from acp_mpi.spawn.macprun.leavings import Leavings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Container
-
-_PR_SET_CHILD_SUBREAPER = 36
+else:
+    import _signal as signal  # what signal makes of it takes time to load
 _GRACE = 1.0  # s for launchers to end what they started elsewhere
 
 
 def adopt_orphans() -> None:
     """Become the parent of all descendants that lose theirs."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    _subreaper.become()
 
 
 def rename(title: bytes) -> None:
@@ -33,7 +30,9 @@ def rename(title: bytes) -> None:
     with open("/proc/self/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])  # of the command line in this process's memory
-    ctypes.memmove(start, title[: end - start - 1].ljust(end - start, b"\0"), end - start)
+    memory = os.open("/proc/self/mem", os.O_WRONLY)
+    os.pwrite(memory, title[: end - start - 1].ljust(end - start, b"\0"), start)
+    os.close(memory)
 
 
 def kill_family(grace: float = 0.0) -> None:
@@ -60,8 +59,7 @@ def signal_family(number: int) -> None:
     """Send a signal to all descendants of this process."""
     for pid in processes.family(os.getpid()):
         if pid != os.getpid():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+            _signal(pid, number)
 
 
 def end_orphans(started: Container[int], variable: str) -> None:
@@ -69,8 +67,14 @@ def end_orphans(started: Container[int], variable: str) -> None:
     for pid in processes.children().get(os.getpid(), ()):
         if pid not in started and variable in _environment(pid):
             for one in list(processes.family(pid)):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(one, signal.SIGKILL)
+                _signal(one, signal.SIGKILL)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):  # it has ended, or is another user's
+        pass
 
 
 def _environment(pid: int) -> list[str]:

@@ -7,8 +7,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import environment, hints, nodes
@@ -28,8 +28,7 @@ class Kind(Enum):
     OTHER = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """One process that macprun starts itself: a launcher, or a rank without MPI."""
 
     group: str

@@ -6,12 +6,11 @@ it is killed, MPICH's does not.
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 # In memory, as Open MPI 5, Open MPI 4 and MPICH name them.
 _FILES = (b"/dev/shm/sm_segment.", b"/dev/shm/vader_segment.", b"/dev/shm/mpich_shm_")
@@ -27,20 +26,29 @@ class Leavings:
     def look(self, pids: Iterable[int]) -> None:
         """Note what processes have mapped that live."""
         for pid in pids:
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", "rb") as maps:
-                for line in maps:
-                    at = line.find(b"/")
-                    if line.startswith(_FILES, max(at, 0)):
-                        self._files.add((os.fsdecode(line[at:-1]), int(line[:at].split()[-1])))
+            self._files.update(_mapped(pid))
 
     def remove(self) -> None:
         """Remove what is left of it."""
         while self._files:
             path, inode = self._files.pop()
-            with contextlib.suppress(OSError, ValueError):  # not of the form of these
+            try:
                 if os.stat(path).st_ino == inode:  # and not of another that has the name now
                     os.unlink(path)
                     _remove_session(path, self._env)
+            except (OSError, ValueError):  # gone, or not of the form of these
+                pass
+
+
+def _mapped(pid: int) -> Iterator[tuple[str, int]]:
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as maps:
+            for line in maps:
+                at = line.find(b"/")
+                if line.startswith(_FILES, max(at, 0)):
+                    yield os.fsdecode(line[at:-1]), int(line[:at].split()[-1])
+    except OSError:  # it has ended, or is another user's
+        pass
 
 
 def _remove_session(path: str, env: Mapping[str, str]) -> None:

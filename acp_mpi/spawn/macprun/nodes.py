@@ -4,7 +4,7 @@ import itertools
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun.plan import Plan, UsageError
@@ -13,8 +13,7 @@ from acp_mpi.spawn.rendezvous.address import address_towards, own_address
 HERE = "localhost"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A host, and how many processes are to run there."""
 
     host: str

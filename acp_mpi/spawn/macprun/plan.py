@@ -2,7 +2,8 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous.membership import RANKS_MAX, check_group
@@ -16,8 +17,7 @@ class UsageError(Error):
     """The command line or the job file cannot be understood."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Processes that start together and have one name in the job."""
 
     name: str
@@ -26,7 +26,7 @@ class Group:
     has_mpi: bool = False
     hosts: tuple[str, ...] = ()
     """Where, each "host" or "host:slots"; empty: nodes of the job."""
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = MappingProxyType({})
     directory: str | None = None
     launcher: tuple[str, ...] = ()
     """The launcher of a group with MPI and its options; empty: the first one found."""
@@ -40,8 +40,7 @@ class Group:
         return any(word.replace("--", "-", 1) in _LAUNCHERS_OWN_HOSTS for word in words)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """The groups of a job in the order of their ranks, and what they have in common."""
 
     groups: tuple[Group, ...]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import IO
 
 from acp_mpi import processes
@@ -21,33 +20,34 @@ _PIPE = 1 << 16  # bytes that fit into any pipe
 Watch = Callable[[IO[bytes], Stream, bool], None]
 
 
-@dataclass
 class Started:
     """One process that macprun started."""
 
-    start: Start
-    popen: subprocess.Popen[bytes] | None
-    reason: str = ""
-    """How it ended; "" while it runs."""
+    def __init__(
+        self, start: Start, popen: subprocess.Popen[bytes] | None, reason: str = ""
+    ) -> None:
+        self.start, self.popen = start, popen
+        self.reason = reason
+        """How it ended; "" while it runs."""
 
 
-@dataclass
 class Running:
     """A group: what runs of it, and how it failed."""
 
-    group: Group
-    processes: list[Started] = field(default_factory=list)
-    status: int = 0
-    """The exit code of what failed first, 0: nothing has."""
-    reason: str = ""
-    failed_at: float = 0.0
-    """By the monotonic clock."""
-    lost: list[tuple[float, int | None]] = field(default_factory=list)
-    """When ranks ended that a launcher had started, and how; not those that ended well."""
-    leavings: Leavings = field(default_factory=lambda: Leavings(os.environ))
-    """What MPI makes on this host for ranks that a launcher has started."""
-    joined: bool = False
-    """Whether it failed after the job was complete."""
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.processes: list[Started] = []
+        self.status = 0
+        """The exit code of what failed first, 0: nothing has."""
+        self.reason = ""
+        self.failed_at = 0.0
+        """By the monotonic clock."""
+        self.lost: list[tuple[float, int | None]] = []
+        """When ranks ended that a launcher had started, and how; not those that ended well."""
+        self.leavings = Leavings(os.environ)
+        """What MPI makes on this host for ranks that a launcher has started."""
+        self.joined = False
+        """Whether it failed after the job was complete."""
 
     @property
     def ended(self) -> bool:

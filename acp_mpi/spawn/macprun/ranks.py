@@ -57,8 +57,7 @@ class Ranks:
 
     def line(self, slot: int, label: str, host: str) -> str:
         """Return what is shown of a rank: its number, name, host and process, and what it does."""
-        rank, state = self._words(slot)
-        return f"    {rank:>5} {label:<16} {host:<12} {state}"
+        return line(label, host, *self._words(slot))
 
     def host(self, slot: int) -> str:
         """Return where a rank is: the name of this host, or an address."""
@@ -76,16 +75,21 @@ class Ranks:
         self._permuted = any(doing.rank != slot for slot, doing in self._doing.items())
         self.absent |= inquiry.absent - inquiry.answers.keys()
 
-    def _words(self, slot: int) -> tuple[str, str]:
+    def _words(self, slot: int) -> tuple[str, str, str]:
         if slot not in self._rows:
-            return str(slot), f"{'-':>8}"
+            return str(slot), "-", "joins"
         doing = self._doing.get(slot)
         if doing is not None:
             rank, text = str(doing.rank), _text(doing)
         else:
             rank = "?" if self._permuted else str(slot)
             text = "has left" if slot in self.absent else "does not answer"
-        return rank, f"{Process.of(self._rows[slot]).pid:>8} {text}"
+        return rank, str(Process.of(self._rows[slot]).pid), text
+
+
+def line(label: str, host: str, rank: str, pid: str, state: str) -> str:
+    """Return the line of a rank."""
+    return f"    {rank:>5} {label:<16} {host:<12} {pid:>8} {state}"
 
 
 def _seen(supervisor: int) -> dict[int, Doing]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import control
-from acp_mpi.spawn.macprun.ranks import Ranks
+from acp_mpi.spawn.macprun.ranks import Ranks, line
+from acp_mpi.spawn.rendezvous.arrival import ranges
 
 
 def main(command: str, argv: Sequence[str]) -> int:
@@ -54,20 +55,33 @@ def _only() -> int:
 def _lines(pid: int, job: Any) -> Iterator[str]:
     yield f"macprun {pid}: {'joined' if job['joined'] else 'its groups come together'}"
     ranks = Ranks(pid, job["supervisor"])
+    missing = _missing(job["groups"])
     slot = 0
     for group in job["groups"]:
-        size, kind = group["size"], "MPI" if group["mpi"] else "without MPI"
-        came = "" if job["joined"] else f", {group['came']} came"
-        yield f"  {group['name']}: {size} ranks, {kind}{came}" + (
-            f", ended: {group['ended']}" if group["ended"] else ""
-        )
+        size, title = group["size"], _title(group["name"], group["size"], group["mpi"])
+        came = "" if job["joined"] else f", {len(group['came'])} came"
+        yield title + came + (f", ended: {group['ended']}" if group["ended"] else "")
         places = [host for host, slots in group["hosts"] for _ in range(slots)]
         for number in range(size):
             label = f"{group['name']}.{number}"
             host = places[number] if number < len(places) else "?"
-            yield ranks.line(slot, label, host)
+            if job["joined"]:
+                yield ranks.line(slot, label, host)
+            else:
+                state = f"waits for {missing}" if number in group["came"] else "has not come"
+                yield line(label, host, str(slot), "-", state)
             slot += 1
     yield from _later(ranks)
+
+
+def _title(name: str, size: int, has_mpi: bool) -> str:
+    return f"  {name}: {size} rank{'s' * (size != 1)}, {'MPI' if has_mpi else 'without MPI'}"
+
+
+def _missing(groups: Sequence[Any]) -> str:
+    """Say who has not come, as a group and its ranks: worker.0-3."""
+    absent = {g["name"]: ranges(set(range(g["size"])) - set(g["came"])) for g in groups}
+    return ", ".join(f"{name}.{numbers}" for name, numbers in absent.items() if numbers)
 
 
 def _later(ranks: Ranks) -> Iterator[str]:
@@ -79,8 +93,7 @@ def _later(ranks: Ranks) -> Iterator[str]:
         return
     living = [group for group in groups if any(slot not in ranks.absent for slot in group.slots)]
     for group in living:
-        kind = "MPI" if group.has_mpi else "without MPI"
-        yield f"  {group.name}: {group.size} ranks, {kind}, started later"
+        yield f"{_title(group.name, group.size, group.has_mpi)}, started later"
         for number, slot in enumerate(group.slots):
             yield ranks.line(slot, f"{group.name}.{number}", ranks.host(slot))
     if ended := len(groups) - len(living):

@@ -252,6 +252,7 @@ class IntraBody(Body):
 
     def __init__(self, context: int, members: Circle) -> None:
         super().__init__(context, members, members)
+        self._of_groups: dict[Any, int] = {}  # how many have been made, by tag and ranks
 
     def _like(self, context: int) -> Body:
         return IntraBody(context, self.local)
@@ -277,7 +278,9 @@ class IntraBody(Body):
     def Create_group(self, group: Any, tag: int = 0) -> Any:
         self.check()
         ranks = ranks_of(group)
-        return self._of(derived(self.context, "group", tag, ranks), ranks)
+        with self._lock:  # only these count alike
+            number = self._of_groups[tag, ranks] = self._of_groups.get((tag, ranks), 0) + 1
+        return self._of(derived(self.context, "group", tag, ranks, number), ranks)
 
 
 def ranks_in(comm: Any) -> tuple[int, ...]:

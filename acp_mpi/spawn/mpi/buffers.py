@@ -62,11 +62,13 @@ class Elements:
         """The bytes where they are, if they are whole elements in one piece."""
         if self._whole is None:
             return None
+        if not self.bytes:
+            return self._whole[:0]  # wherever that would be
         start = self.displacement * self.extent
-        if start + self.bytes > len(self._whole):
+        if start < 0 or start + self.bytes > len(self._whole):
             raise ValueError(
                 f"message: {self.count} elements of {self.extent} bytes from byte {start} on do "
-                f"not fit into a buffer of {len(self._whole)} bytes"
+                f"not lie in a buffer of {len(self._whole)} bytes"
             )
         return self._whole[start : start + self.bytes]
 

@@ -7,6 +7,9 @@ the non-blocking and the persistent method are made of it.
 from __future__ import annotations
 
 from acp_mpi.comm.collectives import moves
+from acp_mpi.comm.collectives.counted import counted
+from acp_mpi.comm.collectives.farewell import Farewell
+from acp_mpi.comm.collectives.team import second
 from acp_mpi.spawn.mpi import buffers
 from acp_mpi.spawn.mpi.blocks import Blocks
 from acp_mpi.spawn.mpi.point_to_point import PointToPoint
@@ -27,20 +30,17 @@ if TYPE_CHECKING:
 
 
 class Collectives(PointToPoint, Reductions):
-    """What all members of a communicator call together.
-
-    Each call takes its context first: whatever fails later, all have counted it.
-    """
+    """What all members of a communicator call together; each call has a context of its own."""
 
     teams: Teams
 
-    def barrier_(self, teams: Teams) -> Flow:
+    def barrier_(self, teams: Teams, context: int) -> Flow:
         """Meet."""
-        yield from moves.barrier("Barrier", teams.everybody)
+        yield from moves.barrier("Barrier", teams.everybody, context)
 
-    def bcast_(self, teams: Teams, buf: Any, root: int = 0) -> Flow:
+    def bcast_(self, teams: Teams, context: int, buf: Any, root: int = 0) -> Flow:
         """Give what one rank has to all."""
-        team, context = teams.everybody, teams.everybody.context()
+        team = teams.everybody
         top = self.root_of(root)
         gives, gets = self.from_root(root)
         if not (gives or gets):
@@ -51,18 +51,16 @@ class Collectives(PointToPoint, Reductions):
         if gets:
             block.land(data)
 
-    def _gather(
-        self, name: str, teams: Teams, sendbuf: Any, recvbuf: Any, root: int, blocks_of: _BlocksOf
-    ) -> Flow:
-        team, context = teams.everybody, teams.everybody.context()
+    def _gather(self, name: str, of: _BlocksOf, teams: Teams, context: int, *given: Any) -> Flow:
+        (sendbuf, recvbuf, root), team = given, teams.everybody
         top = self.root_of(root)
         gives, gets = self.to_root(root)
         if not (gives or gets):
             return
-        blocks, own, room, counts = None, None, (), _given(blocks_of, ())
+        blocks, own, room, counts = None, None, (), _given(of, ())
         if gets:
-            blocks = Blocks(blocks_of(recvbuf, len(self.peers), writable=True))
-            room, counts = blocks.room(), _given(blocks_of, blocks.sizes)
+            blocks = Blocks(of(recvbuf, len(self.peers), writable=True))
+            room, counts = blocks.room(), _given(of, blocks.sizes)
         if blocks is not None and gives and in_place(sendbuf):
             own = blocks.parts[self.local.rank].pack()
         elif gives:
@@ -71,47 +69,59 @@ class Collectives(PointToPoint, Reductions):
         if blocks is not None:
             blocks.land(room)
 
-    def gather_(self, teams: Teams, sendbuf: Any, recvbuf: Any, root: int = 0) -> Flow:
-        """Collect equal parts at one rank."""
-        return self._gather("Gather", teams, sendbuf, recvbuf, root, buffers.equal_blocks)
-
-    def gatherv_(self, teams: Teams, sendbuf: Any, recvbuf: Any, root: int = 0) -> Flow:
-        """Collect parts at one rank."""
-        return self._gather("Gatherv", teams, sendbuf, recvbuf, root, buffers.unequal_blocks)
-
-    def _scatter(
-        self, name: str, teams: Teams, sendbuf: Any, recvbuf: Any, root: int, blocks_of: _BlocksOf
+    def gather_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
     ) -> Flow:
-        team, context = teams.everybody, teams.everybody.context()
+        """Collect equal parts at one rank."""
+        return self._gather("Gather", buffers.equal_blocks, teams, context, sendbuf, recvbuf, root)
+
+    def gatherv_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
+    ) -> Flow:
+        """Collect parts at one rank."""
+        return self._gather(
+            "Gatherv", buffers.unequal_blocks, teams, context, sendbuf, recvbuf, root
+        )
+
+    def _scatter(self, name: str, of: _BlocksOf, teams: Teams, context: int, *given: Any) -> Flow:
+        (sendbuf, recvbuf, root), team = given, teams.everybody
         top = self.root_of(root)
         gives, gets = self.from_root(root)
         if not (gives or gets):
             return
-        given, place, counts = None, None, _given(blocks_of, ())
+        data, place, counts = None, None, _given(of, ())
         room: Any = ()
         if gives:
-            parts = Blocks(blocks_of(sendbuf, len(self.peers)))
-            given, counts = parts.packed(), _given(blocks_of, parts.sizes)
+            parts = Blocks(of(sendbuf, len(self.peers)))
+            data, counts = parts.packed(), _given(of, parts.sizes)
             if not self.inter:  # its own part is for itself
                 room = bytearray(parts.sizes[self.local.rank])
         if gets or not (self.inter or in_place(recvbuf)):
             place = Blocks([buffers.elements(recvbuf, writable=True)])
             room = place.room()
-        yield from moves.scatter(name, team, given, top, room, counts, context)
+        yield from moves.scatter(name, team, data, top, room, counts, context)
         if place is not None:
             place.land(room)
 
-    def scatter_(self, teams: Teams, sendbuf: Any, recvbuf: Any, root: int = 0) -> Flow:
+    def scatter_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
+    ) -> Flow:
         """Hand out equal parts."""
-        return self._scatter("Scatter", teams, sendbuf, recvbuf, root, buffers.equal_blocks)
+        return self._scatter(
+            "Scatter", buffers.equal_blocks, teams, context, sendbuf, recvbuf, root
+        )
 
-    def scatterv_(self, teams: Teams, sendbuf: Any, recvbuf: Any, root: int = 0) -> Flow:
+    def scatterv_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
+    ) -> Flow:
         """Hand out parts."""
-        return self._scatter("Scatterv", teams, sendbuf, recvbuf, root, buffers.unequal_blocks)
+        return self._scatter(
+            "Scatterv", buffers.unequal_blocks, teams, context, sendbuf, recvbuf, root
+        )
 
-    def allgather_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
+    def allgather_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
         """Collect equal parts everywhere."""
-        team, context = teams.everybody, teams.everybody.context()
+        team = teams.everybody
         blocks = Blocks(buffers.equal_blocks(recvbuf, len(self.peers), writable=True))
         room = blocks.room()
         yield from moves.allgather(
@@ -119,13 +129,15 @@ class Collectives(PointToPoint, Reductions):
         )
         blocks.land(room)
 
-    def allgatherv_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
+    def allgatherv_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
         """Collect parts everywhere."""
-        team, context = teams.everybody, teams.everybody.context()
+        team = teams.everybody
         blocks = Blocks(buffers.unequal_blocks(recvbuf, len(self.peers), writable=True))
         own, room, gives = self._own(sendbuf, blocks), blocks.room(), None
         if self.inter:  # how much the others of its group give a rank is not told
-            gives = yield from self.numbers("Allgatherv", teams, len(own))
+            first, context = context, second(context)
+            with Farewell("Allgatherv", team, context):
+                gives = yield from self.numbers("Allgatherv", teams, len(own), first)
         yield from moves.allgather("Allgatherv", team, own, room, blocks.sizes, context, gives)
         blocks.land(room)
 
@@ -135,9 +147,15 @@ class Collectives(PointToPoint, Reductions):
         return buffers.elements(sendbuf).pack()
 
     def _alltoall(
-        self, name: str, teams: Teams, sendbuf: Any, recvbuf: Any, blocks_of: _BlocksOf
+        self,
+        name: str,
+        teams: Teams,
+        context: int,
+        sendbuf: Any,
+        recvbuf: Any,
+        blocks_of: _BlocksOf,
     ) -> Flow:
-        team, context = teams.everybody, teams.everybody.context()
+        team = teams.everybody
         blocks = Blocks(blocks_of(recvbuf, len(self.peers), writable=True))
         here = not self.inter and in_place(sendbuf)
         parts = blocks if here else Blocks(blocks_of(sendbuf, len(self.peers)))
@@ -146,17 +164,17 @@ class Collectives(PointToPoint, Reductions):
         yield from moves.alltoall(name, team, parts.packed(), room, gives, takes, context)
         blocks.land(room)
 
-    def alltoall_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
+    def alltoall_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
         """Exchange equal parts, each with each."""
-        return self._alltoall("Alltoall", teams, sendbuf, recvbuf, buffers.equal_blocks)
+        return self._alltoall("Alltoall", teams, context, sendbuf, recvbuf, buffers.equal_blocks)
 
-    def alltoallv_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
+    def alltoallv_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
         """Exchange parts, each with each."""
-        return self._alltoall("Alltoallv", teams, sendbuf, recvbuf, buffers.unequal_blocks)
+        return self._alltoall("Alltoallv", teams, context, sendbuf, recvbuf, buffers.unequal_blocks)
 
-    def alltoallw_(self, teams: Teams, sendbuf: Any, recvbuf: Any) -> Flow:
+    def alltoallw_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
         """Exchange parts that have a datatype each."""
-        return self._alltoall("Alltoallw", teams, sendbuf, recvbuf, buffers.typed_blocks)
+        return self._alltoall("Alltoallw", teams, context, sendbuf, recvbuf, buffers.typed_blocks)
 
 
 def _given(blocks_of: _BlocksOf, sizes: Any) -> Any:
@@ -164,21 +182,32 @@ def _given(blocks_of: _BlocksOf, sizes: Any) -> Any:
     return None if blocks_of is buffers.equal_blocks else sizes
 
 
-def _methods(name: str, flow: Callable[..., Flow]) -> dict[str, Any]:
+def _methods(name: str, flow: Callable[..., Flow], ordered: bool) -> dict[str, Any]:
     """Return the three methods that MPI makes of a collective."""
 
-    def blocking(self: Any, *given: Any, **named: Any) -> None:
+    def check(self: Any) -> None:
         self.check()
-        carry_out(flow(self, self.teams, *given, **named))
+        if ordered:
+            self.check_order()
+
+    def begin(self: Any, teams: Teams, given: Any, named: Any) -> Flow:
+        def of(context: int) -> Flow:
+            return flow(self, teams, context, *given, **named)
+
+        return counted(name, teams.everybody, of)
+
+    def blocking(self: Any, *given: Any, **named: Any) -> None:
+        check(self)
+        carry_out(begin(self, self.teams, given, named))
 
     def immediate(self: Any, *given: Any, **named: Any) -> Any:
-        self.check()
-        return Request._of(Running(flow(self, self.teams, *given, **named)))
+        check(self)
+        return Request._of(Running(begin(self, self.teams, given, named)))
 
     def persistent(self: Any, *given: Any, info: Any = None, **named: Any) -> Any:
-        self.check()
+        check(self)
         teams = self.next_teams()
-        return Prequest._of(lambda: Running(flow(self, teams, *given, **named)))
+        return Prequest._of(lambda: Running(begin(self, teams, given, named)))
 
     return {name: blocking, f"I{name.lower()}": immediate, f"{name}_init": persistent}
 
@@ -188,5 +217,6 @@ for _name in (
     "Alltoall", "Alltoallv", "Alltoallw", "Reduce", "Allreduce", "Reduce_scatter_block",
     "Reduce_scatter", "Scan", "Exscan",
 ):  # fmt: skip
-    for _method, _function in _methods(_name, getattr(Collectives, f"{_name.lower()}_")).items():
+    _flow, _ordered = getattr(Collectives, f"{_name.lower()}_"), _name in ("Scan", "Exscan")
+    for _method, _function in _methods(_name, _flow, _ordered).items():
         setattr(Collectives, _method, _function)

@@ -43,9 +43,24 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
                 return (predefined, (name,)) if self is constant else (type(self), (constant,))
         return super().__reduce__()
 
+    def Compare(self, comm: Any) -> int:
+        """Return IDENT, CONGRUENT, SIMILAR or UNEQUAL."""
+        if self._body is not None:
+            return int(self._body.Compare(comm))
+        if getattr(comm, "_body", None) is not None:
+            return int(MPI.UNEQUAL)
+        return int(super().Compare(comm))
+
     def Free(self) -> None:
         """Give the communicator back; it then equals COMM_NULL."""
         self._end("Free")
+
+    def free(self) -> None:
+        """Give the communicator back unless it is null or predefined."""
+        if self._body is None:
+            super().free()
+        else:
+            self.Free()
 
     def Disconnect(self) -> None:
         """Wait until all members are done with it; it then equals COMM_NULL."""
@@ -172,6 +187,24 @@ def _to_the_body(name: str, original: Any) -> Any:
         return ours(answer) if makes else answer
 
     return method
+
+
+def _makes_ours(original: Any) -> Any:
+    """Return a class method whose communicator, which mpi4py makes, is one of ours."""
+
+    def make(cls: type, *given: Any, **named: Any) -> Any:
+        return ours(original(*given, **named))
+
+    make.__doc__ = original.__doc__
+    return classmethod(make)
+
+
+for _kind, _name in (
+    (Comm, "f2py"), (Comm, "fromint"), (Comm, "fromhandle"), (Intracomm, "Create_from_group"),
+    (Intercomm, "Create_from_groups"),
+):  # fmt: skip
+    if hasattr(_kind._original, _name):
+        setattr(_kind, _name, _makes_ours(getattr(_kind._original, _name)))
 
 
 def _property_of_the_body(name: str, original: Any) -> Any:

@@ -115,6 +115,12 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
             super().Free()
         self._ranks = None
 
+    def free(self) -> None:
+        """Give the group back unless it is null or predefined."""
+        if self._ranks is None:
+            super().free()
+        self._ranks = None
+
     def _chosen(self, name: str, given: Any, chosen: Iterable[int]) -> Any:
         if getattr(self, "_ranks", None) is None:
             return getattr(MPI.Group, name)(self, given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.requests import Request
-from acp_mpi.spawn.mpi.work import Work, finish
+from acp_mpi.spawn.mpi.work import Work, complete
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
             MPI.Message.Recv(self, buf, status)
             return
         work = self._start("start", buf)
-        finish(work)
+        complete(work)
         work.describe(status)
 
     def Irecv(self, buf: Any) -> Any:
@@ -74,7 +74,7 @@ class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
         if getattr(self, "_body", None) is None:
             return MPI.Message.recv(self, status)
         work = self._start("start_object")
-        found = finish(work)
+        found = complete(work)
         work.describe(status)
         return found
 

@@ -6,7 +6,7 @@ from _thread import allocate_lock
 from types import ModuleType
 
 import acp_mpi as acp
-from acp_mpi.spawn.mpi import names, ports
+from acp_mpi.spawn.mpi import handles, names, ports
 from acp_mpi.spawn.mpi.communicators import Comm, Intercomm, Intracomm, ours
 from acp_mpi.spawn.mpi.groups import Group
 from acp_mpi.spawn.mpi.messages import Message
@@ -76,6 +76,8 @@ def _init_thread(required: int = MPI.THREAD_MULTIPLE) -> int:
 
 def _make() -> ModuleType:
     made = ModuleType(MPI.__name__, MPI.__doc__)
+    for kind in (Group, Request, Message):  # a communicator's body says that itself
+        handles.cover(kind, kind._original)
     replaced: dict[str, Any] = {
         **{kind.__name__: kind for kind in (Comm, Intracomm, Intercomm, Group)},
         **{kind.__name__: kind for kind in (Request, Prequest, Message)},
@@ -93,6 +95,7 @@ def _make() -> ModuleType:
         "_commctx_inter": _commctx_inter,
         "_comm_lock": _comm_lock,
         "_comm_lock_table": _comm_lock_table,
+        **handles.functions(),
     }
     vars(made).update({**vars(MPI), **replaced})
     return made

@@ -11,87 +11,78 @@ from acp_mpi.spawn.mpi.running import carry_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
+
+    from acp_mpi.spawn.mpi.running import Flow
 
 
 class Objects(Collectives):
     """The methods in lower case."""
 
-    def _top(self, root: int) -> Any:
-        """Return the rank in the job of a root, None for PROC_NULL, which has nothing to do.
+    def _carry_out(self, name: str, arguments: Callable[[], tuple[Any, ...]], root: int = 0) -> Any:
+        """Carry one out; arguments that are refused have been counted, and all members hear of it.
 
-        Who does not come further has counted the call like the others.
+        PROC_NULL as the root has nothing to do.
         """
         self.check()
-        try:
-            rank = self.root_of(root)
-        except MPI.Exception:
-            self.teams.everybody.context()
-            raise
-        if rank is None:
-            self.teams.everybody.context()
-        return rank
-
-    def _carry_out(self, name: str, *given: Any) -> Any:
         team, flow = self.teams.everybody, getattr(objects, name)
-        return carry_out(counted(name, team, lambda context: flow(name, team, context, *given)))
+
+        def of(context: int) -> Flow:
+            if self.inter and root == MPI.PROC_NULL:
+                return _nothing()
+            begun: Flow = flow(name, team, context, *arguments())
+            return begun
+
+        return carry_out(counted(name, team, of))
 
     def barrier(self) -> None:
         self.check()
-        carry_out(moves.barrier("barrier", self.teams.everybody))
+        team = self.teams.everybody
+        carry_out(counted("barrier", team, lambda context: moves.barrier("barrier", team, context)))
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
-        if (rank := self._top(root)) is None:
-            return None
-        found = self._carry_out("bcast", obj, rank)
+        found = self._carry_out("bcast", lambda: (obj, self.root_of(root)), root)
         return None if self.inter and self.from_root(root)[0] else found
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
-        if (rank := self._top(root)) is None:
-            return None
-        found: list[Any] | None = self._carry_out("gather", sendobj, rank)
+        found: list[Any] | None = self._carry_out(
+            "gather", lambda: (sendobj, self.root_of(root)), root
+        )
         return found
 
     def _for_each(self, sendobj: Sequence[Any] | None) -> Sequence[Any]:
         return [None] * len(self.peers) if sendobj is None else sendobj
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
-        if (rank := self._top(root)) is None:
-            return None
         parts = self._for_each(sendobj)
-        return self._carry_out("scatter", parts, rank)
+        return self._carry_out("scatter", lambda: (parts, self.root_of(root)), root)
 
     def allgather(self, sendobj: Any) -> list[Any]:
-        self.check()
-        found: list[Any] = self._carry_out("allgather", sendobj)
+        found: list[Any] = self._carry_out("allgather", lambda: (sendobj,))
         return found
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
-        self.check()
         parts = self._for_each(sendobj)
-        found: list[Any] = self._carry_out("alltoall", parts)
+        found: list[Any] = self._carry_out("alltoall", lambda: (parts,))
         return found
 
     def reduce(self, sendobj: Any, op: Any = MPI.SUM, root: int = 0) -> Any:
-        if (rank := self._top(root)) is None:
-            return None
-        how = operation_of(op, "reduce")
-        return self._carry_out("reduce", sendobj, how, rank)
+        return self._carry_out(
+            "reduce", lambda: (sendobj, operation_of(op, "reduce"), self.root_of(root)), root
+        )
 
     def allreduce(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
-        self.check()
-        how = operation_of(op, "allreduce")
-        return self._carry_out("allreduce", sendobj, how)
+        return self._carry_out("allreduce", lambda: (sendobj, operation_of(op, "allreduce")))
 
     def scan(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
-        self.check()
         self.check_order()
-        how = operation_of(op, "scan")
-        return self._carry_out("scan", sendobj, how)
+        return self._carry_out("scan", lambda: (sendobj, operation_of(op, "scan")))
 
     def exscan(self, sendobj: Any, op: Any = MPI.SUM) -> Any:
-        self.check()
         self.check_order()
-        how = operation_of(op, "exscan")
-        return self._carry_out("exscan", sendobj, how)
+        return self._carry_out("exscan", lambda: (sendobj, operation_of(op, "exscan")))
+
+
+def _nothing() -> Flow:
+    yield from ()

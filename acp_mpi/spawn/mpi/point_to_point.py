@@ -11,7 +11,7 @@ from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.probes import Probes, in_place, object_of
 from acp_mpi.spawn.mpi.requests import Request
-from acp_mpi.spawn.mpi.work import Done, Receiving, Sending, Work, finish
+from acp_mpi.spawn.mpi.work import Both, Done, Receiving, Sending, Work, complete, finish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,9 +65,11 @@ class PointToPoint(Probes):
     def Ibsend(self, buf: Any, dest: int, tag: int = 0) -> Any:
         return Request._of(self._start_copy(buf, dest, tag))
 
+    def _copy(self, buf: Any, dest: int) -> bytes:
+        return b"" if dest == MPI.PROC_NULL else bytes(buffers.elements(buf).pack())
+
     def _start_copy(self, buf: Any, dest: int, tag: int) -> Work:
-        copy = b"" if dest == MPI.PROC_NULL else bytes(buffers.elements(buf).pack())
-        return self.start_send(copy, dest, tag)
+        return self.start_send(self._copy(buf, dest), dest, tag)
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         finish(self._start_object(obj, dest, tag))
@@ -119,7 +121,7 @@ class PointToPoint(Probes):
     ) -> None:
         work = self._start_receive(buf, source, tag)
         try:
-            finish(work)
+            complete(work)
         finally:
             work.describe(status)
 
@@ -133,10 +135,9 @@ class PointToPoint(Probes):
         tag: int = MPI.ANY_TAG,
         status: Any = None,
     ) -> Any:
-        if buf is not None:
-            warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=3)
+        _warn_of(buf)
         work = self._start_receive_object(source, tag)
-        found = finish(work)
+        found = complete(work)
         work.describe(status)
         return found
 
@@ -155,11 +156,17 @@ class PointToPoint(Probes):
         recvtag: int = MPI.ANY_TAG,
         status: Any = None,
     ) -> None:
-        receiving = self._start_receive(recvbuf, source, recvtag)
-        sending = self._start_buffer(sendbuf, dest, sendtag)
-        finish(receiving)
-        finish(sending)
-        receiving.describe(status)
+        both = self._start_both(sendbuf, dest, sendtag, recvbuf, source, recvtag)
+        complete(both)
+        both.describe(status)
+
+    def _start_both(
+        self, sendbuf: Any, dest: int, sendtag: int, recvbuf: Any, source: int, recvtag: int
+    ) -> Work:
+        return Both(
+            lambda: self._start_receive(recvbuf, source, recvtag),
+            lambda: self._start_buffer(sendbuf, dest, sendtag),
+        )
 
     def Sendrecv_replace(
         self,
@@ -170,11 +177,18 @@ class PointToPoint(Probes):
         recvtag: int = MPI.ANY_TAG,
         status: Any = None,
     ) -> None:
-        sending = self._start_copy(buf, dest, sendtag)
-        receiving = self._start_receive(buf, source, recvtag)
-        finish(receiving)
-        finish(sending)
-        receiving.describe(status)
+        both = self._start_replacing(buf, dest, sendtag, source, recvtag)
+        complete(both)
+        both.describe(status)
+
+    def _start_replacing(
+        self, buf: Any, dest: int, sendtag: int, source: int, recvtag: int
+    ) -> Work:
+        copy = self._copy(buf, dest)
+        return Both(
+            lambda: self._start_receive(buf, source, recvtag),
+            lambda: self.start_send(copy, dest, sendtag),
+        )
 
     def Isendrecv(
         self,
@@ -185,8 +199,7 @@ class PointToPoint(Probes):
         source: int = MPI.ANY_SOURCE,
         recvtag: int = MPI.ANY_TAG,
     ) -> Any:
-        receiving = self._start_receive(recvbuf, source, recvtag)
-        return Request._of(_Both(receiving, self._start_buffer(sendbuf, dest, sendtag)))
+        return Request._of(self._start_both(sendbuf, dest, sendtag, recvbuf, source, recvtag))
 
     def Isendrecv_replace(
         self,
@@ -196,8 +209,7 @@ class PointToPoint(Probes):
         source: int = MPI.ANY_SOURCE,
         recvtag: int = MPI.ANY_TAG,
     ) -> Any:
-        sending = self._start_copy(buf, dest, sendtag)
-        return Request._of(_Both(self._start_receive(buf, source, recvtag), sending))
+        return Request._of(self._start_replacing(buf, dest, sendtag, source, recvtag))
 
     def sendrecv(
         self,
@@ -209,9 +221,13 @@ class PointToPoint(Probes):
         recvtag: int = MPI.ANY_TAG,
         status: Any = None,
     ) -> Any:
-        sending = self._start_object(sendobj, dest, sendtag)
-        found = self.recv(recvbuf, source, recvtag, status)
-        finish(sending)
+        _warn_of(recvbuf)
+        both = Both(
+            lambda: self._start_receive_object(source, recvtag),
+            lambda: self._start_object(sendobj, dest, sendtag),
+        )
+        found = complete(both)
+        both.describe(status)
         return found
 
     # Again and again ------------------------------------------------------------------------
@@ -232,21 +248,6 @@ class PointToPoint(Probes):
         return Prequest._of(lambda: self._start_receive(buf, source, tag))
 
 
-class _Both(Work):
-    """A receive and a send; the status is that of the receive."""
-
-    def __init__(self, receiving: Work, sending: Work) -> None:
-        self._receiving, self._sending = receiving, sending
-
-    def step(self) -> bool:
-        """Return whether both are over."""
-        received, sent = self._receiving.step(), self._sending.step()
-        return received and sent
-
-    def pending(self) -> Any:
-        """Return what they wait for."""
-        return itertools.chain(self._receiving.pending(), self._sending.pending())
-
-    def describe(self, status: Any) -> None:
-        """Fill in the status of the receive."""
-        self._receiving.describe(status)
+def _warn_of(buf: Any) -> None:
+    if buf is not None:
+        warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=4)

@@ -6,6 +6,9 @@ from abc import abstractmethod
 
 from acp_mpi.comm.collectives import folds, moves
 from acp_mpi.comm.collectives.buffers import apart
+from acp_mpi.comm.collectives.counted import begun
+from acp_mpi.comm.collectives.farewell import Farewell
+from acp_mpi.comm.collectives.team import second
 from acp_mpi.spawn.mpi import buffers, folding
 from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.original import MPI
@@ -35,12 +38,12 @@ class Reductions(Roots):
     def check(self) -> None:
         """Raise if the communicator has been freed."""
 
-    def numbers(self, function: str, teams: Teams, own: int) -> Flow:
+    def numbers(self, function: str, teams: Teams, own: int, context: int) -> Flow:
         """Return the number that each of the local group gives."""
         team = teams.inside
         room = memoryview(bytearray(8 * team.n)).cast("q")
         given = memoryview(own.to_bytes(8, "little"))
-        yield from moves.allgather(function, team, given, room.cast("B"), None)
+        yield from moves.allgather(function, team, given, room.cast("B"), None, context)
         return list(room)
 
     def _gives(self, sendbuf: Any, recvbuf: Any, place: Elements | None) -> Elements:
@@ -81,10 +84,16 @@ class Reductions(Roots):
         yield from folds.carried(name, team, kind, source, target, how, top, counts, context)
 
     def reduce_(
-        self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM, root: int = 0
+        self,
+        teams: Teams,
+        context: int,
+        sendbuf: Any,
+        recvbuf: Any,
+        op: Any = MPI.SUM,
+        root: int = 0,
     ) -> Flow:
         """Combine at one rank."""
-        team, context = teams.everybody, teams.everybody.context()
+        team = teams.everybody
         rank = self.root_of(root)
         gives, gets = self.to_root(root)
         if not (gives or gets):
@@ -94,36 +103,42 @@ class Reductions(Roots):
         top = team.place(rank, "Reduce")
         yield from self._folded("Reduce", "reduce", team, given, place, op, context, top)
 
-    def allreduce_(self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Flow:
+    def allreduce_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
+    ) -> Flow:
         """Combine everywhere."""
-        return self._onto_all("Allreduce", teams, sendbuf, recvbuf, op)
+        return self._onto_all("Allreduce", teams, context, sendbuf, recvbuf, op)
 
-    def scan_(self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Flow:
+    def scan_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
+    ) -> Flow:
         """Combine with all ranks before."""
-        self.check_order()
-        return self._onto_all("Scan", teams, sendbuf, recvbuf, op)
+        return self._onto_all("Scan", teams, context, sendbuf, recvbuf, op)
 
-    def exscan_(self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM) -> Flow:
+    def exscan_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
+    ) -> Flow:
         """Combine all ranks before."""
-        self.check_order()
-        return self._onto_all("Exscan", teams, sendbuf, recvbuf, op)
+        return self._onto_all("Exscan", teams, context, sendbuf, recvbuf, op)
 
     def check_order(self) -> None:
         """Raise between two groups, where no rank is before another one."""
         if self.inter:
             fail(MPI.ERR_COMM)
 
-    def _onto_all(self, name: str, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any) -> Flow:
-        team, context = teams.everybody, teams.everybody.context()
+    def _onto_all(
+        self, name: str, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any
+    ) -> Flow:
+        team = teams.everybody
         place = buffers.elements(recvbuf, writable=True)
         given = self._gives(sendbuf, recvbuf, place)
         yield from self._folded(name, name.lower(), team, given, place, op, context)
 
     def reduce_scatter_block_(
-        self, teams: Teams, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
     ) -> Flow:
         """Combine, and give each rank an equal part."""
-        team, context = teams.everybody, teams.everybody.context()
+        team = teams.everybody
         size = len(self.local)
         if not self.inter and in_place(sendbuf):
             place = buffers.equal_blocks(recvbuf, size, writable=True)[0]
@@ -138,20 +153,27 @@ class Reductions(Roots):
     def reduce_scatter_(
         self,
         teams: Teams,
+        context: int,
         sendbuf: Any,
         recvbuf: Any,
         recvcounts: Sequence[int] | None = None,
         op: Any = MPI.SUM,
     ) -> Flow:
         """Combine, and give each rank its part."""
-        team, context = teams.everybody, teams.everybody.context()
+        team = teams.everybody
         place = buffers.elements(recvbuf, writable=True)
         given = self._gives(sendbuf, recvbuf, place)
-        if recvcounts is None:
-            recvcounts = yield from self.numbers("Reduce_scatter", teams, place.count)
-        if len(recvcounts) != len(self.local):
-            raise ValueError(f"expecting {len(self.local)} items, got {len(recvcounts)}")
-        yield from self._scattered("Reduce_scatter", team, given, place, recvcounts, op, context)
+        name, counts = "Reduce_scatter", recvcounts
+        if counts is not None:
+            if len(counts) != len(self.local):
+                raise ValueError(f"expecting {len(self.local)} items, got {len(counts)}")
+            yield from self._scattered(name, team, given, place, counts, op, context)
+            return
+        later = second(context)
+        with Farewell(name, team, later):
+            counts = yield from self.numbers(name, teams, place.count, context)
+            flow = begun(self._scattered(name, team, given, place, counts, op, later))
+        yield from flow
 
     def _scattered(
         self,

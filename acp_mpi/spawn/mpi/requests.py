@@ -133,6 +133,12 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
             MPI.Request.Free(self)
         self._body = None
 
+    def free(self) -> None:
+        """Let it go on by itself, if it is not null."""
+        if body_of(self) is None:
+            MPI.Request.free(self)
+        self._body = None
+
     # Several --------------------------------------------------------------------------------
 
     @classmethod
@@ -141,8 +147,16 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
 
     @classmethod
     def _each(cls, name: str, requests: Sequence[Any], statuses: list[Any] | None) -> list[Any]:
-        parts = zip(requests, _statuses(statuses, len(requests)), strict=False)
-        return [getattr(Request, name)(request, status) for request, status in parts]
+        """Return what each says; of several errors the first, when all have been asked."""
+        found, errors = [], []
+        for request, status in zip(requests, _statuses(statuses, len(requests)), strict=False):
+            try:
+                found.append(getattr(Request, name)(request, status))
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return found
 
     @classmethod
     def _until(cls, requests: Sequence[Any], wait: bool) -> list[int] | None:

@@ -9,6 +9,7 @@ import sys
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
+from acp_mpi.spawn.growing import starting
 from acp_mpi.spawn.macprun.nodes import dealt, is_here, parse
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
@@ -139,6 +140,7 @@ def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any
     ranks = ranks_in(comm)
     news, failed = None, None
     if comm.Get_rank() == root:
+        starting.begin()  # it gets ready while this process looks at what it is to start
         try:
             todo = wanted()
             children = _start(todo)

@@ -9,7 +9,7 @@ from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import derived
-from acp_mpi.spawn.mpi.work import Receiving, finish
+from acp_mpi.spawn.mpi.work import Receiving, complete
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class _Stranger:
 def hear(context: int, source: int, tag: int) -> Any:
     """Return an object from a rank of the job with which there is no communicator yet."""
     work = Receiving(_Stranger(), transport.receive(context, source, tag), MPI.pickle.loads)
-    return finish(work), work.source
+    return complete(work), work.source
 
 
 def tell(context: int, dest: int, tag: int, thing: Any) -> None:

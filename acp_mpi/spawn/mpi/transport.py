@@ -48,6 +48,10 @@ class Posted:
         """Take it back; return whether that was possible."""
         return bool(self.request.cancel())
 
+    def give_up(self) -> None:
+        """Leave the message of a receive, if one has come already, to the next receive."""
+        transfer.give_up(self.request)
+
     def take(self) -> Arrived:
         """Return the message of a receive that is over."""
         try:

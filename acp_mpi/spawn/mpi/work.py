@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from _thread import allocate_lock
 from abc import ABC, abstractmethod
 from time import monotonic
@@ -40,6 +41,9 @@ class Work(ABC):
     def cancel(self) -> None:
         """Take it back if that is still possible: for most it is not."""
         self.cancelled = False
+
+    def give_up(self) -> None:  # noqa: B027
+        """Nobody waits for it any more: what it sends goes on, what comes is the next receive's."""
 
     def describe(self, status: Any) -> None:
         """Fill in a status of mpi4py."""
@@ -170,6 +174,45 @@ class Receiving(Attended):
                 self.cancelled = True
                 self._end_if(True)
 
+    def give_up(self) -> None:
+        """Leave its message to the next receive; its buffer is the program's again."""
+        with self._lock:
+            try:
+                self._posted.give_up()  # if it has not taken it: Ctrl-C may come while it asks
+            finally:
+                self._end_if(True)
+
+
+class Both(Work):
+    """A receive and a send; status, result and error are those of the receive before the send's."""
+
+    def __init__(self, receive: Callable[[], Work], send: Callable[[], Work]) -> None:
+        self._receiving = receive()
+        try:
+            self._sending = send()
+        except BaseException:
+            self._receiving.give_up()
+            raise
+
+    def step(self) -> bool:
+        """Return whether both are over."""
+        received, sent = self._receiving.step(), self._sending.step()
+        self.error = self._receiving.error or self._sending.error
+        self.result = self._receiving.result
+        return received and sent
+
+    def pending(self) -> Iterator[Any]:
+        """Return what they wait for."""
+        return itertools.chain(self._receiving.pending(), self._sending.pending())
+
+    def give_up(self) -> None:
+        """Leave the message to the next receive."""
+        self._receiving.give_up()
+
+    def describe(self, status: Any) -> None:
+        """Fill in the status of the receive."""
+        self._receiving.describe(status)
+
 
 class Patience:
     """How long a wait lasts without a look at MPI, and at what other threads of this process do.
@@ -210,6 +253,15 @@ def finish(work: Work) -> Any:
     if work.error is not None:
         raise work.error
     return work.result
+
+
+def complete(work: Work) -> Any:
+    """As `finish`, in a call that is the only one to wait for it: an interrupt ends it, too."""
+    try:
+        return finish(work)
+    except BaseException:
+        work.give_up()
+        raise
 
 
 def over(work: Work) -> bool:

@@ -1,11 +1,10 @@
 """What has come of a group: while it comes, and as the rendezvous tells it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """What has come of a group: `ranks`, and for each of them its origin, host and process."""
 
     name: str  # "": not known yet
@@ -21,14 +20,13 @@ class Arrival:
         return len(self.ranks) == self.size
 
 
-@dataclass
 class Coming:
     """A group while it comes."""
 
-    size: int
-    has_mpi: bool
-    rows: dict[int, bytes] = field(default_factory=dict)
-    origins: dict[int, str] = field(default_factory=dict)
+    def __init__(self, size: int, has_mpi: bool) -> None:
+        self.size, self.has_mpi = size, has_mpi
+        self.rows: dict[int, bytes] = {}
+        self.origins: dict[int, str] = {}
 
     @property
     def complete(self) -> bool:

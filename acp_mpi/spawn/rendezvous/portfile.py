@@ -7,8 +7,8 @@ file beside it whose name ends with ".secret".
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import secret
@@ -17,8 +17,7 @@ from acp_mpi.spawn.rendezvous.address import format_address
 _COLUMNS = "rank nprocs lport rport host rhost"
 
 
-@dataclass(frozen=True, slots=True)
-class Portfile:
+class Portfile(NamedTuple):
     """What is in the table: how many ranks there are, and the address of the first."""
 
     path: str
@@ -39,8 +38,7 @@ class Portfile:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     rank: int
     nprocs: int
     port: int

@@ -2,8 +2,7 @@
 
 import _socket
 import struct
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
@@ -38,8 +37,7 @@ def endpoints(row: bytes, host: int) -> list[tuple[str, int]]:
     return [(address, port) for address in found]
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """A process of a job; equal `node`: they share memory, equal `host`: they share a network."""
 
     pid: int

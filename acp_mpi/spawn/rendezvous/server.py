@@ -4,9 +4,8 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import handshake
@@ -31,8 +30,7 @@ _log = logging.getLogger("acp_mpi.spawn")
 _LEAVE_TIMEOUT = 5.0  # for members to read what they are told last
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(NamedTuple):
     """Counts of what a rendezvous has seen."""
 
     members: int  # waiting for the others, or not yet gone with the table

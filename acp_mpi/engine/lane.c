@@ -1,0 +1,46 @@
+/* Lanes, through which threads call, and what went wrong on them. */
+#include "reach.h"
+
+#include <errno.h>
+
+int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
+{
+    lane->fault = (acp_fault){.status = status, .error = errno, .ga = ga, .size = size,
+                              .rank = acp_ga_rank(ga)};
+    return status;
+}
+
+acp_lane *acp_engine_lane(acp_engine *e)
+{
+    return &e->lanes[LANE_CALLER];
+}
+
+acp_lane *acp_lane_take(acp_engine *e)
+{
+    for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++) {
+        uint32_t no = 0;
+        if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1)) {
+            acp_engine_hold(e); /* another thread may finalize meanwhile */
+            if (atomic_exchange(&e->lanes[i].stale, false))
+                lane_flush(&e->lanes[i]);
+            return &e->lanes[i];
+        }
+    }
+    return NULL;
+}
+
+void acp_lane_give(acp_lane *lane)
+{
+    atomic_store(&lane->taken, 0);
+    acp_engine_free(lane->engine);
+}
+
+const acp_fault *acp_lane_fault(const acp_lane *lane)
+{
+    return &lane->fault;
+}
+
+void acp_lane_previous(acp_lane *lane, acp_handle_t handle)
+{
+    lane->previous = handle;
+}

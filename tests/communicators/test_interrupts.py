@@ -1,0 +1,49 @@
+"""Ctrl-C, which ends waits of communicators of several groups: no message is lost by it."""
+
+import contextlib
+import signal
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.mpi
+
+
+class Stopped(Exception):
+    """What Ctrl-C does here."""
+
+
+@contextlib.contextmanager
+def interrupted():
+    def on_alarm(number, frame):
+        raise Stopped
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(Stopped):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda comm, room, nobody: comm.Recv(room, comm.rank, 3),
+        lambda comm, room, nobody: comm.recv(source=comm.rank, tag=3),
+        lambda comm, room, nobody: comm.Sendrecv(room, nobody, 0, room, comm.rank, 3),
+        lambda comm, room, nobody: comm.Sendrecv_replace(room, nobody, 0, comm.rank, 3),
+        lambda comm, room, nobody: comm.sendrecv(None, nobody, 0, None, comm.rank, 3),
+        lambda comm, room, nobody: comm.mprobe(comm.rank, 3),
+    ],
+)
+def test_a_receive_that_is_interrupted_leaves_its_message_to_the_next(MPI, several, call):
+    room, found = np.zeros(4), np.zeros(4)
+    with interrupted():
+        call(several, room, MPI.PROC_NULL)
+    several.Send(np.arange(4.0), several.rank, 3)
+    several.Recv(found, several.rank, 3)
+    assert found.tolist() == [0, 1, 2, 3]
+    assert not room.any()
