@@ -227,10 +227,24 @@ CASES = {
 }
 
 
-def begin_together(gate: acp.Counter) -> None:
-    """Leave when all ranks are here, each on a processor if there are enough."""
-    number = gate.next() // acp.procs() + 1
-    while gate.read() < number * acp.procs():
+def players_of(number: int, processors: int) -> list[int]:
+    """Return who calls in a round: as many ranks as can run at the same time, others each round."""
+    count = min(acp.procs(), max(processors, 2))
+    return [(number + i) % acp.procs() for i in range(count)]
+
+
+@pytest.fixture
+def processors():
+    """Give what this thread may run on, and let it run there again in the end."""
+    mine = os.sched_getaffinity(0)
+    yield sorted(mine)
+    os.sched_setaffinity(0, mine)
+
+
+def begin_together(gate: acp.Counter, count: int) -> None:
+    """Leave when so many ranks are here."""
+    number = gate.next() // count + 1
+    while gate.read() < number * count:
         os.sched_yield()
 
 
@@ -245,18 +259,24 @@ def perform(container: Any, name: str, arguments: tuple[Any, ...]) -> Call:
 
 @pytest.mark.mpi
 @pytest.mark.parametrize("case", CASES)
-def test_concurrent_calls_have_an_order(case):
+def test_concurrent_calls_have_an_order(case, processors):
     make, model, empty, draw = CASES[case]
     maker = acp.procs() - 1
     made = (make(), acp.Counter()) if acp.rank() == maker else None
     container, gate = acp.bcast(made, root=maker)
     dice = random.Random(acp.rank() + 1)
-    rounds = []
+    rounds: list[list[Call]] = []
     for number in range(ROUNDS):
         calls = [draw(dice, (number * CALLS + i) * 8 + acp.rank()) for i in range(CALLS)]
-        begin_together(gate)
-        rounds.append([perform(container, name, arguments) for name, arguments in calls])
-        begin_together(gate)
+        players = players_of(number, len(processors))
+        rounds.append([])
+        acp.sync()  # the others sleep
+        if acp.rank() in players:  # each on a processor of its own: else they take turns
+            place = players.index(acp.rank()) % len(processors)
+            os.sched_setaffinity(0, {processors[place]})
+            begin_together(gate, len(players))
+            rounds[-1] += [perform(container, name, arguments) for name, arguments in calls]
+        acp.sync()
         if acp.rank() == 0:
             (container.reset if case == "counter" else container.clear)()
     for number, history in enumerate(zip(*acp.allgather(rounds), strict=True)):
