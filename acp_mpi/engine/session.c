@@ -35,8 +35,7 @@ static void up(acp_lane *lane, struct link *link)
     link->heard = now_ns();
     link->asked = 0;
     link_push(lane, link);
-    if (!link->opener)
-        sources_asked(lane->engine);
+    sources_asked(lane->engine);
 }
 
 /* What all were told before there was this link; of those that are gone, whom somebody may miss. */

@@ -25,7 +25,7 @@ static inline bool anybody_lost(acp_engine *e, const acp_sources *among)
 }
 /* Somebody waits for one of them: from now on this process hears of their deaths. NULL: of anybody's. */
 void sources_watch(acp_engine *e, const acp_sources *sources);
-/* Somebody has opened a link to this process, and may do so to hear of the deaths on its node. */
+/* There is a link with somebody on another node, who may want to hear of the deaths on this one. */
 void sources_asked(acp_engine *e);
 
 #endif

@@ -1,6 +1,8 @@
 /* A receive from anybody ends with the death of those who may send it, and of nobody else. */
 #include "mailing.h"
 
+#include "courier.h"
+
 static void mark_lost(acp_engine *e, uint32_t rank)
 {
     peer_mark_lost(e, peer_of_slot(e, rank));
@@ -86,6 +88,25 @@ static void of_many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *l
     UNTIL(atomic_load(&ended) == c->count);
 }
 
+static bool knows(acp_engine *e, uint32_t slot)
+{
+    const struct peer *p = peer_known(e, slot);
+    pthread_mutex_lock(&e->lock);
+    bool is = p && p->links[COURIER_COLOR];
+    pthread_mutex_unlock(&e->lock);
+    return is;
+}
+
+/* The same where the link between the two nodes was opened by who is asked. */
+static void of_many_called(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    if (rank == 1)
+        link_watch(e, peer_of_slot(e, 0), COURIER_COLOR);
+    else if (rank == 0)
+        UNTIL(knows(e, 1));
+    of_many(c, rank, e, lane);
+}
+
 static void stop(struct cluster *c) /* a rank is lost: they do not meet again */
 {
     for (uint32_t i = 0; i < c->count; i++)
@@ -109,5 +130,6 @@ int main(void)
     run(lost_elsewhere, 3, 1, ACP_PATH_OWNER);
     run(lost_elsewhere, 3, 3, ACP_PATH_ANY);
     run(of_many, 6, 2, ACP_PATH_ANY);
+    run(of_many_called, 6, 2, ACP_PATH_ANY);
     return 0;
 }
