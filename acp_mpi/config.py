@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+MOST = 1 << 60  # bytes
 _FOR_EVER = 1e9  # seconds: what more, and "inf", mean; clocks in nanoseconds can count to it
 PATHS = {"": 0, "owner": 1, "link": 2, "window": 3}
 
@@ -25,7 +26,10 @@ def size_of(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
     if not match:
         raise ValueError(f"{text!r} is not a size; write for example 10240, 64M or 2G")
-    return int(float(match[1]) * _UNITS[match[2]])
+    size = int(float(match[1]) * _UNITS[match[2]])
+    if size > MOST:
+        raise ValueError(f"{text!r} is more than any machine has; write for example 64M or 2G")
+    return size
 
 
 def _switch(text: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from acp_mpi import host, log, meeting
-from acp_mpi.config import PATHS, Settings
+from acp_mpi.config import MOST, PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.meeting import Meeting
@@ -190,12 +190,22 @@ class Job:
 
 def _limit(most_here: int, heap_size: int | None, settings: Settings, starter: int) -> int:
     """Return the bytes of global memory that a rank may have where so many share a node."""
-    chosen = settings.heap_size if heap_size is None else heap_size
+    chosen = settings.heap_size if heap_size is None else _bytes_of("heap_size", heap_size)
     if chosen is None:
         chosen = host.memory_total() // 2 // most_here
-    if chosen < 0:
-        raise ValueError(f"init: heap_size={chosen} is negative")
     return chosen + starter + 2**16
+
+
+def _bytes_of(name: str, size: Any) -> int:
+    """Return a number of bytes that a program has given; TypeError, ValueError."""
+    try:
+        number = int(size.__index__())
+    except AttributeError:
+        raise TypeError(f"init: {name}={size!r} is no number of bytes; give an int") from None
+    if not 0 <= number <= MOST:
+        what = "negative" if number < 0 else "more bytes than any machine has"
+        raise ValueError(f"init: {name}={number} is {what}")
+    return number
 
 
 def join_job(
@@ -219,16 +229,15 @@ def _join(
     starter_size: int | None,
 ) -> Job:
     place: Meeting = process.from_first(lambda: meeting.find(settings, process.size))
-    starter = settings.starter_size if starter_size is None else starter_size
     node = host.node_key(settings.node)
     host_key = host.host_key()
     company = process.company(node, host_key)
     needless = settings.parent is not None and company.nodes == 1 and settings.path != "window"
     window_size, no_window = window.size_wanted(process.has_mpi, settings.window_size, needless)
-    failed, part = None, window.NO_PART
+    starter, failed, part = settings.starter_size, None, window.NO_PART
     try:
-        if starter < 0:
-            raise ValueError(f"init: starter_size={starter} is negative")
+        if starter_size is not None:
+            starter = _bytes_of("starter_size", starter_size)
         _engine.create(
             secret=place.secret,
             job=secret.job_id(place.secret),

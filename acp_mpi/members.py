@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acp_mpi import log
+from acp_mpi import log, rooms
 from acp_mpi.engine import _engine
 from acp_mpi.errors import NotInitializedError
 from acp_mpi.joining import Group, Job
@@ -49,6 +49,7 @@ def refresh() -> list[int]:
     _engine.refresh()
     learn_of_newcomers()
     _engine.widen()
+    rooms.refresh()
     accepted = set(_engine.lost_ranks(accepted=True))
     return [r for r in range(_engine.procs()) if r not in accepted]
 

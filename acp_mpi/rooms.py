@@ -1,4 +1,4 @@
-"""What the parts of the package do when a job is reset or ends: they register it here."""
+"""What the parts of the package do when a job is reset, loses ranks, or ends: registered here."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ if TYPE_CHECKING:
     Action = Callable[[], None]
 
 _on_reset: list[Action] = []
+_on_refresh: list[Action] = []
 _on_close: list[Action] = []
 
 
 def on_reset(action: Action) -> Action:
     """Have `action` called when `reset` ends all addresses."""
     _on_reset.append(action)
+    return action
+
+
+def on_refresh(action: Action) -> Action:
+    """Have `action` called when this process has accepted who is there."""
+    _on_refresh.append(action)
     return action
 
 
@@ -27,6 +34,12 @@ def on_close(action: Action) -> Action:
 def reset() -> None:
     """Call what was registered for a reset, the last first."""
     for action in reversed(_on_reset):
+        action()
+
+
+def refresh() -> None:
+    """Call what was registered for a change of the ranks, the last first."""
+    for action in reversed(_on_refresh):
         action()
 
 

@@ -138,9 +138,16 @@ int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint6
     return rc;
 }
 
-static uint32_t keeper(const acp_engine *e, const uint64_t key[2])
+/* Who keeps a name in place of a lost rank: the next one, for all who have accepted that loss. */
+static uint32_t keeper(acp_engine *e, const uint64_t key[2])
 {
-    return slot_of_rank(e, (uint32_t)(key[0] % e->founders));
+    uint32_t first = (uint32_t)(key[0] % e->founders), past = 0;
+    pthread_mutex_lock(&e->lock);
+    while (past < e->founders &&
+           peer_of_slot(e, slot_of_rank(e, (first + past) % e->founders))->loss_accepted)
+        past++;
+    pthread_mutex_unlock(&e->lock);
+    return slot_of_rank(e, (first + past) % e->founders);
 }
 
 int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], int64_t timeout_ns)

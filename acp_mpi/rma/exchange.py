@@ -9,13 +9,14 @@ import struct
 from typing import Any, NamedTuple
 
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError, Error
-from acp_mpi.rooms import on_close, on_reset
+from acp_mpi.errors import AddressError, Error, PeerLostError
+from acp_mpi.rooms import on_close, on_refresh, on_reset
 
 _PAIR = struct.Struct("<QQ")
 _EXCHANGE = 1  # barriers of the library's own collectives
 
 _offered: dict[str, Any] = {}  # name -> the block behind it
+_missed: set[int] = set()  # ranks whose loss was accepted: what they kept has another keeper
 _perhaps: list[Any] = []  # those whose publishing was interrupted: it may have arrived all the same
 
 
@@ -41,7 +42,8 @@ def _key(name: str) -> tuple[int, int]:
 def publish(name: str, x: Any) -> None:
     """Make object `x` available to every rank under `name`; a later one replaces it.
 
-    Local: nobody waits. `x` is pickled; addresses are ints. Kept until `reset` or `finalize`.
+    Local: nobody waits. `x` is pickled; addresses are ints. Kept until `reset` or `finalize`,
+    or this rank is lost.
     """
     _engine.demand("publish")
     low, high = _key(name)
@@ -69,6 +71,20 @@ def lookup(name: str, timeout: float | None = None) -> Any:
             # It was replaced while this one was under way.
             if _engine.board_get(low, high, timeout) == (ga, size):
                 raise
+
+
+@on_refresh
+def _publish_again() -> None:
+    """Give the names of this rank to those who keep them in place of lost ranks."""
+    lost = set(_engine.lost_ranks(accepted=True))
+    if lost == _missed:
+        return
+    for name, block in list(_offered.items()):
+        try:
+            _engine.board_put(*_key(name), block.ga, len(block), None)
+        except PeerLostError:  # one more, which the next refresh accepts
+            return
+    _missed.update(lost)
 
 
 class _Refusal(NamedTuple):
@@ -147,4 +163,5 @@ def allgather(obj: Any) -> list[Any]:
 @on_close
 def _withdraw() -> None:
     _offered.clear()
+    _missed.clear()
     _perhaps.clear()

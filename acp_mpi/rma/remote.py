@@ -20,7 +20,8 @@ class RemoteArray:
     def __init__(self, ga: int, shape: Any, dtype: Any = float) -> None:
         import numpy
 
-        self.dtype, self.shape = kind_of(dtype, "remote"), extent_of(shape, "remote")
+        kind, extent = kind_of(dtype, "remote"), extent_of(shape, "remote")
+        self.dtype, self.shape = kind.base, extent + kind.shape  # as for arrays of NumPy
         if _engine.owner(ga, "remote") < 0:
             raise AddressError("remote: the null address 0 was given; ask its owner for another")
         self.ga = index(ga)

@@ -41,7 +41,8 @@ def main(argv: list[str]) -> None:
     if not os.path.exists(arguments[0]):
         _parser().error(f"there is no program {arguments[0]!r} here; give the path of one")
     sys.argv = arguments
-    sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+    if not sys.flags.safe_path:  # as Python does for `python app.py`
+        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
     runpy.run_path(arguments[0], run_name="__main__")
 
 

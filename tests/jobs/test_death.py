@@ -1,6 +1,7 @@
 """SIGKILL: the others get PeerLostError, go on without the dead, and nothing stays behind."""
 
 import contextlib
+import itertools
 import os
 import signal
 import time
@@ -12,6 +13,7 @@ import pytest
 import acp_mpi as acp
 
 RANKS = 4
+NAMES = 8  # of each rank: every rank keeps some
 SIZE = 100_000
 
 
@@ -25,6 +27,8 @@ def storm(folder, victim):
     acp.init()
     victim = int(victim)
     mine = acp.empty(SIZE * acp.procs(), "u1")
+    for number in range(NAMES):
+        acp.publish(f"{acp.rank()} {number}", number)
     places = acp.allgather(acp.query_ga(mine))
     counter = acp.query_starter_ga(victim)
     try:
@@ -64,6 +68,10 @@ def go_on(victim, places):
         acp.fetch_add8(acp.query_starter_ga(rank), 1)
         acp.complete(acp.copy(places[rank], places[acp.rank()], SIZE))
     acp.barrier(living)
+    for number, rank in itertools.product(range(NAMES), living):
+        assert acp.lookup(f"{rank} {number}", timeout=60) == number
+        with pytest.raises((acp.PeerLostError, TimeoutError)):
+            acp.lookup(f"{victim} {number}", timeout=0.001)
     try:
         acp.complete(acp.copy(places[acp.rank()], places[victim], 8))
         raise AssertionError("a copy from the dead went well")

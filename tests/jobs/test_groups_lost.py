@@ -1,7 +1,9 @@
 """A group is lost, or never comes: the others are told which, go on or end, and nothing stays."""
 
 import contextlib
+import itertools
 import os
+import re
 import signal
 import sys
 import time
@@ -154,10 +156,12 @@ def fail_and_try_again():
             return comm, request
 
     last = MPI.COMM_WORLD.rank == MPI.COMM_WORLD.size - 1
-    for name in ("heap_size", "starter_size"):
-        with pytest.raises(ValueError, match=f"init: {name}=-5 is negative"):
-            acp.init(Watched(MPI.COMM_WORLD), **{name: -5 if last else None})
-    assert made == [MPI.COMM_NULL] * 2
+    wrong = {-5: "is negative", 2**70: "is more bytes", 1.5: "is no number", "1G": "is no number"}
+    for (value, text), name in itertools.product(wrong.items(), ("heap_size", "starter_size")):
+        kind = TypeError if "no number" in text else ValueError
+        with pytest.raises(kind, match=re.escape(f"init: {name}={value!r} {text}")):
+            acp.init(Watched(MPI.COMM_WORLD), **{name: value if last else None})
+    assert made == [MPI.COMM_NULL] * 8
     with acp.init():
         acp.sync()
 

@@ -333,6 +333,17 @@ def test_remote_arrays_get_and_put_by_slices():
     assert np.array_equal(there[:], expected)
 
 
+def test_the_elements_of_arrays_of_arrays_are_those_within():
+    of_pairs = np.dtype((np.float64, 2))
+    array, places = shared((3, 4), of_pairs)
+    array[:] = np.arange(24).reshape(3, 4, 2) + 100 * acp.rank()
+    acp.sync()
+    there = acp.remote(places[right()], (3, 4), of_pairs)
+    assert (there.shape, there.dtype, array.shape) == ((3, 4, 2), np.float64, (3, 4, 2))
+    assert np.array_equal(there[1:, ::2], np.arange(24).reshape(3, 4, 2)[1:, ::2] + 100 * right())
+    acp.sync()
+
+
 def test_a_remote_array_takes_no_index_arrays():
     """They would select a copy of nothing, anywhere in this process's memory."""
     array, places = shared(1000, np.float64)
