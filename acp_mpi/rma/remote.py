@@ -21,7 +21,8 @@ class RemoteArray:
         import numpy
 
         kind, extent = kind_of(dtype, "remote"), extent_of(shape, "remote")
-        self.dtype, self.shape = kind.base, extent + kind.shape  # as for arrays of NumPy
+        self.dtype = kind.base  # as for arrays of NumPy
+        self.shape: tuple[int, ...] = extent + kind.shape
         if _engine.owner(ga, "remote") < 0:
             raise AddressError("remote: the null address 0 was given; ask its owner for another")
         self.ga = index(ga)
