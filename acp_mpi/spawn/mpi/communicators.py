@@ -45,11 +45,11 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
 
     def Compare(self, comm: Any) -> int:
         """Return IDENT, CONGRUENT, SIMILAR or UNEQUAL."""
-        if self._body is not None:
-            return int(self._body.Compare(comm))
+        if (body := getattr(self, "_body", None)) is not None:  # mpi4py's own have none
+            return int(body.Compare(comm))
         if getattr(comm, "_body", None) is not None:
             return int(MPI.UNEQUAL)
-        return int(super().Compare(comm))
+        return int(MPI.Comm.Compare(self, comm))
 
     def Free(self) -> None:
         """Give the communicator back; it then equals COMM_NULL."""
@@ -57,8 +57,8 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
 
     def free(self) -> None:
         """Give the communicator back unless it is null or predefined."""
-        if self._body is None:
-            super().free()
+        if getattr(self, "_body", None) is None:
+            MPI.Comm.free(self)
         else:
             self.Free()
 

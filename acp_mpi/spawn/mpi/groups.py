@@ -117,9 +117,10 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
 
     def free(self) -> None:
         """Give the group back unless it is null or predefined."""
-        if self._ranks is None:
-            super().free()
-        self._ranks = None
+        if getattr(self, "_ranks", None) is None:
+            MPI.Group.free(self)
+        else:
+            self._ranks = None
 
     def _chosen(self, name: str, given: Any, chosen: Iterable[int]) -> Any:
         if getattr(self, "_ranks", None) is None:

@@ -137,7 +137,8 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Let it go on by itself, if it is not null."""
         if body_of(self) is None:
             MPI.Request.free(self)
-        self._body = None
+        else:
+            self._body = None
 
     # Several --------------------------------------------------------------------------------
 
