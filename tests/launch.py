@@ -283,6 +283,11 @@ def maps(pid: int) -> str:
         return ""
 
 
+def stat(pid: int) -> list[str]:
+    """Return what the kernel says of a process, from its state on (proc_pid_stat)."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def executable(pid: int) -> str:
     """Return the name of the program that a process runs, "" if it is gone."""
     try:

@@ -20,6 +20,8 @@ SLOW_ROAD = ROAD != "any"  # operations on other ranks take microseconds, not na
 THOROUGH = "TESTS_THOROUGH" in os.environ
 CAN_LOAD = ROAD in ("any", "owner")  # a rank can load and store the global memory of another
 
+EACH_SEQUENCE = pytest.mark.parametrize("kind", [acp.Vector, acp.Deque], ids=["vector", "deque"])
+
 STRANGE_ADDRESSES = {
     "null": 0,
     "all bits": 2**63 - 8,

@@ -1,9 +1,12 @@
 """Start and end, ranks and groups, meeting, small objects: table 1 of seed 003 and what is ours."""
 
 import itertools
-import resource
-import time
+import os
+import re
+import threading
+from pathlib import Path
 
+import launch
 import numpy as np
 import pytest
 from support import ROAD, fetch, pattern, refused, right, shared, stale_address, starter, store
@@ -58,17 +61,25 @@ def test_all_of_a_group_learn_what_its_first_process_says():
 
 def test_who_has_come_sleeps_until_the_others_have():
     """Else it takes the processor that they need to come."""
-    acp.sync()
-    if acp.rank() == 0:
-        time.sleep(0.3)
+    _, *others = acp.allgather((os.getpid(), threading.get_native_id()))
+    try:
+        if acp.rank() == 0:
+            before = [times_asleep(*thread) for thread in others]
+            launch.until(
+                lambda: all(
+                    times_asleep(*thread) > count + 50
+                    for thread, count in zip(others, before, strict=True)
+                )
+            )
+    finally:
         MpiGroup(None).free()
-    else:
-        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-        group = MpiGroup(None)
-        slept = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
-        group.free()
-        assert slept > 50  # times that it gave its processor away of itself
-    acp.sync()
+        acp.sync()
+
+
+def times_asleep(process, thread):
+    """Return how often a thread has given its processor away of itself."""
+    status = Path(f"/proc/{process}/task/{thread}/status").read_text()
+    return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.M)[1])
 
 
 def fail_with(text):

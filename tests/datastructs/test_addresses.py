@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from support import fetch, refused, right, shared
+from support import EACH_SEQUENCE, fetch, refused, right, shared
 
 import acp_mpi as acp
 
@@ -26,7 +26,7 @@ def alone():
     return acp.rank() == acp.procs() // 2
 
 
-@pytest.mark.parametrize("kind", [acp.Vector, acp.Deque])
+@EACH_SEQUENCE
 def test_of_vectors_and_deques(made, kind):
     row = made(kind, "q", rank=0)
     words, places = shared(3, np.int64)

@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 import pytest
-from support import SLOW_ROAD
+from support import EACH_SEQUENCE, SLOW_ROAD
 
 import acp_mpi as acp
 
@@ -34,7 +34,7 @@ def test_the_heap_has_room_without_any_setting(made):
 # Fault 10: n pushes copy n² elements, insert_range copies a header, at() is off by one, 32 bits ---
 
 
-@pytest.mark.parametrize("kind", [acp.Vector, acp.Deque], ids=["vector", "deque"])
+@EACH_SEQUENCE
 def test_a_row_that_is_pushed_to_grows_a_few_times_only(kind, made):
     row = made(kind, "q", maker=-1)
     if acp.rank() == 0:

@@ -4,7 +4,6 @@ import array
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -133,12 +132,8 @@ class Interruption:
     """A Ctrl-C that comes while this process sleeps in a call, once."""
 
     def __init__(self) -> None:
-        self._come = self._heard = False
-        signal.signal(signal.SIGINT, self._on_signal)
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        self._come = True
-        raise KeyboardInterrupt
+        self._heard = False
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _press(self) -> None:
         """Press when this process waits in a collective, or has heard that another one has left.
@@ -149,24 +144,23 @@ class Interruption:
         launch.until(
             lambda: self._heard or DOING[_engine.doing(here)] == "is in a collective", limit=20.0
         )
-        time.sleep(0.02)
+        launch.until(lambda: self._heard or launch.stat(os.getpid())[0] == "S")
         os.kill(os.getpid(), signal.SIGINT)
 
-    def of(self, call: Callable[[], object]) -> str:
-        """Return how the call ended: "interrupted", or "heard" from another rank."""
-        self._come = self._heard = False
+    def of(self, call: Callable[[], object]) -> None:
+        """Have it in a call, or after this has heard of another rank that it has left."""
+        self._heard = False
         threading.Thread(target=self._press).start()
+        with pytest.raises(KeyboardInterrupt):
+            self._wait_in(call)
+
+    def _wait_in(self, call: Callable[[], object]) -> None:
         try:
-            try:
-                call()
-            except acp.Error as error:
-                assert "has left it" in str(error), error  # noqa: PT017
-                self._heard = True
-            while not self._come:
-                time.sleep(0.001)
-        except KeyboardInterrupt:
-            return "interrupted"
-        raise AssertionError("the signal did not come")
+            call()
+        except acp.Error as error:
+            assert "has left it" in str(error), error  # noqa: PT017
+            self._heard = True
+        threading.Event().wait(20.0)
 
 
 def calls() -> Iterator[tuple[str, Callable[[], object]]]:
@@ -202,7 +196,7 @@ def interrupted() -> None:
         late = (victim + 1) % n
         for what, call in calls():
             if r == victim:
-                assert ctrl_c.of(call) == "interrupted", what
+                ctrl_c.of(call)
                 acp.send(what, late, 5)
             else:
                 if r == late:
@@ -225,7 +219,7 @@ def all_interrupted() -> None:
     ctrl_c = Interruption()
     for what, call in calls():
         if r < n - 1:
-            assert ctrl_c.of(call) == "interrupted", what
+            ctrl_c.of(call)
             acp.send(what, n - 1, 5)
         else:
             for other in range(n - 1):

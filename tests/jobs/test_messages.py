@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-from pathlib import Path
 
 import launch
 import pytest
@@ -255,10 +254,6 @@ def test_an_interrupted_receive_loses_nothing(passes, road):
     passes([*launch.mpiexec(2), *launch.program(interrupt_receives)], launch.ROADS[road])
 
 
-def is_stopped(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
 def interrupt_while_bytes_are_brought():
     """A message stayed with its sender, which is stopped; Ctrl-C ends each wait for its bytes."""
     from acp_mpi.engine import _engine
@@ -292,7 +287,7 @@ def interrupt_while_bytes_are_brought():
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sender = acp.recv(source=1, tag=2)
-    launch.until(lambda: is_stopped(sender))
+    launch.until(lambda: launch.stat(sender)[0] == "T")
     room, other = bytearray(len(data)), bytearray(len(data))
     interrupted(lambda: acp.recv(room, 1, 1))
     assert acp.iprobe(1, 1).size == len(data)

@@ -35,11 +35,7 @@ def killed_after_it_joined(folder):
 
 def _was_looked_at(pid):
     """Return whether its parent, who minds it and was told before Spawn came back, sleeps again."""
-    return _fields(_fields(pid)[1])[0] == "S"
-
-
-def _fields(pid):
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return launch.stat(launch.stat(pid)[1])[0] == "S"
 
 
 def _processes_of(code):

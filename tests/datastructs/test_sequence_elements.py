@@ -1,0 +1,137 @@
+"""What vectors and deques hold: sizes, types, and what is refused."""
+
+import array
+import struct
+
+import numpy as np
+import pytest
+from support import EACH_SEQUENCE, refused
+
+import acp_mpi as acp
+
+pytestmark = pytest.mark.mpi
+
+HUGE = pytest.param(10 << 20, marks=pytest.mark.slow)
+
+
+@EACH_SEQUENCE
+@pytest.mark.parametrize("size", [0, 1, 8, 13, 4096, 2 << 20, HUGE])
+def test_elements_of_any_size_arrive_whole(kind, size, made):
+    sequence = made(kind, f"V{size}", rank=acp.procs() - 1)
+    if acp.rank() == 0:
+        one, two, three = (bytes([i]) * size for i in (1, 2, 3))
+        sequence.push_back(two)
+        sequence.push_front(one)
+        sequence[1] = three
+        sequence.insert(1, two)
+        assert sequence.at(1) == two
+        assert sequence.tolist() == [one, two, three]
+        assert (sequence.pop_front(), sequence.pop_back()) == (one, three)
+        assert len(sequence) == 1
+        with pytest.raises(ValueError, match=f"{size} bytes"):
+            sequence.append(b"x" * (size + 1))
+        with pytest.raises(TypeError, match="give a buffer"):
+            sequence.append(size)  # of which bytes() makes so many zeros
+        sequence.append(memoryview(three))
+        assert sequence.pop() == three
+
+
+@pytest.mark.parametrize("letter", "bBhHiIqQfd?")
+def test_plain_types_come_back_as_python_s_numbers(letter, made):
+    sequence = made(acp.Vector, letter)
+    values = [False, True] if letter == "?" else [0, 1, 100]
+    if acp.rank() == acp.procs() - 1:
+        sequence.extend(values)
+        sequence.extend(array.array("B" if letter == "?" else letter, values))
+        sequence.extend(np.array(values, sequence.dtype))
+        sequence.push_back(values[1])
+        assert sequence.tolist() == [*values, *values, *values, values[1]]
+        assert type(sequence.at(1)) is type(struct.unpack(letter, struct.pack(letter, 1))[0])
+        if letter in "bBhHiIqQ":
+            low, high = np.iinfo(sequence.dtype).min, np.iinfo(sequence.dtype).max
+            sequence.assign([low, high])
+            assert (sequence.at(0), sequence.at(1)) == (low, high)
+            for beyond in (low - 1, high + 1):
+                with pytest.raises(OverflowError):
+                    sequence.push_back(beyond)
+                with pytest.raises(OverflowError):
+                    sequence.extend([beyond])
+            assert len(sequence) == 2
+
+
+def test_structures_complex_and_text_are_elements_too(made):
+    point = np.dtype([("x", ">i4"), ("name", "S3"), ("matrix", "f8", (2, 2))])
+    vector = made(acp.Vector, point)
+    value = (5, b"abc", np.ones((2, 2)))
+    if acp.rank() == acp.procs() - 1:
+        vector.append(value)
+        assert vector.dtype == point
+        assert vector[0][:2] == (5, b"abc")
+        assert vector[:]["matrix"].sum() == 4
+    other = made(acp.Vector, complex)
+    if acp.rank() == 0:
+        other.extend(np.array([1j, 2]))
+        assert other.tolist() == [1j, 2]
+        with refused(TypeError, "Vector.extend"):
+            made_of_text = np.array(["x"])
+            other.extend(made_of_text)
+        with pytest.raises(TypeError):
+            acp.Vector(object)
+
+
+def test_long_arrays_go_in_and_out_in_one_operation(made):
+    vector = made(acp.Vector, np.int64, rank=acp.procs() - 1)
+    values = np.arange(100_000)
+    if acp.rank() == 0:
+        vector.extend(values)
+        vector.extend(values[::2])
+        vector[10:90_010] = values[:90_000]
+        assert np.array_equal(vector[10:90_010], values[:90_000])
+        assert np.array_equal(np.asarray(vector)[100_000:], values[::2])
+        del vector[5:149_995]
+        assert len(vector) == 10
+
+
+@EACH_SEQUENCE
+def test_values_of_another_type_are_refused_in_the_same_way_everywhere(kind, made):
+    name = kind.__name__
+    for letter, wrong in (("q", 1.5), ("B", "x"), ("d", "x"), ("Q", 1.5), ("f", None)):
+        sequence = made(kind, letter)
+        if acp.rank() == 0:
+            for method in ("push_back", "push_front", "extend", "assign"):
+                with refused(TypeError, f"{name}.{method}", repr(wrong)):
+                    getattr(sequence, method)([wrong] if method in ("extend", "assign") else wrong)
+            with refused(TypeError, f"{name}.insert", repr(wrong)):
+                sequence.insert(0, wrong)
+            with refused(TypeError, f"{name}.fill", repr(wrong)):
+                sequence.fill(3, wrong)
+            assert sequence.empty()
+    small = made(kind, "b")
+    if acp.rank() == 0:
+        for values in ([300], np.array([300]), np.array([1, -129]), [-129]):
+            with refused(OverflowError, f"{name}.extend"):
+                small.extend(values)
+        with refused(OverflowError, f"{name}.push_back", 300):
+            small.push_back(300)
+        small.extend(np.array([127, -128]))
+        assert small.tolist() == [127, -128]
+
+
+@EACH_SEQUENCE
+def test_types_without_a_size_or_with_dimensions_are_refused(kind):
+    for dtype in (str, bytes, "S", "U", "S0"):
+        with refused(TypeError, kind.__name__, repr(dtype), "object", "S16"):
+            kind(dtype)
+        with refused(TypeError, "Map", repr("S")):
+            acp.Map(key="S")
+        with refused(TypeError, "Map", repr("U")):
+            acp.Map(key="q", value="U")
+    for dtype in (str, "S"):
+        with refused(TypeError, "List", repr(dtype), "object"):
+            acp.List(dtype)
+    with refused(TypeError, kind.__name__, "(3,)i4"):
+        kind("(3,)i4")
+    with refused(TypeError, kind.__name__, None):
+        kind(None)
+    with refused(TypeError, "Map", None):
+        acp.Map(key=None)
