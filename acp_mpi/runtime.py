@@ -251,7 +251,7 @@ def reset(rank: int) -> None:
     and addresses of arrays end; starter memory is zero again. The slot of a process (group
     offset + MPI rank) never changes.
     """
-    from acp_mpi.rma.exchange import allgather
+    from acp_mpi.comm.collectives.calls import allgather
 
     if len(_engine.together()) < _engine.procs():
         raise Error(
