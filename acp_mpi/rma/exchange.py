@@ -1,18 +1,19 @@
-"""How addresses and small objects get around a job by names.
+"""How addresses and small objects get around a job: by names, and what `reset` asks all for.
 
 Objects are pickled into global memory of the rank that offers them; only their address and
-length travel through the job's board.
+length travel through the job's board or the ranks' post words.
 """
 
 import pickle
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError, PeerLostError
+from acp_mpi.errors import AddressError, Error, PeerLostError
 from acp_mpi.rooms import on_close, on_refresh, on_reset
 
 _PAIR = struct.Struct("<QQ")
+_EXCHANGE = 1  # barriers of the library's own collectives
 
 _offered: dict[str, Any] = {}  # name -> the block behind it
 _missed: set[int] = set()  # ranks whose loss was accepted: what they kept has another keeper
@@ -84,6 +85,56 @@ def _publish_again() -> None:
         except PeerLostError:  # one more, which the next refresh accepts
             return
     _missed.update(lost)
+
+
+class _Refusal(NamedTuple):
+    """What a rank offers in place of an object that it cannot give."""
+
+    text: str
+
+
+def _refused(function: str, error: Exception) -> Any:
+    """Return what stands for the refused object: the others are on their way, and would wait."""
+    here = _engine.rank()
+    return _block_of(_Refusal(f"{function}: rank {here} has left it: {error}"))
+
+
+def _post(block: Any) -> None:
+    _engine.put(_engine.post_ga(_engine.rank()), _PAIR.pack(block.ga, len(block)))
+
+
+def _posted(rank: int) -> Any:
+    words = bytearray(_PAIR.size)
+    _engine.get(_engine.post_ga(rank), words)
+    found = _object_at(*_PAIR.unpack(words))
+    if isinstance(found, _Refusal):
+        raise Error(found.text)
+    return found
+
+
+def of_all(function: str, obj: Any) -> list[Any]:
+    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled.
+
+    Whatever collectives are under way: those who call it need not have called as many.
+    """
+    result, error = [], None
+    try:
+        block = _block_of(obj)
+    except Exception as reason:
+        error, block = reason, _refused(function, reason)
+    _post(block)
+    _engine.meet(function, _EXCHANGE, None)
+    here = _engine.rank()
+    lost = set(_engine.lost_ranks())
+    for rank in _engine.together():
+        try:
+            result.append(obj if rank == here else None if rank in lost else _posted(rank))
+        except Exception as reason:
+            error = error or reason
+    _engine.meet(function, _EXCHANGE, None)
+    if error is not None:
+        raise error
+    return result
 
 
 @on_reset
