@@ -32,6 +32,7 @@ int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffer
         c->buffers[i] = buffers[i];
     c->context = context;
     c->note = note;
+    c->era = e->mail_era;
     c->rank = -1;
     if (plan->fold >= 0) {
         c->fold = fold_of((acp_fold)plan->fold, (acp_type)plan->type);
@@ -151,6 +152,8 @@ static void check(acp_collective *c, const acp_step *s, int rc, const acp_envelo
         uint64_t who = (got->note & UINT32_MAX) - 1;
         if (got->note & LEFT_LOST)
             heard_of_loss(c->engine, who);
+        else if (who == acp_rank(c->engine)) /* what this rank calls is why */
+            who = s->rank;
         c->astray |= (got->note & LEFT_ASTRAY) != 0;
         end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
     } else if (rc != ACP_OK || got->note != c->note || got->size != s->size) {
@@ -228,6 +231,44 @@ static void look_at_losses(acp_lane *lane, acp_collective *c)
     }
 }
 
+static bool is_astray(const acp_collective *c, const struct letter *l)
+{
+    return l->context == c->context &&
+           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : l->note != c->note);
+}
+
+/* What has come and no step has asked for yet may tell that nobody else ever will: the first that was
+ * called in place of this, else that others have found such a thing. */
+static int listen_to_all(acp_lane *lane, acp_collective *c)
+{
+    struct heap *h = mail_heap(c->engine, c->engine->own);
+    struct mailbox *box = &h->head->mailbox;
+    struct hold hold;
+    uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);
+    if (c->status != ACP_OK)
+        c->heard = now;
+    if (c->heard == now)
+        return ACP_OK;
+    int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    acp_envelope astray = {.source = ACP_ANY};
+    uint64_t steps = box->kept;
+    const struct letter *l;
+    for (uint64_t at = box->arrivals.last;
+         (l = letter_at(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous)
+        if (is_astray(c, l) && (astray.source == ACP_ANY || !(l->note & LEFT_NOTE)))
+            envelope_of(l, &astray);
+    c->heard = box->sequence;
+    section_leave(&hold);
+    if (astray.source == ACP_ANY)
+        return ACP_OK;
+    const acp_step none = {.kind = ACP_STEP_RECEIVE, .rank = (uint32_t)astray.source};
+    check(c, &none, ACP_OK, &astray);
+    drop_messages(lane, c);
+    return ACP_OK;
+}
+
 /* A member may wait for a message that its sender's plan has not: each one tells all. */
 static int tell_all(acp_lane *lane, acp_collective *c)
 {
@@ -255,6 +296,11 @@ int collective_drive(acp_lane *lane, acp_collective *c)
     const acp_plan *plan = c->plan;
     if (unlikely(lane->engine->departed != c->departed))
         look_at_losses(lane, c);
+    if (unlikely(c->watched) && c->era == lane->engine->mail_era) {
+        int rc = listen_to_all(lane, c);
+        if (rc != ACP_OK)
+            return rc == ACP_E_INTERRUPTED ? rc : ACP_E_BUSY;
+    }
     while (c->at < plan->count) {
         const acp_step *s = &plan->steps[c->at];
         int rc = step(lane, c, s);
@@ -290,7 +336,8 @@ static int wait(acp_collective *c, int64_t timeout_ns)
         return ACP_E_BUSY;
     }
     int rc = requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
-                           &c->departed, first ? MAIL_FIRST_NS : timeout_ns, &which);
+                           &c->departed, c->watched ? &c->heard : NULL,
+                           first ? MAIL_FIRST_NS : timeout_ns, &which);
     if (rc != ACP_E_TIMEOUT || !first)
         return rc;
     collective_watch(c);

@@ -30,6 +30,8 @@ struct acp_collective {
     uint64_t theirs;
     bool astray;   /* calls that do not belong together: who waits for whom, no plan says */
     uint32_t told; /* members that have heard of that */
+    uint32_t era;   /* of the mailbox */
+    uint64_t heard; /* so many messages of the mailbox have been looked at for that */
     _Atomic uint32_t state;
     bool released, listed;
     _Atomic bool watched; /* its members are */
@@ -52,7 +54,8 @@ static inline bool collective_stands(const acp_collective *c)
 
 /* released.c: those that go on by themselves */
 /* From now on hear of the death of any member: those that hear of it first do not come again, and
- * whoever waits for them need not be in touch with the dead. */
+ * whoever waits for them need not be in touch with the dead. And of members that call something else,
+ * of which it may await nothing. */
 void collective_watch(acp_collective *c);
 bool collective_overdue(acp_collective *c); /* it has been waited for so long that it should watch */
 bool collectives_step(acp_lane *lane); /* leader only */

@@ -19,6 +19,7 @@ struct request_wait {
     bool followed;          /* bytes of one have come */
     bool near;              /* who brings one may be another process, by load and store */
     const uint32_t *departed; /* of a collective: another number of the departed ends it, too */
+    const uint64_t *heard;    /* the same with messages that have come */
     uint64_t arm_at;
 };
 
@@ -48,10 +49,17 @@ static bool one_stands(const struct request_wait *w)
     return false;
 }
 
+static bool has_heard(const struct request_wait *w)
+{
+    const struct heap *h = mail_heap(w->engine, w->engine->own);
+    return __atomic_load_n(&h->head->mailbox.sequence, __ATOMIC_ACQUIRE) != *w->heard;
+}
+
 static bool stands(void *context)
 {
     struct request_wait *w = context;
-    if ((w->departed && w->engine->departed != *w->departed) || one_stands(w))
+    if ((w->departed && w->engine->departed != *w->departed) || one_stands(w) ||
+        (w->heard && has_heard(w)))
         return true;
     return one_done(w);
 }
@@ -211,9 +219,11 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
 }
 
 int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
-                  const uint32_t *departed, int64_t timeout_ns, uint32_t *index)
+                  const uint32_t *departed, const uint64_t *heard, int64_t timeout_ns,
+                  uint32_t *index)
 {
-    struct request_wait w = {.engine = e, .requests = requests, .count = count, .departed = departed};
+    struct request_wait w = {.engine = e, .requests = requests, .count = count, .departed = departed,
+                             .heard = heard};
     int rc = count ? wait(&w, timeout_ns) : ACP_E_ARGUMENT;
     if (rc == ACP_OK)
         *index = w.ready;
@@ -242,5 +252,5 @@ int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
 int acp_request_wait(acp_engine *e, acp_request *request, int64_t timeout_ns)
 {
     uint32_t index;
-    return requests_wait(e, &request, 1, NULL, timeout_ns, &index);
+    return requests_wait(e, &request, 1, NULL, NULL, timeout_ns, &index);
 }

@@ -116,12 +116,16 @@ void collective_watch(acp_collective *c)
 {
     acp_engine *e = c->engine;
     const acp_plan *plan = c->plan;
-    for (uint32_t i = 0; !c->watched && i < plan->members && i < COLLECTIVE_WATCHED; i++) {
+    struct heap *h = mail_heap(e, e->own);
+    if (!h || c->era != e->mail_era || atomic_exchange(&c->watched, true))
+        return;
+    __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < plan->members && i < COLLECTIVE_WATCHED; i++) {
         struct peer *p = peer_of_slot(e, slot_of_rank(e, plan->ranks[i]));
         if (p && p != e->own)
             mail_watch(e, p);
     }
-    c->watched = true;
+    progress_kick(e); /* what has come already */
 }
 
 bool collective_overdue(acp_collective *c)
@@ -217,6 +221,8 @@ void acp_collective_end(acp_collective *c)
         pthread_mutex_lock(&e->collectives_lock);
         pthread_mutex_unlock(&e->collectives_lock);
     }
+    if (c->watched && c->era == e->mail_era && !e->stopping)
+        __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     free(c);
 }
 

@@ -79,8 +79,10 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
                acp_doing doing, acp_request *const *requests, uint32_t count);
 
 #define MAIL_FIRST_NS ((int64_t)20000000) /* of a wait; then it also listens for deaths */
-/* mail_wait.c: acp_wait_any of requests, which another number of departed ranks than `departed` ends, too. */
+/* mail_wait.c: acp_wait_any of requests, which another number of departed ranks than `departed` ends, too,
+ * and another of messages that have come than `heard` (or NULL). */
 int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
-                  const uint32_t *departed, int64_t timeout_ns, uint32_t *index);
+                  const uint32_t *departed, const uint64_t *heard, int64_t timeout_ns,
+                  uint32_t *index);
 
 #endif

@@ -159,6 +159,28 @@ def test_all_hear_of_calls_that_do_not_belong_together() -> None:
         assert acp.allreduce(1) == n
 
 
+def test_nobody_waits_for_ever_where_each_calls_something_else() -> None:
+    n, r = acp.procs(), acp.rank()
+    if n < 3:
+        return
+    x = np.zeros(n)
+    for trio in (
+        (acp.reduce, acp.allreduce, acp.alltoall),
+        (acp.allreduce, lambda x: acp.bcast(x, n - 1, out=x), lambda x: acp.bcast(x, out=x)),
+        (acp.scan, lambda x: acp.iallreduce(x).wait(), acp.reduce),
+    ):
+        for turn in range(3):
+            told = ""
+            try:
+                trio[(r + turn) % 3](x)
+            except acp.Error as error:
+                told = str(error)
+            heard = acp.allgather(told)
+            assert any(heard)
+            assert all(re.search(r"^$|meanwhile|size, type|has left", each) for each in heard)
+            assert acp.allreduce(1) == n
+
+
 def test_buffers_on_one_rank_and_objects_on_others_are_told_by_their_name() -> None:
     n, r = acp.procs(), acp.rank()
     if n < 2:

@@ -99,6 +99,38 @@ static void another_call(struct cluster *c, uint32_t rank, acp_engine *e, acp_la
     }
 }
 
+/* Each waits for the next one, and what it calls sends to that one, which asks for nothing of it: what has
+ * come unasked tells. */
+static void called_in_a_circle(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t in = 1, out, theirs;
+    uint32_t right = (rank + 1) % c->count, left = (rank + c->count - 1) % c->count;
+    int64_t who;
+    (void)lane;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct script s;
+        script_begin(&s, c->count, -1, 0);
+        script_send(&s, right, IN, 0, 8);
+        script_receive(&s, right, OUT, 0, 8);
+        script_await(&s);
+        s.buffers[IN] = &in;
+        s.buffers[OUT] = &out;
+        acp_collective *one = begin_noted(e, &s, 450 + i, 70 + rank);
+        if (i % 2)
+            acp_collective_release(one);
+        int rc = i % 2 ? acp_collective_wait(one, ACP_FOREVER)
+                       : acp_collective_run(one, ACP_FOREVER);
+        rc = end_of(one, rc, &who, &theirs);
+        if (rc == ACP_E_MISMATCH)
+            CHECK(who == left && theirs == 70 + left);
+        else
+            CHECK(rc == ACP_E_LEFT && who >= 0 && who != rank);
+        CHECK(box_of(e)->probing == 0);
+        nothing_posted(e);
+        meet(e);
+    }
+}
+
 /* A rank without an executor for this fold, or without such a peer, ends it for all. */
 static void impossible_for_one(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -169,7 +201,7 @@ static void reset(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
     meet(e);
 }
 
-static const cluster_body bodies[] = {left_by_one, left_far_away, another_call, impossible_for_one,
+static const cluster_body bodies[] = {left_by_one, left_far_away, another_call, called_in_a_circle, impossible_for_one,
                                       as_before, reset, as_before};
 
 /* Rank 0 waits for rank 2, which dies; rank 1 waits for rank 0. */
