@@ -243,3 +243,19 @@ def test_arguments_that_are_none_say_what_to_give() -> None:
     with pytest.raises(TypeError, match=r"allgather: counts=.*whole numbers"):
         acp.allgather(x, out=np.zeros(acp.procs()), counts=[1.5] * acp.procs())
     acp.sync()
+
+
+def test_roots_that_are_not_the_same_are_told_to_whoever_waits() -> None:
+    n, r = acp.procs(), acp.rank()
+    if n < 3:
+        return
+    root = 1 if r == n - 1 else 0  # who waits for rank 1, which is no root
+    for x, out in ((("from", r), None), (np.full(3, r), np.zeros(3, int))):
+        told = ""
+        try:
+            acp.bcast(x, root, out=out)
+        except acp.Error as error:
+            told = str(error)
+        heard = acp.allgather(told)
+        assert re.search(r"another size, type, operation or root|has left", heard[n - 1])
+        assert acp.allreduce(1) == n
