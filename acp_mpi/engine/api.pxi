@@ -160,6 +160,7 @@ cdef extern from "engine.h" nogil:
     bint acp_quiet(const acp_engine *)
     uint32_t acp_failures_take(acp_engine *, acp_handle_t, bint, acp_failure *, uint32_t,
                                uint64_t *)
+    void acp_await_alone(acp_engine *, acp_handle_t, bint)
     acp_handle_t acp_last(const acp_engine *)
     acp_handle_t acp_watermark(const acp_engine *)
     int acp_wait_room(acp_engine *, int64_t)

@@ -136,7 +136,8 @@ static int take(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
 {
     uint64_t block = 0;
     int rc = heap_take(lane, h, c->a, &block, patience_ns);
-    c->result[0] = acp_ga((uint32_t)acp_ga_rank(c->object), 0, h->position + block);
+    if (rc == ACP_OK)
+        c->result[0] = acp_ga((uint32_t)acp_ga_rank(c->object), 0, h->position + block);
     return rc;
 }
 
@@ -154,7 +155,7 @@ static int give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
 static int give_held(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     c->result[0] = 0;
-    return held_give(lane, h, acp_ga_offset(c->object) - h->position, patience_ns);
+    return held_give(lane, h, acp_ga_offset(c->object) - h->position, c->a, patience_ns);
 }
 
 static int look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
@@ -214,7 +215,7 @@ int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *c, acp_handle_t *pend
 
 int acp_free_held(acp_lane *lane, acp_ga_t ga, struct acp_call *c, acp_handle_t *pending)
 {
-    *c = (struct acp_call){.method = METHOD_FREE_HELD, .object = ga};
+    *c = (struct acp_call){.method = METHOD_FREE_HELD, .object = ga, .a = lane->engine->self};
     return perform(lane, c, pending);
 }
 

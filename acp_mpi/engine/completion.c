@@ -93,7 +93,7 @@ uint32_t acp_failures_take(acp_engine *e, acp_handle_t upto, bool alone, acp_fai
     acp_handle_t limit = upto == ACP_HANDLE_ALL ? upto : resolve(e, upto);
     for (uint32_t i = 0; i < e->failure_count; i++) {
         acp_failure f = e->failures[i];
-        if (alone ? f.handle != upto : f.handle > limit)
+        if (alone ? f.handle != upto : f.handle > limit || f.awaited)
             e->failures[kept++] = f;
         else if (taken < most)
             out[taken++] = f;
@@ -107,4 +107,18 @@ uint32_t acp_failures_take(acp_engine *e, acp_handle_t upto, bool alone, acp_fai
     }
     pthread_mutex_unlock(&e->lock);
     return taken;
+}
+
+void acp_await_alone(acp_engine *e, acp_handle_t handle, bool is)
+{
+    struct op *op = &e->ops[(handle / 2) % OPS];
+    pthread_mutex_lock(&e->lock);
+    if (op->handle == handle)
+        op->awaited = is;
+    for (uint32_t i = 0; i < e->failure_count; i++)
+        if (e->failures[i].handle == handle)
+            e->failures[i].awaited = is;
+    pthread_mutex_unlock(&e->lock);
+    if (!is) /* it may have been left to who waits */
+        progress_kick(e);
 }

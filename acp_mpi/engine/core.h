@@ -165,7 +165,7 @@ struct acp_engine {
     uint32_t failure_room;
     uint64_t failures_dropped;
     struct op *waiting; /* for their order */
-    struct op *stalled; /* for room on their road, the longest waiting first */
+    struct op *stalled, **stalled_end; /* for room on their road, the longest waiting first */
     _Atomic uint32_t stalled_count;
     _Atomic uint32_t barred_count; /* of them */
     struct op *work, **work_tail; /* for the leader to run in slices */

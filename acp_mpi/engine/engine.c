@@ -105,6 +105,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
         return fault->status = ACP_E_SYSTEM;
     e->config = *config;
     e->work_tail = &e->work;
+    e->stalled_end = &e->stalled;
     e->mail_tail = &e->mail_waiting;
     e->memory.references = 1;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)

@@ -92,6 +92,7 @@ typedef struct acp_failure {
     acp_handle_t handle;
     acp_fault fault;
     uint32_t kind;
+    bool awaited; /* by a call that waits for this operation alone, and will take it */
 } acp_failure;
 
 /* Maps `length` bytes at `offset` of the memory of the process that `row` describes; a test
@@ -282,8 +283,12 @@ int acp_wait(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
 bool acp_running(const acp_engine *engine, acp_handle_t handle); /* it or any before it */
 bool acp_done(const acp_engine *engine, acp_handle_t handle);    /* it alone */
 bool acp_quiet(const acp_engine *engine); /* nothing outstanding and no error kept */
+/* Not alone: without those that are awaited. */
 uint32_t acp_failures_take(acp_engine *engine, acp_handle_t upto, bool alone, acp_failure *out,
                            uint32_t most, uint64_t *more);
+/* A call waits for it alone, or (`is` false) does so no more. What acp_get, acp_put, acp_fetch and the calls
+ * of methods leave pending is awaited from the beginning: until its failure is taken, or its caller says so. */
+void acp_await_alone(acp_engine *engine, acp_handle_t handle, bool is);
 acp_handle_t acp_last(const acp_engine *engine); /* that was started and not done at once */
 acp_handle_t acp_watermark(const acp_engine *engine);
 int acp_wait_room(acp_engine *engine, int64_t timeout_ns);

@@ -227,14 +227,19 @@ static int give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint6
     return ACP_OK;
 }
 
+int heap_give_inside(struct hold *hold, uint64_t *slot)
+{
+    uint64_t at = *slot - BLOCK_HEAD;
+    return give(hold, &at, 1, slot, 0);
+}
+
 int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns)
 {
     struct hold hold;
-    uint64_t at = *slot - BLOCK_HEAD;
     int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    rc = give(&hold, &at, 1, slot, 0);
+    rc = heap_give_inside(&hold, slot);
     section_leave(&hold);
     return rc;
 }

@@ -79,6 +79,7 @@ void heap_clear(struct heap *h); /* nobody uses it */
  * as it goes back. */
 int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns);
 int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns);
+int heap_give_inside(struct hold *hold, uint64_t *slot); /* in the heap's section */
 /* The same for several blocks of one size in a chain of such, `*first`, which is part of this heap.
  * HEAP_ROW of them begin it, when it was empty; about so many from its beginning go back. */
 int heap_take_row(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *first,

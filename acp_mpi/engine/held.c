@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define HELD_MARK 0x4c49414d444c4548ull /* "HELDMAIL" */
-#define BURIED_MOST 64u                 /* blocks that one look at the heap finds */
 
 uint64_t held_mark(const struct heap *h, uint64_t block)
 {
@@ -47,55 +46,58 @@ acp_ga_t held_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t
     return acp_ga(e->rank, 0, h->position + block);
 }
 
-/* Of a place where a block begins. */
-static bool is_one(const struct heap *h, uint64_t block)
+/* In the heap's section: is that block given out, and the one that a message for `slot` stays in? */
+static bool is_held_for(const struct heap *h, uint64_t block, uint64_t slot)
 {
     const struct held_head *head = head_of(h, block);
-    return head->mark == held_mark(h, block) && head->nonce == h->head->nonce;
+    return block_whole(h, block - BLOCK_HEAD, false) &&
+           block_size(h, block - BLOCK_HEAD) >= BLOCK_HEAD + MAIL_HELD_HEAD &&
+           head->mark == held_mark(h, block) && head->nonce == h->head->nonce &&
+           head->slot == slot && __atomic_load_n(&head->block, __ATOMIC_ACQUIRE) == block;
 }
 
-/* The word that names it becomes 0 as it goes: it cannot be taken for one again. */
-int held_give(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns)
+/* The word that names it becomes 0 as it goes: whoever comes later, as what a dead receiver has asked for
+ * may, does not take another's block for it. */
+int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns)
 {
-    if (block < BLOCK_HEAD || !block_plausible(h, block - BLOCK_HEAD) || !is_one(h, block))
+    struct hold hold;
+    if (block < BLOCK_HEAD || !block_plausible(h, block - BLOCK_HEAD) ||
+        !granule_there(h, block - BLOCK_HEAD))
         return fail(lane, ACP_E_BLOCK, 0, 0);
+    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    rc = is_held_for(h, block, slot) ? heap_give_inside(&hold, &head_of(h, block)->block)
+                                     : fail(lane, ACP_E_BLOCK, 0, 0);
+    section_leave(&hold);
+    return rc;
+}
+
+int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns)
+{
     head_of(h, block)->block = block;
     return heap_give(lane, h, &head_of(h, block)->block, patience_ns);
 }
 
-/* Those of a dead receiver, some of them. Nobody else gives them back. */
-static int find(acp_lane *lane, struct heap *h, uint32_t slot, uint64_t blocks[BURIED_MOST],
-                uint32_t *count)
+/* Those of a dead receiver. What else gives them back finds that they are its no more. */
+static int bury(acp_lane *lane, struct heap *h, uint32_t slot)
 {
     struct hold hold;
     int rc = section_enter(&hold, lane, &h->head->section, h, 0);
-    *count = 0;
     if (rc != ACP_OK)
         return rc;
     uint64_t size, end = h->head->end;
-    for (uint64_t at = h->head->first; at < end && *count < BURIED_MOST; at += size) {
+    for (uint64_t at = h->head->first; at < end && rc == ACP_OK; at += size) {
         uint64_t block = at + BLOCK_HEAD;
-        if ((size = block_size(h, at)) < BLOCK_LEAST)
+        if ((size = block_size(h, at)) < BLOCK_LEAST || size > end - at)
             break;
-        if (size >= BLOCK_HEAD + MAIL_HELD_HEAD && block_whole(h, at, false) && is_one(h, block) &&
-            head_of(h, block)->slot == slot &&
-            __atomic_load_n(&head_of(h, block)->block, __ATOMIC_ACQUIRE) == block)
-            blocks[(*count)++] = block;
+        if (!is_held_for(h, block, slot))
+            continue;
+        if (at + size < end && (block_at(h, at + size)->size & BLOCK_FREE))
+            size += block_size(h, at + size); /* they will be one */
+        rc = heap_give_inside(&hold, &head_of(h, block)->block);
     }
     section_leave(&hold);
-    return ACP_OK;
-}
-
-static int bury(acp_lane *lane, struct heap *h, uint32_t slot)
-{
-    uint64_t blocks[BURIED_MOST];
-    uint32_t count;
-    int rc;
-    do {
-        rc = find(lane, h, slot, blocks, &count);
-        for (uint32_t i = 0; rc == ACP_OK && i < count; i++)
-            rc = held_give(lane, h, blocks[i], 0);
-    } while (rc == ACP_OK && count == BURIED_MOST);
     return rc;
 }
 

@@ -123,7 +123,7 @@ int send_end(acp_lane *lane, acp_request *r)
 void mail_reset(acp_engine *e)
 {
     atomic_fetch_add(&e->mail_era, 1);
-    for (uint32_t i = 0; i < ATTACH_LANES; i++)
+    for (uint32_t i = 0; i <= LANE_LOCKED; i++) /* the others when they are taken next (lane.c) */
         e->lanes[i].letter_count = 0;
     pthread_mutex_lock(&e->mail_lock);
     while (e->mail_waiting) {

@@ -202,8 +202,10 @@ cdef class Request:
         if lane == NULL:
             rc = acp_request_pull(lane0, request)
         else:
+            self.waiting += 1  # a reset by another thread leaves it to this one
             with nogil:
                 rc = acp_request_pull(lane, request)
+            self.waiting -= 1
             acp_lane_give(lane)
         if rc == ACP_E_INTERRUPTED:
             return -1  # the exception of a signal handler is set
@@ -216,8 +218,10 @@ cdef class Request:
         cdef acp_lane *lane = acp_lane_take(engine)
         if lane == NULL:
             return <const char *>acp_request_data(lane0, self.request)
+        self.waiting += 1
         with nogil:
             data = acp_request_data(lane, self.request)
+        self.waiting -= 1
         acp_lane_give(lane)
         need(self.function)
         return <const char *>data

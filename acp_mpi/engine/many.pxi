@@ -119,6 +119,7 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
     cdef Py_buffer view
     cdef uint64_t h, bad = 0
     cdef acp_lane *lane
+    cdef acp_engine *e
     none.data = NULL
     none.stride = 0
     if compares is not None:
@@ -131,15 +132,20 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
             need(function)
             if c is not None:
                 none = c.column
-            lane = acp_lane_take(engine)
+            e = engine
+            lane = acp_lane_take(e)
             if lane == NULL:
                 lane = lane0
                 h = acp_atomic_many(lane, <acp_kind>kind, g.column, v.column, none,
                                     <uint64_t *>view.buf, count, 0, &bad)
+                if h and not h & 1:
+                    acp_await_alone(e, h, True)
             else:
                 with nogil:
                     h = acp_atomic_many(lane, <acp_kind>kind, g.column, v.column, none,
                                         <uint64_t *>view.buf, count, 0, &bad)
+                    if h and not h & 1:
+                        acp_await_alone(e, h, True)
             try:
                 if h or acp_lane_fault(lane).status != ACP_E_BUSY:
                     if not h:

@@ -33,6 +33,10 @@ cdef class Round:
         self.function = function
         self.calls = []
 
+    def __dealloc__(self):
+        for pending, _, _ in self.calls or ():  # an exception has ended it, as Ctrl-C does
+            forsake_operation(pending)
+
     cdef bint add(self, Call c, object what) except -1:
         # Whether it has stopped short already.
         cdef uint64_t pending

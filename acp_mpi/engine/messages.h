@@ -12,7 +12,7 @@ typedef struct acp_sources acp_sources;
 acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count); /* NULL: no memory */
 void acp_sources_free(acp_sources *sources);
 /* One of them that has died, and whose loss is not accepted; -1: none. */
-int64_t acp_sources_lost(acp_engine *engine, const acp_sources *sources);
+int64_t acp_sources_lost(acp_engine *engine, acp_sources *sources);
 
 typedef struct acp_envelope {
     uint64_t context; /* messages of different contexts never meet; 0: of users */

@@ -97,7 +97,8 @@ static void keep_failure(acp_engine *e, const struct op *op)
         e->failure_room = room;
     }
     e->failures[e->failure_count] =
-        (acp_failure){.handle = op->handle, .fault = op->fault, .kind = op->asked};
+        (acp_failure){.handle = op->handle, .fault = op->fault, .kind = op->asked,
+                      .awaited = op->awaited};
     atomic_fetch_add(&e->failure_count, 1);
 }
 

@@ -39,7 +39,7 @@ struct op {
     uint8_t way;
     uint8_t asked; /* the kind that the caller asked for: delivering a result is a copy */
     bool kept;     /* a task that somebody waits for and frees */
-    bool awaited;  /* its caller waits, and does it meanwhile: nobody need be woken */
+    bool awaited;  /* its caller waits, does it meanwhile, and takes its failure: nobody need be woken */
     bool rings;    /* writes a word that its owner may sleep on: never unseen by the owner */
     bool chained;  /* `then` is its order */
     bool stripped; /* the target answers with the old value, which goes to dst from here */

@@ -122,9 +122,14 @@ static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
     p->done += size;
     if (p->done < p->envelope.size)
         return ACP_OK;
+    uint64_t block = p->block;
+    p->block = 0; /* the peer's from now on, also if it is dead */
     struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id,
-                        .after = held_hand_over(e, h, c->peer, p->block)};
-    return say(lane, c, &m, NULL, 0);
+                        .after = held_hand_over(e, h, c->peer, block)};
+    rc = say(lane, c, &m, NULL, 0);
+    if (rc != ACP_OK) /* it will not hear of it */
+        held_give(lane, h, block, c->peer->slot, 0);
+    return rc;
 }
 
 /* All is on its way, but the receiver may still say that the bytes stay here. A message that is not
@@ -205,14 +210,14 @@ void parcels_drop(struct courier *c, int status)
     }
 }
 
-/* A block that the peer has not heard of goes back; if the heap is held just then, one that is not
- * whole stays until the heap is cleared. */
+/* A block that the peer has not heard of goes back; if the heap is held just then, after its death. */
 void parcels_end(acp_lane *lane, struct courier *c, int status)
 {
     acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
     for (struct parcel *p = c->parcels; p; p = p->next)
-        if (p->block)
-            held_give(lane, mail_heap(e, e->own), p->block, 0);
+        if (p->block && held_drop(lane, h, p->block, 0) == ACP_E_BUSY)
+            held_hand_over(e, h, c->peer, p->block);
     parcels_drop(c, status);
 }
 

@@ -91,8 +91,11 @@ static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
     return p->gives ? settled(lane->engine, p) : rc;
 }
 
+/* What is under way would write to it. */
 void pull_free(acp_request *r)
 {
+    while (settled(r->engine, r->pull) == ACP_E_INTERRUPTED)
+        continue;
     free(r->pull->piece);
     free(r->pull);
     r->pull = NULL;

@@ -12,6 +12,7 @@ acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count)
     if (!s)
         return NULL;
     atomic_init(&s->users, 1);
+    atomic_init(&s->safe, 0);
     s->count = count;
     memcpy(s->ranks, ranks, count * sizeof *ranks);
     return s;
@@ -34,14 +35,19 @@ static bool is_missed(const struct peer *p)
     return p->lost && p->missed && !p->loss_accepted;
 }
 
-int64_t acp_sources_lost(acp_engine *e, const acp_sources *s)
+/* Each look of a wait asks this, as long as the loss of anybody else is not accepted either. */
+int64_t acp_sources_lost(acp_engine *e, acp_sources *s)
 {
+    uint64_t now = e->row.nonce ^ ((uint64_t)e->mail_era << 32 | e->losses);
+    if (atomic_load_explicit(&s->safe, memory_order_relaxed) == now)
+        return -1;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct peer *p =
             s->ranks[i] < e->procs ? peer_known(e, slot_of_rank(e, s->ranks[i])) : NULL;
         if (p && is_missed(p))
             return s->ranks[i];
     }
+    atomic_store_explicit(&s->safe, now, memory_order_relaxed);
     return -1;
 }
 

@@ -13,13 +13,14 @@
 
 struct acp_sources {
     _Atomic uint32_t users;
+    _Atomic uint64_t safe; /* how many were lost, in which engine, when none of them was */
     uint32_t count;
     uint32_t ranks[];
 };
 
 void sources_hold(acp_sources *sources);
 /* Has one of them died, or, NULL, anybody, and nobody has accepted it? */
-static inline bool anybody_lost(acp_engine *e, const acp_sources *among)
+static inline bool anybody_lost(acp_engine *e, acp_sources *among)
 {
     return e->losses != e->losses_accepted && (!among || acp_sources_lost(e, among) >= 0);
 }

@@ -1,27 +1,14 @@
 /* Operations that wait for room on their road, or for a lock that another holds. */
 #include "op.h"
 
-static void list_remove(struct op **list, struct op *op)
-{
-    for (; *list; list = &(*list)->next) {
-        if (*list == op) {
-            *list = op->next;
-            op->next = NULL;
-            return;
-        }
-    }
-}
-
 void op_stall(acp_engine *e, struct op *op)
 {
-    struct op **at = &e->stalled;
     if (op->stalled)
         return; /* a reply made it try again in between */
-    while (*at)
-        at = &(*at)->next;
     op->next = NULL;
     op->stalled = true;
-    *at = op;
+    *e->stalled_end = op;
+    e->stalled_end = &op->next;
     atomic_fetch_add(&e->stalled_count, 1);
 }
 
@@ -41,7 +28,13 @@ void op_unstall(acp_engine *e, struct op *op)
 {
     if (!op->stalled)
         return;
-    list_remove(&e->stalled, op);
+    struct op **at = &e->stalled; /* mostly it is the first one */
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    if (!op->next)
+        e->stalled_end = at;
+    op->next = NULL;
     op->stalled = false;
     atomic_fetch_sub(&e->stalled_count, 1);
     atomic_fetch_sub(&e->barred_count, op->barred);

@@ -89,7 +89,7 @@ def put(ga, buffer, flag=None):
 
 cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     # Both are sent at once; who keeps the flag's memory keeps them in order.
-    cdef uint64_t word, a, data, flagged, more
+    cdef uint64_t word, a, data = 0, flagged = 0, more
     cdef Py_buffer view
     cdef acp_failure failure, second
     cdef int rc
@@ -108,7 +108,11 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     try:
         e = hold("put")
         data = started("put", ga, <object>view.obj, HANDLE_NULL, True)
+        if not data & 1:
+            acp_await_alone(engine, data, True)
         flagged = started("put", where, (<char *>&word)[:8], HANDLE_CONT, True, True)
+        if not flagged & 1:
+            acp_await_alone(engine, flagged, True)
         with nogil:
             rc = acp_wait(e, flagged, ACP_FOREVER)
             if rc == ACP_OK:
@@ -119,6 +123,10 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
             acp_failures_take(engine, flagged, True, &second, 1, &more)  # the same error
             raise exception_of("put", &failure.fault)
         raise_failures(flagged, True, "put")
+    except BaseException:
+        forsake_operation(data)
+        forsake_operation(flagged)
+        raise
     finally:
         if e != NULL:
             acp_engine_exit(e)

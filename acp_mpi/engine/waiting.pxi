@@ -70,9 +70,18 @@ cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
     with nogil:
         rc = acp_wait(e, handle, limit)
     acp_engine_exit(e)
+    if rc != ACP_OK:
+        forsake_operation(handle)
     ended(function, rc)
     drop_held()
     raise_failures(handle, True, None if function == "wait" else function)
+    return 0
+
+
+cdef int forsake_operation(uint64_t handle) noexcept:
+    # No call waits for it any more: should it fail, `complete` says so.
+    if engine != NULL and handle:
+        acp_await_alone(engine, handle, False)
     return 0
 
 

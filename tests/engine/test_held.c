@@ -1,7 +1,11 @@
 /* Messages past the bound stay in their sender's heap: what a receiver that dies has not pulled goes
  * back, what others have still to pull does not. */
+#include "courier.h"
 #include "held.h"
 #include "mailing.h"
+#include "method.h"
+
+#include <unistd.h>
 
 enum { MANY = 100, SIZE = 30000 };
 
@@ -14,7 +18,31 @@ static uint64_t used(acp_lane *lane)
     return s.used;
 }
 
+/* What is sent by link may still be on its way to the heap when the send is over. */
+static bool all_sent(acp_engine *e)
+{
+    bool all = true;
+    pthread_mutex_lock(&e->lock);
+    for (const struct courier *one = e->couriers; one; one = one->next)
+        all &= !one->parcels;
+    pthread_mutex_unlock(&e->lock);
+    return all;
+}
+
 static atomic_uint ended;
+
+/* They meet, and nobody is on the way out when rank 0 goes on: it has bad news for that. */
+static void meet_before_a_loss(struct cluster *c, uint32_t rank, acp_engine *e)
+{
+    static atomic_uint met;
+    meet(e);
+    if (rank)
+        atomic_fetch_add(&met, 1);
+    else
+        UNTIL(atomic_load(&met) == c->count - 1);
+    if (!rank)
+        atomic_store(&met, 0);
+}
 
 /* Rank 0 sends as much to each; both pull a part, then rank 1 dies for it. */
 static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
@@ -35,11 +63,12 @@ static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp
         paint(room + i * SIZE, SIZE, i);
         post_message(lane, 1 + i % 2, i / 2, room + i * SIZE, SIZE);
     }
+    UNTIL(all_sent(e));
     uint64_t all = rank ? 0 : used(lane) - before;
     meet(e);
     for (uint32_t i = 0; rank && i < MANY / 3; i++) /* from the end: what stayed with rank 0 */
         CHECK(take_message(lane, 0, MANY - 1 - i, room, SIZE).size == SIZE);
-    meet(e);
+    meet_before_a_loss(c, rank, e);
     if (rank == 0) {
         uint64_t some = used(lane) - before;
         CHECK(all > MANY * (uint64_t)SIZE && some < all - MANY / 2 * (uint64_t)SIZE);
@@ -68,6 +97,19 @@ static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp
 
 static atomic_uint stage;
 
+/* Both have letters, and what is long stays with rank 0. */
+static void small_mailbox(uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t word = 0;
+    if (rank) {
+        post_message(lane, 0, 1, &word, 8);
+        box_of(e)->bound = 64 << 10;
+    } else {
+        take_message(lane, 1, 1, &word, 8);
+    }
+    meet(e);
+}
+
 static int is_signal(void *context, int reason)
 {
     (void)context;
@@ -80,15 +122,8 @@ static void an_interrupted_return(struct cluster *c, uint32_t rank, acp_engine *
 {
     enum { LONG = 300000 };
     unsigned char *room = malloc(LONG);
-    uint64_t word = 0;
     (void)c;
-    if (rank) {
-        post_message(lane, 0, 1, &word, 8);
-        box_of(e)->bound = 64 << 10;
-    } else {
-        take_message(lane, 1, 1, &word, 8);
-    }
-    meet(e);
+    small_mailbox(rank, e, lane);
     if (rank == 0) {
         uint64_t before = used(lane);
         struct heap *h = mail_heap(e, e->own);
@@ -120,6 +155,87 @@ static void an_interrupted_return(struct cluster *c, uint32_t rank, acp_engine *
     free(room);
 }
 
+static int give_back(acp_lane *lane, acp_ga_t block, uint32_t receiver)
+{
+    struct acp_call call = {.method = METHOD_FREE_HELD, .object = block, .a = receiver};
+    acp_handle_t pending;
+    return AGAIN(acp_call(lane, &call, &pending));
+}
+
+/* What a receiver has asked for before it died comes late: its block has gone back, and lies free, or
+ * another message is there now. */
+static void a_late_return(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { LONG = 300000, DEAD = 7 };
+    unsigned char *room = malloc(LONG);
+    uint64_t word = 0;
+    (void)c;
+    small_mailbox(rank, e, lane);
+    if (rank == 0) {
+        uint64_t before = used(lane);
+        paint(room, LONG, 3);
+        post_message(lane, 1, 5, room, LONG);
+        take_message(lane, 1, 6, &word, 8);
+        uint64_t all = used(lane);
+        CHECK(all >= before + LONG && give_back(lane, word, DEAD) == ACP_E_BLOCK);
+        CHECK(used(lane) == all);
+        post_message(lane, 1, 7, &word, 8);
+        UNTIL(used(lane) == before);
+        CHECK(give_back(lane, word, 1) == ACP_E_BLOCK && used(lane) == before);
+    } else {
+        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+        acp_request *r = ireceive(lane, 0, 5, room, LONG);
+        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
+        word = r->letter->held;
+        post_message(lane, 0, 6, &word, 8);
+        take_message(lane, 0, 7, &word, 8);
+        CHECK(receive_end_of(lane, r).size == LONG && painted(room, LONG, 3));
+    }
+    meet(e);
+    free(room);
+}
+
+/* A reset ends a receive whose bytes are under way: they have somewhere to go until they have come. */
+static void an_ended_pull(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { LONG = 300000 };
+    unsigned char *room = malloc(LONG);
+    (void)c;
+    small_mailbox(rank, e, lane);
+    if (rank == 0) {
+        paint(room, LONG, 7);
+        post_message(lane, 1, 5, room, LONG);
+        UNTIL(atomic_load(&stage) == 3);
+        pthread_mutex_lock(&e->lock); /* it answers nobody */
+        atomic_store(&stage, 4);
+        UNTIL(atomic_load(&stage) == 5);
+        usleep(100000);
+        pthread_mutex_unlock(&e->lock);
+    } else {
+        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+        acp_request *r = ireceive(lane, 0, 5, room, LONG);
+        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK && acp_request_pulls(r));
+        atomic_store(&stage, 3);
+        UNTIL(atomic_load(&stage) == 4);
+        e->config.tick = is_signal;
+        CHECK(acp_request_pull(lane, r) == ACP_E_INTERRUPTED);
+        e->config.tick = NULL;
+        e->mail_era++;
+        atomic_store(&stage, 5);
+        CHECK(acp_request_end(lane, r, NULL) == ACP_E_CLOSED && acp_quiet(e));
+    }
+    meet(e);
+    free(room);
+}
+
+static void stop(struct cluster *c) /* one is lost: they do not meet again */
+{
+    for (uint32_t rank = 0; rank < c->count; rank++)
+        acp_engine_close(c->engines[rank]);
+    for (uint32_t rank = 0; rank < c->count; rank++)
+        acp_engine_free(c->engines[rank]);
+}
+
 int main(void)
 {
     static const uint32_t nodes[] = {1, 3};
@@ -127,14 +243,15 @@ int main(void)
     cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
     cluster_run(&c, an_interrupted_return);
     cluster_stop(&c);
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&c, an_ended_pull);
+    cluster_run(&c, a_late_return);
+    cluster_stop(&c);
     for (uint32_t i = 0; i < 2; i++) {
         cluster_start(&c, 3, nodes[i], ACP_PATH_ANY, CLUSTER_SHARED);
         atomic_store(&ended, 0);
         cluster_run(&c, a_receiver_dies);
-        for (uint32_t rank = 0; rank < 3; rank++) /* one is lost: they do not meet again */
-            acp_engine_close(c.engines[rank]);
-        for (uint32_t rank = 0; rank < 3; rank++)
-            acp_engine_free(c.engines[rank]);
+        stop(&c);
     }
     return 0;
 }

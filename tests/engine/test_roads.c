@@ -183,6 +183,20 @@ static void private_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     } else {
         CHECK(acp_lane_fault(lane)->status == ACP_E_UNREGISTERED);
     }
+    for (int left = 0; left < 2; left++) { /* who waits for it alone has its error, unless it leaves */
+        uint64_t word, more;
+        acp_failure failure;
+        int rc = acp_get(lane, &word, there, 8, &h);
+        CHECK(rc == ACP_OK ? h : rc == ACP_E_UNREGISTERED);
+        if (rc != ACP_OK)
+            continue;
+        if (left)
+            acp_await_alone(e, h, false);
+        CHECK(acp_complete(e, ACP_HANDLE_ALL, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_failures_take(e, ACP_HANDLE_ALL, false, &failure, 1, &more) == (uint32_t)left);
+        CHECK(acp_failures_take(e, h, true, &failure, 1, &more) == (uint32_t)!left);
+        CHECK(failure.fault.status == ACP_E_UNREGISTERED && acp_quiet(e));
+    }
     meet(e);
     free(data);
 }

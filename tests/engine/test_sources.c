@@ -38,6 +38,8 @@ static void lost_elsewhere(struct cluster *c, uint32_t rank, acp_engine *e, acp_
         CHECK(words[0] == 9);
         acp_refresh(e);
         CHECK(acp_sources_lost(e, with) == -1);
+        mark_lost(e, 1); /* what was found before is no more so */
+        CHECK(acp_sources_lost(e, with) == 1);
     } else if (rank == 1) {
         meet(e);
         const struct control *there = c->engines[0]->control;

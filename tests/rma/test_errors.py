@@ -121,7 +121,7 @@ def test_what_is_no_integer_is_no_address(wrong):
 
 
 def test_a_float_address_is_refused_with_the_reason_it_came_about():
-    array = np.array([starter(acp.rank())]) + np.uint64(8)  # int64 and uint64: float64
+    array = np.array([starter(acp.rank())]) + np.array([8], np.uint64)  # int64 and uint64: float64
     with pytest.raises(TypeError, match=r"(?s)get: .*float64.*int64 and uint64"):
         acp.get(array[0], BUFFER)
 

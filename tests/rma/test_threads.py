@@ -102,10 +102,16 @@ def test_one_thread_sleeps_while_another_sends():
     assert together(work) == [THREADS - 1] * THREADS
 
 
+def bad_address():
+    """Return one of the right neighbour that names nothing there."""
+    if acp.procs() == 1:
+        return stale_address(acp.rank())
+    return acp.allgather(starter(acp.rank()))[right()] + 2**20
+
+
 def test_an_error_is_raised_in_the_thread_whose_call_it_was():
     _, places = shared(8)
-    bad = stale_address(acp.rank()) if acp.procs() == 1 else None
-    bad = bad or acp.allgather(starter(acp.rank()))[right()] + 2**20
+    bad = bad_address()
 
     def work(index):
         for _ in range(ROUNDS):
@@ -116,6 +122,28 @@ def test_an_error_is_raised_in_the_thread_whose_call_it_was():
                 acp.get(places[right()], bytearray(8))
 
     together(work)
+
+
+def test_who_completes_does_not_take_the_error_of_a_call_that_waits():
+    bad = bad_address()
+    stop = threading.Event()
+
+    def work(index):
+        while index and not stop.is_set():
+            acp.complete()
+        try:
+            for _ in range(ROUNDS if index == 0 else 0):
+                with refused(acp.AddressError, "get"):
+                    acp.get(bad, bytearray(8))
+                with refused(acp.AddressError, "fetch_add8"):
+                    acp.fetch_add8(bad, 1)
+                with refused(acp.AddressError, "put"):
+                    acp.put(bad, bytes(8), flag=(starter(right()), 1))
+        finally:
+            stop.set()
+
+    together(work)
+    acp.sync()
 
 
 def test_threads_register_and_release_at_once():
