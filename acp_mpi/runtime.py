@@ -10,7 +10,6 @@ import atexit
 import os
 import sys
 from _thread import RLock
-from operator import index
 
 from acp_mpi import config, ending, log, members, rooms
 from acp_mpi.engine import _engine
@@ -251,14 +250,14 @@ def reset(rank: int) -> None:
     and addresses of arrays end; starter memory is zero again. The slot of a process (group
     offset + MPI rank) never changes.
     """
-    from acp_mpi.rma.exchange import allgather
+    from acp_mpi.rma.exchange import of_all
 
     if len(_engine.together()) < _engine.procs():
         raise Error(
             "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
         )
     _engine.sync()
-    wanted = allgather(rank)  # as it is: what is none must be refused on all ranks
+    wanted = of_all("reset", rank)  # as it is: what is none must be refused on all ranks
     for gone in _engine.lost_ranks():
         wanted[gone] = gone
     slots = [0] * len(wanted)
@@ -272,6 +271,8 @@ def reset(rank: int) -> None:
 
 
 def _permutation(wanted: list[Any]) -> list[int]:
+    from operator import index  # 14 KB, and few jobs change their ranks
+
     try:
         ranks = [index(rank) for rank in wanted]
     except TypeError:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from operator import index
 from typing import Any
 
-from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
+from acp_mpi.datastructs.elements import dtype_of, element_from, element_of, whole_text
 from acp_mpi.engine import _engine
 
 OBJECT = b"object"
@@ -48,19 +48,25 @@ def _of_equals(element: _engine.Element) -> _engine.Element:
     if element.letter or element.note[:1] == b"V":  # without NumPy
         return element
     dtype = dtype_of(element)
-    if dtype.kind not in "fc":
+    if dtype.kind not in "fcV":
         return element
 
     def pack(value: Any) -> bytes:
-        cell: Any = sys.modules["numpy"].array([value], dtype)
+        cell: Any = sys.modules["numpy"].frombuffer(element.packed(value), dtype)
         return bytes(_canonical(cell).tobytes())
 
     return _engine.Element(element.width, element.note, "", pack, element.unpacked)
 
 
 def _canonical(array: Any) -> Any:
-    """Return keys with one zero and one NaN."""
+    """Return keys with one zero and one NaN, in their fields as well."""
     numpy = sys.modules["numpy"]
+    if array.dtype.names is not None:
+        array = array.copy()
+        for name in array.dtype.names:
+            array[name] = _canonical(array[name])
+    if array.dtype.kind not in "fc":
+        return array
     array = (array + array.dtype.type(0)).astype(array.dtype, copy=False)  # -0.0 is 0.0
     for part in (array.real, array.imag) if array.dtype.kind == "c" else (array,):
         part[numpy.isnan(part)] = numpy.nan
@@ -143,10 +149,12 @@ def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
     whole = dtype.kind in "iu" and given.dtype.kind in "iub"
     if not whole and not numpy.can_cast(given.dtype, dtype, "same_kind"):
         raise TypeError(f"{what} of {given.dtype} are not {dtype}: convert them first")
+    if dtype.kind in "SU":
+        whole_text(given, dtype, f"{what}: one")
     array = numpy.ascontiguousarray(given, dtype).reshape(-1)
     if whole and not numpy.can_cast(given.dtype, dtype) and (array != given.reshape(-1)).any():
         raise OverflowError(f"{what} of {given.dtype} do not all fit into {dtype}")
-    return _canonical(array) if codec.is_key and dtype.kind in "fc" else array
+    return _canonical(array) if codec.is_key else array
 
 
 def bytes_of(array: Any) -> Any:

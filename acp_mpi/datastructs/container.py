@@ -1,10 +1,12 @@
 """What all containers have in common: handles that travel, attach, destroy."""
 
 import operator
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, ClassVar, Self
 
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError
+from acp_mpi.errors import AddressError, PeerLostError
 
 KINDS = (
     "?",
@@ -84,14 +86,16 @@ class Container(_engine.Handle):
         return f"<acp_mpi.{type(self).__name__} at {self.ga:#x}>"
 
 
-def count_of(function: str, n: Any) -> int:
-    """Return a number of elements as an int from 0. TypeError, ValueError."""
+def count_of(function: str, n: Any, most: int = 2**63 - 1) -> int:
+    """Return a number of elements as an int from 0. TypeError, ValueError, OverflowError."""
     try:
         n = operator.index(n)
     except TypeError:
         raise TypeError(f"{function}: {n!r:.60} is no number of elements; use an int") from None
     if n < 0:
         raise ValueError(f"{function}: there are no {n} elements; use 0 or more")
+    if n > most:
+        raise OverflowError(f"{function}: {n} are more than there can be; use {most} or less")
     return int(n)
 
 
@@ -100,6 +104,15 @@ def named(ga: int, serial: int) -> Any:
     handle = _engine.Handle()
     handle.found(ga, serial, b"")
     return handle
+
+
+def destroy_parts(parts: Iterable[tuple[int, int]], function: str) -> None:
+    """Give back containers by their address and serial; address 0 is none."""
+    for ga, serial in parts:
+        # Whoever began to destroy it may have been killed; what was on a lost rank went with it.
+        with suppress(AddressError, PeerLostError):
+            if ga:
+                _engine.container_destroy(function, named(ga, serial))
 
 
 def _restored(cls: Any, ga: int, serial: int, note: bytes) -> Any:

@@ -6,6 +6,7 @@ Plain types and raw bytes do without NumPy.
 import ast
 import contextlib
 import functools
+import operator
 import struct
 import sys
 from collections.abc import Iterable
@@ -31,9 +32,12 @@ def _bytes_of(value: Any) -> bytes:
 
 def _raw(width: int) -> _engine.Element:
     def pack(value: Any) -> bytes:
-        if isinstance(value, int):  # bytes(13) would be 13 zeros
+        try:
+            data = None if isinstance(value, int) else _bytes_of(value)  # bytes(13): 13 zeros
+        except TypeError:
+            data = None
+        if data is None:
             raise TypeError(f"{value!r:.60} is no {width} bytes; give a buffer")
-        data = _bytes_of(value)
         if len(data) != width:
             raise ValueError(f"an element has {width} bytes, not {len(data)}; give as many")
         return data
@@ -49,12 +53,54 @@ def _of_numpy(dtype: Any) -> _engine.Element:
     text = repr(numpy.lib.format.dtype_to_descr(dtype))
 
     def pack(value: Any) -> bytes:
-        return numpy.array(value, dtype).tobytes()
+        if dtype.kind in "iu":
+            value = _whole(value, dtype)
+        try:
+            cell = numpy.array(value, dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = type(error) if type(error) in (TypeError, OverflowError) else ValueError
+            raise kind(f"{value!r:.60} is no {dtype} ({error}); convert it first") from error
+        if cell.shape:
+            raise ValueError(
+                f"{value!r:.60} is {cell.size} elements of {dtype}, not one; put them in one by "
+                "one, or several by extend; fields stand in a tuple"
+            )
+        if dtype.kind in "SU":
+            whole_text(numpy.array(value, dtype.kind), dtype, "an element")
+        return bytes(cell.tobytes())
 
     def unpack(data: bytes) -> Any:
         return numpy.frombuffer(data, dtype, 1)[0].item()
 
     return _engine.Element(dtype.itemsize, text.encode(), "", pack, unpack)
+
+
+def _whole(value: Any, dtype: Any) -> int:
+    """Return a number as an int that `dtype` has room for: no fraction is lost."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{value!r:.60} is no whole number, which {dtype} holds; convert it first"
+        ) from None
+    bounds = sys.modules["numpy"].iinfo(dtype)
+    if not bounds.min <= number <= bounds.max:
+        raise OverflowError(f"{number!r:.60} does not fit into {dtype}; use a type with more room")
+    return number
+
+
+def whole_text(given: Any, dtype: Any, what: str) -> None:
+    """Raise ValueError if `dtype` has no room for all characters of an array of text."""
+    numpy = sys.modules["numpy"]
+    if given.dtype.kind not in "SU" or not given.size:
+        return
+    room = dtype.itemsize // (4 if dtype.kind == "U" else 1)
+    most = int(numpy.char.str_len(given).max())
+    if most > room:
+        raise ValueError(
+            f"{what} has {most} characters, and {dtype} has room for {room}; use a longer type, or "
+            "cut them first"
+        )
 
 
 def _plain_or_raw(text: str) -> _engine.Element | None:
@@ -122,7 +168,7 @@ def pack_many(element: _engine.Element, values: Any, function: str) -> tuple[int
     letter = element.note.decode()
     if "numpy" in sys.modules and hasattr(values, "__array_interface__"):
         return _pack_array(element, values, function)
-    if not isinstance(values, Iterable):
+    if not isinstance(values, Iterable) and not hasattr(values, "__getitem__"):
         raise TypeError(f"{function}: {type(values).__name__} is not iterable; give many values")
     view = _view(values)
     if view is not None and (view.format == letter or (letter[0] == "V" and view.format == "B")):
@@ -146,6 +192,8 @@ def _pack_array(element: _engine.Element, values: Any, function: str) -> tuple[i
             raise OverflowError(
                 f"{function}: not all of {low} to {high} fit into {dtype}; use a larger type"
             )
+    if dtype.kind in "SU":
+        whole_text(array, dtype, f"{function}: one of the values")
     array = numpy.ascontiguousarray(array, dtype).reshape(-1)
     return len(array), memoryview(array.view("u1")) if array.nbytes else b""
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from acp_mpi.datastructs.alike import alike
 from acp_mpi.datastructs.codecs import as_array, batches, codec_from, codec_of, key_at, note_of
-from acp_mpi.datastructs.container import Container, count_of, named
+from acp_mpi.datastructs.container import Container, count_of, destroy_parts
 from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
@@ -81,9 +81,7 @@ class Hashed(_engine.ManyHandle, Container):
             head = _HEAD.pack(len(specs), 0, len(made))
             self._create(here, sizes, head + specs + parts)
         except BaseException:
-            for ga, serial in made:
-                if ga:
-                    _engine.container_destroy(name, named(ga, serial))
+            destroy_parts(made, name)
             raise
         if slots:
             try:
@@ -119,13 +117,10 @@ class Hashed(_engine.ManyHandle, Container):
         """
         if self._destroyed:
             return
-        # Whoever began to destroy it may have been killed; what was on a lost rank went with it.
         for part in range(self.part_count):
-            with suppress(AddressError, PeerLostError):
+            with suppress(AddressError, PeerLostError):  # as those of `destroy_parts`
                 self.clear_part(part)
-        for ga, serial in self._others:
-            with suppress(AddressError, PeerLostError):
-                _engine.container_destroy(f"{type(self).__name__}.destroy", named(ga, serial))
+        destroy_parts(self._others, f"{type(self).__name__}.destroy")
         super().destroy()
 
     def statistics(self) -> HashStatistics:

@@ -123,9 +123,7 @@ class MultiSet(Hashed):
 
 
 def _positive(name: str, count: int) -> int:
-    count = count_of(f"MultiSet.{name}", count)
+    count = count_of(f"MultiSet.{name}", count, _MOST)
     if not count:
         raise ValueError(f"MultiSet.{name}: the count {count} is not positive; use 1 or more")
-    if count > _MOST:
-        raise OverflowError(f"MultiSet.{name}: there is no count {count}; use 2**64 - 1 or less")
     return count

@@ -251,6 +251,11 @@ class Sequence(SequenceCopies):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         import numpy
 
+        if copy is False:
+            raise ValueError(
+                f"{type(self).__name__}: its elements come as a copy; see Vector.view for those "
+                "of this node"
+            )
         data, count = self._slice_bytes(f"{type(self).__name__}[]", slice(None))
         return numpy.asarray(array_of(self.element, data, count), dtype)
 
@@ -271,5 +276,5 @@ class Sequence(SequenceCopies):
     def _put_many(self, method: str, at: int, erase: int, values: Any) -> int:
         if isinstance(values, Sequence) and values.element.note == self.element.note:
             return self._put_copy(method, at, erase, values, 0, END)
-        count, data = pack_many(self.element, values, f"{type(self).__name__}.{method}")
+        count, data = pack_many(self.element, values, self._named(method))
         return self._splice(method, at, erase, count, _engine.CLIPS, data)

@@ -20,7 +20,10 @@ class SequenceCopies(_engine.SequenceHandle, Container):
 
     def _splice(self, method: str, at: int, erase: int, insert: int, flags: int, data: Any) -> int:
         """Change it, and return the index at which that was."""
-        return self.splice(f"{type(self).__name__}.{method}", at, erase, insert, flags, data)
+        return self.splice(self._named(method), at, erase, insert, flags, data)
+
+    def _named(self, method: str) -> str:
+        return f"{type(self).__name__}{'' if method == '[]' else '.'}{method}"
 
     def _place(self, method: str, at: int | Cursor) -> int:
         """Return the index that an index or a cursor of this container means."""
@@ -96,7 +99,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
     def _alike(self, method: str, other: "SequenceCopies") -> None:
         if other.element.note != self.element.note:
             raise TypeError(
-                f"{type(self).__name__}.{method}: the elements are {other.dtype} there and "
+                f"{self._named(method)}: the elements are {other.dtype} there and "
                 f"{self.dtype} here; convert them first"
             )
 
@@ -104,7 +107,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         self, method: str, source: "SequenceCopies", at: int, count: int
     ) -> tuple[int, int]:
         """Return the address of a block with elements of `source`, and how many there are."""
-        return source.read_block(f"{type(self).__name__}.{method}", at, count)
+        return source.read_block(self._named(method), at, count)
 
     def _put_copy(
         self, method: str, at: int, erase: int, source: "SequenceCopies", first: int, count: int

@@ -1,13 +1,13 @@
 """Bytes of one numbering, spread over the ranks."""
 
 import struct
-from contextlib import suppress
 from dataclasses import dataclass
 from operator import index
+from typing import Any
 
-from acp_mpi.datastructs.container import Container, named
+from acp_mpi.datastructs.container import Container, destroy_parts
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError, Error, PeerLostError
+from acp_mpi.errors import AddressError, Error
 
 _HEAD = struct.Struct("<QQ")
 _PART = struct.Struct("<QQ")
@@ -38,14 +38,15 @@ class Workspace(_engine.WorkspaceHandle, Container):
     def __init__(self, size: int, start_rank: int = 0, default_size: int | None = None) -> None:
         name = "Workspace"
         start = _engine.existing_rank(start_rank, name)
-        ranks, size = min(_engine.procs(), _MOST_PARTS), index(size)
-        if size < 0 or (default_size is not None and default_size < 1):
+        ranks, size = min(_engine.procs(), _MOST_PARTS), _bytes_of("size", size)
+        if default_size is None:
+            block = max(-(-size // ranks // _GRAIN), 1) * _GRAIN
+        else:
+            block = _bytes_of("default_size", default_size)
+        if not block:
             raise ValueError(
-                f"{name}: there are no {size} bytes in blocks of {default_size}; use a size from 0 "
-                "and a default_size from 1 on"
+                f"{name}: there are no blocks of 0 bytes; use a default_size from 1 on"
             )
-        share = -(-size // ranks)
-        block = index(default_size) if default_size else max(-(-share // _GRAIN), 1) * _GRAIN
         sizes = _shares(size, block, ranks)
         made: list[tuple[int, int]] = []
         try:
@@ -55,7 +56,7 @@ class Workspace(_engine.WorkspaceHandle, Container):
             parts = b"".join(_PART.pack(*one) for one in made)
             self._create(None, (0,), _HEAD.pack(size, block) + parts)
         except BaseException:
-            _destroy_parts(made, name)
+            destroy_parts(made, name)
             raise
         try:
             self.zero(name, sizes)
@@ -78,7 +79,7 @@ class Workspace(_engine.WorkspaceHandle, Container):
         Again on the same handle: nothing. Local to the caller.
         """
         if not self._destroyed:
-            _destroy_parts(self.parts, "Workspace.destroy")
+            destroy_parts(self.parts, "Workspace.destroy")
             super().destroy()
 
     def size(self) -> int:
@@ -142,6 +143,18 @@ class Workspace(_engine.WorkspaceHandle, Container):
         return WorkspaceStatistics(ranks, bytes_on, self.total, self.block)
 
 
+def _bytes_of(what: str, given: Any) -> int:
+    try:
+        number = index(given)
+    except TypeError:
+        raise TypeError(
+            f"Workspace: {what} {given!r:.60} is no number of bytes; use an int"
+        ) from None
+    if not 0 <= number < 2**63:
+        raise ValueError(f"Workspace: {what} is {number} bytes; use 0 to 2**63 - 1")
+    return number
+
+
 def _shares(size: int, block: int, ranks: int) -> list[int]:
     """Return the bytes of each part, of which there is one at least."""
     blocks = max(-(-size // block), 1)
@@ -149,10 +162,3 @@ def _shares(size: int, block: int, ranks: int) -> list[int]:
     shares = [-(-(blocks - i) // count) * block for i in range(count)]
     shares[(blocks - 1) % count] -= blocks * block - size
     return shares
-
-
-def _destroy_parts(parts: list[tuple[int, int]], name: str) -> None:
-    for ga, serial in parts:
-        # Whoever began to destroy it may have been killed; what was on a lost rank went with it.
-        with suppress(AddressError, PeerLostError):
-            _engine.container_destroy(name, named(ga, serial))

@@ -39,31 +39,32 @@ cdef class Codec:
 
     cdef int store(self, object x, char *p, Handle whose, str method) except -1:
         # Of a plain type; equal keys have the same bytes.
-        cdef double d
-        if self.is_key and isinstance(x, float):
-            d = x
-            if self.code == c"d" or self.code == c"f":
-                x = NAN if isnan(d) else d + 0.0  # -0.0 is 0.0
-            elif x.is_integer():
+        if self.is_key and isinstance(x, float) and self.code != c"d" and self.code != c"f":
+            if x.is_integer():
                 x = int(x)
-        return self.element.store(x, p, whose, method)
+        self.element.store(x, p, whose, method)
+        if self.is_key and self.code == c"d":
+            (<double *>p)[0] = NAN if isnan((<double *>p)[0]) else (<double *>p)[0] + 0.0  # not -0.0
+        elif self.is_key and self.code == c"f":
+            (<float *>p)[0] = NAN if isnan((<float *>p)[0]) else (<float *>p)[0] + <float>0.0
+        return 0
 
-    cdef bytes encode(self, object x):
+    cdef bytes encode(self, object x, Handle whose, str method):
         cdef char plain[8]
         if self.code:
-            self.store(x, plain, None, None)
+            self.store(x, plain, whose, method)
             return plain[:self.bytes_each]
         if self.element is not None:
-            return self.element.packed(x)
+            return self.element.bytes_of(x, whose, method)
         if self.raw:
             return raw_bytes(x)
         return key_bytes(x) if self.is_key else pickle_module().dumps(x, 5)
 
-    cdef object encode_one(self, object x):
+    cdef object encode_one(self, object x, Handle whose, str method):
         # The same, or Pieces of what is long.
         if self.element is None and not self.raw and not self.is_key:
             return self.pickler.pickled(x)
-        return self.encode(x)
+        return self.encode(x, whose, method)
 
     cdef object decode(self, const char *p, uint64_t size):
         if self.element is not None:

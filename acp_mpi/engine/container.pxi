@@ -114,8 +114,8 @@ cdef class Handle:
         self.name(ga, serial, note)
 
     cdef str titled(self, str method):
-        # As errors name it: Vector.insert, Vector[].
-        if "." in method:
+        # As errors name it: Vector.insert, Vector[]. What is so named already stays.
+        if "." in method or (len(method) > 2 and method.endswith("[]")):
             return method
         return f"{type(self).__name__}{'' if method == '[]' else '.'}{method}"
 

@@ -26,7 +26,12 @@ DEF PLAIN = 8  # bytes of the largest plain type
 
 def raw_bytes(x):
     """Return the bytes of a buffer; TypeError for anything else."""
-    return x if type(x) is bytes else bytes(memoryview(x))
+    if type(x) is bytes:
+        return x
+    try:
+        return bytes(memoryview(x))
+    except TypeError:
+        raise TypeError(f"{x!r:.60} is no bytes; give a buffer") from None
 
 
 cdef class Element:
@@ -125,12 +130,14 @@ cdef class Element:
 
     cdef int refused(self, object x, Handle whose, str method) except -1:
         # An error of the conversion is told again, with what was wanted; others stay.
+        cdef bint large = False
         if PyErr_Occurred() != NULL:
-            if not PyErr_ExceptionMatches(TypeError) and not PyErr_ExceptionMatches(OverflowError):
+            large = PyErr_ExceptionMatches(OverflowError)
+            if not large and not PyErr_ExceptionMatches(TypeError):
                 return -1
             PyErr_Clear()
         name = "" if method is None else f"{method if whose is None else whose.titled(method)}: "
-        if self.code != c"d" and self.code != c"f" and PyIndex_Check(x):
+        if large or (self.code != c"d" and self.code != c"f" and PyIndex_Check(x)):
             raise OverflowError(f"{name}{x!r:.60} does not fit into {self.width} bytes of type "
                                 f"'{self.letter}'; use a type with more room")
         wanted = "number" if self.code == c"d" or self.code == c"f" else "whole number"
@@ -139,11 +146,21 @@ cdef class Element:
 
     def packed(self, x, str function=None):
         """Return the bytes of a value; errors name `function`."""
+        return self.bytes_of(x, None, function)
+
+    cdef bytes bytes_of(self, object x, Handle whose, str method):
         cdef char plain[PLAIN]
-        if self.code == 0:
+        if self.code:
+            self.store(x, plain, whose, method)
+            return plain[:self.width]
+        if method is None or self.note == b"object":  # pickling has errors of its own
             return self.pack(x)
-        self.store(x, plain, None, function)
-        return plain[:self.width]
+        try:
+            return self.pack(x)
+        except (TypeError, ValueError, OverflowError) as error:
+            name = method if whose is None else whose.titled(method)
+            kind = next(k for k in (TypeError, ValueError, OverflowError) if isinstance(error, k))
+            raise kind(f"{name}: {error}") from error
 
     def unpacked(self, bytes data):
         """Return the value of the bytes of one element."""

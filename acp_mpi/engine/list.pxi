@@ -80,8 +80,6 @@ cdef struct one_taken:
     list_record record
 
 
-@cython.binding(False)  # one call less on the way
-@cython.embedsignature(True)
 cdef class ListEnds(Handle):
     """A chain of elements on some rank, one of them at a time."""
     cdef readonly Element element
@@ -136,7 +134,10 @@ cdef class ListEnds(Handle):
     cdef int push(self, str function, uint64_t where, value, rank, list_id *at) except -1:
         if rank is None and self.element.code:
             return self.put_plain(function, where, value, at)
-        data = self.element.packed(value) if self.pickler is None else self.pickler.pickled(value)
+        if self.pickler is None:
+            data = self.element.bytes_of(value, self, function)
+        else:
+            data = self.pickler.pickled(value)
         if rank is None and type(data) is bytes and len(data) <= LIST_INLINE:
             at.node, at.number = self.put_bytes(function, where, at.node, at.number, data)
         else:

@@ -108,7 +108,7 @@ cdef class MapHandle(Handle):
 
     def where(self, key):
         """Return part, stripe and hash of a key."""
-        cdef bytes k = self.key_codec.encode(key)
+        cdef bytes k = self.key_codec.encode(key, self, "find")
         cdef uint64_t h = hash_bytes(PyBytes_AS_STRING(k), len(k))
         return hash_part(h, self.count), h % STRIPES, h
 
@@ -276,8 +276,8 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_PUT, x, key, value, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_PUT, x, self.key_codec.encode(key),
-                        self.value_codec.encode_one(value), 0).call.result[0] != FOUND_NOT
+        return self.ask(name, METHOD_MAP_PUT, x, self.key_codec.encode(key, self, name),
+                        self.value_codec.encode_one(value, self, name), 0).call.result[0] != FOUND_NOT
 
     def put_and_get(self, str name, key, value, str how, default=None):
         """Put an element in; return what was there before, or what has become of both.
@@ -285,8 +285,8 @@ cdef class MapHandle(Handle):
         `default` if there was nothing.
         """
         cdef Call c
-        cdef bytes k = self.key_codec.encode(key)
-        v = self.value_codec.encode_one(value)
+        cdef bytes k = self.key_codec.encode(key, self, name)
+        v = self.value_codec.encode_one(value, self, name)
         while True:
             c = self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, v, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
@@ -308,7 +308,7 @@ cdef class MapHandle(Handle):
             if here.result[0] == FOUND_NOT:
                 return default
             return self.value_codec.element.value(<char *>&out)
-        k = self.key_codec.encode(key)
+        k = self.key_codec.encode(key, self, name)
         while True:
             c = self.ask(name, METHOD_MAP_FIND, 0, k, None, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
@@ -325,12 +325,12 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key), None,
+        return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key, self, name), None,
                         0).call.result[0] != FOUND_NOT
 
     def place(self, str name, key):
         """Return the address of a key's value, 0 if it is not there."""
-        return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key), None,
+        return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key, self, name), None,
                         0).call.result[1]
 
     def erase(self, str name, key):
@@ -341,12 +341,12 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_ERASE, 0, self.key_codec.encode(key), None,
+        return self.ask(name, METHOD_MAP_ERASE, 0, self.key_codec.encode(key, self, name), None,
                         0).call.result[0] != FOUND_NOT
 
     def erase_and_get(self, str name, key, default=None):
         """Take a key out; return its value, or `default`."""
-        cdef bytes k = self.key_codec.encode(key)
+        cdef bytes k = self.key_codec.encode(key, self, name)
         cdef Call c
         cdef map_large large
         while True:

@@ -9,7 +9,7 @@ cdef class MapCopies(ManyHandle):
 
     def put_copy(self, str name, key, uint64_t ga, uint64_t size, str how):
         """Put a key in with the `size` bytes at `ga` as its value; return whether it was there."""
-        cdef bytes k = self.key_codec.encode(key)
+        cdef bytes k = self.key_codec.encode(key, self, name)
         cdef map_request r
         cdef uint64_t block
         if self.inlined or size <= VALUE_ROOM:
@@ -49,7 +49,7 @@ cdef class MapCopies(ManyHandle):
 
         A size above `room`: nothing is copied.
         """
-        cdef bytes k = self.key_codec.encode(key)
+        cdef bytes k = self.key_codec.encode(key, self, name)
         cdef map_large large
         cdef Call c
         while True:

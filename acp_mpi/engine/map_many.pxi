@@ -222,14 +222,15 @@ cdef class ManyHandle(PartsHandle):
         value += b"\0" * (-len(value) % 8)
         return (<char *>head)[:head_size] + (key + value if self.inlined else value + key)
 
-    cdef list dealt(self, keys, values):
+    cdef list dealt(self, str name, keys, values):
         # For each part its records, of one stripe after another, with their places in the list;
         # None in place of a record that is too long.
         cdef uint64_t h
         parts = [[[] for _ in range(STRIPES)] for _ in range(self.count)]
         for place, k in enumerate(keys):
-            key = self.key_codec.encode(k)
-            value = None if values is None else self.value_codec.encode(values[place])
+            key = self.key_codec.encode(k, self, name)
+            value = None if values is None else self.value_codec.encode(values[place], self,
+                                                                           name)
             h = hash_bytes(PyBytes_AS_STRING(key), len(key))
             record = self.record(key, value, h)
             parts[hash_part(h, self.count)][h % STRIPES].append(
@@ -242,7 +243,7 @@ cdef class ManyHandle(PartsHandle):
         cdef uint8_t method = METHOD_MAP_ERASE_MANY if how is None else METHOD_MAP_PUT_MANY
         cdef uint64_t x = 0 if how is None else <int>_hows[how]
         found = [False] * len(keys)
-        for part, records in enumerate(self.dealt(keys, values)):
+        for part, records in enumerate(self.dealt(name, keys, values)):
             for places, data in pieces_of(records):
                 if data is not None:
                     if round_.add(self.call_of(part, method, x, data, len(places)), places):
@@ -279,7 +280,7 @@ cdef class ManyHandle(PartsHandle):
         values = [default] * len(keys)
         found = [False] * len(keys)
         large = []
-        for part, records in enumerate(self.dealt(keys, None)):
+        for part, records in enumerate(self.dealt(name, keys, None)):
             for places, data in pieces_of(records):
                 if data is None:
                     large += places

@@ -15,12 +15,17 @@ GA_NULL = 0
 
 
 cdef object as_int(object x, str function, str what):
-    if PyIndex_Check(x):
+    if PyLong_CheckExact(x):
+        return x
+    several = getattr(x, "ndim", 0) != 0
+    if PyIndex_Check(x) and not several:  # arrays of NumPy have that method, too
         return PyNumber_Index(x)
     hint = ""
-    if hasattr(x, "is_integer"):
+    if several:
+        hint = "; give one element of it, or use a function for many"
+    elif hasattr(x, "is_integer"):
         hint = "; NumPy makes a float of int64 and uint64 together: keep to one of them"
-    raise TypeError(f"{function}: {what} must be an integer, not {type(x).__name__} {x!r}{hint}")
+    raise TypeError(f"{function}: {what} must be an integer, not {type(x).__name__} {x!r:.80}{hint}")
 
 
 cdef uint64_t slow_address(object x, str function) except? 0xffffffffffffffff:

@@ -27,8 +27,6 @@ cdef struct small_splice:
     char element[PLAIN]
 
 
-@cython.binding(False)  # one call less on the way
-@cython.embedsignature(True)
 cdef class SequenceHandle(Handle):
     """A row of elements of one type on some rank."""
     cdef readonly Element element
@@ -74,7 +72,7 @@ cdef class SequenceHandle(Handle):
         there[0] = here.result[0]
         there[1] = here.result[1]
         if rc != ACP_OK and rc != ACP_E_BUSY:
-            call_ended(function, rc, lane0)
+            call_ended(self.titled(function), rc, lane0)
         return rc == ACP_OK
 
     cdef int64_t put_one(self, str function, int64_t at, object x, bint replace) except -1:
@@ -94,7 +92,7 @@ cdef class SequenceHandle(Handle):
                 if not there[0]:
                     self.no_place(function, at)
                 return there[1]
-        return self.splice(function, at, replace, 1, flags, self.element.packed(x))
+        return self.splice(function, at, replace, 1, flags, self.element.bytes_of(x, self, function))
 
     cdef object pop_one(self, str function, int64_t at):
         cdef small_splice s
@@ -134,6 +132,7 @@ cdef class SequenceHandle(Handle):
         cdef Call c
         cdef uint64_t block = 0
         cdef bytes taken = b""
+        function = self.titled(function)
         need(function)
         plan.at = at
         plan.erase = erase
@@ -187,7 +186,7 @@ cdef class SequenceHandle(Handle):
                     self.no_place(function, at)
                 return self.element.value(out)
             if rc != ACP_E_BUSY:
-                call_ended(function, rc, lane0)
+                call_ended(self.titled(function), rc, lane0)
         data = self.read(function, at, 1, 0)
         return self.element.value(PyByteArray_AS_STRING(data))
 
@@ -199,6 +198,7 @@ cdef class SequenceHandle(Handle):
         cdef stretch plan
         cdef uint64_t width = self.element.width, room, wanted = 0
         cdef Call c
+        function = self.titled(function)
         need(function)
         plan.count = count
         plan.flags = flags

@@ -1,4 +1,4 @@
-"""How addresses and small objects get around a job: names, bcast, allgather.
+"""How addresses and small objects get around a job: by names, and what `reset` asks all for.
 
 Objects are pickled into global memory of the rank that offers them; only their address and
 length travel through the job's board or the ranks' post words.
@@ -112,40 +112,18 @@ def _posted(rank: int) -> Any:
     return found
 
 
-def bcast(obj: Any, root: int = 0) -> Any:
-    """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
-    _engine.demand("bcast")
-    result, error, block = obj, None, None
-    try:
-        mine = _engine.rank() == _engine.existing_rank(root, "bcast")
-        if mine:
-            block = _block_of(obj)
-    except Exception as reason:
-        mine, error, block = True, reason, _refused("bcast", reason)
-    if mine:
-        _post(block)
-    _engine.meet("bcast", _EXCHANGE, None)
-    if not mine:
-        try:
-            result = _posted(root)
-        except Exception as reason:
-            error = reason
-    _engine.meet("bcast", _EXCHANGE, None)
-    if error is not None:
-        raise error
-    return result
+def of_all(function: str, obj: Any) -> list[Any]:
+    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled.
 
-
-def allgather(obj: Any) -> list[Any]:
-    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled."""
-    _engine.demand("allgather")
+    Whatever collectives are under way: those who call it need not have called as many.
+    """
     result, error = [], None
     try:
         block = _block_of(obj)
     except Exception as reason:
-        error, block = reason, _refused("allgather", reason)
+        error, block = reason, _refused(function, reason)
     _post(block)
-    _engine.meet("allgather", _EXCHANGE, None)
+    _engine.meet(function, _EXCHANGE, None)
     here = _engine.rank()
     lost = set(_engine.lost_ranks())
     for rank in _engine.together():
@@ -153,7 +131,7 @@ def allgather(obj: Any) -> list[Any]:
             result.append(obj if rank == here else None if rank in lost else _posted(rank))
         except Exception as reason:
             error = error or reason
-    _engine.meet("allgather", _EXCHANGE, None)
+    _engine.meet(function, _EXCHANGE, None)
     if error is not None:
         raise error
     return result

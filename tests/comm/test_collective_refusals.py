@@ -218,3 +218,44 @@ def test_a_result_of_another_type_is_refused() -> None:
     acp.allgather(x[:1], out=raw)  # bytes are of any type
     assert np.frombuffer(raw).tolist() == [1.0] * n
     assert acp.allreduce(1) == n
+
+
+def test_a_timeout_on_some_ranks_only_is_no_other_call() -> None:
+    n, r = acp.procs(), acp.rank()
+    for i in range(5):
+        limit = 60 if (r + i) % 2 else None
+        assert acp.bcast((i, r), timeout=limit) == (i, 0)
+        assert acp.bcast((i, r), i % n, ranks=range(n) if limit else None) == (i, i % n)
+        assert acp.allgather((i, r), timeout=limit) == [(i, each) for each in range(n)]
+
+
+def test_arguments_that_are_none_say_what_to_give() -> None:
+    for wrong in ("x", -1, float("nan")):
+        request = acp.iallreduce(1)
+        with pytest.raises(ValueError, match=f"wait: the timeout {wrong!r}"):
+            request.wait(wrong)
+        assert request.wait(float("inf")) == acp.procs()
+    with refused(TypeError, "bcast", 3, "list of ranks"):
+        acp.bcast(1, ranks=3)
+    with pytest.raises(ValueError, match="bcast: between="):
+        acp.bcast(1, between=3)
+    x = np.ones(1)
+    with pytest.raises(TypeError, match=r"allgather: counts=.*whole numbers"):
+        acp.allgather(x, out=np.zeros(acp.procs()), counts=[1.5] * acp.procs())
+    acp.sync()
+
+
+def test_roots_that_are_not_the_same_are_told_to_whoever_waits() -> None:
+    n, r = acp.procs(), acp.rank()
+    if n < 3:
+        return
+    root = 1 if r == n - 1 else 0  # who waits for rank 1, which is no root
+    for x, out in ((("from", r), None), (np.full(3, r), np.zeros(3, int))):
+        told = ""
+        try:
+            acp.bcast(x, root, out=out)
+        except acp.Error as error:
+            told = str(error)
+        heard = acp.allgather(told)
+        assert re.search(r"another size, type, operation or root|has left", heard[n - 1])
+        assert acp.allreduce(1) == n

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from filled import data, everyone
+from support import tries
 
 import acp_mpi as acp
 
@@ -51,3 +52,17 @@ def test_collectives_among_other_requests() -> None:
     assert acp.waitall([fold, message, all_here]) == [n * (n - 1) // 2, (r - 1) % n, None]
     assert acp.testall([fold, all_here])
     assert not fold.cancel()
+
+
+def test_the_same_ranks_named_and_not_named_are_under_way_together() -> None:
+    n, r = acp.procs(), acp.rank()
+    for i in range(tries(100)):
+        requests = [
+            (acp.iallreduce(np.full(4, 1.0)), n),
+            (acp.iallreduce(np.full(4, 1000.0), ranks=range(n)), 1000 * n),
+            (acp.iallgather((i, r)), [(i, each) for each in range(n)]),
+            (acp.iallgather((-i, r), ranks=range(n)), [(-i, each) for each in range(n)]),
+        ]
+        for request, result in requests if (i + r) % 2 else reversed(requests):
+            got = request.wait(60)
+            assert (got.tolist() == [result] * 4) if isinstance(result, int) else (got == result)

@@ -1,6 +1,7 @@
 """Maps: what dict does, from every rank, on every road."""
 
 import math
+from decimal import Decimal
 
 import hypothesis
 import hypothesis.strategies as st
@@ -266,7 +267,8 @@ def test_keys_values_and_arguments_of_another_type_are_refused(made):
 def test_real_keys_that_are_equal_are_one(made, key):
     m = made(acp.Map, key=key, value="q", maker=-1)
     if only(0):
-        values = [0.0, -0.0, 0.5, math.nan]
+        values = [0.0, -0.0, 0.5, math.nan, np.float32(-0.0), Decimal("-0"), np.float16("nan")]
+        values.append(np.frombuffer(b"\1\0\xc0\xff", np.float32)[0])  # another NaN
         if np.dtype(key).kind == "c":
             values += [complex(-0.0, -0.0), complex(math.nan, 0), complex(0, -0.0)]
         for value in values:
@@ -277,6 +279,18 @@ def test_real_keys_that_are_equal_are_one(made, key):
             assert len(m) == 3
             assert m.get_many(array)[1].all()
         assert m[0.0] == m[-0.0] > 1
+    acp.sync()
+
+
+def test_structures_that_are_equal_are_one_key(made):
+    kind = [("a", "<i4"), ("b", ">f8"), ("c", "f4", (2,))]
+    m = made(acp.Map, key=kind, value="q", maker=-1)
+    if only(0):
+        m[(1, 0.0, (0.0, math.nan))] = 1
+        m[(1, -0.0, (-0.0, -math.nan))] += 1
+        array = np.array([(1, -0.0, (0.0, math.nan))], kind)
+        m.accumulate(array, np.ones(1, "q"))
+        assert list(m.values()) == [3]
     acp.sync()
 
 

@@ -1,6 +1,7 @@
 """What vectors and deques hold: sizes, types, and what is refused."""
 
 import array
+import ctypes
 import struct
 
 import numpy as np
@@ -135,3 +136,117 @@ def test_types_without_a_size_or_with_dimensions_are_refused(kind):
         kind(None)
     with refused(TypeError, "Map", None):
         acp.Map(key=None)
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">f8", "c16", "S4", "U3", "M8[s]", "i4,f8"])
+def test_several_values_are_not_taken_for_one_element(dtype, made):
+    vector, line = made(acp.Vector, dtype), made(acp.List, dtype)
+    words = acp.Map([0], key=dtype, value=dtype) if acp.rank() == 0 else None
+    if acp.rank() == 0:
+        for values in ([1, 2], np.array([1, 2]), []):
+            for put in (vector.push_back, vector.append, line.push_back, words.__contains__):
+                with pytest.raises((ValueError, TypeError), match=r"one|whole"):
+                    put(values)
+            for many in (vector.extend, vector.assign, line.extend):
+                with pytest.raises((ValueError, TypeError), match=r"one|whole"):
+                    many([values, values])
+            with pytest.raises((ValueError, TypeError), match=r"one|whole"):
+                words[values] = values
+        assert vector.empty()
+        assert line.empty()
+        assert words.empty()
+        words.destroy()
+
+
+def test_nothing_of_a_value_is_cut_off(made):
+    texts, wide, big = made(acp.Vector, "S4"), made(acp.List, "U3"), made(acp.Vector, ">i2")
+    words = acp.Map([0], key="U3", value="S2") if acp.rank() == 0 else None
+    if acp.rank() == 0:
+        for name, call in (
+            ("Vector.push_back", texts.push_back),
+            ("Vector.extend", lambda x: texts.extend([x])),
+            ("Vector.extend", lambda x: texts.extend(np.array([b"", x.encode()]))),
+            ("List.push_back", wide.push_back),
+            ("List.extend", lambda x: wide.extend([x])),
+            ("List.extend", lambda x: wide.extend(np.array(["", x]))),
+            ("Map.find", words.__contains__),
+            ("Map.insert", lambda x: words.insert("a", x)),
+        ):
+            with refused(ValueError, name, 8, "room for"):
+                call("abcdefgh")
+        keys = np.array(["abc1", "abc2"])  # of which three letters would be one key
+        with refused(ValueError, "Map.update", "keys", 4, "U3"):
+            words.update(keys, np.array([b"a", b"b"]))
+        with refused(ValueError, "Map.update", "values", 3, "S2"):
+            words.update(np.array(["a"]), np.array([b"abc"]))
+        assert words.empty()
+        words.destroy()
+        with refused(TypeError, "Vector.push_back", "1.5 is no whole number", ">i2"):
+            big.push_back(1.5)
+        for beyond in (40000, np.int64(40000), 2**70):
+            with refused(OverflowError, "Vector.push_back", "does not fit", ">i2"):
+                big.push_back(beyond)
+        texts.extend(["abcd", b"x", ""])
+        assert texts.tolist() == [b"abcd", b"x", b""]
+        big.extend([np.int64(-5), True])
+        assert big.tolist() == [-5, 1]
+
+
+@EACH_SEQUENCE
+def test_numbers_beyond_a_float_and_rows_of_c(kind, made):
+    sequence = made(kind, "d")
+    if acp.rank() == 0:
+        with refused(OverflowError, f"{kind.__name__}.push_back", "1000"):
+            sequence.push_back(10**400)
+        with refused(OverflowError, f"{kind.__name__}.extend", "1000"):
+            sequence.extend([1.0, 10**400])
+        sequence.extend((ctypes.c_double * 3)(1, 2, 3))
+        assert sequence.tolist() == [1, 2, 3]
+        with pytest.raises(ValueError, match=f"{kind.__name__}: .*copy"):
+            sequence.__array__(copy=False)
+
+
+@EACH_SEQUENCE
+def test_errors_of_one_element_name_kind_and_method(kind):
+    if acp.rank() != 0:
+        return
+    name = kind.__name__
+    for dtype, value in (("q", 1), ("V3", b"abc")):
+        gone = kind(dtype, rank=acp.procs() - 1)
+        gone.destroy()
+        calls = {
+            "push_back": lambda gone=gone, value=value: gone.push_back(value),
+            "pop_front": lambda gone=gone: gone.pop_front(),
+            "insert": lambda gone=gone, value=value: gone.insert(0, value),
+            "at": lambda gone=gone: gone.at(0),
+        }
+        for method, call in calls.items():
+            with pytest.raises(acp.AddressError, match=rf"^{name}\.{method}: "):
+                call()
+        with pytest.raises(acp.AddressError, match=rf"^{name}\[\]: "):
+            gone[0]
+        with pytest.raises(acp.AddressError, match=rf"^{name}\[\]: "):
+            del gone[0]
+        with pytest.raises(acp.AddressError, match=rf"^{name}\[\]: "):
+            gone[:1] = [value]
+
+
+def test_more_than_there_can_be_is_refused_by_name(made):
+    vector, line = made(acp.Vector, "q"), made(acp.List, "q")
+    if acp.rank() == 0:
+        for name, call in (
+            ("Vector.resize", lambda: vector.resize(2**70)),
+            ("Vector.fill", lambda: vector.fill(2**70, 1)),
+            ("Vector", lambda: acp.Vector("q", 2**70)),
+            ("List.fill", lambda: line.fill(2**70, 1)),
+            ("Map", lambda: acp.Map(slots=2**70)),
+        ):
+            with refused(OverflowError, name, 2**70):
+                call()
+        for name, arguments in (("size", (2**70,)), ("default_size", (10, 0, 2**70))):
+            with refused(ValueError, "Workspace", name, 2**70):
+                acp.Workspace(*arguments)
+        with refused(TypeError, "Workspace", "size", 1.5):
+            acp.Workspace(1.5)
+        with refused(ValueError, "Workspace", "default_size"):
+            acp.Workspace(10, 0, 0)

@@ -51,14 +51,14 @@ def _rest(heads: bytearray, count: int) -> list[int]:
     return [max(_length(heads, i) - _ROOM, 0) for i in range(count)]
 
 
-def _joined(team: Team, heads: bytearray, rest: bytearray, lengths: Sequence[int]) -> list[Any]:
+def _joined(team: Team, heads: bytearray, rest: Any, lengths: Sequence[int]) -> list[Any]:
     loads = (team.pickler or pickle).loads
     result = []
     at = 0
     for i, more in enumerate(lengths):
         begin = i * _HEAD + _LENGTH.size
         first = heads[begin : begin + min(_length(heads, i), _ROOM)]
-        result.append(loads(first + rest[at : at + more] if more else first))
+        result.append(loads(b"".join((first, memoryview(rest)[at : at + more])) if more else first))
         at += more
     return result
 
@@ -76,7 +76,7 @@ def bcast(function: str, team: Team, context: int, x: Any, root: Any) -> Flow:
         head = bytearray(_head(data) if gives else _HEAD)
         yield from moves.bcast(function, team, head, rank, () if gives else head, context, "bcast")
         [more] = _rest(head, 1)
-        rest = bytearray(data[_ROOM:] if gives else more)
+        rest: Any = memoryview(data)[_ROOM:] if gives else bytearray(more)
     if more:
         yield from moves.bcast(function, team, rest, rank, () if gives else rest, later, "bcast")
     as_it_is = gives and team.pickler is None

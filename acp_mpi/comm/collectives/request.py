@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
+import time
+from _thread import TIMEOUT_MAX, allocate_lock
 from contextlib import contextmanager, suppress
 
 from acp_mpi.engine._engine import Request
@@ -16,6 +17,19 @@ if TYPE_CHECKING:
     from acp_mpi.engine import _engine
 
 _running: set[CollectiveRequest] = set()  # whose memory must stay, whoever drops them
+
+
+def _seconds(timeout: Any) -> float | None:
+    """Return a timeout as a number of seconds, None: for ever. ValueError for what is none."""
+    if timeout is None:
+        return None
+    try:
+        seconds = float(timeout)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not seconds >= 0:
+        raise ValueError(f"wait: the timeout {timeout!r} is not a number of seconds from 0")
+    return seconds if seconds <= TIMEOUT_MAX else None
 
 
 class CollectiveRequest(Request):
@@ -109,12 +123,16 @@ class CollectiveRequest(Request):
         TimeoutError after `timeout` seconds, and it goes on; PeerLostError if a rank that it needs
         has died.
         """
-        if not self._turn.acquire(timeout=-1 if timeout is None else max(timeout, 0.0)):
+        left = seconds = _seconds(timeout)
+        begin = 0.0 if seconds is None else time.monotonic()
+        if not self._turn.acquire(timeout=-1 if seconds is None else seconds):
             raise TimeoutError(f"{self}: another thread waits for it, and it is not done")
         try:
             while self._current is not None:
+                if seconds is not None:
+                    left = max(begin + seconds - time.monotonic(), 0.0)
                 try:
-                    self._current.wait(timeout)
+                    self._current.wait(left)
                 except BaseException as error:
                     if self._current.done:
                         self._failed(error)

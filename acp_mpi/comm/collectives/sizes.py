@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
@@ -28,7 +30,12 @@ def counts_of(
 ) -> list[int]:
     """Return how many elements each member has: as given, or all alike."""
     if counts is not None:
-        given = [int(count) for count in counts]
+        try:
+            given = [index(count) for count in counts]
+        except TypeError:
+            raise TypeError(
+                f"{function}: {name}={counts!r:.60} must be {n} whole numbers, one for each rank"
+            ) from None
         if len(given) != n or min(given) < 0:
             raise ValueError(
                 f"{function}: {name}={given} must be {n} numbers from 0 on, one for each rank"

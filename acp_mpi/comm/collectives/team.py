@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _SECOND = 0x5851F42D4C957F2D
 
 _teams: dict[Any, Team] = {}
+_contexts: dict[Any, _engine.Contexts] = {}  # by the ranks: teams of the same ones count together
 
 
 class Team:
@@ -107,6 +108,8 @@ def _ranks_of(x: Any, function: str) -> tuple[int, ...]:
     if isinstance(x, str):
         x = members.group(x)
     ranks = getattr(x, "ranks", x)
+    if not hasattr(ranks, "__iter__"):
+        raise TypeError(f"{function}: {ranks!r:.60} is no list of ranks; use [{ranks!r:.60}]")
     return tuple(_engine.existing_rank(rank, function) for rank in ranks)
 
 
@@ -124,7 +127,8 @@ def team_of(function: str, ranks: Any, group: Any, between: Any) -> Team:
             f"{function}: ranks=, group= and between= say the same thing; give one of them"
         )
     elif between is not None:
-        sides = [_ranks_of(side, function) for side in between]
+        given = between if hasattr(between, "__iter__") else ()
+        sides = [_ranks_of(side, function) for side in given]
         if len(sides) != 2 or not all(sides):
             raise ValueError(
                 f"{function}: between= is two lists of ranks, or two groups, none of them empty"
@@ -135,6 +139,7 @@ def team_of(function: str, ranks: Any, group: Any, between: Any) -> Team:
     team = _teams.get(key)
     if team is None:
         team = _teams[key] = _made(function, key, ranks is None and group is None)
+        team.contexts = _contexts.setdefault((team.ranks, team.own), team.contexts)
     return team
 
 
@@ -157,4 +162,5 @@ def _forget() -> None:
         for plan in team.plans.values():
             plan.forget()
     _teams.clear()
+    _contexts.clear()
     _engine.forget_collectives()
