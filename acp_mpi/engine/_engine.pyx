@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: embedsignature=True, embedsignature.format=clinic, binding=False
+# binding=False: functions are plain builtins, of which a process has many: 20 KB less, and faster calls.
 """The engine as Python calls it. One engine a process; each noun has a .pxi of its own."""
 
 cimport cython
