@@ -151,6 +151,15 @@ static void nobody_waits_behind_what_has_no_room(struct town *t)
     stranger_leave(&s);
 }
 
+/* They do not meet again. */
+static void close_all(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        acp_engine_close(c->engines[i]);
+    for (uint32_t i = 0; i < c->count; i++)
+        acp_engine_free(c->engines[i]);
+}
+
 /* Rank 1 is held for dead and on its way to give all others up: none of them hears that another has died. */
 static void who_is_held_for_dead_has_no_say(void)
 {
@@ -186,10 +195,33 @@ static void who_is_held_for_dead_has_no_say(void)
     CHECK(acp_collective_trouble(one, &theirs) == 1);
     acp_collective_end(one);
     CHECK(!peer_of_slot(other, 0)->lost);
-    for (uint32_t i = 0; i < 3; i++)
-        acp_engine_close(c.engines[i]);
-    for (uint32_t i = 0; i < 3; i++)
-        acp_engine_free(c.engines[i]);
+    close_all(&c);
+}
+
+/* In the middle of a put whose parts go through this process's own memory. */
+static void the_dead_is_named_and_not_who_calls(void)
+{
+    enum { LONG = 1 << 20 };
+    struct cluster c;
+    struct acp_call call;
+    acp_handle_t pending;
+    acp_failure failure;
+    uint64_t more;
+    unsigned char *bytes = calloc(1, LONG);
+    cluster_start(&c, 2, 1, ACP_PATH_OWNER, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *owner = acp_engine_lane(c.engines[1]);
+    CHECK(AGAIN(acp_malloc(owner, 1, LONG, &call, &pending)) == ACP_OK);
+    take_lead(e);
+    CHECK(acp_put(acp_engine_lane(e), call.result[0], bytes, LONG, &pending) == ACP_OK && pending);
+    UNTIL(inbox_waiting(e)); /* the answer that lets the next part go */
+    peer_mark_lost(e, peer_of_slot(e, 1));
+    leader_release(e);
+    CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_failures_take(e, pending, true, &failure, 1, &more) == 1);
+    CHECK(failure.fault.status == ACP_E_LOST && failure.fault.rank == 1);
+    close_all(&c);
+    free(bytes);
 }
 
 int main(void)
@@ -202,5 +234,6 @@ int main(void)
     nobody_waits_behind_what_has_no_room(&t);
     town_stop(&t);
     who_is_held_for_dead_has_no_say();
+    the_dead_is_named_and_not_who_calls();
     return 0;
 }
