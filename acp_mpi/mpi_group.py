@@ -4,7 +4,6 @@ from __future__ import annotations
 
 # what `signal` adds takes a tenth of the time that this package takes to load
 import _signal  # type: ignore[import-not-found]
-import contextlib
 import struct
 
 from acp_mpi.errors import Error
@@ -23,9 +22,12 @@ def _outlive_the_launcher_s_warning() -> None:
     MPICH's launcher sends it to the survivors when a rank has died, even if told to leave them
     alone (`-disable-auto-cleanup`); its default action would end them too.
     """
-    with contextlib.suppress(ValueError):  # only the main thread may do that
-        if _signal.getsignal(_signal.SIGUSR1) == _signal.SIG_DFL:
-            _signal.signal(_signal.SIGUSR1, _signal.SIG_IGN)
+    if _signal.getsignal(_signal.SIGUSR1) != _signal.SIG_DFL:
+        return
+    try:  # not by contextlib, which takes 35 KB
+        _signal.signal(_signal.SIGUSR1, _signal.SIG_IGN)
+    except ValueError:  # only the main thread may do that
+        pass
 
 
 _SHORT = 1024  # bytes that travel with their size

@@ -10,7 +10,6 @@ import atexit
 import os
 import sys
 from _thread import RLock
-from operator import index
 
 from acp_mpi import config, ending, log, members, rooms
 from acp_mpi.engine import _engine
@@ -272,6 +271,8 @@ def reset(rank: int) -> None:
 
 
 def _permutation(wanted: list[Any]) -> list[int]:
+    from operator import index  # 14 KB, and few jobs change their ranks
+
     try:
         ranks = [index(rank) for rank in wanted]
     except TypeError:

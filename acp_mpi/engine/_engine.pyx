@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
-# cython: embedsignature.format=clinic
+# cython: embedsignature=True, embedsignature.format=clinic, binding=False
 """The engine as Python calls it. One engine a process; each noun has a .pxi of its own."""
 
 cimport cython

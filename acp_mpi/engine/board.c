@@ -1,6 +1,7 @@
 /* The job's notice board: names (128-bit keys) with 16 bytes each, kept by the rank that the
  * key selects. A lookup of a name that is not there waits at its keeper until it is. */
 #include "op.h"
+#include "sources.h"
 
 #include <stdlib.h>
 
@@ -127,7 +128,8 @@ int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint6
     pthread_mutex_unlock(&e->lock);
     struct answer_wait w = {e, op};
     if (rc == ACP_OK && !answered(&w))
-        rc = progress_wait(e, answered, &w, timeout_ns, doing);
+        rc = (question->kind == ACP_LOOKUP ? wait_for_anybody : progress_wait)(
+            e, answered, &w, timeout_ns, doing);
     pthread_mutex_lock(&e->lock);
     if (rc == ACP_OK)
         rc = op->state == OP_DONE ? op->fault.status : ACP_E_LOST;

@@ -92,10 +92,12 @@ void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank
     drop_messages(lane, c);
 }
 
+/* Who is held for dead itself has no say in who else is. */
 static uint64_t reason(const acp_collective *c)
 {
-    uint64_t who = c->rank >= 0 ? (uint64_t)c->rank + 1 : (uint64_t)acp_rank(c->engine) + 1;
-    return LEFT_NOTE | (c->status == ACP_E_LOST && c->rank >= 0 ? LEFT_LOST : 0) |
+    bool known = c->rank >= 0 && !c->engine->outcast;
+    uint64_t who = (known ? (uint64_t)c->rank : (uint64_t)acp_rank(c->engine)) + 1;
+    return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) |
            (c->astray ? LEFT_ASTRAY : 0) | who;
 }
 

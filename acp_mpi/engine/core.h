@@ -258,6 +258,8 @@ struct acp_engine {
 
 uint64_t now_ns(void); /* system.c */
 int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size); /* lane.c */
+/* Nothing goes to `p` any more, whose address `ga` need not be; or, if it lives, there is no memory. */
+int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size);
 static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
 {
     return e->slot_of_rank ? e->slot_of_rank[rank] : rank;

@@ -1,8 +1,6 @@
 # The counter.
 
 
-@cython.binding(False)  # one call less on the way
-@cython.embedsignature(True)
 cdef class CounterHandle(Handle):
     """A counter on some rank."""
 

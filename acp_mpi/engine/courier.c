@@ -68,10 +68,9 @@ void couriers_lost(acp_lane *lane, struct peer *p)
     parcels_end(lane, c, ACP_E_LOST);
     courier_tells(lane->engine, c, 0);
     c->heard = 0;
+    deliveries_end(lane, c);
     if (c->late)
-        atomic_store(&lane->engine->mail_due, true); /* what had come is still delivered */
-    else
-        deliveries_end(lane, c);
+        atomic_store(&lane->engine->mail_due, true);
 }
 
 /* After a reset nothing of what was under way is anybody's. */

@@ -76,18 +76,21 @@ static void keep_there(acp_lane *lane, struct courier *c, const struct message *
     say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
 }
 
-/* No envelope has room: the peer stops, but what is under way is taken. It hears up to where it need not
+/* This process brings the bytes: a receive of the dead ends in deliveries_end and not before, for its
+ * letter and its buffer are written to until then.
+ *
+ * No envelope has room: the peer stops, but what is under way is taken. It hears up to where it need not
  * be asked: who posts a receive from there on finds that there is somebody to ask. */
 static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelope,
                   const void *data, struct landing *landing)
 {
     acp_engine *e = lane->engine;
-    int rc = mail_arrive(lane, e->own, envelope, data, false, c->peer->slot, landing);
+    int rc = mail_arrive(lane, e->own, envelope, data, false, e->self, landing);
     if (rc != ACP_E_FULL)
         return rc;
     if (c->told != WORD_FULL)
         courier_tells(e, c, WORD_FULL);
-    rc = mail_arrive(lane, e->own, envelope, data, true, c->peer->slot, landing);
+    rc = mail_arrive(lane, e->own, envelope, data, true, e->self, landing);
     if (c->stops && rc != ACP_E_BUSY) {
         struct message m = {.flags = WORD_FULL,
                             .after = __atomic_load_n(&own_box(e)->sequence, __ATOMIC_RELAXED)};
@@ -120,8 +123,8 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         return ACP_E_ARGUMENT;
     if (!d) {
         struct landing landing;
-        int rc = tried ? mail_meet(lane, lane->engine->own, &envelope, payload, m->after,
-                                   c->peer->slot, &landing)
+        acp_engine *e = lane->engine;
+        int rc = tried ? mail_meet(lane, e->own, &envelope, payload, m->after, e->self, &landing)
                        : arrive(lane, c, &envelope, payload, &landing);
         if (tried && (rc == ACP_E_FULL || (rc == ACP_OK && !landing.open))) {
             say(lane, c, rc == ACP_OK ? WORD_MET : WORD_MISSED, m->id, NULL, 0);
@@ -221,6 +224,23 @@ void deliveries_push(acp_lane *lane, struct courier *c)
         deliveries_end(lane, c);
 }
 
+/* What of messages that have begun waits behind one that has no room: it needs none. */
+static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
+{
+    struct late **at = &c->late;
+    for (struct late *l; (l = *at);) {
+        const struct message *m = &l->message;
+        if (m->kind == ACP_MAIL || m->id == stuck || !*delivery_of(c, m->id)) {
+            at = &l->next;
+        } else {
+            frame_here(lane, c, m, l->payload, l->size);
+            *at = l->next;
+            free(l);
+        }
+    }
+    c->late_end = at;
+}
+
 static void come_later(acp_lane *lane, struct courier *c, const struct message *m,
                        const unsigned char *payload, uint64_t size, int rc)
 {
@@ -252,12 +272,18 @@ void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
     }
 }
 
-/* The peer is dead: the rest will not come. */
+/* The peer is dead: the rest will not come. What has no room yet is still delivered, when it has. */
 void deliveries_end(acp_lane *lane, struct courier *c)
 {
-    while (c->deliveries) {
-        mail_failed(lane, &c->deliveries->landing);
-        drop(c, &c->deliveries);
+    uint64_t stuck = c->late ? c->late->message.id : 0;
+    bring_late(lane, c, stuck);
+    for (struct delivery **at = &c->deliveries, *d; (d = *at);) {
+        if (d->id == stuck) {
+            at = &d->next;
+        } else {
+            mail_failed(lane, &d->landing);
+            drop(c, at);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 /* Waking a process of the node: an event counter each, of which its peers hold a descriptor.
  * They ring only when the owner has said that it sleeps, or sleeps until certain bytes change. */
 #include "op.h"
+#include "sources.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -63,18 +64,43 @@ struct word_wait {
     bool is_signed;
     struct watch *watch;
     acp_engine *engine;
-    bool lost;
+    bool lost, gone, dies;
+    acp_ga_t ga;
     uint64_t arm_at; /* until then the waiter spins and needs no bell */
 };
 
-static bool holds(const struct word_wait *w)
+static uint64_t read_word(const void *word, uint32_t width)
 {
-    uint64_t now = w->width == 8
-                       ? __atomic_load_n((const uint64_t *)(const void *)w->word,
-                                         __ATOMIC_ACQUIRE)
-                       : __atomic_load_n((const uint32_t *)(const void *)w->word,
-                                         __ATOMIC_ACQUIRE);
+    return width == 8 ? __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE)
+                      : __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
+}
+
+/* Another thread may end the region, and then free what is there. */
+static uint64_t read_mortal(struct word_wait *w)
+{
+    const struct translation *t;
+    uint64_t now = 0;
+    acp_lane *lane = acp_lane_take(w->engine);
+    if (!lane)
+        return read_word(w->word, w->width);
+    while ((t = lane_find(lane, ROLE_SRC, w->ga, w->width)) && !enter(t, ROLE_SRC))
+        continue;
+    if (t) {
+        now = read_word(t->base + (w->ga - t->low), w->width);
+        leave(t, ROLE_SRC);
+    }
+    w->gone = !t;
+    acp_lane_give(lane);
+    return now;
+}
+
+/* True too if there is no such word any more. */
+static bool holds(struct word_wait *w)
+{
+    uint64_t now = w->dies ? read_mortal(w) : read_word(w->word, w->width);
     uint64_t value = w->value;
+    if (unlikely(w->gone))
+        return true;
     bool less = now < value;
     if (w->is_signed) {
         int64_t a = w->width == 8 ? (int64_t)now : (int32_t)now;
@@ -120,7 +146,8 @@ int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word)
         return rc;
     if (t.peer != lane->engine->own)
         return fail(lane, ACP_E_PRIVATE, ga, width);
-    *word = (acp_word){t.base + (ga - t.low), t.position + (ga - t.low), width};
+    *word = (acp_word){t.base + (ga - t.low), t.position + (ga - t.low), ga, width,
+                       t.busy != lane->nowhere};
     return ACP_OK;
 }
 
@@ -148,14 +175,38 @@ static void watch_give(acp_engine *e, struct watch *watch)
     atomic_fetch_sub(&e->doors->watching, 1);
 }
 
+/* More threads wait than there are watches: this one looks every millisecond. */
+static int word_look(struct word_wait *w, int64_t timeout_ns)
+{
+    acp_engine *e = w->engine;
+    uint64_t start = now_ns(), asked = start;
+    bool watching = false;
+    for (;;) {
+        int rc = progress_wait(e, word_ready, w, 1000000, ACP_DOING_WAIT_UNTIL);
+        int64_t waited = (int64_t)(now_ns() - start);
+        if (rc != ACP_E_TIMEOUT || waited >= timeout_ns)
+            return rc;
+        if (!watching && waited > ANYBODY_NS) {
+            watching = true;
+            sources_watch(e, NULL);
+        }
+        if (!e->config.tick || now_ns() - asked < ASK_NS)
+            continue;
+        asked = now_ns(); /* a signal may have come between two sleeps, or to another thread */
+        if (tick(e, ACP_TICK_SIGNAL))
+            return ACP_E_INTERRUPTED;
+    }
+}
+
 int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t value,
                   bool is_signed, int64_t timeout_ns)
 {
     struct word_wait w = {.word = word->address, .width = word->width, .op = op, .value = value,
-                          .is_signed = is_signed, .engine = e};
+                          .is_signed = is_signed, .engine = e, .ga = word->ga,
+                          .dies = word->dies};
     for (uint32_t spin = 0; spin < 200; spin++) {
         if (holds(&w))
-            return ACP_OK;
+            return w.gone ? ACP_E_UNREGISTERED : ACP_OK;
         cpu_relax();
     }
     uint64_t start = now_ns();
@@ -165,19 +216,13 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
     w.arm_at = start + SPIN_NS / 2;
     w.watch = watch_take(e, word);
     if (w.watch) {
-        rc = progress_wait(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
+        rc = wait_for_anybody(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
     } else {
-        uint64_t asked = start;
-        do { /* more waiting threads than watches: this one looks every millisecond */
-            rc = progress_wait(e, word_ready, &w, 1000000, ACP_DOING_WAIT_UNTIL);
-            if (rc != ACP_E_TIMEOUT || !e->config.tick || now_ns() - asked < ASK_NS)
-                continue;
-            asked = now_ns(); /* a signal may have come between two sleeps, or to another thread */
-            if (tick(e, ACP_TICK_SIGNAL))
-                rc = ACP_E_INTERRUPTED;
-        } while (rc == ACP_E_TIMEOUT && (int64_t)(now_ns() - start) < timeout_ns);
+        rc = word_look(&w, timeout_ns);
     }
     atomic_fetch_sub(&e->window_words, unseen);
-    return rc == ACP_OK && w.lost ? ACP_E_LOST : rc;
+    if (rc != ACP_OK)
+        return rc;
+    return w.gone ? ACP_E_UNREGISTERED : w.lost ? ACP_E_LOST : ACP_OK;
 }

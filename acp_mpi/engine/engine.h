@@ -297,7 +297,9 @@ int acp_wait_room(acp_engine *engine, int64_t timeout_ns);
 typedef struct acp_word {
     const void *address;
     uint64_t position;
+    acp_ga_t ga;
     uint32_t width; /* 4 or 8 */
+    bool dies;      /* its memory may, while it is waited for: ACP_E_UNREGISTERED */
 } acp_word;
 int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
 int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,

@@ -57,7 +57,7 @@ static int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const stru
     (void)color;
     acp_engine *e = lane->engine;
     if (to->lost)
-        return fail(lane, ACP_E_LOST, m->src ? m->src : m->dst, m->a);
+        return fail_lost(lane, to, m->src ? m->src : m->dst, m->a);
     if (!to->backlog && push(to, m)) {
         wake(e, to);
         return ACP_OK;

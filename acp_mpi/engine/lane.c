@@ -10,6 +10,13 @@ int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
     return status;
 }
 
+int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size)
+{
+    fail(lane, p->lost ? ACP_E_LOST : ACP_E_SYSTEM, ga, size);
+    lane->fault.rank = rank_of_slot(lane->engine, p->slot);
+    return lane->fault.status;
+}
+
 acp_lane *acp_engine_lane(acp_engine *e)
 {
     return &e->lanes[LANE_CALLER];

@@ -80,8 +80,6 @@ cdef struct one_taken:
     list_record record
 
 
-@cython.binding(False)  # one call less on the way
-@cython.embedsignature(True)
 cdef class ListEnds(Handle):
     """A chain of elements on some rank, one of them at a time."""
     cdef readonly Element element

@@ -163,7 +163,8 @@ struct heap *mail_heap(acp_engine *e, struct peer *p);
  *               `regardless`, unless the heap is full, too
  *   ACP_E_BUSY  nothing has happened: call again
  *
- * `filler`: slot of who brings the bytes, whose death ends it. */
+ * `filler`: slot of whose threads bring the bytes. Its death ends it; for those of the own process
+ * nobody but they end it. */
 int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                 bool regardless, uint32_t filler, struct landing *landing);
 /* One that others of its sender are before, and had no room: it may only meet a receive that they have

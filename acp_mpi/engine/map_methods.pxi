@@ -1,8 +1,6 @@
 # What maps and sets are asked most, without a step in between.
 
 
-@cython.binding(False)  # one call less on the way
-@cython.embedsignature(True)
 cdef class MapMethods(MapCopies):
     """A map as programs use it."""
 
@@ -39,8 +37,6 @@ cdef class MapMethods(MapCopies):
         return self.holds("find", key)
 
 
-@cython.binding(False)  # one call less on the way
-@cython.embedsignature(True)
 cdef class SetMethods(ManyHandle):
     """A set as programs use it."""
 

@@ -253,7 +253,7 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     struct hold hold;
     struct heap *h = mail_heap(lane->engine, to);
     if (unlikely(!h))
-        return fail(lane, to->lost ? ACP_E_LOST : ACP_E_SYSTEM, 0, e->size);
+        return fail_lost(lane, to, 0, e->size);
     struct mailbox *box = &h->head->mailbox;
     *landing = (struct landing){.to = to, .heap = h, .size = e->size,
                                 .open = e->size > MAIL_INLINE};

@@ -84,7 +84,8 @@ static void handle_losses(acp_lane *lane)
             visits_forget(e, p);
             e->mail_losses = 1;
             struct message m = loss_of(e, p);
-            notify_all(lane, &m);
+            if (!e->outcast) /* who is held for dead itself has no say in who else is */
+                notify_all(lane, &m);
         }
         waiters_wake(e);
     }

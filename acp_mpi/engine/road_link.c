@@ -7,7 +7,7 @@ int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct m
 {
     struct link *link = link_to(lane, to, color);
     if (!link)
-        return fail(lane, to->lost ? ACP_E_LOST : ACP_E_SYSTEM, m->src ? m->src : m->dst, m->a);
+        return fail_lost(lane, to, m->src ? m->src : m->dst, m->a);
     return link_send(lane, link, m, payload, size);
 }
 
@@ -57,7 +57,7 @@ static int road_put(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, b
     uint64_t sum;
     unsigned char *payload = link ? link_reserve(lane, link, &m, size, &sum) : NULL;
     if (!payload)
-        return link ? lane->fault.status : fail(lane, ACP_E_LOST, m.dst, size);
+        return link ? lane->fault.status : fail_lost(lane, op->target, m.dst, size);
     int rc = !size || lend(lane, link, op, at, size, payload, &sum)
                  ? ACP_OK
                  : part_read(lane, op, at, size, payload, &sum);

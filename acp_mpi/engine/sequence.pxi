@@ -27,8 +27,6 @@ cdef struct small_splice:
     char element[PLAIN]
 
 
-@cython.binding(False)  # one call less on the way
-@cython.embedsignature(True)
 cdef class SequenceHandle(Handle):
     """A row of elements of one type on some rank."""
     cdef readonly Element element

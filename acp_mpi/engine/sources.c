@@ -82,6 +82,18 @@ void sources_watch(acp_engine *e, const acp_sources *s)
     }
 }
 
+int wait_for_anybody(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                     acp_doing doing)
+{
+    int64_t first = timeout_ns < ANYBODY_NS ? timeout_ns : ANYBODY_NS;
+    int rc = progress_wait(e, ready, context, first, doing);
+    if (rc != ACP_E_TIMEOUT || timeout_ns <= ANYBODY_NS)
+        return rc;
+    sources_watch(e, NULL);
+    return progress_wait(e, ready, context,
+                         timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first, doing);
+}
+
 void sources_asked(acp_engine *e)
 {
     uint32_t count;

@@ -26,6 +26,10 @@ static inline bool anybody_lost(acp_engine *e, acp_sources *among)
 }
 /* Somebody waits for one of them: from now on this process hears of their deaths. NULL: of anybody's. */
 void sources_watch(acp_engine *e, const acp_sources *sources);
+#define ANYBODY_NS ((int64_t)20000000) /* of a wait; then it watches */
+/* progress_wait for what any rank may do: none can die unheard. */
+int wait_for_anybody(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                     acp_doing doing);
 /* There is a link with somebody on another node, who may want to hear of the deaths on this one. */
 void sources_asked(acp_engine *e);
 

@@ -9,6 +9,7 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     `op` is one of == != < <= > >=; `size` 4 or 8 bytes, aligned. The word is taken as unsigned,
     or as signed if `value` is negative. Asleep meanwhile; any operation of any rank that writes
     there wakes it (a plain store by this process does not). TimeoutError after `timeout` seconds.
+    AddressError when another thread gives that memory back.
     """
     need("wait_until")
     cdef uint64_t a = address(ga, "wait_until"), v = value_of(value, "wait_until")
@@ -31,6 +32,8 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     with nogil:
         rc = acp_word_wait(e, &word, <acp_compare>what, v, signed, limit)
     acp_engine_exit(e)
+    if rc == _errors.Status.UNREGISTERED:  # by another thread, meanwhile
+        raise _errors.from_fault("wait_until", rc, a, width, acp_ga_rank(a))
     ended("wait_until", rc)
 
 

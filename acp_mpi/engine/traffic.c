@@ -71,8 +71,10 @@ unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct mess
         fail(lane, ACP_E_LOST, m->dst, size);
     else if (!(frame = outbox_add(&link->out, frame_bytes((uint32_t)size))))
         fail(lane, ACP_E_SYSTEM, m->dst, size);
-    if (!frame)
+    if (!frame) {
+        lane->fault.rank = rank_of_slot(lane->engine, link->peer->slot);
         return NULL;
+    }
     *sum = frame_begin(frame, m, link->out.next - 1, link->received, (uint32_t)size);
     return frame + FRAME_HEAD;
 }

@@ -109,6 +109,27 @@ static void of_many_called(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     of_many(c, rank, e, lane);
 }
 
+/* Whoever waits for a word or a name hears of the death of any, who may have been the one to bring it. */
+static void a_word_and_a_name(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    const uint64_t key[2] = {2, 4}, value[2] = {5, 6};
+    uint64_t word = 1, found[2];
+    acp_handle_t pending;
+    acp_word at;
+    if (rank == 0) {
+        CHECK(acp_word_find(lane, acp_starter(e, 0), 8, &at) == ACP_OK);
+        CHECK(acp_word_wait(e, &at, ACP_EQ, 1, false, ACP_FOREVER) == ACP_OK);
+    } else if (rank == 1) {
+        CHECK(acp_lookup(e, key, found, ACP_FOREVER) == ACP_OK && found[1] == 6);
+    } else if (rank == 2) {
+        UNTIL(knows(c->engines[0], 3) && knows(c->engines[1], 3));
+        CHECK(acp_publish(e, key, value, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_put(lane, acp_starter(e, 0), &word, 8, &pending) == ACP_OK);
+        CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
+    }
+    meet(e);
+}
+
 static void stop(struct cluster *c) /* a rank is lost: they do not meet again */
 {
     for (uint32_t i = 0; i < c->count; i++)
@@ -133,5 +154,6 @@ int main(void)
     run(lost_elsewhere, 3, 3, ACP_PATH_ANY);
     run(of_many, 6, 2, ACP_PATH_ANY);
     run(of_many_called, 6, 2, ACP_PATH_ANY);
+    run(a_word_and_a_name, 4, 4, ACP_PATH_ANY);
     return 0;
 }

@@ -31,6 +31,10 @@ def storm(folder, victim):
         acp.publish(f"{acp.rank()} {number}", number)
     places = acp.allgather(acp.query_ga(mine))
     counter = acp.query_starter_ga(victim)
+    begun = counter + 8
+    acp.fetch_add8(begun, 1)
+    if acp.rank() == victim:  # it dies when nobody is in a collective with it any more
+        acp.wait_until(begun, "==", acp.procs())
     try:
         while True:
             for src, dst in ((s, d) for s in acp.ranks() for d in acp.ranks()):

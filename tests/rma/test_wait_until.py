@@ -1,5 +1,7 @@
 """Sleeping on a word of this process until an operation makes it compare so."""
 
+import threading
+
 import numpy as np
 import pytest
 from support import registered, right, shared, starter
@@ -147,3 +149,27 @@ def test_a_value_beyond_a_word_of_four_bytes_is_refused(value):
 def test_a_word_must_be_aligned():
     with pytest.raises(acp.AlignmentError, match="wait_until"):
         acp.wait_until(starter(acp.rank(), 4), "==", 0)
+
+
+def test_memory_that_another_thread_unregisters_is_waited_for_no_longer():
+    for _ in range(3):
+        word = np.zeros(1, np.uint64)
+        key = acp.register_memory(word)
+        ga = acp.query_ga(key)
+        told = []
+
+        def wait(ga=ga, told=told):
+            try:
+                acp.wait_until(ga, "==", 1)
+            except acp.AddressError as error:
+                told.append(str(error))
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert not told
+        acp.unregister_memory(key)
+        word[0] = 1  # which is no global memory any more
+        waiting.join()
+        assert len(told) == 1
+        assert "wait_until" in told[0]
+    acp.sync()

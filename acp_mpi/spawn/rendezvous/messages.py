@@ -1,7 +1,7 @@
 """What members and the rendezvous say to each other once they trust each other."""
 
 import struct
-import zlib
+from binascii import crc32
 
 from acp_mpi.errors import Error
 
@@ -23,7 +23,7 @@ class Kind:
 
 def message(kind: int, payload: bytes) -> bytes:
     """Return a message as it goes over the wire."""
-    return _HEADER.pack(kind, len(payload), zlib.crc32(payload)) + payload
+    return _HEADER.pack(kind, len(payload), crc32(payload)) + payload
 
 
 def parse_header(header: bytes | bytearray) -> tuple[int, int, int]:
@@ -36,5 +36,5 @@ def parse_header(header: bytes | bytearray) -> tuple[int, int, int]:
 
 def check_payload(payload: bytes | bytearray, check: int) -> None:
     """Raise Error if a payload was damaged on the way."""
-    if zlib.crc32(payload) != check:
+    if crc32(payload) != check:
         raise Error("a message was damaged on the way: its check sum is wrong")
