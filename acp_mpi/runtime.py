@@ -257,7 +257,7 @@ def reset(rank: int) -> None:
             "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
         )
     _engine.sync()
-    wanted = of_all("reset", 0, rank)  # as it is: what is none must be refused on all ranks
+    wanted = of_all("reset", rank)  # as it is: what is none must be refused on all ranks
     for gone in _engine.lost_ranks():
         wanted[gone] = gone
     slots = [0] * len(wanted)

@@ -1,4 +1,4 @@
-"""How addresses and small objects get around a job: names, bcast, allgather.
+"""How addresses and small objects get around a job: by names, and what `reset` asks all for.
 
 Objects are pickled into global memory of the rank that offers them; only their address and
 length travel through the job's board or the ranks' post words.
@@ -93,94 +93,45 @@ class _Refusal(NamedTuple):
     text: str
 
 
-class _Calls:
-    """How many of these calls this rank has begun: what others offer must be of the same one."""
-
-    begun = 0
-
-
-def _refused(function: str, number: int, error: Exception) -> Any:
+def _refused(function: str, error: Exception) -> Any:
     """Return what stands for the refused object: the others are on their way, and would wait."""
     here = _engine.rank()
-    return _block_of((number, _Refusal(f"{function}: rank {here} has left it: {error}")))
+    return _block_of(_Refusal(f"{function}: rank {here} has left it: {error}"))
 
 
 def _post(block: Any) -> None:
-    words = _PAIR.pack(block.ga, len(block)) if block is not None else bytes(_PAIR.size)
-    _engine.put(_engine.post_ga(_engine.rank()), words)
+    _engine.put(_engine.post_ga(_engine.rank()), _PAIR.pack(block.ga, len(block)))
 
 
-def _posted(function: str, number: int, rank: int) -> Any:
+def _posted(rank: int) -> Any:
     words = bytearray(_PAIR.size)
     _engine.get(_engine.post_ga(rank), words)
-    ga, size = _PAIR.unpack(words)
-    if not ga:
-        raise Error(
-            f"{function}: rank {rank}, the root here, names another root; name the same on all"
-        )
-    theirs, found = _object_at(ga, size)
-    if theirs != number:  # one of us has been here before, and left after a timeout or Ctrl-C
-        _Calls.begun = min(_Calls.begun, theirs)
-        raise Error(
-            f"{function}: rank {rank} and this one are not in the same call, since one has left "
-            "one before; the next one goes as ever"
-        )
+    found = _object_at(*_PAIR.unpack(words))
     if isinstance(found, _Refusal):
         raise Error(found.text)
     return found
 
 
-def bcast(obj: Any, root: int = 0, timeout: float | None = None) -> Any:
-    """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
-    _engine.demand("bcast")
-    _Calls.begun = number = _Calls.begun + 1
-    result, error, block = obj, None, None
-    try:
-        mine = _engine.rank() == _engine.existing_rank(root, "bcast")
-        if mine:
-            block = _block_of((number, obj))
-    except Exception as reason:
-        mine, error, block = True, reason, _refused("bcast", number, reason)
-    _post(block)
-    _engine.meet("bcast", _EXCHANGE, timeout)
-    if not mine:
-        try:
-            result = _posted("bcast", number, root)
-        except Exception as reason:
-            error = reason
-    _engine.meet("bcast", _EXCHANGE, None)  # all are here
-    if error is not None:
-        raise error
-    return result
+def of_all(function: str, obj: Any) -> list[Any]:
+    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled.
 
-
-def allgather(obj: Any, timeout: float | None = None) -> list[Any]:
-    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled."""
-    _engine.demand("allgather")
-    _Calls.begun += 1
-    return of_all("allgather", _Calls.begun, obj, timeout)
-
-
-def of_all(function: str, number: int, obj: Any, timeout: float | None = None) -> list[Any]:
-    """Do the same in a call of that number, the same on all ranks."""
+    Whatever collectives are under way: those who call it need not have called as many.
+    """
     result, error = [], None
     try:
-        block = _block_of((number, obj))
+        block = _block_of(obj)
     except Exception as reason:
-        error, block = reason, _refused(function, number, reason)
+        error, block = reason, _refused(function, reason)
     _post(block)
-    _engine.meet(function, _EXCHANGE, timeout)
+    _engine.meet(function, _EXCHANGE, None)
     here = _engine.rank()
     lost = set(_engine.lost_ranks())
     for rank in _engine.together():
         try:
-            if rank == here or rank in lost:
-                result.append(obj if rank == here else None)
-            else:
-                result.append(_posted(function, number, rank))
+            result.append(obj if rank == here else None if rank in lost else _posted(rank))
         except Exception as reason:
             error = error or reason
-    _engine.meet(function, _EXCHANGE, None)  # all are here
+    _engine.meet(function, _EXCHANGE, None)
     if error is not None:
         raise error
     return result
@@ -192,4 +143,3 @@ def _withdraw() -> None:
     _offered.clear()
     _missed.clear()
     _perhaps.clear()
-    _Calls.begun = 0

@@ -225,7 +225,7 @@ def test_a_timeout_on_some_ranks_only_is_no_other_call() -> None:
     for i in range(5):
         limit = 60 if (r + i) % 2 else None
         assert acp.bcast((i, r), timeout=limit) == (i, 0)
-        assert acp.bcast((i, r), i % n, timeout=limit) == (i, i % n)
+        assert acp.bcast((i, r), i % n, ranks=range(n) if limit else None) == (i, i % n)
         assert acp.allgather((i, r), timeout=limit) == [(i, each) for each in range(n)]
 
 
@@ -257,29 +257,5 @@ def test_roots_that_are_not_the_same_are_told_to_whoever_waits() -> None:
         except acp.Error as error:
             told = str(error)
         heard = acp.allgather(told)
-        assert re.search(r"another size, type, operation or root|has left|another root", heard[-1])
+        assert re.search(r"another size, type, operation or root|has left", heard[n - 1])
         assert acp.allreduce(1) == n
-
-
-def test_who_comes_again_after_a_timeout_gets_nothing_of_the_call_before() -> None:
-    n, r = acp.procs(), acp.rank()
-    if n < 2:
-        return
-    word = acp.query_starter_ga(n - 1)
-    acp.sync()
-    for call in (
-        lambda x, t: acp.bcast(x, n - 1, timeout=t),
-        lambda x, t: acp.allgather(x, timeout=t),
-    ):
-        if r == 0:
-            with pytest.raises(TimeoutError):
-                call("first", 0.01)
-            acp.fetch_add8(word, 1)
-        elif r == n - 1:
-            acp.wait_until(word, "==", 1)
-            acp.fetch_add8(word, -1)
-        refused = pytest.raises(acp.Error, match="not in the same call")
-        with refused if r == 0 else contextlib.suppress(acp.Error):
-            call(("second", r), None)
-        result = call(("third", r), None)
-        assert result in (("third", n - 1), [("third", each) for each in range(n)])
