@@ -32,9 +32,7 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     with nogil:
         rc = acp_word_wait(e, &word, <acp_compare>what, v, signed, limit)
     acp_engine_exit(e)
-    if rc == ACP_E_INTERRUPTED:
-        return ended("wait_until", rc)  # no Python before it, which would find the exception set
-    if rc == _errors.Status.UNREGISTERED:  # by another thread, meanwhile
+    if rc == ACP_E_UNREGISTERED:  # by another thread, meanwhile
         raise _errors.from_fault("wait_until", rc, a, width, acp_ga_rank(a))
     ended("wait_until", rc)
 
