@@ -55,6 +55,17 @@ with acp.init():
     assert acp.group().window is not None
     tell(heap() - before)
 """
+OBJECTS = """
+import sys
+import acp_mpi as acp
+with acp.init():
+    before = set(sys.modules)
+    acp.publish(f"of {acp.rank()}", acp.rank())
+    assert sum(acp.allgather(acp.rank())) == sum(acp.lookup(f"of {rank}") for rank in acp.ranks())
+    loaded = set(sys.modules) - before
+    heavy = {"pickle", "re", "enum", "typing", "dataclasses", "logging", "numpy"}
+    assert not loaded & heavy, loaded
+"""
 GOAL = 300_000
 MARGIN = 20_000  # between jobs of different sizes
 
@@ -80,3 +91,8 @@ def test_a_process_with_mpi_takes_little_besides_mpi(passes, ranks):
     output = passes([*launch.mpiexec(ranks), sys.executable, "-c", WITH_MPI])
     # In others MPI may take more: for what it meets first then.
     assert taken(output)[0] <= GOAL, output
+
+
+def test_small_objects_get_around_without_what_pickle_has_in_python(without_mpi):
+    jobs = without_mpi(3, [sys.executable, "-c", OBJECTS])
+    assert [job.wait() for job in jobs] == [0] * 3, jobs[0].output

@@ -7,7 +7,7 @@ called, if objects travel as those of another collective do.
 
 from __future__ import annotations
 
-import pickle
+import _pickle as pickle  # all that `pickle` adds takes 0.2 MB and 5 ms
 import struct
 
 from acp_mpi.comm.collectives import moves
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     Flow = Generator[_engine.Collective, None, Any]
 
+_PROTOCOL = 5
 _LENGTH = struct.Struct("<Q")
 _HEAD = 256
 _ROOM = _HEAD - _LENGTH.size
@@ -32,7 +33,7 @@ _ROOM = _HEAD - _LENGTH.size
 
 def _pickled(team: Team, x: Any) -> bytes:
     if team.pickler is None:
-        return pickle.dumps(x, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(x, _PROTOCOL)
     data: bytes = team.pickler.dumps(x)
     return data
 
