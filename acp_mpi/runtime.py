@@ -250,14 +250,14 @@ def reset(rank: int) -> None:
     and addresses of arrays end; starter memory is zero again. The slot of a process (group
     offset + MPI rank) never changes.
     """
-    from acp_mpi.rma.exchange import of_all
+    from acp_mpi.rma.exchange import allgather
 
     if len(_engine.together()) < _engine.procs():
         raise Error(
             "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
         )
     _engine.sync()
-    wanted = of_all("reset", rank)  # as it is: what is none must be refused on all ranks
+    wanted = allgather(rank, "reset")  # as it is: what is none must be refused on all ranks
     for gone in _engine.lost_ranks():
         wanted[gone] = gone
     slots = [0] * len(wanted)

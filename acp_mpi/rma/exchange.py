@@ -1,4 +1,4 @@
-"""How addresses and small objects get around a job: by names, and what `reset` asks all for.
+"""How addresses and small objects get around a job: names, bcast, allgather.
 
 Objects are pickled into global memory of the rank that offers them; only their address and
 length travel through the job's board or the ranks' post words.
@@ -110,38 +110,76 @@ def _refused(function: str, error: Exception) -> Any:
 
 
 def _post(block: Any) -> None:
-    _engine.put(_engine.post_ga(_engine.rank()), _PAIR.pack(block.ga, len(block)))
+    """Offer a block to all, or, with None, nothing any more."""
+    words = _PAIR.pack(block.ga, len(block)) if block is not None else bytes(_PAIR.size)
+    _engine.put(_engine.post_ga(_engine.rank()), words)
 
 
-def _posted(rank: int) -> Any:
+def _posted(function: str, rank: int) -> Any:
     words = bytearray(_PAIR.size)
     _engine.get(_engine.post_ga(rank), words)
-    found = _object_at(*_PAIR.unpack(words))
+    ga, size = _PAIR.unpack(words)
+    if not ga:
+        raise Error(
+            f"{function}: rank {rank} offers nothing: all ranks must call the same, and name the "
+            "same root"
+        )
+    found = _object_at(ga, size)
     if isinstance(found, _Refusal):
         raise Error(found.text)
     return found
 
 
-def of_all(function: str, obj: Any) -> list[Any]:
-    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled.
+def bcast(obj: Any, root: int = 0) -> Any:
+    """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
+    _engine.demand("bcast")
+    result, error, block = obj, None, None
+    try:
+        mine = _engine.rank() == _engine.existing_rank(root, "bcast")
+        if mine:
+            block = _block_of(obj)
+    except Exception as reason:
+        mine, error, block = True, reason, _refused("bcast", reason)
+    if mine:
+        _post(block)
+    try:
+        _engine.meet("bcast", _EXCHANGE, None)
+        if not mine:
+            try:
+                result = _posted("bcast", root)
+            except Exception as reason:
+                error = reason
+        _engine.meet("bcast", _EXCHANGE, None)
+    finally:
+        if mine:
+            _post(None)  # its block goes
+    if error is not None:
+        raise error
+    return result
 
-    Whatever collectives are under way: those who call it need not have called as many.
-    """
+
+def allgather(obj: Any, function: str = "allgather") -> list[Any]:
+    """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled."""
+    _engine.demand(function)
     result, error = [], None
     try:
         block = _block_of(obj)
     except Exception as reason:
         error, block = reason, _refused(function, reason)
     _post(block)
-    _engine.meet(function, _EXCHANGE, None)
-    here = _engine.rank()
-    lost = set(_engine.lost_ranks())
-    for rank in _engine.together():
-        try:
-            result.append(obj if rank == here else None if rank in lost else _posted(rank))
-        except Exception as reason:
-            error = error or reason
-    _engine.meet(function, _EXCHANGE, None)
+    try:
+        _engine.meet(function, _EXCHANGE, None)
+        here = _engine.rank()
+        lost = set(_engine.lost_ranks())
+        for rank in _engine.together():
+            try:
+                found = obj if rank == here else None if rank in lost else _posted(function, rank)
+                result.append(found)
+            except Exception as reason:
+                error = error or reason
+        _engine.meet(function, _EXCHANGE, None)
+    finally:
+        _post(None)  # its block goes
     if error is not None:
         raise error
     return result

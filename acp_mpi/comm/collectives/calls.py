@@ -17,6 +17,7 @@ import time
 from acp_mpi.comm.collectives import kinds
 from acp_mpi.comm.collectives.team import team_of
 from acp_mpi.engine import _engine
+from acp_mpi.rma import exchange
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ def _remembered(
     return result
 
 
+def _plain(out: Any, who: Any, timeout: Any) -> bool:
+    """Return whether all that live exchange small objects: global memory is enough for that."""
+    return out is None and timeout is None and who == (None, None, None)
+
+
 def bcast(
     x: Any,
     root: int | None = None,
@@ -87,6 +93,8 @@ def bcast(
 
     Default root: the first rank. With `out=` the root gives `x`, and `out=()` or a copy's place.
     """
+    if _plain(out, (ranks, group, between), timeout):
+        return exchange.bcast(x, 0 if root is None else root)
     short = out is not None and ranks is group is between is timeout is None
     if short and _engine.repeat("bcast", x, out, None, root, None, None):
         return x if isinstance(out, tuple) else out
@@ -251,6 +259,8 @@ def allgather(
 
     `counts`: how many elements each rank gives, if not all alike.
     """
+    if _plain(out, (ranks, group, between), timeout):
+        return exchange.allgather(x)
     short = out is not None and ranks is group is between is timeout is None
     if short and _engine.repeat("allgather", x, out, None, None, counts, None):
         return out
