@@ -128,7 +128,7 @@ def receive_from_rank_0():
     acp.recv(source=0)
 
 
-def start_more_and_wait():
+def start_more_and_pause():
     """Rank 0 starts a group beside it and one elsewhere."""
     acp.init()
     if acp.rank() == 0:
@@ -136,7 +136,7 @@ def start_more_and_wait():
         acp.spawn_group(program, 2, name="near", mpi=False)
         acp.spawn_group(program, 1, name="far", mpi=False, env={"ACP_NODE": "elsewhere"})
         print("joined", flush=True)
-    acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1, timeout=100)
+    signal.pause()  # a wait would end with the ranks that are killed
 
 
 def shown_later(passes, job):
@@ -151,8 +151,8 @@ def shown_later(passes, job):
 @pytest.mark.parametrize("others", ["a", "b"])
 def test_it_shows_groups_that_the_job_has_started_itself(start, passes, others):
     job = start(macprun(
-        alone(1, "master", start_more_and_wait, options=node("a")),
-        mpi(2, "worker", start_more_and_wait, options=node(others)),
+        alone(1, "master", start_more_and_pause, options=node("a")),
+        mpi(2, "worker", start_more_and_pause, options=node(others)),
     ))  # fmt: skip
     is_said(job, "joined")
     wanted = {(3, "near.0"), (4, "near.1"), (5, "far.0")}
