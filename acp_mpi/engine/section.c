@@ -10,7 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOKS 256u /* at a lock that is taken, before a wait: its holder is preempted then */
+#define PAUSES_LEAST 32u /* between two looks at a lock that is taken; each look slows its holder */
+#define PAUSES_MOST 256u
+#define PAUSES 4096u /* before a wait: its holder is preempted then */
 #if defined(__SANITIZE_THREAD__) /* it does not know the other function */
 #define LOCK_CLOCK CLOCK_REALTIME
 #define LOCK_UNTIL(mutex, until) pthread_mutex_timedlock(mutex, until)
@@ -67,10 +69,12 @@ static int lock_contended(acp_lane *lane, struct section *s, int64_t patience_ns
 {
     acp_engine *e = lane->engine;
     int rc = EBUSY;
-    for (uint32_t look = 1; rc == EBUSY && look < LOOKS; look++) {
-        for (uint32_t i = 0; i < 8; i++)
+    for (uint32_t pauses = PAUSES_LEAST, all = 0; rc == EBUSY && all < PAUSES; all += pauses) {
+        if (all && pauses < PAUSES_MOST)
+            pauses *= 2;
+        for (uint32_t i = 0; i < pauses; i++)
             cpu_relax();
-        if (look % 16 == 0)
+        if (pauses == PAUSES_MOST)
             sched_yield();
         rc = pthread_mutex_trylock(&s->mutex);
     }

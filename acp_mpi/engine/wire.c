@@ -5,8 +5,6 @@
 #include "link.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,23 +14,6 @@
 #define HANDSHAKE_NS ((uint64_t)5000000000)
 #define PENDING_MOST 256u
 #define LISTEN_AGAIN_NS ((uint64_t)1000000000)
-#define UNSENT_IN_KERNEL (512 << 10) /* less: a long transfer is woken more often to add some */
-#define KEEPALIVE_S 5
-
-/* No delay for company (links wait for that themselves), a short queue in the kernel, and
- * silence is noticed: the system ends a stream that is not acknowledged in half the time after
- * which the peer counts as dead, so that a new one can be tried in the other half. */
-static void tune(const acp_engine *e, int fd)
-{
-    int on = 1, lowat = UNSENT_IN_KERNEL, idle = KEEPALIVE_S;
-    int patience = (int)(e->config.peer_timeout_ns / 2000000);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &lowat, sizeof lowat);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof idle);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-}
 
 static struct wire *wire_new(acp_engine *e, int fd, uint32_t events)
 {
@@ -55,7 +36,7 @@ static struct wire *wire_new(acp_engine *e, int fd, uint32_t events)
         free(wire);
         return NULL;
     }
-    tune(e, fd);
+    wire_tune(e, fd);
     wire->fd = fd;
     wire->number = number;
     wire->deadline = now_ns() + HANDSHAKE_NS;
@@ -265,6 +246,7 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
         broken(lane, wire);
     } else if (rc == ACP_HANDSHAKE_DONE) {
         wire->state = WIRE_OPEN;
+        wire_pace(wire->fd);
         link_wire_up(lane, wire);
     }
     wire->in_begin = used;

@@ -40,6 +40,9 @@ void wire_want(acp_engine *e, struct wire *wire, bool writing);
 
 void wire_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+/* wire_options.c: a new socket; one whose round trip is known */
+void wire_tune(const acp_engine *e, int fd);
+void wire_pace(int fd);
 uint64_t wires_tick(acp_lane *lane, uint64_t now); /* the next deadline */
 void wires_close(acp_engine *e);
 void wires_bury(acp_engine *e); /* when nothing can refer to closed ones any more */

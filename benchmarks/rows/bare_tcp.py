@@ -4,6 +4,7 @@ Each end is a thread of a rank that never takes the interpreter lock, so that it
 neighbours on its host as the progress thread.
 """
 
+import contextlib
 import ctypes
 import socket
 import threading
@@ -40,6 +41,8 @@ def connect(client: int, server: int) -> socket.socket | None:
             connection, _ = listener.accept()
     if connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):  # as links do
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         connection.setblocking(True)
     return connection
 

@@ -1,5 +1,9 @@
-"""Calls of containers whose rank is busy or asleep: they are to cost what they cost otherwise."""
+"""Calls of containers whose rank is busy or asleep: they are to cost what they cost otherwise.
 
+By link each rank has cores of its own, as on a node of its own.
+"""
+
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +13,7 @@ from mpi4py import MPI
 import acp_mpi as acp
 from rows.activity import Target, against_idle
 from rows.calling import calls
+from rows.cores import keep_apart
 
 
 def _in_and_out(put: Callable[[Any], Any], take: Callable[[], Any]) -> Body:
@@ -40,6 +45,8 @@ def _bodies() -> dict[str, Body]:
 def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     rows: list[Row] = []
+    if os.environ.get("ACP_PATH") == "link":
+        keep_apart(MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size)
     with acp.init(MPI.COMM_WORLD):
         target = Target()
         if acp.rank() == 0:

@@ -1,13 +1,15 @@
 """Memory of our own: what init and sync touch in each rank, what is shared, what a peer costs.
 
 Private is what a process has written in mappings of its own; shared is what the memory files of
-the job occupy, each counted once. MPI and all modules are loaded before, so their memory is not
-counted; pages that MPI writes because init uses it are.
+the job occupy, each counted once. MPI is loaded before, and so are the modules that init loads,
+which have a row of their own; pages that MPI writes because init uses it are counted.
 """
 
 import ctypes
+import importlib
 import os
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,15 @@ import acp_mpi as acp
 _PRIVATE = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ...(.)")
 KIB = 1024
 QUEUED = 4096  # operations, by a link; load and store queue none
+LOADED = (  # by init, beside what these load themselves
+    "joining",
+    "meeting",
+    "mpi_group",
+    "rma.window",
+    "runtime",
+    "spawn.rendezvous.address",
+    "spawn.rendezvous.secret",
+)
 
 
 def _private() -> int:
@@ -72,6 +83,18 @@ class Growth:
         return _page_tables() - self._tables
 
 
+def _load() -> int:
+    """Load the modules that init would load; return the private memory that they take."""
+    growth = Growth()
+    for name in LOADED:
+        importlib.import_module(f"acp_mpi.{name}")
+    return growth.private()
+
+
+def _ours() -> set[str]:
+    return {name for name in sys.modules if name.startswith("acp_mpi")}
+
+
 def _talk(gas: list[int]) -> None:
     word = np.ones(1, np.int64)
     for ga in gas[1:]:
@@ -106,10 +129,12 @@ def measure(quick: bool) -> list[Row]:
     comm.Dup().Free()
     comm.allgather(bytes(64))
     comm.Barrier()
+    modules, loaded = _load(), _ours()
     start = Growth()
     with acp.init(comm):
         acp.sync()
         private, tables = start.private(), start.tables()
+        assert not (more := _ours() - loaded), f"init also loads {more}"
         shared = _files(comm) / comm.size
         mine = acp.zeros(1, np.int64)
         gas = comm.allgather(acp.query_ga(mine))
@@ -130,6 +155,7 @@ def measure(quick: bool) -> list[Row]:
     by = f"{comm.size} ranks" + ", by link" * by_link
     peers = comm.size - 1
     rows = [
+        Row(f"private memory of the modules that init loads, {by}", "KiB", modules / KIB),
         Row(
             f"private memory touched by init + sync, {by}",
             "KiB",

@@ -1,5 +1,8 @@
 """Jobs of acp_mpi across hosts: who reaches whom, and over which wire the bytes go."""
 
+import contextlib
+import os
+import socket
 from pathlib import Path
 
 import launch
@@ -151,3 +154,36 @@ def put_by_color():
 
 def test_each_color_has_its_interface(connect, on_each_host):
     all_pass(on_each_host(connect(2, interfaces=2), launch.program(put_by_color)))
+
+
+# How fast the system lets it go ---------------------------------------------------------------
+
+
+def the_rules_of_links():
+    """Print what rules the pace of each link of this process."""
+    acp.init()
+    acp.put(acp.query_starter_ga(1 - acp.rank()), bytes(8))
+    acp.sync()
+    elsewhere = os.environ["ACP_RENDEZVOUS"].partition(":")[0]
+    for entry in list(os.scandir("/proc/self/fd")):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(entry.name))) as end:
+            if end.getpeername()[0] not in (elsewhere, "127.0.0.1"):
+                rule = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+                print("rule", rule.rstrip(b"\0").decode(), flush=True)
+    acp.sync()
+    acp.finalize()
+
+
+@pytest.mark.parametrize(("delay", "rule"), [(0.0, "cubic"), (0.02, "bbr")], ids=["near", "far"])
+def test_bbr_rules_the_pace_of_links_over_long_paths_only(two_hosts, on_each_host, delay, rule):
+    for host in two_hosts:
+        try:
+            host.run("sh", "-c", "echo bbr > /proc/sys/net/ipv4/tcp_congestion_control")
+        except OSError:
+            pytest.skip("this kernel has no BBR (CONFIG_TCP_CONG_BBR)")
+        two_hosts.shape(host, delay=delay)
+    jobs = on_each_host(two_hosts, launch.program(the_rules_of_links))
+    all_pass(jobs)
+    rules = [line.split()[-1] for job in jobs for line in job.output.splitlines() if "rule" in line]
+    assert rules
+    assert set(rules) == {rule}
