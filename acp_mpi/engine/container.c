@@ -134,6 +134,7 @@ static int head_take(acp_lane *lane, struct heap *h, uint64_t kind, uint64_t *at
         memset(at_offset(h, *at), 0, types[kind]->size);
         at_offset(h, *at)->kind = kind;
         section_create(&at_offset(h, *at)->section);
+        at_offset(h, *at)->section.patient = true; /* all calls go through it, but those of maps */
         if (types[kind]->make)
             types[kind]->make(at_offset(h, *at));
     }

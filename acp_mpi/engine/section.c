@@ -10,9 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-#define PAUSES_LEAST 32u /* between two looks at a lock that is taken; each look slows its holder */
-#define PAUSES_MOST 256u
-#define PAUSES 4096u /* before a wait: its holder is preempted then */
+/* Pauses between two looks at a lock that is taken, and in all before a wait: its holder is preempted
+ * then. Each look slows the holder, and where every call goes through one lock, handing it over for
+ * each takes what it guards from one processor's cache to the other's. */
+static const struct looking {
+    uint32_t least, most, all;
+} prompt = {8, 8, 2048}, patient = {64, 256, 4096};
+#define YIELD_EVERY 128u
 #if defined(__SANITIZE_THREAD__) /* it does not know the other function */
 #define LOCK_CLOCK CLOCK_REALTIME
 #define LOCK_UNTIL(mutex, until) pthread_mutex_timedlock(mutex, until)
@@ -69,14 +73,16 @@ static int lock_contended(acp_lane *lane, struct section *s, int64_t patience_ns
 {
     acp_engine *e = lane->engine;
     int rc = EBUSY;
-    for (uint32_t pauses = PAUSES_LEAST, all = 0; rc == EBUSY && all < PAUSES; all += pauses) {
-        if (all && pauses < PAUSES_MOST)
-            pauses *= 2;
+    const struct looking *how = s->patient ? &patient : &prompt;
+    uint32_t pauses = how->least;
+    for (uint32_t all = pauses; rc == EBUSY && all <= how->all; all += pauses) {
         for (uint32_t i = 0; i < pauses; i++)
             cpu_relax();
-        if (pauses == PAUSES_MOST)
+        if (all % YIELD_EVERY < pauses)
             sched_yield();
         rc = pthread_mutex_trylock(&s->mutex);
+        if (pauses < how->most)
+            pauses *= 2;
     }
     if (rc != EBUSY || lane->index == LANE_LEADER || lane->index == LANE_LOCKED)
         return rc;

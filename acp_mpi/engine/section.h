@@ -30,6 +30,7 @@ struct section {
     uint64_t state;
     uint64_t count;   /* of words in the journal, while changing */
     uint64_t holder;  /* process id of the last one to enter */
+    uint64_t patient; /* who finds it taken looks seldom: set where it is made */
     uint64_t fresh[SECTION_BLOCKS]; /* blocks taken: they go back if the change does not happen */
     uint64_t stale[SECTION_BLOCKS]; /* blocks to go back when it has happened */
     struct {
