@@ -130,19 +130,17 @@ static int take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot,
     return ACP_OK;
 }
 
-int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns)
+/* What the sweeper has in its hands comes back soon, and where memory is short it gives back more. */
+static int take_swept(acp_lane *lane, struct heap *h, uint64_t one, uint64_t count, uint64_t *slot,
+                      int64_t patience_ns)
 {
     struct hold hold;
-    uint64_t room = h->head->end - h->head->first;
-    if (size > room)
-        return refuse(lane, ACP_E_FULL, size, room);
-    size = block_for(size);
     for (bool swept = false;;) {
         enum lack lack;
         int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
         if (rc != ACP_OK)
             return rc;
-        rc = take(&hold, size, 1, slot, &lack);
+        rc = take(&hold, one, count, slot, &lack);
         section_leave(&hold);
         if (rc != ACP_E_FULL || lack == LACKS_BLOCK || (swept && lack == LACKS_MEMORY))
             return rc;
@@ -153,17 +151,18 @@ int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int
     }
 }
 
+int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns)
+{
+    uint64_t room = h->head->end - h->head->first;
+    if (size > room)
+        return refuse(lane, ACP_E_FULL, size, room);
+    return take_swept(lane, h, block_for(size), 1, slot, patience_ns);
+}
+
 int heap_take_row(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *first,
                   int64_t patience_ns)
 {
-    struct hold hold;
-    enum lack lack;
-    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
-    if (rc != ACP_OK)
-        return rc;
-    rc = take(&hold, block_for(size), HEAP_ROW, first, &lack);
-    section_leave(&hold);
-    return rc;
+    return take_swept(lane, h, block_for(size), HEAP_ROW, first, patience_ns);
 }
 
 /* The free block before `at`; `at` itself: there is none; 0: the heap is damaged. */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 10 /* a byte; of all that processes share or say to each other */
+#define LAYOUT_VERSION 11 /* a byte; of all that processes share or say to each other */
 
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
@@ -59,7 +59,7 @@ struct table_head {
 };
 #define TABLE_MAGIC 0x314b4e5250434121ull /* "!ACPRNK1" */
 #define TABLE_ROW offsetof(struct row, host)
-#define TABLE_ROWS ((uint64_t)4096)
+#define TABLE_ROWS ((uint64_t)64) /* the first ones share the page of the head */
 #define TABLE_FIRSTS (TABLE_ROWS + TABLE_ROW * (ACP_RANKS_MAX + 1))  /* the lowest slot of each node */
 #define TABLE_MATES (TABLE_FIRSTS + 4ull * (ACP_RANKS_MAX + 1)) /* the slots of this node */
 #define TABLE_SLOTS (TABLE_MATES + 4ull * (ACP_RANKS_MAX + 1)) /* of the ranks, after a reset */
@@ -67,6 +67,7 @@ struct table_head {
 #define TABLE_SIX 1u
 #define TABLE_SAME_HOST 2u
 static_assert(TABLE_ROW == 60, "a row of the table is 60 bytes");
+static_assert(sizeof(struct table_head) <= TABLE_ROWS, "the head ends before the rows");
 
 /* Commands and replies. `a` is the size of a copy or the value of an atomic, `b` what
  * compare-and-swap compares with, `after` the sender's operation that must be done first. A call

@@ -137,6 +137,7 @@ def measure(quick: bool) -> list[Row]:
         assert not (more := _ours() - loaded), f"init also loads {more}"
         shared = _files(comm) / comm.size
         mine = acp.zeros(1, np.int64)
+        mine[0] = 1  # its page is not a peer's
         gas = comm.allgather(acp.query_ga(mine))
         acp.sync()
         files, talked = _files(comm), Growth()

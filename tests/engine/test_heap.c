@@ -260,6 +260,42 @@ static void threads_together(struct actor *a)
     CHECK(check_heap(a) == 0 && a->heap.head->fragments == 1);
 }
 
+/* A sweeper that dies with the only free block in its hands. */
+static void sweep_and_die(struct actor *a)
+{
+    struct heap *h = &a->heap;
+    struct hold sweep, hold;
+    CHECK(section_enter(&sweep, a->lane, &h->head->sweeper, h, ACP_FOREVER) == ACP_OK);
+    CHECK(section_enter(&hold, a->lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
+    uint64_t at = list_find(h, SWEPT);
+    section_begin(&sweep);
+    section_begin(&hold);
+    block_reserve(&hold, at);
+    section_set(&hold, &h->head->sweeper.fresh[0], at + BLOCK_HEAD);
+    section_commit(&hold);
+    section_leave(&hold);
+    _exit(0);
+}
+
+static void what_a_sweeper_has_comes_back(struct actor *a)
+{
+    for (uint32_t rows = 0; rows < 2; rows++) {
+        uint64_t block = 0;
+        pid_t child = fork();
+        if (!child)
+            sweep_and_die(a);
+        CHECK(!was_killed(child));
+        CHECK(list_find(&a->heap, 100) == 0);
+        if (!rows) {
+            CHECK((block = take(a, 100)) && give(a, block) == ACP_OK);
+            continue;
+        }
+        CHECK(heap_take_row(a->lane, &a->heap, 100, &block, ACP_FOREVER) == ACP_OK && block);
+        CHECK(heap_give_row(a->lane, &a->heap, &block, ACP_FOREVER) == ACP_OK && !block);
+    }
+    CHECK(check_heap(a) == 0 && a->heap.head->fragments == 1);
+}
+
 struct intruder {
     struct actor *a;
     _Atomic bool inside, over;
@@ -325,6 +361,7 @@ int main(void)
     damage_is_seen(&a);
     full_and_empty(&a, fd);
     threads_together(&a);
+    what_a_sweeper_has_comes_back(&a);
     what_is_wanted_again_stays(&a);
     last_block_is_found(&a);
     little_is_wasted(&a);
