@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -193,12 +194,21 @@ struct roles {
     uint64_t pause_ns; /* after which one dies at some instant, at most */
 };
 
+/* A child of the test, which outlives it in no case; 0: this is the child. */
+static inline pid_t child_start(void)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (!child)
+        CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+    return child;
+}
+
 /* A child that works until it dies, or has done that many operations. */
 static inline pid_t worker_start(int fd, const struct roles *roles, struct record *record,
                                  uint64_t fault, uint64_t operations)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
+    pid_t child = child_start();
     if (child)
         return child;
     struct actor a;
@@ -215,8 +225,7 @@ static inline pid_t worker_start(int fd, const struct roles *roles, struct recor
 /* The next process to come, which may die as well. */
 static inline void mender(int fd, const struct roles *roles, struct record *record, uint64_t fault)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
+    pid_t child = child_start();
     if (child) {
         was_killed(child);
         return;

@@ -281,7 +281,7 @@ static void what_a_sweeper_has_comes_back(struct actor *a)
 {
     for (uint32_t rows = 0; rows < 2; rows++) {
         uint64_t block = 0;
-        pid_t child = fork();
+        pid_t child = child_start();
         if (!child)
             sweep_and_die(a);
         CHECK(!was_killed(child));

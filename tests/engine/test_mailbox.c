@@ -285,8 +285,7 @@ static void a_full_heap(void)
  * of a message that was under way it hears that it is lost. */
 static uint64_t dies_at(int fd, uint64_t fault, uint64_t seed)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
+    pid_t child = child_start();
     if (child)
         return was_killed(child);
     struct stage s;
