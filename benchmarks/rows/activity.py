@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 import numpy as np
-from harness import US, Body, Effort, Goal, Row, Sample, interleave, progress
+from harness import US, Body, Effort, Goal, Row, Sample, interleave, progress, singles
 
 import acp_mpi as acp
 
@@ -87,16 +87,24 @@ class Target:
 BUSY = (Activity.PYTHON, Activity.NUMPY, Activity.SLEEP)
 
 
-def against_idle(effort: Effort, target: Target, bodies: dict[str, Body]) -> list[Row]:
-    """Return the time of each loop at the worst of what rank 1 can do, against an idle rank 1."""
+def against_idle(
+    effort: Effort, target: Target, bodies: dict[str, Body], in_a_row: int = 0
+) -> list[Row]:
+    """Return the time of each loop at the worst of what rank 1 can do, against an idle rank 1.
+
+    With `in_a_row` it is that of single calls, for those that wake a thread of rank 1.
+    """
     rounds: dict[tuple[str, Activity], list[float]] = {}
     one = Effort(1, effort.slice)
     for number in range(effort.rounds):
         progress(f"busy: round {number + 1} of {effort.rounds}")
         for activity in Activity:
             with target.doing(activity):
-                for what, body in bodies.items():
-                    (sample,) = interleave(one, body)
+                if in_a_row:
+                    samples = singles(one, *bodies.values(), in_a_row=in_a_row)
+                else:
+                    samples = [interleave(one, body)[0] for body in bodies.values()]
+                for what, sample in zip(bodies, samples, strict=True):
                     rounds.setdefault((what, activity), []).append(sample.median)
     medians = {key: Sample.of(values).median for key, values in rounds.items()}
     rows = []

@@ -15,6 +15,8 @@ from rows.activity import Target, against_idle
 from rows.calling import calls
 from rows.cores import keep_apart
 
+IN_A_ROW = 20
+
 
 def _in_and_out(put: Callable[[Any], Any], take: Callable[[], Any]) -> Body:
     def loop(count: int) -> None:
@@ -45,12 +47,13 @@ def _bodies() -> dict[str, Body]:
 def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     rows: list[Row] = []
-    if os.environ.get("ACP_PATH") == "link":
+    by_link = os.environ.get("ACP_PATH") == "link"
+    if by_link:
         keep_apart(MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size)
     with acp.init(MPI.COMM_WORLD):
         target = Target()
         if acp.rank() == 0:
-            rows = against_idle(Effort.of(quick), target, _bodies())
+            rows = against_idle(Effort.of(quick), target, _bodies(), IN_A_ROW * by_link)
             target.release()
         else:
             target.serve()

@@ -10,6 +10,7 @@ from typing import Any
 
 import launch
 import pytest
+from dying import sync_before_the_end_of
 
 import acp_mpi as acp
 
@@ -155,11 +156,9 @@ def begin_after_a_death(folder: str) -> None:
     """The first collective comes after a death that nobody has accepted."""
     acp.init()
     dead = RANKS - 1
-    acp.sync()
+    sync_before_the_end_of(dead)
     if acp.rank() == dead:
-        acp.wait_until(acp.query_starter_ga(dead), "==", dead)  # the others are out of sync
         os.kill(os.getpid(), signal.SIGKILL)
-    acp.fetch_add8(acp.query_starter_ga(dead), 1)
     while dead in acp.ranks():
         with contextlib.suppress(acp.PeerLostError):
             acp.get(acp.query_starter_ga(dead), bytearray(8))

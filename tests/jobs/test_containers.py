@@ -11,6 +11,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from dying import sync_before_the_end_of
 
 import acp_mpi as acp
 
@@ -104,7 +105,7 @@ def destroy_what_was_on_a_rank_that_is_lost(folder):
     containers = acp.bcast(made)
     for container in containers[:3]:
         container.update({str(i): "x" * 500 for i in range(300)})
-    acp.sync()
+    sync_before_the_end_of(last)
     if acp.rank() == last:
         os.kill(os.getpid(), signal.SIGKILL)
     with contextlib.suppress(acp.PeerLostError):
@@ -131,7 +132,7 @@ def be_killed_while_others_use_containers(folder):
     last = acp.procs() - 1
     made = (acp.Vector("q", 50), acp.Deque("q"), acp.Counter()) if acp.rank() == 0 else None
     vector, line, counter = acp.bcast(made)
-    acp.sync()
+    sync_before_the_end_of(last)
     if acp.rank() == last:
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         signal.setitimer(signal.ITIMER_REAL, 0.05)

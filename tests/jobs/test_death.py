@@ -1,6 +1,5 @@
 """SIGKILL: the others get PeerLostError, go on without the dead, and nothing stays behind."""
 
-import contextlib
 import itertools
 import os
 import signal
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from dying import sync_before_the_end_of
 
 import acp_mpi as acp
 
@@ -122,22 +122,14 @@ def test_the_others_of_a_group_without_mpi_go_on(without_mpi, tmp_path, road):
     nothing_stays(*jobs)
 
 
-def tell(rank):
-    """Count at a rank that dies when all have: perhaps before it answers the last of them."""
-    with contextlib.suppress(acp.PeerLostError):
-        acp.fetch_add8(acp.query_starter_ga(rank), 1)
-
-
 def meet_in_spite_of_a_loss(folder):
     """One has accepted the loss of the last rank, the other does not know of it yet."""
     acp.init()
     starter = acp.query_starter_ga
     last = acp.procs() - 1
-    acp.sync()
-    if acp.rank() == last:  # the others are out of sync when it dies: that would hear of it
-        acp.wait_until(starter(last), "==", last)
+    sync_before_the_end_of(last)
+    if acp.rank() == last:
         os.kill(os.getpid(), signal.SIGKILL)
-    tell(last)
     if acp.rank() == 0:
         while not is_lost(last):
             pass
@@ -155,11 +147,9 @@ def reset_without_one(folder):
     """The last rank dies; the others change places, and go on."""
     acp.init()
     last, rank = acp.procs() - 1, acp.rank()
-    acp.sync()
-    if rank == last:  # the others are out of sync when it dies
-        acp.wait_until(acp.query_starter_ga(last), "==", last)
+    sync_before_the_end_of(last)
+    if rank == last:
         os.kill(os.getpid(), signal.SIGKILL)
-    tell(last)
     sync_of_the_living()
     assert acp.ranks() == list(range(last))
     with pytest.raises(acp.RankError, match=f"reset: .*{last}"):
@@ -233,11 +223,9 @@ def serve_without_a_pause(folder):
     """Rank 0 answers others all the time; what tells of a death needs an ear, too."""
     acp.init()
     news, dead = acp.query_starter_ga(0) + 8, acp.procs() - 1
-    acp.sync()
-    if acp.rank() == dead:  # the others are out of sync when it dies
-        acp.wait_until(acp.query_starter_ga(dead), "==", dead)
+    sync_before_the_end_of(dead)
+    if acp.rank() == dead:
         os.kill(os.getpid(), signal.SIGKILL)
-    tell(dead)
     if acp.rank() == 0:
         with pytest.raises(acp.PeerLostError):
             acp.recv(source=dead)

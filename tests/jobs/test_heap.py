@@ -10,6 +10,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from dying import sync_before_the_end_of
 
 import acp_mpi as acp
 
@@ -56,7 +57,7 @@ def be_killed_while_others_use_the_heap(folder):
     last = acp.procs() - 1
     kept = acp.malloc(100, 0)
     acp.put(kept, b"k" * 100)
-    acp.sync()
+    sync_before_the_end_of(last)
     if acp.rank() == last:
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         signal.setitimer(signal.ITIMER_REAL, 0.05)
