@@ -52,7 +52,7 @@ bool events_await(acp_engine *e)
 static void dispatch(acp_lane *lane, const struct epoll_event *event)
 {
     acp_engine *e = lane->engine;
-    uint64_t tag = event->data.u64, count;
+    uint64_t tag = event->data.u64, count, due, now;
     switch (tag) {
     case TAG_DOOR:
         progress_event(e);
@@ -66,8 +66,10 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
     case TAG_TIMER:
         while (read(e->timer_fd, &count, sizeof count) > 0)
             continue;
+        due = e->timer_at;
+        now = now_ns();
         e->timer_at = 0; /* it has rung: what is begun from here sets it anew */
-        links_tick(lane);
+        links_tick(lane, due && now > due ? now - due : 0);
         visits_tick(lane);
         return;
     }

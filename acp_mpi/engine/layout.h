@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 11 /* a byte; of all that processes share or say to each other */
+#define LAYOUT_VERSION 12 /* a byte; of all that processes share or say to each other */
 
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
@@ -86,6 +86,7 @@ struct message {
 #define PART_SILENT 1u /* flag of a put: a later part is answered for both, unless this one fails */
 #define ANSWER_LATER 2u /* flag of an atomic: its caller goes on, and says when it waits */
 #define ANSWER_TOGETHER 4u /* that it is done is all that matters: one answer for `b` of them, up to `id` */
+#define ANSWER_COUNTED 8u /* flag of a reply: whoever sent the command counts those without an answer */
 static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");
 
 /* One cell of the inbox. state = turn << 32 | phase << 30 | attach line of the writer: a

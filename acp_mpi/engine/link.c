@@ -1,7 +1,7 @@
 /* The life of a link. It is opened by whoever first has something to say and used by both; if
  * both open one at a time, each keeps speaking on its own. When its wire breaks the opener calls
  * again; the other side waits for it, and knocks now and then: an opener that is dead calls nobody,
- * and nobody else may ever speak to it. */
+ * and nobody else may ever speak to it. When any of that is due says vigil.c. */
 #include "link.h"
 
 #include "endpoint.h"
@@ -104,6 +104,14 @@ void links_lost(acp_lane *lane, struct peer *p)
     }
 }
 
+bool links_reach(const acp_engine *e, const struct peer *p)
+{
+    for (const struct link *link = e->links; link; link = link->next)
+        if (link->peer == p)
+            return true;
+    return false;
+}
+
 void link_give_up(acp_lane *lane, struct link *link)
 {
     struct peer *p = link->peer;
@@ -119,9 +127,15 @@ static void call_later(acp_engine *e, struct link *link)
     timer_until(e, link->retry_at);
 }
 
+/* The peer has no part in it that this process has no descriptor or no memory left. */
+static bool own_want(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 /* Calls the next address of the peer. Refused everywhere, the peer is dead; else this is tried
  * again until it counts as dead. */
-static void call(acp_lane *lane, struct link *link)
+void link_call(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
     uint32_t addresses = endpoint_count(e, link->peer);
@@ -130,6 +144,8 @@ static void call(acp_lane *lane, struct link *link)
         if (link->wire)
             return;
         link->refusals += errno == ECONNREFUSED;
+        if (own_want(errno))
+            link->lost_at = now_ns() + e->config.peer_timeout_ns;
     }
     if (link->refusals >= addresses)
         link_give_up(lane, link);
@@ -149,7 +165,7 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
     link->opener = true;
     link->session = ++e->sessions;
     timer_until(e, link->lost_at);
-    call(lane, link);
+    link_call(lane, link);
     return p->links[color];
 }
 
@@ -163,7 +179,7 @@ void link_watch(acp_engine *e, struct peer *p, uint32_t color)
 }
 
 /* From now on the time runs after which the peer counts as dead; a wire on which nothing moved
- * although something was to does not stop it. */
+ * although something was to all the time does not stop it. */
 void link_without_wire(acp_engine *e, struct link *link)
 {
     bool moved = link->moved;
@@ -174,9 +190,34 @@ void link_without_wire(acp_engine *e, struct link *link)
         link->attempt = link->refusals = 0;
         link->pause = PAUSE_NS;
     }
-    if (link->state == LINK_OPEN && (moved || !link->out.held))
+    if (link->state == LINK_OPEN && (moved || !link->needed))
         link->lost_at = now_ns() + e->config.peer_timeout_ns;
     timer_until(e, link->lost_at);
+}
+
+/* A peer whose wire has ended here without a link has knocked: its end of another is gone, and nothing
+ * of that has come here. */
+static void call_anew(acp_lane *lane, const struct peer *p)
+{
+    for (struct link *link = lane->engine->links, *next; link; link = next) {
+        next = link->next;
+        if (link->peer != p || !link->opener || link->state != LINK_OPEN ||
+            now_ns() - link->heard <= PAUSE_MOST_NS)
+            continue;
+        struct wire *wire = link->wire;
+        wire_close(lane->engine, wire);
+        link_wire_down(lane, wire);
+    }
+}
+
+/* The peer has ended in order. Who waits for it nevertheless hears of that with its last link: then all
+ * has come that it said before. */
+static void close_behind(acp_engine *e, struct link *link)
+{
+    struct peer *p = link->peer;
+    link_close(e, link);
+    if (p->left && !links_reach(e, p))
+        peer_mark_lost(e, p);
 }
 
 /* A stream is gone. The farewell of a peer ends its links without a loss, unless an answer is
@@ -185,6 +226,8 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
+    if (!link && wire->accepted && wire->peer)
+        call_anew(lane, wire->peer);
     if (!link || link->wire != wire)
         return;
     bool in_vain = link->state == LINK_OPEN && !link->moved;
@@ -192,11 +235,11 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
     link->state = LINK_CALLING;
     link->refusals += wire->refused || (wire->stranger && link->strangers++);
     if (link->peer->gone && !link->unanswered)
-        link_close(e, link);
+        close_behind(e, link);
     else if (in_vain || (wire->accepted && !link->opener))
         call_later(e, link);
     else
-        call(lane, link);
+        link_call(lane, link);
 }
 
 /* Who was called lives, and its call is awaited. */
@@ -206,67 +249,6 @@ void link_knocked(acp_engine *e, struct wire *wire)
     wire_close(e, wire);
     link_without_wire(e, link);
     call_later(e, link);
-}
-
-/* Does this process wait for a word of the peer? */
-static bool expects(const acp_engine *e, const struct link *link)
-{
-    return link->out.held || link->unanswered || e->callers;
-}
-
-/* What is due now; when something is due next. */
-static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now)
-{
-    acp_engine *e = lane->engine;
-    uint64_t timeout = e->config.peer_timeout_ns;
-    struct message m = {.kind = ACP_PROBE};
-    if (link->state == LINK_CALLING) {
-        if (now >= link->lost_at) {
-            link_give_up(lane, link);
-            return UINT64_MAX;
-        }
-        if (!link->wire && now >= link->retry_at)
-            call(lane, link);
-        bool again = link->retry_at > now && link->retry_at < link->lost_at;
-        return link->state == LINK_CLOSED ? UINT64_MAX : again ? link->retry_at : link->lost_at;
-    }
-    if (!expects(e, link)) {
-        link->asked = 0;
-        return UINT64_MAX;
-    }
-    if (link->heard >= link->asked)
-        link->asked = 0;
-    if (link->asked && now - link->asked >= timeout) {
-        link_give_up(lane, link);
-        return UINT64_MAX;
-    }
-    if (!link->asked && now - link->heard >= timeout / 8) {
-        link->asked = now;
-        if (!link->wire->writing)
-            wire_say(link->wire, &m, link->received);
-    }
-    return now + timeout / 8;
-}
-
-void links_tick(acp_lane *lane)
-{
-    acp_engine *e = lane->engine;
-    uint64_t now = now_ns(), next = wires_tick(lane, now);
-    for (struct link *link = e->links, *after; link; link = after) {
-        after = link->next;
-        uint64_t at = link_tick(lane, link, now);
-        next = at < next ? at : next;
-    }
-    if (next != UINT64_MAX)
-        timer_until(e, next);
-}
-
-void links_watch(acp_engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    if (e->links)
-        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
-    pthread_mutex_unlock(&e->lock);
 }
 
 void links_bury(acp_engine *e)

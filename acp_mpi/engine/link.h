@@ -40,13 +40,21 @@ struct link {
     size_t untold;     /* bytes of those that it does not know of yet */
     uint64_t heard;    /* when something last came */
     uint64_t asked;    /* when it was asked for a sign of life, in vain so far; 0: not */
-    bool moved;        /* something was said or heard on this wire */
+    bool needed;       /* something was to be said when this wire came */
+    bool moved;        /* something was said or heard on it */
     /* without a wire */
     uint32_t attempt, refusals; /* addresses called in this round; of them refused */
     uint32_t strangers;         /* met in a row: one may be a flipped bit, more are none */
     uint64_t retry_at, pause;   /* the next round; the time between two */
     uint64_t lost_at;           /* then the peer counts as dead */
 };
+
+/* Does the answer end a command that is counted in `unanswered`? Questions that are no commands have
+ * answers, too, and of a part that nobody is to answer comes one if it has failed. */
+static inline bool link_counts(const struct message *m)
+{
+    return m->kind < ACP_REPLY && !(m->kind == ACP_PUT && m->flags & PART_SILENT);
+}
 
 #define UNSENT_MOST ((size_t)256 << 10) /* above: no more parts of long transfers */
 #define HELD_MOST ((size_t)4 << 20)     /* and above this many not acknowledged */
@@ -55,9 +63,11 @@ struct link {
 #define IN_BUFFER (4 * FRAME_MOST)
 #define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
 
-/* link.c: its life */
+/* link.c: its life; vigil.c: what is due on it */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
+void link_call(acp_lane *lane, struct link *link);
+bool links_reach(const acp_engine *e, const struct peer *p); /* there is one, maybe without a wire */
 void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead */
 void link_without_wire(acp_engine *e, struct link *link);
 void link_hold(acp_engine *e, struct link *link);

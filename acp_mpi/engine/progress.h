@@ -49,7 +49,8 @@ void wire_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
 
 /* link.c */
-void links_tick(acp_lane *lane); /* deadlines, calls to be made again, signs of life */
+/* Deadlines, calls to be made again, signs of life, `late` after they were due. */
+void links_tick(acp_lane *lane, uint64_t late);
 void links_watch(acp_engine *e); /* somebody waits: are the peers still there? */
 void links_bury(acp_engine *e);
 /* Before the end: another rank may wait for the last word on a link that is still being opened. */

@@ -35,6 +35,8 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
         m.after = fault->size;
         payload = NULL;
     }
+    if (link_counts(command))
+        m.flags |= ANSWER_COUNTED;
     if (link) {
         answers_send(lane, link);
         link_send(lane, link, &m, payload, payload ? size : 0);
@@ -297,7 +299,8 @@ static void lost_notice(acp_lane *lane, const struct message *m)
         return;
     if (m->b)
         p->left = true; /* in order */
-    peer_said_lost(e, p);
+    if (!m->b || !links_reach(e, p)) /* their end tells it, too, and what it said before comes on them */
+        peer_said_lost(e, p);
 }
 
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,

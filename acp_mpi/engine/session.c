@@ -34,6 +34,7 @@ static void up(acp_lane *lane, struct link *link)
     link->peer->met = true;
     link->heard = now_ns();
     link->asked = 0;
+    link->needed = link->out.held;
     link_push(lane, link);
     sources_asked(lane->engine);
 }

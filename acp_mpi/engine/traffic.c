@@ -90,7 +90,7 @@ void link_commit(acp_lane *lane, struct link *link, const struct message *m,
     acp_engine *e = lane->engine;
     bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
     bool part = m->kind == ACP_PUT && m->flags & PART_SILENT; /* the next one follows */
-    bool command = m->kind < ACP_REPLY && !part;
+    bool command = link_counts(m);
     bool later = m->flags & ANSWER_LATER && (m->kind == ACP_REPLY || is_atomic(m->kind));
     if (size)
         frame_end(payload - FRAME_HEAD, (uint32_t)size, (uint32_t)sum);
@@ -231,7 +231,7 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
     } else if (frame_numbered(m.kind)) {
         link->received++;
         link->untold += f->total;
-        if (m.kind == ACP_REPLY && link->unanswered && !(m.flags & ANSWER_TOGETHER))
+        if (m.kind == ACP_REPLY && link->unanswered && m.flags & ANSWER_COUNTED)
             link->unanswered--;
         if (m.kind == ACP_REPLY)
             link->later = false;

@@ -32,12 +32,14 @@ struct proxy {
     _Atomic uint64_t cut_mean;  /* bytes between two cuts; 0: none */
     _Atomic uint64_t flip_mean; /* bytes between two flipped bits; 0: none */
     _Atomic bool stalled;       /* nothing is relayed, nothing is closed */
+    _Atomic bool cut_all;       /* once: all connections that there are */
+    _Atomic bool half_cut;      /* once: of each the side of who was called */
     _Atomic bool stop;
     _Atomic uint32_t spoiled_hellos; /* connections to come, whose caller names another job */
     _Atomic uint64_t cuts, flips, relayed;
     uint16_t port, target; /* network order */
     int listener;
-    int sides[PROXY_PAIRS][2];
+    int sides[PROXY_PAIRS][2], deaf[PROXY_PAIRS]; /* `deaf`: who is on the other side has gone */
     bool fresh[PROXY_PAIRS]; /* its caller has said nothing yet */
     struct proxy_way ways[PROXY_PAIRS][2]; /* [0]: from side 0 to side 1 */
     uint64_t until_cut, until_flip, seed;
@@ -62,6 +64,20 @@ static inline void proxy_close(struct proxy *x, int pair)
         x->sides[pair][side] = -1;
     }
     memset(x->ways[pair], 0, sizeof x->ways[pair]);
+}
+
+static inline void proxy_cut(struct proxy *x)
+{
+    for (int pair = 0; pair < PROXY_PAIRS && (x->cut_all || x->half_cut); pair++) {
+        if (x->sides[pair][0] < 0)
+            continue;
+        if (x->half_cut) {
+            x->deaf[pair] = dup(x->sides[pair][0]);
+            CHECK(x->deaf[pair] >= 0);
+        }
+        proxy_close(x, pair);
+    }
+    x->cut_all = x->half_cut = false;
 }
 
 static inline void proxy_accept(struct proxy *x)
@@ -158,11 +174,12 @@ static void *proxy_main(void *argument)
             }
         }
         poll(fds, count, 5);
+        proxy_cut(x);
         if (x->stalled)
             continue;
         if (fds[0].revents)
             proxy_accept(x);
-        for (nfds_t i = 1; i < count; i++) {
+        for (nfds_t i = 1; i < count; i++) { /* one that was cut meanwhile is not there any more */
             int pair = pairs[i - 1] / 2, side = pairs[i - 1] % 2;
             if (fds[i].revents && x->sides[pair][0] >= 0)
                 proxy_relay(x, pair, side);
@@ -179,6 +196,7 @@ static inline void proxy_start(struct proxy *x, uint16_t target, uint64_t seed)
     socklen_t size = sizeof s;
     memset(x, 0, sizeof *x);
     memset(x->sides, -1, sizeof x->sides);
+    memset(x->deaf, -1, sizeof x->deaf);
     x->target = target;
     x->seed = seed * 0x9e3779b97f4a7c15u + 1;
     x->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -195,6 +213,9 @@ static inline void proxy_stop(struct proxy *x)
     for (int pair = 0; pair < PROXY_PAIRS; pair++)
         if (x->sides[pair][0] >= 0)
             proxy_close(x, pair);
+    for (int pair = 0; pair < PROXY_PAIRS; pair++)
+        if (x->deaf[pair] >= 0)
+            close(x->deaf[pair]);
     close(x->listener);
 }
 

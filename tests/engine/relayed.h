@@ -26,6 +26,13 @@ static inline void relayed_start(struct cluster *c, struct proxy *proxies, uint3
     }
 }
 
+static inline uint64_t *words_of(acp_engine *e, uint32_t rank)
+{
+    void *address;
+    CHECK(acp_query_address(acp_engine_lane(e), acp_starter(e, rank), 8, &address) == ACP_OK);
+    return address;
+}
+
 static inline void relayed_spoil(const struct cluster *c, struct proxy *proxies,
                                  uint64_t cut_mean, uint64_t flip_mean)
 {
@@ -39,6 +46,24 @@ static inline void relayed_stall(const struct cluster *c, struct proxy *proxies,
 {
     for (uint32_t i = 0; i < c->count; i++)
         proxies[i].stalled = on;
+}
+
+/* All that there is ends now. */
+static inline void relayed_cut(const struct cluster *c, struct proxy *proxies)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        proxies[i].cut_all = true;
+    for (uint32_t i = 0; i < c->count; i++)
+        while (proxies[i].cut_all)
+            usleep(1000);
+}
+
+/* The side towards `rank` ends, the side of who has called it stays open and swallows all. */
+static inline void relayed_half_cut(struct proxy *proxies, uint32_t rank)
+{
+    proxies[rank].half_cut = true;
+    while (proxies[rank].half_cut)
+        usleep(1000);
 }
 
 static inline void relayed_stop(struct cluster *c, struct proxy *proxies)

@@ -1,6 +1,8 @@
 /* The end: ranks on nodes of their own meet for the last time and are gone at once. What the others
- * still wait for then is on links that nobody has used before, of which two may be opened at a time. */
-#include "cluster.h"
+ * still wait for then is on links that nobody has used before, of which two may be opened at a time.
+ * And a rank that leaves alone, while others wait for it nevertheless. */
+#include "mailing.h"
+#include "methods.h"
 
 static pthread_barrier_t gun;
 
@@ -28,8 +30,82 @@ static void all_end_though_some_are_gone_already(uint32_t count)
     pthread_barrier_destroy(&gun);
 }
 
+static void *leave_soon(void *engine)
+{
+    usleep(300000);
+    acp_engine_leave(engine, 1, 2);
+    acp_engine_leaving(engine);
+    acp_engine_close(engine);
+    return NULL;
+}
+
+static void begin_to_leave(struct cluster *c, pthread_t *thread)
+{
+    cluster_start(c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    for (uint32_t i = 0; i < 2; i++)
+        c->engines[i]->config.methods = test_methods;
+    CHECK(pthread_create(thread, NULL, leave_soon, c->engines[1]) == 0);
+}
+
+static void end_alone(struct cluster *c, pthread_t thread)
+{
+    pthread_join(thread, NULL);
+    CHECK(peer_of_slot(c->engines[0], 1)->lost);
+    acp_engine_close(c->engines[0]);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_free(c->engines[i]);
+}
+
+static void what_comes_from_who_leaves(void)
+{
+    struct cluster c;
+    pthread_t thread;
+    char into[8];
+    begin_to_leave(&c, &thread);
+    acp_lane *lane = acp_engine_lane(c.engines[0]);
+    acp_request *r = ireceive(lane, 1, 5, into, sizeof into);
+    CHECK(acp_request_wait(c.engines[0], r, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_request_end(lane, r, NULL) == ACP_E_LOST);
+    end_alone(&c, thread);
+}
+
+static void what_who_leaves_was_to_publish(void)
+{
+    struct cluster c;
+    pthread_t thread;
+    uint64_t key[2] = {1, 77}, value[2];
+    begin_to_leave(&c, &thread);
+    CHECK(acp_lookup(c.engines[0], key, value, ACP_FOREVER) == ACP_E_LOST);
+    end_alone(&c, thread);
+}
+
+/* What it was asked meanwhile, and has answered, is not what it still owes. */
+static void what_who_leaves_has_not_answered(void)
+{
+    struct cluster c;
+    pthread_t thread;
+    acp_doing doing;
+    acp_failure failure;
+    uint64_t more;
+    void *lock;
+    begin_to_leave(&c, &thread);
+    acp_engine *e = c.engines[0];
+    acp_ga_t object = acp_starter(e, 1);
+    CHECK(acp_query_address(acp_engine_lane(c.engines[1]), object, 8, &lock) == ACP_OK);
+    *(uint64_t *)lock = 1;
+    struct acp_call call = {.method = LOCKED, .object = object};
+    acp_handle_t h = acp_icall(acp_engine_lane(e), &call, ACP_HANDLE_NULL);
+    CHECK(h && acp_peer_doing(e, 1, &doing) == ACP_OK);
+    CHECK(acp_wait(e, h, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_failures_take(e, h, true, &failure, 1, &more) && failure.fault.status == ACP_E_LOST);
+    end_alone(&c, thread);
+}
+
 int main(void)
 {
+    what_comes_from_who_leaves();
+    what_who_leaves_was_to_publish();
+    what_who_leaves_has_not_answered();
     all_end_though_some_are_gone_already(2);
     all_end_though_some_are_gone_already(5);
     return 0;

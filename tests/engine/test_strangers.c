@@ -323,7 +323,7 @@ static void test_an_idle_stream_that_breaks_is_no_loss(struct town *t)
     struct message session = {.kind = ACP_SESSION, .id = f.message.id};
     stranger_say(&s, &session, 0, NULL, 0);
     CHECK(stranger_hear(&s, &f) && f.message.kind == ACP_ADD8);
-    struct message reply = {.kind = ACP_REPLY, .id = f.message.id, .a = 5};
+    struct message reply = {.kind = ACP_REPLY, .flags = ANSWER_COUNTED, .id = f.message.id, .a = 5};
     stranger_say(&s, &reply, s.heard, NULL, 0);
     CHECK(acp_wait(t->engines[0], pending, ACP_FOREVER) == ACP_OK && old == 5);
     session.a = s.heard;

@@ -255,7 +255,9 @@ static void be_visited(struct town *t, uint32_t slot)
             s.said = f.message.a;
             for (uint64_t n = fuzz_below(20); n; n--) {
                 struct message reply = {.kind = ACP_REPLY, .id = 2 + 2 * fuzz_below(8),
-                                        .flags = fuzz_below(2) ? ANSWER_TOGETHER : 0,
+                                        .flags = fuzz_below(2)   ? ANSWER_TOGETHER
+                                                 : fuzz_below(2) ? ANSWER_COUNTED
+                                                                 : 0,
                                         .dst = fuzz_below(4) << 16, .a = fuzz_draw(),
                                         .b = fuzz_below(2) ? fuzz_below(8) : fuzz_draw(),
                                         .after = 1 << 16};

@@ -1,0 +1,69 @@
+/* Time on links: what is due, who is asked for a sign of life, and who has been silent for too long. */
+#include "link.h"
+#include "wire.h"
+
+/* Does this process wait for a word of the peer? */
+static bool expects(const acp_engine *e, const struct link *link)
+{
+    return link->out.held || link->unanswered || e->callers;
+}
+
+static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
+{
+    if (now >= link->lost_at) {
+        link_give_up(lane, link);
+        return UINT64_MAX;
+    }
+    if (!link->wire && now >= link->retry_at)
+        link_call(lane, link);
+    bool again = link->retry_at > now && link->retry_at < link->lost_at;
+    return link->state == LINK_CLOSED ? UINT64_MAX : again ? link->retry_at : link->lost_at;
+}
+
+/* What is due now; when something is due next. The silence of a peer counts since a question is on its
+ * way: a wire that takes none is the network's to end. While this process did not run, for `late`,
+ * nobody was silent. */
+static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint64_t late)
+{
+    acp_engine *e = lane->engine;
+    uint64_t timeout = e->config.peer_timeout_ns;
+    struct message m = {.kind = ACP_PROBE};
+    link->lost_at += late;
+    if (link->state == LINK_CALLING)
+        return without_wire(lane, link, now);
+    if (link->heard >= link->asked || !expects(e, link))
+        link->asked = 0;
+    if (!expects(e, link))
+        return UINT64_MAX;
+    if (link->asked)
+        link->asked += late;
+    if (link->asked && now - link->asked >= timeout) {
+        link_give_up(lane, link);
+        return UINT64_MAX;
+    }
+    if (!link->asked && now - link->heard >= timeout / 8 && !link->wire->writing &&
+        wire_say(link->wire, &m, link->received))
+        link->asked = now;
+    return now + timeout / 8;
+}
+
+void links_tick(acp_lane *lane, uint64_t late)
+{
+    acp_engine *e = lane->engine;
+    uint64_t now = now_ns(), next = wires_tick(lane, now);
+    for (struct link *link = e->links, *after; link; link = after) {
+        after = link->next;
+        uint64_t at = link_tick(lane, link, now, late);
+        next = at < next ? at : next;
+    }
+    if (next != UINT64_MAX)
+        timer_until(e, next);
+}
+
+void links_watch(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    if (e->links)
+        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+    pthread_mutex_unlock(&e->lock);
+}
