@@ -114,6 +114,11 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
 _OTHERS = ("ACP_TEST_", "ACP_BENCH_")
 _TWO_VALUES = "--acp-multirun"  # Portfile OFFSET, as in seed 001, figure 5
 _NO_OPTION = "--acp-secret"
+# What came with the secret says who this process is; what it starts itself is somebody else.
+_PLACE = (
+    "ACP_SECRET", "ACP_RENDEZVOUS", "ACP_GROUP", "ACP_GROUP_SIZE", "ACP_GROUP_RANK", "ACP_MPI",
+    "ACP_PARENT",
+)  # fmt: skip
 
 
 def take_arguments(argv: list[str]) -> dict[str, str]:
@@ -141,9 +146,11 @@ def take_arguments(argv: list[str]) -> dict[str, str]:
 
 
 def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
-    """Read the settings; the secret is removed from `environ`, options from `argv`."""
+    """Read the settings; a secret and its place go from `environ`, options from `argv`."""
     given = {name: text for name, text in environ.items() if name.startswith("ACP_")}
-    environ.pop("ACP_SECRET", None)
+    if "ACP_SECRET" in environ:
+        for name in _PLACE:
+            environ.pop(name, None)
     options = take_arguments(argv)
     for name in options:
         if name not in VARIABLES:

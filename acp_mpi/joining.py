@@ -107,12 +107,14 @@ class Job:
         known: Known,
         place: Meeting,
         window: Window,
+        parent: int | None,
     ) -> None:
         self._process = process
         self._members, self._founders = known
         self._own = place.group
         self._window = window
         self.place = place
+        self.parent = parent  # the rank that started this group by Spawn
         self.registry = place.address if self._came_later else None
         self.before_mpi_finalize = process.before_finalize
         self.abort_mpi = process.abort
@@ -268,7 +270,7 @@ def _join(
     slots = next(member.slots for member in known[0] if member.name == place.group)
     refused = window.refusal(process, no_window, agreed)
     made = window.make(process, company.nodes, node, part, refused, settings.path, slots, starter)
-    return Job(process, known, place, made)
+    return Job(process, known, place, made, settings.parent)
 
 
 def _introduce(

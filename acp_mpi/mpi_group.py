@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 
 def _outlive_the_launcher_s_warning() -> None:
-    """Ignore SIGUSR1 unless the program handles it.
+    """Do nothing at SIGUSR1 unless the program handles it.
 
     MPICH's launcher sends it to the survivors when a rank has died, even if told to leave them
-    alone (`-disable-auto-cleanup`); its default action would end them too.
+    alone (`-disable-auto-cleanup`); its default action would end them too. To ignore it would
+    have all programs ignore it that this one starts.
     """
     if _signal.getsignal(_signal.SIGUSR1) != _signal.SIG_DFL:
         return
     try:  # not by contextlib, which takes 35 KB
-        _signal.signal(_signal.SIGUSR1, _signal.SIG_IGN)
+        _signal.signal(_signal.SIGUSR1, lambda *of: None)
     except ValueError:  # only the main thread may do that
         pass
 

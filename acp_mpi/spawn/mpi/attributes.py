@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from acp_mpi import host
 from acp_mpi.spawn.mpi.addresses import fail
 from acp_mpi.spawn.mpi.original import MPI
 
@@ -24,6 +27,15 @@ def create_keyval(copy_fn: Any = None, delete_fn: Any = None, nopython: bool = F
     return keyval
 
 
+def has_answer(keyval: int) -> bool:
+    """Return whether MPI may be asked for an attribute.
+
+    There is no UNIVERSE_SIZE without a launcher: MPICH looks for one of its own to ask, and ours
+    need none.
+    """
+    return keyval != MPI.UNIVERSE_SIZE or host.launched_by_mpi(os.environ)
+
+
 class Attributes:
     """What programs hang on a communicator."""
 
@@ -34,7 +46,7 @@ class Attributes:
     def get(self, keyval: int) -> Any:
         """Return an attribute, or None."""
         if keyval in (getattr(MPI, name, None) for name in _OF_THE_WORLD):
-            return MPI.COMM_WORLD.Get_attr(keyval)
+            return MPI.COMM_WORLD.Get_attr(keyval) if has_answer(keyval) else None
         if keyval not in _functions:
             fail(MPI.ERR_KEYVAL)
         return self._values.get(keyval)

@@ -8,10 +8,8 @@ that spawn or connect is loaded by the call; it knows bodies, and nothing of thi
 from __future__ import annotations
 
 import functools
-import os
 import sys
 
-from acp_mpi import host
 from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
 
@@ -88,16 +86,12 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
         return ports.join(fd)
 
     def Get_attr(self, keyval: int) -> Any:
-        """Return an attribute, or None.
-
-        There is no UNIVERSE_SIZE without a launcher: MPICH looks for one of its own to ask, and
-        ours need none.
-        """
+        """Return an attribute, or None."""
         if self._body is not None:
             return self._body.Get_attr(keyval)
-        if keyval == MPI.UNIVERSE_SIZE and not host.launched_by_mpi(os.environ):
-            return None
-        return super().Get_attr(keyval)
+        from acp_mpi.spawn.mpi import attributes
+
+        return super().Get_attr(keyval) if attributes.has_answer(keyval) else None
 
     @classmethod
     def Create_keyval(

@@ -9,12 +9,14 @@ import re
 import struct
 
 import acp_mpi as acp
-from acp_mpi.errors import Error
+from acp_mpi import members
+from acp_mpi.errors import PeerLostError
 from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import derived
 from acp_mpi.spawn.mpi.strangers import hear, tell
+from acp_mpi.spawn.rendezvous.secret import job_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,18 +27,35 @@ _serials = itertools.count(1)
 _open: set[str] = set()
 
 
+def _refusal(kind: int, text: str) -> Exception:
+    error: Exception = MPI.Exception(kind)
+    error.add_note(text)
+    return error
+
+
+def _job() -> bytes:
+    """Return the begin of the public name of this job: those of others have another."""
+    return job_id(members.job().place.secret)[:8]
+
+
+_OTHER_JOB = (
+    "belongs to another job: start both by one macprun, or have them meet by ACP_RENDEZVOUS"
+)
+
+
 def _take_apart(port: str) -> tuple[int, int]:
-    match = re.fullmatch(r"acp-port:(\d+):(\d+)", port or "")
+    port = os.fsdecode(port or "")
+    match = re.fullmatch(r"acp-port:([0-9a-f]{16}):(\d+):(\d+)", port)
     if match is None:
-        error = MPI.Exception(MPI.ERR_PORT)
-        error.add_note(f"{port!r} is no port of this job; Open_port returns one")
-        raise error
-    return int(match[1]), int(match[2])
+        raise _refusal(MPI.ERR_PORT, f"{port!r} is no port of this job; Open_port returns one")
+    if match[1] != _job().hex():
+        raise _refusal(MPI.ERR_PORT, f"{port!r} {_OTHER_JOB}")
+    return int(match[2]), int(match[3])
 
 
 def open_port(info: Any = MPI.INFO_NULL) -> str:
     """Return a new port, at which this process can accept."""
-    port = f"acp-port:{acp.rank()}:{next(_serials)}"
+    port = f"acp-port:{_job().hex()}:{acp.rank()}:{next(_serials)}"
     _open.add(port)
     return port
 
@@ -54,11 +73,12 @@ def _together(comm: Any, root: int, talk: Any) -> Any:
     if comm.Get_rank() == root:
         try:
             found = talk(ranks)
-        except (MPI.Exception, Error, ValueError) as error:
+        except Exception as error:  # whatever it is, the others wait for it
             failed = error
-    found = comm.bcast(found, root=root)
+    notes = [*getattr(failed, "__notes__", ()), str(failed)]
+    found, text = comm.bcast((found, None if failed is None else notes[0]), root=root)
     if found is None:
-        raise failed or MPI.Exception(MPI.ERR_PORT)
+        raise failed or _refusal(MPI.ERR_PORT, text)
     context, peers = found
     return connected(context, ranks, tuple(peers))
 
@@ -69,13 +89,16 @@ def accept(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0) 
     def talk(ranks: tuple[int, ...]) -> tuple[int, Any]:
         owner, serial = _take_apart(port_name)
         if owner != acp.rank() or port_name not in _open:
-            error = MPI.Exception(MPI.ERR_PORT)
-            error.add_note(f"Accept: {port_name!r} is not open here; open it at the rank `root`")
-            raise error
-        peers, asker = hear(_REQUESTS, -1, serial)
+            text = f"Accept: {port_name!r} is not open here; open it at the rank `root`"
+            raise _refusal(MPI.ERR_PORT, text)
         context = new_context("port")
-        tell(_ANSWERS, asker, serial, (context, ranks))
-        return context, peers
+        while True:
+            peers, asker = hear(_REQUESTS, -1, serial)
+            try:
+                tell(_ANSWERS, asker, serial, (context, ranks))
+            except PeerLostError:  # it has died since; the next one may live
+                continue
+            return context, peers
 
     return _together(comm, root, talk)
 
@@ -91,7 +114,7 @@ def connect(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0)
     return _together(comm, root, talk)
 
 
-_PAIR = struct.Struct("!QQ")
+_INTRODUCTION = struct.Struct("!8sQQ")
 
 
 def join(fd: int) -> Any:
@@ -100,14 +123,16 @@ def join(fd: int) -> Any:
     try:
         line.setblocking(True)
         own = acp.rank(), new_context("socket")
-        line.sendall(_PAIR.pack(*own))
+        line.sendall(_INTRODUCTION.pack(_job(), *own))
         heard = b""
-        while len(heard) < _PAIR.size:
-            data = line.recv(_PAIR.size - len(heard))
+        while len(heard) < _INTRODUCTION.size:
+            data = line.recv(_INTRODUCTION.size - len(heard))
             if not data:
-                raise MPI.Exception(MPI.ERR_COMM)
+                raise _refusal(MPI.ERR_COMM, "Join: the other side has closed the socket")
             heard += data
     finally:
         line.close()
-    rank, context = _PAIR.unpack(heard)
+    job, rank, context = _INTRODUCTION.unpack(heard)
+    if job != _job():
+        raise _refusal(MPI.ERR_COMM, f"Join: the process at the other end {_OTHER_JOB}")
     return connected(max(context, own[1]), (own[0],), (rank,))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import os
 import shlex
 import sys
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
-from acp_mpi.errors import Error
+from acp_mpi.errors import Error, PeerLostError
 from acp_mpi.spawn.growing import starting
-from acp_mpi.spawn.macprun.nodes import dealt, is_here, parse
+from acp_mpi.spawn.macprun.nodes import HERE, Node, dealt, is_here, parse
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
 from acp_mpi.spawn.mpi.intercommunicators import connected
@@ -28,8 +30,9 @@ class _Program:
     """One command of a spawn, and how many processes of it."""
 
     def __init__(self, command: Any, args: Any, count: int, info: Any) -> None:
-        self.words = [os.fsdecode(command), *([] if args is None else map(os.fsdecode, args))]
-        self.count = count
+        listed = [] if args is None else [args] if isinstance(args, (str, bytes)) else args
+        self.words = [os.fsdecode(command), *map(os.fsdecode, listed)]
+        self.count = count = operator.index(count)
         self.hints = {} if info is None or info == MPI.INFO_NULL else dict(info.items())
         if count < 0:
             raise ValueError(f"Spawn: maxprocs={count} is negative; give at least 1")
@@ -58,7 +61,7 @@ class _Program:
     def script(self) -> str:
         """Return what a shell does to become one of its processes."""
         wdir = self.hints.get("wdir")
-        lines = [f"cd {shlex.quote(wdir)}"] if wdir else []
+        lines = [f"cd {shlex.quote(os.path.abspath(wdir))}"] if wdir else []
         lines += [f"export {name}={shlex.quote(value)}" for name, value in self.env.items()]
         lines.append(f"exec {shlex.join(self.words)}")
         return " && ".join(lines)
@@ -79,8 +82,9 @@ def programs(command: Any, args: Any, maxprocs: Any, info: Any) -> list[_Program
     count = len(command)
     if isinstance(args, str):
         raise ValueError("Spawn_multiple: expecting a sequence of sequences of arguments")
-    counts = [1] * count if maxprocs is None else maxprocs
-    counts = [counts] * count if isinstance(counts, int) else _listed(counts, count, "counts")
+    counts = 1 if maxprocs is None else maxprocs
+    is_one = hasattr(counts, "__index__")
+    counts = [counts] * count if is_one else _listed(counts, count, "counts")
     parts = (_listed(args, count, "lists of arguments"), counts, _listed(info, count, "infos"))
     return [_Program(*each) for each in zip(command, *parts, strict=True)]
 
@@ -101,16 +105,33 @@ def _launcher(wanted: Sequence[_Program]) -> list[str]:
     """Return the launcher of this process's MPI, with what says where to start."""
     beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
     line = [beside if os.path.exists(beside) else "mpiexec"]
-    if hosts := dict.fromkeys(host for program in wanted for host in program.hosts):
-        _check_reach(hosts)
-        nodes = [parse(host, "Spawn: the Info key hosts") for host in hosts]
-        places = dealt(nodes, sum(program.count for program in wanted))
-        named = ",".join(f"{node.host}:{node.slots}" for node in places)
+    if any(program.hosts for program in wanted):
+        named = ",".join(f"{node.host}:{node.slots}" for node in _places(wanted))
         if "MPICH" in MPI.Get_library_version():
             line += ["-hosts", named]
         else:
             line += ["--host", named, "--map-by", "slot:nooversubscribe"]
     return line
+
+
+def _places(wanted: Sequence[_Program]) -> list[Node]:
+    """Return the hosts of all processes in the order of their ranks: each program's are its own."""
+    places: list[Node] = []
+    for program in wanted:
+        hosts = dict.fromkeys(program.hosts)
+        _check_reach(hosts)
+        nodes = [parse(host, "Spawn: the Info key hosts") for host in hosts]
+        for node in dealt(nodes or [Node(HERE, program.count)], program.count):
+            if places and places[-1].host == node.host:
+                places[-1] = Node(node.host, places[-1].slots + node.slots)
+            elif any(place.host == node.host for place in places):
+                raise ValueError(
+                    f"Spawn_multiple: between two programs on host {node.host!r} stands one on "
+                    "another; launchers fill a host before the next, so name them side by side"
+                )
+            else:
+                places.append(node)
+    return places
 
 
 def _check_reach(hosts: Iterable[str]) -> None:
@@ -140,20 +161,23 @@ def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any
     ranks = ranks_in(comm)
     news, failed = None, None
     if comm.Get_rank() == root:
-        starting.begin()  # it gets ready while this process looks at what it is to start
         try:
+            starting.begin()  # it gets ready while this process looks at what it is to start
             todo = wanted()
             children = _start(todo)
             context = new_context("spawn")
             for child in children:
                 data = MPI.pickle.dumps((context, ranks, children))
-                transport.send(NEWS, child, 0, data)
+                with contextlib.suppress(
+                    PeerLostError
+                ):  # it was there: who needs it will hear of it
+                    transport.send(NEWS, child, 0, data)
             news = context, children, [program.count for program in todo]
-        except (Error, TimeoutError, TypeError, ValueError, OSError) as error:
+        except Exception as error:  # whatever it is, the others wait for it
             failed = error
     news, text = comm.bcast((news, None if failed is None else str(failed)), root=root)
     if news is None:
-        if isinstance(failed, (TypeError, ValueError)) and not isinstance(failed, Error):
+        if failed is not None and not isinstance(failed, (Error, OSError)):
             raise failed
         refusal = MPI.Exception(MPI.ERR_SPAWN)
         refusal.add_note(text)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-import acp_mpi as acp
+from acp_mpi import members
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
@@ -46,10 +44,10 @@ def parent() -> Any:
     """Return the communicator with those that spawned this process, or COMM_NULL."""
     global _parent
     if _parent is None:
-        rank = os.environ.pop(PARENT, None)
-        if rank is None or not acp.is_initialized():
+        rank = members.job().parent if members.in_a_job() else None
+        if rank is None:
             _parent = MPI.Comm.Get_parent()
         else:
-            (context, parents, children), _ = hear(NEWS, int(rank), 0)
+            (context, parents, children), _ = hear(NEWS, rank, 0)
             _parent = connected(context, tuple(children), tuple(parents))
     return _parent

@@ -1,0 +1,342 @@
+"""Spawn and ports as programs use them in all earnest: odd arguments, other jobs, early ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import launch
+import pytest
+
+HOOK = {"ACP_SPAWN": "1"}
+
+
+def command_of(*arguments):
+    return [sys.executable, *launch.program(*arguments)[1:]]
+
+
+def say_where():
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    parent.send(os.getcwd(), 0)
+    parent.Disconnect()
+
+
+# Arguments ----------------------------------------------------------------------------------
+
+
+def one_argument_may_stand_alone(script):
+    """As in mpi4py: a string, or bytes, are one argument and no sequence of them."""
+    from mpi4py import MPI
+
+    for given in ("two words", b"two words", ["two words"]):
+        child = MPI.COMM_SELF.Spawn(script, given)
+        assert child.recv(source=0) == ["two words"]
+        child.Disconnect()
+        children = MPI.COMM_SELF.Spawn_multiple([script] * 2, [given, None])
+        assert [children.recv(source=rank) for rank in range(2)] == [["two words"], []]
+        children.Disconnect()
+
+
+SCRIPT = """\
+#!{python}
+import sys
+from mpi4py import MPI
+parent = MPI.Comm.Get_parent()
+parent.send(sys.argv[1:], 0)
+parent.Disconnect()
+"""
+
+
+def test_one_argument_may_stand_alone(passes, tmp_path):
+    script = tmp_path / "script"
+    script.write_text(SCRIPT.format(python=sys.executable))
+    script.chmod(0o700)
+    passes(launch.program(one_argument_may_stand_alone, script), HOOK, 60.0)
+
+
+def counts_of_numpy_and_a_relative_directory(folder):
+    """CDPATH would have a shell go elsewhere."""
+    import numpy as np
+    from mpi4py import MPI
+
+    os.chdir(folder)
+    os.makedirs("sub")
+    os.makedirs("elsewhere/sub")
+    os.environ["CDPATH"] = os.path.abspath("elsewhere")
+    info = MPI.Info.Create({"wdir": "sub"})
+    command, *arguments = command_of(say_where)
+    for counts in (np.int64(2), [np.int64(1), np.int32(1)]):
+        children = MPI.COMM_SELF.Spawn_multiple(
+            [command] * (1 + isinstance(counts, list)),
+            [arguments] * (1 + isinstance(counts, list)),
+            counts,
+            info,
+        )
+        for rank in range(2):
+            assert children.recv(source=rank) == os.path.realpath("sub")
+        children.Disconnect()
+
+
+def test_counts_are_of_any_kind_and_directories_are_found(passes, tmp_path):
+    passes(launch.program(counts_of_numpy_and_a_relative_directory, tmp_path.resolve()), HOOK, 60.0)
+
+
+def test_programs_run_where_they_are_told_to():
+    from acp_mpi.spawn.mpi.spawning import _places, programs
+
+    from mpi4py import MPI  # isort: skip
+
+    def places(*hosts):
+        infos = [MPI.Info.Create({"host": host}) if host else MPI.INFO_NULL for host in hosts]
+        counts = [1 + number for number in range(len(hosts))]
+        commands = ["true"] * len(hosts)
+        return [tuple(node) for node in _places(programs(commands, None, counts, infos))]
+
+    own = socket.gethostname()
+    assert places(own, "localhost") == [(own, 1), ("localhost", 2)]
+    assert places(own, own, "") == [(own, 3), ("localhost", 3)]
+    with pytest.raises(ValueError, match="side by side"):
+        places(own, "", own)
+
+
+# What goes wrong at the root is told to all ---------------------------------------------------
+
+
+def nobody_is_left_behind():
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    comm = MPI.COMM_WORLD
+    root = comm.Get_rank() == 0
+    command, *arguments = command_of(say_where)
+    with pytest.raises(AttributeError if root else MPI.Exception):
+        comm.Spawn(command, arguments, info=5 if root else MPI.INFO_NULL)
+    with pytest.raises(TypeError if root else MPI.Exception):
+        comm.Accept(5 if root else "")
+    for call in (comm.Accept, comm.Connect):
+        with pytest.raises(MPI.Exception) as caught:
+            call("no port" if root else "")
+        assert caught.value.Get_error_class() == MPI.ERR_PORT
+        assert "'no port' is no port" in caught.value.__notes__[0]
+    port = comm.bcast(MPI.Open_port() if root else None)
+    with pytest.raises((acp.Error, MPI.Exception)):
+        comm.Connect(port.rpartition(":")[0].rpartition(":")[0] + ":99:1")
+    comm.barrier()
+
+
+def test_all_hear_what_goes_wrong_at_the_root(passes):
+    passes([*launch.mpiexec(2), *launch.program(nobody_is_left_behind)], HOOK)
+
+
+def descriptors_run_out():
+    """Where not even the helper of Spawn can be started."""
+    import resource
+
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    command, *arguments = command_of(say_where)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    refused = pytest.raises(MPI.Exception)
+    _hear_of_one(comm, command, arguments)  # all that it needs of Python is loaded
+    if comm.Get_rank() == 0:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    with refused as caught:
+        comm.Spawn(command, arguments)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert caught.value.Get_error_class() == MPI.ERR_SPAWN
+    _hear_of_one(comm, command, arguments)
+
+
+def _hear_of_one(comm, command, arguments):
+    child = comm.Spawn(command, arguments)
+    if comm.Get_rank() == 0:
+        assert child.recv(source=0) == os.getcwd()
+    child.Disconnect()
+
+
+def test_all_hear_that_the_root_has_no_descriptors_left(passes):
+    passes([*launch.mpiexec(2), *launch.program(descriptors_run_out)], HOOK)
+
+
+# Other jobs, and none ---------------------------------------------------------------------------
+
+
+def open_a_port_for_another_job(folder):
+    from mpi4py import MPI
+
+    Path(folder, "being written").write_text(MPI.Open_port())
+    os.rename(f"{folder}/being written", f"{folder}/port")
+    launch.until(lambda: os.path.exists(f"{folder}/done"))
+
+
+def connect_to_another_job(folder):
+    from mpi4py import MPI
+
+    launch.until(lambda: os.path.exists(f"{folder}/port"))
+    port = Path(folder, "port").read_text()
+    for call in (MPI.COMM_SELF.Connect, MPI.COMM_SELF.Accept):
+        with pytest.raises(MPI.Exception) as caught:
+            call(port)
+        assert caught.value.Get_error_class() == MPI.ERR_PORT
+        assert "another job" in caught.value.__notes__[0]
+    Path(folder, "done").touch()
+
+
+def test_the_port_of_another_job_is_refused(start, tmp_path):
+    jobs = [
+        start(launch.program(function, tmp_path), HOOK)
+        for function in (open_a_port_for_another_job, connect_to_another_job)
+    ]
+    assert [job.wait() for job in jobs] == [0, 0], [job.output for job in jobs]
+
+
+def join_by(descriptor):
+    from mpi4py import MPI
+
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.Comm.Join(int(descriptor))
+    assert "another job" in caught.value.__notes__[0]
+
+
+def test_a_process_of_another_job_is_not_joined():
+    ends = socket.socketpair()
+    both = [
+        subprocess.Popen(
+            launch.program(join_by, end.fileno()), env=os.environ | HOOK, pass_fds=[end.fileno()]
+        )
+        for end in ends
+    ]
+    for end in ends:
+        end.close()
+    assert [each.wait(40) for each in both] == [0, 0]
+
+
+def ask_without_a_launcher():
+    """MPICH would look for a launcher of its own and, if there is none, never come back."""
+    from mpi4py import MPI
+
+    command, *arguments = command_of(say_where)
+    child = MPI.COMM_SELF.Spawn(command, arguments)
+    assert child.recv(source=0) == os.getcwd()
+    os.environ["PATH"] = ""
+    for comm in (child, MPI.COMM_SELF) * 2:
+        assert comm.Get_attr(MPI.UNIVERSE_SIZE) is None
+    child.Disconnect()
+
+
+def test_nobody_is_asked_for_the_size_of_the_universe(passes):
+    passes(launch.program(ask_without_a_launcher), HOOK)
+
+
+# What a child does ------------------------------------------------------------------------------
+
+INNER = "from mpi4py import MPI; print(MPI.COMM_WORLD.size, MPI.Comm.Get_parent() == MPI.COMM_NULL)"
+
+
+def start_programs_of_its_own():
+    """They are jobs of their own, whether they are started by hand or by multiprocessing."""
+    import multiprocessing
+
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    if parent == MPI.COMM_NULL:
+        command, *arguments = command_of(start_programs_of_its_own)
+        child = MPI.COMM_SELF.Spawn(command, arguments)
+        assert child.recv(source=0) == ("1 True\n", [1, 2])
+        child.Disconnect()
+        return
+    said = subprocess.check_output([sys.executable, "-c", INNER], text=True)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        parent.send((said, pool.map_async(abs, [-1, 2]).get(20)), 0)
+    parent.Disconnect()
+
+
+def test_what_a_child_starts_is_no_member_of_the_job(passes):
+    passes(launch.program(start_programs_of_its_own), HOOK, 60.0)
+
+
+def handle_a_signal_again():
+    import acp_mpi as acp
+
+    with acp.init():
+        script = "trap 'echo got' USR1; kill -USR1 $$"
+        assert subprocess.check_output(["sh", "-c", script], text=True) == "got\n"
+        os.kill(os.getpid(), signal.SIGUSR1)  # what MPICH's launcher does when a rank has died
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.check_call(["sh", "-c", "kill -USR1 $$"])
+
+
+def test_what_a_program_starts_can_be_sent_any_signal(passes):
+    passes([*launch.mpiexec(1), *launch.program(handle_a_signal_again)])
+
+
+def spawn_what_ends_early():
+    """It has joined, so it was spawned; that it has gone is heard by whoever needs it."""
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    for last in ("pass", "import os; os._exit(3)"):
+        for count in (1, 3):
+            code = f"from mpi4py import MPI; {last}"
+            children = MPI.COMM_SELF.Spawn(sys.executable, ["-c", code], count)
+            assert children.Get_remote_size() == count
+            with pytest.raises(acp.PeerLostError):
+                children.recv(source=count - 1)
+            acp.refresh()
+
+
+def test_what_ends_early_was_spawned(start):
+    job = start(launch.program(spawn_what_ends_early), HOOK)
+    assert job.wait(90.0) == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def wait_at_a_port(port):
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    parent.send(os.getpid(), 0)
+    server = MPI.COMM_SELF.Connect(port)
+    server.send("I live", 0)
+    server.Disconnect()
+    parent.Disconnect()
+
+
+def the_dead_are_passed_over():
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+    from acp_mpi import members
+    from acp_mpi.engine import _engine
+
+    port = MPI.Open_port()
+    command, *arguments = command_of(wait_at_a_port, port)
+
+    def client():
+        child = MPI.COMM_SELF.Spawn(command, arguments)
+        (rank,) = (r for r in acp.groups()[-1].ranks)
+        pid = child.recv(source=0)
+        launch.until(lambda: members.DOING[_engine.doing(rank)] == "is in recv")
+        return child, rank, pid
+
+    _, dead, pid = client()
+    os.kill(pid, signal.SIGKILL)
+    launch.until(lambda: dead not in acp.ranks())
+    child, *_ = client()
+    server = MPI.COMM_SELF.Accept(port)
+    assert server.recv(source=0) == "I live"
+    server.Disconnect()
+    child.Disconnect()
+    os._exit(0)  # without the dead one, which finalize would wait for
+
+
+def test_a_client_that_has_died_is_passed_over(passes):
+    passes(launch.program(the_dead_are_passed_over), HOOK)
