@@ -168,9 +168,7 @@ def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any
             context = new_context("spawn")
             for child in children:
                 data = MPI.pickle.dumps((context, ranks, children))
-                with contextlib.suppress(
-                    PeerLostError
-                ):  # it was there: who needs it will hear of it
+                with contextlib.suppress(PeerLostError):  # who needs it will hear of it
                     transport.send(NEWS, child, 0, data)
             news = context, children, [program.count for program in todo]
         except Exception as error:  # whatever it is, the others wait for it
