@@ -13,10 +13,12 @@ import acp_mpi as acp
 from rows.cores import ProcessorTime
 
 MEASURABLE = 1.0  # ms of processor time of all ranks together
+SETTLING = 1.0  # s: what a meeting leaves behind is done, and the job is idle
 
 
 def _sleep(seconds: float) -> tuple[float, int]:
     """Return the processor time of this rank while it sleeps, and how often its threads did."""
+    time.sleep(SETTLING)
     used, slept = ProcessorTime(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
     time.sleep(seconds)
     return used.seconds(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - slept
