@@ -195,9 +195,8 @@ void link_without_wire(acp_engine *e, struct link *link)
     timer_until(e, link->lost_at);
 }
 
-/* A peer whose wire has ended here without a link has knocked: its end of another is gone, and nothing
- * of that has come here. */
-static void call_anew(acp_lane *lane, const struct peer *p)
+/* Who knocks has lost its end of a wire of which nothing has come to this one. */
+void links_knocked_at(acp_lane *lane, const struct peer *p)
 {
     for (struct link *link = lane->engine->links, *next; link; link = next) {
         next = link->next;
@@ -226,8 +225,6 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
     struct link *link = wire->link;
-    if (!link && wire->accepted && wire->peer)
-        call_anew(lane, wire->peer);
     if (!link || link->wire != wire)
         return;
     bool in_vain = link->state == LINK_OPEN && !link->moved;
@@ -242,11 +239,12 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
         link_call(lane, link);
 }
 
-/* Who was called lives, and its call is awaited. */
+/* Who was called lives, and its call is awaited; or it says on this wire why it will not come. */
 void link_knocked(acp_engine *e, struct wire *wire)
 {
     struct link *link = wire->link;
-    wire_close(e, wire);
+    session_knock(wire);
+    wire->link = NULL;
     link_without_wire(e, link);
     call_later(e, link);
 }

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define SESSION_NEW 1u /* flag: to be made if it is not known */
+#define SESSION_NEW 1u   /* flag: to be made if it is not known */
+#define SESSION_KNOCK 2u /* flag: it is for none, but who is called is to call anew */
 
 static struct message session_of(const struct link *link)
 {
@@ -26,6 +27,12 @@ void session_refuse(const acp_engine *e, const struct wire *wire)
     struct message m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
     if (!e->outcast)
         wire_say(wire, &m, 0);
+}
+
+void session_knock(const struct wire *wire)
+{
+    struct message m = {.kind = ACP_SESSION, .flags = SESSION_KNOCK};
+    wire_say(wire, &m, 0);
 }
 
 static void up(acp_lane *lane, struct link *link)
@@ -154,6 +161,15 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     return link;
 }
 
+static struct link *knocked(acp_lane *lane, struct wire *wire)
+{
+    if (wire->peer->lost)
+        session_refuse(lane->engine, wire);
+    else
+        links_knocked_at(lane, wire->peer);
+    return NULL;
+}
+
 void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
 {
     acp_engine *e = lane->engine;
@@ -164,7 +180,7 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
     } else if (wire->accepted && link) {
         link = NULL; /* it has said so once */
     } else if (wire->accepted && wire_knows(e, wire)) {
-        link = admit(lane, wire, m);
+        link = m->flags & SESSION_KNOCK ? knocked(lane, wire) : admit(lane, wire, m);
     }
     if (link)
         link->moved |= m->a > link->out.acked;

@@ -52,9 +52,11 @@ void link_wire_up(acp_lane *lane, struct wire *wire); /* both sides have proved 
 void session_go_on(acp_lane *lane, struct wire *wire); /* there is room for what is said first */
 void session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
 void session_refuse(const acp_engine *e, const struct wire *wire); /* the peer counts as dead */
+void session_knock(const struct wire *wire); /* the peer is to call */
 /* link.c: */
 void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
 void link_knocked(acp_engine *e, struct wire *wire);
+void links_knocked_at(acp_lane *lane, const struct peer *p);
 /* traffic.c: */
 uint64_t link_expects(const struct wire *wire); /* the number of the next frame */
 /* Of its payload the sum is not checked yet; false: it is wrong, and nothing has been done. */

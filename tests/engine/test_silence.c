@@ -251,13 +251,19 @@ static void who_is_told_once_that_a_stranger_listens_calls_again(void)
     }
 }
 
-/* The one that others hold for dead learns it from the first that it speaks to. */
-static void who_is_declared_dead_learns_it(void)
+/* The one that others hold for dead learns it from the first that it speaks to, though their last word be
+ * lost on the way. */
+static void who_is_declared_dead_learns_it(bool at_once)
 {
     struct cluster c;
     start(&c, 20000000000u);
     put_now(&c, c.engines[0], 1);
+    relayed_stall(&c, proxies, !at_once);
     peer_mark_lost(c.engines[0], peer_of_slot(c.engines[0], 1));
+    UNTIL(at_once || !c.engines[0]->links);
+    if (!at_once)
+        relayed_cut(&c, proxies);
+    relayed_stall(&c, proxies, false);
     wait_for_death(c.engines[1]);
     CHECK(c.engines[1]->outcast);
     end_unequal(&c);
@@ -274,6 +280,7 @@ int main(void)
     who_is_silent_is_dead();
     who_takes_nothing_is_dead();
     who_is_told_once_that_a_stranger_listens_calls_again();
-    who_is_declared_dead_learns_it();
+    who_is_declared_dead_learns_it(true);
+    who_is_declared_dead_learns_it(false);
     return 0;
 }
