@@ -19,7 +19,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "what", metavar="info | heap | PROGRAM.py", help="what to show, or the program to run"
     )
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's arguments")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, default=[], help="the program's arguments"
+    )
     return parser
 
 

@@ -45,10 +45,25 @@ def _path(text: str) -> str:
 
 
 def _positive(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not seconds > 0:
         raise ValueError(f"{text!r} is not a positive number of seconds")
     return min(seconds, _FOR_EVER)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is no number from 0")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    if not _count(text):
+        raise ValueError("a group has at least one process")
+    return _count(text)
 
 
 def _multirun(text: str) -> tuple[str, int]:
@@ -102,11 +117,11 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_SECRET": str,
     "ACP_MULTIRUN": _multirun,
     "ACP_GROUP": str,
-    "ACP_GROUP_SIZE": int,
-    "ACP_GROUP_RANK": int,
+    "ACP_GROUP_SIZE": _size,
+    "ACP_GROUP_RANK": _count,
     "ACP_PTRACE": _switch,
     "ACP_INTERFACES": str,
-    "ACP_PARENT": int,
+    "ACP_PARENT": _count,
     "ACP_HINTS": str,  # read by who starts groups: acp_mpi/spawn/macprun/hints.py
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
@@ -133,7 +148,8 @@ def take_arguments(argv: list[str]) -> dict[str, str]:
         values = [value] if equals else []
         wanted = 2 if option == _TWO_VALUES else 1
         if len(argv) - at < wanted - len(values):
-            raise Error(f"init: {option} needs {'a value' if wanted == 1 else 'two values'}")
+            needed = "a value" if wanted == 1 else "two values: a table of ports and an offset"
+            raise Error(f"init: {option} needs {needed}")
         while len(values) < wanted:
             values.append(argv.pop(at))
         if option == _NO_OPTION:
@@ -145,6 +161,10 @@ def take_arguments(argv: list[str]) -> dict[str, str]:
     return taken
 
 
+def _option(name: str) -> str:
+    return f"--{name.lower().replace('_', '-')}"
+
+
 def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
     """Read the settings; a secret and its place go from `environ`, options from `argv`."""
     given = {name: text for name, text in environ.items() if name.startswith("ACP_")}
@@ -154,7 +174,10 @@ def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
     options = take_arguments(argv)
     for name in options:
         if name not in VARIABLES:
-            raise Error(f"init: unknown option --{name.lower().replace('_', '-')}")
+            known = sorted(set(VARIABLES) - {"ACP_SECRET"})
+            raise Error(
+                f"init: unknown option {_option(name)}; known are {', '.join(map(_option, known))}"
+            )
     for name in sorted(given):
         if name not in VARIABLES and not name.startswith(_OTHERS):
             import warnings
@@ -171,5 +194,6 @@ def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
         try:
             values[name[4:].lower()] = VARIABLES[name](text)
         except ValueError as error:
-            raise Error(f"init: {name}={text}: {error}") from None
+            what = f"{_option(name)} {text}" if name in options else f"{name}={text}"
+            raise Error(f"init: {what}: {error}") from None
     return Settings(values)

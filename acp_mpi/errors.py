@@ -138,7 +138,9 @@ def from_fault(
         case Status.CLOSED:
             return NotInitializedError(f"{function}: acp_mpi was finalized while this waited")
         case Status.TIMEOUT:
-            return TimeoutError(f"{function}: the given time passed without a result")
+            return TimeoutError(
+                f"{function}: timeout= passed without a result; give more time, or none at all"
+            )
         case Status.ARGUMENT:
             return ValueError(
                 f"{function}: {size} bytes cannot be registered with that color; a region has 1 "

@@ -95,7 +95,9 @@ def say_who_is_missing() -> None:
         states.append(f"rank {r} ({_group_of(r)}) {what}")
     awaited = _engine.awaited()
     mine = f"is in {awaited}" if awaited else DOING[max(_engine.doing(here), 0)]
-    log.warning("runtime", "rank %d has waited for 60 s and %s; %s", here, mine, "; ".join(states))
+    log.warning(
+        "runtime", "%s", "; ".join([f"rank {here} has waited for 60 s and {mine}", *states])
+    )
 
 
 def _group_of(rank: int) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _FINALIZE = 2  # the barrier in which all say that they end
 _EXCHANGE = 1  # barriers of the library's own collectives
+_INTERRUPTED = 130  # the exit code that shells have for SIGINT
 
 _count = 0
 _life = RLock()  # one thread begins or ends at a time
@@ -216,10 +217,13 @@ def _at_exit() -> None:
 def _uncaught(
     kind: type[BaseException], value: BaseException, traceback: TracebackType | None
 ) -> None:
-    """Print the traceback, then end the whole group: the others would wait for this rank."""
+    """Print the traceback, then end the whole group: the others would wait for this rank.
+
+    A rank that is alone ends as any Python does.
+    """
     (_hook_before or sys.__excepthook__)(kind, value, traceback)
-    if is_initialized():
-        end_group(1)
+    if is_initialized() and _engine.procs() > 1:
+        end_group(_INTERRUPTED if issubclass(kind, KeyboardInterrupt) else 1)
 
 
 def end_group(code: int) -> NoReturn:

@@ -65,6 +65,13 @@ def main() -> int:
         acp.sync()
         if acp.rank() > 0:
             return 0
+        if not any(each.has_mpi for each in acp.groups()):
+            print(
+                "groups: no group has MPI, so nobody worked; start it by `macprun groups.toml` or "
+                "`mpiexec -n 4 python groups.py`",
+                file=sys.stderr,
+            )
+            return 2
         pi = math.fsum(results)
         print(f"pi is {pi:.9f}, by {acp.procs()} processes in {len(acp.groups())} groups")
         return int(abs(pi - math.pi) > 1e-6)

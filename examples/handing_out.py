@@ -23,7 +23,10 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pieces", type=int, default=200, help="intervals of 0 to 1 (200)")
     parser.add_argument("--points", type=int, default=20000, help="in each, more or less (20000)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.pieces < 1 or arguments.points < 1:
+        parser.error("--pieces and --points must be at least 1")
+    return arguments
 
 
 def integrate(begin: float, end: float, points: int) -> float:

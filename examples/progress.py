@@ -21,7 +21,10 @@ def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bounds", type=int, default=100, help="of each worker (default 100)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.bounds < 2:
+        parser.error("--bounds must be at least 2: the last one ends the search")
+    return arguments
 
 
 def search(bound: np.ndarray, finest: int) -> int:

@@ -1,7 +1,7 @@
 """Sum a series by workers that a master spawns: mpi4py's own calls and nothing else.
 
-    python -m acp_mpi.spawn examples/spawn_master_worker.py        # children by acp_mpi
-    python examples/spawn_master_worker.py                         # children by the MPI library
+    python -m acp_mpi.spawn spawn_master_worker.py      # children by acp_mpi
+    python spawn_master_worker.py                       # children by the MPI library
 
 The master hands out pieces to whoever asks, merges with its workers, and checks the result.
 """
@@ -60,11 +60,13 @@ def main(workers: int, points: int) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--points", type=int, default=10000)
+    parser.add_argument("--workers", type=int, default=2, help="to spawn (default 2)")
+    parser.add_argument("--points", type=int, default=10000, help="of the series (default 10000)")
     options = parser.parse_args()
+    if options.workers < 1 or options.points < 1000:
+        parser.error("--workers must be at least 1, --points at least 1000")
     if options.worker:
         worker()
     elif MPI.COMM_WORLD.Get_rank() == 0:

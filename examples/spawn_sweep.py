@@ -1,6 +1,6 @@
 """Run a function over a range of parameters by a pool of processes: mpi4py.futures as it is.
 
-    python -m acp_mpi.spawn examples/spawn_sweep.py
+    python -m acp_mpi.spawn spawn_sweep.py
 
 The pool's processes are spawned by the first call; a notebook may do the same.
 """
@@ -34,9 +34,11 @@ def main(count: int, workers: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=8)
-    parser.add_argument("--workers", type=int, default=2)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=8, help="lengths to compare (default 8)")
+    parser.add_argument("--workers", type=int, default=2, help="in the pool (default 2)")
     options = parser.parse_args()
+    if options.count < 1 or options.workers < 1:
+        parser.error("--count and --workers must be at least 1")
     if MPI.COMM_WORLD.Get_rank() == 0:
         main(options.count, options.workers)

@@ -21,7 +21,10 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=100_000, help="of each rank (100000)")
     parser.add_argument("--bins", type=int, default=64, help="on each rank (default 64)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.samples < 1 or arguments.bins < 1:
+        parser.error("--samples and --bins must be at least 1")
+    return arguments
 
 
 def samples(rank: int, count: int, bins: int) -> np.ndarray:
@@ -37,7 +40,11 @@ def run(count: int, bins: int) -> int:
     rank, procs = acp.rank(), acp.procs()
     win = acp.group().window
     if win is None:
-        print("window: there is no MPI window; `python -m acp_mpi info` says why", file=sys.stderr)
+        print(
+            "window: there is no MPI window; start it by `mpiexec -n 2 python window.py`; if that "
+            "is what you did, `python -m acp_mpi info` says why",
+            file=sys.stderr,
+        )
         return 2
     start = acp.query_starter_ga
     first = 8  # a word before them counts ranks

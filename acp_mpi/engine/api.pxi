@@ -17,6 +17,7 @@ cdef extern from "engine.h" nogil:
         ACP_OK
         ACP_E_NULL
         ACP_E_UNREGISTERED
+        ACP_E_PRIVATE
         ACP_E_RANK
         ACP_E_LOST
         ACP_E_TIMEOUT

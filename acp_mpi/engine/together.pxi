@@ -27,6 +27,11 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     if size == 4 and (value < -(1 << 31) if signed else v >> 32):
         raise OverflowError(f"wait_until: the value {value} does not fit a word of 4 bytes")
     if acp_word_find(lane0, a, width, &word) != ACP_OK:
+        if acp_lane_fault(lane0).status == ACP_E_PRIVATE and acp_ga_rank(a) != rank():
+            raise _errors.AddressError(
+                f"wait_until: {a:#x} is a word of rank {acp_ga_rank(a)}; only own words can be waited "
+                "for: have that rank wait, or write to a word of this one"
+            )
         raise_fault("wait_until", lane0)
     cdef acp_engine *e = hold("wait_until")
     with nogil:

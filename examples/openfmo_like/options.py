@@ -11,7 +11,7 @@ from .reading import Calculation
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options; ends the program with code 2 if they are wrong."""
     parser = argparse.ArgumentParser(
-        prog="python -m examples.openfmo_like",
+        prog="python -m openfmo_like",
         description="Calculate the FMO2-RHF energy of molecules, by groups of workers joined by "
         "acp_mpi. Options win over what the input file says.",
     )

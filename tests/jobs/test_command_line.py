@@ -271,3 +271,23 @@ def inspect_source(function):
     import inspect
 
     return inspect.getsource(function)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("ACP_GROUP_SIZE", "x", "ACP_GROUP_SIZE=x: 'x' is no number from 0"),
+        ("ACP_GROUP_SIZE", "0", "a group has at least one process"),
+        ("ACP_PEER_TIMEOUT", "soon", "'soon' is not a positive number of seconds"),
+    ],
+)
+def test_a_setting_that_is_none_is_named(fails, variable, value, said):
+    command = [sys.executable, "-c", "import acp_mpi as acp; acp.init()"]
+    assert said in fails(command, {variable: value})
+
+
+def test_an_unknown_option_is_answered_by_those_that_are_known(fails):
+    command = [sys.executable, "-c", "import acp_mpi as acp; acp.init()", "--acp-hepa-size", "1"]
+    assert "known are --acp-group, " in fails(command)
+    command[-2:] = ["--acp-heap-size", "2X"]
+    assert "init: --acp-heap-size 2X: '2X' is not a size" in fails(command)

@@ -111,3 +111,34 @@ def test_an_end_that_hangs_is_cut_short_with_the_stacks(start, tmp_path):
     statuses = [int(file.read_text()) for file in tmp_path.glob("status.*")]
     assert sorted(statuses) == [1, KILLED], job.output
     assert "in __del__" in job.output
+
+
+def alone_and_out(how):
+    import acp_mpi as acp
+
+    acp.init()
+    atexit.register(print, "the hook of the program")
+    if how == "interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
+    raise RuntimeError(how)
+
+
+@pytest.mark.parametrize(("how", "status"), [("error", 1), ("interrupted", -signal.SIGINT)])
+def test_who_is_alone_ends_as_any_python_does(start, how, status):
+    job = start(launch.program(alone_and_out, how))
+    assert job.wait() == status, job.output
+    assert "the hook of the program" in job.output
+
+
+def interrupted_among_others():
+    import acp_mpi as acp
+
+    acp.init()
+    if acp.rank() == 0:
+        raise KeyboardInterrupt
+    acp.sync()
+
+
+def test_ctrl_c_on_one_of_several_is_known_by_its_code(without_mpi):
+    jobs = without_mpi(2, launch.program(interrupted_among_others))
+    assert sorted(job.wait() for job in jobs) == [1, 130], [job.output for job in jobs]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +67,13 @@ def test_any_name_may_be_the_first(use):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_source_that_is_not_built_says_so():
+    """Whoever follows the README in its folder finds that before what is installed."""
+    folder = Path(__file__).parents[2]
+    command = [sys.executable, "-c", "import acp_mpi as acp; acp.init()"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(f"ImportError: {folder}/acp_mpi/engine is the")
+    assert "python -P" in done.stderr
