@@ -67,6 +67,14 @@ static inline acp_handle_t handle_now(acp_engine *e)
     return atomic_load_explicit(&e->last, memory_order_relaxed) | 1;
 }
 
+/* failure.c: with the lock held */
+void failure_keep(acp_engine *e, const struct op *op);
+const acp_failure *failure_before(const acp_engine *e, acp_handle_t upto, bool alone);
+void failures_close(acp_engine *e);
+
+/* completion.c: the number of a queued operation; 0: there is none yet that it could mean */
+acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle);
+
 /* stall.c: with the lock held */
 void op_stall(acp_engine *e, struct op *op);
 void op_unstall(acp_engine *e, struct op *op);
