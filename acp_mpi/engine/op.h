@@ -13,6 +13,11 @@
  * ACP_E_BUSY: the fast way was refused just now, ask the router again. */
 int command_run(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
                 uint64_t size, uint64_t *result);
+/* Must the parts of a copy go from the last to the first, as memmove would do it? NULL: elsewhere. */
+static inline bool goes_backward(const unsigned char *to, const unsigned char *from, uint64_t size)
+{
+    return to && from && to > from && to < from + size;
+}
 int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
                 const struct translation *s, acp_ga_t src, uint64_t size);
 int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
