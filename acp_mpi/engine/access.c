@@ -174,7 +174,12 @@ static int transfer_now(acp_lane *lane, acp_ga_t ga, struct place local, uint64_
     bool forced = e->config.path == ACP_PATH_OWNER && t.peer != e->own;
     if (forced || (reach != REACH_LOAD && reach != REACH_VM))
         return ACP_E_BUSY;
-    for (uint64_t at = 0; at < size && rc == ACP_OK; at += BACKGROUND_BYTES) {
+    unsigned char *there = t.base ? t.base + (ga - t.low) : NULL;
+    bool backward = local.is_source ? goes_backward(there, local.local, size)
+                                    : goes_backward(local.local, there, size);
+    uint64_t parts = (size + BACKGROUND_BYTES - 1) / BACKGROUND_BYTES;
+    for (uint64_t i = 0; i < parts && rc == ACP_OK; i++) {
+        uint64_t at = (backward ? parts - 1 - i : i) * BACKGROUND_BYTES;
         uint64_t part = size - at < BACKGROUND_BYTES ? size - at : BACKGROUND_BYTES;
         rc = command_run(lane, &command, local, at, part, NULL);
     }

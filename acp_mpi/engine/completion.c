@@ -1,7 +1,7 @@
-/* Completion as callers see it: what is done, waiting for it, errors that are not reported yet. */
+/* Completion as callers see it: what is done, and waiting for it. */
 #include "op.h"
 
-static acp_handle_t resolve(const acp_engine *e, acp_handle_t handle)
+acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle)
 {
     acp_handle_t last = e->last;
     if (handle == ACP_HANDLE_ALL || handle == ACP_HANDLE_CONT)
@@ -11,7 +11,7 @@ static acp_handle_t resolve(const acp_engine *e, acp_handle_t handle)
 
 bool acp_running(const acp_engine *e, acp_handle_t handle)
 {
-    return resolve(e, handle) > atomic_load_explicit(&e->watermark, memory_order_acquire);
+    return handle_resolve(e, handle) > atomic_load_explicit(&e->watermark, memory_order_acquire);
 }
 
 bool acp_done(const acp_engine *e, acp_handle_t handle)
@@ -57,7 +57,7 @@ static bool one_done(void *context)
 
 int acp_complete(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
 {
-    struct handle_wait w = {e, resolve(e, handle)};
+    struct handle_wait w = {e, handle_resolve(e, handle)};
     return all_done(&w) ? ACP_OK
                         : progress_wait(e, all_done, &w, timeout_ns, ACP_DOING_COMPLETE);
 }
@@ -82,43 +82,4 @@ int acp_wait_room(acp_engine *e, int64_t timeout_ns)
     struct handle_wait w = {e, 0};
     return has_room(&w) ? ACP_OK
                         : progress_wait(e, has_room, &w, timeout_ns, ACP_DOING_COMPLETE);
-}
-
-uint32_t acp_failures_take(acp_engine *e, acp_handle_t upto, bool alone, acp_failure *out,
-                           uint32_t most, uint64_t *more)
-{
-    uint32_t taken = 0, kept = 0;
-    *more = 0;
-    pthread_mutex_lock(&e->lock);
-    acp_handle_t limit = upto == ACP_HANDLE_ALL ? upto : resolve(e, upto);
-    for (uint32_t i = 0; i < e->failure_count; i++) {
-        acp_failure f = e->failures[i];
-        if (alone ? f.handle != upto : f.handle > limit || f.awaited)
-            e->failures[kept++] = f;
-        else if (taken < most)
-            out[taken++] = f;
-        else
-            ++*more;
-    }
-    e->failure_count = kept;
-    if (upto == ACP_HANDLE_ALL && !alone) {
-        *more += e->failures_dropped;
-        e->failures_dropped = 0;
-    }
-    pthread_mutex_unlock(&e->lock);
-    return taken;
-}
-
-void acp_await_alone(acp_engine *e, acp_handle_t handle, bool is)
-{
-    struct op *op = &e->ops[(handle / 2) % OPS];
-    pthread_mutex_lock(&e->lock);
-    if (op->handle == handle)
-        op->awaited = is;
-    for (uint32_t i = 0; i < e->failure_count; i++)
-        if (e->failures[i].handle == handle)
-            e->failures[i].awaited = is;
-    pthread_mutex_unlock(&e->lock);
-    if (!is) /* it may have been left to who waits */
-        progress_kick(e);
 }

@@ -25,18 +25,27 @@ void door_ring(acp_engine *e, const struct peer *p)
     ring(e, p == e->own ? &e->door_fd : &p->door_fd);
 }
 
+/* No ring is lost on a thread that dozes. It takes the count before it says that it dozes, and looks
+ * for what it waits for after that: whatever is there when the count is taken it sees. A ring after
+ * that either comes before the sleep, which the changed count then prevents, or finds `dozing` set, or
+ * another ring has taken that back. That other one changes the count once more before it wakes: a
+ * thread that is not asleep by then does not fall asleep, and it will look again. Without the second
+ * change a thread that took the count between the two halves of that ring would sleep on, with `dozing`
+ * taken back, and the next ring, its own, would wake nobody. */
 void doze_ring(struct doors *doors)
 {
     atomic_fetch_add(&doors->event, 1);
-    if (atomic_load(&doors->dozing) && atomic_exchange(&doors->dozing, 0))
+    if (atomic_load(&doors->dozing) && atomic_exchange(&doors->dozing, 0)) {
+        atomic_fetch_add(&doors->event, 1);
         futex_wake(&doors->event, true);
+    }
 }
 
 bool doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)
 {
     struct doors *d = e->doors;
-    atomic_store(&d->dozing, 1);
     uint32_t seen = atomic_load(&d->event);
+    atomic_store(&d->dozing, 1);
     return ready(context) || futex_wait(&d->event, seen, timeout_ns, true) >= 0 || errno != EINTR;
 }
 

@@ -89,6 +89,7 @@ def copy_many(dsts, srcs, sizes, order=HANDLE_NULL):
     cdef uint64_t o = order_of(order, "copy_many"), h, bad = 0
     cdef acp_lane *lane
     while True:
+        need("copy_many")
         lane = acp_lane_take(engine) if o == 0 else NULL
         if lane != NULL:
             with nogil:

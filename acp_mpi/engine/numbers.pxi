@@ -19,7 +19,9 @@ cdef object as_int(object x, str function, str what):
         return x
     several = getattr(x, "ndim", 0) != 0
     if PyIndex_Check(x) and not several:  # arrays of NumPy have that method, too
-        return PyNumber_Index(x)
+        x = PyNumber_Index(x)
+        need(function)  # that may be Python code: it, or another thread meanwhile, may have finalized
+        return x
     hint = ""
     if several:
         hint = "; give one element of it, or use a function for many"

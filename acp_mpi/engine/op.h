@@ -13,6 +13,11 @@
  * ACP_E_BUSY: the fast way was refused just now, ask the router again. */
 int command_run(acp_lane *lane, const struct message *command, struct place local, uint64_t from,
                 uint64_t size, uint64_t *result);
+/* Must the parts of a copy go from the last to the first, as memmove would do it? NULL: elsewhere. */
+static inline bool goes_backward(const unsigned char *to, const unsigned char *from, uint64_t size)
+{
+    return to && from && to > from && to < from + size;
+}
 int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
                 const struct translation *s, acp_ga_t src, uint64_t size);
 int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
@@ -66,6 +71,14 @@ static inline acp_handle_t handle_now(acp_engine *e)
 {
     return atomic_load_explicit(&e->last, memory_order_relaxed) | 1;
 }
+
+/* failure.c: with the lock held */
+void failure_keep(acp_engine *e, const struct op *op);
+const acp_failure *failure_before(const acp_engine *e, acp_handle_t upto, bool alone);
+void failures_close(acp_engine *e);
+
+/* completion.c: the number of a queued operation; 0: there is none yet that it could mean */
+acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle);
 
 /* stall.c: with the lock held */
 void op_stall(acp_engine *e, struct op *op);

@@ -1,4 +1,4 @@
-/* The table of queued operations: numbers, order, completion and errors.
+/* The table of queued operations: numbers, order and completion.
  *
  * Queued operations are numbered 2, 4, 6 ...; one that was complete at once has the last of
  * these + 1. The watermark is the number up to which all are done; a slot of the table is
@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 
 #define TASK_BIT ((uint64_t)1 << 63)
-#define FAILURES_MAX 4096u
 
 static struct op *slot_of(acp_engine *e, acp_handle_t handle)
 {
@@ -81,33 +80,6 @@ void op_fault(struct op *op, const acp_fault *fault)
 {
     if (op->fault.status == ACP_OK)
         op->fault = *fault;
-}
-
-static void keep_failure(acp_engine *e, const struct op *op)
-{
-    if (e->failure_count == e->failure_room) {
-        uint32_t room = e->failure_room ? e->failure_room * 2 : 16;
-        acp_failure *grown =
-            room <= FAILURES_MAX ? realloc(e->failures, room * sizeof *grown) : NULL;
-        if (!grown) {
-            e->failures_dropped++;
-            return;
-        }
-        e->failures = grown;
-        e->failure_room = room;
-    }
-    e->failures[e->failure_count] =
-        (acp_failure){.handle = op->handle, .fault = op->fault, .kind = op->asked,
-                      .awaited = op->awaited};
-    atomic_fetch_add(&e->failure_count, 1);
-}
-
-static const acp_failure *failure_before(const acp_engine *e, acp_handle_t upto, bool alone)
-{
-    for (uint32_t i = 0; i < e->failure_count; i++)
-        if (alone ? e->failures[i].handle == upto : e->failures[i].handle <= upto)
-            return &e->failures[i];
-    return NULL;
 }
 
 static void start_or_fail(acp_lane *lane, struct op *op)
@@ -201,7 +173,7 @@ void op_finish(acp_lane *lane, struct op *op)
     end(e, op);
     if (op->handle) {
         if (op->fault.status != ACP_OK)
-            keep_failure(e, op);
+            failure_keep(e, op);
         atomic_fetch_sub_explicit(&e->outstanding, 1, memory_order_release);
         start_followers(lane, op);
         advance(lane);
@@ -351,9 +323,8 @@ void operations_close(acp_engine *e)
         free(b);
     }
     free(e->call_space);
-    free(e->failures);
+    failures_close(e);
     if (e->ops)
         munmap(e->ops, OPS * sizeof *e->ops);
-    e->failures = NULL;
     e->ops = NULL;
 }

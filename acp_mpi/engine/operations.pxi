@@ -54,6 +54,7 @@ def copy(dst, src, size, order=HANDLE_NULL):
                     acp_lane_give(lane)
                 if h:
                     return issued(h)
+                need("copy")  # another thread may have finalized meanwhile
         h = acp_copy(lane0, d, s, n, o)
         if h:
             return issued(h)

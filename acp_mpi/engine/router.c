@@ -113,8 +113,7 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
         return rc;
     if (d.reach <= REACH_VM && s.reach <= REACH_VM && d.reach + s.reach < 2 * REACH_VM) {
         plan->way = WAY_RUN;
-        plan->backward = d.pointer && s.pointer && d.pointer > s.pointer &&
-                         d.pointer < s.pointer + c->a;
+        plan->backward = goes_backward(d.pointer, s.pointer, c->a);
     } else if (s.reach == REACH_LINK && d.reach <= REACH_VM) {
         go(plan, WAY_GET, &s, c->src);
     } else if (s.reach == REACH_RING && d.reach == REACH_LOAD && d.mine_alone) {

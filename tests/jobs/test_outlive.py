@@ -7,6 +7,7 @@ import gc
 import launch
 import numpy as np
 import pytest
+from support import case
 
 import acp_mpi as acp
 
@@ -138,3 +139,47 @@ def errors_at_the_end():
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_an_error_that_nobody_completed_is_raised_by_finalize(passes, road):
     passes([*launch.mpiexec(2), *launch.program(errors_at_the_end)], launch.ROADS[road])
+
+
+class Last:
+    """A number whose conversion, which is Python code, ends the library."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        acp.finalize()
+        return self.value
+
+
+# What takes a number and uses the engine after that.
+USES = {
+    "copy to": lambda ga: acp.copy(Last(ga), ga, 8),
+    "copy from": lambda ga: acp.copy(ga, Last(ga), 8),
+    "copy of a size": lambda ga: acp.copy(ga, ga, Last(8)),
+    "copy in order": lambda ga: acp.copy(ga, ga, 8, order=Last(acp.HANDLE_CONT)),
+    "copy_many": lambda ga: acp.copy_many([ga], [Last(ga)], 8),
+    "atomic": lambda ga: acp.add8(acp.GA_NULL, ga, Last(1)),
+    "fetch": lambda ga: acp.fetch_cas8(ga, 0, Last(1)),
+    "put": lambda ga: acp.put(Last(ga), bytes(8)),
+    "iget": lambda ga: acp.iget(Last(ga), bytearray(8)),
+    "malloc": lambda ga: acp.malloc(Last(8)),
+    "empty": lambda ga: acp.empty(Last(8), np.uint8),
+    "query_address": lambda ga: acp.query_address(Last(ga)),
+    "query_starter_ga": lambda ga: acp.query_starter_ga(Last(0)),
+    "wait_until": lambda ga: acp.wait_until(ga, "==", Last(0)),
+    "test": lambda ga: acp.test(Last(2)),
+    "send": lambda ga: acp.send(b"x", Last(0)),
+    "receive": lambda ga: acp.recv(source=0, tag=Last(1)),
+}
+
+
+def ended_by_a_number():
+    for name, use in USES.items():
+        acp.init()
+        with case(name), pytest.raises(acp.NotInitializedError, match=r"acp\.init"):
+            use(acp.query_starter_ga(0))
+
+
+def test_a_call_whose_numbers_end_the_library_says_that_it_has_ended(passes):
+    passes([*launch.mpiexec(1), *launch.program(ended_by_a_number)])

@@ -150,6 +150,26 @@ def test_overlapping_copies_are_like_memmove(size, shift, kind):
     assert np.array_equal(memory.bytes, expected)
 
 
+@pytest.mark.parametrize("size", [300, 3 * MIB + 1])
+@pytest.mark.parametrize("shift", [8, -8, 4096])
+@pytest.mark.parametrize("kind", ["array", "registered"])
+@pytest.mark.parametrize("name", ["put", "get", "iput", "iget"])
+def test_transfers_between_overlapping_parts_of_own_memory_are_like_memmove(
+    name, kind, shift, size
+):
+    room = size + 2 * 4096
+    memory = Memory(kind, room)
+    memory.bytes[:] = pattern(room, acp.rank())
+    source, sink = 4096, 4096 + shift
+    there, here = (sink, source) if name.endswith("put") else (source, sink)
+    transfer = getattr(acp, name)
+    transfer(memory.places[acp.rank()] + there, memory.bytes[here : here + size])
+    acp.complete()
+    expected = pattern(room, acp.rank())
+    expected[sink : sink + size] = expected[source : source + size].copy()
+    assert np.array_equal(memory.bytes, expected)
+
+
 # Order ----------------------------------------------------------------------------------------
 
 

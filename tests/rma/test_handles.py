@@ -207,6 +207,33 @@ def test_errors_of_other_operations_do_not_stop_those_without_order():
     assert target[:8].tobytes() == fetch(acp.query_starter_ga(right()), 8)
 
 
+MANY = 5000  # more errors than are kept
+
+
+def test_calls_that_wait_raise_their_errors_however_many_others_nobody_asked_for():
+    ga = stale()
+    late_errors(MANY, ga)
+    for call in (acp.get, acp.put, lambda ga, _: acp.fetch_add8(ga, 1)):
+        with pytest.raises(acp.AddressError):
+            call(ga, bytearray(8))
+    with pytest.raises(acp.AddressError) as caught:
+        acp.complete()
+    assert caught.value.__notes__[-1] == f"and {MANY - 16} more operations that failed"
+    acp.complete()
+
+
+def test_of_too_many_errors_the_first_and_the_latest_are_kept():
+    first, *_, last = late_errors(MANY, stale())
+    own = acp.zeros(1, np.uint64)
+    dependent = acp.add8(acp.GA_NULL, acp.query_ga(own), 1, order=last)
+    for handle in (dependent, last, first):
+        with pytest.raises(acp.AddressError):
+            acp.wait(handle)
+    assert own[0] == 0
+    with pytest.raises(acp.AddressError):
+        acp.complete()
+
+
 # Interrupted waits ----------------------------------------------------------------------------
 
 
