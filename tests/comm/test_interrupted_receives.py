@@ -1,4 +1,4 @@
-"""Ctrl-C while a receive makes of a message what the program gets: the message is the next receive's."""
+"""Ctrl-C while a receive makes of a message what it returns: that is the next receive's."""
 
 import functools
 

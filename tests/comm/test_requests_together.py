@@ -55,8 +55,9 @@ def fails(a, b):
     raise ValueError("no sum")
 
 
-@pytest.mark.skipif("acp.procs() == 1", reason="nothing is folded")
 def test_waitany_gives_a_collective_that_has_failed_once():
+    if acp.procs() == 1:
+        pytest.skip("nothing is folded")
     message, fold = acp.irecv(tag=4), acp.iallreduce(np.ones(4), fails)
     with pytest.raises((ValueError, acp.Error), match=r"no sum|has left"):
         acp.waitany([fold, message])
@@ -68,8 +69,9 @@ def test_waitany_gives_a_collective_that_has_failed_once():
         acp.waitany([fold, message])
 
 
-@pytest.mark.skipif("acp.procs() == 1", reason="nothing is folded")
 def test_asking_whether_a_collective_is_done_hands_out_no_error():
+    if acp.procs() == 1:
+        pytest.skip("nothing is folded")
     fold = acp.iallreduce(np.ones(4), fails)
     while not fold.done:
         acp.inquire(0)
