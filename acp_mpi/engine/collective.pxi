@@ -163,12 +163,16 @@ cdef class Collective:
         cdef uint64_t theirs = 0
         cdef int64_t rank = acp_collective_trouble(self.under_way, &theirs)
         cdef PyObject *error[3]
+        cdef bint again = rc == ACP_E_CLOSED and engine != NULL and engine == self.home
         note = self.plan.note
         PyErr_Fetch(&error[0], &error[1], &error[2])  # a signal handler's, if it has ended it
         self.over()
         if rc == ACP_E_INTERRUPTED:
             PyErr_Restore(error[0], error[1], error[2])
             return -1
+        if again:
+            raise _errors.Error(f"{self.function}: reset came before it was done; wait for "
+                                "requests before that")
         raise _errors.from_collective(self.function, rc, rank, note, theirs)
 
     cdef int fold(self) except -1:
@@ -263,6 +267,8 @@ cdef class Collective:
             try:
                 self.wait(0)
             except TimeoutError:
+                if self.under_way == NULL:  # of the operation itself
+                    raise
                 return False
         return self.under_way == NULL
 

@@ -47,8 +47,12 @@ cdef class Message:
         r = receive_new(function, buffer, OWN_CONTEXT, self.status.source, self.status.tag,
                         self.raw)
         if stray is not None:
-            self.stray = None
-            return receive_stray(r, stray)
+            self.stray = None  # no other thread takes it, too
+            try:
+                return receive_stray(r, stray)
+            except BaseException:
+                self.stray = stray
+                raise
         c.taken, self.taken = self.taken, 0
         c.size, c.room = room_of(r), r.view.buf if r.viewed else NULL
         if not mail_do(function, do_receive_taken, &c, True, self.status.source):

@@ -21,7 +21,11 @@ cdef Request receive_begin(str function, object buffer, uint64_t context, int64_
     cdef Request r = receive_new(function, buffer, context, source, tag, raw)
     cdef Stray stray = stray_find(context, source, tag, True) if strays else None
     if stray is not None:
-        return receive_stray(r, stray)
+        try:
+            return receive_stray(r, stray)
+        except BaseException:
+            stray_keep(stray)
+            raise
     c.envelope.context, c.envelope.source, c.envelope.tag = context, source, tag
     c.envelope.size, c.room = room_of(r), r.view.buf if r.viewed else NULL
     c.envelope.among = held_by(among)
@@ -35,17 +39,15 @@ cdef uint64_t room_of(Request r) noexcept:
 
 
 cdef Request receive_stray(Request r, Stray stray):
+    # Where Ctrl-C interrupts it the stray is as it was, and its caller keeps it.
     cdef uint64_t n
     if stray.late is not None:
+        r.number = stray.number
         r.request, stray.late.request = stray.late.request, NULL
         acp_request_into(r.request, r.view.buf if r.viewed else NULL, room_of(r))
         return r
     n = len(stray.data)
-    try:
-        header = r.header_of(&stray.envelope)
-    except BaseException:
-        strays.insert(0, stray)
-        raise
+    header = r.header_of(&stray.envelope)
     if r.viewed:
         copy_bytes(r.view.buf, PyBytes_AS_STRING(stray.data), min(n, <uint64_t>r.view.len))
     if n < stray.envelope.size:

@@ -6,6 +6,7 @@ cdef set outstanding = set()  # what is not over keeps its buffers, whoever refe
 cdef uint64_t mail_era = 0  # one more with each reset: taken messages are gone
 cdef Py_ssize_t sweep_at = 64  # requests
 cdef list strays = []  # messages that came while Ctrl-C ended their receive: the next receive's
+cdef uint64_t stray_count = 0
 
 
 cdef class Request
@@ -16,6 +17,7 @@ cdef class Stray:
     cdef acp_envelope envelope
     cdef bytes data
     cdef Request late
+    cdef uint64_t number  # in the order in which they came
 
 
 cdef int sweep() except -1:
@@ -44,6 +46,19 @@ cdef Stray stray_find(uint64_t context, int64_t source, int64_t tag, bint take):
     return None
 
 
+cdef int stray_keep(Stray stray) except -1:
+    # In the order in which they came, also if a receive had taken it and was interrupted, too.
+    global stray_count
+    cdef Py_ssize_t at = len(strays)
+    if not stray.number:
+        stray_count += 1
+        stray.number = stray_count
+    while at and (<Stray>strays[at - 1]).number > stray.number:
+        at -= 1
+    strays.insert(at, stray)
+    return 0
+
+
 @cython.freelist(32)
 cdef class Request:
     """A send or receive that goes on beside the program, from `isend` or `irecv`.
@@ -63,6 +78,7 @@ cdef class Request:
     cdef object keep, finish, result, error
     cdef bint known
     cdef acp_envelope message  # known: what was received
+    cdef uint64_t number  # of the stray whose message it brings
 
     def __str__(self):
         return f"{self.function} {whom(self.sends, self.peer, self.tag)}"
@@ -98,6 +114,9 @@ cdef class Request:
     cdef int ends(self) except -1:
         if self.home != NULL:
             outstanding.discard(self)
+        elif self.request != NULL and engine != NULL:  # bytes that were taken out of the heap
+            acp_request_end(lane0, self.request, NULL)
+            self.request = NULL
         self.let_go()
         self.keep = self.finish = None
         self.over = True
@@ -234,6 +253,10 @@ cdef class Request:
         cdef acp_envelope got
         cdef const char *data
         need(self.function)
+        if self.request == NULL:  # an interrupt came when its bytes were in the view
+            if self.known:
+                self.take(&self.message, NULL, None)
+            return self.ends()
         if acp_request_look(self.request, &got) == ACP_OK:
             self.fetch()
             header = self.header_of(&got)  # which Ctrl-C may interrupt: the message stays
@@ -254,11 +277,13 @@ cdef class Request:
             return None
         r = receive_begin(self.function, None, got.context | HEADERS, got.source, got.note >> 4,
                           True)
-        r.settle(ACP_FOREVER)
+        if not r.over:
+            r.block(ACP_FOREVER)
         return r.outcome()
 
     cdef int take(self, const acp_envelope *got, const char *data, object header) except -1:
-        # The result: the user's buffer, which is filled, or what the bytes are.
+        # The result: the user's buffer, which is filled, or what the bytes are. Where Ctrl-C interrupts
+        # it, it can be done again.
         self.known, self.message = True, got[0]
         try:
             if not self.viewed:
@@ -346,31 +371,43 @@ cdef class Request:
 
     cdef bint withdraw(self) except -1:
         cdef int rc
-        while not self.over:
+        while not (self.over or self.busy or self.request == NULL):
             need(self.function)
             rc = acp_request_cancel(lane0, self.request)
             if rc == ACP_OK:
-                while self.waiting:
-                    self.yield_to_others()
-                acp_request_end(lane0, self.request, NULL)
-                self.request = NULL
-                self.ends()
-                return True
+                return self.withdrawn()
             if rc != ACP_E_BUSY:
                 return False
             self.yield_to_others()
         return False
+
+    cdef bint withdrawn(self) except -1:
+        # Who waits for it has been woken, and must find that it is over, not a request to take.
+        self.busy = True
+        try:
+            while self.waiting and not self.over:
+                self.yield_to_others()
+            if not self.over:  # reset may have come
+                need(self.function)
+                acp_request_end(lane0, self.request, NULL)
+                self.request = NULL
+                self.result = None
+                self.ends()
+        finally:
+            self.busy = False
+        return True
 
     # Blocking calls ---------------------------------------------------------------------------
 
     cdef int block(self, int64_t limit) except -1:
         # As settle, but nothing of it is left if it fails; no message is lost.
         try:
-            self.settle(limit)
-        except TimeoutError:
-            if self.withdraw():
-                raise
-            self.settle(ACP_FOREVER)  # it has met its other half
+            try:
+                self.settle(limit)
+            except TimeoutError:
+                if self.withdraw():
+                    raise
+                self.settle(ACP_FOREVER)  # it has met its other half
         except BaseException:
             self.give_up()
             raise
@@ -393,29 +430,57 @@ cdef class Request:
         acp_engine_hold(engine)
         return late
 
+    cdef object arrive(self):
+        # Until its bytes are here, whatever comes: they go to a buffer that is its caller's again
+        # when the call has ended. Returns what a signal handler has raised meanwhile.
+        cdef int rc = self.attend(ACP_FOREVER)
+        raised = None
+        while rc == ACP_E_INTERRUPTED:
+            try:
+                ended(self.function, rc)
+            except BaseException as error:
+                raised = error
+            rc = self.attend(ACP_FOREVER)
+        ended(self.function, rc)
+        return raised
+
     cdef int put_back(self) except -1:
         # Ctrl-C came when the message had: it is for the next receive.
         cdef Stray stray
+        raised = self.arrive()
+        stray = self.untaken()
+        if stray is not None:
+            stray.envelope, stray.number = self.message, self.number
+            stray_keep(stray)
+        self.ends()
+        if raised is not None:
+            raise raised
+        return 0
+
+    cdef Stray untaken(self):
+        # The message that has come, as nobody has taken it; None if there is none.
+        cdef Stray stray = Stray.__new__(Stray)
         cdef const char *data
-        ended(self.function, self.attend(ACP_FOREVER))
+        if self.request == NULL:  # Ctrl-C came while the view was brought to the buffer
+            return self.of_view(stray) if self.known else None
         if acp_request_look(self.request, &self.message) != ACP_OK:
-            return self.ends()
-        stray = Stray.__new__(Stray)
-        stray.envelope = self.message
+            return None
         if acp_request_pulls(self.request) and not acp_request_brought(self.request):
             stray.late = self.leave()
-            strays.append(stray)
-            return self.ends()
-        if not self.viewed:
-            data = self.bytes_of_it()
-            if data != NULL:
-                stray.data = raw_bytes_of(data, stray.envelope.size)
-        elif self.end_it(&stray.envelope) in (ACP_OK, ACP_E_TRUNCATED):
-            stray.data = raw_bytes_of(<const char *>self.view.buf,
-                                      min(stray.envelope.size, <uint64_t>self.view.len))
-        if stray.data is not None:
-            strays.append(stray)
-        return self.ends()
+            return stray
+        if self.viewed:
+            ok = self.end_it(&self.message) in (ACP_OK, ACP_E_TRUNCATED)
+            return self.of_view(stray) if ok else None
+        data = self.bytes_of_it()
+        if data == NULL:
+            return None
+        stray.data = raw_bytes_of(data, self.message.size)
+        return stray
+
+    cdef Stray of_view(self, Stray stray):
+        stray.data = raw_bytes_of(<const char *>self.view.buf,
+                                  min(self.message.size, <uint64_t>self.view.len))
+        return stray
 
 
 cdef int forget_messages(str why) except -1:

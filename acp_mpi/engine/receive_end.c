@@ -25,8 +25,7 @@ static int unpost(acp_lane *lane, acp_request *r)
     if (rc == ACP_OK) {
         letter_put(lane, h, r->letter);
         r->letter = NULL;
-        r->status = ACP_E_CANCELLED;
-        atomic_store(&r->over, 1);
+        request_over(r, ACP_E_CANCELLED); /* another thread may wait for it */
     }
     return rc;
 }

@@ -1,6 +1,8 @@
 """Collectives that go on beside the program."""
 
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,41 @@ def test_collectives_among_other_requests() -> None:
     assert acp.waitall([fold, message, all_here]) == [n * (n - 1) // 2, (r - 1) % n, None]
     assert acp.testall([fold, all_here])
     assert not fold.cancel()
+
+
+def test_threads_start_collectives_at_once() -> None:
+    me = acp.rank()
+
+    def start_many() -> None:
+        for _ in range(tries(150)):
+            requests = [acp.iallreduce(np.full(4, me), ranks=[me]) for _ in range(20)]
+            assert all(request.wait()[0] == me for request in requests)
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for each in [pool.submit(start_many) for _ in range(4)]:
+                each.result()
+    finally:
+        sys.setswitchinterval(usual)
+
+
+def test_a_timeout_of_the_operation_itself_is_why_it_fails() -> None:
+    if acp.procs() == 1:
+        pytest.skip("nothing is folded")
+
+    def late(a: Any, b: Any) -> Any:
+        raise TimeoutError("of the operation")
+
+    request = acp.iallreduce(np.ones(3), late)
+
+    def ask() -> None:
+        while not request.test():
+            acp.inquire(0)
+
+    with pytest.raises((TimeoutError, acp.Error), match=r"of the operation|has left"):
+        ask()
 
 
 def test_the_same_ranks_named_and_not_named_are_under_way_together() -> None:

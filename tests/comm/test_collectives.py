@@ -244,6 +244,15 @@ def test_buffers_without_numpy() -> None:
     assert text == b"hello"
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_arrays_without_elements(shape: tuple[int, ...]) -> None:
+    n, x, out = acp.procs(), np.ones(shape), np.zeros(shape)
+    for root in range(n):
+        assert acp.bcast(x, root, out=out) is out
+    assert acp.allreduce(x, out=out) is out
+    assert acp.alltoall(np.ones((n, *shape)), out=np.zeros((n, *shape))).shape == (n, *shape)
+
+
 @pytest.mark.parametrize("size", [1, 200, 5000, 100_000])
 def test_objects(size: int) -> None:
     n, r = acp.procs(), acp.rank()

@@ -1,6 +1,7 @@
 """Several Python threads of every rank send and receive at once."""
 
 import itertools
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,8 @@ import pytest
 from support import pattern, right, tries
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
+from acp_mpi.members import DOING
 
 pytestmark = pytest.mark.mpi
 
@@ -114,6 +117,30 @@ def test_a_request_that_two_threads_wait_for():
 
     for step in range(tries(60)):
         assert once(step) == [step, step, None]
+
+
+WAYS_TO_WAIT = [
+    lambda request: request.wait(timeout=60),
+    lambda request: acp.waitall([request], timeout=60)[0],
+    lambda request: acp.waitany([request], timeout=60)[1],
+]
+
+
+@pytest.mark.parametrize("wait", WAYS_TO_WAIT, ids=["wait", "waitall", "waitany"])
+def test_cancelling_ends_the_wait_of_another_thread(wait):
+    def cancel(request, *, asleep):
+        while asleep and DOING[_engine.doing(acp.rank())] != "is in recv":
+            os.sched_yield()
+        return request.cancel()
+
+    for step in range(tries(60)):
+        request = acp.irecv(bytearray(8), left(), 9)
+        both = together(
+            lambda request=request: wait(request),
+            lambda request=request, step=step: cancel(request, asleep=step % 2),
+        )
+        assert both == [None, True]
+    assert acp.iprobe() is None
 
 
 def test_cancelling_beside_a_sender_loses_nothing():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support import alone, pattern, refused, right, tries
+from support import alone, case, pattern, refused, right, tries
 
 import acp_mpi as acp
 
@@ -23,6 +23,19 @@ def test_bytes_arrive_in_a_buffer(size):
     acp.send(pattern(size, acp.rank()), right(), 3)
     assert acp.recv(room, left(), 3) is room
     assert (room == pattern(size, left())).all()
+
+
+def test_what_was_received_without_a_buffer_leaves_nothing_in_the_heap():
+    def receive_many(size):
+        for _ in range(200):
+            acp.send(b"x" * size, acp.rank(), 1)
+            assert len(acp.recv(source=acp.rank(), tag=1)) == size
+        return acp.heap_statistics(acp.rank()).used
+
+    for size in (8, 300, 100 * KIB):
+        with case("bytes", size):
+            used = receive_many(size)
+            assert receive_many(size) <= used
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -51,6 +51,36 @@ def test_a_function_as_operation_is_done_by_waitany():
     assert (found[1] == procs).all()
 
 
+def fails(a, b):
+    raise ValueError("no sum")
+
+
+def test_waitany_gives_a_collective_that_has_failed_once():
+    if acp.procs() == 1:
+        pytest.skip("nothing is folded")
+    message, fold = acp.irecv(tag=4), acp.iallreduce(np.ones(4), fails)
+    with pytest.raises((ValueError, acp.Error), match=r"no sum|has left"):
+        acp.waitany([fold, message])
+    assert fold.claimed
+    acp.sync()
+    acp.send("here", right(), tag=4)
+    assert acp.waitany([fold, message]) == (1, "here")
+    with pytest.raises(ValueError, match="have been taken"):
+        acp.waitany([fold, message])
+
+
+def test_asking_whether_a_collective_is_done_hands_out_no_error():
+    if acp.procs() == 1:
+        pytest.skip("nothing is folded")
+    fold = acp.iallreduce(np.ones(4), fails)
+    while not fold.done:
+        acp.inquire(0)
+    assert not fold.claimed
+    with pytest.raises((ValueError, acp.Error), match=r"no sum|has left"):
+        fold.test()
+    assert fold.claimed
+
+
 def test_two_threads_wait_for_one_collective():
     rank, procs = acp.rank(), acp.procs()
     for _ in range(20):

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import launch
 import pytest
@@ -360,6 +361,69 @@ def interrupt_where_there_is_too_little_room():
 @pytest.mark.parametrize("road", ["link", "nodes"])
 def test_ctrl_c_while_a_message_comes_that_is_too_long(without_mpi, road):
     program = launch.program(interrupt_where_there_is_too_little_room)
+    jobs = without_mpi(2, program, launch.ROADS[road])
+    assert [job.wait() for job in jobs] == [0, 0], "\n".join(job.output for job in jobs)
+
+
+def interrupt_twice_while_bytes_come(seconds):
+    """The sender is stopped in the middle of a message; then Ctrl-C, and once more.
+
+    The timeout, if there is one, is over before the first, when the message has met its receive.
+    """
+    from acp_mpi.engine import _engine
+    from acp_mpi.members import DOING
+
+    acp.init()
+    acp.sync()
+    data = b"5" * (256 * MIB)
+    if acp.rank() == 1:
+        acp.send(os.getpid(), 0, 2)
+        acp.recv(source=0, tag=4)
+        acp.send(data, 0, 1)
+        acp.send("next", 0, 1)
+        acp.recv(source=0, tag=3)
+        acp.finalize()
+        return
+    sender = acp.recv(source=1, tag=2)
+    room, presses, timeout = bytearray(len(data)), [], float(seconds) or None
+
+    def press():
+        launch.until(lambda: DOING[_engine.doing(0)] == "is in recv", limit=20.0)
+        end = time.monotonic() + float(seconds) + 0.1
+        acp.send(None, 1, 4)
+        while not room[0]:
+            os.sched_yield()
+        os.kill(sender, signal.SIGSTOP)  # the rest is on its way
+        launch.until(lambda: time.monotonic() > end)
+        for count in (1, 2):
+            os.kill(os.getpid(), signal.SIGINT)
+            launch.until(lambda count=count: len(presses) == count)
+        os.kill(sender, signal.SIGCONT)
+
+    def on_signal(number, frame):
+        presses.append(number)
+        raise KeyboardInterrupt(len(presses))
+
+    signal.signal(signal.SIGINT, on_signal)
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt) as caught:  # noqa: PT012
+        acp.recv(room, 1, 1, timeout=timeout)
+        launch.until(lambda: False, limit=5.0)
+    room[:] = b"7" * len(room)
+    thread.join()
+    assert caught.value.args == (2,)
+    assert acp.recv(source=1, tag=1, timeout=60) == data
+    assert acp.recv(source=1, tag=1, timeout=60) == "next"
+    assert room == b"7" * len(room)
+    acp.send(None, 1, 3)
+    acp.finalize()
+
+
+@pytest.mark.parametrize("seconds", [0, 1], ids=["for ever", "timeout"])
+@pytest.mark.parametrize("road", ["link", "nodes"])
+def test_ctrl_c_twice_while_a_message_comes_loses_nothing(without_mpi, road, seconds):
+    program = launch.program(interrupt_twice_while_bytes_come, seconds)
     jobs = without_mpi(2, program, launch.ROADS[road])
     assert [job.wait() for job in jobs] == [0, 0], "\n".join(job.output for job in jobs)
 

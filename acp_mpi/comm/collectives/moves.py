@@ -45,7 +45,8 @@ def bcast(
         given = Buffer(x, function)
         same_type(function, given, data)
         fits(function, "out", data.size, given.size, given.width)
-        memoryview(data.memory).cast("B")[:] = memoryview(given.memory).cast("B")
+        if data.size:  # a view without elements cannot be cast
+            memoryview(data.memory).cast("B")[:] = memoryview(given.memory).cast("B")
     size = data.size
 
     def write() -> Paper:

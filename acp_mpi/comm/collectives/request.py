@@ -47,19 +47,21 @@ class CollectiveRequest(Request):
         self._current: _engine.Collective | None = None
         self._turn = allocate_lock()  # of the thread that drives it
         self._claimed = False
-        _running.difference_update([each for each in _running if not each._under_way()])
+        # Of a list: where this loop calls Python another thread may begin one.
+        _running.difference_update([each for each in list(_running) if not each._under_way()])
         self._go_on()
         if self._under_way():
             _running.add(self)
 
     def _go_on(self) -> None:
-        self._current = None
         try:
             self._current = next(self._flow)
             self._current.release()
         except StopIteration as end:
+            self._current = None
             self._result = end.value
         except BaseException as error:
+            self._current = None
             self._error = error
             raise
 
@@ -96,10 +98,13 @@ class CollectiveRequest(Request):
 
     def test(self) -> bool:
         """Return whether it is done; raises why it has failed."""
-        if not self._look():
-            return False
-        self._claimed = True
-        return True
+        try:
+            over = self._look()
+        except BaseException:
+            self._claimed = self._error is not None
+            raise
+        self._claimed |= over
+        return over
 
     def _look(self) -> bool:
         if not self._turn.acquire(blocking=False):
@@ -139,6 +144,9 @@ class CollectiveRequest(Request):
                     raise
                 self._go_on()
             self._claimed = self._ended()
+        except BaseException:  # its error is handed out, too, unless it goes on
+            self._claimed = self._error is not None
+            raise
         finally:
             self._turn.release()
         return self._result

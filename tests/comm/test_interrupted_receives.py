@@ -1,0 +1,125 @@
+"""Ctrl-C while a receive makes of a message what it returns: that is the next receive's."""
+
+import functools
+
+import numpy as np
+import pytest
+from support import right
+
+import acp_mpi as acp
+from acp_mpi.rma import buffers
+
+pytestmark = pytest.mark.mpi
+
+_presses = 0  # of Ctrl-C that are still to come
+
+
+def left():
+    return (acp.rank() - 1) % acp.procs()
+
+
+def press():
+    global _presses
+    if _presses:
+        _presses -= 1
+        raise KeyboardInterrupt
+
+
+def restored(step):
+    press()
+    return step
+
+
+class Thing:
+    """An object whose unpickling Ctrl-C interrupts."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def __reduce__(self):
+        return restored, (self.step,)
+
+
+@pytest.fixture
+def interrupted():
+    """interrupted(times) says how often; returns what a call must raise then."""
+
+    def begin(times=1):
+        global _presses
+        _presses = times
+
+    yield begin
+    begin(0)
+
+
+@pytest.fixture
+def strided(monkeypatch, interrupted):
+    """Return a buffer that is not contiguous; its filling is interrupted once."""
+    usual = buffers.unusual
+
+    def unusual(*arguments):
+        plain, finish = usual(*arguments)
+
+        def fill():
+            press()
+            finish()
+
+        return plain, finish and fill
+
+    monkeypatch.setattr(buffers, "unusual", unusual)
+    interrupted()
+    return np.zeros((30, 40), np.int32)[:, ::4]
+
+
+def stopped(call):
+    with pytest.raises(KeyboardInterrupt):
+        call()
+
+
+NUMBERS = np.arange(300, dtype=np.int32).reshape(30, 10)
+
+
+def test_while_a_buffer_is_filled_that_is_not_contiguous(strided):
+    acp.send(NUMBERS, right(), 1)
+    stopped(lambda: acp.recv(strided, left(), 1))
+    assert acp.iprobe(left(), 1).size == NUMBERS.nbytes
+    assert acp.recv(strided, left(), 1) is strided
+    assert (strided == NUMBERS).all()
+
+
+def test_while_the_buffer_of_a_request_is_filled(strided):
+    request = acp.irecv(strided, left(), 1)
+    acp.send(NUMBERS, right(), 1)
+    stopped(request.wait)
+    assert request.wait() is strided
+    assert (strided == NUMBERS).all()
+    assert request.status.size == NUMBERS.nbytes
+
+
+def test_while_an_object_is_unpickled_again_and_again(interrupted):
+    acp.send(Thing("it"), right(), 1)
+    interrupted(3)
+    receive = functools.partial(acp.recv, source=left(), tag=1, timeout=60)
+    for _ in range(3):
+        stopped(receive)
+    assert receive() == "it"
+    assert acp.iprobe() is None
+
+
+def test_what_was_taken_out_of_the_queue_stays_its_message(interrupted):
+    acp.send(Thing("it"), right(), 1)
+    interrupted(2)
+    stopped(lambda: acp.recv(source=left(), tag=1))
+    message = acp.mprobe(left(), 1)
+    stopped(message.recv)
+    assert acp.iprobe() is None
+    assert message.recv() == "it"
+
+
+def test_the_order_of_messages_is_kept(interrupted):
+    for tag in (1, 2):
+        acp.send(Thing(tag), right(), tag)
+    interrupted(3)
+    for tag in (1, 2, 2):
+        stopped(lambda tag=tag: acp.recv(source=left(), tag=tag))
+    assert [acp.recv(source=left()) for _ in range(2)] == [1, 2]
