@@ -50,6 +50,25 @@ def use_without_numpy():
         acp.sync()
 
 
+def move_memoryviews_where_numpy_cannot_be_imported():
+    sys.modules["numpy"] = None  # a program that must do without it
+    with acp.init():
+        other = 1 - acp.rank()
+        ga, room = acp.query_starter_ga(other), bytearray(16)
+        numbers = memoryview(array("d", [1.5, 2.5, 3.5]))
+        acp.put(ga, memoryview(b"abcdefgh"))
+        acp.get(ga, memoryview(room)[4:12])
+        assert bytes(room) == b"\0\0\0\0abcdefgh\0\0\0\0"
+        acp.put(ga, numbers[1:])
+        assert acp.get(ga, memoryview(array("d", [0.0, 0.0]))) == numbers[1:]
+        for dtype, value in ((bytes, b"x" * 100), (object, "x" * 100)):
+            line = acp.List(dtype)
+            line.append(value, rank=other)
+            assert line.pop() == value
+        line.destroy()
+        acp.sync()
+
+
 def fill(rank):
     for size in (1 << 20, 1 << 16, 1 << 12, 1 << 8):
         with contextlib.suppress(acp.HeapFullError):
@@ -86,6 +105,7 @@ def swap_where_there_is_no_room():
 
 PROGRAMS = {
     "containers do without NumPy": use_without_numpy,
+    "so do memoryviews": move_memoryviews_where_numpy_cannot_be_imported,
     "a swap that has no room loses nothing": swap_where_there_is_no_room,
 }
 
