@@ -249,8 +249,8 @@ class List(ListCopies):
             self.exchange("List.swap", other)
             return
         with other._aside() as theirs:
-            theirs.exchange("List.swap", other)
             try:
+                theirs.exchange("List.swap", other)
                 other._move("List.swap", END, self, None, END, ANY)
                 self._move("List.swap", END, theirs, None, END, ANY)
             except BaseException:
