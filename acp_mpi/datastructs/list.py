@@ -94,7 +94,7 @@ class List(ListCopies):
     def extend(self, values: Iterable[Any], rank: int | None = None) -> None:
         """Put all `values` behind the last element, those of an array or of another list as well.
 
-        Not atomic above 64 KiB: others may get in between.
+        All or none up to 64 KiB; more go in so many at a time, and others may get in between.
         """
         self._extend("List.extend", values, rank)
 
@@ -249,8 +249,8 @@ class List(ListCopies):
             self.exchange("List.swap", other)
             return
         with other._aside() as theirs:
-            theirs.exchange("List.swap", other)
             try:
+                theirs.exchange("List.swap", other)
                 other._move("List.swap", END, self, None, END, ANY)
                 self._move("List.swap", END, theirs, None, END, ANY)
             except BaseException:

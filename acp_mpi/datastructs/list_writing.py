@@ -225,7 +225,11 @@ class ListWriting(ListReading):
 
     @staticmethod
     def _free(blocks: Iterable[int]) -> None:
-        for block in blocks:
-            if block:
+        rest = [block for block in blocks if block]
+        try:
+            while rest:
                 with contextlib.suppress(PeerLostError):  # its memory went with it
-                    _engine.free(block)
+                    _engine.free(rest.pop())
+        except BaseException:
+            _engine.forsake(rest)
+            raise

@@ -141,7 +141,11 @@ def container_create(str function, rank, kind, words, bytes note):
     words = b"".join([int(w).to_bytes(8, "little") for w in words])
     cdef Call c = call_new(METHOD_CREATE, acp_post(engine, where), kind, 0,
                            words.ljust(32, b"\0") + note)
-    call_run(function, c)
+    try:
+        call_run(function, c)
+    except BaseException:
+        leave_brought(c)
+        raise
     return c.call.result[0], c.call.result[1]
 
 

@@ -18,7 +18,8 @@
 
 enum list_job_kind {
     JOB_NONE = 0, JOB_ERASE, JOB_ORDER, JOB_REVERSE, JOB_SPLICE,
-    JOB_PUT_FRONT, JOB_PUT_BACK, JOB_TAKE_FRONT, JOB_TAKE_BACK
+    JOB_PUT_FRONT, JOB_PUT_BACK, JOB_TAKE_FRONT, JOB_TAKE_BACK,
+    JOB_GATHER
 };
 
 struct list_node {
@@ -55,7 +56,7 @@ static_assert(LIST_INLINE < LIST_FAR, "the bytes that follow a node are counted 
 extern const struct container_type list_type;
 
 /* All: result[0] is the outcome. */
-/* `b`: where; result[1]: how many went in; out: the id of the first */
+/* `b`: where; result[1]: how many went in, all or none; out: the id of the first */
 int method_list_put(acp_lane *lane, struct acp_call *call);
 /* `b`: where | most << 8 | how << 32 */
 int method_list_take(acp_lane *lane, struct acp_call *call);

@@ -95,7 +95,11 @@ cdef class ListEnds(Handle):
 
     cdef object called(self, str function, uint8_t method, uint64_t b, bytes taken, uint64_t room):
         cdef Call c = call_new(method, self.ga, self.serial, b, taken, room)
-        call_run(function, c)
+        try:
+            call_run(function, c)
+        except BaseException:
+            leave_brought(c)
+            raise
         if c.call.result[0] == LIST_STALE and method != METHOD_LIST_WALK:
             stale(function)
         if c.call.result[0] == LIST_CHANGED:
@@ -249,9 +253,12 @@ cdef class ListEnds(Handle):
         room = reading_room_take(size)
         try:
             get(payload, memoryview(room)[:size])
-        finally:
+        except BaseException:
             if owned:
-                free(block)
+                leave_orphans([block])
+            raise
+        if owned:
+            free(block)
         value = self.decoded(room if self.pickler is not None else bytes(memoryview(room)[:size]))
         reading_room_give(room)
         return value

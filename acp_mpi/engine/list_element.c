@@ -16,12 +16,11 @@ static uint64_t own_block(const struct hold *hold, const struct acp_call *c, acp
                : 0;
 }
 
-/* One element, as the record describes it; `data` if that names no place. */
-static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, uint64_t before,
-                   const struct list_record *r, const void *data, struct list_id *id)
+/* Takes a node for one element, as the record describes it; `data` if that names no place. */
+static int fill_node(struct hold *hold, struct list *l, const struct acp_call *c,
+                     const struct list_record *r, const void *data, struct list_id *id)
 {
     uint64_t at, own = own_block(hold, c, r->block);
-    section_begin(hold);
     const struct list_far far = {r->size, r->payload, own ? own : r->block};
     uint64_t follows = r->payload ? sizeof far : r->size;
     int rc = list_spare_take(hold, l, sizeof(struct list_node) + follows, &at);
@@ -30,8 +29,12 @@ static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, 
         *id = (struct list_id){at, list_new_number(l)};
         store(&n->name, list_name(l, id->number, r->payload ? LIST_FAR : r->size));
         words_in(n + 1, r->payload ? (const void *)&far : data, follows);
-        rc = list_link(hold, l, at, at, 1, before);
     }
+    return rc;
+}
+
+static int ended(struct hold *hold, int rc)
+{
     if (likely(rc == ACP_OK))
         section_commit(hold);
     else
@@ -39,32 +42,109 @@ static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, 
     return rc;
 }
 
+static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, uint64_t before,
+                   const struct list_record *r, const void *data, struct list_id *id)
+{
+    section_begin(hold);
+    int rc = fill_node(hold, l, c, r, data, id);
+    if (likely(rc == ACP_OK))
+        rc = list_link(hold, l, id->node, id->node, 1, before);
+    return ended(hold, rc);
+}
+
+/* Several go in together. Until then they are a chain of their own, which a job names, so that none is
+ * lost with who puts them in. */
+static int gather_one(struct hold *hold, struct list *l, const struct acp_call *c,
+                      const struct list_record *r, const void *data, struct list_id *id)
+{
+    struct list_node *last = l->job.kind ? list_node(hold->heap, l->job.last) : NULL;
+    uint64_t count = last ? l->job.count + 1 : 1;
+    section_begin(hold);
+    int rc = fill_node(hold, l, c, r, data, id);
+    if (unlikely(rc != ACP_OK))
+        return ended(hold, rc);
+    struct list_node *n = (struct list_node *)(void *)(hold->heap->base + id->node);
+    const struct setting more[] = {{last ? &last->next : &l->job.first, id->node},
+                                   {&n->previous, l->job.last},
+                                   {&l->job.last, id->node},
+                                   {&l->job.count, count}};
+    section_set_all(hold, more, sizeof more / sizeof *more);
+    if (!last)
+        section_set(hold, &l->job.kind, JOB_GATHER);
+    return ended(hold, ACP_OK);
+}
+
+static int link_gathered(struct hold *hold, struct list *l, uint64_t before)
+{
+    section_begin(hold);
+    int rc = list_link(hold, l, l->job.first, l->job.last, l->job.count, before);
+    section_set(hold, &l->job.kind, JOB_NONE);
+    return ended(hold, rc);
+}
+
+/* There is no memory for all of them: those that were gathered go back to the heap. What blocks they
+ * name are the caller's, as they were. If the heap is busy the rest stays with the dead. */
+static void drop_gathered(struct hold *hold, struct list *l)
+{
+    const acp_fault fault = hold->lane->fault; /* why */
+    struct list_node *n;
+    uint64_t at = l->job.first, count = l->job.count;
+    acp_ga_t none;
+    for (uint64_t i = 0; i < count && (n = list_node(hold->heap, at)); i++) {
+        store(&n->name, 0);
+        at = n->next;
+    }
+    int rc = list_job_finish(hold, l);
+    for (uint64_t i = 0; i < count && rc == ACP_OK && list_settled(hold); i++)
+        rc = list_bury(hold, l, &none);
+    hold->lane->fault = fault;
+}
+
+/* Reads what is at `*at` and goes behind it: an element, and its bytes if they are not elsewhere. */
+static int next_record(const struct acp_call *c, uint64_t width, uint64_t *at,
+                       struct list_record *r, const void **data)
+{
+    const unsigned char *in = c->in;
+    *r = (struct list_record){.size = width};
+    if (!width && c->in_size - *at >= sizeof *r) {
+        memcpy(r, in + *at, sizeof *r);
+        *at += sizeof *r;
+    }
+    uint64_t length = r->payload ? 0 : width ? width : 8 * words_of(r->size);
+    if ((r->size > LIST_INLINE && !r->payload) || length > c->in_size - *at)
+        return ACP_E_ARGUMENT;
+    *data = in + *at;
+    *at += length;
+    return ACP_OK;
+}
+
+/* All of them, or none. */
 static int put_all(struct hold *hold, struct list *l, struct acp_call *c, uint64_t before,
                    struct list_id *first)
 {
-    const unsigned char *in = c->in;
-    uint64_t width;
-    memcpy(&width, in + offsetof(struct list_put, width), sizeof width);
-    for (uint64_t at = sizeof(struct list_put); at < c->in_size;) {
-        struct list_record r = {.size = width};
-        struct list_id id;
-        if (!width && c->in_size - at >= sizeof r) {
-            memcpy(&r, in + at, sizeof r);
-            at += sizeof r;
-        }
-        if (r.size > LIST_INLINE && !r.payload)
-            return fail(hold->lane, ACP_E_ARGUMENT, c->object, r.size);
-        uint64_t length = r.payload ? 0 : width ? width : 8 * words_of(r.size);
-        if (length > c->in_size - at)
-            return fail(hold->lane, ACP_E_ARGUMENT, c->object, c->in_size);
-        int rc = put_one(hold, l, c, before, &r, in + at, &id);
-        if (rc != ACP_OK)
-            return rc;
-        at += length;
-        if (!c->result[1]++)
+    struct list_record r;
+    struct list_id id;
+    const void *data;
+    uint64_t width, at = sizeof(struct list_put), count = 0;
+    int rc = ACP_OK;
+    memcpy(&width, (const unsigned char *)c->in + offsetof(struct list_put, width), sizeof width);
+    while (rc == ACP_OK && at < c->in_size) {
+        if (next_record(c, width, &at, &r, &data) != ACP_OK)
+            rc = fail(hold->lane, ACP_E_ARGUMENT, c->object, r.size);
+        else if (!count && at == c->in_size)
+            rc = put_one(hold, l, c, before, &r, data, &id);
+        else
+            rc = gather_one(hold, l, c, &r, data, &id);
+        if (rc == ACP_OK && !count++)
             *first = id;
     }
-    return ACP_OK;
+    if (l->job.kind && rc == ACP_OK)
+        rc = link_gathered(hold, l, before);
+    if (l->job.kind)
+        drop_gathered(hold, l);
+    if (rc == ACP_OK)
+        c->result[1] = count;
+    return rc;
 }
 
 int method_list_put(acp_lane *lane, struct acp_call *c)
@@ -94,7 +174,7 @@ int method_list_put(acp_lane *lane, struct acp_call *c)
         words_out(c->out, &first, sizeof first); /* as it was put together: a processor forwards words */
         c->out_size = sizeof first;
     }
-    return c->result[1] ? ACP_OK : rc; /* the caller goes on behind those, and sees why then */
+    return rc;
 }
 
 /* What the caller gets of an element and what goes back to the heap with it: its record to `out`.

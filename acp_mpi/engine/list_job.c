@@ -115,6 +115,20 @@ static int finish_splice(struct hold *hold, struct list *l)
     return rc;
 }
 
+/* They were to come into the list together, and do not: whoever put them in was killed, or found no
+ * room for all. Nobody has seen them, and they go the way of the dead. */
+static int finish_gather(struct hold *hold, struct list *l)
+{
+    struct list_node *last = list_node(hold->heap, l->job.last);
+    if (!last)
+        return ACP_E_DAMAGED;
+    section_begin(hold);
+    section_set(hold, &last->next, l->dead);
+    section_set(hold, &l->dead, l->job.first);
+    job_end(hold, l);
+    return ACP_OK;
+}
+
 int list_job_finish(struct hold *hold, struct list *l)
 {
     switch (l->job.kind) {
@@ -131,6 +145,8 @@ int list_job_finish(struct hold *hold, struct list *l)
     case JOB_TAKE_FRONT:
     case JOB_TAKE_BACK:
         return list_end_finish(hold, l);
+    case JOB_GATHER:
+        return finish_gather(hold, l);
     default:
         return ACP_E_DAMAGED;
     }

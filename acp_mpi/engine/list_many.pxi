@@ -117,7 +117,7 @@ cdef class ListHandle(ListEnds):
         while done < len(elements):
             parts = [(<char *>&head)[:sizeof(list_put)]]
             size = sizeof(list_put)
-            for data in elements[done:done + 1600]:
+            for data in elements[done:done + ACP_CALL_MOST // sizeof(list_record)]:
                 record.size = len(data)
                 room = (record.size + 7) & ~<uint64_t>7
                 size += sizeof(list_record) + room

@@ -13,7 +13,8 @@ uint64_t list_spares(const struct hold *hold, const struct list *l)
 /* A row of them, unless the list is short. Without memory for a row there may be some for one. */
 static int refill(struct hold *hold, struct list *l, uint64_t size)
 {
-    if (l->size < HEAP_ROW)
+    uint64_t coming = l->job.kind == JOB_GATHER ? l->job.count : 0;
+    if (l->size + coming < HEAP_ROW)
         return ACP_OK;
     int rc = heap_take_row(hold->lane, hold->heap, size, &l->spare, HEAP_PATIENCE_NS);
     return rc == ACP_E_FULL ? ACP_OK : rc;

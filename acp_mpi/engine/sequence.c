@@ -160,7 +160,7 @@ int method_sequence_read(acp_lane *lane, struct acp_call *c)
         return rc;
     bring(hold.heap, &s->row, c);
     rc = block_of(lane, hold.heap, &s->row, c->result[1], c->result[0], &block);
-    c->result[1] = container_ga(c, hold.heap, block);
+    c->result[1] = block ? container_ga(c, hold.heap, block) : 0;
     section_leave(&hold);
     return rc;
 }

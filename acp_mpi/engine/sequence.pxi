@@ -159,6 +159,8 @@ cdef class SequenceHandle(Handle):
         except BaseException:
             if block:
                 leave_orphans([block], c)
+            if flags & SPLICE_BLOCK:
+                leave_brought(c)
             raise
         return c
 
@@ -166,8 +168,10 @@ cdef class SequenceHandle(Handle):
         data = PyByteArray_FromStringAndSize(NULL, size)
         try:
             get(block, data)
-        finally:
-            free(block)
+        except BaseException:
+            leave_orphans([block])
+            raise
+        free(block)
         return data
 
     cdef object read_one(self, str function, int64_t at):
@@ -190,6 +194,17 @@ cdef class SequenceHandle(Handle):
         data = self.read(function, at, 1, 0)
         return self.element.value(PyByteArray_AS_STRING(data))
 
+    cdef Call asked(self, str function, int64_t at, stretch *plan, uint64_t room):
+        cdef Call c = call_new(METHOD_SEQUENCE_READ, self.ga, self.serial, <uint64_t>at,
+                               (<char *>plan)[:sizeof(stretch)], room)
+        try:
+            call_run(function, c)
+        except BaseException:
+            if plan.flags & SPLICE_BLOCK:
+                leave_brought(c)
+            raise
+        return c
+
     def read(self, str function, int64_t at, uint64_t count, uint64_t flags):
         """Return the bytes of `count` elements from `at` on, read at one instant.
 
@@ -205,9 +220,7 @@ cdef class SequenceHandle(Handle):
         room = ACP_CALL_MOST if count > ACP_CALL_MOST or count * width > ACP_CALL_MOST \
             else count * width
         while True:
-            c = call_new(METHOD_SEQUENCE_READ, self.ga, self.serial, <uint64_t>at,
-                         (<char *>&plan)[:sizeof(stretch)], room)
-            call_run(function, c)
+            c = self.asked(function, at, &plan, room)
             wanted = c.call.result[0] * width
             if plan.flags & SPLICE_BLOCK:
                 return self.fetched(c.call.result[1], wanted)
@@ -230,9 +243,7 @@ cdef class SequenceHandle(Handle):
         need(function)
         plan.count = count
         plan.flags = SPLICE_CLIPS | SPLICE_BLOCK
-        cdef Call c = call_new(METHOD_SEQUENCE_READ, self.ga, self.serial, <uint64_t>at,
-                               (<char *>&plan)[:sizeof(stretch)])
-        call_run(function, c)
+        cdef Call c = self.asked(function, at, &plan, 0)
         return c.call.result[1], c.call.result[0]
 
     def look(self, str function):

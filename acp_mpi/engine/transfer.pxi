@@ -1,7 +1,7 @@
 # Transfers between unregistered memory of this process and global memory; blocking ones and
 # ones that return a handle.
 
-from cpython.buffer cimport PyBUF_FORMAT
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND
 from libc.string cimport strchr
 
 DEF OBJECT = 79  # "O": pointers to Python objects
@@ -16,9 +16,11 @@ def set_unusual_buffer(callback):
 
 
 cdef object plain_buffer(object buffer, Py_buffer *view, bint writable, str function):
-    # Fills `view`; returns what must be called afterwards, or None.
+    # Fills `view`; returns what must be called afterwards, or None. A memoryview tells its format only
+    # to those who also take its shape, and that, too, is refused of what is not contiguous.
     try:
-        PyObject_GetBuffer(buffer, view, PyBUF_FORMAT | (PyBUF_WRITABLE if writable else 0))
+        PyObject_GetBuffer(buffer, view, PyBUF_FORMAT | PyBUF_ND
+                           | (PyBUF_WRITABLE if writable else 0))
         if view.format != NULL and strchr(view.format, OBJECT) != NULL:
             PyBuffer_Release(view)
             raise TypeError("objects")

@@ -228,6 +228,21 @@ def test_a_million_elements_are_sorted(made):
         assert list(one) == sorted(numbers.tolist())
 
 
+@pytest.mark.parametrize("dtype", ["q", object])
+def test_others_see_all_that_one_extend_brings_or_nothing(made, dtype):
+    line, ends = made(acp.List, dtype), made(acp.Counter)
+    numbers = range(800)
+    acp.sync()
+    if acp.rank() == 0:
+        for _ in range(tries(3000)):
+            line.extend(numbers)
+            line.clear()
+        ends.next()
+    else:
+        while not ends.read():
+            assert line.size() in (0, len(numbers))
+
+
 def test_a_list_keeps_little_of_what_was_taken_out():
     with acp.List("q") as line:  # its head is kept for the next list
         assert line.empty()

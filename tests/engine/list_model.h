@@ -6,13 +6,15 @@
 
 #define LISTS 2u
 #define MOST 200u
+#define TOGETHER 4u /* elements that one step puts in, at most */
 
 struct model {
     uint64_t size[LISTS], values[LISTS][MOST];
 };
 
 enum kind {
-    PUSH, POP, INSERT, ERASE, RANGE, CLEAR, ORDER, REVERSE, SPLICE, MOVE, SWAP, BURY, KINDS_OF_STEP
+    PUSH, POP, INSERT, ERASE, RANGE, CLEAR, ORDER, REVERSE, SPLICE, MOVE, SWAP, BURY, EXTEND,
+    KINDS_OF_STEP
 };
 
 struct step {
@@ -37,17 +39,19 @@ static struct step step_of(uint64_t k, const uint64_t size[LISTS])
     uint64_t here = size[s.list], there = size[!s.list];
     if (s.kind == CLEAR && k % 4)
         s.kind = PUSH;
+    if (s.kind == EXTEND && (k % 8 || here + there + TOGETHER > MOST - 2)) /* it takes long to die in */
+        s.kind = PUSH;
     bool drains = k / 128 % 2; /* what is kept for new nodes runs out, and goes back, by turns */
     if (drains && (s.kind == PUSH || s.kind == INSERT))
         s.kind = POP;
     if (!drains && (s.kind == POP || s.kind == ERASE || s.kind == RANGE))
         s.kind = PUSH;
-    if (here < 12 && s.kind != SWAP && s.kind != SPLICE)
+    if (here < 12 && s.kind != SWAP && s.kind != SPLICE && s.kind != EXTEND)
         s.kind = PUSH;
     if (here + there > MOST - 2 && (s.kind == PUSH || s.kind == INSERT))
         s.kind = k % 2 ? RANGE : ERASE;
     s.at = crash_random(&state) % (here + 1);
-    if (s.at == here && here && s.kind != INSERT && s.kind != SPLICE)
+    if (s.at == here && here && s.kind != INSERT && s.kind != SPLICE && s.kind != EXTEND)
         s.at--;
     s.count = crash_random(&state) % (here - s.at + 1);
     s.to = crash_random(&state) % (there + 1); /* of a splice: where it comes from */
@@ -74,6 +78,15 @@ static void paste(uint64_t *values, uint64_t *size, uint64_t at, const uint64_t 
     *size += count;
 }
 
+/* Several that come in together. */
+static uint64_t together(uint64_t value, uint64_t *values)
+{
+    uint64_t count = 2 + value % (TOGETHER - 1);
+    for (uint64_t i = 0; i < count; i++)
+        values[i] = value + i;
+    return count;
+}
+
 /* In what order, and how many of them stay. */
 static uint64_t shuffle(uint64_t *order, uint64_t size, uint64_t seed)
 {
@@ -95,6 +108,9 @@ static void foresee(struct model *m, uint64_t k)
         break;
     case INSERT:
         paste(values, size, s.at, &s.value, 1);
+        break;
+    case EXTEND:
+        paste(values, size, s.at, some, together(s.value, some));
         break;
     case POP:
         cut(values, size, at_front(s.value) ? 0 : *size - 1, 1);

@@ -87,6 +87,27 @@ static void put(struct stage *s, const struct book *b, const struct step *t, uin
     CHECK(c.result[0] == LIST_DONE && c.result[1] == 1);
 }
 
+static void put_many(struct stage *s, const struct book *b, const struct step *t)
+{
+    uint64_t in[(sizeof(struct list_put) + TOGETHER * (sizeof(struct list_record) + 320)) / 8];
+    uint64_t values[TOGETHER], count = together(t->value, values), *at = in;
+    struct list_put head = {id_of(s, b, t->list, t->at), 0};
+    struct acp_call c = call_of(b, t->list, LIST_AT);
+    memcpy(at, &head, sizeof head);
+    at += sizeof head / 8;
+    for (uint64_t i = 0; i < count; i++) {
+        struct list_record r = {.size = width_of(values[i])};
+        memcpy(at, &r, sizeof r);
+        at += sizeof r / 8;
+        for (uint64_t j = 0; j < r.size / 8; j++)
+            *at++ = values[i];
+    }
+    c.in = in;
+    c.in_size = (uint64_t)(at - in) * 8;
+    call(s, &c, method_list_put);
+    CHECK(c.result[0] == LIST_DONE && c.result[1] == count);
+}
+
 static void take(struct stage *s, const struct book *b, const struct step *t, uint64_t where)
 {
     uint64_t out[200];
@@ -159,6 +180,9 @@ static void perform(struct stage *s, const struct book *b, uint64_t k)
         break;
     case INSERT:
         put(s, b, &t, LIST_AT);
+        break;
+    case EXTEND:
+        put_many(s, b, &t);
         break;
     case POP:
         take(s, b, &t, at_front(t.value) ? LIST_FRONT : LIST_BACK);
@@ -351,7 +375,7 @@ static void deaths(struct book *b, uint64_t crashes)
             mender(fd, &roles, &b->record, 1 + crash_random(&state) % 60);
         settle(&s, b, &m, &done, (uint32_t)(i % 2));
     }
-    CHECK(killed > crashes / 2 && jobs == (2ull << JOB_TAKE_BACK) - 1); /* in each of them */
+    CHECK(killed > crashes / 2 && jobs == (2ull << JOB_GATHER) - 1); /* in each of them */
     actor_end(&s.actor);
     close(fd);
 }

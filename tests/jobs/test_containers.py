@@ -50,8 +50,27 @@ def use_without_numpy():
         acp.sync()
 
 
+def move_memoryviews_where_numpy_cannot_be_imported():
+    sys.modules["numpy"] = None  # a program that must do without it
+    with acp.init():
+        other = 1 - acp.rank()
+        ga, room = acp.query_starter_ga(other), bytearray(16)
+        numbers = memoryview(array("d", [1.5, 2.5, 3.5]))
+        acp.put(ga, memoryview(b"abcdefgh"))
+        acp.get(ga, memoryview(room)[4:12])
+        assert bytes(room) == b"\0\0\0\0abcdefgh\0\0\0\0"
+        acp.put(ga, numbers[1:])
+        assert acp.get(ga, memoryview(array("d", [0.0, 0.0]))) == numbers[1:]
+        for dtype, value in ((bytes, b"x" * 100), (object, "x" * 100)):
+            line = acp.List(dtype)
+            line.append(value, rank=other)
+            assert line.pop() == value
+        line.destroy()
+        acp.sync()
+
+
 def fill(rank):
-    for size in (1 << 20, 1 << 16, 1 << 12, 1 << 8):
+    for size in (1 << 20, 1 << 16, 1 << 12, 1 << 8, 1 << 4):
         with contextlib.suppress(acp.HeapFullError):
             while True:
                 last = acp.malloc(size, rank)
@@ -84,8 +103,48 @@ def swap_where_there_is_no_room():
         acp.sync()
 
 
+def extend_where_there_is_no_room():
+    with acp.init(heap_size=16 << 20):
+        if acp.rank() == 0:
+            cases = (
+                (acp.List("q", rank=1), range(30), range(1000), None),
+                (acp.List(rank=1), ["a"] * 30, ["b" * 10] * 1000, None),
+                (acp.List(bytes, rank=1), [b"c"] * 30, [b"d" * i for i in range(200)], None),
+                (acp.List(bytes, rank=1), [b"e"] * 30, [b"f" * 100] * 100, 0),
+            )
+            for other, few, _, _ in cases:
+                other.extend(few)
+            line, long = acp.List(bytes, rank=1), [b"g" * 70_000] * 2
+            # for the blocks of both, and for one node
+            room = [acp.malloc(size, 1) for size in (70_000, 70_000, 48)]
+            for other, few, many, rank in cases:
+                fill(1)  # what lists had kept is back in the heap
+                used = acp.heap_statistics(1).used
+                with pytest.raises(acp.HeapFullError):
+                    other.extend(many, rank)
+                acp.complete()  # what was under way
+                assert list(other) == list(few)
+                assert acp.heap_statistics(1).used <= used
+                other.clear()
+            fill(1)
+            acp.malloc(1 << 12, 1)
+            for block in room:
+                acp.free(block)
+            used = acp.heap_statistics(1).used
+            with pytest.raises(acp.HeapFullError):
+                line.extend(long)
+            acp.complete()
+            assert line.empty()
+            assert acp.heap_statistics(1).used == used
+            line.extend(long[:1])
+            assert list(line) == long[:1]
+        acp.sync()
+
+
 PROGRAMS = {
     "containers do without NumPy": use_without_numpy,
+    "so do memoryviews": move_memoryviews_where_numpy_cannot_be_imported,
+    "an extend that has no room puts nothing in": extend_where_there_is_no_room,
     "a swap that has no room loses nothing": swap_where_there_is_no_room,
 }
 

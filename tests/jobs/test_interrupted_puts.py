@@ -1,4 +1,4 @@
-"""Ctrl-C while a long element is on its way into a container: its block goes in or back, once.
+"""Ctrl-C while elements come into a container or out of one: their blocks go in or back, once.
 
 The owner stands still from some point of the call on, so that the call is interrupted there, and
 goes on afterwards: then what was under way ends.
@@ -7,11 +7,20 @@ goes on afterwards: then what was under way ends.
 import contextlib
 import os
 import signal
+import threading
+from pathlib import Path
 
 import launch
 import pytest
 
 LONG = 8 << 20  # bytes, more than fits what lies between two processes
+
+
+def freeze(pid):
+    os.kill(pid, signal.SIGSTOP)
+    tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
+    while any(task.read_text().rsplit(") ")[1][0] != "T" for task in tasks):
+        pass  # a thread of it is on its way there
 
 
 @contextlib.contextmanager
@@ -20,7 +29,7 @@ def frozen_from(pid, place, name):
     real = getattr(place, name)
 
     def first(*arguments):
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         signal.setitimer(signal.ITIMER_REAL, 0.5)  # by then it waits
         return real(*arguments)
 
@@ -112,6 +121,87 @@ def many_times_into_a_map(pid, data, ga):
     values.destroy()
 
 
+@contextlib.contextmanager
+def frozen(pid):
+    """The same from now on."""
+    freeze(pid)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def out_of_a_container(pid, data, ga):
+    import acp_mpi as acp
+
+    wide, numbers = acp.Vector("V100000", 3, rank=1), acp.Vector("q", 200_000, rank=1)
+    here, objects, apart = acp.Vector("q"), acp.List(rank=1), acp.List(bytes)
+    objects.append(b"short")
+    before = used()
+    objects.append(data[:300_000])
+    for i in range(300):
+        apart.append(b"%1000d" % i, rank=1)
+    for call in (wide.pop, numbers.tolist, lambda: here.extend(numbers), objects.pop, apart.clear):
+        with frozen(pid):
+            call()
+    assert used() <= before + 200  # the list keeps a node
+    assert (wide.size(), numbers.size(), here.size()) == (2, 200_000, 0)
+    assert (list(objects), list(apart)) == ([b"short"], [])
+
+
+def into_being(pid, data, ga):
+    """A container that nobody has a handle of is no more."""
+    import acp_mpi as acp
+
+    kinds = (
+        lambda: acp.Vector("q", 1000, rank=1),
+        lambda: acp.List(rank=1),
+        lambda: acp.Map([1, 0]),
+        lambda: acp.Workspace(1000, 1),
+    )
+    for kind in kinds:
+        kind().destroy()  # its head stays for the next one
+    before = used()
+    for kind in kinds:
+        with frozen(pid):
+            kind()
+        assert used() == before
+
+
+def from_list_to_list(pid, data, ga):
+    """They are in the one or in the other."""
+    import acp_mpi as acp
+
+    near, far = acp.List("q"), acp.List("q", rank=1)
+    for line in (near, far):
+        line.extend(range(300))
+    acp.List("q", rank=1).destroy()
+    calls = (
+        lambda: near.splice(near.end(), far),
+        lambda: near.splice_range(near.end(), far.begin().advance(100), far.begin().advance(200)),
+        lambda: near.splice_range(near.end(), far.begin().advance(100), far.end()),
+        lambda: near.splice(near.end(), far.begin()),
+    )
+    left = []
+    for call in calls * 2:
+        with frozen_from(pid, acp.List, "take"):
+            call()
+        left.append(used())
+        assert list(near) == list(far) == list(range(300))
+    assert left[-1] <= left[3] + 1000  # from the first time on they lie in blocks of their own
+    with frozen(pid):
+        near.swap(far)
+    assert used() == left[-1]
+    goes_on = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
+    goes_on.start()
+    with frozen_from(pid, acp.List, "exchange"):  # it is taken back once that is possible
+        near.swap(far)
+    goes_on.join()
+    assert list(near) == list(far) == list(range(300))
+
+
 def interrupted(what):
     from mpi4py import MPI
 
@@ -131,5 +221,12 @@ def interrupted(what):
 @pytest.mark.parametrize("road", ["link", pytest.param("owner", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", [into_a_list, into_a_vector, many_times_into_a_map])
 def test_an_interrupted_put_gives_its_block_to_the_container_or_back(passes, what, road):
+    command = [*launch.mpiexec(2), *launch.program(interrupted, what.__name__)]
+    passes(command, launch.ROADS[road], 90.0)
+
+
+@pytest.mark.parametrize("road", ["link", pytest.param("owner", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("what", [out_of_a_container, into_being, from_list_to_list])
+def test_what_an_interrupted_call_brings_goes_back(passes, what, road):
     command = [*launch.mpiexec(2), *launch.program(interrupted, what.__name__)]
     passes(command, launch.ROADS[road], 90.0)
