@@ -201,6 +201,20 @@ def test_keys_of_threads_have_addresses_whichever_of_them_publishes(monkeypatch)
     together(work)
 
 
+def test_a_name_that_threads_publish_at_once_stands_for_what_one_of_them_gave(monkeypatch):
+    name = f"of {acp.rank()}"
+    put = _engine.board_put
+
+    def slowly(*arguments):
+        put(*arguments)
+        time.sleep(1e-4)  # the others run meanwhile
+
+    monkeypatch.setattr(_engine, "board_put", slowly)
+    for step in range(20):
+        together(lambda index, step=step: acp.publish(name, (step, index)))
+        assert acp.lookup(name, timeout=20)[0] == step
+
+
 def test_signals_are_handled_also_where_many_threads_wait():
     """More than can be rung for; and the signal comes to another thread."""
     word, places = shared(1, np.uint64)
