@@ -48,7 +48,7 @@ class ListCopies(ListWriting):
         rank: int | None,
     ) -> tuple[int, int]:
         size = self._size_at(function, size)
-        block = self._copied(ga, size, rank)
+        block = self._copied(function, ga, size, rank)
         return self._adopt(function, where, at, [(size, block, block)])
 
     def _size_at(self, function: str, size: int | None) -> int:

@@ -24,12 +24,10 @@ def element_by(dtype: Any) -> _engine.Element:
     return element_of(dtype, "List")
 
 
-def fetch_all(places: list[tuple[int, int]]) -> list[bytes]:
+def fetch_all(function: str, places: list[tuple[int, int]]) -> list[bytes]:
     """Return the bytes at (address, size) each, all brought at the same time."""
     buffers = [bytearray(size) for _, size in places]
-    _engine.wait_all(
-        [_engine.iget(ga, data) for (ga, _), data in zip(places, buffers, strict=True)]
-    )
+    _engine.get_all(function, ((ga, data) for (ga, _), data in zip(places, buffers, strict=True)))
     return [bytes(data) for data in buffers]
 
 
@@ -91,7 +89,7 @@ class ListReading(_engine.ListHandle, Container):
         """Bring what lies elsewhere, and make values of bytes."""
         values = batch.values
         if batch.elsewhere:
-            fetched = fetch_all([(ga, size) for _, ga, size in batch.elsewhere])
+            fetched = fetch_all(function, [(ga, size) for _, ga, size in batch.elsewhere])
             where = [i for i, _, _ in batch.elsewhere]
             ids = _engine.ids_of([(batch.nodes[i], batch.numbers[i]) for i in where])
             there = self.check(function, ids)

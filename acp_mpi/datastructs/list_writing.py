@@ -39,11 +39,11 @@ class ListWriting(ListReading):
         block = _engine.laid(data, here if rank is None else rank)
         return self._adopt(function, where, at, [(len(data), block, block)])
 
-    def _copied(self, ga: int, size: int, rank: int | None) -> int:
+    def _copied(self, function: str, ga: int, size: int, rank: int | None) -> int:
         """Return the address of a new block with a copy of the bytes at `ga`."""
         block = _engine.malloc(size, _engine.query_rank(self.ga) if rank is None else rank)
         try:
-            _engine.wait(_engine.copy(block, ga, size))
+            _engine.copy_all(function, [(block, ga, size)])
         except BaseException:
             _engine.forsake([block])
             raise
@@ -87,13 +87,15 @@ class ListWriting(ListReading):
         """Put elements in that lie in blocks of their own, all brought there at once."""
         where = _engine.query_rank(self.ga) if rank is None else rank
         records: list[tuple[int, int, int]] = []
-        handles = []
-        try:
+
+        def blocks() -> Iterator[tuple[int, bytes]]:
             for data in elements:
                 block = _engine.malloc(len(data), where)
                 records.append((len(data), block, block))
-                handles.append(_engine.iput(block, data))
-            _engine.wait_all(handles)
+                yield block, data
+
+        try:
+            _engine.put_all(function, blocks())
         except BaseException:
             _engine.forsake(block for _, _, block in records)
             raise
@@ -140,7 +142,7 @@ class ListWriting(ListReading):
             self._extend_bytes(function, run, rank)
             run = []
             ga, size = elsewhere[i]
-            block = self._copied(ga, size, rank)
+            block = self._copied(function, ga, size, rank)
             id = _engine.ids_of([(batch.nodes[i], batch.numbers[i])])
             if source.check(function, id) == b"\1":  # else the bytes may be another's
                 self._adopt(function, _engine.BACK, END, [(size, block, block)])

@@ -129,7 +129,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
                 here = _engine.malloc(size, rank)
                 try:
                     if size:
-                        _engine.wait(_engine.copy(here, ga, size))
+                        _engine.copy_all(self._named(method), [(here, ga, size)])
                 except BaseException:
                     _engine.forsake([here])
                     raise

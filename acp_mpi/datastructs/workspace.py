@@ -7,7 +7,7 @@ from typing import Any
 
 from acp_mpi.datastructs.container import Container, destroy_parts
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError, Error
+from acp_mpi.errors import AddressError
 
 _HEAD = struct.Struct("<QQ")
 _PART = struct.Struct("<QQ")
@@ -101,7 +101,8 @@ class Workspace(_engine.WorkspaceHandle, Container):
         and not beside `destroy`.
         """
         name = "Workspace.read_ga"
-        self._copy([(ga + at, piece, n) for at, piece, n in self._pieces(name, ga, offset, size)])
+        pieces = self._pieces(name, ga, offset, size)
+        _engine.copy_all(name, [(ga + at, piece, n) for at, piece, n in pieces])
 
     def write_ga(self, ga: int, offset: int, size: int) -> None:
         """Copy `size` bytes at address `ga` to the bytes from `offset` on, from rank to rank.
@@ -110,7 +111,8 @@ class Workspace(_engine.WorkspaceHandle, Container):
         not beside `destroy` or calls on the same bytes.
         """
         name = "Workspace.write_ga"
-        self._copy([(piece, ga + at, n) for at, piece, n in self._pieces(name, ga, offset, size)])
+        pieces = self._pieces(name, ga, offset, size)
+        _engine.copy_all(name, [(piece, ga + at, n) for at, piece, n in pieces])
 
     def _pieces(self, name: str, ga: int, offset: int, size: int) -> list[tuple[int, int, int]]:
         _engine.owner(ga, name)
@@ -119,22 +121,6 @@ class Workspace(_engine.WorkspaceHandle, Container):
             pieces.append((at, place, n))
             at += n
         return pieces
-
-    def _copy(self, copies: list[tuple[int, int, int]]) -> None:
-        handles: list[int] = []
-        errors: list[Error] = []
-        try:
-            for dst, src, n in copies:
-                handles.append(_engine.copy(dst, src, n))
-        except Error as error:
-            errors.append(error)
-        for handle in handles:
-            try:
-                _engine.wait(handle)
-            except Error as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
 
     def statistics(self) -> WorkspaceStatistics:
         """Return where its bytes are."""

@@ -123,18 +123,6 @@ def wait(handle, timeout=None):
     wait_alone("wait", handle_of(handle, "wait"), nanoseconds(timeout, "wait"))
 
 
-def wait_all(handles):
-    """Wait for all of the operations; raises the first error, when none is under way any more."""
-    error = None
-    for handle in handles:  # all, so that no error is left for a later call
-        try:
-            wait(handle)
-        except Exception as late:
-            error = error or late
-    if error is not None:
-        raise error
-
-
 def test(handle):
     """Return True if operation `handle` alone is complete; raises its error then."""
     need("test")

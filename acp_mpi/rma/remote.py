@@ -5,7 +5,7 @@ from operator import index
 from typing import Any
 
 from acp_mpi.engine import _engine
-from acp_mpi.errors import AddressError, Error
+from acp_mpi.errors import AddressError
 from acp_mpi.rma.arrays import extent_of, kind_of
 
 
@@ -129,20 +129,14 @@ def _move(ga: int, local: Any, strides: tuple[int, ...], *, write: bool) -> None
     if dimension == 0:
         (_engine.put if write else _engine.get)(ga, flat)
         return
-    start = _engine.iput if write else _engine.iget
-    at = 0
-    handles = []
-    for offset in _offsets(local.shape[:dimension], strides[:dimension]):
-        handles.append(start(ga + offset, flat[at : at + run]))
-        at += run
-    error: Exception | None = None
-    for handle in handles:  # all, so that no error is left for a later call
-        try:
-            _engine.wait(handle)
-        except (Error, OSError) as late:
-            error = error or late
-    if error is not None:
-        raise error
+    moves = (
+        (ga + offset, flat[i * run : (i + 1) * run])
+        for i, offset in enumerate(_offsets(local.shape[:dimension], strides[:dimension]))
+    )
+    if write:
+        _engine.put_all("put", moves)
+    else:
+        _engine.get_all("get", moves)
 
 
 def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:

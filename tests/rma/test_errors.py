@@ -103,6 +103,16 @@ def test_when_a_long_transfer_has_failed_nothing_of_it_is_under_way():
     assert (array == 7).all()
 
 
+def test_when_a_part_of_a_remote_array_is_refused_nothing_of_it_is_under_way():
+    bad = [stale_address(rank) for rank in range(acp.procs())][right()]
+    acp.sync()
+    # Each row is on the next rank, the last one on none; the error of the first may come late.
+    rows = acp.remote(bad, (acp.procs() + 1, 2**42), np.uint8)
+    with refused(acp.Error, "get"):
+        rows[:, 0]
+    acp.complete()  # no error was left
+
+
 @pytest.mark.parametrize("size", [2**40, 2**62])
 def test_a_size_larger_than_any_region_is_refused(size):
     for rank in range(acp.procs()):

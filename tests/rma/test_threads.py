@@ -144,6 +144,32 @@ def test_who_completes_does_not_take_the_error_of_a_call_that_waits():
     acp.sync()
 
 
+def test_nor_that_of_a_call_that_waits_for_many():
+    bad = bad_address()
+    stop = threading.Event()
+    rows = acp.remote(bad, (20, 2), np.uint8)
+    elements = acp.List(np.uint8, acp.rank())
+    elements.append(1)
+
+    def work(index):
+        while index and not stop.is_set():
+            acp.complete()
+        try:
+            for _ in range(ROUNDS // 5 if index == 0 else 0):
+                with refused(acp.AddressError, "get"):
+                    rows[:, 0]
+                with refused(acp.AddressError, "put"):
+                    rows[:, 0] = 1
+                with refused(acp.AddressError, "List.push_back_ga"):
+                    elements.push_back_ga(bad)
+        finally:
+            stop.set()
+
+    together(work)
+    assert list(elements) == [1]
+    elements.destroy()
+
+
 def test_threads_register_and_release_at_once():
     def work(index):
         for step in range(ROUNDS):
@@ -173,6 +199,20 @@ def test_keys_of_threads_have_addresses_whichever_of_them_publishes(monkeypatch)
 
     monkeypatch.setattr(_engine, "register", slowly)
     together(work)
+
+
+def test_a_name_that_threads_publish_at_once_stands_for_what_one_of_them_gave(monkeypatch):
+    name = f"of {acp.rank()}"
+    put = _engine.board_put
+
+    def slowly(*arguments):
+        put(*arguments)
+        time.sleep(1e-4)  # the others run meanwhile
+
+    monkeypatch.setattr(_engine, "board_put", slowly)
+    for step in range(20):
+        together(lambda index, step=step: acp.publish(name, (step, index)))
+        assert acp.lookup(name, timeout=20)[0] == step
 
 
 def test_signals_are_handled_also_where_many_threads_wait():
