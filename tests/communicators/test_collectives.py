@@ -138,3 +138,109 @@ def test_two_groups_merge(MPI, between, high):
     assert merged.rank == between.rank + (between.remote_size if even == high else 0)
     assert sum(merged.allgather(1)) == merged.size
     merged.Free()
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int8, bool])
+def test_integers_of_any_kind_say_the_same(world, kind):
+    """Each rank finds alone where the new communicator's messages go."""
+    zero, one = (kind(number) if world.rank % 2 else number for number in (0, 1))
+    group = world.Get_group()
+    for made in (
+        world.Split(one, zero),
+        world.Split(color=zero, key=one),
+        world.Create_group(group, one),
+    ):
+        assert made.allreduce(1) == world.size
+        made.Free()
+    group.Free()
+
+
+def test_integers_of_any_kind_say_the_same_to_two_groups(MPI, between):
+    odd = MPI.COMM_WORLD.rank % 2
+    made = between.Split(np.int16(3) if odd else 3, np.int64(0))
+    assert made.allreduce(1) == between.remote_size
+    made.Free()
+
+
+def test_counts_may_be_an_array(world):
+    counts = np.arange(1, world.size + 1)
+    given, found = np.ones(counts.sum()), np.zeros(world.rank + 1)
+    world.Reduce_scatter(given, found, counts)
+    assert (found == world.size).all()
+    world.Ireduce_scatter(given, found, recvcounts=counts.astype(np.int8)).Wait()
+    assert (found == world.size).all()
+
+
+def test_what_starts_again_takes_hints_and_nothing_more(MPI, world):
+    n = world.size
+    x, out, counts = np.ones(n), np.zeros(n), [1] * n
+    own, place = np.ones(1), np.zeros(1)
+    kinds, offsets = [MPI.DOUBLE] * n, [8 * i for i in range(n)]
+    for name, given in {
+        "Barrier": (),
+        "Bcast": (x, 0),
+        "Gather": (own, out, 0),
+        "Gatherv": (own, [out, counts], 0),
+        "Scatter": (x, place, 0),
+        "Scatterv": ([x, counts], place, 0),
+        "Allgather": (own, out),
+        "Allgatherv": (own, [out, counts]),
+        "Alltoall": (x, out),
+        "Alltoallv": ([x, counts], [out, counts]),
+        "Alltoallw": ([x, (counts, offsets), kinds], [out, (counts, offsets), kinds]),
+        "Reduce": (x, out, MPI.SUM, 0),
+        "Allreduce": (x, out, MPI.SUM),
+        "Reduce_scatter_block": (x, place, MPI.SUM),
+        "Reduce_scatter": (x, place, counts, MPI.SUM),
+        "Scan": (x, out, MPI.SUM),
+        "Exscan": (x, out, MPI.SUM),
+    }.items():
+        make = getattr(world, f"{name}_init")
+        for again in (make(*given, MPI.INFO_NULL), make(*given, info=MPI.INFO_NULL)):
+            again.Start()
+            again.Wait()
+            again.Free()
+        for wrong, named in (((MPI.INFO_NULL, 5), {}), ((), {"other": 5})):
+            with pytest.raises(TypeError):
+                make(*given, *wrong, **named)
+
+
+def test_a_key_that_is_freed_is_another_one_s_number(MPI, several):
+    dropped = []
+    old = MPI.Comm.Create_keyval(delete_fn=lambda comm, key, value: dropped.append(value))
+    copy = several.Dup()
+    copy.Set_attr(old, "old")
+    MPI.Comm.Free_keyval(old)
+    for call in (copy.Get_attr, lambda key: copy.Set_attr(key, 1), copy.Delete_attr):
+        with pytest.raises(MPI.Exception) as caught:
+            call(old)
+        assert caught.value.Get_error_class() == MPI.ERR_KEYVAL
+    new = MPI.Comm.Create_keyval(delete_fn=lambda comm, key, value: dropped.append(("new", value)))
+    assert copy.Get_attr(new) is None
+    copy.Set_attr(new, 1)
+    copy.Free()
+    assert sorted(dropped, key=str) == [("new", 1), "old"]
+    MPI.Comm.Free_keyval(new)
+
+
+def test_a_clone_has_attributes_as_a_duplicate_has(MPI, world):
+    keyval = MPI.Comm.Create_keyval(copy_fn=True)
+    world.Set_attr(keyval, "kept")
+    copy = world.Clone()
+    assert copy.Get_attr(keyval) == "kept"
+    copy.Free()
+    world.Delete_attr(keyval)
+    MPI.Comm.Free_keyval(keyval)
+
+
+def test_names_are_text(world):
+    world.Set_name(b"of bytes")
+    assert world.Get_name() == "of bytes"
+    with pytest.raises(TypeError):
+        world.Set_name(5)
+
+
+def test_a_buffer_is_given_back(several):
+    buffer = bytearray(100)
+    several.Attach_buffer(buffer)
+    assert several.Detach_buffer() is buffer

@@ -158,3 +158,91 @@ def test_requests_of_both_kinds_are_waited_for_together(MPI, world):
         left -= set(MPI.Request.waitsome(requests)[0])
     assert requests == [MPI.REQUEST_NULL] * 4
     assert found[0] == 1
+
+
+def test_what_starts_again_is_refused_when_it_is_made(MPI, world):
+    room, rank = np.zeros(2), world.rank
+    for make in (world.Send_init, world.Ssend_init, world.Bsend_init, world.Rsend_init):
+        for given, code in (((room, 99), MPI.ERR_RANK), ((room, rank, -5), MPI.ERR_TAG)):
+            with pytest.raises(MPI.Exception) as caught:
+                make(*given)
+            assert caught.value.Get_error_class() == code
+        with pytest.raises(TypeError):
+            make(5, rank)
+        make(None, MPI.PROC_NULL).Free()
+    for given, code in (((room, 99), MPI.ERR_RANK), ((room, rank, -7), MPI.ERR_TAG)):
+        with pytest.raises(MPI.Exception) as caught:
+            world.Recv_init(*given)
+        assert caught.value.Get_error_class() == code
+    with pytest.raises(BufferError):
+        world.Recv_init(bytes(4), rank)
+    world.Recv_init(None, MPI.PROC_NULL).Free()
+
+
+class ByDLPack:
+    """What gives its memory in no other way."""
+
+    def __init__(self, array, device=None):
+        self._array, self._device = array, device
+
+    def __dlpack__(self, **named):
+        return self._array.__dlpack__(**named)
+
+    def __dlpack_device__(self):
+        return self._device or self._array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "m8[us]"])
+def test_dates_travel_as_whole_numbers(MPI, world, kind):
+    sent, found = np.arange(3).astype(kind), np.zeros(3, kind)
+    sides = world.rank, 0
+    world.Sendrecv([sent, MPI.INT64_T], *sides, [found, MPI.INT64_T], *sides)
+    assert (found == sent).all()
+
+
+@pytest.mark.parametrize("datatype", [(), ("d",)])
+def test_memory_of_the_host_may_come_by_dlpack(world, datatype):
+    sent, found = np.arange(3.0), np.zeros(3)
+    given, room = ([ByDLPack(array), *datatype] for array in (sent, found))
+    if not datatype:
+        (given,), (room,) = given, room
+    world.Sendrecv(given, world.rank, 0, room, world.rank, 0)
+    assert (found == sent).all()
+
+
+def test_memory_of_a_device_is_refused(several):
+    cuda = 2
+    with pytest.raises(TypeError, match="copy what is on a device"):
+        several.Send([ByDLPack(np.zeros(2), (cuda, 0)), "d"], several.rank)
+
+
+@pytest.mark.parametrize("number", [0.0, None, "0"])
+def test_ranks_and_tags_are_whole_numbers(several, number):
+    for call, name in (
+        (lambda: several.send(1, number), "rank"),
+        (lambda: several.recv(source=number), "rank"),
+        (lambda: several.send(1, 0, number), "tag"),
+        (lambda: several.iprobe(0, number), "tag"),
+        (lambda: several.bcast(1, number), "root"),
+        (lambda: several.Bcast(np.zeros(1), number), "root"),
+    ):
+        with pytest.raises(TypeError, match=f"{name}={number!r} is no whole number"):
+            call()
+
+
+def test_no_message_is_lost_to_what_is_no_status(MPI, world):
+    rank, room = world.rank, np.zeros(1)
+    sent = world.isend("kept", rank, 1)
+    for call in (
+        lambda: world.recv(source=rank, tag=1, status=5),
+        lambda: world.Recv(room, rank, 1, 5),
+        lambda: world.mprobe(rank, 1, 5),
+        lambda: world.improbe(rank, 1, 5),
+    ):
+        with pytest.raises(TypeError):
+            call()
+    message = world.mprobe(rank, 1)
+    with pytest.raises(TypeError):
+        message.recv(5)
+    assert message.recv() == "kept"
+    sent.wait()

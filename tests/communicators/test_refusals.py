@@ -81,6 +81,16 @@ def test_an_operation_or_a_root_that_one_rank_has_not(MPI, several):
         heard(several, n, guilty, call)
 
 
+def test_a_color_that_is_none_on_one_rank(several):
+    n = several.size
+    for who in (0, n - 1):
+        guilty = several.rank == who
+        heard(several, n, guilty, lambda guilty=guilty: several.Split(None if guilty else 0))
+    made = several.Split(0)
+    assert made.allreduce(1) == n
+    made.Free()
+
+
 def test_places_before_a_buffer(several):
     n = several.size
     x, out = np.ones(4 * n), np.zeros(4 * n)

@@ -144,6 +144,23 @@ def test_processes_are_spawned(passes, ranks):
     passes([*launch.mpiexec(ranks), *command] if ranks else command, HOOK)
 
 
+def a_copy_that_is_disconnected():
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    if parent == MPI.COMM_NULL:
+        command, *arguments = _me(a_copy_that_is_disconnected)
+        MPI.COMM_SELF.Spawn(command, arguments).Disconnect()
+        return
+    MPI.Intercomm(parent).Disconnect()
+    assert MPI.Comm.Get_parent() == MPI.COMM_NULL
+    print("no parent")
+
+
+def test_a_parent_that_is_disconnected_by_a_copy_is_none(passes):
+    assert "no parent" in passes(launch.program(a_copy_that_is_disconnected), HOOK)
+
+
 def a_child_that_spawns(depth):
     from mpi4py import MPI
 
@@ -290,6 +307,40 @@ def a_parent_whose_child_dies():
 
 def test_a_child_that_dies_is_noticed_by_who_waits_for_it(passes):
     assert "noticed" in passes(launch.program(a_parent_whose_child_dies), HOOK)
+
+
+def one_of_three_that_dies():
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    if parent.rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    parent.send(parent.rank, 0)
+    parent.recv(source=0)
+
+
+def a_parent_that_hears_of_all():
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    command, *arguments = _me(one_of_three_that_dies)
+    children = MPI.COMM_SELF.Spawn(command, arguments, 3)
+    requests, heard = [children.irecv(source=source) for source in range(3)], []
+    while len(heard) < 3:
+        try:
+            heard.append(MPI.Request.waitany(requests)[1])
+        except acp.PeerLostError:
+            heard.append("lost")
+    assert requests == [MPI.REQUEST_NULL] * 3
+    print("heard", sorted(map(str, heard)))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def test_a_child_that_dies_hides_no_other(passes):
+    said = passes(launch.program(a_parent_that_hears_of_all), HOOK)
+    assert "heard ['1', '2', 'lost']" in said
 
 
 def poll_until_noticed(comm):

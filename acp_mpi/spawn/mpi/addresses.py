@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from operator import index
 
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.original import MPI
@@ -10,7 +11,7 @@ from acp_mpi.spawn.mpi.ranks import Circle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 ACKNOWLEDGEMENTS = 1  # the context for them, after that of the messages
 _TAG_MAX = 2**31 - 1
@@ -19,6 +20,14 @@ _TAG_MAX = 2**31 - 1
 def fail(code: int) -> NoReturn:
     """Raise mpi4py's exception."""
     raise MPI.Exception(code)
+
+
+def whole(what: str, number: Any) -> int:
+    """Return a rank or tag that a program gives; TypeError for what is no whole number."""
+    try:
+        return index(number)
+    except TypeError:
+        raise TypeError(f"{what}={number!r} is no whole number") from None
 
 
 class Addresses(ABC):
@@ -43,6 +52,7 @@ class Addresses(ABC):
     # Ranks and tags -------------------------------------------------------------------------
 
     def _dest(self, rank: int) -> int:
+        rank = whole("rank", rank)
         if not 0 <= rank < len(self.peers):
             fail(MPI.ERR_RANK)
         return self.peers.ranks[rank]
@@ -58,6 +68,7 @@ class Addresses(ABC):
         return self._sent(tag)
 
     def _sent(self, tag: int) -> int:
+        tag = whole("tag", tag)
         if not 0 <= tag <= _TAG_MAX:
             fail(MPI.ERR_TAG)
         return tag

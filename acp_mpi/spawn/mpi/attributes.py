@@ -13,18 +13,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# The functions of keys that the program has made; those of other libraries MPI alone knows.
-_functions: dict[int, tuple[Any, Any]] = {}
+# Keys that the program has made, by their numbers; those of other libraries MPI alone knows.
+_keys: dict[int, _Key] = {}
 _OF_THE_WORLD = (
     "TAG_UB", "HOST", "IO", "WTIME_IS_GLOBAL", "UNIVERSE_SIZE", "APPNUM", "LASTUSEDCODE",
 )  # fmt: skip
 
 
+class _Key:
+    """A key and its functions. MPI gives the number of one that was freed to another one."""
+
+    def __init__(self, keyval: int, copy: Any, delete: Any) -> None:
+        self.keyval, self.copy, self.delete = keyval, copy, delete
+
+
+def _key(keyval: int) -> _Key:
+    if keyval not in _keys:
+        fail(MPI.ERR_KEYVAL)
+    return _keys[keyval]
+
+
 def create_keyval(copy_fn: Any = None, delete_fn: Any = None, nopython: bool = False) -> int:
     """Return a key for attributes of any communicator."""
     keyval: int = MPI.Comm.Create_keyval(copy_fn, delete_fn, nopython)
-    _functions[keyval] = copy_fn, delete_fn
+    _keys[keyval] = _Key(keyval, copy_fn, delete_fn)
     return keyval
+
+
+def free_keyval(keyval: int) -> int:
+    """Give a key back; what hangs by it stays until its communicator goes."""
+    invalid: int = MPI.Comm.Free_keyval(keyval)
+    _keys.pop(keyval, None)
+    return invalid
 
 
 def has_answer(keyval: int) -> bool:
@@ -40,48 +60,45 @@ class Attributes:
     """What programs hang on a communicator."""
 
     def __init__(self, shown: Callable[[], Any]) -> None:
-        self._values: dict[int, Any] = {}
+        self._values: dict[_Key, Any] = {}
         self._shown = shown  # the communicator, for the functions of the keys
 
     def get(self, keyval: int) -> Any:
         """Return an attribute, or None."""
         if keyval in (getattr(MPI, name, None) for name in _OF_THE_WORLD):
             return MPI.COMM_WORLD.Get_attr(keyval) if has_answer(keyval) else None
-        if keyval not in _functions:
-            fail(MPI.ERR_KEYVAL)
-        return self._values.get(keyval)
+        return self._values.get(_key(keyval))
 
     def set(self, keyval: int, value: Any) -> None:
         """Hang an attribute on the communicator."""
-        if keyval not in _functions:
-            fail(MPI.ERR_KEYVAL)
-        if keyval in self._values:
-            self._dropped(keyval)
-        self._values[keyval] = value
+        key = _key(keyval)
+        if key in self._values:
+            self._dropped(key)
+        self._values[key] = value
 
     def delete(self, keyval: int) -> None:
         """Take an attribute away."""
-        if keyval not in self._values:
+        key = _key(keyval)
+        if key not in self._values:
             fail(MPI.ERR_KEYVAL)
-        self._dropped(keyval)
+        self._dropped(key)
 
-    def _dropped(self, keyval: int) -> None:
-        value = self._values.pop(keyval)
-        delete = _functions[keyval][1]
-        if delete is not None:
-            delete(self._shown(), keyval, value)
+    def _dropped(self, key: _Key) -> None:
+        value = self._values.pop(key)
+        if key.delete is not None:
+            key.delete(self._shown(), key.keyval, value)
 
     def clear(self) -> None:
         """Take all away, the last first."""
-        for keyval in reversed(list(self._values)):
-            self._dropped(keyval)
+        for key in reversed(list(self._values)):
+            self._dropped(key)
 
     def copy_to(self, other: Attributes) -> None:
         """Give a duplicate what the functions of the keys say."""
-        for keyval, value in self._values.items():
-            copy = _functions[keyval][0]
+        for key, value in self._values.items():
+            copy = key.copy
             if copy is None or copy is False:
                 continue
-            copied = value if copy is True else copy(self._shown(), keyval, value)
+            copied = value if copy is True else copy(self._shown(), key.keyval, value)
             if copied is not NotImplemented:
-                other._values[keyval] = copied
+                other._values[key] = copied

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 from abc import abstractmethod
+from operator import index
 
 import acp_mpi as acp
 from acp_mpi.comm.collectives import objects
 from acp_mpi.comm.collectives.counted import counted
 from acp_mpi.comm.collectives.parting import part
 from acp_mpi.spawn.mpi.addresses import fail
-from acp_mpi.spawn.mpi.attributes import Attributes
+from acp_mpi.spawn.mpi.belongings import Belongings
 from acp_mpi.spawn.mpi.family import kinds
 from acp_mpi.spawn.mpi.groups import Group, ranks_of
 from acp_mpi.spawn.mpi.objects import Objects
@@ -27,18 +28,14 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-class Body(Objects):
+class Body(Objects, Belongings):
     """A communicator of several groups."""
 
     is_topo, topology = False, MPI.UNDEFINED
 
     def __init__(self, context: int, local: Circle, peers: Circle) -> None:
         self.context, self.local, self.peers = context, local, peers
-        self.name = ""
-        self.errhandler = MPI.ERRORS_RETURN
-        self.attributes = Attributes(self.shown)
-        self.locks: dict[Any, Any] = {}
-        self._hints: dict[str, str] = {}
+        Belongings.__init__(self)
         self._open = True
         self._made = self._persistent = 0
         self.teams = Teams(context, local, peers if self.inter else None)
@@ -54,9 +51,22 @@ class Body(Objects):
             "or what Split makes of it), or use messages and collectives; docs/spawn.md lists them"
         )
 
+    @property
+    def _kind(self) -> Any:
+        return kinds["Intercomm" if self.inter else "Intracomm"]
+
     def shown(self) -> Any:
         """Return a communicator that this is behind."""
-        return kinds["Intercomm" if self.inter else "Intracomm"]._of(self)
+        return self._kind._of(self)
+
+    def null(self) -> Any:
+        """Return what stands for no communicator where one of this kind could be."""
+        return self._kind()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the communicator has been freed."""
+        return not self._open
 
     def check(self) -> None:
         """Raise if the communicator has been freed."""
@@ -106,12 +116,13 @@ class Body(Objects):
         return self.__getattr__("handle")
 
     def Compare(self, comm: Any) -> int:
-        other = comm._body if isinstance(getattr(comm, "_body", None), Body) else None
-        if other is self:
+        if not isinstance(comm, MPI.Comm):
+            raise TypeError(f"Compare: {comm!r} is no communicator")
+        if getattr(comm, "_body", None) is self:
             return int(MPI.IDENT)
-        if other is None or other.inter != self.inter:
+        mine, its = _sides(self.shown()), _sides(comm)
+        if len(mine) != len(its):
             return int(MPI.UNEQUAL)
-        mine, its = (self.local.ranks, self.peers.ranks), (other.local.ranks, other.peers.ranks)
         if mine == its:
             return int(MPI.CONGRUENT)
         same = all(sorted(a) == sorted(b) for a, b in zip(mine, its, strict=True))
@@ -146,14 +157,12 @@ class Body(Objects):
         return self._inner
 
     def Clone(self) -> Any:
-        self.check()
-        return self._like(self.next_context("dup")).shown()
+        return self.Dup()
 
     def Dup(self, info: Any = None) -> Any:
-        made = self.Clone()
-        self.attributes.copy_to(made._body.attributes)
-        made._body._hints = dict(self._hints)
-        made._body.errhandler = self.errhandler
+        self.check()
+        made = self._like(self.next_context("dup")).shown()
+        self.give_to(made._body)
         if info is not None:
             made._body.Set_info(info)
         return made
@@ -186,56 +195,6 @@ class Body(Objects):
     def Split(self, color: int = 0, key: int = 0) -> Any:
         """Return a communicator of those that give the same color."""
 
-    # What hangs on it -----------------------------------------------------------------------
-
-    def Get_attr(self, keyval: int) -> Any:
-        return self.attributes.get(keyval)
-
-    def Set_attr(self, keyval: int, attrval: Any) -> None:
-        self.attributes.set(keyval, attrval)
-
-    def Delete_attr(self, keyval: int) -> None:
-        self.attributes.delete(keyval)
-
-    def Get_name(self) -> str:
-        return self.name
-
-    def Set_name(self, name: str) -> None:
-        self.name = name
-
-    def Get_errhandler(self) -> Any:
-        return self.errhandler
-
-    def Set_errhandler(self, errhandler: Any) -> None:
-        self.errhandler = errhandler
-
-    def Call_errhandler(self, errorcode: int) -> None:
-        if self.errhandler == MPI.ERRORS_ARE_FATAL:
-            self.Abort(errorcode)
-
-    def Get_info(self) -> Any:
-        return MPI.Info.Create(self._hints)
-
-    def Set_info(self, info: Any) -> None:
-        if info != MPI.INFO_NULL:
-            self._hints.update(info.items())
-
-    info = property(Get_info, lambda self, info: self.Set_info(info))
-
-    # Messages do not need the buffers that MPI wants for Bsend.
-
-    def Attach_buffer(self, buf: Any) -> None:
-        pass
-
-    def Detach_buffer(self) -> None:
-        pass
-
-    def Flush_buffer(self) -> None:
-        pass
-
-    def Iflush_buffer(self) -> Any:
-        return Request._of(Done())
-
 
 def sorted_by_key(
     parts: Sequence[tuple[int, int]], color: int, ranks: Sequence[int]
@@ -243,6 +202,18 @@ def sorted_by_key(
     """Return the ranks with a color, by key."""
     places = sorted((key, place) for place, (each, key) in enumerate(parts) if each == color)
     return tuple(ranks[place] for _, place in places)
+
+
+def _sides(comm: Any) -> list[tuple[int, ...]]:
+    """Return the ranks in the job of one group, or two, of any communicator; local."""
+    groups = [comm.Get_group()]
+    if comm.Is_inter():
+        groups.append(comm.Get_remote_group())
+    try:
+        return [ranks_of(group) for group in groups]
+    finally:
+        for group in groups:
+            group.Free()
 
 
 class IntraBody(Body):
@@ -260,14 +231,16 @@ class IntraBody(Body):
     def _of(self, context: int, ranks: tuple[int, ...]) -> Any:
         own = acp.rank()
         if own not in ranks:
-            return MPI.COMM_NULL
+            return self.null()
         return IntraBody(context, Circle(ranks, own)).shown()
 
     def Split(self, color: int = 0, key: int = 0) -> Any:
-        parts = self.allgather((color, key))
+        # All are to find the same context, whatever kind of integer each of them gives.
+        parts = self._carry_out("allgather", lambda: ((index(color), index(key)),))
+        color = index(color)
         context = self.next_context("split", color)
         if color == MPI.UNDEFINED:
-            return MPI.COMM_NULL
+            return self.null()
         return self._of(context, sorted_by_key(parts, color, self.local.ranks))
 
     def Create(self, group: Any) -> Any:
@@ -277,7 +250,7 @@ class IntraBody(Body):
 
     def Create_group(self, group: Any, tag: int = 0) -> Any:
         self.check()
-        ranks = ranks_of(group)
+        ranks, tag = ranks_of(group), index(tag)
         with self._lock:  # only these count alike
             number = self._of_groups[tag, ranks] = self._of_groups.get((tag, ranks), 0) + 1
         return self._of(derived(self.context, "group", tag, ranks, number), ranks)

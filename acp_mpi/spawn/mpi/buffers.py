@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from _thread import allocate_lock
 
+from acp_mpi.spawn.mpi.memory import bytes_of, code_of
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -108,25 +109,6 @@ class Elements:
         return Elements(self.data, self._whole, count, displacement, self.datatype)
 
 
-def _bytes_of(data: Any, writable: bool) -> tuple[memoryview, str]:
-    """Return a buffer's memory and the format of its elements."""
-    try:
-        view = memoryview(data)
-    except TypeError:
-        raise TypeError(
-            f"message: expecting a buffer in the memory of the host, got {type(data).__name__}; "
-            "copy what is on a device to the host first"
-        ) from None
-    if writable and view.readonly:
-        raise BufferError("message: the buffer is read-only, and the call writes to it")
-    if not view.c_contiguous:
-        if not view.f_contiguous:
-            raise BufferError("message: the buffer is not contiguous; copy it first")
-        inner = MPI.buffer.frombuffer(data, not writable)
-        return memoryview(inner).cast("B"), view.format
-    return (view.cast("B") if view.nbytes else memoryview(bytearray())), view.format
-
-
 def _datatype(given: Any) -> Any:
     if isinstance(given, MPI.Datatype):
         return given
@@ -135,9 +117,7 @@ def _datatype(given: Any) -> Any:
     return MPI._typedict[given]
 
 
-def _datatype_of(code: str | None) -> Any:
-    if code is None:
-        return MPI.BYTE
+def _datatype_of(code: str) -> Any:
     return _datatype(code[1:] if code[0] in "@<" else code)
 
 
@@ -172,11 +152,11 @@ def _base(message: Any, pairs: tuple[type, ...], writable: bool) -> tuple[Any, .
         if datatype is None:
             raise TypeError("message: expecting buffer or list/tuple")
         whole = memoryview(bytearray()) if data is None else None
-        code, length = None, 0
+        kind, length = _datatype(datatype), 0
     else:
-        whole, code = _bytes_of(data, writable)
+        whole, code = bytes_of(data, writable)
+        kind = _datatype_of(code or code_of(data)) if datatype is None else _datatype(datatype)
         length = whole.nbytes
-    kind = _datatype_of(code) if datatype is None else _datatype(datatype)
     return data, whole, length, count, displacement, kind
 
 
@@ -300,7 +280,7 @@ def typed_blocks(message: Any, blocks: int, *, writable: bool = False) -> Sequen
     if len(kinds) != blocks:
         raise ValueError(f"expecting {blocks} items, got {len(kinds)}")
     if writable and data is not MPI.BOTTOM:
-        _bytes_of(data, True)
+        bytes_of(data, True)
     each = [1] * blocks if counts is None else _each(counts, blocks, None)
     where = [0] * blocks if places is None else _each(places, blocks, 1)
     return [_Placed(data, *block) for block in zip(each, where, kinds, strict=True)]

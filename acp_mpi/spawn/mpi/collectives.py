@@ -204,9 +204,15 @@ def _methods(name: str, flow: Callable[..., Flow], ordered: bool) -> dict[str, A
         check(self)
         return Request._of(Running(begin(self, self.teams, given, named)))
 
-    def persistent(self: Any, *given: Any, info: Any = None, **named: Any) -> Any:
+    places = flow.__code__.co_argcount - 3  # all but self, teams and context
+
+    def persistent(self: Any, *given: Any, **named: Any) -> Any:
         check(self)
         teams = self.next_teams()
+        if len(given) == places + 1 and "info" not in named:
+            given = given[:-1]  # mpi4py takes hints last; nothing here depends on them
+        named.pop("info", None)
+        flow(self, teams, 0, *given, **named).close()  # TypeError for arguments that it has not
         return Prequest._of(lambda: Running(begin(self, teams, given, named)))
 
     return {name: blocking, f"I{name.lower()}": immediate, f"{name}_init": persistent}

@@ -11,6 +11,7 @@ import functools
 import sys
 
 from acp_mpi.spawn.mpi.family import Embodied, Family
+from acp_mpi.spawn.mpi.groups import known_to_mpi
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -45,8 +46,8 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
         """Return IDENT, CONGRUENT, SIMILAR or UNEQUAL."""
         if (body := getattr(self, "_body", None)) is not None:  # mpi4py's own have none
             return int(body.Compare(comm))
-        if getattr(comm, "_body", None) is not None:
-            return int(MPI.UNEQUAL)
+        if (body := getattr(comm, "_body", None)) is not None:
+            return int(body.Compare(self))
         return int(MPI.Comm.Compare(self, comm))
 
     def Free(self) -> None:
@@ -101,6 +102,13 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
         from acp_mpi.spawn.mpi import attributes
 
         return attributes.create_keyval(copy_fn, delete_fn, nopython)
+
+    @classmethod
+    def Free_keyval(cls, keyval: int) -> int:
+        """Give a key back."""
+        from acp_mpi.spawn.mpi import attributes
+
+        return attributes.free_keyval(keyval)
 
 
 class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
@@ -166,18 +174,45 @@ def ours(comm: Any) -> Any:
 _MAKERS = frozenset(
     ("Create", "Split", "Split_type", "Create_group", "Create_intercomm", "Merge", "Shrink")
 )
+_OF_A_GROUP = frozenset(("Create", "Create_group"))
+# What answers with one of the type, perhaps the program's own, of the communicator that is asked.
+_COPIERS = frozenset(("Clone", "Dup", "Dup_with_info", "Idup", "Idup_with_info"))
+
+
+def _with_mpi_s_group(original: Any) -> Any:
+    """Return a method that takes groups of ranks of the job, too, as far as MPI knows those."""
+
+    def make(comm: Any, group: Any, *given: Any, **named: Any) -> Any:
+        if getattr(group, "_ranks", None) is None:
+            return original(comm, group, *given, **named)
+        known = known_to_mpi(group)
+        try:
+            return original(comm, known, *given, **named)
+        finally:
+            known.Free()
+
+    return make
+
+
+def _typed(answer: Any, comm: Any) -> Any:
+    """Return what a communicator was copied to, alone or with a request, as one of its type."""
+    if isinstance(answer, tuple):
+        return _typed(answer[0], comm), *answer[1:]
+    return type(comm)._of(answer._body)
 
 
 def _to_the_body(name: str, original: Any) -> Any:
     """Return a method that mpi4py answers for its own communicators, the body for ours."""
-    makes = name in _MAKERS
+    makes, copies = name in _MAKERS, name in _COPIERS
+    by_mpi = _with_mpi_s_group(original) if name in _OF_A_GROUP else original
 
     @functools.wraps(original)
     def method(self: Any, *given: Any, **named: Any) -> Any:
         body = getattr(self, "_body", None)  # mpi4py's own topologies may come here, too
         if body is not None:
-            return getattr(body, name)(*given, **named)
-        answer = original(self, *given, **named)
+            answer = getattr(body, name)(*given, **named)
+            return _typed(answer, self) if copies else answer
+        answer = by_mpi(self, *given, **named)
         return ours(answer) if makes else answer
 
     return method

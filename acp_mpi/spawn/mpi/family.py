@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, ClassVar, Self
+    from typing import Any, ClassVar, NoReturn, Self
 
 
 kinds: dict[
@@ -36,12 +36,25 @@ class Family(type):
         return super().__subclasscheck__(other)
 
 
-def new(cls: type, *given: Any) -> Any:
+def new(cls: type, *given: Any, **named: Any) -> Any:
     """Make an object as the C type does whose memory layout a class of ours has."""
     kind = cls
     while isinstance(kind, Family):
         kind = kind.__base__  # type: ignore[assignment]
-    return kind.__new__(cls, *given)
+    return kind.__new__(cls, *given, **named)
+
+
+def unless(same: Any) -> Any:
+    """Return what `!=` says if `==` says this, which may be that it does not know the other."""
+    return same if same is NotImplemented else not same
+
+
+def refuse_copies(thing: Any) -> NoReturn:
+    """Raise what mpi4py raises where pickle or copy would make a null one of it."""
+    raise ValueError(
+        f"pickle, copy: cannot serialize a {type(thing).__name__} of several groups, which means "
+        "something in this process only"
+    )
 
 
 class Embodied:
@@ -50,12 +63,13 @@ class Embodied:
     __slots__ = ()
     _body: Any = None
 
-    def __new__(cls, other: Any = None) -> Self:
+    def __new__(cls, *given: Any, **named: Any) -> Self:
         """Return a copy that names the same thing."""
-        made: Self = new(cls, other)
-        body = getattr(other, "_body", None)
-        if body is not None:
-            made._body = body
+        made: Self = new(cls, *given, **named)  # which knows what the argument is called
+        for other in (*given, *named.values()):
+            body = getattr(other, "_body", None)
+            if body is not None:
+                made._body = body
         return made
 
     @classmethod
@@ -65,14 +79,19 @@ class Embodied:
         made._body = body
         return made
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         mine, its = self._body, getattr(other, "_body", None)
         if mine is None and its is None:
-            return bool(super().__eq__(other))
+            return super().__eq__(other)
         return mine is its
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __ne__(self, other: object) -> Any:
+        return unless(self.__eq__(other))
+
+    def __reduce__(self) -> Any:
+        if self._body is not None:
+            refuse_copies(self)
+        return super().__reduce__()
 
     def __bool__(self) -> bool:
         return self._body is not None or bool(super().__bool__())  # type: ignore[misc]

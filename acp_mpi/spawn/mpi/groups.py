@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import operator
+
 import acp_mpi as acp
 from acp_mpi.spawn.mpi.addresses import fail
-from acp_mpi.spawn.mpi.family import Family, new
+from acp_mpi.spawn.mpi.family import Family, new, refuse_copies, unless
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any, ClassVar, Self
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, ClassVar, Self, TypeAlias
+
+    _Choice: TypeAlias = Callable[[Any, int], Sequence[int]]
 
 
 def world_ranks() -> Sequence[int]:
@@ -33,6 +37,25 @@ def ranks_of(group: Any) -> tuple[int, ...]:
     return tuple(everybody[place] for place in places)
 
 
+def known_to_mpi(group: Group) -> Any:
+    """Return a group of ranks of the job as MPI's own, to be freed; raise if MPI has no such."""
+    places = {rank: place for place, rank in enumerate(world_ranks())}
+    ranks = ranks_of(group)
+    away = [rank for rank in ranks if rank not in places]
+    if away:
+        error = MPI.Exception(MPI.ERR_GROUP)
+        error.add_note(
+            f"the group has {len(away)} of another COMM_WORLD, the first is rank {away[0]} of the "
+            "job; call this on a communicator that they are in"
+        )
+        raise error
+    world = MPI.COMM_WORLD.Get_group()
+    try:
+        return MPI.Group.Incl(world, [places[rank] for rank in ranks])
+    finally:
+        world.Free()
+
+
 class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
     """mpi4py's group, or one of ranks of the job."""
 
@@ -50,18 +73,26 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
 
     @classmethod
     def _of(cls, ranks: Iterable[int]) -> Self:
+        members = tuple(ranks)
+        if not members:  # programs compare it with that
+            return cls.__new__(cls, MPI.GROUP_EMPTY)
         made = cls.__new__(cls)
-        made._ranks = tuple(ranks)
+        made._ranks = members
         return made
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         mine, its = self._ranks, getattr(other, "_ranks", None)
         if mine is None and its is None:
-            return bool(super().__eq__(other))
+            return super().__eq__(other)
         return mine is not None and mine == its
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __ne__(self, other: object) -> Any:
+        return unless(self.__eq__(other))
+
+    def __reduce__(self) -> Any:
+        if self._ranks is not None:
+            refuse_copies(self)
+        return super().__reduce__()
 
     def __bool__(self) -> bool:
         return self._ranks is not None or bool(super().__bool__())
@@ -90,10 +121,12 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
         mine = ranks_of(self)
         its = tuple(world_ranks()) if group is None else ranks_of(group)
         place = {rank: index for index, rank in enumerate(its)}
-        wanted = range(len(mine)) if ranks is None else ranks
+        if ranks is None:
+            ranks = range(len(mine))
+        _check([i for i in ranks if i != MPI.PROC_NULL], len(mine), MPI.ERR_RANK)
         return [
             MPI.PROC_NULL if i == MPI.PROC_NULL else place.get(mine[i], MPI.UNDEFINED)
-            for i in wanted
+            for i in ranks
         ]
 
     def Compare(self, group: Any) -> int:
@@ -122,34 +155,31 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
         else:
             self._ranks = None
 
-    def _chosen(self, name: str, given: Any, chosen: Iterable[int]) -> Any:
+    def _chosen(self, name: str, given: Any, choose: _Choice, *, rest: bool = False) -> Any:
         if getattr(self, "_ranks", None) is None:
             return getattr(MPI.Group, name)(self, given)
         mine = ranks_of(self)
-        places = list(chosen)
-        if any(not 0 <= place < len(mine) for place in places):
-            fail(MPI.ERR_RANK)
+        places = choose(given, len(mine))
+        if rest:
+            named = set(places)
+            places = [place for place in range(len(mine)) if place not in named]
         return Group._of(mine[place] for place in places)
-
-    def _others(self, places: Iterable[int]) -> list[int]:
-        left = set(places)
-        return [place for place in range(self.Get_size()) if place not in left]
 
     def Incl(self, ranks: Sequence[int]) -> Any:
         """Return a group of these members."""
-        return self._chosen("Incl", ranks, ranks)
+        return self._chosen("Incl", ranks, _one_by_one)
 
     def Excl(self, ranks: Sequence[int]) -> Any:
         """Return a group of all but these members."""
-        return self._chosen("Excl", ranks, self._others(ranks))
+        return self._chosen("Excl", ranks, _one_by_one, rest=True)
 
     def Range_incl(self, ranks: Sequence[tuple[int, int, int]]) -> Any:
         """Return a group of the members in some ranges."""
-        return self._chosen("Range_incl", ranks, _places(ranks))
+        return self._chosen("Range_incl", ranks, _in_ranges)
 
     def Range_excl(self, ranks: Sequence[tuple[int, int, int]]) -> Any:
         """Return a group of all but the members in some ranges."""
-        return self._chosen("Range_excl", ranks, self._others(_places(ranks)))
+        return self._chosen("Range_excl", ranks, _in_ranges, rest=True)
 
     @classmethod
     def Union(cls, group1: Any, group2: Any) -> Any:
@@ -181,9 +211,22 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
         return all(getattr(group, "_ranks", None) is None for group in groups)
 
 
-def _places(ranges: Sequence[tuple[int, int, int]]) -> list[int]:
-    return [
-        place
-        for first, last, step in ranges
-        for place in range(first, last + (1 if step > 0 else -1), step)
-    ]
+def _check(places: Iterable[int], size: int, code: int) -> None:
+    if any(not 0 <= operator.index(place) < size for place in places):
+        fail(code)
+
+
+def _one_by_one(places: Sequence[int], size: int) -> Sequence[int]:
+    _check(places, size, MPI.ERR_RANK)
+    return places
+
+
+def _in_ranges(ranges: Sequence[tuple[int, int, int]], size: int) -> Sequence[int]:
+    found: list[int] = []
+    for first, last, step in ranges:
+        places = range(first, last + (1 if step > 0 else -1), step) if step else ()
+        if not places:
+            fail(MPI.ERR_ARG)
+        _check((places[0], places[-1]), size, MPI.ERR_ARG)
+        found += places
+    return found

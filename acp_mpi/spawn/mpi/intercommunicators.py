@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 from acp_mpi.spawn.mpi.bodies import Body, IntraBody, new_context, ranks_in, sorted_by_key
@@ -45,15 +47,16 @@ class InterBody(Body):
         return IntraBody(self.next_context("merge"), Circle(ranks, acp.rank())).shown()
 
     def Split(self, color: int = 0, key: int = 0) -> Any:
+        color, key = index(color), index(key)
         inside = self.among_local((color, key))
         outside = self.allgather((color, key))
         context = self.next_context("split", color)
         if color == MPI.UNDEFINED:
-            return MPI.COMM_NULL
+            return self.null()
         mine = sorted_by_key(inside, color, self.local.ranks)
         its = sorted_by_key(outside, color, self.peers.ranks)
         if not its:
-            return MPI.COMM_NULL
+            return self.null()
         own = Circle(mine, acp.rank())
         return InterBody(context, own, Circle(its, None)).shown()
 

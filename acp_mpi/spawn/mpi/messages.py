@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from acp_mpi.spawn.mpi.family import Embodied, Family
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.requests import Request
+from acp_mpi.spawn.mpi.requests import Request, check_status
 from acp_mpi.spawn.mpi.work import Work, complete
 
 TYPE_CHECKING = False
@@ -59,6 +59,7 @@ class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
         if getattr(self, "_body", None) is None:
             MPI.Message.Recv(self, buf, status)
             return
+        check_status(status)
         work = self._start("start", buf)
         complete(work)
         work.describe(status)
@@ -73,6 +74,7 @@ class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
         """Receive the message as an object."""
         if getattr(self, "_body", None) is None:
             return MPI.Message.recv(self, status)
+        check_status(status)
         work = self._start("start_object")
         found = complete(work)
         work.describe(status)

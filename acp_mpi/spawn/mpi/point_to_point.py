@@ -10,7 +10,7 @@ from acp_mpi.spawn.mpi.addresses import ACKNOWLEDGEMENTS
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.probes import Probes, in_place, object_of
-from acp_mpi.spawn.mpi.requests import Request
+from acp_mpi.spawn.mpi.requests import Request, check_status
 from acp_mpi.spawn.mpi.work import Both, Done, Receiving, Sending, Work, complete, finish
 
 TYPE_CHECKING = False
@@ -119,6 +119,7 @@ class PointToPoint(Probes):
     def Recv(
         self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG, status: Any = None
     ) -> None:
+        check_status(status)
         work = self._start_receive(buf, source, tag)
         try:
             complete(work)
@@ -136,6 +137,7 @@ class PointToPoint(Probes):
         status: Any = None,
     ) -> Any:
         _warn_of(buf)
+        check_status(status)
         work = self._start_receive_object(source, tag)
         found = complete(work)
         work.describe(status)
@@ -156,6 +158,7 @@ class PointToPoint(Probes):
         recvtag: int = MPI.ANY_TAG,
         status: Any = None,
     ) -> None:
+        check_status(status)
         both = self._start_both(sendbuf, dest, sendtag, recvbuf, source, recvtag)
         complete(both)
         both.describe(status)
@@ -177,6 +180,7 @@ class PointToPoint(Probes):
         recvtag: int = MPI.ANY_TAG,
         status: Any = None,
     ) -> None:
+        check_status(status)
         both = self._start_replacing(buf, dest, sendtag, source, recvtag)
         complete(both)
         both.describe(status)
@@ -222,6 +226,7 @@ class PointToPoint(Probes):
         status: Any = None,
     ) -> Any:
         _warn_of(recvbuf)
+        check_status(status)
         both = Both(
             lambda: self._start_receive_object(source, recvtag),
             lambda: self._start_object(sendobj, dest, sendtag),
@@ -232,19 +237,34 @@ class PointToPoint(Probes):
 
     # Again and again ------------------------------------------------------------------------
 
-    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Any:
+    def _check_send(self, buf: Any, dest: int, tag: int) -> None:
+        """Raise now what each start would raise."""
+        self.check()
         self._sent(tag)
+        if dest != MPI.PROC_NULL:
+            self._dest(dest)
+            buffers.elements(buf)
+
+    def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Any:
+        self._check_send(buf, dest, tag)
         return Prequest._of(lambda: self._start_buffer(buf, dest, tag))
 
     Rsend_init = Send_init
 
     def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Any:
+        self._check_send(buf, dest, tag)
         return Prequest._of(lambda: self._start_buffer(buf, dest, tag, True))
 
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Any:
+        self._check_send(buf, dest, tag)
         return Prequest._of(lambda: self._start_copy(buf, dest, tag))
 
     def Recv_init(self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG) -> Any:
+        self.check()
+        self._wanted(tag)
+        if source != MPI.PROC_NULL:
+            self._source(source)
+            buffers.elements(buf, writable=True)
         return Prequest._of(lambda: self._start_receive(buf, source, tag))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from acp_mpi.spawn.mpi.original import MPI
-from acp_mpi.spawn.mpi.requests import Request, body_of
+from acp_mpi.spawn.mpi.requests import Request
+from acp_mpi.spawn.mpi.several import any_ours, body_of
 from acp_mpi.spawn.mpi.work import Work
 
 TYPE_CHECKING = False
@@ -35,7 +36,7 @@ class Prequest(Request, MPI.Prequest):  # type: ignore[misc]
     @classmethod
     def Startall(cls, requests: list[Any]) -> None:
         """Start all of them."""
-        if not cls._ours(requests):
+        if not any_ours(requests):
             MPI.Prequest.Startall(requests)
             return
         for request in requests:

@@ -6,6 +6,7 @@ from acp_mpi.spawn.mpi import buffers, transport
 from acp_mpi.spawn.mpi.addresses import Addresses
 from acp_mpi.spawn.mpi.messages import Message
 from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.requests import check_status
 from acp_mpi.spawn.mpi.work import Done, Patience, Receiving, Work, look_at_mpi
 
 TYPE_CHECKING = False
@@ -64,6 +65,7 @@ class Probes(Addresses):
         return self._matched(source, tag, status, False)
 
     def _matched(self, source: int, tag: int, status: Any, wait: bool) -> Any:
+        check_status(status)
         if source == MPI.PROC_NULL:
             Done(MPI.PROC_NULL).describe(status)
             return MPI.MESSAGE_NO_PROC

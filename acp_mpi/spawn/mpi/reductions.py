@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from operator import index
 
 from acp_mpi.comm.collectives import folds, moves
 from acp_mpi.comm.collectives.buffers import apart
@@ -163,8 +164,9 @@ class Reductions(Roots):
         team = teams.everybody
         place = buffers.elements(recvbuf, writable=True)
         given = self._gives(sendbuf, recvbuf, place)
-        name, counts = "Reduce_scatter", recvcounts
-        if counts is not None:
+        name = "Reduce_scatter"
+        if recvcounts is not None:
+            counts = [index(count) for count in recvcounts]  # of NumPy, too
             if len(counts) != len(self.local):
                 raise ValueError(f"expecting {len(self.local)} items, got {len(counts)}")
             yield from self._scattered(name, team, given, place, counts, op, context)

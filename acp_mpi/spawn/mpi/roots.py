@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-from acp_mpi.spawn.mpi.addresses import fail
+from acp_mpi.spawn.mpi.addresses import fail, whole
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -40,6 +40,7 @@ class Roots(ABC):
             return None
         if self.inter and root == MPI.ROOT:
             return self.local.ranks[self.local.rank]
+        root = whole("root", root)
         if not 0 <= root < len(self.peers):
             fail(MPI.ERR_ROOT)
         return self.peers.ranks[root]

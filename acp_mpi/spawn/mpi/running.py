@@ -23,9 +23,14 @@ class Running(Attended):
         super().__init__()
 
     def _advance(self) -> bool:
-        if not self._request.test():
-            return False
-        self.result = self._request.wait()
+        try:
+            if not self._request.test():
+                return False
+            self.result = self._request.wait()
+        except BaseException as error:  # of Ctrl-C, too: it cannot be taken up again
+            self.error = error
+            self._end_if(True)
+            raise
         return True
 
     def pending(self) -> Iterator[Any]:

@@ -50,4 +50,7 @@ def parent() -> Any:
         else:
             (context, parents, children), _ = hear(NEWS, rank, 0)
             _parent = connected(context, tuple(children), tuple(parents))
+    body = getattr(_parent, "_body", None)
+    if body is not None and body.closed:  # a copy of it was disconnected
+        _parent._body = None
     return _parent

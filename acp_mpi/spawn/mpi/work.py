@@ -51,9 +51,14 @@ class Work(ABC):
             return
         status.Set_source(self.source)
         status.Set_tag(self.tag)
-        status.Set_error(MPI.SUCCESS)
+        status.Set_error(self._code())
         status.Set_elements(MPI.BYTE, self.size)
         status.Set_cancelled(self.cancelled)
+
+    def _code(self) -> int:
+        if isinstance(self.error, MPI.Exception):
+            return int(self.error.Get_error_code())
+        return int(MPI.SUCCESS if self.error is None else MPI.ERR_OTHER)
 
 
 class Done(Work):
@@ -107,12 +112,16 @@ class Attended(Work):
         self._active.add(self)
 
     def step(self) -> bool:
-        """Go on as far as possible; its error is the one's that asks for the end."""
+        """Go on as far as possible; its error is the one's that asks for the end.
+
+        Ctrl-C is no error of it, but meant for the call that waits, perhaps for another one: this
+        goes on with the next step.
+        """
         if self._is_over() or not self._lock.acquire(blocking=False):
             return self._is_over()
         try:
             self._end_if(self._is_over() or self._advance())
-        except BaseException as error:
+        except Exception as error:
             self.error = error
             self._end_if(True)
         finally:
@@ -149,18 +158,21 @@ class Receiving(Attended):
 
     def __init__(self, body: Any, posted: Any, land: Callable[[Any], Any]) -> None:
         self._body, self._posted, self._land = body, posted, land
+        self._arrived: Any = None
         super().__init__()
 
     def _advance(self) -> bool:
-        if not self._posted.done():
-            return False
-        arrived = self._posted.take()
-        self.source = self._body.rank_of(arrived.source)
-        self.tag, self.size = arrived.tag, arrived.size
-        self._body.acknowledge(arrived)
-        if arrived.truncated:
+        if self._arrived is None:
+            if not self._posted.done():
+                return False
+            arrived = self._posted.take()
+            self.source = self._body.rank_of(arrived.source)
+            self.tag, self.size = arrived.tag, arrived.size
+            self._body.acknowledge(arrived)
+            self._arrived = arrived
+        if self._arrived.truncated:
             raise MPI.Exception(MPI.ERR_TRUNCATE)
-        self.result = self._land(arrived.data)
+        self.result = self._land(self._arrived.data)  # once more if Ctrl-C has ended it
         return True
 
     def pending(self) -> Iterator[Any]:
@@ -245,14 +257,24 @@ def look_at_mpi() -> None:
         MPI.COMM_SELF.Iprobe()
 
 
-def finish(work: Work) -> Any:
-    """Wait for the end of an operation; return its result, raise its error."""
+def wait_for(work: Work) -> None:
+    """Wait for the end of an operation, good or bad."""
     patience = Patience()
     while not work.step():
         pause(work.pending(), patience)
+
+
+def outcome(work: Work) -> Any:
+    """Return the result of an operation that is over, or raise its error."""
     if work.error is not None:
         raise work.error
     return work.result
+
+
+def finish(work: Work) -> Any:
+    """Wait for the end of an operation; return its result, raise its error."""
+    wait_for(work)
+    return outcome(work)
 
 
 def complete(work: Work) -> Any:
@@ -265,12 +287,10 @@ def complete(work: Work) -> Any:
 
 
 def over(work: Work) -> bool:
-    """Return whether an operation is over; raise its error."""
+    """Return whether an operation is over, well or not."""
     for _ in Attended.drive():
         pass
-    if not work.step():
-        look_at_mpi()
-        return False
-    if work.error is not None:
-        raise work.error
-    return True
+    if work.step():
+        return True
+    look_at_mpi()
+    return False

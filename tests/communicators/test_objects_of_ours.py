@@ -1,0 +1,130 @@
+"""Objects of ours are compared, copied, derived from and made as mpi4py's are."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.fixture
+def things(MPI, world):
+    """One of each kind, of mpi4py's or of ours."""
+    request = world.Irecv(np.zeros(1), world.rank, 8)
+    sent = world.isend(None, world.rank, 7)
+    message = world.mprobe(world.rank, 7)
+    group = world.Get_group()
+    yield [world, group, request, message]
+    message.recv()
+    sent.wait()
+    request.Cancel()
+    request.Wait()
+    group.Free()
+
+
+def test_what_is_no_communicator_equals_none(MPI, things):
+    for thing in (MPI.COMM_WORLD, MPI.REQUEST_NULL, *things):
+        for other in (None, 5, "name"):
+            assert (thing == other, thing != other) == (False, True)
+            assert thing not in [other]
+        assert type(thing)(thing) == thing
+        assert thing in [None, thing]
+
+
+def test_who_knows_what_it_is_compared_with_is_asked(things):
+    class Anything:
+        def __eq__(self, other):
+            return True
+
+        __hash__ = None
+
+    world, *_ = things
+    assert Anything() == world
+
+
+def test_no_copy_is_taken_for_null(MPI, things):
+    for thing in things:
+        for attempt in (pickle.dumps, copy.copy, lambda it: copy.deepcopy({"it": it})):
+            with pytest.raises(ValueError, match=r"serialize|pickle"):
+                attempt(thing)
+    for kind, constant in (
+        (MPI.Request, MPI.REQUEST_NULL),
+        (MPI.Group, MPI.GROUP_EMPTY),
+        (MPI.Message, MPI.MESSAGE_NO_PROC),
+    ):
+        for thing in (constant, kind(constant)):
+            assert pickle.loads(pickle.dumps(thing)) == constant
+
+
+def test_arguments_of_constructors_have_names(MPI, things):
+    world, group, request, message = things
+    assert MPI.Intracomm(comm=world) == world
+    assert MPI.Group(group=group) == group
+    assert MPI.Request(request=request) == request
+    assert MPI.Message(message=message) == message
+    with pytest.raises(TypeError):
+        MPI.Intracomm(other=world)
+
+
+def test_copies_are_of_the_program_s_own_class(MPI, world):
+    class Own(MPI.Intracomm):
+        pass
+
+    mine = Own(world)
+    copies = [mine.Dup(), mine.Clone(), mine.Dup_with_info(MPI.INFO_NULL)]
+    for made, request in (mine.Idup(), mine.Idup_with_info(MPI.INFO_NULL)):
+        request.Wait()
+        copies.append(made)
+    for made in copies:
+        assert type(made) is Own
+        assert made.allreduce(1) == world.size
+        made.Free()
+    part = mine.Split()
+    assert type(part) is MPI.Intracomm
+    part.Free()
+
+
+def test_copies_between_two_groups_are_of_the_program_s_own_class(MPI, between):
+    class Own(MPI.Intercomm):
+        pass
+
+    made = Own(between).Dup()
+    assert type(made) is Own
+    made.barrier()
+    made.Free()
+
+
+def test_there_is_a_kind_of_no_communicator(MPI, world):
+    group = world.Get_group()
+    nobody = group.Incl([])
+    for made in (world.Split(MPI.UNDEFINED), world.Create(nobody)):
+        assert type(made) in (MPI.Intracomm, MPI.Intracomm._original)
+        assert made == MPI.COMM_NULL
+    group.Free()
+
+
+def test_ours_and_mpi4py_s_of_the_same_ranks_are_congruent(MPI, several):
+    world = MPI.COMM_WORLD
+    turned = several.Split(0, -several.rank)
+    same = MPI.CONGRUENT if several.size == 1 else MPI.SIMILAR
+    for one, other, found in (
+        (several, world, MPI.CONGRUENT),
+        (several, several, MPI.IDENT),
+        (turned, world, same),
+        (several, MPI.COMM_SELF, MPI.CONGRUENT if several.size == 1 else MPI.UNEQUAL),
+    ):
+        assert one.Compare(other) == other.Compare(one) == found
+    turned.Free()
+    with pytest.raises(TypeError):
+        several.Compare(None)
+
+
+def test_groups_of_two_sides_are_compared_side_by_side(MPI, world, between_several):
+    half = world.Split(between_several.Get_group().Get_size() and MPI.COMM_WORLD.rank % 2)
+    other = half.Create_intercomm(0, world, 1 - MPI.COMM_WORLD.rank % 2, 9)
+    assert between_several.Compare(other) == other.Compare(between_several) == MPI.CONGRUENT
+    assert between_several.Compare(half) == half.Compare(between_several) == MPI.UNEQUAL
+    other.Free()
+    half.Free()
