@@ -205,8 +205,10 @@ class Hashed(_engine.ManyHandle, Container):
             stripe, key_hash = stripe + 1, 0
         while part < self.part_count:
             elements: Sequence[tuple[int, Any, Any]] = ()
+            room = _STEP
             while stripe < _STRIPES and not elements:
-                elements, stripe, key_hash = self.scan("advance", part, stripe, key_hash, _STEP)
+                elements, stripe, key_hash = self.scan("advance", part, stripe, key_hash, room)
+                room = _BATCH  # if nothing came before the end, the next one has no room in a step
             if elements:
                 first, key, value = min(elements, key=lambda e: (e[0] % _STRIPES, e[0]))
                 return KeyCursor(self, (part, first % _STRIPES, first), key, value)

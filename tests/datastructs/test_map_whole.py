@@ -125,6 +125,29 @@ def test_cursors(numbers):
     acp.sync()
 
 
+@pytest.mark.parametrize("size", [4000, 4100, 16_000, 32_000, 32_768, 33_000, 70_000])
+def test_cursors_come_past_elements_of_any_length(made, size):
+    long = "x" * size
+    m, keys, counts = made(acp.Map), made(acp.Set), made(acp.MultiSet)
+    if only(-1):
+        m.update({0: long, 1: b"short", 2: long, 3: None})
+        keys.update([long, "short"])
+        counts.update([long, long, "short"])
+        for one, wanted in (
+            (m, dict(m.items())),
+            (keys, dict.fromkeys([long, "short"], b"")),
+            (counts, {long: 2, "short": 1}),
+        ):
+            cursor, seen = one.begin(), {}
+            while cursor != one.end():
+                assert cursor.key not in seen
+                seen[cursor.key] = cursor.value
+                cursor = cursor.advance()
+            assert seen == wanted
+            assert one.begin().distance(one.end()) == len(wanted)
+    acp.sync()
+
+
 def test_it_travels_and_ends_everywhere(objects):
     again = pickle.loads(pickle.dumps(objects))
     assert again == objects
