@@ -7,6 +7,7 @@ from typing import Any
 from acp_mpi.datastructs.codecs import batches, bytes_of
 from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.hashed import Hashed
+from acp_mpi.datastructs.hashed_copies import HashedCopies
 from acp_mpi.datastructs.local import Local
 
 _MOST = 2**64 - 1
@@ -115,7 +116,7 @@ class MultiSet(Hashed):
             for _ in range(count):
                 yield key
 
-    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: Hashed) -> None:
+    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: HashedCopies) -> None:
         """Put in elements with all their counts, and take them out of `source`."""
         for keys, counts in batches(pairs):
             self.put_list("merge", keys, counts, "add")

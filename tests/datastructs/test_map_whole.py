@@ -268,6 +268,25 @@ def test_what_cannot_be_taken_over_is_refused_and_nothing_is_lost(made, numbers)
     acp.sync()
 
 
+@pytest.mark.parametrize("kind", [acp.Map, acp.Set, acp.MultiSet])
+def test_what_cannot_be_read_leaves_what_is_there(made, kind):
+    one, gone_one = made(kind, key="q"), acp.bcast(kind(key="q") if acp.rank() == 0 else None)
+    if only(-1):
+        one.update({i: str(i) for i in range(50)} if kind is acp.Map else range(50))
+    acp.sync()
+    if acp.rank() == 0:
+        gone_one.destroy()
+    acp.sync()
+    before = sorted(one.elements())
+    for method in ("assign", "move"):
+        for other in (gone_one, gone_one.local) if acp.rank() == 0 else (gone_one,):
+            gone(getattr(one, method), other)
+            gone(getattr(one.local, method), other)
+    acp.sync()
+    assert sorted(one.elements()) == before
+    acp.sync()
+
+
 def test_distances_are_between_cursors_of_one_container(made, numbers):
     few = made(acp.Map, key="q", value="d", ranks=[0])
     if only(0):

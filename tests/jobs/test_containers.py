@@ -81,6 +81,11 @@ def swap_where_there_is_no_room():
                         continue
                     assert sorted(long) == list(numbers)
                     assert sorted(short) == sorted(few)
+            (many, other), few = pairs[-1], sorted(few)
+            for put in (other.assign, other.move):
+                with pytest.raises(acp.HeapFullError):
+                    put(many)
+                assert (len(many), sorted(other)) == (len(numbers), few)
         acp.sync()
 
 
