@@ -243,6 +243,16 @@ def test_more_than_there_can_be_is_refused_by_name(made):
         ):
             with refused(OverflowError, name, 2**70):
                 call()
+        for name, call in (
+            ("List.fill", lambda: line.fill(2**62, 1)),
+            ("List.fill", lambda: line.fill(2**45, 1)),
+            ("List.fill_ga", lambda: line.fill_ga(2**62, acp.query_starter_ga(0))),
+            ("Vector.extend_ga", lambda: vector.extend_ga(acp.query_starter_ga(0), 2**61)),
+        ):
+            with refused(acp.HeapFullError, name):
+                call()
+        assert vector.empty()
+        assert line.empty()
         for name, arguments in (("size", (2**70,)), ("default_size", (10, 0, 2**70))):
             with refused(ValueError, "Workspace", name, 2**70):
                 acp.Workspace(*arguments)
