@@ -1,6 +1,5 @@
 """A multiset whose keys are spread over ranks: each with how often it is there."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -96,7 +95,9 @@ class MultiSet(Hashed):
         One round for each rank; each is put in atomically.
         """
         if (array := self._array_of("update", keys)) is not None:
-            ones = sys.modules["numpy"].ones(len(array), "Q")
+            import numpy
+
+            ones = numpy.ones(len(array), "Q")
             self.put_arrays("update", bytes_of(array), bytes_of(ones), len(array), "add")
             return
         given = list(keys)
