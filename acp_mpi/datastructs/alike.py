@@ -7,10 +7,10 @@ from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
 
 if TYPE_CHECKING:
-    from acp_mpi.datastructs.hashed import Hashed
+    from acp_mpi.datastructs.hashed_copies import HashedCopies
 
 
-def alike(mine: "Hashed", function: str, other: Any) -> "Hashed":
+def alike(mine: "HashedCopies", function: str, other: Any) -> "HashedCopies":
     """Return the one that `other` is, or is the local part of. TypeError if it is another kind,
     has keys or values of other types, or is a part where the whole is wanted.
     """
@@ -31,5 +31,5 @@ def alike(mine: "Hashed", function: str, other: Any) -> "Hashed":
             f"{function}: keys and values are {', '.join(there)} there and {', '.join(here)} here; "
             "convert them first"
         )
-    found: Hashed = owner
+    found: HashedCopies = owner
     return found

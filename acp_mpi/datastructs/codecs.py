@@ -1,11 +1,10 @@
 """Keys and values as bytes, one by one and in arrays."""
 
-import sys
 from collections.abc import Iterator
-from operator import index
 from typing import Any
 
-from acp_mpi.datastructs.elements import dtype_of, element_from, element_of, whole_text
+from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
+from acp_mpi.datastructs.numpy_elements import fitted, numpy_in_use
 from acp_mpi.engine import _engine
 
 OBJECT = b"object"
@@ -52,7 +51,9 @@ def _of_equals(element: _engine.Element) -> _engine.Element:
         return element
 
     def pack(value: Any) -> bytes:
-        cell: Any = sys.modules["numpy"].frombuffer(element.packed(value), dtype)
+        import numpy
+
+        cell: Any = numpy.frombuffer(element.packed(value), dtype)
         return bytes(_canonical(cell).tobytes())
 
     return _engine.Element(element.width, element.note, "", pack, element.unpacked)
@@ -60,7 +61,8 @@ def _of_equals(element: _engine.Element) -> _engine.Element:
 
 def _canonical(array: Any) -> Any:
     """Return keys with one zero and one NaN, in their fields as well."""
-    numpy = sys.modules["numpy"]
+    import numpy
+
     if array.dtype.names is not None:
         array = array.copy()
         for name in array.dtype.names:
@@ -122,7 +124,7 @@ def batches(pairs: Iterator[tuple[Any, Any]]) -> Iterator[tuple[list[Any], list[
 
 def array_dtype(codec: _engine.Codec) -> Any:
     """Return NumPy's type for what the codec is for; None: objects, nothing, or without NumPy."""
-    if "numpy" not in sys.modules or codec.element is None or not codec.element.width:
+    if codec.element is None or not codec.element.width or numpy_in_use() is None:
         return None
     return dtype_of(codec.element)
 
@@ -136,27 +138,27 @@ def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
     dtype = array_dtype(codec)
     if dtype is None:
         return None
-    numpy = sys.modules["numpy"]
-    if not codec.letter and not isinstance(items, numpy.ndarray):
+    import numpy
+
+    is_array = isinstance(items, numpy.ndarray)
+    if not codec.letter and not is_array:
         return None
     given = numpy.asarray(items)
-    if given.dtype.kind == "O":
-        given = items = numpy.array(list(items), object)  # of iterables NumPy makes one element
-    if given.dtype.kind == "O" and dtype.kind in "iu":
-        given = numpy.array([index(x) for x in given.reshape(-1)], dtype)  # no fraction is lost
-    elif given.dtype.kind == "O" or given.size == 0:
-        given = numpy.array(items, dtype)
-    whole = dtype.kind in "iu" and given.dtype.kind in "iub"
-    if not whole and not numpy.can_cast(given.dtype, dtype, "same_kind"):
-        raise TypeError(f"{what} of {given.dtype} are not {dtype}: convert them first")
-    if dtype.kind in "SU":
-        whole_text(given, dtype, f"{what}: one")
-    array = numpy.ascontiguousarray(given, dtype).reshape(-1)
-    if whole and not numpy.can_cast(given.dtype, dtype) and (array != given.reshape(-1)).any():
-        raise OverflowError(f"{what} of {given.dtype} do not all fit into {dtype}")
+    if given.dtype.kind == "O" and not given.shape:  # so NumPy takes sets, views and generators
+        items = list(items)
+        given = numpy.asarray(items)
+    # Of ints on both sides of 2**63 NumPy makes floats, and of what is no number one, if it can.
+    if given.dtype.kind == "O" or (not is_array and given.dtype.kind + dtype.kind in ("fi", "fu")):
+        element: Any = codec.element
+        each = numpy.array(items, object).reshape(-1)
+        array = numpy.frombuffer(b"".join([element.packed(x, what) for x in each]), dtype)
+    elif given.size == 0:
+        array = numpy.empty(0, dtype)
+    else:
+        array = fitted(given, dtype, what).reshape(-1)
     return _canonical(array) if codec.is_key else array
 
 
 def bytes_of(array: Any) -> Any:
-    """Return a contiguous array as a buffer of bytes."""
-    return array.view("u1") if array.nbytes else b""
+    """Return a contiguous array as a buffer of bytes, which can be written to if that can."""
+    return array.view("u1")

@@ -6,12 +6,11 @@ Plain types and raw bytes do without NumPy.
 import ast
 import contextlib
 import functools
-import operator
 import struct
-import sys
 from collections.abc import Iterable
 from typing import Any
 
+from acp_mpi.datastructs.numpy_elements import fitted, numpy_in_use, of_numpy
 from acp_mpi.engine import _engine
 
 PLAIN = "bBhHiIqQfd?"
@@ -43,64 +42,6 @@ def _raw(width: int) -> _engine.Element:
         return data
 
     return _engine.Element(width, b"V%d" % width, "", pack, bytes)
-
-
-def _of_numpy(dtype: Any) -> _engine.Element:
-    import numpy
-
-    if dtype.hasobject:
-        raise TypeError(f"{dtype} holds Python objects, which have no meaning on other ranks")
-    text = repr(numpy.lib.format.dtype_to_descr(dtype))
-
-    def pack(value: Any) -> bytes:
-        if dtype.kind in "iu":
-            value = _whole(value, dtype)
-        try:
-            cell = numpy.array(value, dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            kind = type(error) if type(error) in (TypeError, OverflowError) else ValueError
-            raise kind(f"{value!r:.60} is no {dtype} ({error}); convert it first") from error
-        if cell.shape:
-            raise ValueError(
-                f"{value!r:.60} is {cell.size} elements of {dtype}, not one; put them in one by "
-                "one, or several by extend; fields stand in a tuple"
-            )
-        if dtype.kind in "SU":
-            whole_text(numpy.array(value, dtype.kind), dtype, "an element")
-        return bytes(cell.tobytes())
-
-    def unpack(data: bytes) -> Any:
-        return numpy.frombuffer(data, dtype, 1)[0].item()
-
-    return _engine.Element(dtype.itemsize, text.encode(), "", pack, unpack)
-
-
-def _whole(value: Any, dtype: Any) -> int:
-    """Return a number as an int that `dtype` has room for: no fraction is lost."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(
-            f"{value!r:.60} is no whole number, which {dtype} holds; convert it first"
-        ) from None
-    bounds = sys.modules["numpy"].iinfo(dtype)
-    if not bounds.min <= number <= bounds.max:
-        raise OverflowError(f"{number!r:.60} does not fit into {dtype}; use a type with more room")
-    return number
-
-
-def whole_text(given: Any, dtype: Any, what: str) -> None:
-    """Raise ValueError if `dtype` has no room for all characters of an array of text."""
-    numpy = sys.modules["numpy"]
-    if given.dtype.kind not in "SU" or not given.size:
-        return
-    room = dtype.itemsize // (4 if dtype.kind == "U" else 1)
-    most = int(numpy.char.str_len(given).max())
-    if most > room:
-        raise ValueError(
-            f"{what} has {most} characters, and {dtype} has room for {room}; use a longer type, or "
-            "cut them first"
-        )
 
 
 def _plain_or_raw(text: str) -> _engine.Element | None:
@@ -139,7 +80,7 @@ def element_of(dtype: Any, function: str) -> _engine.Element:
         return element_of(letter, function)
     if kind.kind == "V" and kind.fields is None and kind.subdtype is None:
         return _raw(kind.itemsize)
-    return _of_numpy(kind)
+    return of_numpy(kind)
 
 
 @functools.lru_cache(256)
@@ -150,7 +91,7 @@ def element_from(note: bytes) -> _engine.Element:
         return found
     import numpy
 
-    return _of_numpy(numpy.lib.format.descr_to_dtype(ast.literal_eval(text)))
+    return of_numpy(numpy.lib.format.descr_to_dtype(ast.literal_eval(text)))
 
 
 def dtype_of(element: _engine.Element) -> Any:
@@ -166,44 +107,45 @@ def dtype_of(element: _engine.Element) -> Any:
 def pack_many(element: _engine.Element, values: Any, function: str) -> tuple[int, Any]:
     """Return how many elements `values` are, and their bytes."""
     letter = element.note.decode()
-    if "numpy" in sys.modules and hasattr(values, "__array_interface__"):
-        return _pack_array(element, values, function)
+    if hasattr(values, "__array_interface__") and (numpy := numpy_in_use()) is not None:
+        array = fitted(numpy.asarray(values), dtype_of(element), f"{function}: values").reshape(-1)
+        return len(array), memoryview(array.view("u1")) if array.nbytes else b""
     if not isinstance(values, Iterable) and not hasattr(values, "__getitem__"):
         raise TypeError(f"{function}: {type(values).__name__} is not iterable; give many values")
     view = _view(values)
-    if view is not None and (view.format == letter or (letter[0] == "V" and view.format == "B")):
+    if (
+        view is not None
+        and view.c_contiguous
+        and (view.format == letter or (letter[0] == "V" and view.format == "B"))
+    ):
         return _counted(element, view.cast("B"), function)
-    values = list(values)
+    values = _listed(values, view, function)
     if element.letter in PLAIN and element.letter:
         with contextlib.suppress(struct.error):  # below it is said of which value
             return len(values), struct.pack(f"{len(values)}{letter}", *values)
     return len(values), b"".join([element.packed(value, function) for value in values])
 
 
-def _pack_array(element: _engine.Element, values: Any, function: str) -> tuple[int, Any]:
-    numpy = sys.modules["numpy"]
-    array = numpy.asarray(values)
-    dtype = dtype_of(element)
-    if not numpy.can_cast(array.dtype, dtype, "same_kind"):
-        raise TypeError(f"{function}: {array.dtype} does not fit into {dtype}; convert it first")
-    if dtype.kind in "iu" and array.size and not numpy.can_cast(array.dtype, dtype):
-        bounds, low, high = numpy.iinfo(dtype), int(array.min()), int(array.max())
-        if low < bounds.min or high > bounds.max:
-            raise OverflowError(
-                f"{function}: not all of {low} to {high} fit into {dtype}; use a larger type"
-            )
-    if dtype.kind in "SU":
-        whole_text(array, dtype, f"{function}: one of the values")
-    array = numpy.ascontiguousarray(array, dtype).reshape(-1)
-    return len(array), memoryview(array.view("u1")) if array.nbytes else b""
-
-
 def _view(values: Any) -> memoryview | None:
     try:
-        view = memoryview(values)
+        return memoryview(values)
     except TypeError:
         return None
-    return view if view.c_contiguous else None
+
+
+def _listed(values: Any, view: memoryview | None, function: str) -> list[Any]:
+    """Return the values of an iterable; of a buffer of other dimensions all, as of an array."""
+    if view is None:
+        return list(values)
+    try:
+        if view.ndim != 1:
+            values = memoryview(view.tobytes()).cast(view.format)  # type: ignore[call-overload]
+        return list(values)
+    except (NotImplementedError, ValueError) as error:  # of memoryview
+        raise TypeError(
+            f"{function}: the numbers in a buffer of format {view.format!r} cannot be read "
+            f"({error}); give an array, or a list of them"
+        ) from error
 
 
 def _counted(element: _engine.Element, data: memoryview, function: str) -> tuple[int, Any]:
@@ -225,9 +167,18 @@ def unpack_many(element: _engine.Element, data: bytearray, count: int) -> list[A
 
 def array_of(element: _engine.Element, data: bytearray, count: int) -> Any:
     """Return the elements as a NumPy array; as a memoryview where nobody has imported NumPy."""
-    if "numpy" in sys.modules:
+    if (numpy := numpy_in_use()) is not None:
         if not element.width:
-            return sys.modules["numpy"].empty(count, dtype_of(element))
-        return sys.modules["numpy"].frombuffer(data, dtype_of(element))
+            return numpy.empty(count, dtype_of(element))
+        return numpy.frombuffer(data, dtype_of(element))
     view: Any = memoryview(data)
     return view.cast(element.letter or "B")
+
+
+def some_of(element: _engine.Element, data: bytearray, count: int, index: slice) -> Any:
+    """Return those elements that a slice means, whatever its step, as `array_of`."""
+    if element.letter or numpy_in_use() is not None:
+        return array_of(element, data, count)[index]
+    width = element.width  # of raw bytes, which as a memoryview are no elements
+    chosen = (data[i * width : (i + 1) * width] for i in range(count)[index])
+    return array_of(element, bytearray().join(chosen), count)

@@ -4,11 +4,11 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from acp_mpi.datastructs.alike import alike
-from acp_mpi.datastructs.codecs import as_array, batches, codec_from, codec_of, key_at, note_of
-from acp_mpi.datastructs.container import Container, count_of, destroy_parts
+from acp_mpi.datastructs.codecs import as_array, codec_from, codec_of, key_at, note_of
+from acp_mpi.datastructs.container import count_of, destroy_parts
+from acp_mpi.datastructs.hashed_copies import BATCH, STRIPES, HashedCopies
 from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
@@ -16,9 +16,7 @@ from acp_mpi.errors import AddressError, PeerLostError
 
 _HEAD = struct.Struct("<HHI")
 _PART = struct.Struct("<QQ")
-_BATCH = 1 << 16
 _STEP = 1 << 12
-_STRIPES = 8
 _MOST_PARTS = 4000  # whose addresses fit into the note
 
 
@@ -33,7 +31,7 @@ class HashStatistics:
     bytes: int
 
 
-class Hashed(_engine.ManyHandle, Container):
+class Hashed(HashedCopies):
     """The common half of Map, Set and MultiSet."""
 
     COUNTS: ClassVar[bool] = False
@@ -130,11 +128,6 @@ class Hashed(_engine.ManyHandle, Container):
         return HashStatistics(self.ranks, keys, places, graves, size)
 
     @property
-    def part_count(self) -> int:
-        """The number of ranks that it is spread over."""
-        return len(self.ranks)
-
-    @property
     def local(self) -> Local:
         """What lives on the calling rank."""
         return Local(self)
@@ -142,10 +135,6 @@ class Hashed(_engine.ManyHandle, Container):
     def count_in(self, part: int) -> int:
         """Return the number of elements of one part."""
         return self.size_of("size", part, self.COUNTS)
-
-    def clear_part(self, part: int) -> None:
-        """Take everything out of one part."""
-        self.clear_of("clear", part)
 
     def size(self) -> int:
         """Return the number of elements: a sum over the ranks, one after the other."""
@@ -160,11 +149,6 @@ class Hashed(_engine.ManyHandle, Container):
 
     def __bool__(self) -> bool:
         return not self.empty()
-
-    def clear(self) -> None:
-        """Take everything out: rank by rank, on each an eighth of its keys at a time."""
-        for part in range(self.part_count):
-            self.clear_part(part)
 
     def __contains__(self, key: Any) -> bool:
         return self.has("find", key)
@@ -205,26 +189,15 @@ class Hashed(_engine.ManyHandle, Container):
             stripe, key_hash = stripe + 1, 0
         while part < self.part_count:
             elements: Sequence[tuple[int, Any, Any]] = ()
-            while stripe < _STRIPES and not elements:
-                elements, stripe, key_hash = self.scan("advance", part, stripe, key_hash, _STEP)
+            room = _STEP
+            while stripe < STRIPES and not elements:
+                elements, stripe, key_hash = self.scan("advance", part, stripe, key_hash, room)
+                room = BATCH  # if nothing came before the end, the next one has no room in a step
             if elements:
-                first, key, value = min(elements, key=lambda e: (e[0] % _STRIPES, e[0]))
-                return KeyCursor(self, (part, first % _STRIPES, first), key, value)
+                first, key, value = min(elements, key=lambda e: (e[0] % STRIPES, e[0]))
+                return KeyCursor(self, (part, first % STRIPES, first), key, value)
             part, stripe, key_hash = part + 1, 0, 0
         return self.end()
-
-    def pairs(self, parts: Iterable[int]) -> Iterator[tuple[Any, Any]]:
-        """Yield key and value of the elements of some parts, in batches."""
-        for part in parts:
-            stripe = key_hash = 0
-            while stripe < _STRIPES:
-                elements, stripe, key_hash = self.scan("items", part, stripe, key_hash, _BATCH)
-                for _, key, value in elements:
-                    yield key, value
-
-    def elements(self) -> Iterator[tuple[Any, Any]]:
-        """Yield all as pairs of key and value (of a set b'', of a multiset a count)."""
-        return self.pairs(range(self.part_count))
 
     def iterate(self, parts: Iterable[int]) -> Iterator[Any]:
         """Yield the keys of some parts."""
@@ -232,65 +205,3 @@ class Hashed(_engine.ManyHandle, Container):
 
     def __iter__(self) -> Iterator[Any]:
         return self.iterate(range(self.part_count))
-
-    def take_over(self, pairs: Iterator[tuple[Any, Any]], how: str) -> None:
-        """Put elements in, many at a time."""
-        for keys, values in batches(pairs):
-            self.put_list(how, keys, values, how)
-
-    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: "Hashed") -> None:
-        """Put in elements whose keys are not there, and take those out of `source`."""
-        for keys, values in batches(pairs):
-            there = self.put_list("merge", keys, values, "insert")
-            moved = [key for key, was in zip(keys, there, strict=True) if not was]
-            source.put_list("merge", moved, None, None)
-
-    def taker(self) -> "Hashed":
-        """Return the one to take elements out of."""
-        return self
-
-    def is_own(self, method: str, other: Any) -> bool:
-        """Return whether `other` is this one, or a part of it, by whichever handle. TypeError."""
-        return alike(self, f"{type(self).__name__}.{method}", other) == self
-
-    def assign(self, other: "Self | Local") -> None:
-        """Put a copy of `other` in place of what is here. Not at one instant."""
-        own = self.is_own("assign", other)
-        if not own or isinstance(other, Local):
-            pairs = iter(list(other.elements())) if own else other.elements()
-            self.clear()
-            self.take_over(pairs, "assign")
-
-    def merge(self, other: "Self | Local") -> None:
-        """Move from `other` the elements whose keys are not here. Not at one instant."""
-        if not self.is_own("merge", other):
-            self.merge_in(other.elements(), other.taker())
-
-    def move(self, other: "Self | Local") -> None:
-        """Put what `other` holds in place of what is here; `other` is empty then."""
-        own = self.is_own("move", other)
-        self.assign(other)
-        if not own:
-            other.clear()
-
-    def swap(self, other: Self) -> None:
-        """Exchange the elements with those of `other`. Not at one instant.
-
-        If one of them has no room for what comes, both are as before.
-        """
-        whole = alike(self, f"{type(self).__name__}.swap", other)
-        if whole == self:
-            return
-        mine, theirs = list(self.elements()), list(whole.elements())
-        try:
-            self._hold(theirs)
-            whole._hold(mine)
-        except BaseException:
-            self._hold(mine)
-            whole._hold(theirs)
-            raise
-
-    def _hold(self, pairs: list[tuple[Any, Any]]) -> None:
-        """Have these elements and no others."""
-        self.clear()
-        self.take_over(iter(pairs), "assign")

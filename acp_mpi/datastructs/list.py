@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
-from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.list_copies import ListCopies
 from acp_mpi.datastructs.list_order import keys_of, merged
 from acp_mpi.datastructs.list_writing import ANY, list_of
@@ -114,13 +113,6 @@ class List(ListCopies):
         with self._aside() as new:
             new._copy(name, first.list, first.id, first.list.id_of(last, name), rank)
             self.exchange(name, new)
-
-    def fill(self, n: int, value: Any, rank: int | None = None) -> None:
-        """Have `n` times `value` in place of all elements, at once."""
-        elements = count_of("List.fill", n) * [self.element.packed(value, "List.fill")]
-        with self._aside() as new:
-            new._extend_bytes("List.fill", elements, rank)
-            self.exchange("List.fill", new)
 
     def duplicate(self, rank: int | None = None) -> Self:
         """Return a new list on `rank` (None: the calling one) with the same elements, all there."""

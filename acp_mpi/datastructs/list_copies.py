@@ -1,9 +1,15 @@
 """How elements come into lists from addresses of any rank, past the caller."""
 
+from typing import Any
+
 from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.list_writing import ListWriting
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, ListCursor
+from acp_mpi.errors import Status, from_fault
+
+_LEAST = 32  # bytes of an element in the heap of the chain
+_MANY = 1 << 20  # elements before whose making it is asked whether there can be room for them
 
 
 class ListCopies(ListWriting):
@@ -30,13 +36,23 @@ class ListCopies(ListWriting):
     append_ga = push_back_ga
     appendleft_ga = push_front_ga
 
+    def fill(self, n: int, value: Any, rank: int | None = None) -> None:
+        """Have `n` times `value` in place of all elements, at once."""
+        n = count_of("List.fill", n)
+        self._fill("List.fill", n, self.element.packed(value, "List.fill"), rank)
+
     def fill_ga(self, n: int, ga: int, size: int | None = None, rank: int | None = None) -> None:
         """Have `n` times the element whose bytes are at `ga` in place of all elements, at once."""
         n = count_of("List.fill_ga", n)
-        data = self._bytes_at("List.fill_ga", ga, size)
+        self._fill("List.fill_ga", n, self._bytes_at("List.fill_ga", ga, size), rank)
+
+    def _fill(self, function: str, n: int, data: bytes, rank: int | None) -> None:
+        here = _engine.query_rank(self.ga)
+        if n > _MANY and n * _LEAST > (limit := _engine.heap_look(here)[-1]):
+            raise from_fault(function, Status.FULL, 0, n * _LEAST, here, high=limit)
         with self._aside() as new:
-            new._extend_bytes("List.fill_ga", [data] * n, rank)
-            self.exchange("List.fill_ga", new)
+            new._extend_bytes(function, n * [data], rank)
+            self.exchange(function, new)
 
     def _put_from(
         self,

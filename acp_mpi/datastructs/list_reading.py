@@ -19,8 +19,10 @@ RESUMED = 64  # elements of which one must be left for an iteration to go on
 
 def element_by(dtype: Any) -> _engine.Element:
     """Return what elements of `dtype` are: object, bytes, or as `element_of`."""
-    if dtype in (object, bytes):
-        return OBJECTS if dtype is object else BYTES
+    if dtype is bytes:
+        return BYTES
+    if dtype is object or dtype == "object":  # as NumPy's type of objects says it is
+        return OBJECTS
     return element_of(dtype, "List")
 
 

@@ -40,10 +40,13 @@ class Local:
         return self._owner.pairs(self._parts)
 
     def assign(self, other: "Hashed | Local") -> None:
-        """Put a copy of `other` in place of what is here, as far as its keys belong here."""
+        """Put a copy of `other` in place of what is here, as far as its keys belong here.
+
+        If `other` cannot be read, or there is no room for it, what is here is as before.
+        """
         if not self._owner.is_own("local.assign", other):
-            self.clear()
-            self._owner.take_over(self._here(other), "assign")
+            theirs = list(self._here(other))
+            self._owner.replace(self._parts, list(self.elements()), theirs)
 
     def merge(self, other: "Hashed | Local") -> None:
         """Move from `other` the elements that belong here and whose keys are not here."""
@@ -55,8 +58,7 @@ class Local:
         if self._owner.is_own("local.move", other):
             return
         taken = list(self._here(other))
-        self.clear()
-        self._owner.take_over(iter(taken), "assign")
+        self._owner.replace(self._parts, list(self.elements()), taken)
         other.taker().put_list("move", [key for key, _ in taken], None, None)
 
     def taker(self) -> "Hashed":

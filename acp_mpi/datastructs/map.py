@@ -1,6 +1,5 @@
 """A hash table whose keys are spread over ranks."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -163,14 +162,18 @@ class Map(_engine.MapMethods, Hashed):
         Arrays where keys and values have a dtype and NumPy is used (the value of a missing key is
         `default`, or zero), else lists. One round for each rank; each find is atomic.
         """
+        keys = keys if hasattr(keys, "__len__") else list(keys)
         dtype = array_dtype(self.value_codec) if self.inlined else None
         array = None if dtype is None else as_array(self.key_codec, keys, "Map.get_many: keys")
         if array is None:
             return self.get_list("get_many", list(keys), default)
-        numpy = sys.modules["numpy"]
+        import numpy
+
         values = numpy.zeros(len(array), dtype)
         if default is not None:
-            values[:] = default
+            element: Any = self.value_codec.element
+            one = element.packed(default, "Map.get_many: default")
+            values[:] = numpy.frombuffer(one, dtype)
         found = numpy.zeros(len(array), bool)
         self.get_arrays("get_many", bytes_of(array), len(array), bytes_of(values), bytes_of(found))
         return values, found

@@ -1,12 +1,12 @@
 """A multiset whose keys are spread over ranks: each with how often it is there."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from acp_mpi.datastructs.codecs import batches, bytes_of
 from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.hashed import Hashed
+from acp_mpi.datastructs.hashed_copies import HashedCopies
 from acp_mpi.datastructs.local import Local
 
 _MOST = 2**64 - 1
@@ -95,7 +95,9 @@ class MultiSet(Hashed):
         One round for each rank; each is put in atomically.
         """
         if (array := self._array_of("update", keys)) is not None:
-            ones = sys.modules["numpy"].ones(len(array), "Q")
+            import numpy
+
+            ones = numpy.ones(len(array), "Q")
             self.put_arrays("update", bytes_of(array), bytes_of(ones), len(array), "add")
             return
         given = list(keys)
@@ -115,7 +117,7 @@ class MultiSet(Hashed):
             for _ in range(count):
                 yield key
 
-    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: Hashed) -> None:
+    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: HashedCopies) -> None:
         """Put in elements with all their counts, and take them out of `source`."""
         for keys, counts in batches(pairs):
             self.put_list("merge", keys, counts, "add")

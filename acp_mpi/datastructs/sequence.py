@@ -11,6 +11,7 @@ from acp_mpi.datastructs.elements import (
     array_of,
     element_of,
     pack_many,
+    some_of,
     unpack_many,
 )
 from acp_mpi.datastructs.sequence_copies import CLIPS_REPEATS, END, SequenceCopies
@@ -183,7 +184,7 @@ class Sequence(SequenceCopies):
             data, count = self._slice_bytes(name, index)
             return array_of(self.element, data, count)
         data = self.read(name, 0, END, _engine.CLIPS)
-        return array_of(self.element, data, self._count(data))[index]
+        return some_of(self.element, data, self._count(data), index)
 
     def _count(self, data: bytearray) -> int:
         return len(data) // self.element.width if self.element.width else self.size()

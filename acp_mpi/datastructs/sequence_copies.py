@@ -7,6 +7,7 @@ from acp_mpi.datastructs.container import Container, count_of
 from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.elements import dtype_of, element_from
 from acp_mpi.engine import _engine
+from acp_mpi.errors import Status, from_fault
 
 END = 2**63 - 1
 CLIPS_REPEATS = _engine.CLIPS | _engine.REPEATS
@@ -117,7 +118,10 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         return self._put_block(method, at, erase, count, block, block)
 
     def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> int:
-        count = count_of(f"{type(self).__name__}.{method}", count)
+        count = count_of(self._named(method), count)
+        if count * self.element.width >= 1 << 63:  # no size that malloc takes, or has
+            size, rank = count * self.element.width, _engine.query_rank(self.ga)
+            raise from_fault(self._named(method), Status.FULL, 0, size, rank)
         return self._put_block(method, at, erase, count, ga, 0)
 
     def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> int:

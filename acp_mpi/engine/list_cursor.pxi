@@ -1,6 +1,7 @@
 # A place in a list: an element, or the end.
 
 END = (0, 0)
+DEF FAR = 4611686018427387904  # more elements than there are
 
 
 class Gone:
@@ -59,9 +60,10 @@ cdef class ListCursor:
 
     def advance(self, n=1):
         """Return the cursor `n` elements on, back if negative. IndexError past an end."""
-        id, left = self.id, n
+        id, left = self.id, as_int(n, "Cursor.advance", "a number of elements")
         while left:
-            done, id = self.list.step("Cursor.advance", left, ids_of([id, END]))
+            far = max(-FAR, min(left, FAR))
+            done, id = self.list.step("Cursor.advance", far, ids_of([id, END]))
             left -= done
             if not done:
                 raise IndexError(
@@ -75,7 +77,7 @@ cdef class ListCursor:
             raise ValueError("Cursor.distance: the cursors are of two lists; use one")
         total, id = 0, self.id
         while id != other.id:
-            done, id = self.list.step("Cursor.distance", 2**62, ids_of([id, other.id]))
+            done, id = self.list.step("Cursor.distance", FAR, ids_of([id, other.id]))
             total += done
             if not done:
                 raise ValueError("Cursor.distance: the other is before this one; turn them round")

@@ -30,6 +30,17 @@ cdef uint64_t letter_of(const Py_buffer *view, str function) except 0:
                     "integers of 1 to 8 bytes, float32 or float64 in this machine's byte order")
 
 
+cdef object numbers_in_a_row(object buffer, str function):
+    # Of a buffer that is not contiguous; of others TypeError.
+    try:
+        strided = memoryview(buffer)
+        return memoryview(strided.tobytes()).cast(strided.format)
+    except (BufferError, TypeError, ValueError) as error:
+        raise TypeError(f"{function}: what {type(buffer).__name__} holds cannot be added "
+                        f"({error}); use integers of 1 to 8 bytes, float32 or float64 in this "
+                        "machine's byte order") from error
+
+
 cdef class WorkspaceHandle(Handle):
     """Bytes spread over ranks: those of block k are on part k modulo the number of parts."""
     cdef readonly list parts  # (address, serial) of each
@@ -123,10 +134,8 @@ cdef class WorkspaceHandle(Handle):
         cdef str function = "Workspace.accumulate"
         try:
             PyObject_GetBuffer(buffer, &view, PyBUF_FORMAT | PyBUF_ND)
-        except (BufferError, ValueError):
-            strided = memoryview(buffer)
-            buffer = memoryview(strided.tobytes()).cast(strided.format)
-            PyObject_GetBuffer(buffer, &view, PyBUF_FORMAT | PyBUF_ND)
+        except (BufferError, TypeError, ValueError):
+            PyObject_GetBuffer(numbers_in_a_row(buffer, function), &view, PyBUF_FORMAT | PyBUF_ND)
         try:
             letter = letter_of(&view, function)
             first = self.span(function, offset, view.len)

@@ -181,6 +181,16 @@ def test_elements_of_any_size_lie_on_any_rank(made, size):
         acp.sync()
 
 
+def test_numpys_type_of_objects_is_object_too(made):
+    for dtype in (object, np.dtype(object)):
+        one = made(acp.List, dtype)
+        assert one.dtype is object
+        if alone():
+            one.append([1])
+            assert list(one) == [[1]]
+    assert made(acp.List, bytes).dtype is bytes
+
+
 @pytest.mark.parametrize("dtype", ["b", "I", "f", "d", "?", "S5", [("a", "i4"), ("b", "f8")]])
 def test_elements_come_back_as_python_scalars(made, dtype):
     one = made(acp.List, dtype)

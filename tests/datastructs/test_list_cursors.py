@@ -46,9 +46,12 @@ def test_cursors_end_at_the_ends(made):
         assert one.end().advance(-3) == one.begin()
         assert one.begin().advance(3) == one.end()
         assert one.begin().advance(0) == one.begin()
-        for far in (4, -1):
+        for far in (4, -1, 2**64, -(2**64)):
             with refused(IndexError, "Cursor.advance"):
                 one.begin().advance(far)
+        for wrong in (1.5, "1", None):
+            with pytest.raises(TypeError, match=r"^Cursor.advance: "):
+                one.begin().advance(wrong)
         with refused(IndexError, "Cursor.value"):
             _ = one.end().value
         with refused(IndexError, "List.erase"):

@@ -4,7 +4,9 @@ import random
 
 import numpy as np
 import pytest
-from support import SLOW_ROAD, only, refused
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import SLOW_ROAD, only, refused, tries
 
 import acp_mpi as acp
 
@@ -30,6 +32,71 @@ def test_bulk_from_arrays(numbers):
     acp.sync()
     values, found = numbers.get_many(np.arange(COUNT))
     assert np.array_equal(values, np.arange(COUNT) / 2 + 1)
+
+
+@pytest.mark.parametrize("keys", [[], (), set(), np.zeros(0, "q"), np.zeros(0), range(0)])
+def test_no_keys_are_some_too(numbers, keys):
+    for given_keys in (keys, iter(keys)):
+        values, found = numbers.get_many(given_keys)
+        assert (values.dtype, values.shape) == (np.dtype("d"), (0,))
+        assert (found.dtype, found.shape) == (np.dtype(bool), (0,))
+    numbers.update(keys, keys)
+    numbers.accumulate(keys, np.zeros(0))
+    assert numbers.empty()
+
+
+whole = st.integers(-(2**70), 2**70) | st.sampled_from(
+    [0, 5, 2**63 - 1, 2**63, 2**64 - 1, -(2**63)]
+)
+some = whole | st.floats(width=32) | st.booleans() | st.none() | st.just("3")
+
+
+@pytest.mark.parametrize("letter", "bIqQfd")
+def test_many_are_refused_what_each_is_and_nothing_has_happened(letter):
+    with (
+        acp.Map(key="q", value=letter, ranks=[acp.rank()]) as many,
+        acp.Map(key="q", value=letter, ranks=[acp.rank()]) as single,
+        acp.Map(key=letter, value="q", ranks=[acp.rank()]) as keyed,
+    ):
+
+        @settings(max_examples=tries(150))
+        @given(st.lists(some, max_size=4) | st.lists(whole, max_size=4), st.booleans())
+        def compare(values, as_objects):
+            for m in (many, single, keyed):
+                m.clear()
+            error = None
+            try:
+                for key, value in enumerate(values):
+                    single[key] = value
+            except (TypeError, OverflowError) as caught:
+                error = caught
+            items = np.array([*values, None], object)[:-1] if as_objects else values
+            for call in (
+                lambda: many.update(range(len(values)), items),
+                lambda: keyed.update(items, range(len(values))),
+                lambda: keyed.get_many(items),
+            ):
+                with pytest.raises((TypeError, OverflowError)) if error else open("/dev/null"):
+                    call()
+            if error:
+                assert many.empty()
+                assert keyed.empty()
+            else:
+                assert repr(sorted(many.items())) == repr(sorted(single.items()))
+                assert keyed.get_many(items)[1].all()
+
+        compare()
+
+
+def test_the_default_of_many_is_a_value_of_the_map(made):
+    m, texts = made(acp.Map, key="q", value="i"), made(acp.Map, key="q", value="S2")
+    for wrong, error in ((1.5, TypeError), (2**40, OverflowError), ("x", TypeError)):
+        with refused(error, "Map.get_many", "default"):
+            m.get_many([1, 2], default=wrong)
+    assert m.get_many([1, 2], default=-7)[0].tolist() == [-7, -7]
+    with refused(ValueError, "Map.get_many", "default"):
+        texts.get_many(np.arange(2), default=b"abc")
+    acp.sync()
 
 
 def test_all_ranks_add_up(numbers):

@@ -125,6 +125,29 @@ def test_cursors(numbers):
     acp.sync()
 
 
+@pytest.mark.parametrize("size", [4000, 4100, 16_000, 32_000, 32_768, 33_000, 70_000])
+def test_cursors_come_past_elements_of_any_length(made, size):
+    long = "x" * size
+    m, keys, counts = made(acp.Map), made(acp.Set), made(acp.MultiSet)
+    if only(-1):
+        m.update({0: long, 1: b"short", 2: long, 3: None})
+        keys.update([long, "short"])
+        counts.update([long, long, "short"])
+        for one, wanted in (
+            (m, dict(m.items())),
+            (keys, dict.fromkeys([long, "short"], b"")),
+            (counts, {long: 2, "short": 1}),
+        ):
+            cursor, seen = one.begin(), {}
+            while cursor != one.end():
+                assert cursor.key not in seen
+                seen[cursor.key] = cursor.value
+                cursor = cursor.advance()
+            assert seen == wanted
+            assert one.begin().distance(one.end()) == len(wanted)
+    acp.sync()
+
+
 def test_it_travels_and_ends_everywhere(objects):
     again = pickle.loads(pickle.dumps(objects))
     assert again == objects
@@ -242,6 +265,25 @@ def test_what_cannot_be_taken_over_is_refused_and_nothing_is_lost(made, numbers)
         with refused(TypeError, "Map.swap"):
             numbers.swap(numbers.local)
         assert dict(numbers.items()) == {1: 2.5}
+    acp.sync()
+
+
+@pytest.mark.parametrize("kind", [acp.Map, acp.Set, acp.MultiSet])
+def test_what_cannot_be_read_leaves_what_is_there(made, kind):
+    one, gone_one = made(kind, key="q"), acp.bcast(kind(key="q") if acp.rank() == 0 else None)
+    if only(-1):
+        one.update({i: str(i) for i in range(50)} if kind is acp.Map else range(50))
+    acp.sync()
+    if acp.rank() == 0:
+        gone_one.destroy()
+    acp.sync()
+    before = sorted(one.elements())
+    for method in ("assign", "move"):
+        for other in (gone_one, gone_one.local) if acp.rank() == 0 else (gone_one,):
+            gone(getattr(one, method), other)
+            gone(getattr(one.local, method), other)
+    acp.sync()
+    assert sorted(one.elements()) == before
     acp.sync()
 
 

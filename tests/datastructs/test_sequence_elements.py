@@ -193,6 +193,93 @@ def test_nothing_of_a_value_is_cut_off(made):
 
 
 @EACH_SEQUENCE
+def test_numbers_are_no_text_and_text_is_no_number(kind, made):
+    name = kind.__name__
+    for dtype, wrong in (("S2", [12345, 1.25, True, 7]), ("U2", [12345]), (">f8", ["3", b"3"])):
+        sequence, line = made(kind, dtype), made(acp.List, dtype)
+        words = made(acp.Map, key="q", value=dtype)
+        if acp.rank() == 0:
+            for value in wrong:
+                with refused(TypeError, f"{name}.push_back", value):
+                    sequence.push_back(value)
+                for values in ([value], np.array([value])):
+                    with refused(TypeError, f"{name}.extend"):
+                        sequence.extend(values)
+                    with refused(TypeError, "List.extend"):
+                        line.extend(values)
+                with refused(TypeError, "Map.update"):
+                    words.update(np.arange(1), np.array([value]))
+            with refused(TypeError, f"{name}.push_back", None):
+                sequence.push_back(None)
+            assert sequence.empty()
+            assert line.empty()
+            assert words.empty()
+
+
+def test_fields_are_refused_what_elements_of_their_type_are(made):
+    inner = np.dtype([("x", "f4"), ("text", "U2")])
+    outer = np.dtype([("n", "i4"), ("b", "S2"), ("pairs", inner, (2,)), ("m", "i2", (2, 2))])
+    vector, big = made(acp.Vector, outer), np.dtype([("n", "i8"), ("b", "S4")])
+    small = made(acp.Vector, [("n", "i4"), ("b", "S2")])
+    if acp.rank() == 0:
+        pairs, matrix = [(1, "a"), (2.5, "bc")], [[1, 2], [3, 4]]
+        for value in (
+            (1, b"ab", pairs, matrix),
+            (1, b"ab", np.array(pairs, inner), np.array(matrix)),
+            (np.int64(1), "ab", pairs, ((1, 2), (3, 4))),
+            np.array([(1, b"ab", pairs, matrix)], outer)[0],
+        ):
+            vector.assign([value])
+            assert vector[:].tobytes() == np.array([(1, b"ab", pairs, matrix)], outer).tobytes()
+        for wrong, error in (
+            ((1.7, b"ab", pairs, matrix), TypeError),
+            ((2**40, b"ab", pairs, matrix), OverflowError),
+            ((1, b"abc", pairs, matrix), ValueError),
+            ((1, 12, pairs, matrix), TypeError),
+            ((1, b"ab", [(1, "a"), (2, "bcd")], matrix), ValueError),
+            ((1, b"ab", [(None, "a"), (2, "b")], matrix), TypeError),
+            ((1, b"ab", pairs[:1], matrix), ValueError),
+            ((1, b"ab", pairs, [[1, 2], [3, 4.5]]), TypeError),
+            ((1, b"ab", pairs, np.array([[1, 2], [3, 40_000]])), OverflowError),
+            ((1, b"ab"), ValueError),
+            (5, ValueError),
+        ):
+            with refused(error, "Vector.push_back"):
+                vector.push_back(wrong)
+        assert len(vector) == 1
+        for wrong, error in (((2**40, b"a"), OverflowError), ((1, b"abc"), ValueError)):
+            with refused(error, "Vector.extend"):
+                small.extend(np.array([wrong], big))
+        small.extend(np.array([(1, b"a"), (-5, b"bc")], big))
+        assert small.tolist() == [(1, b"a"), (-5, b"bc")]
+
+
+@EACH_SEQUENCE
+def test_whole_numbers_of_any_type_fit_where_their_values_do(kind, made):
+    unsigned = made(kind, "Q")
+    if acp.rank() == 0:
+        for dtype in ("b", "i", "q", "?", ">i2"):
+            unsigned.assign(np.array([0, 1], dtype))
+            assert unsigned.tolist() == [0, 1]
+        unsigned.extend(np.arange(3))
+        with refused(OverflowError, f"{kind.__name__}.extend", -1):
+            unsigned.extend(np.array([3, -1]))
+        assert unsigned.tolist() == [0, 1, 0, 1, 2]
+
+
+@EACH_SEQUENCE
+def test_buffers_of_several_dimensions_come_as_arrays_do(kind, made):
+    sequence, table = made(kind, "q"), np.arange(12, dtype="i").reshape(3, 4)
+    if acp.rank() == 0:
+        for given in (table, table[:, ::2], table.T, np.array(7, "i"), np.arange(4.0).astype("q")):
+            sequence.assign(memoryview(given))
+            assert sequence.tolist() == given.reshape(-1).tolist()
+        for given in (table.astype(">i4"), table[0].astype(">i4")):
+            with refused(TypeError, f"{kind.__name__}.extend", ">i"):
+                sequence.extend(memoryview(given))
+
+
+@EACH_SEQUENCE
 def test_numbers_beyond_a_float_and_rows_of_c(kind, made):
     sequence = made(kind, "d")
     if acp.rank() == 0:
@@ -243,6 +330,16 @@ def test_more_than_there_can_be_is_refused_by_name(made):
         ):
             with refused(OverflowError, name, 2**70):
                 call()
+        for name, call in (
+            ("List.fill", lambda: line.fill(2**62, 1)),
+            ("List.fill", lambda: line.fill(2**45, 1)),
+            ("List.fill_ga", lambda: line.fill_ga(2**62, acp.query_starter_ga(0))),
+            ("Vector.extend_ga", lambda: vector.extend_ga(acp.query_starter_ga(0), 2**61)),
+        ):
+            with refused(acp.HeapFullError, name):
+                call()
+        assert vector.empty()
+        assert line.empty()
         for name, arguments in (("size", (2**70,)), ("default_size", (10, 0, 2**70))):
             with refused(ValueError, "Workspace", name, 2**70):
                 acp.Workspace(*arguments)

@@ -1,10 +1,12 @@
 """Containers in processes without MPI and NumPy, and containers that a rank was killed in."""
 
 import contextlib
+import importlib.abc
 import os
 import pickle
 import signal
 import sys
+import threading
 import time
 from array import array
 from pathlib import Path
@@ -46,6 +48,13 @@ def use_without_numpy():
         area.write(array("d", range(500)), 0)
         area.accumulate(array("d", range(500)), 0)
         assert area.read(array("d", bytes(4000)), 0) == array("d", range(0, 1000, 2))
+        threes, own = acp.Vector("V3"), acp.Vector("q")
+        threes.extend(b"abcdefghi")
+        own.extend(memoryview(array("i", range(6))).cast("B").cast("i", (2, 3)))
+        assert own.tolist() == list(range(6))
+        for step in (slice(None, None, 2), slice(None, None, -1), slice(5, 0, -2)):
+            assert bytes(threes[step]) == b"".join(threes.tolist()[step])
+            assert list(own[step]) == own.tolist()[step]
         assert "numpy" not in sys.modules
         acp.sync()
 
@@ -66,6 +75,36 @@ def move_memoryviews_where_numpy_cannot_be_imported():
             line.append(value, rank=other)
             assert line.pop() == value
         line.destroy()
+        acp.sync()
+
+
+class Halfway(importlib.abc.MetaPathFinder):
+    """It stops the import of NumPy in the middle until somebody has seen that, or for a second."""
+
+    def __init__(self):
+        self.reached, self.seen = threading.Event(), threading.Event()
+
+    def find_spec(self, name, path, target=None):
+        if name.startswith("numpy.") and not self.reached.is_set():
+            self.reached.set()
+            self.seen.wait(1)
+
+
+def use_while_a_thread_imports_numpy():
+    with acp.init():
+        vector, numbers = acp.Vector("q"), acp.Map(key="q", value="q")
+        vector.extend(range(4))
+        sys.meta_path.insert(0, half := Halfway())
+        thread = threading.Thread(target=importlib.import_module, args=("numpy",))
+        thread.start()
+        try:
+            assert half.reached.wait(60)
+            assert "numpy" in sys.modules
+            assert vector[1:3].tolist() == [1, 2]
+            assert numbers.get_many([5])[0].tolist() == [0]
+        finally:
+            half.seen.set()
+            thread.join()
         acp.sync()
 
 
@@ -100,6 +139,11 @@ def swap_where_there_is_no_room():
                         continue
                     assert sorted(long) == list(numbers)
                     assert sorted(short) == sorted(few)
+            (many, other), few = pairs[-1], sorted(few)
+            for put in (other.assign, other.move):
+                with pytest.raises(acp.HeapFullError):
+                    put(many)
+                assert (len(many), sorted(other)) == (len(numbers), few)
         acp.sync()
 
 
@@ -145,6 +189,7 @@ PROGRAMS = {
     "containers do without NumPy": use_without_numpy,
     "so do memoryviews": move_memoryviews_where_numpy_cannot_be_imported,
     "an extend that has no room puts nothing in": extend_where_there_is_no_room,
+    "they wait for NumPy while another thread imports it": use_while_a_thread_imports_numpy,
     "a swap that has no room loses nothing": swap_where_there_is_no_room,
 }
 

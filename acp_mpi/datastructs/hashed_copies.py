@@ -1,0 +1,115 @@
+"""How elements come from one map, set or multiset into another: through the caller."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+from acp_mpi.datastructs.alike import alike
+from acp_mpi.datastructs.codecs import batches
+from acp_mpi.datastructs.container import Container
+from acp_mpi.datastructs.local import Local
+from acp_mpi.engine import _engine
+
+BATCH = 1 << 16
+STRIPES = 8
+
+
+class HashedCopies(_engine.ManyHandle, Container):
+    """A map, set or multiset as a place that elements are copied to and from."""
+
+    @property
+    def part_count(self) -> int:
+        """The number of ranks that it is spread over."""
+        return len(self.ranks)
+
+    def clear_part(self, part: int) -> None:
+        """Take everything out of one part."""
+        self.clear_of("clear", part)
+
+    def clear(self) -> None:
+        """Take everything out: rank by rank, on each an eighth of its keys at a time."""
+        for part in range(self.part_count):
+            self.clear_part(part)
+
+    def pairs(self, parts: Iterable[int]) -> Iterator[tuple[Any, Any]]:
+        """Yield key and value of the elements of some parts, in batches."""
+        for part in parts:
+            stripe = key_hash = 0
+            while stripe < STRIPES:
+                elements, stripe, key_hash = self.scan("items", part, stripe, key_hash, BATCH)
+                for _, key, value in elements:
+                    yield key, value
+
+    def elements(self) -> Iterator[tuple[Any, Any]]:
+        """Yield all as pairs of key and value (of a set b'', of a multiset a count)."""
+        return self.pairs(range(self.part_count))
+
+    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: "HashedCopies") -> None:
+        """Put in elements whose keys are not there, and take those out of `source`."""
+        for keys, values in batches(pairs):
+            there = self.put_list("merge", keys, values, "insert")
+            moved = [key for key, was in zip(keys, there, strict=True) if not was]
+            source.put_list("merge", moved, None, None)
+
+    def taker(self) -> "HashedCopies":
+        """Return the one to take elements out of."""
+        return self
+
+    def is_own(self, method: str, other: Any) -> bool:
+        """Return whether `other` is this one, or a part of it, by whichever handle. TypeError."""
+        return alike(self, f"{type(self).__name__}.{method}", other) == self
+
+    def assign(self, other: "Self | Local") -> None:
+        """Put a copy of `other` in place of what is here. Not at one instant.
+
+        If `other` cannot be read, or there is no room for it, this one is as before.
+        """
+        if not self.is_own("assign", other) or isinstance(other, Local):
+            theirs = list(other.elements())
+            self.replace(range(self.part_count), list(self.elements()), theirs)
+
+    def merge(self, other: "Self | Local") -> None:
+        """Move from `other` the elements whose keys are not here. Not at one instant."""
+        if not self.is_own("merge", other):
+            self.merge_in(other.elements(), other.taker())
+
+    def move(self, other: "Self | Local") -> None:
+        """Put what `other` holds in place of what is here; `other` is empty then. As `assign`."""
+        own = self.is_own("move", other)
+        self.assign(other)
+        if not own:
+            other.clear()
+
+    def swap(self, other: Self) -> None:
+        """Exchange the elements with those of `other`. Not at one instant.
+
+        If one of them has no room for what comes, both are as before.
+        """
+        whole = alike(self, f"{type(self).__name__}.swap", other)
+        if whole == self:
+            return
+        mine, theirs = list(self.elements()), list(whole.elements())
+        self.replace(range(self.part_count), mine, theirs)
+        try:
+            whole.replace(range(whole.part_count), theirs, mine)
+        except BaseException:
+            self._hold(range(self.part_count), mine)
+            raise
+
+    def replace(
+        self,
+        parts: Iterable[int],
+        there: list[tuple[Any, Any]],
+        pairs: list[tuple[Any, Any]],
+    ) -> None:
+        """Have `pairs` in place of `there`, the elements of some parts; as before if that fails."""
+        try:
+            self._hold(parts, pairs)
+        except BaseException:
+            self._hold(parts, there)
+            raise
+
+    def _hold(self, parts: Iterable[int], pairs: list[tuple[Any, Any]]) -> None:
+        for part in parts:
+            self.clear_part(part)
+        for keys, values in batches(iter(pairs)):
+            self.put_list("assign", keys, values, "assign")
