@@ -36,7 +36,7 @@ def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
         directory = _directory(start.directory)
         order: dict[str, Any] = {"command": start.command, "directory": directory}
         order["env"] = dict(start.env)
-        order["single"] = start.rank is not None and start.env["ACP_MPI"] == "1"
+        order["mpi"] = start.env["ACP_MPI"] == "1"
         found[start.group].append(order)
     return list(found.values())
 
