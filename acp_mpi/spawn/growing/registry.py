@@ -81,8 +81,8 @@ class Registry:
     def _talk(self, visitor: Visitor) -> Talk:
         yield from handshake.server_steps(self._secret, self._job, handshake.NO_SLOT)
         self._door.admit(visitor)
+        self._door.give_until(visitor, time.monotonic() + _NEVER)
         while True:
-            self._door.give_until(visitor, time.monotonic() + _NEVER)
             kind, length, check = parse_header((yield b"", HEADER_SIZE))
             payload = yield b"", length
             check_payload(payload, check)
@@ -144,8 +144,8 @@ class Registry:
             self._door.dismiss(visitor, "it does not leave")
             return
         visitor.waiting = None
-        self._newcomers.withdraw(member)
         missing = self._newcomers.missing(member.name)
+        self._newcomers.withdraw(member)
         text = f"waited {member.patience:.1f} s; missing: {missing}"
         self._tell(visitor, Kind.EXPIRED, text.encode())
 
