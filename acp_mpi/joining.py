@@ -219,8 +219,10 @@ def join_job(
     """Make the engine of this process and tell it who else there is."""
     try:
         return _join(process, settings, heap_size, starter_size)
-    except Exception:
-        process.free()  # what fails on one process of the group fails on all
+    except BaseException as reason:
+        _engine.close()
+        if isinstance(reason, Exception):  # what fails on one process of the group fails on all
+            process.free()
         raise
 
 
@@ -260,13 +262,9 @@ def _join(
             part, no_window = window.part()
     except Exception as error:
         failed = error
-    try:
-        known, agreed = _introduce(process, company, place, failed, not no_window)
-        # Ranks of other groups share the memory of the node.
-        _engine.lower_limit(_limit(_engine.mates(), heap_size, settings, starter))
-    except Exception:
-        _engine.close()
-        raise
+    known, agreed = _introduce(process, company, place, failed, not no_window)
+    # Ranks of other groups share the memory of the node.
+    _engine.lower_limit(_limit(_engine.mates(), heap_size, settings, starter))
     slots = next(member.slots for member in known[0] if member.name == place.group)
     refused = window.refusal(process, no_window, agreed)
     made = window.make(process, company.nodes, node, part, refused, settings.path, slots, starter)

@@ -1,4 +1,4 @@
-"""The processes of this host: when one began, who its descendants are."""
+"""The processes of this host: when one began, who its descendants are, how one ended."""
 
 from __future__ import annotations
 
@@ -34,3 +34,16 @@ def family(pid: int) -> Iterator[int]:
     while generation:
         yield from generation
         generation = [child for one in generation for child in parents.get(one, [])]
+
+
+def outcome(code: int) -> tuple[int, str]:
+    """Return the exit code as a shell has it, and in words, of what Popen calls it."""
+    if code >= 0:
+        return code, f"exit code {code}"
+    import signal  # takes time to load
+
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-code}"
+    return 128 - code, f"killed by {name}"

@@ -1,6 +1,11 @@
 """Descriptors: a few for each peer, all closed by finalize; a child has its memory's alone."""
 
+import contextlib
 import os
+import resource
+import signal
+import socket
+import threading
 
 import launch
 import numpy as np
@@ -45,3 +50,56 @@ def talk_to_everybody():
 def test_descriptors_are_few_and_all_closed(without_mpi, road):
     for job in without_mpi(4, launch.program(talk_to_everybody), launch.ROADS[road]):
         assert job.wait() == 0, job.output
+
+
+def be_interrupted_in_init():
+    """Whoever it joins does not answer; the second time is as the first."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        os.environ["ACP_RENDEZVOUS"] = f"127.0.0.1:{silent.getsockname()[1]}"
+        before = descriptors()
+        for _ in range(2):
+            os.environ["ACP_SECRET"] = "ab" * 32
+            interrupter = threading.Thread(target=_interrupt_who_comes, args=(silent,))
+            interrupter.start()
+            with contextlib.suppress(KeyboardInterrupt):
+                acp.init()
+            interrupter.join()
+            assert not acp.is_initialized()
+            assert descriptors() == before
+
+
+def _interrupt_who_comes(listener):
+    connection, _ = listener.accept()
+    with connection:
+        os.kill(os.getpid(), signal.SIGINT)
+        while connection.recv(4096):  # until it has gone
+            pass
+
+
+def test_who_is_interrupted_in_init_keeps_nothing(passes):
+    passes(launch.program(be_interrupted_in_init), {"ACP_MPI": "0"})
+
+
+MANY = 1100  # past what select takes
+
+
+def grow_with_many_descriptors():
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with acp.init():
+        files = [os.open(os.devnull, os.O_RDONLY) for _ in range(MANY)]
+        assert acp.spawn_group(launch.program(join_and_end), mpi=False).size == 1
+        for file in files:
+            os.close(file)
+
+
+def join_and_end():
+    with acp.init():
+        pass
+
+
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_NOFILE)[1] < MANY + 100, reason="a hard limit of open files"
+)
+def test_a_process_with_many_descriptors_starts_groups(passes):
+    passes(launch.program(grow_with_many_descriptors), {"ACP_MPI": "0"})

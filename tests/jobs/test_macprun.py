@@ -259,6 +259,25 @@ def test_check_shows_what_runs_on_other_hosts(passes):
     assert "ACP_GROUP_RANK=0" in there[1]
 
 
+def test_check_shows_what_is_no_text_as_a_shell_takes_it(passes):
+    group = [1, "--env", "A=b\udcff", "prog", "é\udcff's"]
+    output = passes([str(MACPRUN), "check", *macprun(group)[1:]])
+    assert r" A=$'b\xff' " in output
+    assert output.endswith(r" prog $'\xc3\xa9\xff\'s'" + "\n")
+
+
+def test_two_hyphens_end_the_options_of_a_group(passes):
+    output = passes(macprun([1, "--", "echo", "--", "one"], [1, "--", "echo", "two"]))
+    assert sorted(output.splitlines()) == ["[group0.0] -- one", "[group1.0] two"]
+
+
+def test_ctrl_c_while_macprun_is_loaded_is_no_traceback(start, tmp_path):
+    (tmp_path / "argparse.py").write_text("import os\nos.kill(os.getpid(), 2)\n")
+    job = start(macprun([1, "true"]), {"PYTHONPATH": str(tmp_path)})
+    assert job.wait() == -signal.SIGINT  # a shell makes 130 of it
+    assert not job.output
+
+
 def test_the_secret_is_in_no_command_line(start):
     job = start(macprun(alone(1, "master", wait_for_ever), mpi(2, "worker", wait_for_ever)))
     is_said(job, "joined", 3)

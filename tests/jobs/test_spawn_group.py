@@ -1,7 +1,9 @@
 """A running job grows: groups that it starts join it, and nobody else takes part in that."""
 
+import os
 import sys
 import threading
+import time
 
 import launch
 import pytest
@@ -162,6 +164,7 @@ def fail_to_grow():
         ("/no/such/program", acp.Error, "/no/such/program"),
         ([sys.executable, "-c", "print('bad day'); raise SystemExit(3)"], acp.Error, "bad day"),
         ([sys.executable, "-c", "import signal; signal.pause()"], TimeoutError, "acp.init()"),
+        (["sh", "-c", "sleep 1000 & kill -40 $$"], acp.Error, "killed by signal 40"),
     ]
     for mpi in (False, True):
         for command, kind, text in cases:
@@ -182,6 +185,43 @@ def fail_to_grow():
     assert list(group.ranks) == [1]
     await_words([1])
     acp.finalize()
+
+
+def take_names_that_are_taken():
+    """Before there is a registry, and after."""
+    with acp.init():
+        for ranks in ([1], [2]):
+            for name in [group.name for group in acp.groups()]:
+                with pytest.raises(acp.Error, match=f"spawn_group: .* {name!r} .*another name"):
+                    acp.spawn_group(newcomer(greet_at_once), name=name, mpi=False)
+            assert list(acp.spawn_group(newcomer(greet_at_once), mpi=False).ranks) == ranks
+            await_words(ranks)
+
+
+def test_the_name_of_a_group_is_not_given_twice(passes):
+    output = passes(launch.program(take_names_that_are_taken), {"ACP_MPI": "0"})
+    assert "Traceback" not in output  # of a process that was started all the same
+
+
+def come_one_after_the_other():
+    if os.environ["ACP_GROUP_RANK"] == "1":
+        time.sleep(float(os.environ["LATE"]))
+    greet_at_once()
+
+
+def give_more_time_than_members_have():
+    with acp.init():
+        program = newcomer(come_one_after_the_other)
+        acp.spawn_group(program, 2, mpi=False, env={"LATE": "1.5"}, timeout=30.0)
+        await_words([1, 2])
+        env = {"LATE": "1000", "ACP_JOIN_TIMEOUT": "0.5"}
+        with pytest.raises(acp.Error, match=r"(?s)before it had joined.*missing: ranks 1 of"):
+            acp.spawn_group(program, 2, mpi=False, env=env, timeout=30.0)
+
+
+def test_members_wait_for_each_other_as_long_as_who_started_them(passes):
+    program = launch.program(give_more_time_than_members_have)
+    passes(program, {"ACP_MPI": "0", "ACP_JOIN_TIMEOUT": "0.5"})
 
 
 def grow_without_a_starter():

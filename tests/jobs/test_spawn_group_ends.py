@@ -20,6 +20,15 @@ from growing import (
 
 import acp_mpi as acp
 
+
+def await_end(rank):
+    while rank in acp.ranks():
+        try:
+            acp.get(acp.query_starter_ga(rank), bytearray(8))
+        except acp.PeerLostError:
+            acp.refresh()
+
+
 # Ends in order, which are nobody else's business -----------------------------------------------
 
 
@@ -49,6 +58,55 @@ def test_who_waits_for_anybody_goes_on_when_another_group_has_ended(start, road)
     )
     assert job.wait() == 0, job.output
     launch.until(lambda: not job.processes())
+
+
+def grow_when_the_first_has_left(folder):
+    acp.init()
+    say_word(acp.rank())
+    launch.until(Path(folder, "has left").exists)
+    group = acp.spawn_group(newcomer(join_and_end), 1, mpi=False)
+    assert list(group.ranks) == [acp.rank() + 1]
+    Path(folder, "has grown").touch()
+    acp.finalize()
+
+
+def join_and_end():
+    with acp.init():
+        pass
+
+
+def leave_and_live_on(folder):
+    acp.init()
+    await_words(acp.spawn_group(newcomer(grow_when_the_first_has_left, folder), mpi=False).ranks)
+    acp.finalize()
+    Path(folder, "has left").touch()
+    launch.until(Path(folder, "has grown").exists)
+
+
+def test_a_group_goes_on_and_grows_when_those_before_it_have_left(start, tmp_path):
+    job = start(launch.program(leave_and_live_on, tmp_path), {"ACP_MPI": "0"})
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
+def grow_before_or_after_the_other_leaves():
+    """Who had the registry made leaves, and it works for the other group."""
+    acp.init()
+    acp.sync()
+    if acp.group().name == "early":
+        acp.spawn_group(newcomer(join_and_end), 1, mpi=False)
+        acp.leave()
+        return
+    await_end(acp.group("early").ranks[0])
+    group = acp.spawn_group(newcomer(join_and_end), 1, mpi=False)
+    assert list(group.ranks) == [3]
+    acp.finalize()
+
+
+def test_a_job_grows_when_who_grew_it_has_left(groups, meeting, all_pass):
+    place = meeting({"late": 1, "early": 1})
+    sizes = {"late": ("acp", 1), "early": ("acp", 1)}
+    all_pass(groups(sizes, grow_before_or_after_the_other_leaves, env=place))
 
 
 # Deaths -----------------------------------------------------------------------------------------
@@ -90,11 +148,7 @@ def leave_a_dead_group():
     await_words(group.ranks)
     give_leave(group.ranks)
     acp.sync()
-    while group.ranks[0] in acp.ranks():
-        try:
-            acp.get(acp.query_starter_ga(group.ranks[0]), bytearray(8))
-        except acp.PeerLostError:
-            acp.refresh()
+    await_end(group.ranks[0])
     acp.refresh()  # it may have been heard of between the calls
     later = acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
     assert list(later.ranks) == [2]  # no number is given twice

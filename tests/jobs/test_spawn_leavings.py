@@ -1,4 +1,4 @@
-"""Single children, which have no launcher: what stays of those that are killed, how others end."""
+"""What stays of children that die, with and without a launcher; how those end that have none."""
 
 import contextlib
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from macprunning import children
 
 HOOK = {"ACP_SPAWN": "1"}
 
@@ -58,6 +59,39 @@ def test_nothing_of_mpi_stays_of_a_program_that_was_killed(start, tmp_path):
     assert not [path for path in tmp_path.rglob("jf.0/*/*") if "log" not in path.name]
 
 
+def one_of_three_dies():
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    code = f"from mpi4py import MPI; p = MPI.Comm.Get_parent(); {MINE}; p.recv(); os._exit(3)"
+    three = MPI.COMM_SELF.Spawn(sys.executable, ["-c", code], 3)
+    launch.until(lambda: launch.stat(_minder())[0] == "S")  # it has looked at them
+    three.send("die", 1)
+    with pytest.raises(acp.PeerLostError):
+        three.recv(source=1)
+
+
+def _minder():
+    """Return the process that minds the only children of this one."""
+    (starter,) = children(os.getpid())
+    (minder,) = (
+        pid
+        for pid in children(starter)
+        if Path(f"/proc/{pid}/comm").read_text() == "acp_mpi minder\n"
+    )
+    return minder
+
+
+def test_nothing_of_mpi_stays_of_a_group_of_which_one_died(start, tmp_path):
+    job = start(launch.program(one_of_three_dies), HOOK | {"TMPDIR": str(tmp_path)})
+    job.wait()
+    launch.until(lambda: not job.processes())
+    files = re.findall(r"/dev/shm/[^/\s]+", job.output)  # of children that print at once
+    assert files, job.output
+    assert not [path for path in files if os.path.exists(path)]
+
+
 ENDS = {
     "1/0": r"(?s)exit code 1; .*Traceback.*:\n  File \"<string>\", line 1, .*ZeroDivisionError",
     "def f(": r"(?s)exit code 1; its last lines:\n  File \"<string>\", line 1\n.*SyntaxError",
@@ -66,6 +100,7 @@ ENDS = {
     "import atexit; atexit.register(print, 'late')": r"exit code 0; its last lines:\nlate$",
     "import os; os.kill(os.getpid(), 2); __import__('signal').pause()": "killed by SIGINT",
     "import os; os.kill(os.getpid(), 9)": "killed by SIGKILL",
+    "import os; os.kill(os.getpid(), 40)": "killed by signal 40",
 }
 
 

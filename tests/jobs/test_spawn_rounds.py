@@ -1,5 +1,6 @@
 """A program may spawn without end: nothing of children that have ended stays with anybody."""
 
+import contextlib
 import itertools
 import os
 import sys
@@ -34,7 +35,13 @@ def _registry():
     """Return the process that numbers newcomers."""
     made = itertools.chain.from_iterable(map(_children, _children(os.getpid())))
     title = b"acp_mpi registry\0"
-    return next(pid for pid in made if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title))
+    return next(pid for pid in made if _command(pid).startswith(title))
+
+
+def _command(pid):
+    with contextlib.suppress(OSError):  # it has ended, as minders do
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 class Holdings:
@@ -149,6 +156,37 @@ def start_groups_again_and_again(rounds):
 
 def test_groups_that_have_ended_leave_nothing_with_who_started_them(passes):
     passes(launch.program(start_groups_again_and_again, 8), {"ACP_MPI": "0"})
+
+
+def _join_and_end():
+    import acp_mpi as acp
+
+    acp.init()
+    acp.finalize()
+
+
+def have_job_after_job():
+    """The registry of each ends with it, and not with the process that was in all."""
+    import acp_mpi as acp
+
+    for number in range(3):
+        acp.init()
+        if is_first := acp.rank() == 0:
+            acp.spawn_group(launch.program(_join_and_end), mpi=False)
+            registry = _registry()
+        acp.finalize()
+        if is_first:
+            launch.until(lambda pid=registry: not _command(pid))  # nobody may have collected it
+        held = len(os.listdir("/proc/self/fd"))
+        if number == 0:
+            before = held
+        assert held == before
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_process_may_have_job_after_job(passes, ranks):
+    program = launch.program(have_job_after_job)
+    passes([*launch.mpiexec(ranks), *program] if ranks else program)
 
 
 class Explosive:

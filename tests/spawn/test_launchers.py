@@ -192,6 +192,23 @@ def test_the_environment_has_the_job_and_nothing_of_a_launcher(programs):
     assert job.items() <= env.items()
 
 
+@pytest.mark.parametrize(
+    ("settings", "signs"),
+    [
+        (("SLURM_MPI_TYPE", "SLURM_CPU_BIND_TYPE", "SLURM_DISTRIBUTION"), ("SLURM_STEP_ID",)),
+        (("OMPI_MCA_orte_base_help_aggregate", "OMPI_MCA_ess_base_verbose"),
+         ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK")),
+    ],
+)  # fmt: skip
+def test_what_users_and_launchers_set_is_of_the_launcher_that_there_is(programs, settings, signs):
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    given = dict.fromkeys(settings, "1")
+    others = {"PMI_RANK": "0", "SLURM_JOB_ID": "1"}
+    assert given.items() <= only(folder, given | others).env.items()
+    for sign in signs:
+        assert not set(given) & set(only(folder, given | {sign: "1"}).env)
+
+
 def test_processes_without_mpi_are_started_one_by_one():
     plan = Plan((Group("m", 2, ("prog",), hosts=("localhost", "other"), directory="/d"),),
                 starter_size="64", ssh=("agent", "-q"))  # fmt: skip

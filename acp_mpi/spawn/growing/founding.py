@@ -7,6 +7,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+from acp_mpi import rooms
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.spawn.growing import starting, whereabouts, words
@@ -23,7 +24,39 @@ if TYPE_CHECKING:
 _LAST_WORDS = 2000  # bytes
 
 _lock = threading.Lock()
-_said: dict[str, int] = {}  # by address: a file in memory with the errors of one made here
+_made: _Made | None = None  # in this job, by this process
+
+
+class _Made:
+    """What a process keeps of the registry that it has made."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.said = os.memfd_create("acp_mpi.registry")
+        """Its errors."""
+        self.left = os.eventfd(0)
+        """Tells it that the group of this process has left the job, which may live on."""
+
+    def leave(self) -> None:
+        os.eventfd_write(self.left, 1)
+        os.close(self.left)
+        os.close(self.said)
+
+    def last_words(self) -> str:
+        size = os.fstat(self.said).st_size
+        data = os.pread(self.said, _LAST_WORDS, max(size - _LAST_WORDS, 0))
+        text = data.decode(errors="replace").strip()
+        return f"; its last words:\n{text}" if text else "; it said nothing"
+
+
+@rooms.on_close
+def _leave() -> None:
+    """Let the registry end with the others: a group leaves together."""
+    global _made
+    with _lock:
+        if _made is not None:
+            _made.leave()
+            _made = None
 
 
 class Registry:
@@ -42,15 +75,17 @@ class Registry:
             self.meeting = Meeting(job.registry, job.place.secret)
 
     def _make(self, job: Job, names: tuple[str, ...]) -> str:
+        global _made
         host = Process.of(_engine.row()).address or "127.0.0.1"
         with socket.create_server((host, 0), backlog=1024) as listener:
             address = format_address(*listener.getsockname()[:2])
             if other := whereabouts.announce(job.founders, address):
                 return other
-            said = os.memfd_create("acp_mpi.registry")
-            with starting.make(REGISTRY, listener.fileno(), said) as line:
-                line.sendall(words.framed((job.place.secret, job.table().pack(), names)))
-            _said[address] = said
+            _made = _Made(address)
+            given = listener.fileno(), _made.said, _made.left
+            with starting.make(REGISTRY, *given) as line:
+                own = job.slots.start, job.slots.stop
+                line.sendall(words.framed((job.place.secret, job.table().pack(), names, own)))
         self.promised = True
         return address
 
@@ -69,9 +104,7 @@ class Registry:
             raise Error(f"spawn_group: {error}{self._last_words()}") from error
 
     def _last_words(self) -> str:
-        file = _said.get(self.meeting.address)
-        if file is None:
-            return ""
-        size = os.fstat(file).st_size
-        text = os.pread(file, _LAST_WORDS, max(size - _LAST_WORDS, 0)).decode(errors="replace")
-        return f"; its last words:\n{text.strip()}" if text else "; it said nothing"
+        with _lock:
+            if _made is None or _made.address != self.meeting.address:
+                return ""
+            return _made.last_words()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from acp_mpi import members
 from acp_mpi.engine import _engine
+from acp_mpi.errors import Error
 from acp_mpi.spawn.growing import founding, starting
 from acp_mpi.spawn.growing.minding import Minding
 
@@ -90,12 +91,17 @@ def spawn_groups(
     wanted = [Request(command, n, **dict(*more)) for command, n, *more in requests]
     if not wanted:
         return []
+    names = tuple(request.name for request in wanted)
+    if twice := next(filter(job.has_group, names), None):  # the registry knows of later ones
+        raise Error(
+            f"spawn_group: there is a group {twice!r} in this job already: give it another name"
+        )
     starting.begin()
     from acp_mpi.spawn.growing import orders  # loaded while the starter gets ready
 
     deadline = time.monotonic() + timeout
-    names = tuple(request.name for request in wanted)
-    plan = orders.planned(wanted)
+    # Its children wait as long; not less than it would itself, for they may start groups, too.
+    plan = orders.planned(wanted, max(timeout, job.place.timeout))
     registry = founding.Registry(job, names)
     todo = orders.made(plan, registry.meeting)
     with contextlib.ExitStack() as stack:

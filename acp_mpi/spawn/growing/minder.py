@@ -30,7 +30,7 @@ class _Group:
 
     def __init__(self) -> None:
         self.running: set[int] = set()
-        self.single: dict[int, Leavings] = {}  # of those with MPI and no launcher
+        self.leavings: dict[int, Leavings] = {}  # by launcher, or rank without
         self.pipes = 0
         self.last: list[bytes] = []
         self.kept = 0
@@ -76,12 +76,12 @@ class Minder:
         self._look()
         family.kill_family(_GRACE)
         for group in self._groups:
-            for leavings in group.single.values():
+            for leavings in group.leavings.values():
                 leavings.remove()
 
     def _look(self) -> None:
         for group in self._groups:
-            for pid, leavings in group.single.items():
+            for pid, leavings in group.leavings.items():
                 leavings.look(processes.family(pid))
 
     def _watch(self, descriptor: int, action: Callable[[], object]) -> None:
@@ -112,8 +112,8 @@ class Minder:
             group.pipes += 1
             self._watch(pipe, lambda pipe=pipe, to=to: self._hand_on(number, pipe, to))  # type: ignore[misc]
         group.running.add(pid)
-        if start["single"]:
-            group.single[pid] = Leavings(start["env"])
+        if start["mpi"]:
+            group.leavings[pid] = Leavings(start["env"])
         descriptor = os.pidfd_open(pid)
         self._watch(descriptor, lambda: self._reap(number, pid, descriptor, (out, err)))
 
@@ -146,9 +146,9 @@ class Minder:
                     pass
         group = self._groups[number]
         group.running.discard(pid)
-        if pid in group.single:
-            group.single.pop(pid).remove()
-        self._end(number, code, f"exit code {code}" if code >= 0 else _killed(-code))
+        if pid in group.leavings:
+            group.leavings.pop(pid).remove()
+        self._end(number, code, processes.outcome(code)[1])
 
     def _end(self, number: int, code: int, reason: str) -> None:
         word = {"group": number, "code": code, "reason": reason}
@@ -171,12 +171,6 @@ class Minder:
         if not self._joined and b"joined\n" in self._heard:
             self._joined = True
             self._look()
-
-
-def _killed(number: int) -> str:
-    import signal  # takes time to load
-
-    return f"killed by {signal.Signals(number).name}"
 
 
 def run(line: int, out: int, err: int) -> None:

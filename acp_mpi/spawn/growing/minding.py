@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from acp_mpi.spawn.growing.questions import Question
 
 _ENDING = 10.0  # s for a minder to end what it has started
+_LONGEST = 86400.0  # s of one look: poll takes no more than 24 days
 
 
 class Minding:
@@ -34,14 +35,17 @@ class Minding:
     def await_groups(self, question: Question, deadline: float, timeout: float) -> None:
         """Return when the answer is there; raise what has become of a group instead."""
         answer, line = question.fileno(), self._line.fileno()
+        either = select.poll()  # `select` takes no descriptor from 1,024 on
+        for descriptor in (answer, line):
+            either.register(descriptor, select.POLLIN)
         while True:
             left = max(deadline - time.monotonic(), 0.0)
-            ready, _, _ = select.select([answer, line], [], [], left)
+            ready = dict(either.poll(min(left, _LONGEST) * 1000))
             if answer in ready:
                 return
             if line in ready:
                 self._hear()
-            elif not ready:
+            elif left <= _LONGEST:
                 names = ", ".join(map(repr, self._names))
                 raise TimeoutError(
                     f"spawn_group: not all of {names} have called acp.init() within {timeout:g} s; "

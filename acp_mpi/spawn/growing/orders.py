@@ -11,15 +11,19 @@ from acp_mpi.spawn.macprun.nodes import HERE, Node
 from acp_mpi.spawn.macprun.plan import Group, Plan, check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from acp_mpi.spawn.growing.groups import Request
     from acp_mpi.spawn.macprun.meeting import Meeting
 
 
-def planned(requests: Iterable[Request]) -> Plan:
-    """Return the groups of a call; raise UsageError for what no job can have."""
-    return check(Plan(tuple(map(_group, requests))))
+def planned(requests: Iterable[Request], patience: float) -> Plan:
+    """Return the groups of a call; raise UsageError for what no job can have.
+
+    `patience`: how long, in s, their processes wait for each other, unless they are told otherwise.
+    """
+    env = {"ACP_JOIN_TIMEOUT": str(float(patience))}
+    return check(Plan(tuple(_group(request, env) for request in requests)))
 
 
 def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
@@ -36,16 +40,16 @@ def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
         directory = _directory(start.directory)
         order: dict[str, Any] = {"command": start.command, "directory": directory}
         order["env"] = dict(start.env)
-        order["single"] = start.rank is not None and start.env["ACP_MPI"] == "1"
+        order["mpi"] = start.env["ACP_MPI"] == "1"
         found[start.group].append(order)
     return list(found.values())
 
 
-def _group(request: Request) -> Group:
+def _group(request: Request, env: Mapping[str, str]) -> Group:
     here = (f"{HERE}:{request.n}",)
     return Group(
-        request.name, request.n, request.command, request.mpi, here, request.env, request.wdir,
-        request.launcher,
+        request.name, request.n, request.command, request.mpi, here, {**env, **request.env},
+        request.wdir, request.launcher,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The registry of a job that grows: a process that numbers newcomers, as long as the job lives.
 
-Whoever first starts a group has it made; it ends by itself when no process of the job is left.
+Whoever first starts a group has it made; it ends by itself when no process of the job is left. A
+process has left when it ends, and the group of who had it made also when that says so.
 """
 
 import contextlib
@@ -39,7 +40,13 @@ class Registry:
     """Give slots to the groups that come, and the table to whoever asks."""
 
     def __init__(
-        self, key: bytes, table: Membership, listener: socket.socket, promised: Iterable[str]
+        self,
+        key: bytes,
+        table: Membership,
+        listener: socket.socket,
+        promised: Iterable[str],
+        makers: range,
+        left: int,
     ) -> None:
         self._secret, self._job = key, job_id(key)
         self._newcomers = Newcomers(table)
@@ -47,9 +54,11 @@ class Registry:
         self._promised = set(promised)  # started with this process: they may come before who asks
         self._door = Reception(listener, self._talk, self._out_of_patience, self._gone)
         self._host = host.host_key()
-        self._watched: set[int] = set()
+        self._watched: dict[int, int] = {}  # the slots of processes, by their descriptors
         self._seen = 0
         self._watch_members()
+        self._makers = makers
+        self._door.watch(left, self._let_go)
 
     def serve(self) -> None:
         """Return when no member of this host and no visitor is left."""
@@ -67,7 +76,7 @@ class Registry:
             with contextlib.suppress(OSError):  # it has ended already
                 descriptor = os.pidfd_open(process.pid)
                 if processes.start_time(process.pid) == process.start_time:
-                    self._watched.add(descriptor)
+                    self._watched[descriptor] = slot
                     self._door.watch(descriptor, self._lose)
                 else:
                     os.close(descriptor)
@@ -75,14 +84,21 @@ class Registry:
 
     def _lose(self, descriptor: int) -> None:
         self._door.unwatch(descriptor)
-        self._watched.discard(descriptor)
+        del self._watched[descriptor]
         os.close(descriptor)
+
+    def _let_go(self, left: int) -> None:
+        """Stay no longer for the group of who had this process made: it has left the job."""
+        self._door.unwatch(left)
+        os.close(left)
+        for descriptor in [one for one, slot in self._watched.items() if slot in self._makers]:
+            self._lose(descriptor)
 
     def _talk(self, visitor: Visitor) -> Talk:
         yield from handshake.server_steps(self._secret, self._job, handshake.NO_SLOT)
         self._door.admit(visitor)
+        self._door.give_until(visitor, time.monotonic() + _NEVER)
         while True:
-            self._door.give_until(visitor, time.monotonic() + _NEVER)
             kind, length, check = parse_header((yield b"", HEADER_SIZE))
             payload = yield b"", length
             check_payload(payload, check)
@@ -144,8 +160,8 @@ class Registry:
             self._door.dismiss(visitor, "it does not leave")
             return
         visitor.waiting = None
-        self._newcomers.withdraw(member)
         missing = self._newcomers.missing(member.name)
+        self._newcomers.withdraw(member)
         text = f"waited {member.patience:.1f} s; missing: {missing}"
         self._tell(visitor, Kind.EXPIRED, text.encode())
 
@@ -155,10 +171,11 @@ class Registry:
             self._newcomers.withdraw(visitor.waiting)
 
 
-def run(line: int, listener: int, errors: int) -> None:
-    """Run in a process of its own, with what `line` says: secret, table, names awaited already.
+def run(line: int, listener: int, errors: int, left: int) -> None:
+    """Run in a process of its own, with what `line` says.
 
-    It ends with the job, and not with its starter; what goes wrong is written to `errors`.
+    Secret, table, names awaited already, and the slots of the group that has left when `left` is
+    readable. It ends with the job, not with its starter; what goes wrong is written to `errors`.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -166,5 +183,6 @@ def run(line: int, listener: int, errors: int) -> None:
     os.dup2(errors, 2)
     os.close(errors)
     with socket.socket(fileno=line) as talk, talk.makefile("rb") as said:
-        (key, table, names), *_ = words.parted(said.read())[0]
-    Registry(key, Membership.unpack(table), socket.socket(fileno=listener), names).serve()
+        (key, table, names, makers), *_ = words.parted(said.read())[0]
+    door = socket.socket(fileno=listener)
+    Registry(key, Membership.unpack(table), door, names, range(*makers), left).serve()

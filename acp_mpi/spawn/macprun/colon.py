@@ -31,13 +31,20 @@ class _Parser(argparse.ArgumentParser):
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Return the options of the job, `groups` of them among these: their words."""
     first, *others = _split(argv)
-    options = _job_parser().parse_args(first)
+    options = _parsed(_job_parser(), first)
     if options.n is None and not options.rest:
         raise UsageError("nothing to start: give -n N PROGRAM, or a job file; see macprun --help")
     groups = [options]
     parser = _group_parser()
-    groups += [parser.parse_args(group) for group in others]
+    groups += [_parsed(parser, group) for group in others]
     options.groups = groups
+    return options
+
+
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    options = parser.parse_args(argv)
+    if options.rest[:1] == ["--"]:  # says that no options follow, and is no program
+        del options.rest[0]
     return options
 
 

@@ -17,7 +17,10 @@ _SUBCOMMANDS = ("check", "serve", "secret", "status", "kill")
 def main() -> NoReturn:
     """Run the command line of this process and leave with what `run` returns."""
     _open_what_is_closed()
-    status = run(sys.argv[1:])
+    try:
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:  # nothing has been started: from then on it is passed on
+        status = 130
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # nobody reads any more
             stream.flush()

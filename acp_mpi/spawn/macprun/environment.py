@@ -1,5 +1,6 @@
 """What a group finds in its environment: the user's, nothing of a launcher's, and the job's."""
 
+import itertools
 from collections.abc import Container, Mapping
 
 from acp_mpi.spawn.macprun.hints import without_hints
@@ -11,11 +12,16 @@ _LAUNCHER = (
     "OMPI_UNIVERSE_SIZE", "OMPI_NUM_APP_CTX", "OMPI_FILE_LOCATION", "OMPI_COMMAND", "OMPI_ARGV",
     "OMPI_VERSION", "OMPI_TOOL_NAME", "OMPI_LIBDIR_LOC", "OMPI_MCA_PREFIXES",
     "OPAL_USER_PARAMS_GIVEN",
-    "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type", "OMPI_MCA_orte_",
-    "OMPI_MCA_ess_", "SLURM_STEP", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
-    "SLURM_TASK_PID", "SLURM_SRUN_COMM", "SLURM_LAUNCH_NODE", "SLURM_CPU_BIND", "SLURM_MPI_TYPE",
-    "SLURM_PMI", "SLURM_DISTRIBUTION", "SLURM_TOPOLOGY", "SLURM_UMASK", "SLURM_PRIO_PROCESS",
+    "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_MCA_cpu_type",
+    "SLURM_STEP", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
+    "SLURM_TASK_PID", "SLURM_SRUN_COMM", "SLURM_LAUNCH_NODE",
+    "SLURM_PMI", "SLURM_TOPOLOGY", "SLURM_UMASK", "SLURM_PRIO_PROCESS",
 )  # fmt: skip
+# Also settings of users, so they go only where there is what a process has of that launcher.
+_DOUBTFUL = {
+    ("SLURM_STEP_ID", "SLURM_STEPID"): ("SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_DISTRIBUTION"),
+    ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK"): ("OMPI_MCA_orte_", "OMPI_MCA_ess_"),
+}
 _OF_OPEN_MPI = "OMPI_COMM_WORLD_SIZE"  # every process has it that this launcher has started
 _SETTINGS = ("PRTE_MCA_", "PMIX_MCA_")  # of users, though they begin so, too
 # What macprun decides; an outer job's must not be joined.
@@ -36,10 +42,12 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
     Nor what that has told an MPI about this host.
     """
+    found = (names for signs, names in _DOUBTFUL.items() if any(sign in environ for sign in signs))
+    launchers = tuple(itertools.chain(_LAUNCHER, *found))
     kept = {
         name: value
         for name, value in without_hints(environ).items()
-        if name not in _JOB and (name.startswith(_SETTINGS) or not name.startswith(_LAUNCHER))
+        if name not in _JOB and (name.startswith(_SETTINGS) or not name.startswith(launchers))
     }
     if _OF_OPEN_MPI in environ:  # which says where it lies itself; another one lies elsewhere
         kept.pop("OPAL_PREFIX", None)

@@ -1,5 +1,6 @@
 """What `macprun check` shows: the command lines and who runs where, before anything starts."""
 
+import os
 import shlex
 from collections.abc import Mapping
 from typing import TextIO
@@ -35,21 +36,21 @@ def _there(group: Group, start: launchers.Start) -> str:
     """Return what the shell on another host becomes; it is given the environment, too."""
     told = {name: start.env[name] for name in sorted(start.env) if name.startswith("ACP_")}
     told.update((name, start.env[name]) for name in sorted(group.env))
-    folder = shlex.quote(launchers.folder_there(group))
+    folder = _visible(launchers.folder_there(group))
     words = map(_visible, group.command)
     return " ".join((f"cd {folder} &&", "env", *map(_setting, told.items()), *words))
 
 
 def _setting(variable: tuple[str, str]) -> str:
     name, value = variable
-    return f"{name}={'(secret)' if name == 'ACP_SECRET' else shlex.quote(value)}"
+    return f"{name}={'(secret)' if name == 'ACP_SECRET' else _visible(value)}"
 
 
 def _line(start: launchers.Start, environ: Mapping[str, str]) -> str:
     news = (item for item in sorted(start.env.items()) if environ.get(item[0]) != item[1])
     changed = map(_setting, news)
     removed = (f"-u {name}" for name in sorted(environ) if name not in start.env)
-    folder = [] if start.directory is None else [f"cd {shlex.quote(start.directory)} &&"]
+    folder = [] if start.directory is None else [f"cd {_visible(start.directory)} &&"]
     command = " ".join(_visible(word) for word in start.command)
     return " ".join((*folder, "env", *removed, *changed, command))
 
@@ -57,4 +58,6 @@ def _line(start: launchers.Start, environ: Mapping[str, str]) -> str:
 def _visible(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
-    return "$'" + word.encode("unicode_escape").decode().replace("'", "\\'") + "'"
+    # as bytes, which need not be text
+    escaped = os.fsencode(word).decode("latin-1").encode("unicode_escape").decode()
+    return "$'" + escaped.replace("'", "\\'") + "'"

@@ -127,16 +127,6 @@ def launch(start: Start, stdin: int, watch: Watch) -> Started:
     return Started(start, popen)
 
 
-def outcome(code: int) -> tuple[int, str]:
-    """Return the exit code as a shell has it, and in words, of what Popen calls it."""
-    if code >= 0:
-        return code, f"exit code {code}"
-    try:
-        return 128 - code, f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return 128 - code, f"killed by signal {-code}"
-
-
 def _send(popen: subprocess.Popen[bytes], number: int) -> None:
     """Send a signal to a process here, or to the one elsewhere that it is connected to.
 

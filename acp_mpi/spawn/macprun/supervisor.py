@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import IO, Any
 
+from acp_mpi import processes
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import family, guard
 from acp_mpi.spawn.macprun.control import Control
@@ -23,7 +24,7 @@ from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.output import Output, Stream
 from acp_mpi.spawn.macprun.plan import Plan
-from acp_mpi.spawn.macprun.process import Running, Started, launch, outcome
+from acp_mpi.spawn.macprun.process import Running, Started, launch
 from acp_mpi.spawn.macprun.remarks import Remarks
 from acp_mpi.spawn.macprun.table import Table
 from acp_mpi.spawn.macprun.watch import Watch
@@ -164,7 +165,7 @@ class Supervisor:
                     continue
                 running, process = ours[dead.si_pid]
                 assert process.popen is not None
-                code, reason = outcome(process.popen.wait())
+                code, reason = processes.outcome(process.popen.wait())
                 self._note(running, process, code, reason)
                 if code and process.start.rank is None:
                     family.end_orphans(ours, f"ACP_GROUP={running.group.name}")
