@@ -20,6 +20,8 @@ struct stage {
     acp_request *posted[MOST]; /* by the number of the receive */
 };
 
+static struct doors doors; /* nobody waits there */
+
 static void stage_start(struct stage *s, int fd)
 {
     memset(s, 0, sizeof *s);
@@ -30,6 +32,7 @@ static void stage_start(struct stage *s, int fd)
     s->owner.relation = RELATION_NODE;
     s->owner.door_fd = -1;
     e->own = &s->owner;
+    e->doors = &doors;
     e->door_fd = e->epoll_fd = -1;
     e->fenced = true;
     e->procs = SOURCES;
