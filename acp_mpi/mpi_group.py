@@ -45,6 +45,11 @@ class MpiGroup:
 
         if MPI.Is_finalized():
             raise Error("init: MPI is finalized already; call acp.init() before MPI.Finalize()")
+        if comm is not None and (not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL):
+            raise TypeError(
+                f"init: {comm!r} is no communicator of one group; give an MPI.Intracomm, such as "
+                "MPI.COMM_WORLD or what Merge of an intercommunicator returns"
+            )
         self._mpi = MPI
         self.comm = Patience(MPI.COMM_WORLD if comm is None else comm).duplicate()
         self._calls = Patience(self.comm)

@@ -139,7 +139,8 @@ def finalize() -> None:
 
     Collective over the living ranks; completes outstanding operations first and raises their
     errors last. Addresses die; arrays keep their memory while anything refers to them. A later
-    `init` is another job, whose addresses may be the same numbers: keep none of this one's.
+    `init` is another job, whose addresses may be the same numbers: keep none of this one's. After
+    Ctrl-C in it call it again: the others take this rank for one that leaves.
     """
     global _count
     with _life:
@@ -176,7 +177,7 @@ def _close_all() -> None:
         _engine.complete()
     except (Error, OSError, ValueError, MemoryError) as caught:
         error = caught
-    _meet_the_living("finalize", _FINALIZE)  # Ctrl-C here leaves the job open
+    _meet_the_living("finalize", _FINALIZE)  # after Ctrl-C here it can be called again
     _count = 0
     rooms.close()
     _engine.leaving()

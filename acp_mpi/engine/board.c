@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#define LOOKUP_ENDS 1u
+
 struct name {
     uint64_t key[2], value[2];
     struct name *next;
@@ -51,7 +53,18 @@ static int store(acp_lane *lane, const uint64_t key[2], const uint64_t value[2])
     return ACP_OK;
 }
 
-/* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value. */
+static void forget(acp_engine *e, const struct peer *from, uint64_t id)
+{
+    for (struct op *op = e->tasks; op; op = op->next_task)
+        if (op->client == from && op->client_id == id && op->state == OP_WAITING &&
+            op->command.kind == ACP_LOOKUP) {
+            task_free(e, op);
+            return;
+        }
+}
+
+/* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value; a LOOKUP with
+ * LOOKUP_ENDS in a is one that nobody waits for any more. */
 void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m)
 {
     acp_engine *e = lane->engine;
@@ -60,6 +73,9 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
     uint64_t first = 0;
     if (m->kind == ACP_PUBLISH) {
         store(lane, key, value);
+    } else if (m->a == LOOKUP_ENDS) {
+        forget(e, from, m->id);
+        return;
     } else {
         struct name *n = find(e, key);
         if (!n) {
@@ -76,6 +92,16 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
         answer.b = n->value[1];
     }
     serve_reply(lane, from, link, &answer, first);
+}
+
+/* Who asks again and again must not leave a question each time. */
+static void take_back(acp_lane *lane, struct peer *keeper, const struct op *op)
+{
+    struct message m = op->command;
+    m.id = op_id(op);
+    m.from = lane->engine->self;
+    m.a = LOOKUP_ENDS;
+    road_to(lane->engine, keeper)->send(lane, keeper, 0, &m);
 }
 
 struct answer_wait {
@@ -135,6 +161,8 @@ int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint6
         rc = op->state == OP_DONE ? op->fault.status : ACP_E_LOST;
     reply[0] = op->result;
     reply[1] = op->command.b;
+    if (op->state == OP_RUNNING && question->kind == ACP_LOOKUP && !p->lost)
+        take_back(lane, p, op);
     task_free(e, op);
     pthread_mutex_unlock(&e->lock);
     return rc;

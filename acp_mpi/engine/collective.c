@@ -55,15 +55,17 @@ static void end_with(acp_collective *c, int status, int64_t rank)
     }
 }
 
-/* Ending it may wait for others: the sender has kept the bytes. */
-static bool far(const acp_lane *lane, const acp_request *r)
+/* Bytes that the sender has kept are brought when a message is ended. Who leads must not wait for
+ * them, for nobody else serves progress meanwhile: it brings them bit by bit before. True: not all. */
+static bool far(acp_lane *lane, acp_collective *c, acp_request *r)
 {
-    return lane->index == LANE_LEADER && r->letter && r->letter->place == PLACE_HELD;
-}
-
-static void calls(acp_collective *c)
-{
-    atomic_store_explicit(&c->state, COLLECTIVE_CALLS, memory_order_release);
+    if (lane->index != LANE_LEADER || !acp_request_pulls(r))
+        return false;
+    uint64_t before = pull_at(r);
+    int rc = acp_request_pull(lane, r);
+    c->moves |= pull_at(r) != before;
+    c->again |= rc != ACP_OK && rc != ACP_E_HANDLE;
+    return rc != ACP_OK;
 }
 
 /* Nothing of it may write to the caller's memory any more. Who leads must not wait for the end of
@@ -76,10 +78,8 @@ static void drop_messages(acp_lane *lane, acp_collective *c)
             acp_request_cancel(lane, request);
         if (lane->index == LANE_LEADER && !acp_request_done(request))
             continue;
-        if (far(lane, request)) {
-            calls(c);
+        if (far(lane, c, request))
             continue;
-        }
         acp_request_end(lane, request, NULL);
         c->messages[i] = c->messages[--c->open];
         c->steps[i] = c->steps[c->open];
@@ -173,10 +173,8 @@ static int await(acp_lane *lane, acp_collective *c)
         acp_envelope got = {0};
         if (!acp_request_done(r))
             continue;
-        if (far(lane, r)) {
-            calls(c);
-            return ACP_E_HANDLE;
-        }
+        if (far(lane, c, r))
+            return ACP_E_HANDLE; /* one at a time */
         const acp_step *s = &c->plan->steps[c->steps[i]];
         int rc = acp_request_end(lane, r, &got);
         c->messages[i] = c->messages[--c->open];
@@ -296,6 +294,7 @@ static int tell_all(acp_lane *lane, acp_collective *c)
 int collective_drive(acp_lane *lane, acp_collective *c)
 {
     const acp_plan *plan = c->plan;
+    c->moves = c->again = false;
     if (unlikely(lane->engine->departed != c->departed))
         look_at_losses(lane, c);
     if (unlikely(c->watched) && c->era == lane->engine->mail_era) {

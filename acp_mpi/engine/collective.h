@@ -9,7 +9,6 @@
 
 enum collective_state {
     COLLECTIVE_RUNS = 0,
-    COLLECTIVE_CALLS, /* for its caller, who may wait for what a leader may not */
     COLLECTIVE_FOLDS,
     COLLECTIVE_OVER,
 };
@@ -34,6 +33,8 @@ struct acp_collective {
     uint64_t heard; /* so many messages of the mailbox have been looked at for that */
     _Atomic uint32_t state;
     bool released, listed;
+    bool moves; /* bytes have come that its sender had kept */
+    bool again; /* more of them do without that anybody rings */
     _Atomic bool watched; /* its members are */
     uint32_t rung; /* the step for whose messages whoever brings them rings */
     acp_collective *next;

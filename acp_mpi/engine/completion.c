@@ -4,7 +4,7 @@
 acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle)
 {
     acp_handle_t last = e->last;
-    if (handle == ACP_HANDLE_ALL || handle == ACP_HANDLE_CONT)
+    if (handle == ACP_HANDLE_ALL)
         return last;
     return handle > (last | 1) ? 0 : handle & ~(acp_handle_t)1;
 }

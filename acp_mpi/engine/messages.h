@@ -47,7 +47,8 @@ int acp_request_look(const acp_request *request, acp_envelope *got);
  * fault says why. */
 const void *acp_request_data(acp_lane *lane, acp_request *request);
 /* The bytes of a message that is here, as far as its sender has kept them: the other calls bring them, too, but
- * this one ends with ACP_E_INTERRUPTED when a signal comes, and goes on when it is called again. */
+ * this one ends with ACP_E_INTERRUPTED when a signal comes, and goes on when it is called again. Who leads
+ * never waits in it: ACP_E_HANDLE, they are under way, or ACP_E_BUSY, it is to call again soon. */
 int acp_request_pull(acp_lane *lane, acp_request *request);
 bool acp_request_pulls(const acp_request *request); /* they are not all here */
 bool acp_request_brought(const acp_request *request); /* they are, and their sender is being told */

@@ -20,15 +20,32 @@ struct pull {
     bool gives;
 };
 
-/* ACP_E_INTERRUPTED: it is still under way. */
-static int settled(acp_engine *e, struct pull *p)
+/* Who leads does not wait, for what is awaited comes through itself: it is to call again. */
+static bool leads(const acp_lane *lane)
 {
-    int rc = p->pending ? acp_wait(e, p->pending, ACP_FOREVER) : ACP_OK;
+    return lane->index == LANE_LEADER;
+}
+
+/* Not now: it goes on with another call. */
+static bool later(int rc)
+{
+    return rc == ACP_E_INTERRUPTED || rc == ACP_E_HANDLE || rc == ACP_E_BUSY;
+}
+
+/* ACP_E_INTERRUPTED, ACP_E_HANDLE: it is still under way. */
+static int settled(const acp_lane *lane, struct pull *p)
+{
+    acp_engine *e = lane->engine;
+    int rc = ACP_OK;
+    if (p->pending)
+        rc = !leads(lane)                  ? acp_wait(e, p->pending, ACP_FOREVER)
+             : acp_done(e, p->pending) ? ACP_OK
+                                           : ACP_E_HANDLE;
     acp_failure failure;
     uint64_t more;
     if (rc == ACP_OK && p->pending && acp_failures_take(e, p->pending, true, &failure, 1, &more))
         rc = failure.fault.status;
-    if (rc != ACP_E_INTERRUPTED)
+    if (!later(rc))
         p->pending = 0;
     return rc;
 }
@@ -36,9 +53,12 @@ static int settled(acp_engine *e, struct pull *p)
 static int get(acp_lane *lane, struct pull *p, void *to, acp_ga_t ga, uint64_t size)
 {
     int rc;
-    while ((rc = acp_get(lane, to, ga, size, &p->pending)) == ACP_E_BUSY)
+    while ((rc = acp_get(lane, to, ga, size, &p->pending)) == ACP_E_BUSY) {
+        if (leads(lane))
+            return ACP_E_BUSY;
         if (acp_wait_room(lane->engine, ACP_FOREVER) == ACP_E_INTERRUPTED)
             return ACP_E_INTERRUPTED;
+    }
     return rc;
 }
 
@@ -54,8 +74,11 @@ static uint64_t load(acp_lane *lane, unsigned char *to, acp_ga_t from, uint64_t 
 static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *to, uint64_t size)
 {
     acp_ga_t from = r->letter->held + MAIL_HELD_HEAD;
+    uint64_t before = p->at;
     int rc = ACP_OK;
     while (rc == ACP_OK && (p->pending || p->at < size)) {
+        if (leads(lane) && p->at != before)
+            return ACP_E_BUSY; /* others want to be served in between */
         uint64_t left = size - p->at;
         uint64_t loaded = p->pending ? 0 : load(lane, to + p->at, from + p->at, left);
         p->at += loaded;
@@ -69,7 +92,7 @@ static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *
             rc = get(lane, p, p->piece, from + p->at, p->size);
         }
         if (rc == ACP_OK)
-            rc = settled(lane->engine, p);
+            rc = settled(lane, p);
         if (rc == ACP_OK && !p->again) {
             memcpy(to + p->at, p->piece, p->size);
             p->at += p->size;
@@ -85,16 +108,18 @@ static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
     while (!p->gives && rc != ACP_E_INTERRUPTED) {
         rc = acp_free_held(lane, r->letter->held, &p->call, &p->pending);
         p->gives = rc != ACP_E_BUSY && rc != ACP_E_INTERRUPTED;
+        if (rc == ACP_E_BUSY && leads(lane))
+            return rc;
         if (rc == ACP_E_BUSY)
             rc = acp_wait_room(lane->engine, ROOM_NS);
     }
-    return p->gives ? settled(lane->engine, p) : rc;
+    return p->gives ? settled(lane, p) : rc;
 }
 
 /* What is under way would write to it. */
 void pull_free(acp_request *r)
 {
-    while (settled(r->engine, r->pull) == ACP_E_INTERRUPTED)
+    while (settled(&r->engine->lanes[LANE_CALLER], r->pull) == ACP_E_INTERRUPTED)
         continue;
     free(r->pull->piece);
     free(r->pull);
@@ -105,6 +130,11 @@ bool acp_request_pulls(const acp_request *r)
 {
     return r->kind == REQUEST_RECEIVE && !r->pulled && r->era == r->engine->mail_era && r->letter &&
            letter_state(r->letter) == LETTER_DONE && r->letter->place == PLACE_HELD;
+}
+
+uint64_t pull_at(const acp_request *r)
+{
+    return r->pull ? r->pull->at : 0;
 }
 
 bool acp_request_brought(const acp_request *r)
@@ -124,12 +154,13 @@ int acp_request_pull(acp_lane *lane, acp_request *r)
         return fail(lane, ACP_E_SYSTEM, 0, size);
     if (r->status == ACP_OK && !r->pull->gives) {
         int rc = bring(lane, r, r->pull, r->gathers ? r->own : r->buffer, size);
-        if (rc == ACP_E_INTERRUPTED)
+        if (later(rc))
             return rc;
         r->status = rc;
     }
-    if (give_back(lane, r, r->pull) == ACP_E_INTERRUPTED)
-        return ACP_E_INTERRUPTED;
+    int rc = give_back(lane, r, r->pull);
+    if (later(rc))
+        return rc;
     r->pulled = true;
     pull_free(r);
     return ACP_OK;

@@ -27,7 +27,7 @@ static int drive(acp_lane *lane, acp_collective *c)
         rc = collective_drive(lane, c);
     while (rc == ACP_E_HANDLE && c->state == COLLECTIVE_RUNS && c->rung != c->at &&
            (c->rung = c->at, ring(c)));
-    return rc == ACP_E_INTERRUPTED ? ACP_E_BUSY : rc;
+    return rc == ACP_E_INTERRUPTED || c->again ? ACP_E_BUSY : rc;
 }
 
 static bool drive_all(acp_lane *lane)
@@ -41,7 +41,7 @@ static bool drive_all(acp_lane *lane)
         if (ran)
             again |= drive(lane, one) == ACP_E_BUSY;
         uint32_t state = one->state;
-        any |= ran && (state != COLLECTIVE_RUNS || one->at != before);
+        any |= ran && (state != COLLECTIVE_RUNS || one->at != before || one->moves);
         if (state == COLLECTIVE_OVER) {
             *c = one->next;
             one->listed = false;
@@ -155,33 +155,16 @@ static int wait_long(acp_collective *c, int64_t timeout_ns)
 
 int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
 {
-    acp_engine *e = c->engine;
-    uint64_t start = now_ns();
-    for (;;) {
-        int64_t left = timeout_ns;
-        if (timeout_ns != ACP_FOREVER) {
-            left -= (int64_t)(now_ns() - start);
-            left = left < 0 ? 0 : left;
-        }
-        int rc = stands(c) ? ACP_OK : wait_long(c, left);
-        if (rc != ACP_OK)
-            return rc;
-        uint32_t state = atomic_load(&c->state);
-        if (state != COLLECTIVE_CALLS)
-            return state == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
-        pthread_mutex_lock(&e->collectives_lock);
-        atomic_store(&c->state, COLLECTIVE_RUNS);
-        pthread_mutex_unlock(&e->collectives_lock);
-        step_here(e);
-    }
+    int rc = stands(c) ? ACP_OK : wait_long(c, timeout_ns);
+    if (rc != ACP_OK)
+        return rc;
+    return atomic_load(&c->state) == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
 }
 
 /* True: it has ended, or a fold is due. */
 bool acp_collective_done(acp_collective *c)
 {
-    if (atomic_load_explicit(&c->state, memory_order_acquire) == COLLECTIVE_CALLS)
-        acp_collective_wait(c, 0);
-    return atomic_load_explicit(&c->state, memory_order_acquire) >= COLLECTIVE_FOLDS;
+    return collective_stands(c);
 }
 
 void acp_collective_folded(acp_collective *c)

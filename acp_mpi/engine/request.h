@@ -47,6 +47,7 @@ enum letter_state request_state(const acp_request *request);
 
 /* pull.c */
 void pull_free(acp_request *request);
+uint64_t pull_at(const acp_request *request); /* bytes that have come so far */
 
 /* send.c, mail_queue.c */
 struct peer *mail_peer(acp_lane *lane, uint32_t rank);

@@ -85,50 +85,64 @@ cdef int forsake_operation(uint64_t handle) noexcept:
     return 0
 
 
+cdef int wait_for_all(str function, uint64_t handle, int64_t limit) except -1:
+    cdef int rc
+    cdef acp_engine *e = hold(function)
+    with nogil:
+        rc = acp_complete(e, handle, limit)
+    acp_engine_exit(e)
+    ended(function, rc)
+    drop_held()
+    raise_failures(handle, False)
+    return 0
+
+
+cdef inline uint64_t meant_by(object handle, str function) except? 0xffffffffffffffff:
+    # HANDLE_CONT stands for the calling thread's previous operation.
+    cdef uint64_t h = handle_of(handle, function)
+    return acp_get_previous() if h == ACP_HANDLE_CONT else h
+
+
 def complete(handle=HANDLE_ALL, timeout=None):
     """Wait until operation `handle` and all before it are complete (seed 003, section 2.5).
 
-    Null, unknown and finished handles return at once. Raises the first error of these operations
+    HANDLE_CONT is the calling thread's previous operation, here and in the calls below; null,
+    unknown and finished handles return at once. Raises the first error of these operations
     with the others as notes; TimeoutError after `timeout` seconds. Ctrl-C leaves them running.
     """
-    cdef uint64_t h
-    cdef int rc
-    cdef int64_t limit
     if engine == NULL:
         no_engine("complete")
     if acp_quiet(engine) and not held:
         if handle is not HANDLE_ALL:
             handle_of(handle, "complete")
         return
-    h = handle_of(handle, "complete")
-    limit = nanoseconds(timeout, "complete")
-    cdef acp_engine *e = hold("complete")
-    with nogil:
-        rc = acp_complete(e, h, limit)
-    acp_engine_exit(e)
-    ended("complete", rc)
-    drop_held()
-    raise_failures(h, False)
+    wait_for_all("complete", meant_by(handle, "complete"), nanoseconds(timeout, "complete"))
 
 
 def inquire(handle):
     """Return True while operation `handle` or one before it is still running."""
     need("inquire")
-    return acp_running(engine, handle_of(handle, "inquire"))
+    return acp_running(engine, meant_by(handle, "inquire"))
 
 
 def wait(handle, timeout=None):
-    """Wait until operation `handle` alone is complete; raises its error."""
+    """Wait until operation `handle` alone, or with HANDLE_ALL all, is complete; raises its error."""
     need("wait")
-    wait_alone("wait", handle_of(handle, "wait"), nanoseconds(timeout, "wait"))
+    cdef uint64_t h = meant_by(handle, "wait")
+    cdef int64_t limit = nanoseconds(timeout, "wait")
+    if h == ACP_HANDLE_ALL:
+        wait_for_all("wait", h, limit)
+    else:
+        wait_alone("wait", h, limit)
 
 
 def test(handle):
-    """Return True if operation `handle` alone is complete; raises its error then."""
+    """Return True if operation `handle` alone, or with HANDLE_ALL all, is complete; raises its error then."""
     need("test")
-    cdef uint64_t h = handle_of(handle, "test")
-    if not acp_done(engine, h):
+    cdef uint64_t h = meant_by(handle, "test")
+    cdef bint everything = h == ACP_HANDLE_ALL
+    if acp_running(engine, h) if everything else not acp_done(engine, h):
         return False
     drop_held()
-    raise_failures(h, True)
+    raise_failures(h, not everything)
     return True

@@ -122,22 +122,35 @@ def _publish(wanted: AtKey) -> None:
     with _changing:
         if wanted._ga or wanted.closed:  # another thread has come first
             return
-        todo = sorted(_waiting.values(), key=lambda k: (k._color, k._address))
-        while todo:
-            batch = [todo.pop(0)]
-            low, high = batch[0]._address, batch[0]._address + batch[0]._size
-            while todo and todo[0]._color == batch[0]._color and todo[0]._address == high:
-                batch.append(todo.pop(0))
-                high += batch[-1]._size
+        batches = _adjoining(sorted(_waiting.values(), key=lambda k: (k._color, k._address)))
+        for batch in batches:
             try:
-                ga = _engine.register(low, high - low, batch[0]._color)
-            except Error:
-                if id(wanted) not in _waiting:
-                    return
-                raise
-            for key in batch:
-                key._ga = ga + (key._address - low)
-                _waiting.pop(id(key), None)
+                _register(batch)
+            except (Error, ValueError):
+                if batch == [wanted]:
+                    raise
+                if len(batch) > 1:  # together they may be too long, or one is refused
+                    batches.extend([key] for key in batch)
+
+
+def _adjoining(keys: list[AtKey]) -> list[list[AtKey]]:
+    batches: list[list[AtKey]] = []
+    end = None
+    for key in keys:
+        if end == (key._color, key._address):
+            batches[-1].append(key)
+        else:
+            batches.append([key])
+        end = key._color, key._address + key._size
+    return batches
+
+
+def _register(batch: list[AtKey]) -> None:
+    low, last = batch[0]._address, batch[-1]
+    ga = _engine.register(low, last._address + last._size - low, last._color)
+    for key in batch:
+        key._ga = ga + (key._address - low)
+        _waiting.pop(id(key), None)
 
 
 def query_ga(key: Any, offset: int = 0, *, address: int | None = None, view: Any = None) -> int:

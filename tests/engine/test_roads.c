@@ -201,6 +201,27 @@ static void private_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     free(data);
 }
 
+/* Who looks for a name in vain leaves no question with its keeper. */
+static void names_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t key[2], value[2] = {0, 0}, asked = 0;
+    (void)lane;
+    for (uint32_t i = 0; i < 4 * c->count; i++) {
+        key[0] = i;
+        key[1] = 1000 + rank;
+        CHECK(acp_lookup(e, key, value, 0) == ACP_E_TIMEOUT);
+        key[1] = 2000 + rank; /* its keeper has heard of the end when it has answered this */
+        CHECK(acp_publish(e, key, value, ACP_FOREVER) == ACP_OK);
+    }
+    meet(e);
+    pthread_mutex_lock(&e->lock);
+    for (struct op *task = e->tasks; task; task = task->next_task)
+        asked += task->command.kind == ACP_LOOKUP;
+    pthread_mutex_unlock(&e->lock);
+    CHECK(asked == 0);
+    meet(e);
+}
+
 static void many(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
     uint64_t n = 3000, bad, eight = 8, one = 1;
@@ -281,7 +302,7 @@ int main(int argc, char **argv)
                 {"window", ACP_PATH_WINDOW, 1, true},
                 {"two nodes and a window", ACP_PATH_ANY, 2, true}};
     static const cluster_body bodies[] = {
-        copies, atomics, chain, long_copies, private_memory, many, flags};
+        copies, atomics, chain, long_copies, private_memory, many, flags, names_in_vain};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         for (uint32_t count = 1; count <= 4; count++) {
             struct cluster c;

@@ -128,6 +128,33 @@ def test_what_is_long_goes_by_each_road(passes: Any, road: str) -> None:
     passes([*launch.mpiexec(2), *launch.program(long_ones)], launch.ROADS[road], limit=120.0)
 
 
+def beside_messages() -> None:
+    """One rank waits for messages of those that have ended a collective past the bound."""
+    acp.init()
+    n, r = acp.procs(), acp.rank()
+    out = words(0, 100_000)
+    for turn in range(6 * n):
+        acp.sync()
+        request = acp.iallreduce(words(r, len(out)), out=out)
+        late = turn % n
+        if r == late:
+            for other in set(range(n)) - {r}:
+                assert acp.recv(source=other, tag=turn, timeout=60) == other
+        request.wait()
+        if r != late:
+            acp.send(r, late, turn)
+        assert out[-1] == sum(range(n)) * 1000 + n * (len(out) - 1)
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_past_the_bound_they_go_on_while_their_caller_waits_for_something_else(
+    passes: Any, road: str
+) -> None:
+    env = launch.ROADS[road] | {"ACP_UNEXPECTED_MAX": "20000"}
+    passes([*launch.mpiexec(3), *launch.program(beside_messages)], env)
+
+
 class Interruption:
     """A Ctrl-C that comes while this process sleeps in a call, once."""
 

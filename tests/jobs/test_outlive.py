@@ -104,6 +104,23 @@ def test_processes_outside_the_communicator_do_not_call(passes):
     passes([*launch.mpiexec(4), *launch.program(init_on_half)])
 
 
+def init_on_no_group():
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    half = world.Split(world.rank % 2)
+    two = half.Create_intercomm(0, world, 1 - world.rank % 2)
+    for comm in (two, MPI.COMM_NULL, world.group, 5):
+        with pytest.raises(TypeError, match=r"init: .*Intracomm"):
+            acp.init(comm)
+    with acp.init(two.Merge()):
+        assert acp.procs() == world.size
+
+
+def test_init_refuses_what_is_no_communicator_of_one_group(passes):
+    passes([*launch.mpiexec(2), *launch.program(init_on_no_group)])
+
+
 def two_users():
     """A language runtime and the program both use the library."""
     with acp.init():

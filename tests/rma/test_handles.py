@@ -73,6 +73,21 @@ def test_null_unknown_and_finished_handles_are_complete_at_once(long_copy):
         assert not acp.inquire(handle)
 
 
+def test_wait_and_test_of_all_and_of_the_previous_one(long_copy):
+    handles = [long_copy() for _ in range(8)]
+    while not acp.test(acp.HANDLE_ALL):
+        assert acp.inquire(acp.HANDLE_ALL) or not acp.inquire(handles[-1])
+    assert not any(map(acp.inquire, handles))
+    for end in (acp.wait, acp.complete):
+        last = long_copy()
+        assert acp.inquire(acp.HANDLE_CONT) or acp.test(last)
+        end(acp.HANDLE_CONT)
+        assert not acp.inquire(last)
+        handles = [long_copy() for _ in range(8)]
+        end(acp.HANDLE_ALL)
+        assert not any(map(acp.inquire, handles))
+
+
 def test_complete_of_a_handle_means_all_before_it(long_copy):
     handles = [long_copy() for _ in range(8)]
     acp.complete(handles[4])
@@ -170,6 +185,21 @@ def test_wait_raises_the_error_of_its_operation_alone():
     with pytest.raises(acp.AddressError):
         acp.wait(first)
     acp.complete()
+
+
+def repeat(end):
+    while not end(acp.HANDLE_ALL):
+        pass
+
+
+def test_a_late_error_is_raised_by_wait_and_test_of_all(long_copy):
+    ga = stale()
+    for end in (acp.wait, acp.test):
+        late_errors(1, ga)
+        long_copy()
+        with pytest.raises(acp.AddressError):
+            repeat(end)
+        acp.complete()
 
 
 def test_an_error_that_nobody_completed_is_raised_at_sync():

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import mmap
 import pickle
 
 import numpy as np
@@ -12,6 +13,9 @@ import acp_mpi as acp
 from acp_mpi.engine import _engine
 
 pytestmark = pytest.mark.mpi
+
+NORESERVE = 0x4000  # mmap names it from Python 3.13 on
+TOO_LONG = 2 << 40  # bytes; more than a rank has addresses for
 
 
 def stale_everywhere(ga):
@@ -148,6 +152,20 @@ def test_adjoining_registrations_have_keys_of_their_own():
         assert fetch(high, 4096) == array[4096:].tobytes()
     acp.sync()
     second.close()
+
+
+def test_a_registration_that_is_refused_does_not_hold_up_the_others():
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
+    buffer = memoryview(mmap.mmap(-1, TOO_LONG, flags=flags))
+    low, long, other = (acp.register_memory(b) for b in (buffer[:8], buffer[8:], bytearray(8)))
+    with pytest.raises((ValueError, acp.HeapFullError), match="query_ga"):
+        acp.query_ga(long)
+    for key in (other, low):  # the memory of `low` and `long` adjoins
+        assert fetch(acp.query_ga(key), 8) == bytes(8)
+    with pytest.raises((ValueError, acp.HeapFullError), match="query_ga"):
+        acp.query_ga(long)
+    for key in (low, long, other):
+        key.close()
 
 
 def test_an_interrupted_query_leaves_all_keys_usable(monkeypatch):

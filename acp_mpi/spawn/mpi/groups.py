@@ -74,8 +74,8 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
     @classmethod
     def _of(cls, ranks: Iterable[int]) -> Self:
         members = tuple(ranks)
-        if not members:  # programs compare it with that
-            return cls.__new__(cls, MPI.GROUP_EMPTY)
+        if not members:  # GROUP_EMPTY, with which programs compare it, once more: they may free it
+            return cls.__new__(cls, MPI.GROUP_EMPTY.Incl([]))
         made = cls.__new__(cls)
         made._ranks = members
         return made
