@@ -124,8 +124,11 @@ def nobody_is_left_behind():
         assert caught.value.Get_error_class() == MPI.ERR_PORT
         assert "'no port' is no port" in caught.value.__notes__[0]
     port = comm.bcast(MPI.Open_port() if root else None)
-    with pytest.raises((acp.Error, MPI.Exception)):
-        comm.Connect(port.rpartition(":")[0].rpartition(":")[0] + ":99:1")
+    begin, job, owner, number, sign = port.split(":")
+    for wrong in ((begin, job, "99", number, sign), (begin, job, owner, number, "1"),
+                  (begin, job, owner, "99", sign)):  # fmt: skip
+        with pytest.raises((acp.Error, MPI.Exception)):
+            comm.Connect(":".join(wrong))
     comm.barrier()
 
 
@@ -340,3 +343,39 @@ def the_dead_are_passed_over():
 
 def test_a_client_that_has_died_is_passed_over(passes):
     passes(launch.program(the_dead_are_passed_over), HOOK)
+
+
+def closed_ports():
+    from mpi4py import MPI
+
+    from acp_mpi import members
+    from acp_mpi.engine import _engine
+
+    comm = MPI.COMM_WORLD
+    for waits in (False, True):
+        port = MPI.Open_port() if comm.rank == 0 else None
+        if not waits and port:
+            MPI.Close_port(port)
+        port = comm.bcast(port)
+        if comm.rank == 0:
+            if waits:
+                launch.until(lambda: members.DOING[_engine.doing(1)] == "is in recv")
+                MPI.Close_port(port)
+            with pytest.raises(MPI.Exception) as caught:
+                MPI.COMM_SELF.Accept(port)
+        else:
+            with pytest.raises(MPI.Exception) as caught:
+                MPI.COMM_SELF.Connect(port)
+        assert caught.value.Get_error_class() == MPI.ERR_PORT
+    port = comm.bcast(MPI.Open_port() if comm.rank == 0 else None)
+    if comm.rank == 0:
+        other = MPI.COMM_SELF.Accept(port)
+        MPI.Close_port(port)
+    else:
+        other = MPI.COMM_SELF.Connect(port)
+    assert other.sendrecv(comm.rank, 0, source=0) == 1 - comm.rank
+    other.Disconnect()
+
+
+def test_who_connects_to_a_port_that_is_closed_hears_of_it(passes):
+    passes([*launch.mpiexec(2), *launch.program(closed_ports)], HOOK)

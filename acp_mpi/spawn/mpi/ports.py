@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _socket
+import contextlib
 import itertools
 import os
 import re
@@ -15,7 +16,7 @@ from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import derived
-from acp_mpi.spawn.mpi.strangers import hear, tell
+from acp_mpi.spawn.mpi.strangers import hear, heard, tell
 from acp_mpi.spawn.rendezvous.secret import job_id
 
 TYPE_CHECKING = False
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 _REQUESTS, _ANSWERS = derived(0, "port"), derived(0, "port, answer")
 _serials = itertools.count(1)
-_open: set[str] = set()
+_SIGN = struct.Struct("=Q")  # the port's number, while it is open
+_open: dict[str, Any] = {}  # of this process: its ports, and their signs, which others look at
 
 
 def _refusal(kind: int, text: str) -> Exception:
@@ -43,27 +45,49 @@ _OTHER_JOB = (
 )
 
 
-def _take_apart(port: str) -> tuple[int, int]:
+def _take_apart(port: str) -> tuple[int, int, int]:
+    """Return its owner, its number, and the address of its sign."""
     port = os.fsdecode(port or "")
-    match = re.fullmatch(r"acp-port:([0-9a-f]{16}):(\d+):(\d+)", port)
+    match = re.fullmatch(r"acp-port:([0-9a-f]{16}):(\d+):(\d+):([0-9a-f]+)", port)
     if match is None:
         raise _refusal(MPI.ERR_PORT, f"{port!r} is no port of this job; Open_port returns one")
     if match[1] != _job().hex():
         raise _refusal(MPI.ERR_PORT, f"{port!r} {_OTHER_JOB}")
-    return int(match[2]), int(match[3])
+    return int(match[2]), int(match[3]), int(match[4], 16)
 
 
 def open_port(info: Any = MPI.INFO_NULL) -> str:
     """Return a new port, at which this process can accept."""
-    port = f"acp-port:{_job().hex()}:{acp.rank()}:{next(_serials)}"
-    _open.add(port)
+    serial = next(_serials)
+    sign = acp.register_memory(bytearray(_SIGN.pack(serial)))
+    port = f"acp-port:{_job().hex()}:{acp.rank()}:{serial}:{acp.query_ga(sign):x}"
+    _open[port] = sign
     return port
 
 
 def close_port(port_name: str) -> None:
-    """Accept no more at a port."""
-    _take_apart(port_name)
-    _open.discard(port_name)
+    """Accept no more at a port; whoever waits there to be accepted is refused."""
+    _, serial, _ = _take_apart(port_name)
+    sign = _open.pop(port_name, None)
+    if sign is None:
+        return
+    sign.close()
+    while True:
+        with contextlib.suppress(PeerLostError):  # the next one may live
+            asker = heard(_REQUESTS, serial)
+            if asker is None:
+                return
+            tell(_ANSWERS, asker, serial, None)
+
+
+def _check_open(port: str) -> None:
+    _, serial, ga = _take_apart(port)
+    try:
+        sign = acp.get(ga, bytearray(_SIGN.size))
+    except (acp.AddressError, acp.RankError):
+        sign = b""
+    if sign != _SIGN.pack(serial):
+        raise _refusal(MPI.ERR_PORT, f"Connect: {port!r} is closed; Open_port returns another")
 
 
 def _together(comm: Any, root: int, talk: Any) -> Any:
@@ -87,7 +111,7 @@ def accept(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0) 
     """Wait for one who connects, at a port that `root` has opened."""
 
     def talk(ranks: tuple[int, ...]) -> tuple[int, Any]:
-        owner, serial = _take_apart(port_name)
+        owner, serial, _ = _take_apart(port_name)
         if owner != acp.rank() or port_name not in _open:
             text = f"Accept: {port_name!r} is not open here; open it at the rank `root`"
             raise _refusal(MPI.ERR_PORT, text)
@@ -107,9 +131,14 @@ def connect(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0)
     """Meet whoever accepts at a port."""
 
     def talk(ranks: tuple[int, ...]) -> Any:
-        owner, serial = _take_apart(port_name)
+        owner, serial, _ = _take_apart(port_name)
+        _check_open(port_name)
         tell(_REQUESTS, owner, serial, ranks)
-        return hear(_ANSWERS, owner, serial)[0]
+        answer, _ = hear(_ANSWERS, owner, serial)
+        if answer is None:
+            text = f"Connect: {port_name!r} was closed before anybody was accepted there"
+            raise _refusal(MPI.ERR_PORT, text)
+        return answer
 
     return _together(comm, root, talk)
 

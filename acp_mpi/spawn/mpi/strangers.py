@@ -35,6 +35,14 @@ def hear(context: int, source: int, tag: int) -> Any:
     return complete(work), work.source
 
 
+def heard(context: int, tag: int) -> int | None:
+    """Return who has said something that nobody has heard yet; what it was is dropped."""
+    posted = transport.receive(context, -1, tag)
+    if not posted.done() and posted.cancel():
+        return None
+    return int(posted.take().source)
+
+
 def tell(context: int, dest: int, tag: int, thing: Any) -> None:
     """Send an object to a rank of the job."""
     transport.send(context, dest, tag, MPI.pickle.dumps(thing))
