@@ -26,9 +26,12 @@ struct actor {
 
 static _Atomic uint64_t crash_others;
 static uint64_t fault_left; /* 0: never */
+static void (*at_each_store)(void);
 
 void fault_point(void)
 {
+    if (at_each_store)
+        at_each_store();
     if (fault_left && --fault_left == 0)
         kill(getpid(), SIGKILL);
 }

@@ -350,6 +350,64 @@ static void busy_heap_loses_nothing(struct actor *a)
     CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
 }
 
+static struct {
+    struct actor *a;
+    uint64_t stores; /* until it begins */
+    _Atomic bool inside;
+    bool began;
+    pthread_t thread;
+} brief;
+
+static void *keep_busy_for_a_while(void *unused)
+{
+    struct hold hold;
+    acp_lane lane = *brief.a->lane;
+    struct heap *h = &brief.a->heap;
+    (void)unused;
+    CHECK(section_enter(&hold, &lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
+    atomic_store(&brief.inside, true);
+    usleep(3 * HEAP_PATIENCE_NS / 2 / 1000);
+    section_leave(&hold);
+    return NULL;
+}
+
+/* Somebody else comes first, unless the sweeper is in the heap just now. */
+static void come_in_between(void)
+{
+    pthread_mutex_t *mutex = &brief.a->heap.head->section.mutex;
+    if (!brief.stores || --brief.stores || pthread_mutex_trylock(mutex))
+        return;
+    pthread_mutex_unlock(mutex);
+    brief.began = true;
+    brief.inside = false;
+    CHECK(pthread_create(&brief.thread, NULL, keep_busy_for_a_while, NULL) == 0);
+    while (!atomic_load(&brief.inside))
+        sched_yield();
+}
+
+/* Others hold the heap for longer than a sweeper waits, at whichever of its stores. */
+static void sweepers_leave_busy_heaps(struct actor *a)
+{
+    uint32_t met = 0;
+    brief.a = a;
+    for (uint64_t store = 1; store <= 150; store++) {
+        uint64_t first = take(a, 12 << 20), between = take(a, 100), second = take(a, 12 << 20);
+        CHECK(between && give(a, first) == ACP_OK && give(a, second) == ACP_OK);
+        brief.stores = store;
+        brief.began = false;
+        at_each_store = come_in_between;
+        int rc = heap_sweep(a->lane, &a->heap, true, ACP_FOREVER);
+        at_each_store = NULL;
+        CHECK(rc == ACP_OK || (rc == ACP_E_BUSY && brief.began));
+        met += brief.began;
+        if (brief.began)
+            CHECK(pthread_join(brief.thread, NULL) == 0);
+        CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+        CHECK(a->heap.head->fragments == 2 && give(a, between) == ACP_OK && check_heap(a) == 0);
+    }
+    CHECK(met > 4);
+}
+
 int main(void)
 {
     struct actor a;
@@ -366,6 +424,7 @@ int main(void)
     last_block_is_found(&a);
     little_is_wasted(&a);
     busy_heap_loses_nothing(&a);
+    sweepers_leave_busy_heaps(&a);
     actor_end(&a);
     return 0;
 }
