@@ -55,9 +55,9 @@ def test_descriptors_are_few_and_all_closed(without_mpi, road):
 def be_interrupted_in_init():
     """Whoever it joins does not answer; the second time is as the first."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        os.environ["ACP_RENDEZVOUS"] = f"127.0.0.1:{silent.getsockname()[1]}"
         before = descriptors()
         for _ in range(2):
+            os.environ["ACP_RENDEZVOUS"] = f"127.0.0.1:{silent.getsockname()[1]}"
             os.environ["ACP_SECRET"] = "ab" * 32
             interrupter = threading.Thread(target=_interrupt_who_comes, args=(silent,))
             interrupter.start()

@@ -61,9 +61,9 @@ def into_a_list(pid, data, ga):
     line.pop_back()
     before = used()
     for place, name, call in (
-        (_engine, "copy", lambda: line.push_back_ga(ga, LONG)),
+        (_engine, "copy_all", lambda: line.push_back_ga(ga, LONG)),
         (_engine, "malloc", lambda: line.push_back_ga(ga, LONG)),
-        (_engine, "iput", lambda: line.extend([data, data])),
+        (_engine, "put_all", lambda: line.extend([data, data])),
         (acp.List, "put_block", lambda: line.insert_ga(gone, ga, LONG)),
     ):
         with frozen_from(pid, place, name):
@@ -84,7 +84,7 @@ def into_a_vector(pid, data, ga):
 
     vector = acp.Vector(f"V{LONG}", rank=1)
     before = used()
-    with frozen_from(pid, _engine, "copy"):
+    with frozen_from(pid, _engine, "copy_all"):
         vector.push_back_ga(ga)
     assert used() == before
     assert vector.empty()
