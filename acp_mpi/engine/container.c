@@ -141,11 +141,14 @@ static int head_take(acp_lane *lane, struct heap *h, uint64_t kind, uint64_t *at
     return rc;
 }
 
-/* Nobody has it, or its container ends with this, in the section `own`. */
+/* Nobody has it, or its container ends with this, in the section `own`. What that could not give back
+ * yet goes first: with the heap in the own hands it never would. */
 static int head_give(acp_lane *lane, struct heap *h, struct container *k, struct hold *own)
 {
     struct hold hold;
     uint64_t *first = &h->head->spare[k->kind];
+    if (own && own->section->version & 1)
+        return ACP_E_BUSY;
     int rc = section_enter(&hold, lane, &h->head->section, h, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;

@@ -1,5 +1,5 @@
 /* The heap: blocks do not overlap, wrong addresses are refused, memory comes and goes. */
-#include "crash.h"
+#include "blocks_of_actors.h"
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -11,17 +11,6 @@ static uint64_t file_bytes(int fd)
     struct stat st;
     CHECK(fstat(fd, &st) == 0);
     return (uint64_t)st.st_blocks * 512;
-}
-
-static int give(struct actor *a, uint64_t block)
-{
-    return heap_give(a->lane, &a->heap, &block, ACP_FOREVER);
-}
-
-static uint64_t take(struct actor *a, uint64_t size)
-{
-    uint64_t block = 0;
-    return heap_take(a->lane, &a->heap, size, &block, ACP_FOREVER) == ACP_OK ? block : 0;
 }
 
 static void contents_survive(struct actor *a)
@@ -296,118 +285,6 @@ static void what_a_sweeper_has_comes_back(struct actor *a)
     CHECK(check_heap(a) == 0 && a->heap.head->fragments == 1);
 }
 
-struct intruder {
-    struct actor *a;
-    _Atomic bool inside, over;
-};
-
-/* Keeps the heap until somebody's patience is over. */
-static void *keep_busy(void *argument)
-{
-    struct intruder *intruder = argument;
-    struct actor *a = intruder->a;
-    struct hold hold;
-    acp_lane lane = *a->lane;
-    CHECK(section_enter(&hold, &lane, &a->heap.head->section, &a->heap, ACP_FOREVER) == ACP_OK);
-    atomic_store(&intruder->inside, true);
-    while (!atomic_load(&intruder->over))
-        sched_yield();
-    section_leave(&hold);
-    return NULL;
-}
-
-/* A change that drops a block while the heap is busy, and another by the same holder. */
-static void busy_heap_loses_nothing(struct actor *a)
-{
-    struct intruder intruder = {.a = a};
-    pthread_t thread;
-    struct hold hold;
-    uint64_t place = take(a, sizeof(struct section) + 16), block, other;
-    struct section *s = (struct section *)(void *)(a->heap.base + place);
-    uint64_t *word = (uint64_t *)(void *)(s + 1);
-    *word = 0;
-    section_create(s);
-    CHECK(section_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
-    section_begin(&hold);
-    CHECK(section_take(&hold, 100, &block) == ACP_OK && section_take(&hold, 5, &other) == ACP_OK);
-    section_commit(&hold);
-    CHECK(pthread_create(&thread, NULL, keep_busy, &intruder) == 0);
-    while (!atomic_load(&intruder.inside))
-        sched_yield();
-    section_begin(&hold);
-    section_drop(&hold, block);
-    section_commit(&hold);
-    CHECK(s->version & 1);
-    atomic_store(&intruder.over, true);
-    CHECK(pthread_join(thread, NULL) == 0);
-    section_begin(&hold);
-    section_set(&hold, word, 4711);
-    section_drop(&hold, other);
-    section_commit(&hold);
-    CHECK(!(s->version & 1) && *word == 4711);
-    section_leave(&hold);
-    CHECK(give(a, block) == ACP_E_BLOCK && give(a, other) == ACP_E_BLOCK);
-    CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
-}
-
-static struct {
-    struct actor *a;
-    uint64_t stores; /* until it begins */
-    _Atomic bool inside;
-    bool began;
-    pthread_t thread;
-} brief;
-
-static void *keep_busy_for_a_while(void *unused)
-{
-    struct hold hold;
-    acp_lane lane = *brief.a->lane;
-    struct heap *h = &brief.a->heap;
-    (void)unused;
-    CHECK(section_enter(&hold, &lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
-    atomic_store(&brief.inside, true);
-    usleep(3 * HEAP_PATIENCE_NS / 2 / 1000);
-    section_leave(&hold);
-    return NULL;
-}
-
-/* Somebody else comes first, unless the sweeper is in the heap just now. */
-static void come_in_between(void)
-{
-    pthread_mutex_t *mutex = &brief.a->heap.head->section.mutex;
-    if (!brief.stores || --brief.stores || pthread_mutex_trylock(mutex))
-        return;
-    pthread_mutex_unlock(mutex);
-    brief.began = true;
-    brief.inside = false;
-    CHECK(pthread_create(&brief.thread, NULL, keep_busy_for_a_while, NULL) == 0);
-    while (!atomic_load(&brief.inside))
-        sched_yield();
-}
-
-/* Others hold the heap for longer than a sweeper waits, at whichever of its stores. */
-static void sweepers_leave_busy_heaps(struct actor *a)
-{
-    uint32_t met = 0;
-    brief.a = a;
-    for (uint64_t store = 1; store <= 150; store++) {
-        uint64_t first = take(a, 12 << 20), between = take(a, 100), second = take(a, 12 << 20);
-        CHECK(between && give(a, first) == ACP_OK && give(a, second) == ACP_OK);
-        brief.stores = store;
-        brief.began = false;
-        at_each_store = come_in_between;
-        int rc = heap_sweep(a->lane, &a->heap, true, ACP_FOREVER);
-        at_each_store = NULL;
-        CHECK(rc == ACP_OK || (rc == ACP_E_BUSY && brief.began));
-        met += brief.began;
-        if (brief.began)
-            CHECK(pthread_join(brief.thread, NULL) == 0);
-        CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
-        CHECK(a->heap.head->fragments == 2 && give(a, between) == ACP_OK && check_heap(a) == 0);
-    }
-    CHECK(met > 4);
-}
-
 int main(void)
 {
     struct actor a;
@@ -423,8 +300,6 @@ int main(void)
     what_is_wanted_again_stays(&a);
     last_block_is_found(&a);
     little_is_wasted(&a);
-    busy_heap_loses_nothing(&a);
-    sweepers_leave_busy_heaps(&a);
     actor_end(&a);
     return 0;
 }

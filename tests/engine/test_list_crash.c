@@ -5,46 +5,14 @@
 #include "crash.h"
 #include "list.h"
 #include "list_model.h"
+#include "stage.h"
 
 #define FAR 400u /* stores before a death */
-
-/* A process that reaches the heap, as an engine would let it. */
-struct stage {
-    struct actor actor;
-    struct peer peer;
-    _Atomic uint32_t generation;
-    _Atomic uint32_t busy[2];
-};
 
 struct book {
     struct record record;
     struct list_id lists[LISTS]; /* where, and the serial */
 };
-
-static void stage_set(struct stage *s, const struct actor *a)
-{
-    s->actor = *a;
-    s->generation = 1;
-    s->peer.heap = &s->actor.heap;
-    s->actor.lane->patience_ns = ACP_FOREVER;
-    s->actor.lane->recent[ROLE_SRC] = (struct translation){
-        .low = acp_ga(0, 0, 0), .length = CRASH_SPAN, .base = s->actor.heap.base,
-        .generation = &s->generation, .live = 1, .busy = s->busy, .peer = &s->peer,
-        .kind = SEGMENT_HEAP};
-}
-
-static void stage_start(struct stage *s, int fd)
-{
-    struct actor a;
-    actor_start(&a, fd);
-    stage_set(s, &a);
-}
-
-static void call(struct stage *s, struct acp_call *c, int (*method)(acp_lane *, struct acp_call *))
-{
-    c->out_size = c->result[0] = c->result[1] = 0;
-    CHECK(method(s->actor.lane, c) == ACP_OK);
-}
 
 static struct acp_call call_of(const struct book *b, uint32_t list, uint64_t argument)
 {

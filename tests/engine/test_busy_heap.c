@@ -1,0 +1,159 @@
+/* Others hold the heap for longer than those wait who hold another section: that goes on later, nothing
+ * is lost, and nobody waits for a heap that is in the own hands. */
+#include "blocks_of_actors.h"
+#include "stage.h"
+
+#include <pthread.h>
+
+struct intruder {
+    struct actor *a;
+    _Atomic bool inside, over;
+};
+
+/* Keeps the heap until somebody's patience is over. */
+static void *keep_busy(void *argument)
+{
+    struct intruder *intruder = argument;
+    struct actor *a = intruder->a;
+    struct hold hold;
+    acp_lane lane = *a->lane;
+    CHECK(section_enter(&hold, &lane, &a->heap.head->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    atomic_store(&intruder->inside, true);
+    while (!atomic_load(&intruder->over))
+        sched_yield();
+    section_leave(&hold);
+    return NULL;
+}
+
+/* A change that drops a block while the heap is busy, and another by the same holder. */
+static void busy_heap_loses_nothing(struct actor *a)
+{
+    struct intruder intruder = {.a = a};
+    pthread_t thread;
+    struct hold hold;
+    uint64_t place = take(a, sizeof(struct section) + 16), block, other;
+    struct section *s = (struct section *)(void *)(a->heap.base + place);
+    uint64_t *word = (uint64_t *)(void *)(s + 1);
+    *word = 0;
+    section_create(s);
+    CHECK(section_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
+    section_begin(&hold);
+    CHECK(section_take(&hold, 100, &block) == ACP_OK && section_take(&hold, 5, &other) == ACP_OK);
+    section_commit(&hold);
+    CHECK(pthread_create(&thread, NULL, keep_busy, &intruder) == 0);
+    while (!atomic_load(&intruder.inside))
+        sched_yield();
+    section_begin(&hold);
+    section_drop(&hold, block);
+    section_commit(&hold);
+    CHECK(s->version & 1);
+    atomic_store(&intruder.over, true);
+    CHECK(pthread_join(thread, NULL) == 0);
+    section_begin(&hold);
+    section_set(&hold, word, 4711);
+    section_drop(&hold, other);
+    section_commit(&hold);
+    CHECK(!(s->version & 1) && *word == 4711);
+    section_leave(&hold);
+    CHECK(give(a, block) == ACP_E_BLOCK && give(a, other) == ACP_E_BLOCK);
+    CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
+}
+
+static struct {
+    struct actor *a;
+    uint64_t stores; /* until it begins */
+    _Atomic bool inside;
+    bool began;
+    pthread_t thread;
+} brief;
+
+static void *keep_busy_for_a_while(void *unused)
+{
+    struct hold hold;
+    acp_lane lane = *brief.a->lane;
+    struct heap *h = &brief.a->heap;
+    (void)unused;
+    CHECK(section_enter(&hold, &lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
+    atomic_store(&brief.inside, true);
+    usleep(3 * HEAP_PATIENCE_NS / 2 / 1000);
+    section_leave(&hold);
+    return NULL;
+}
+
+/* Somebody else comes first, unless the sweeper is in the heap just now. */
+static void come_in_between(void)
+{
+    pthread_mutex_t *mutex = &brief.a->heap.head->section.mutex;
+    if (!brief.stores || --brief.stores || pthread_mutex_trylock(mutex))
+        return;
+    pthread_mutex_unlock(mutex);
+    brief.began = true;
+    brief.inside = false;
+    CHECK(pthread_create(&brief.thread, NULL, keep_busy_for_a_while, NULL) == 0);
+    while (!atomic_load(&brief.inside))
+        sched_yield();
+}
+
+/* Others hold the heap for longer than a sweeper waits, at whichever of its stores. */
+static void sweepers_leave_busy_heaps(struct actor *a)
+{
+    uint32_t met = 0;
+    brief.a = a;
+    for (uint64_t store = 1; store <= 150; store++) {
+        uint64_t first = take(a, 12 << 20), between = take(a, 100), second = take(a, 12 << 20);
+        CHECK(between && give(a, first) == ACP_OK && give(a, second) == ACP_OK);
+        brief.stores = store;
+        brief.began = false;
+        at_each_store = come_in_between;
+        int rc = heap_sweep(a->lane, &a->heap, true, ACP_FOREVER);
+        at_each_store = NULL;
+        CHECK(rc == ACP_OK || (rc == ACP_E_BUSY && brief.began));
+        met += brief.began;
+        if (brief.began)
+            CHECK(pthread_join(brief.thread, NULL) == 0);
+        CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+        CHECK(a->heap.head->fragments == 2 && give(a, between) == ACP_OK && check_heap(a) == 0);
+    }
+    CHECK(met > 4);
+}
+
+/* So for containers that end: their blocks go back before their heads do. */
+static void containers_end_in_busy_heaps(const struct actor *a)
+{
+    struct stage s = {0};
+    uint64_t plan[4] = {100000};
+    uint32_t met = 0;
+    stage_set(&s, a);
+    brief.a = &s.actor;
+    for (uint64_t store = 1; store <= 60; store++) {
+        struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_WORKSPACE, .in = plan,
+                             .in_size = sizeof plan};
+        call(&s, &c, method_create);
+        struct acp_call end = {.object = c.result[0], .a = c.result[1]};
+        brief.stores = store;
+        brief.began = false;
+        at_each_store = come_in_between;
+        int rc = method_destroy(s.actor.lane, &end);
+        at_each_store = NULL;
+        CHECK(rc == ACP_OK || (rc == ACP_E_BUSY && brief.began));
+        met += brief.began;
+        if (brief.began)
+            CHECK(pthread_join(brief.thread, NULL) == 0);
+        if (rc == ACP_E_BUSY)
+            call(&s, &end, method_destroy);
+        CHECK(method_destroy(s.actor.lane, &end) == ACP_E_DESTROYED);
+        CHECK(check_heap(&s.actor) == 1); /* the head, for the next one */
+    }
+    CHECK(met > 4);
+}
+
+int main(void)
+{
+    struct actor a;
+    actor_start(&a, crash_memory(48 << 20));
+    busy_heap_loses_nothing(&a);
+    sweepers_leave_busy_heaps(&a);
+    containers_end_in_busy_heaps(&a);
+    actor_end(&a);
+    return 0;
+}
