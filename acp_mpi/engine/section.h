@@ -8,7 +8,9 @@
  * process has done a prefix of its stores in program order, and who locks after it sees them: it is
  * enough that the compiler keeps their order: `store`.
  *
- * Sections are entered in this order: of a container, of the heap's sweeper, of the heap. */
+ * Sections are entered in this order: of a container, of the heap's sweeper, of the heap. A change may
+ * have to finish the one before, for which it enters the heap: who holds the heap begins one in another
+ * section only where that one's version is even. */
 #ifndef ACP_SECTION_H
 #define ACP_SECTION_H
 
