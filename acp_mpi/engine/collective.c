@@ -1,8 +1,5 @@
-/* A collective: its steps, one after the other, as far as messages have come.
- *
- * What goes wrong at one member reaches all that depend on it: instead of its messages it sends
- * empty ones that say so, and who gets one does the same. So a rank that has died is known to
- * members that never hear from it themselves, and nobody waits in vain. */
+/* A collective: its steps, one after the other, as far as messages have come. What goes wrong is in
+ * collective_trouble.c. */
 #include "collective.h"
 
 #include "mail_match.h"
@@ -14,9 +11,6 @@
 #include <string.h>
 
 #define MANY 64u /* messages to look at each time */
-#define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
-#define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
-#define LEFT_ASTRAY ((uint64_t)1 << 61) /* ranks have called what does not belong together */
 
 int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
                          uint64_t context, uint64_t note, acp_collective **out)
@@ -47,19 +41,11 @@ static void *place(const acp_collective *c, uint8_t buffer, uint64_t at)
     return c->buffers[buffer] ? c->buffers[buffer] + at : NULL;
 }
 
-static void end_with(acp_collective *c, int status, int64_t rank)
-{
-    if (c->status == ACP_OK) {
-        c->status = status;
-        c->rank = rank;
-    }
-}
-
 /* Bytes that the sender has kept are brought when a message is ended. Who leads must not wait for
  * them, for nobody else serves progress meanwhile: it brings them bit by bit before. True: not all. */
-static bool far(acp_lane *lane, acp_collective *c, acp_request *r)
+static bool bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
 {
-    if (lane->index != LANE_LEADER || !acp_request_pulls(r))
+    if (mail_may_wait(lane) || !acp_request_pulls(r))
         return false;
     uint64_t before = pull_at(r);
     int rc = acp_request_pull(lane, r);
@@ -68,9 +54,7 @@ static bool far(acp_lane *lane, acp_collective *c, acp_request *r)
     return rc != ACP_OK;
 }
 
-/* Nothing of it may write to the caller's memory any more. Who leads must not wait for the end of
- * what cannot be cancelled, for nobody else brings it: that stays open. */
-static void drop_messages(acp_lane *lane, acp_collective *c)
+void collective_drop(acp_lane *lane, acp_collective *c)
 {
     for (uint32_t i = c->open; i-- > 0;) {
         acp_request *request = c->messages[i];
@@ -78,7 +62,7 @@ static void drop_messages(acp_lane *lane, acp_collective *c)
             acp_request_cancel(lane, request);
         if (lane->index == LANE_LEADER && !acp_request_done(request))
             continue;
-        if (far(lane, c, request))
+        if (bring_first(lane, c, request))
             continue;
         acp_request_end(lane, request, NULL);
         c->messages[i] = c->messages[--c->open];
@@ -86,22 +70,7 @@ static void drop_messages(acp_lane *lane, acp_collective *c)
     }
 }
 
-void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank)
-{
-    end_with(c, status, rank);
-    drop_messages(lane, c);
-}
-
-/* Who is held for dead itself has no say in who else is. */
-static uint64_t reason(const acp_collective *c)
-{
-    bool known = c->rank >= 0 && !c->engine->outcast;
-    uint64_t who = (known ? (uint64_t)c->rank : (uint64_t)acp_rank(c->engine)) + 1;
-    return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) |
-           (c->astray ? LEFT_ASTRAY : 0) | who;
-}
-
-static void under_way(acp_collective *c, acp_request *request)
+void collective_begun(acp_collective *c, acp_request *request)
 {
     c->messages[c->open] = request;
     c->steps[c->open++] = c->at;
@@ -113,11 +82,11 @@ static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
     acp_request *request = NULL;
     if (unlikely(c->status != ACP_OK)) {
         envelope.size = 0;
-        envelope.note = reason(c);
+        envelope.note = collective_reason(c);
     }
     int rc = acp_send(lane, s->rank, &envelope, place(c, s->left, s->left_at), &request);
     if (rc == ACP_OK && request)
-        under_way(c, request);
+        collective_begun(c, request);
     return rc;
 }
 
@@ -128,41 +97,11 @@ static int begin_receive(acp_lane *lane, acp_collective *c, const acp_step *s)
     int rc = acp_receive(lane, &want, place(c, s->where, s->where_at), &request);
     if (rc != ACP_OK)
         return rc;
-    under_way(c, request);
+    collective_begun(c, request);
     if (request->letter) /* its receiver waits, or whoever drives its progress is to be rung for */
         __atomic_store_n(&request->letter->attention,
                          c->released ? ATTENTION_SLEEPS : ATTENTION_WAITS, __ATOMIC_RELAXED);
     return ACP_OK;
-}
-
-/* Whoever says that a rank has died may be the only one to know it that this process is in touch with. */
-static void heard_of_loss(acp_engine *e, uint64_t rank)
-{
-    struct peer *p = rank < e->procs ? peer_of_slot(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
-    if (p)
-        peer_said_lost(e, p);
-}
-
-/* What came is what the others were to send. */
-static void check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
-{
-    if (rc != ACP_OK && rc != ACP_E_TRUNCATED) {
-        end_with(c, rc, s->rank);
-    } else if (s->kind == ACP_STEP_SEND) {
-        return;
-    } else if (got->note & LEFT_NOTE) {
-        uint64_t who = (got->note & UINT32_MAX) - 1;
-        if (got->note & LEFT_LOST)
-            heard_of_loss(c->engine, who);
-        else if (who == acp_rank(c->engine)) /* what this rank calls is why */
-            who = s->rank;
-        c->astray |= (got->note & LEFT_ASTRAY) != 0;
-        end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
-    } else if (rc != ACP_OK || got->note != c->note || got->size != s->size) {
-        c->theirs = c->status == ACP_OK ? got->note : c->theirs;
-        c->astray = true;
-        end_with(c, ACP_E_MISMATCH, s->rank);
-    }
 }
 
 /* ACP_OK: none is under way any more. */
@@ -173,16 +112,16 @@ static int await(acp_lane *lane, acp_collective *c)
         acp_envelope got = {0};
         if (!acp_request_done(r))
             continue;
-        if (far(lane, c, r))
+        if (bring_first(lane, c, r))
             return ACP_E_HANDLE; /* one at a time */
         const acp_step *s = &c->plan->steps[c->steps[i]];
         int rc = acp_request_end(lane, r, &got);
         c->messages[i] = c->messages[--c->open];
         c->steps[i] = c->steps[c->open];
-        check(c, s, rc, &got);
+        collective_check(c, s, rc, &got);
     }
     if (unlikely(c->status != ACP_OK))
-        drop_messages(lane, c);
+        collective_drop(lane, c);
     return c->open ? ACP_E_HANDLE : ACP_OK;
 }
 
@@ -218,87 +157,14 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
     }
 }
 
-/* Has a member died? Those that heard of it first do not come again, so nobody goes on. Who has ended
- * in order has sent what it had to send; if not, those that depend on it hear of that. */
-static void look_at_losses(acp_lane *lane, acp_collective *c)
-{
-    acp_engine *e = lane->engine;
-    c->departed = e->departed;
-    for (uint32_t i = 0; i < c->plan->members && c->status == ACP_OK; i++) {
-        const struct peer *p = peer_known(e, slot_of_rank(e, c->plan->ranks[i]));
-        if (p && p->lost && !peer_left(p))
-            collective_fail(lane, c, ACP_E_LOST, c->plan->ranks[i]);
-    }
-}
-
-static bool is_astray(const acp_collective *c, const struct letter *l)
-{
-    return l->context == c->context &&
-           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : l->note != c->note);
-}
-
-/* What has come and no step has asked for yet may tell that nobody else ever will: the first that was
- * called in place of this, else that others have found such a thing. */
-static int listen_to_all(acp_lane *lane, acp_collective *c)
-{
-    struct heap *h = mail_heap(c->engine, c->engine->own);
-    struct mailbox *box = &h->head->mailbox;
-    struct hold hold;
-    uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);
-    if (c->status != ACP_OK)
-        c->heard = now;
-    if (c->heard == now)
-        return ACP_OK;
-    int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
-    if (rc != ACP_OK)
-        return rc;
-    acp_envelope astray = {.source = ACP_ANY};
-    uint64_t steps = box->kept;
-    const struct letter *l;
-    for (uint64_t at = box->arrivals.last;
-         (l = letter_at(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous)
-        if (is_astray(c, l) && (astray.source == ACP_ANY || !(l->note & LEFT_NOTE)))
-            envelope_of(l, &astray);
-    c->heard = box->sequence;
-    section_leave(&hold);
-    if (astray.source == ACP_ANY)
-        return ACP_OK;
-    const acp_step none = {.kind = ACP_STEP_RECEIVE, .rank = (uint32_t)astray.source};
-    check(c, &none, ACP_OK, &astray);
-    drop_messages(lane, c);
-    return ACP_OK;
-}
-
-/* A member may wait for a message that its sender's plan has not: each one tells all. */
-static int tell_all(acp_lane *lane, acp_collective *c)
-{
-    while (c->told < c->plan->members) {
-        uint32_t rank = c->plan->ranks[c->told];
-        acp_envelope envelope = {.context = c->context, .note = reason(c)};
-        acp_request *request = NULL;
-        int rc = (int64_t)rank == acp_rank(c->engine)
-                     ? ACP_OK
-                     : acp_send(lane, rank, &envelope, NULL, &request);
-        if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
-            return rc;
-        c->told++;
-        if (request)
-            under_way(c, request);
-        drop_messages(lane, c);
-        if (c->open)
-            return ACP_E_HANDLE;
-    }
-    return ACP_OK;
-}
-
 int collective_drive(acp_lane *lane, acp_collective *c)
 {
     const acp_plan *plan = c->plan;
     c->moves = c->again = false;
     if (unlikely(lane->engine->departed != c->departed))
-        look_at_losses(lane, c);
+        collective_look_at_losses(lane, c);
     if (unlikely(c->watched) && c->era == lane->engine->mail_era) {
-        int rc = listen_to_all(lane, c);
+        int rc = collective_listen(lane, c);
         if (rc != ACP_OK)
             return rc == ACP_E_INTERRUPTED ? rc : ACP_E_BUSY;
     }
@@ -315,11 +181,11 @@ int collective_drive(acp_lane *lane, acp_collective *c)
             collective_fail(lane, c, rc, rc == ACP_E_LOST ? (int64_t)s->rank : -1);
         c->at++;
     }
-    drop_messages(lane, c);
+    collective_drop(lane, c);
     if (unlikely(c->open))
         return ACP_E_HANDLE;
     if (unlikely(c->astray)) {
-        int rc = tell_all(lane, c);
+        int rc = collective_tell(lane, c);
         if (rc != ACP_OK)
             return rc;
     }
@@ -395,15 +261,4 @@ void acp_collective_due(const acp_collective *c, void **where, const void **left
     *left = place(c, s->left, s->left_at);
     *right = place(c, s->right, s->right_at);
     *size = s->size;
-}
-
-void acp_collective_lost(acp_collective *c, uint32_t rank)
-{
-    end_with(c, ACP_E_LOST, rank);
-}
-
-int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs)
-{
-    *theirs = c->status == ACP_E_MISMATCH ? c->theirs : 0;
-    return c->rank;
 }

@@ -45,7 +45,19 @@ struct acp_collective {
 /* collective.c: as far as it goes now. ACP_OK: its state is another; ACP_E_BUSY, ACP_E_INTERRUPTED:
  * call again soon; ACP_E_HANDLE: messages are under way. */
 int collective_drive(acp_lane *lane, acp_collective *c);
+void collective_begun(acp_collective *c, acp_request *request); /* by the step that is next */
+/* Of the messages under way none may write to the caller's memory any more. Who leads must not wait for the
+ * end of what cannot be cancelled, for nobody else brings it: that stays open. */
+void collective_drop(acp_lane *lane, acp_collective *c);
+
+/* collective_trouble.c */
 void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank);
+uint64_t collective_reason(const acp_collective *c); /* a note for those that depend on this rank */
+/* Is what came with a step what the others were to send? */
+void collective_check(acp_collective *c, const acp_step *step, int rc, const acp_envelope *got);
+void collective_look_at_losses(acp_lane *lane, acp_collective *c);
+int collective_listen(acp_lane *lane, acp_collective *c);
+int collective_tell(acp_lane *lane, acp_collective *c);
 
 /* Has it ended, or is it for its caller to do something? */
 static inline bool collective_stands(const acp_collective *c)

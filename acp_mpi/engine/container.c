@@ -148,7 +148,7 @@ static int head_give(acp_lane *lane, struct heap *h, struct container *k, struct
     struct hold hold;
     uint64_t *first = &h->head->spare[k->kind];
     if (own && own->section->version & 1)
-        return ACP_E_BUSY;
+        return fail(lane, ACP_E_BUSY, 0, 0);
     int rc = section_enter(&hold, lane, &h->head->section, h, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;

@@ -34,8 +34,8 @@ static bool drop_oldest(acp_engine *e)
     return false;
 }
 
-/* One that is awaited always finds room: its caller takes a missing error for success. There are never
- * more of those than threads that wait. */
+/* One that is awaited always finds room: its caller takes a missing error for success. A thread waits for
+ * one, or for so many as one call has under way, and takes their errors. */
 void failure_keep(acp_engine *e, const struct op *op)
 {
     bool full = e->failure_count >= FAILURES_MAX && !op->awaited;

@@ -282,8 +282,8 @@ static int sweep_one(struct hold *sweep, int64_t patience_ns)
         uncommit(&hold, from, to); /* not before: what is not counted must not be there */
         section_leave(&hold);
     }
-    section_cancel(sweep); /* that gives the block back, or whoever sweeps next if the heap is held: */
-    return sweep->section->version & 1 ? ACP_E_BUSY : rc; /* nothing else may be begun before that */
+    section_cancel(sweep); /* that gives the block back, or, while others hold the heap, whoever sweeps next */
+    return sweep->section->version & 1 ? ACP_E_BUSY : rc;
 }
 
 int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)

@@ -153,13 +153,14 @@ void link_call(acp_lane *lane, struct link *link)
         call_later(e, link);
 }
 
-/* The link that this process speaks to `p` on, opened if there is none yet. */
+/* The link that this process speaks to `p` on, opened if there is none yet. Who closes opens none any more:
+ * nobody would serve or free it. */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
 {
     acp_engine *e = lane->engine;
     if (p->links[color])
         return p->links[color];
-    struct link *link = p->lost ? NULL : link_new(e, p, color);
+    struct link *link = p->lost || e->stopping ? NULL : link_new(e, p, color);
     if (!link)
         return NULL;
     link->opener = true;

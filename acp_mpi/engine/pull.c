@@ -2,6 +2,7 @@
  * with the next call, perhaps into another buffer. */
 #include "blocks.h"
 #include "held.h"
+#include "mail_match.h"
 #include "request.h"
 
 #include <stdlib.h>
@@ -20,32 +21,23 @@ struct pull {
     bool gives;
 };
 
-/* Who leads does not wait, for what is awaited comes through itself: it is to call again. */
-static bool leads(const acp_lane *lane)
-{
-    return lane->index == LANE_LEADER;
-}
-
 /* Not now: it goes on with another call. */
 static bool later(int rc)
 {
     return rc == ACP_E_INTERRUPTED || rc == ACP_E_HANDLE || rc == ACP_E_BUSY;
 }
 
-/* ACP_E_INTERRUPTED, ACP_E_HANDLE: it is still under way. */
-static int settled(const acp_lane *lane, struct pull *p)
+/* ACP_E_INTERRUPTED, ACP_E_HANDLE: it is still under way. What a leader would wait for comes through itself. */
+static int settled(acp_engine *e, struct pull *p, bool waits)
 {
-    acp_engine *e = lane->engine;
-    int rc = ACP_OK;
-    if (p->pending)
-        rc = !leads(lane)                  ? acp_wait(e, p->pending, ACP_FOREVER)
-             : acp_done(e, p->pending) ? ACP_OK
-                                           : ACP_E_HANDLE;
+    if (!waits && !acp_done(e, p->pending))
+        return ACP_E_HANDLE;
+    int rc = p->pending ? acp_wait(e, p->pending, ACP_FOREVER) : ACP_OK;
     acp_failure failure;
     uint64_t more;
     if (rc == ACP_OK && p->pending && acp_failures_take(e, p->pending, true, &failure, 1, &more))
         rc = failure.fault.status;
-    if (!later(rc))
+    if (rc != ACP_E_INTERRUPTED)
         p->pending = 0;
     return rc;
 }
@@ -54,7 +46,7 @@ static int get(acp_lane *lane, struct pull *p, void *to, acp_ga_t ga, uint64_t s
 {
     int rc;
     while ((rc = acp_get(lane, to, ga, size, &p->pending)) == ACP_E_BUSY) {
-        if (leads(lane))
+        if (!mail_may_wait(lane))
             return ACP_E_BUSY;
         if (acp_wait_room(lane->engine, ACP_FOREVER) == ACP_E_INTERRUPTED)
             return ACP_E_INTERRUPTED;
@@ -77,7 +69,7 @@ static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *
     uint64_t before = p->at;
     int rc = ACP_OK;
     while (rc == ACP_OK && (p->pending || p->at < size)) {
-        if (leads(lane) && p->at != before)
+        if (!mail_may_wait(lane) && p->at != before)
             return ACP_E_BUSY; /* others want to be served in between */
         uint64_t left = size - p->at;
         uint64_t loaded = p->pending ? 0 : load(lane, to + p->at, from + p->at, left);
@@ -92,7 +84,7 @@ static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *
             rc = get(lane, p, p->piece, from + p->at, p->size);
         }
         if (rc == ACP_OK)
-            rc = settled(lane, p);
+            rc = settled(lane->engine, p, mail_may_wait(lane));
         if (rc == ACP_OK && !p->again) {
             memcpy(to + p->at, p->piece, p->size);
             p->at += p->size;
@@ -108,18 +100,18 @@ static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
     while (!p->gives && rc != ACP_E_INTERRUPTED) {
         rc = acp_free_held(lane, r->letter->held, &p->call, &p->pending);
         p->gives = rc != ACP_E_BUSY && rc != ACP_E_INTERRUPTED;
-        if (rc == ACP_E_BUSY && leads(lane))
+        if (rc == ACP_E_BUSY && !mail_may_wait(lane))
             return rc;
         if (rc == ACP_E_BUSY)
             rc = acp_wait_room(lane->engine, ROOM_NS);
     }
-    return p->gives ? settled(lane, p) : rc;
+    return p->gives ? settled(lane->engine, p, mail_may_wait(lane)) : rc;
 }
 
 /* What is under way would write to it. */
 void pull_free(acp_request *r)
 {
-    while (settled(&r->engine->lanes[LANE_CALLER], r->pull) == ACP_E_INTERRUPTED)
+    while (settled(r->engine, r->pull, true) == ACP_E_INTERRUPTED)
         continue;
     free(r->pull->piece);
     free(r->pull);

@@ -45,6 +45,7 @@ def say_and_end(status):
 
     print(os.environ["WORD"], flush=True)
     MPI.COMM_WORLD.Barrier()  # the first that fails ends those that have not spoken
+    MPI.Finalize()  # who is still in the barrier, or MPI's at all, fails when the other goes
     os._exit(int(status))
 
 

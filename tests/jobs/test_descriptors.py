@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import threading
 
 import launch
@@ -13,6 +14,7 @@ import pytest
 
 import acp_mpi as acp
 
+GREET = "import acp_mpi as acp; acp.init(); acp.finalize()"
 OWN, EACH = 13, 3  # a peer: its memory, its doorbell, its process; or a link
 
 
@@ -103,3 +105,25 @@ def join_and_end():
 )
 def test_a_process_with_many_descriptors_starts_groups(passes):
     passes(launch.program(grow_with_many_descriptors), {"ACP_MPI": "0"})
+
+
+def start_no_registry_at_first():
+    from acp_mpi.spawn.growing import starting
+
+    def fail(*given):
+        raise OSError("no process")
+
+    real, left = starting.make, []
+    with acp.init():
+        starting.make = fail
+        for _ in range(3):
+            with pytest.raises(OSError, match="no process"):
+                acp.spawn_group([sys.executable, "-c", GREET], 1, mpi=False)
+            left.append(descriptors())
+        starting.make = real
+        assert list(acp.spawn_group([sys.executable, "-c", GREET], 1, mpi=False).ranks) == [1]
+    assert left[0] == left[2]
+
+
+def test_a_registry_that_cannot_be_made_is_made_by_the_next_call(passes):
+    passes(launch.program(start_no_registry_at_first), {"ACP_MPI": "0"})

@@ -279,3 +279,99 @@ def test_ctrl_c_ends_a_wait_for_a_child(start, tmp_path):
     launch.until((tmp_path / "waits").exists, job)
     os.kill(job.pid, signal.SIGINT)
     assert job.wait() == 0, job.output
+
+
+# Who waits for several, or only asks -----------------------------------------------------------
+
+
+def a_parent_whose_child_dies():
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    code = "from mpi4py import MPI; p = MPI.Comm.Get_parent(); import os; os.kill(os.getpid(), 9)"
+    child = MPI.COMM_SELF.Spawn(sys.executable, ["-c", code])
+    with pytest.raises(acp.PeerLostError):
+        child.recv(source=0)
+    print("noticed")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def test_a_child_that_dies_is_noticed_by_who_waits_for_it(passes):
+    assert "noticed" in passes(launch.program(a_parent_whose_child_dies), HOOK)
+
+
+def one_of_three_that_dies():
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    if parent.rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    parent.send(parent.rank, 0)
+    parent.recv(source=0)
+
+
+def a_parent_that_hears_of_all():
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    command, *arguments = command_of(one_of_three_that_dies)
+    children = MPI.COMM_SELF.Spawn(command, arguments, 3)
+    requests, heard = [children.irecv(source=source) for source in range(3)], []
+    while len(heard) < 3:
+        try:
+            heard.append(MPI.Request.waitany(requests)[1])
+        except acp.PeerLostError:
+            heard.append("lost")
+    assert requests == [MPI.REQUEST_NULL] * 3
+    print("heard", sorted(map(str, heard)))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def test_a_child_that_dies_hides_no_other(passes):
+    said = passes(launch.program(a_parent_that_hears_of_all), HOOK)
+    assert "heard ['1', '2', 'lost']" in said
+
+
+def poll_until_noticed(comm):
+    """Ask without waiting, in all ways: each tells of the death."""
+    import acp_mpi as acp
+
+    request = comm.irecv()
+    for poll in (
+        lambda: comm.Iprobe(source=0),
+        comm.iprobe,
+        comm.improbe,
+        lambda: comm.Improbe(source=0),
+        lambda: request.test()[0],
+    ):
+        with pytest.raises(acp.PeerLostError):
+            launch.until(poll)
+
+
+def one_of_two_that_dies(who, folder):
+    from mpi4py import MPI
+
+    peer = MPI.Comm.Get_parent()
+    is_child = peer != MPI.COMM_NULL
+    if not is_child:
+        command, *arguments = command_of(one_of_two_that_dies, who, folder)
+        peer = MPI.COMM_SELF.Spawn(command, arguments)
+    if is_child == (who == "child"):
+        peer.recv(source=0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    peer.send("go", 0)
+    poll_until_noticed(peer)
+    Path(folder, "noticed").touch()
+    os._exit(0)
+
+
+@pytest.mark.parametrize("who", ["parent", "child"])
+def test_who_only_polls_notices_a_death(start, tmp_path, who):
+    job = start(launch.program(one_of_two_that_dies, who, tmp_path), HOOK)
+    assert job.wait() == (-signal.SIGKILL if who == "parent" else 0), job.output
+    launch.until((tmp_path / "noticed").exists)
+    launch.until(lambda: not job.processes())

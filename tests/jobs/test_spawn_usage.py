@@ -256,8 +256,13 @@ def start_programs_of_its_own():
         child.Disconnect()
         return
     said = subprocess.check_output([sys.executable, "-c", INNER], text=True)
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        parent.send((said, pool.map_async(abs, [-1, 2]).get(20)), 0)
+    spawn = multiprocessing.get_context("spawn")
+    reader, writer = spawn.Pipe(False)  # a pool has semaphores, which stay where it is killed
+    process = spawn.Process(target=writer.send, args=([1, 2],))
+    process.start()
+    assert reader.poll(20)
+    parent.send((said, reader.recv()), 0)
+    process.join()
     parent.Disconnect()
 
 

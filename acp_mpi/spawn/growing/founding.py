@@ -81,11 +81,16 @@ class Registry:
             address = format_address(*listener.getsockname()[:2])
             if other := whereabouts.announce(job.founders, address):
                 return other
-            _made = _Made(address)
-            given = listener.fileno(), _made.said, _made.left
-            with starting.make(REGISTRY, *given) as line:
-                own = job.slots.start, job.slots.stop
-                line.sendall(words.framed((job.place.secret, job.table().pack(), names, own)))
+            made = _Made(address)
+            try:
+                with starting.make(REGISTRY, listener.fileno(), made.said, made.left) as line:
+                    own = job.slots.start, job.slots.stop
+                    line.sendall(words.framed((job.place.secret, job.table().pack(), names, own)))
+            except BaseException:
+                made.leave()
+                whereabouts.take_back(job.founders, address)
+                raise
+            _made = made
         self.promised = True
         return address
 

@@ -25,6 +25,11 @@ def announce(founders: int, address: str) -> str | None:
     return address_of(_first_living(founders, _engine.fetch_cas8, 0, _word(address)))
 
 
+def take_back(founders: int, address: str) -> None:
+    """Say that there is none at an address that was announced: whoever wants one makes it."""
+    _first_living(founders, _engine.fetch_cas8, _word(address), 0)
+
+
 def _word(address: str) -> int:
     host, port = parse_address(address)
     return int.from_bytes(map(int, host.split(".")), "big") << 16 | port

@@ -80,14 +80,11 @@ def close_port(port_name: str) -> None:
             tell(_ANSWERS, asker, serial, None)
 
 
-def _check_open(port: str) -> None:
-    _, serial, ga = _take_apart(port)
+def _is_open(serial: int, sign: int) -> bool:
     try:
-        sign = acp.get(ga, bytearray(_SIGN.size))
+        return bool(acp.get(sign, bytearray(_SIGN.size)) == _SIGN.pack(serial))
     except (acp.AddressError, acp.RankError):
-        sign = b""
-    if sign != _SIGN.pack(serial):
-        raise _refusal(MPI.ERR_PORT, f"Connect: {port!r} is closed; Open_port returns another")
+        return False
 
 
 def _together(comm: Any, root: int, talk: Any) -> Any:
@@ -131,8 +128,10 @@ def connect(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0)
     """Meet whoever accepts at a port."""
 
     def talk(ranks: tuple[int, ...]) -> Any:
-        owner, serial, _ = _take_apart(port_name)
-        _check_open(port_name)
+        owner, serial, sign = _take_apart(port_name)
+        if not _is_open(serial, sign):
+            text = f"Connect: {port_name!r} is closed; Open_port returns another"
+            raise _refusal(MPI.ERR_PORT, text)
         tell(_REQUESTS, owner, serial, ranks)
         answer, _ = hear(_ANSWERS, owner, serial)
         if answer is None:

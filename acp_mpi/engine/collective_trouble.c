@@ -1,0 +1,146 @@
+/* What goes wrong in collectives. At one member it reaches all that depend on it: instead of its
+ * messages it sends empty ones that say so, and who gets one does the same. So a rank that has died is
+ * known to members that never hear from it themselves, and nobody waits in vain. */
+#include "collective.h"
+
+#include "mail_match.h"
+
+#define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
+#define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
+#define LEFT_ASTRAY ((uint64_t)1 << 61) /* ranks have called what does not belong together */
+
+static void end_with(acp_collective *c, int status, int64_t rank)
+{
+    if (c->status == ACP_OK) {
+        c->status = status;
+        c->rank = rank;
+    }
+}
+
+void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank)
+{
+    end_with(c, status, rank);
+    collective_drop(lane, c);
+}
+
+/* Who is held for dead itself has no say in who else is. */
+uint64_t collective_reason(const acp_collective *c)
+{
+    bool known = c->rank >= 0 && !c->engine->outcast;
+    uint64_t who = (known ? (uint64_t)c->rank : (uint64_t)acp_rank(c->engine)) + 1;
+    return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) |
+           (c->astray ? LEFT_ASTRAY : 0) | who;
+}
+
+/* Whoever says that a rank has died may be the only one to know it that this process is in touch with. */
+static void heard_of_loss(acp_engine *e, uint64_t rank)
+{
+    struct peer *p = rank < e->procs ? peer_of_slot(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
+    if (p)
+        peer_said_lost(e, p);
+}
+
+void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
+{
+    if (rc != ACP_OK && rc != ACP_E_TRUNCATED) {
+        end_with(c, rc, s->rank);
+    } else if (s->kind == ACP_STEP_SEND) {
+        return;
+    } else if (got->note & LEFT_NOTE) {
+        uint64_t who = (got->note & UINT32_MAX) - 1;
+        if (got->note & LEFT_LOST)
+            heard_of_loss(c->engine, who);
+        else if (who == acp_rank(c->engine)) /* what this rank calls is why */
+            who = s->rank;
+        c->astray |= (got->note & LEFT_ASTRAY) != 0;
+        end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
+    } else if (rc != ACP_OK || got->note != c->note || got->size != s->size) {
+        c->theirs = c->status == ACP_OK ? got->note : c->theirs;
+        c->astray = true;
+        end_with(c, ACP_E_MISMATCH, s->rank);
+    }
+}
+
+/* Has a member died? Those that heard of it first do not come again, so nobody goes on. Who has ended
+ * in order has sent what it had to send; if not, those that depend on it hear of that. */
+void collective_look_at_losses(acp_lane *lane, acp_collective *c)
+{
+    acp_engine *e = lane->engine;
+    c->departed = e->departed;
+    for (uint32_t i = 0; i < c->plan->members && c->status == ACP_OK; i++) {
+        const struct peer *p = peer_known(e, slot_of_rank(e, c->plan->ranks[i]));
+        if (p && p->lost && !peer_left(p))
+            collective_fail(lane, c, ACP_E_LOST, c->plan->ranks[i]);
+    }
+}
+
+static bool is_astray(const acp_collective *c, const struct letter *l)
+{
+    return l->context == c->context &&
+           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : l->note != c->note);
+}
+
+/* What has come and no step has asked for yet may tell that nobody else ever will: the first that was
+ * called in place of this, else that others have found such a thing. */
+int collective_listen(acp_lane *lane, acp_collective *c)
+{
+    struct heap *h = mail_heap(c->engine, c->engine->own);
+    struct mailbox *box = &h->head->mailbox;
+    struct hold hold;
+    uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);
+    if (c->status != ACP_OK)
+        c->heard = now;
+    if (c->heard == now)
+        return ACP_OK;
+    int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    acp_envelope astray = {.source = ACP_ANY};
+    uint64_t steps = box->kept;
+    const struct letter *l;
+    for (uint64_t at = box->arrivals.last;
+         (l = letter_at(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous)
+        if (is_astray(c, l) && (astray.source == ACP_ANY || !(l->note & LEFT_NOTE)))
+            envelope_of(l, &astray);
+    c->heard = box->sequence;
+    section_leave(&hold);
+    if (astray.source == ACP_ANY)
+        return ACP_OK;
+    const acp_step none = {.kind = ACP_STEP_RECEIVE, .rank = (uint32_t)astray.source};
+    collective_check(c, &none, ACP_OK, &astray);
+    collective_drop(lane, c);
+    return ACP_OK;
+}
+
+/* A member may wait for a message that its sender's plan has not: each one tells all. */
+int collective_tell(acp_lane *lane, acp_collective *c)
+{
+    while (c->told < c->plan->members) {
+        uint32_t rank = c->plan->ranks[c->told];
+        acp_envelope envelope = {.context = c->context, .note = collective_reason(c)};
+        acp_request *request = NULL;
+        int rc = (int64_t)rank == acp_rank(c->engine)
+                     ? ACP_OK
+                     : acp_send(lane, rank, &envelope, NULL, &request);
+        if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+            return rc;
+        c->told++;
+        if (request)
+            collective_begun(c, request);
+        collective_drop(lane, c);
+        if (c->open)
+            return ACP_E_HANDLE;
+    }
+    return ACP_OK;
+}
+
+void acp_collective_lost(acp_collective *c, uint32_t rank)
+{
+    end_with(c, ACP_E_LOST, rank);
+}
+
+int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs)
+{
+    *theirs = c->status == ACP_E_MISMATCH ? c->theirs : 0;
+    return c->rank;
+}
