@@ -121,10 +121,12 @@ void list_replace(struct hold *hold, uint64_t at, uint64_t by);
 
 /* granule.c */
 uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high); /* committed, whole ones */
-static inline bool granule_there(const struct heap *h, uint64_t at) /* that of a block's head */
+/* That of a block's head; also for who does not hold the heap. */
+static inline bool granule_there(const struct heap *h, uint64_t at)
 {
     uint64_t grid = h->head->grid, granule = at > grid ? (at - grid) / GRANULE : 0;
-    return at + BLOCK_HEAD <= grid || (h->head->granules[granule / 64] >> granule % 64 & 1);
+    uint64_t word = __atomic_load_n(&h->head->granules[granule / 64], __ATOMIC_RELAXED);
+    return at + BLOCK_HEAD <= grid || (word >> granule % 64 & 1);
 }
 void granules_drop(const struct heap *h); /* all but the pinned ones, as they are */
 int granules_need(struct hold *hold, uint64_t low, uint64_t high); /* before a change */

@@ -50,9 +50,11 @@ static void up(acp_lane *lane, struct link *link)
 static void say_news(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
-    struct message m = growth_farewell(e, 0);
-    if (e->control->phase >= PHASE_LEAVING)
+    struct message m;
+    if (e->control->phase >= PHASE_LEAVING) { /* not before is it known with whom */
+        m = growth_farewell(e, 0);
         link_send(lane, link, &m, NULL, 0);
+    }
     for (struct peer *p = NULL; e->departed && (p = peer_next(e, p));) {
         if (!p->loss_handled || !p->missed)
             continue;

@@ -251,6 +251,14 @@ static void who_is_told_once_that_a_stranger_listens_calls_again(void)
     }
 }
 
+static bool has_links(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool any = e->links != NULL;
+    pthread_mutex_unlock(&e->lock);
+    return any;
+}
+
 /* The one that others hold for dead learns it from the first that it speaks to, though their last word be
  * lost on the way. */
 static void who_is_declared_dead_learns_it(bool at_once)
@@ -260,7 +268,7 @@ static void who_is_declared_dead_learns_it(bool at_once)
     put_now(&c, c.engines[0], 1);
     relayed_stall(&c, proxies, !at_once);
     peer_mark_lost(c.engines[0], peer_of_slot(c.engines[0], 1));
-    UNTIL(at_once || !c.engines[0]->links);
+    UNTIL(at_once || !has_links(c.engines[0]));
     if (!at_once)
         relayed_cut(&c, proxies);
     relayed_stall(&c, proxies, false);
