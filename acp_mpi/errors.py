@@ -65,6 +65,7 @@ class Status:
     MISMATCH = -23
     LEFT = -24
     OVERFLOW = -25
+    REGIONS = -26
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:
@@ -121,6 +122,11 @@ def from_fault(
             return HeapFullError(
                 f"{function}: {size} bytes do not fit{possible}; free blocks, drop arrays or "
                 "raise heap_size (ACP_HEAP_SIZE) within the memory of the machine"
+            )
+        case Status.REGIONS:
+            return HeapFullError(
+                f"{function}: rank {rank} has {high} regions of memory, the most there can be; "
+                "close keys or drop arrays, or register neighbouring buffers as one"
             )
         case Status.LOST:
             return _lost(function, rank)

@@ -32,6 +32,13 @@ static void order_end(acp_engine *e)
     atomic_fetch_add_explicit(&e->control->directory_version, 1, memory_order_release);
 }
 
+/* Between order_begin and order_end. */
+static void order_move(acp_engine *e, uint32_t to, uint32_t from)
+{
+    uint32_t slot = atomic_load_explicit(&e->order[from], memory_order_relaxed);
+    atomic_store_explicit(&e->order[to], slot, memory_order_relaxed);
+}
+
 static bool registered(const struct region *region)
 {
     return region->kind == SEGMENT_PRIVATE || region->kind == SEGMENT_ALIAS;
@@ -48,7 +55,7 @@ static void insert(acp_engine *e, uint32_t slot, const struct region *region)
     entry->target = region->target;
     uint32_t at = order_lower_bound(e, region->offset), count = e->control->directory_count;
     for (uint32_t i = count; i > at; i--)
-        e->order[i] = e->order[i - 1];
+        order_move(e, i, i - 1);
     e->order[at] = slot;
     e->control->directory_count = count + 1;
     atomic_fetch_add_explicit(&entry->generation, 1, memory_order_release);
@@ -62,7 +69,7 @@ static void erase(acp_engine *e, const struct region *region)
     struct memory *m = &e->memory;
     uint32_t at = order_lower_bound(e, region->offset), count = e->control->directory_count;
     for (uint32_t i = at; i + 1 < count; i++)
-        e->order[i] = e->order[i + 1];
+        order_move(e, i, i + 1);
     e->control->directory_count = count - 1;
     m->live_segments--;
     m->live_private -= registered(region);
@@ -97,7 +104,7 @@ int directory_publish(acp_engine *e, const struct region *region)
 {
     uint32_t slot;
     if (!take_slot(&e->memory, &slot))
-        return ACP_E_FULL;
+        return ACP_E_REGIONS;
     order_begin(e);
     insert(e, slot, region);
     order_end(e);
@@ -105,11 +112,15 @@ int directory_publish(acp_engine *e, const struct region *region)
 }
 
 /* The end of `old`; `left` and `right` (NULL or empty: none) are there at the same moment, so
- * that nobody finds them missing. Whoever is inside an operation on `old` is inside still. */
-void directory_replace(acp_engine *e, const struct region *old, const struct region *left,
-                       const struct region *right)
+ * that nobody finds them missing. Whoever is inside an operation on `old` is inside still: its slot
+ * is not yet theirs. ACP_E_REGIONS: they have no slots, and all is as before. */
+int directory_replace(acp_engine *e, const struct region *old, const struct region *left,
+                      const struct region *right)
 {
-    uint32_t slot;
+    uint32_t slot, spare = e->memory.free_slot_count + ENTRIES_MAX - e->memory.slots_touched;
+    uint32_t need = (left && left->length) + (right && right->length);
+    if (need > spare)
+        return ACP_E_REGIONS;
     order_begin(e);
     erase(e, old);
     if (left && left->length && take_slot(&e->memory, &slot))
@@ -119,6 +130,7 @@ void directory_replace(acp_engine *e, const struct region *old, const struct reg
     order_end(e);
     atomic_fetch_add(&e->entries[old->slot].generation, 1);
     give_slot(&e->memory, old->slot);
+    return ACP_OK;
 }
 
 /* Reads the entry that holds `offset`, from any process's directory. */

@@ -31,7 +31,8 @@ const char *acp_status_name(int status)
         "no free slot", "system error", "private memory", "a rank is in finalize",
         "unknown handle", "closed", "bad argument", "an error of MPI",
         "no such block", "damaged heap", "destroyed", "message longer than its room", "cancelled",
-        "another collective meanwhile", "a rank has left the collective", "a count overflows"};
+        "another collective meanwhile", "a rank has left the collective", "a count overflows",
+        "too many regions"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
 }

@@ -28,7 +28,7 @@ typedef enum acp_status {
     ACP_E_UNREGISTERED = -3,/* no segment there, or not any more */
     ACP_E_BOUNDS = -4,      /* runs past the end of its region */
     ACP_E_ALIGN = -5,
-    ACP_E_FULL = -6,        /* the memory limit, or the directory */
+    ACP_E_FULL = -6,        /* the memory limit */
     ACP_E_LOST = -7,        /* the rank is dead */
     ACP_E_TIMEOUT = -8,
     ACP_E_INTERRUPTED = -9, /* a signal arrived while waiting */
@@ -48,6 +48,7 @@ typedef enum acp_status {
     ACP_E_MISMATCH = -23,   /* a rank calls another collective, or one of another size */
     ACP_E_LEFT = -24,       /* a rank has left the collective */
     ACP_E_OVERFLOW = -25,   /* a count has no room in its word */
+    ACP_E_REGIONS = -26,    /* the rank has as many regions as its directory holds: `high` */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */

@@ -34,8 +34,8 @@ struct region {
     uint32_t generation, kind, color, slot;
 };
 int directory_publish(acp_engine *e, const struct region *region);
-void directory_replace(acp_engine *e, const struct region *old, const struct region *left,
-                       const struct region *right);
+int directory_replace(acp_engine *e, const struct region *old, const struct region *left,
+                      const struct region *right);
 int directory_find(const struct control *c, uint64_t offset, struct region *out);
 static inline const _Atomic uint32_t *directory_order(const struct control *c)
 {

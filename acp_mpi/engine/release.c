@@ -141,16 +141,21 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
         return fail(lane, rc, ga, size);
     }
     struct range dead = {region.offset, region.offset + region.length};
+    struct region left = region, right = region;
+    left.length = right.length = 0;
     if (size && size < region.length) { /* what its neighbours hold lives on */
-        struct region left = region, right = region;
         left.length = offset - region.offset;
         right.offset = offset + size;
         right.length = region.offset + region.length - right.offset;
         right.target = region.target + (right.offset - region.offset);
-        directory_replace(e, &region, &left, &right);
         dead = (struct range){offset, offset + size};
-    } else {
-        directory_replace(e, &region, NULL, NULL);
+    }
+    rc = directory_replace(e, &region, &left, &right);
+    if (rc != ACP_OK) {
+        pthread_mutex_unlock(&e->space);
+        fail(lane, rc, ga, size);
+        lane->fault.high = ENTRIES_MAX;
+        return rc;
     }
     if (e->can_fence)
         membarrier_all();

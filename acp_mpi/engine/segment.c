@@ -210,6 +210,7 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
         rc = directory_publish(e, &region);
         if (rc != ACP_OK) {
             memory_unpunched(m, offset, whole);
+            lane->fault.high = ENTRIES_MAX;
         }
     } else if (offset) {
         range_push(&m->free, &m->free_count, &m->free_room,
@@ -248,6 +249,11 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
                                 .kind = global ? SEGMENT_ALIAS : SEGMENT_PRIVATE,
                                 .target = global ? virtual - base : virtual};
         rc = directory_publish(e, &region);
+    }
+    if (rc == ACP_E_REGIONS) {
+        lane->fault.high = ENTRIES_MAX;
+        range_push(&m->free, &m->free_count, &m->free_room,
+                   (struct range){offset, offset + page_up(into_page + size) + GUARD_BYTES});
     }
     pthread_mutex_unlock(&e->space);
     if (rc == ACP_OK)

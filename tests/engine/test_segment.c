@@ -78,6 +78,38 @@ static void pieces_end_alone(acp_lane *lane)
     CHECK(acp_get(lane, &word, ga + 2500, 1, &pending) == ACP_E_UNREGISTERED);
 }
 
+/* A piece may not end when the directory has no room for what remains beside it: all of that stays. */
+static void pieces_are_not_lost(acp_lane *lane)
+{
+    enum { PIECES = ENTRIES_MAX + 8, FAR = 2 };
+    uint64_t *words = calloc(FAR * PIECES, sizeof *words), word, refused;
+    acp_ga_t ga, other;
+    acp_handle_t pending;
+    void *data;
+    CHECK(acp_segment_register(lane, words, FAR * PIECES * 8, 0, &ga) == ACP_OK);
+    int rc = ACP_OK;
+    for (refused = 0; rc == ACP_OK; refused++) /* each leaves the word before it alone */
+        rc = acp_segment_retire(lane, ga + 8 * (FAR * refused + 1), 8, NULL);
+    refused--;
+    CHECK(rc == ACP_E_REGIONS && acp_lane_fault(lane)->high == ENTRIES_MAX);
+    CHECK(refused > ENTRIES_MAX / 2 && refused < ENTRIES_MAX);
+    for (uint64_t i = 0; i < FAR * PIECES; i++) {
+        bool dead = i % FAR == 1 && i / FAR < refused;
+        words[i] = i + 1;
+        rc = acp_get(lane, &word, ga + 8 * i, 8, &pending);
+        CHECK(dead ? rc == ACP_E_UNREGISTERED : rc == ACP_OK && word == i + 1);
+    }
+    CHECK(acp_segment_register(lane, words + 1, 8, 0, &other) == ACP_OK); /* one is left, */
+    CHECK(acp_segment_register(lane, words + 1, 8, 0, &other) == ACP_E_REGIONS);
+    CHECK(acp_memory_alloc(lane, 8, 0, &other, &data) == ACP_E_REGIONS);
+    CHECK(acp_segment_retire(lane, ga, 8, NULL) == ACP_OK); /* and now another */
+    CHECK(acp_memory_alloc(lane, 8, 0, &other, &data) == ACP_OK);
+    acp_memory_drop(lane, data, 8);
+    for (uint64_t i = refused; i > 0; i--) /* the last of the directory first */
+        CHECK(acp_segment_retire(lane, ga + 8 * FAR * i, 0, NULL) == ACP_OK);
+    free(words);
+}
+
 static void limits_hold(acp_engine *e, acp_lane *lane)
 {
     acp_ga_t ga;
@@ -156,6 +188,7 @@ int main(void)
     memory_goes_back(c.engines[0], lane);
     offsets_come_round(lane);
     pieces_end_alone(lane);
+    pieces_are_not_lost(lane);
     limits_hold(c.engines[0], lane);
     release_waits(c.engines[0], acp_engine_lane(c.engines[1]));
     release_waits(c.engines[0], lane);
