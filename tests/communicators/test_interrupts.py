@@ -3,6 +3,7 @@
 import contextlib
 import signal
 
+import alarm
 import numpy as np
 import pytest
 
@@ -18,14 +19,9 @@ def interrupted():
     def on_alarm(number, frame):
         raise Stopped
 
-    before = signal.signal(signal.SIGALRM, on_alarm)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    try:
-        with pytest.raises(Stopped):
-            yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with alarm.handled_by(on_alarm), pytest.raises(Stopped):  # noqa: PT012
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        yield
 
 
 @pytest.mark.parametrize(

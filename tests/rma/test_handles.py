@@ -3,6 +3,7 @@
 import signal
 import threading
 
+import alarm
 import numpy as np
 import pytest
 from support import ROAD, fetch, pattern, refused, right, shared, stale_address
@@ -270,10 +271,8 @@ def test_of_too_many_errors_the_first_and_the_latest_are_kept():
 @pytest.fixture
 def ctrl_c_soon():
     """A function after which Ctrl-C comes while the program waits; on a busy machine at once."""
-    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.02)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, old)
+    with alarm.handled_by(signal.default_int_handler):
+        yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.02)
 
 
 def forever():
