@@ -34,6 +34,32 @@ INTERFACE = {
 }  # fmt: skip
 
 
+CONTAINER = "attach destroy ga serial statistics"
+SEQUENCE = (
+    f"{CONTAINER} append append_ga assign assign_ga assign_range at back begin capacity clear dtype"
+    " duplicate empty end erase erase_range extend extend_ga fill fill_ga front insert insert_ga"
+    " insert_range insert_range_ga pop pop_back pop_front push_back push_back_ga push_front"
+    " push_front_ga reserve resize shrink_to_fit size swap tolist"
+)
+HASHED = (
+    f"{CONTAINER} assign begin clear empty end find find_ga insert insert_ga local merge move ranks"
+    " remove remove_ga retrieve retrieve_ga size swap update"
+)
+METHODS = {
+    "Counter": f"{CONTAINER} next read reset take",
+    "Deque": f"{SEQUENCE} appendleft appendleft_ga popleft",
+    "List": f"{CONTAINER} append append_ga appendleft appendleft_ga assign assign_range back begin"
+    " clear dtype duplicate empty end erase erase_range extend fill fill_ga find front insert"
+    " insert_ga merge pop pop_back pop_front popleft push_back push_back_ga push_front"
+    " push_front_ga remove remove_ga reverse size sort splice splice_range swap unique",
+    "Map": f"{HASHED} accumulate assign_ga get get_many items keys pop setdefault values",
+    "MultiSet": f"{HASHED} add count discard items keys remove_all remove_all_ga",
+    "Set": f"{HASHED} add discard",
+    "Vector": f"{SEQUENCE} view",
+    "Workspace": f"{CONTAINER} accumulate default_size read read_ga size write write_ga",
+}
+
+
 def test_every_name_of_the_interface_is_there():
     assert not INTERFACE - set(dir(acp))
 
@@ -49,6 +75,12 @@ def test_all_names_can_be_had_and_functions_are_documented():
         thing = getattr(acp, name)
         if callable(thing):
             assert inspect.getdoc(thing), f"acp_mpi.{name} has no docstring"
+
+
+@pytest.mark.parametrize("container", METHODS)
+def test_containers_show_what_users_call_and_nothing_else(container):
+    shown = {name for name in dir(getattr(acp, container)) if not name.startswith("_")}
+    assert shown == set(METHODS[container].split())
 
 
 def test_rooms_are_loaded_with_the_first_of_their_names():

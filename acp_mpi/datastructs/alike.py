@@ -15,15 +15,15 @@ def alike(mine: "HashedCopies", function: str, other: Any) -> "HashedCopies":
     has keys or values of other types, or is a part where the whole is wanted.
     """
     is_part = isinstance(other, Local) and not function.endswith(".swap")
-    owner: Any = other.taker() if is_part or isinstance(other, _engine.ManyHandle) else None
+    owner: Any = other._taker() if is_part or isinstance(other, _engine.ManyHandle) else None
     kind = type(mine).__name__
-    if owner is None or owner.KIND != mine.KIND:
+    if owner is None or owner._KIND != mine._KIND:
         raise TypeError(
             f"{function}: {other!r:.60} is no {kind}, nor a part that could be taken; give a "
             f"{kind}, or put its elements in by update"
         )
     here, there = (
-        [note_of(codec).decode() for codec in (one.key_codec, one.value_codec)]
+        [note_of(codec).decode() for codec in (one._key_codec, one._value_codec)]
         for one in (mine, owner)
     )
     if here != there:

@@ -28,14 +28,14 @@ class Container(_engine.Handle):
     it uses the same container. Dropping it frees nothing: `destroy`, or `with`, does.
     """
 
-    KIND: ClassVar[int]
+    _KIND: ClassVar[int]
     _destroyed = False
 
     def _create(self, rank: int | None, words: tuple[int, ...] = (), note: bytes = b"") -> None:
         """Make the container, with what `_open` needs to know as `note`. Local to the caller."""
         name = type(self).__name__
-        ga, serial = _engine.container_create(name, rank, self.KIND, words, note)
-        self.found(ga, serial, note)
+        ga, serial = _engine.container_create(name, rank, self._KIND, words, note)
+        self._found(ga, serial, note)
         self._open()
 
     def _open(self) -> None:
@@ -49,7 +49,7 @@ class Container(_engine.Handle):
         """
         name = f"{cls.__name__}.attach"
         serial, kind, note = _engine.container_describe(name, ga)
-        if kind != cls.KIND:
+        if kind != cls._KIND:
             raise AddressError(
                 f"{name}: at {ga:#x} is a {KINDS[kind]}; use {KINDS[kind]}.attach for it"
             )
@@ -72,7 +72,7 @@ class Container(_engine.Handle):
         self.destroy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.ga, self.serial, self.note)
+        return _restored, (type(self), self.ga, self.serial, self._note)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Container):
@@ -102,7 +102,7 @@ def count_of(function: str, n: Any, most: int = 2**63 - 1) -> int:
 def named(ga: int, serial: int) -> Any:
     """Return a handle of a part, by its address and serial."""
     handle = _engine.Handle()
-    handle.found(ga, serial, b"")
+    handle._found(ga, serial, b"")
     return handle
 
 
@@ -117,6 +117,6 @@ def destroy_parts(parts: Iterable[tuple[int, int]], function: str) -> None:
 
 def _restored(cls: Any, ga: int, serial: int, note: bytes) -> Any:
     container = cls.__new__(cls)
-    container.found(ga, serial, note)
+    container._found(ga, serial, note)
     container._open()
     return container

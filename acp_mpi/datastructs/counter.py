@@ -21,7 +21,7 @@ class Counter(_engine.CounterHandle, Container):
     Local to the caller. Steps of all ranks are atomic, and none is lost or done twice.
     """
 
-    KIND = 1
+    _KIND = 1
 
     def __init__(self, rank: int | None = None) -> None:
         self._create(rank)

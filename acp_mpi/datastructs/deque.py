@@ -13,7 +13,7 @@ class Deque(Sequence):
     Local to the caller (seed 000).
     """
 
-    KIND = 2
+    _KIND = 2
 
     appendleft = _engine.SequenceHandle.push_front
     popleft = _engine.SequenceHandle.pop_front

@@ -34,8 +34,8 @@ class HashStatistics:
 class Hashed(HashedCopies):
     """The common half of Map, Set and MultiSet."""
 
-    COUNTS: ClassVar[bool] = False
-    VALUE: ClassVar[str] = "V0"
+    _COUNTS: ClassVar[bool] = False
+    _VALUE: ClassVar[str] = "V0"
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Hashed(HashedCopies):
         *,
         key: Any = object,
     ) -> None:
-        self._spread(ranks, slots, rank, key, self.VALUE)
+        self._spread(ranks, slots, rank, key, self._VALUE)
 
     def _spread(
         self, ranks: Iterable[int] | None, slots: int, rank: int | None, key: Any, value: Any
@@ -64,14 +64,14 @@ class Hashed(HashedCopies):
                 f"{_MOST_PARTS}, each once"
             )
         keys, values = codec_of(key, True, name), codec_of(value, False, name)
-        sizes = (keys.size, values.size, ord(values.letter or "\0"), int(self.COUNTS))
+        sizes = (keys.size, values.size, ord(values.letter or "\0"), int(self._COUNTS))
         made: list[tuple[int, int]] = []
         try:
             for r in where:
                 one = (
                     (0, 0)
                     if r == here
-                    else _engine.container_create(name, r, self.KIND, sizes, b"")
+                    else _engine.container_create(name, r, self._KIND, sizes, b"")
                 )
                 made.append(one)
             specs = note_of(keys) + b"\0" + note_of(values)
@@ -83,25 +83,25 @@ class Hashed(HashedCopies):
             raise
         if slots:
             try:
-                self.make_room("slots", slots)
+                self._make_room("slots", slots)
             except BaseException:
                 self.destroy()
                 raise
 
     def _open(self) -> None:
         name = type(self).__name__
-        if len(self.note) < _HEAD.size:
+        if len(self._note) < _HEAD.size:
             raise AddressError(
                 f"{name}: at {self.ga:#x} is a part of a {name}, not the {name}; attach to the "
                 "address that its .ga names"
             )
-        size, _, count = _HEAD.unpack_from(self.note)
-        keys, _, values = self.note[_HEAD.size : _HEAD.size + size].partition(b"\0")
+        size, _, count = _HEAD.unpack_from(self._note)
+        keys, _, values = self._note[_HEAD.size : _HEAD.size + size].partition(b"\0")
         at = _HEAD.size + size
-        parts = [_PART.unpack_from(self.note, at + i * _PART.size) for i in range(count)]
-        self.spread_over(
+        parts = [_PART.unpack_from(self._note, at + i * _PART.size) for i in range(count)]
+        self._spread_over(
             name,
-            self.KIND,
+            self._KIND,
             [one if one[0] else (self.ga, self.serial) for one in parts],
             codec_from(keys, True),
             codec_from(values, False),
@@ -115,15 +115,15 @@ class Hashed(HashedCopies):
         """
         if self._destroyed:
             return
-        for part in range(self.part_count):
+        for part in range(self._part_count):
             with suppress(AddressError, PeerLostError):  # as those of `destroy_parts`
-                self.clear_part(part)
+                self._clear_part(part)
         destroy_parts(self._others, f"{type(self).__name__}.destroy")
         super().destroy()
 
     def statistics(self) -> HashStatistics:
         """Return where it is, how many keys it has, and the size of its tables."""
-        looks = [self.look("statistics", part) for part in range(self.part_count)]
+        looks = [self._look("statistics", part) for part in range(self._part_count)]
         keys, _, places, graves, size = (sum(column) for column in zip(*looks, strict=True))
         return HashStatistics(self.ranks, keys, places, graves, size)
 
@@ -132,34 +132,34 @@ class Hashed(HashedCopies):
         """What lives on the calling rank."""
         return Local(self)
 
-    def count_in(self, part: int) -> int:
+    def _count_in(self, part: int) -> int:
         """Return the number of elements of one part."""
-        return self.size_of("size", part, self.COUNTS)
+        return self._size_of("size", part, self._COUNTS)
 
     def size(self) -> int:
         """Return the number of elements: a sum over the ranks, one after the other."""
-        return self.size_of("size", None, self.COUNTS)
+        return self._size_of("size", None, self._COUNTS)
 
     def __len__(self) -> int:
         return self.size()
 
     def empty(self) -> bool:
         """Return whether there are no elements."""
-        return not self.size_of("empty")
+        return not self._size_of("empty")
 
     def __bool__(self) -> bool:
         return not self.empty()
 
     def __contains__(self, key: Any) -> bool:
-        return self.has("find", key)
+        return self._has("find", key)
 
     def find(self, key: Any) -> KeyCursor:
         """Return a cursor to the key, or the end."""
         missing = object()
-        value = self.find_value("find", key, missing)
+        value = self._find_value("find", key, missing)
         if value is missing:
             return self.end()
-        part, stripe, key_hash = self.where(key)
+        part, stripe, key_hash = self._where(key)
         return KeyCursor(self, (part, stripe, key_hash), key, value)
 
     def find_ga(self, ga: int, size: int | None = None) -> KeyCursor:
@@ -168,30 +168,30 @@ class Hashed(HashedCopies):
 
     def _array_of(self, method: str, keys: Any) -> Any:
         """Return an array of keys as one of the keys' type; None: they are put in one by one."""
-        if not self.inlined or not hasattr(keys, "__array_interface__"):
+        if not self._inlined or not hasattr(keys, "__array_interface__"):
             return None
-        return as_array(self.key_codec, keys, f"{type(self).__name__}.{method}: keys")
+        return as_array(self._key_codec, keys, f"{type(self).__name__}.{method}: keys")
 
     def _key_at(self, method: str, ga: int, size: int | None) -> Any:
-        return key_at(self.key_codec, ga, size, f"{type(self).__name__}.{method}")
+        return key_at(self._key_codec, ga, size, f"{type(self).__name__}.{method}")
 
     def begin(self) -> KeyCursor:
         """Return a cursor to the first element, or the end."""
-        return self.cursor_from(0, 0, 0)
+        return self._cursor_from(0, 0, 0)
 
     def end(self) -> KeyCursor:
         """Return the cursor behind the last element."""
-        return KeyCursor(self, (self.part_count, 0, 0), None, None)
+        return KeyCursor(self, (self._part_count, 0, 0), None, None)
 
-    def cursor_from(self, part: int, stripe: int, key_hash: int) -> KeyCursor:
+    def _cursor_from(self, part: int, stripe: int, key_hash: int) -> KeyCursor:
         """Return a cursor to the first element from a place on."""
         if key_hash >> 64:
             stripe, key_hash = stripe + 1, 0
-        while part < self.part_count:
+        while part < self._part_count:
             elements: Sequence[tuple[int, Any, Any]] = ()
             room = _STEP
             while stripe < STRIPES and not elements:
-                elements, stripe, key_hash = self.scan("advance", part, stripe, key_hash, room)
+                elements, stripe, key_hash = self._scan("advance", part, stripe, key_hash, room)
                 room = BATCH  # if nothing came before the end, the next one has no room in a step
             if elements:
                 first, key, value = min(elements, key=lambda e: (e[0] % STRIPES, e[0]))
@@ -199,9 +199,9 @@ class Hashed(HashedCopies):
             part, stripe, key_hash = part + 1, 0, 0
         return self.end()
 
-    def iterate(self, parts: Iterable[int]) -> Iterator[Any]:
+    def _iterate(self, parts: Iterable[int]) -> Iterator[Any]:
         """Yield the keys of some parts."""
-        return (key for key, _ in self.pairs(parts))
+        return (key for key, _ in self._pairs(parts))
 
     def __iter__(self) -> Iterator[Any]:
-        return self.iterate(range(self.part_count))
+        return self._iterate(range(self._part_count))

@@ -17,44 +17,44 @@ class HashedCopies(_engine.ManyHandle, Container):
     """A map, set or multiset as a place that elements are copied to and from."""
 
     @property
-    def part_count(self) -> int:
+    def _part_count(self) -> int:
         """The number of ranks that it is spread over."""
         return len(self.ranks)
 
-    def clear_part(self, part: int) -> None:
+    def _clear_part(self, part: int) -> None:
         """Take everything out of one part."""
-        self.clear_of("clear", part)
+        self._clear_of("clear", part)
 
     def clear(self) -> None:
         """Take everything out: rank by rank, on each an eighth of its keys at a time."""
-        for part in range(self.part_count):
-            self.clear_part(part)
+        for part in range(self._part_count):
+            self._clear_part(part)
 
-    def pairs(self, parts: Iterable[int]) -> Iterator[tuple[Any, Any]]:
+    def _pairs(self, parts: Iterable[int]) -> Iterator[tuple[Any, Any]]:
         """Yield key and value of the elements of some parts, in batches."""
         for part in parts:
             stripe = key_hash = 0
             while stripe < STRIPES:
-                elements, stripe, key_hash = self.scan("items", part, stripe, key_hash, BATCH)
+                elements, stripe, key_hash = self._scan("items", part, stripe, key_hash, BATCH)
                 for _, key, value in elements:
                     yield key, value
 
-    def elements(self) -> Iterator[tuple[Any, Any]]:
+    def _elements(self) -> Iterator[tuple[Any, Any]]:
         """Yield all as pairs of key and value (of a set b'', of a multiset a count)."""
-        return self.pairs(range(self.part_count))
+        return self._pairs(range(self._part_count))
 
-    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: "HashedCopies") -> None:
+    def _merge_in(self, pairs: Iterator[tuple[Any, Any]], source: "HashedCopies") -> None:
         """Put in elements whose keys are not there, and take those out of `source`."""
         for keys, values in batches(pairs):
-            there = self.put_list("merge", keys, values, "insert")
+            there = self._put_list("merge", keys, values, "insert")
             moved = [key for key, was in zip(keys, there, strict=True) if not was]
-            source.put_list("merge", moved, None, None)
+            source._put_list("merge", moved, None, None)
 
-    def taker(self) -> "HashedCopies":
+    def _taker(self) -> "HashedCopies":
         """Return the one to take elements out of."""
         return self
 
-    def is_own(self, method: str, other: Any) -> bool:
+    def _is_own(self, method: str, other: Any) -> bool:
         """Return whether `other` is this one, or a part of it, by whichever handle. TypeError."""
         return alike(self, f"{type(self).__name__}.{method}", other) == self
 
@@ -63,18 +63,18 @@ class HashedCopies(_engine.ManyHandle, Container):
 
         If `other` cannot be read, or there is no room for it, this one is as before.
         """
-        if not self.is_own("assign", other) or isinstance(other, Local):
-            theirs = list(other.elements())
-            self.replace(range(self.part_count), list(self.elements()), theirs)
+        if not self._is_own("assign", other) or isinstance(other, Local):
+            theirs = list(other._elements())
+            self._replace(range(self._part_count), list(self._elements()), theirs)
 
     def merge(self, other: "Self | Local") -> None:
         """Move from `other` the elements whose keys are not here. Not at one instant."""
-        if not self.is_own("merge", other):
-            self.merge_in(other.elements(), other.taker())
+        if not self._is_own("merge", other):
+            self._merge_in(other._elements(), other._taker())
 
     def move(self, other: "Self | Local") -> None:
         """Put what `other` holds in place of what is here; `other` is empty then. As `assign`."""
-        own = self.is_own("move", other)
+        own = self._is_own("move", other)
         self.assign(other)
         if not own:
             other.clear()
@@ -87,15 +87,15 @@ class HashedCopies(_engine.ManyHandle, Container):
         whole = alike(self, f"{type(self).__name__}.swap", other)
         if whole == self:
             return
-        mine, theirs = list(self.elements()), list(whole.elements())
-        self.replace(range(self.part_count), mine, theirs)
+        mine, theirs = list(self._elements()), list(whole._elements())
+        self._replace(range(self._part_count), mine, theirs)
         try:
-            whole.replace(range(whole.part_count), theirs, mine)
+            whole._replace(range(whole._part_count), theirs, mine)
         except BaseException:
-            self._hold(range(self.part_count), mine)
+            self._hold(range(self._part_count), mine)
             raise
 
-    def replace(
+    def _replace(
         self,
         parts: Iterable[int],
         there: list[tuple[Any, Any]],
@@ -110,6 +110,6 @@ class HashedCopies(_engine.ManyHandle, Container):
 
     def _hold(self, parts: Iterable[int], pairs: list[tuple[Any, Any]]) -> None:
         for part in parts:
-            self.clear_part(part)
+            self._clear_part(part)
         for keys, values in batches(iter(pairs)):
-            self.put_list("assign", keys, values, "assign")
+            self._put_list("assign", keys, values, "assign")

@@ -24,12 +24,12 @@ class KeyCursor:
     @property
     def is_end(self) -> bool:
         """Whether it is behind the last element."""
-        return self._at[0] == self._owner.part_count
+        return self._at[0] == self._owner._part_count
 
     @property
     def ga(self) -> int:
         """The address of the value now; it changes when the map grows. 0: erased, or the end."""
-        return 0 if self.is_end else self._owner.place("Cursor.ga", self.key)
+        return 0 if self.is_end else self._owner._place("Cursor.ga", self.key)
 
     def advance(self, n: int = 1) -> "KeyCursor":
         """Return a cursor `n` elements further on, or the end."""
@@ -40,7 +40,7 @@ class KeyCursor:
             if cursor.is_end:
                 break
             part, stripe, key_hash = cursor._at
-            cursor = self._owner.cursor_from(part, stripe, key_hash + 1)
+            cursor = self._owner._cursor_from(part, stripe, key_hash + 1)
         return cursor
 
     def distance(self, other: "KeyCursor") -> int:

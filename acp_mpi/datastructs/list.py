@@ -38,7 +38,7 @@ class List(ListCopies):
 
     def begin(self) -> ListCursor:
         """Return the cursor of the first element, `end()` if there is none."""
-        batch = self.walk("List.begin", 0, 1, b"")
+        batch = self._walk("List.begin", 0, 1, b"")
         return ListCursor(self, (batch.nodes[0], batch.numbers[0]) if batch.nodes else END)
 
     def front(self) -> Any:
@@ -67,13 +67,13 @@ class List(ListCopies):
         ValueError if `last` is before `first`.
         """
         name = "List.erase_range"
-        begin, end = self.id_of(first, name), self.id_of(last, name)
+        begin, end = self._id_of(first, name), self._id_of(last, name)
         if begin != end:
             try:
-                self.erase_between(name, begin, end)
+                self._erase_between(name, begin, end)
             except AddressError:
                 ids = [one for one in (begin, end) if one != END]
-                if self.check(name, _engine.ids_of(ids)) != b"\1" * len(ids):
+                if self._check(name, _engine.ids_of(ids)) != b"\1" * len(ids):
                     raise  # it was taken out
                 raise ValueError(f"{name}: {last!r} is before {first!r}; turn them round") from None
             self._bury(name)
@@ -81,7 +81,7 @@ class List(ListCopies):
 
     def clear(self) -> None:
         """Take out all elements."""
-        self.drop_all("List.clear")
+        self._drop_all("List.clear")
         self._bury("List.clear")
 
     def empty(self) -> bool:
@@ -101,7 +101,7 @@ class List(ListCopies):
         """Have `values` in place of all elements, at once."""
         with self._aside() as new:
             new._extend("List.assign", values, rank)
-            self.exchange("List.assign", new)
+            self._exchange("List.assign", new)
 
     def assign_range(self, first: ListCursor, last: ListCursor, rank: int | None = None) -> None:
         """Have the elements from `first` up to `last`, of any list of this type, in their place.
@@ -111,12 +111,12 @@ class List(ListCopies):
         name = "List.assign_range"
         list_of(name, first)._alike(name, self)
         with self._aside() as new:
-            new._copy(name, first.list, first.id, first.list.id_of(last, name), rank)
-            self.exchange(name, new)
+            new._copy(name, first.list, first.id, first.list._id_of(last, name), rank)
+            self._exchange(name, new)
 
     def duplicate(self, rank: int | None = None) -> Self:
         """Return a new list on `rank` (None: the calling one) with the same elements, all there."""
-        copy = type(self)(self.element, rank)
+        copy = type(self)(self._element, rank)
         try:
             copy._copy("List.duplicate", self, None, END, None)
         except BaseException:
@@ -126,7 +126,7 @@ class List(ListCopies):
 
     def remove_ga(self, ga: int, size: int | None = None) -> int:
         """Take out all elements that equal the one whose bytes are at `ga`; as `remove`."""
-        return self.remove(self.decoded(self._bytes_at("List.remove_ga", ga, size)))
+        return self.remove(self._decoded(self._bytes_at("List.remove_ga", ga, size)))
 
     # Order --------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class List(ListCopies):
         What they hold stays where it is. Atomic if the lists are on the same rank; else elements
         go some at a time, and meanwhile are in neither list.
         """
-        at = self.id_of(cursor, "List.splice")
+        at = self._id_of(cursor, "List.splice")
         if isinstance(other, ListCursor):
             if other.id == END:
                 raise IndexError("List.splice: there is no element at the end; see size()")
@@ -225,8 +225,8 @@ class List(ListCopies):
 
         As `splice`.
         """
-        at = self.id_of(cursor, "List.splice_range")
-        list_of("List.splice_range", first).id_of(last, "List.splice_range")
+        at = self._id_of(cursor, "List.splice_range")
+        list_of("List.splice_range", first)._id_of(last, "List.splice_range")
         if first != last:
             count = 0 if self._beside(first.list) else first.distance(last)
             self._move("List.splice_range", at, first.list, first.id, last.id, count)
@@ -238,11 +238,11 @@ class List(ListCopies):
         """
         self._alike("List.swap", other)
         if self._beside(other):
-            self.exchange("List.swap", other)
+            self._exchange("List.swap", other)
             return
         with other._aside() as theirs:
             try:
-                theirs.exchange("List.swap", other)
+                theirs._exchange("List.swap", other)
                 other._move("List.swap", END, self, None, END, ANY)
                 self._move("List.swap", END, theirs, None, END, ANY)
             except BaseException:
@@ -271,7 +271,7 @@ class List(ListCopies):
 
     def statistics(self) -> ListStatistics:
         """Return where the chain is, how many elements it has, and how often it changed."""
-        batch = self.walk("List.statistics", 0, 1, b"")
+        batch = self._walk("List.statistics", 0, 1, b"")
         return ListStatistics(_engine.query_rank(self.ga), batch.size, batch.changes)
 
     def destroy(self) -> None:

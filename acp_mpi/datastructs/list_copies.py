@@ -30,7 +30,7 @@ class ListCopies(ListWriting):
         self, cursor: ListCursor, ga: int, size: int | None = None, rank: int | None = None
     ) -> ListCursor:
         """Put an element of the `size` bytes at `ga` before that of `cursor`; its cursor."""
-        at = self.id_of(cursor, "List.insert_ga")
+        at = self._id_of(cursor, "List.insert_ga")
         return ListCursor(self, self._put_from("List.insert_ga", _engine.AT, at, ga, size, rank))
 
     append_ga = push_back_ga
@@ -39,7 +39,7 @@ class ListCopies(ListWriting):
     def fill(self, n: int, value: Any, rank: int | None = None) -> None:
         """Have `n` times `value` in place of all elements, at once."""
         n = count_of("List.fill", n)
-        self._fill("List.fill", n, self.element.packed(value, "List.fill"), rank)
+        self._fill("List.fill", n, self._element.packed(value, "List.fill"), rank)
 
     def fill_ga(self, n: int, ga: int, size: int | None = None, rank: int | None = None) -> None:
         """Have `n` times the element whose bytes are at `ga` in place of all elements, at once."""
@@ -52,7 +52,7 @@ class ListCopies(ListWriting):
             raise from_fault(function, Status.FULL, 0, n * _LEAST, here, high=limit)
         with self._aside() as new:
             new._extend_bytes(function, n * [data], rank)
-            self.exchange(function, new)
+            self._exchange(function, new)
 
     def _put_from(
         self,
@@ -68,7 +68,7 @@ class ListCopies(ListWriting):
         return self._adopt(function, where, at, [(size, block, block)])
 
     def _size_at(self, function: str, size: int | None) -> int:
-        width = self.element.width
+        width = self._element.width
         if size is None and not width:
             raise TypeError(f"{function}: elements of this list have any size; give `size`")
         size = width if size is None else size

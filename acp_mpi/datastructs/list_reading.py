@@ -36,26 +36,26 @@ def fetch_all(function: str, places: list[tuple[int, int]]) -> list[bytes]:
 class ListReading(_engine.ListHandle, Container):
     """A list as it is read."""
 
-    KIND = 3
+    _KIND = 3
 
     def __init__(self, dtype: Any = object, rank: int | None = None) -> None:
         self._create(rank, (), element_by(dtype).note)
 
     def _open(self) -> None:
         known = {OBJECTS.note: OBJECTS, BYTES.note: BYTES}
-        self.of(known.get(self.note) or element_from(self.note))
+        self._of(known.get(self._note) or element_from(self._note))
 
     @property
     def dtype(self) -> Any:
         """Object, bytes, or the NumPy type of the elements."""
-        if self.note in (OBJECTS.note, BYTES.note):
-            return object if self.note == OBJECTS.note else bytes
-        return dtype_of(self.element)
+        if self._note in (OBJECTS.note, BYTES.note):
+            return object if self._note == OBJECTS.note else bytes
+        return dtype_of(self._element)
 
     def _at_end(self, function: str, flags: int) -> Any:
         value: Any = GONE
         while value is GONE:  # it was taken out before it could be fetched
-            batch = self.walk(function, flags, 1, b"")
+            batch = self._walk(function, flags, 1, b"")
             if not batch.values:
                 raise IndexError(f"{function}: the list is empty; see size()")
             self._fetch(function, batch)
@@ -73,7 +73,7 @@ class ListReading(_engine.ListHandle, Container):
     ) -> Iterator[_engine.Batch]:
         """Yield all elements, decoded; those that were erased before they were fetched as GONE."""
         ids = _engine.ids_of([first]) if first else b""
-        batch = self.walk(function, flags, 0, ids)
+        batch = self._walk(function, flags, 0, ids)
         orders = batch.orders
         while True:
             if batch.stale or batch.orders != orders:
@@ -85,7 +85,7 @@ class ListReading(_engine.ListHandle, Container):
             yield batch
             if batch.ended:
                 return
-            batch = self.walk(function, flags | _engine.BEHIND, 0, batch.ids(RESUMED))
+            batch = self._walk(function, flags | _engine.BEHIND, 0, batch.ids(RESUMED))
 
     def _fetch(self, function: str, batch: _engine.Batch) -> None:
         """Bring what lies elsewhere, and make values of bytes."""
@@ -94,14 +94,14 @@ class ListReading(_engine.ListHandle, Container):
             fetched = fetch_all(function, [(ga, size) for _, ga, size in batch.elsewhere])
             where = [i for i, _, _ in batch.elsewhere]
             ids = _engine.ids_of([(batch.nodes[i], batch.numbers[i]) for i in where])
-            there = self.check(function, ids)
+            there = self._check(function, ids)
             for i, data, alive in zip(where, fetched, there, strict=True):
                 values[i] = data if alive else GONE
-        if not self.element.letter:
-            values[:] = [v if v is GONE else self.decoded(v) for v in values]
+        if not self._element.letter:
+            values[:] = [v if v is GONE else self._decoded(v) for v in values]
         else:
             for i, _, _ in batch.elsewhere:
-                values[i] = values[i] if values[i] is GONE else self.decoded(values[i])
+                values[i] = values[i] if values[i] is GONE else self._decoded(values[i])
 
     def _snapshot(self, function: str) -> tuple[list[int], list[Any], int]:
         """Return nodes and values of all elements, and the number of changes they were read at."""
@@ -118,4 +118,4 @@ class ListReading(_engine.ListHandle, Container):
 
     def _reorder(self, function: str, changes: int, nodes: list[int], kept: int) -> None:
         if nodes:
-            self.order(function, changes, len(nodes), kept, array("Q", nodes).tobytes())
+            self._order(function, changes, len(nodes), kept, array("Q", nodes).tobytes())

@@ -24,7 +24,7 @@ def list_of(function: str, cursor: Any) -> Any:
 class ListWriting(ListReading):
     """A list as it is written."""
 
-    def place(
+    def _place(
         self,
         function: str,
         where: int,
@@ -35,7 +35,7 @@ class ListWriting(ListReading):
         """Put in an element of the bytes `data`, in a block of its own where that is needed."""
         here = _engine.query_rank(self.ga)
         if (rank is None or rank == here) and len(data) <= _engine.inline_most:
-            return self.put_bytes(function, where, *at, bytes(data))
+            return self._put_bytes(function, where, *at, bytes(data))
         block = _engine.laid(data, here if rank is None else rank)
         return self._adopt(function, where, at, [(len(data), block, block)])
 
@@ -56,7 +56,7 @@ class ListWriting(ListReading):
         first = None
         try:
             while records:
-                _, id = self.put_block(function, where, *at, records)
+                _, id = self._put_block(function, where, *at, records)
                 first = first or id
         except BaseException:
             _engine.forsake(block for _, _, block in records)
@@ -64,13 +64,13 @@ class ListWriting(ListReading):
         return first or END
 
     def _extend(self, function: str, values: Iterable[Any], rank: int | None) -> None:
-        if isinstance(values, ListWriting) and values.note == self.note and values != self:
+        if isinstance(values, ListWriting) and values._note == self._note and values != self:
             self._copy(function, values, None, END, rank)
-        elif self.element.width and self._is_beside(rank, self.element.width):
-            _, data = pack_many(self.element, values, function)
-            self.put_row(function, _engine.BACK, *END, data)
+        elif self._element.width and self._is_beside(rank, self._element.width):
+            _, data = pack_many(self._element, values, function)
+            self._put_row(function, _engine.BACK, *END, data)
         else:
-            self._extend_bytes(function, [self.element.packed(v, function) for v in values], rank)
+            self._extend_bytes(function, [self._element.packed(v, function) for v in values], rank)
 
     def _is_beside(self, rank: int | None, size: int) -> bool:
         return rank in (None, _engine.query_rank(self.ga)) and size <= _engine.inline_most
@@ -78,7 +78,7 @@ class ListWriting(ListReading):
     def _extend_bytes(self, function: str, elements: list[bytes], rank: int | None) -> None:
         small = all(self._is_beside(rank, len(data)) for data in elements)
         if small and elements:
-            self.put_many(function, _engine.BACK, *END, elements)
+            self._put_many(function, _engine.BACK, *END, elements)
             return
         for start in range(0, len(elements), MOVED):
             self._extend_apart(function, elements[start : start + MOVED], rank)
@@ -115,7 +115,7 @@ class ListWriting(ListReading):
         ids = _engine.ids_of([first]) if first else b""
         flags, orders = 0, None
         while True:
-            batch = source.walk(function, flags, 0, ids)
+            batch = source._walk(function, flags, 0, ids)
             orders = batch.orders if orders is None else orders
             if batch.stale or batch.orders != orders:
                 raise RuntimeError(f"{function}: the list was reordered meanwhile; try again")
@@ -137,14 +137,14 @@ class ListWriting(ListReading):
         run: list[bytes] = []
         for i, value in enumerate(batch.values[:stop]):
             if i not in elsewhere:
-                run.append(value if isinstance(value, bytes) else self.element.packed(value))
+                run.append(value if isinstance(value, bytes) else self._element.packed(value))
                 continue
             self._extend_bytes(function, run, rank)
             run = []
             ga, size = elsewhere[i]
             block = self._copied(function, ga, size, rank)
             id = _engine.ids_of([(batch.nodes[i], batch.numbers[i])])
-            if source.check(function, id) == b"\1":  # else the bytes may be another's
+            if source._check(function, id) == b"\1":  # else the bytes may be another's
                 self._adopt(function, _engine.BACK, END, [(size, block, block)])
             else:
                 self._free([block])
@@ -163,13 +163,13 @@ class ListWriting(ListReading):
         """Move elements here, from `first` (None: all) up to `last`; `count` if `other` is far."""
         self._alike(function, other)
         if self._beside(other):
-            self.splice_from(function, at, other, first or END, last, changes)
+            self._splice_from(function, at, other, first or END, last, changes)
             return
         moved = 0
         while moved < count:
             where = _engine.FRONT if first is None else _engine.AT
             most = min(count - moved, MOVED)
-            batch = other.take(function, where, _engine.KEEP, most, *(first or END))
+            batch = other._take(function, where, _engine.KEEP, most, *(first or END))
             if batch is None:
                 break
             moved += len(batch.blocks)
@@ -190,7 +190,7 @@ class ListWriting(ListReading):
         where = _engine.AT if at != END else _engine.BACK
         try:
             while batch.blocks:
-                self.put_block(function, where, *at, batch.blocks)
+                self._put_block(function, where, *at, batch.blocks)
         except BaseException:
             back = batch.next if batch.next != END else END
             where = _engine.FRONT if at_front else _engine.AT if back != END else _engine.BACK
@@ -203,7 +203,7 @@ class ListWriting(ListReading):
     def _alike(self, function: str, other: "ListWriting") -> None:
         if not isinstance(other, ListWriting):
             raise TypeError(f"{function}: {other!r:.60} is no List; give one")
-        if other.note != self.note:
+        if other._note != self._note:
             raise TypeError(
                 f"{function}: the elements are {other.dtype} there and {self.dtype} here; "
                 "convert them first"
@@ -212,7 +212,7 @@ class ListWriting(ListReading):
     @contextlib.contextmanager
     def _aside(self) -> Iterator[Self]:
         """Make a list beside this one for as long as the block lasts."""
-        new = type(self)(self.element, _engine.query_rank(self.ga))
+        new = type(self)(self._element, _engine.query_rank(self.ga))
         try:
             yield new
         finally:
@@ -222,7 +222,7 @@ class ListWriting(ListReading):
         """Give back the memory of what was erased."""
         more = True
         while more:
-            more, blocks = self.bury(function)
+            more, blocks = self._bury_some(function)
             self._free(blocks)
 
     @staticmethod

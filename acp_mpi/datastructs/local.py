@@ -19,53 +19,53 @@ class Local:
 
     def size(self) -> int:
         """Return the number of elements here."""
-        return sum(self._owner.count_in(p) for p in self._parts)
+        return sum(self._owner._count_in(p) for p in self._parts)
 
     __len__ = size
 
     def empty(self) -> bool:
         """Return whether nothing is here."""
-        return not any(self._owner.size_of("empty", part) for part in self._parts)
+        return not any(self._owner._size_of("empty", part) for part in self._parts)
 
     def clear(self) -> None:
         """Take out what is here."""
         for part in self._parts:
-            self._owner.clear_part(part)
+            self._owner._clear_part(part)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._owner.iterate(self._parts)
+        return self._owner._iterate(self._parts)
 
-    def elements(self) -> Iterator[tuple[Any, Any]]:
+    def _elements(self) -> Iterator[tuple[Any, Any]]:
         """Yield what is here as pairs of key and value (of a set b'', of a multiset a count)."""
-        return self._owner.pairs(self._parts)
+        return self._owner._pairs(self._parts)
 
     def assign(self, other: "Hashed | Local") -> None:
         """Put a copy of `other` in place of what is here, as far as its keys belong here.
 
         If `other` cannot be read, or there is no room for it, what is here is as before.
         """
-        if not self._owner.is_own("local.assign", other):
+        if not self._owner._is_own("local.assign", other):
             theirs = list(self._here(other))
-            self._owner.replace(self._parts, list(self.elements()), theirs)
+            self._owner._replace(self._parts, list(self._elements()), theirs)
 
     def merge(self, other: "Hashed | Local") -> None:
         """Move from `other` the elements that belong here and whose keys are not here."""
-        if not self._owner.is_own("local.merge", other):
-            self._owner.merge_in(self._here(other), other.taker())
+        if not self._owner._is_own("local.merge", other):
+            self._owner._merge_in(self._here(other), other._taker())
 
     def move(self, other: "Hashed | Local") -> None:
         """Put what `other` holds and belongs here in place of what is here; `other` loses it."""
-        if self._owner.is_own("local.move", other):
+        if self._owner._is_own("local.move", other):
             return
         taken = list(self._here(other))
-        self._owner.replace(self._parts, list(self.elements()), taken)
-        other.taker().put_list("move", [key for key, _ in taken], None, None)
+        self._owner._replace(self._parts, list(self._elements()), taken)
+        other._taker()._put_list("move", [key for key, _ in taken], None, None)
 
-    def taker(self) -> "Hashed":
+    def _taker(self) -> "Hashed":
         """Return the one to take elements out of."""
         return self._owner
 
     def _here(self, other: "Hashed | Local") -> Iterator[tuple[Any, Any]]:
         wanted = set(self._parts)
         owner = self._owner
-        return ((k, v) for k, v in other.elements() if owner.part_of(k) in wanted)
+        return ((k, v) for k, v in other._elements() if owner._part_of(k) in wanted)

@@ -17,7 +17,7 @@ class LocalMap(Local):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield keys with their values."""
-        return self.elements()
+        return self._elements()
 
     def keys(self) -> Iterator[Any]:
         """Yield the keys."""
@@ -25,7 +25,7 @@ class LocalMap(Local):
 
     def values(self) -> Iterator[Any]:
         """Yield the values."""
-        return (value for _, value in self.elements())
+        return (value for _, value in self._elements())
 
 
 class Map(_engine.MapMethods, Hashed):
@@ -37,7 +37,7 @@ class Map(_engine.MapMethods, Hashed):
     each call that names one key is atomic.
     """
 
-    KIND = 4
+    _KIND = 4
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class Map(_engine.MapMethods, Hashed):
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """Return the value of a key; if it is not there put it in with `default`."""
-        return self.put_and_get("setdefault", key, default, "insert", default)
+        return self._put_and_get("setdefault", key, default, "insert", default)
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Take a key out and return its value; `default` if it was not there, else KeyError."""
-        value = self.erase_and_get("pop", key, _MISSING)
+        value = self._erase_and_get("pop", key, _MISSING)
         if value is not _MISSING:
             return value
         if default is _MISSING:
@@ -99,8 +99,8 @@ class Map(_engine.MapMethods, Hashed):
         """
         name = "Map.retrieve_ga"
         key = self._key_at("retrieve_ga", key_ga, key_size)
-        room = size_at(self.value_codec, None, name) if size is None else size
-        found = self.get_copy("retrieve_ga", key, ga, room)
+        room = size_at(self._value_codec, None, name) if size is None else size
+        found = self._get_copy("retrieve_ga", key, ga, room)
         if found is not None and found > room:
             raise ValueError(f"{name}: the value has {found} bytes; make room for more than {room}")
         return found
@@ -115,11 +115,13 @@ class Map(_engine.MapMethods, Hashed):
         size: int | None,
     ) -> bool:
         key = self._key_at(method, key_ga, key_size)
-        return self.put_copy(method, key, ga, size_at(self.value_codec, size, f"Map.{method}"), how)
+        return self._put_copy(
+            method, key, ga, size_at(self._value_codec, size, f"Map.{method}"), how
+        )
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield keys with their values, in batches: what is there throughout comes once."""
-        return self.elements()
+        return self._elements()
 
     def keys(self) -> Iterator[Any]:
         """Yield the keys."""
@@ -127,7 +129,7 @@ class Map(_engine.MapMethods, Hashed):
 
     def values(self) -> Iterator[Any]:
         """Yield the values."""
-        return (value for _, value in self.elements())
+        return (value for _, value in self._elements())
 
     def update(self, keys: Any, values: Any = None) -> None:
         """Put in many elements, replacing values: arrays or lists, a mapping, or pairs.
@@ -148,7 +150,7 @@ class Map(_engine.MapMethods, Hashed):
         """
         if op not in _OPS:
             raise ValueError(f"Map.accumulate: op is one of {', '.join(_OPS)}, not {op!r}")
-        letter = self.value_codec.letter
+        letter = self._value_codec.letter
         if letter in ("", "?") or (letter in "fd" and op in ("and", "or", "xor")):
             raise TypeError(
                 f"Map.accumulate: {op} is nothing that the values of this map can do; make it with "
@@ -163,19 +165,19 @@ class Map(_engine.MapMethods, Hashed):
         `default`, or zero), else lists. One round for each rank; each find is atomic.
         """
         keys = keys if hasattr(keys, "__len__") else list(keys)
-        dtype = array_dtype(self.value_codec) if self.inlined else None
-        array = None if dtype is None else as_array(self.key_codec, keys, "Map.get_many: keys")
+        dtype = array_dtype(self._value_codec) if self._inlined else None
+        array = None if dtype is None else as_array(self._key_codec, keys, "Map.get_many: keys")
         if array is None:
-            return self.get_list("get_many", list(keys), default)
+            return self._get_list("get_many", list(keys), default)
         import numpy
 
         values = numpy.zeros(len(array), dtype)
         if default is not None:
-            element: Any = self.value_codec.element
+            element: Any = self._value_codec.element
             one = element.packed(default, "Map.get_many: default")
             values[:] = numpy.frombuffer(one, dtype)
         found = numpy.zeros(len(array), bool)
-        self.get_arrays("get_many", bytes_of(array), len(array), bytes_of(values), bytes_of(found))
+        self._get_arrays("get_many", bytes_of(array), len(array), bytes_of(values), bytes_of(found))
         return values, found
 
     def _put_many(self, name: str, keys: Any, values: Any, how: str) -> None:
@@ -186,15 +188,15 @@ class Map(_engine.MapMethods, Hashed):
                 f"Map.{name}: {len(keys)} keys and {len(values)} values; give as many of both"
             )
         array = filled = None
-        if self.inlined:
-            array = as_array(self.key_codec, keys, f"Map.{name}: keys")
-            filled = as_array(self.value_codec, values, f"Map.{name}: values")
+        if self._inlined:
+            array = as_array(self._key_codec, keys, f"Map.{name}: keys")
+            filled = as_array(self._value_codec, values, f"Map.{name}: values")
             if array is not None and filled is not None and len(array) != len(filled):
                 raise ValueError(
                     f"Map.{name}: {len(array)} keys and {len(filled)} values in arrays of several "
                     "dimensions; give as many of both"
                 )
         if array is None or filled is None:
-            self.put_list(name, list(keys), list(values), how)
+            self._put_list(name, list(keys), list(values), how)
         else:
-            self.put_arrays(name, bytes_of(array), bytes_of(filled), len(array), how)
+            self._put_arrays(name, bytes_of(array), bytes_of(filled), len(array), how)

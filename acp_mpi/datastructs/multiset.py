@@ -17,11 +17,11 @@ class LocalMultiSet(Local):
 
     def items(self) -> Iterator[tuple[Any, int]]:
         """Yield distinct keys with their counts."""
-        return self.elements()
+        return self._elements()
 
     def keys(self) -> Iterator[Any]:
         """Yield distinct keys."""
-        return (key for key, _ in self.elements())
+        return (key for key, _ in self._elements())
 
 
 class MultiSet(Hashed):
@@ -31,9 +31,9 @@ class MultiSet(Hashed):
     iteration. Local to the caller; each call that names one key is atomic.
     """
 
-    KIND = 5
-    COUNTS = True
-    VALUE = "Q"
+    _KIND = 5
+    _COUNTS = True
+    _VALUE = "Q"
 
     @property
     def local(self) -> LocalMultiSet:
@@ -46,7 +46,7 @@ class MultiSet(Hashed):
         OverflowError, and nothing is done, if the keys counted with it would be 2**64 or more.
         """
         count = _positive("insert", count)
-        return int(self.put_and_get("insert", key, count, "add", count))
+        return int(self._put_and_get("insert", key, count, "add", count))
 
     def add(self, key: Any) -> None:
         """Put a key in once more."""
@@ -54,7 +54,7 @@ class MultiSet(Hashed):
 
     def remove(self, key: Any, count: int = 1) -> int:
         """Take a key out `count` times, or as often as it is there; return how often it is left."""
-        return int(self.put_and_get("remove", key, _positive("remove", count), "take", 0))
+        return int(self._put_and_get("remove", key, _positive("remove", count), "take", 0))
 
     def discard(self, key: Any) -> None:
         """Take a key out once if it is there."""
@@ -62,11 +62,11 @@ class MultiSet(Hashed):
 
     def remove_all(self, key: Any) -> int:
         """Take a key out altogether; return how often it was there."""
-        return int(self.erase_and_get("remove_all", key, 0))
+        return int(self._erase_and_get("remove_all", key, 0))
 
     def retrieve(self, key: Any) -> int:
         """Return how often a key is there."""
-        return int(self.find_value("retrieve", key, 0))
+        return int(self._find_value("retrieve", key, 0))
 
     count = __getitem__ = retrieve
 
@@ -98,30 +98,30 @@ class MultiSet(Hashed):
             import numpy
 
             ones = numpy.ones(len(array), "Q")
-            self.put_arrays("update", bytes_of(array), bytes_of(ones), len(array), "add")
+            self._put_arrays("update", bytes_of(array), bytes_of(ones), len(array), "add")
             return
         given = list(keys)
-        self.put_list("update", given, [1] * len(given), "add")
+        self._put_list("update", given, [1] * len(given), "add")
 
     def items(self) -> Iterator[tuple[Any, int]]:
         """Yield distinct keys with their counts."""
-        return self.elements()
+        return self._elements()
 
     def keys(self) -> Iterator[Any]:
         """Yield distinct keys."""
-        return (key for key, _ in self.elements())
+        return (key for key, _ in self._elements())
 
-    def iterate(self, parts: Iterable[int]) -> Iterator[Any]:
+    def _iterate(self, parts: Iterable[int]) -> Iterator[Any]:
         """Yield the keys of some parts, each as often as it is there."""
-        for key, count in self.pairs(parts):
+        for key, count in self._pairs(parts):
             for _ in range(count):
                 yield key
 
-    def merge_in(self, pairs: Iterator[tuple[Any, Any]], source: HashedCopies) -> None:
+    def _merge_in(self, pairs: Iterator[tuple[Any, Any]], source: HashedCopies) -> None:
         """Put in elements with all their counts, and take them out of `source`."""
         for keys, counts in batches(pairs):
-            self.put_list("merge", keys, counts, "add")
-            source.put_list("merge", keys, None, None)
+            self._put_list("merge", keys, counts, "add")
+            source._put_list("merge", keys, None, None)
 
 
 def _positive(name: str, count: int) -> int:

@@ -56,18 +56,18 @@ class Sequence(SequenceCopies):
 
     def capacity(self) -> int:
         """Return how many elements there is room for without growing."""
-        return self.look(f"{type(self).__name__}.capacity")[1]
+        return self._look(f"{type(self).__name__}.capacity")[1]
 
     def statistics(self) -> SequenceStatistics:
         """Return where it is, how many elements it has and room for, and its bytes."""
-        size, room, width, total, _ = self.look(f"{type(self).__name__}.statistics")
+        size, room, width, total, _ = self._look(f"{type(self).__name__}.statistics")
         return SequenceStatistics(_engine.query_rank(self.ga), size, room, width, total)
 
     append = _engine.SequenceHandle.push_back
 
     def insert(self, at: int | Cursor, value: Any) -> Cursor:
         """Put `value` before the element at `at`, at the end if there is none; its cursor."""
-        return Cursor(self, self.insert_one("insert", self._place("insert", at), value))
+        return Cursor(self, self._insert_one("insert", self._place("insert", at), value))
 
     def insert_range(self, at: int | Cursor, values: Any, last: Cursor | None = None) -> Cursor:
         """Put all `values` before the element at `at`, in one operation.
@@ -96,14 +96,14 @@ class Sequence(SequenceCopies):
     def fill(self, n: int, value: Any) -> None:
         """Have `n` times `value` in place of all elements, in one operation."""
         name = f"{type(self).__name__}.fill"
-        data = self.element.packed(value, name)
+        data = self._element.packed(value, name)
         self._splice("fill", 0, END, count_of(name, n), CLIPS_REPEATS, data)
 
     def resize(self, n: int, value: Any = None) -> None:
         """Have `n` elements: the last ones go, or copies of `value` (None: zero bytes) come."""
         name = f"{type(self).__name__}.resize"
         n = count_of(name, n)
-        one = bytes(self.element.width) if value is None else self.element.packed(value, name)
+        one = bytes(self._element.width) if value is None else self._element.packed(value, name)
         self._splice("resize", 0, 0, n, RESIZES_REPEATS, one)
 
     def clear(self) -> None:
@@ -176,26 +176,26 @@ class Sequence(SequenceCopies):
         """Return the cursor behind the element that is the last one now."""
         return Cursor(self, self.size())
 
-    def get_slice(self, index: slice) -> Any:
+    def _get_slice(self, index: slice) -> Any:
         """Return the elements of a slice as they are at one instant: what `[]` does."""
         name = f"{type(self).__name__}[]"
         self._check_slice(index)
         if index.step is None or index.step == 1:
             data, count = self._slice_bytes(name, index)
-            return array_of(self.element, data, count)
-        data = self.read(name, 0, END, _engine.CLIPS)
-        return some_of(self.element, data, self._count(data), index)
+            return array_of(self._element, data, count)
+        data = self._read(name, 0, END, _engine.CLIPS)
+        return some_of(self._element, data, self._count(data), index)
 
     def _count(self, data: bytearray) -> int:
-        return len(data) // self.element.width if self.element.width else self.size()
+        return len(data) // self._element.width if self._element.width else self.size()
 
     def _slice_bytes(self, name: str, index: slice) -> tuple[bytearray, int]:
         start, count = self._stretch(index)
-        data = self.read(name, start, count, _engine.CLIPS)
-        if not self.element.width:
+        data = self._read(name, start, count, _engine.CLIPS)
+        if not self._element.width:
             end = start + count if start >= 0 else None
             count = len(range(*slice(start, end).indices(self.size())))
-        return data, len(data) // self.element.width if self.element.width else count
+        return data, len(data) // self._element.width if self._element.width else count
 
     def _stretch(self, index: slice) -> tuple[int, int]:
         """Return where a slice begins and how many elements it has at most.
@@ -230,12 +230,12 @@ class Sequence(SequenceCopies):
             )
         return self._stretch(index)
 
-    def set_slice(self, index: slice, values: Any) -> None:
+    def _set_slice(self, index: slice, values: Any) -> None:
         """Have `values` in place of a slice, in one operation: what `[]` does."""
         start, count = self._range_of(index)
         self._put_many("[]", start, count, values)
 
-    def drop_slice(self, index: slice) -> None:
+    def _drop_slice(self, index: slice) -> None:
         """Take out a slice, in one operation: what `del` does."""
         start, count = self._range_of(index)
         self._splice("[]", start, count, 0, _engine.CLIPS, b"")
@@ -243,7 +243,7 @@ class Sequence(SequenceCopies):
     def tolist(self) -> list[Any]:
         """Return all elements as they are at one instant."""
         data, count = self._slice_bytes(f"{type(self).__name__}.tolist", slice(None))
-        return unpack_many(self.element, data, count)
+        return unpack_many(self._element, data, count)
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the elements as they are now, at one instant."""
@@ -258,7 +258,7 @@ class Sequence(SequenceCopies):
                 "of this node"
             )
         data, count = self._slice_bytes(f"{type(self).__name__}[]", slice(None))
-        return numpy.asarray(array_of(self.element, data, count), dtype)
+        return numpy.asarray(array_of(self._element, data, count), dtype)
 
     def __iadd__(self, values: Iterable[Any]) -> Self:
         self.extend(values)
@@ -266,7 +266,7 @@ class Sequence(SequenceCopies):
 
     def duplicate(self, rank: int | None = None) -> Self:
         """Return a new container on `rank` (None: the calling one) with the same elements."""
-        copy = type(self)(self.element, 0, rank)
+        copy = type(self)(self._element, 0, rank)
         try:
             copy.assign(self)
         except BaseException:
@@ -275,7 +275,7 @@ class Sequence(SequenceCopies):
         return copy
 
     def _put_many(self, method: str, at: int, erase: int, values: Any) -> int:
-        if isinstance(values, Sequence) and values.element.note == self.element.note:
+        if isinstance(values, Sequence) and values._element.note == self._element.note:
             return self._put_copy(method, at, erase, values, 0, END)
-        count, data = pack_many(self.element, values, self._named(method))
+        count, data = pack_many(self._element, values, self._named(method))
         return self._splice(method, at, erase, count, _engine.CLIPS, data)

@@ -17,11 +17,11 @@ class SequenceCopies(_engine.SequenceHandle, Container):
     """A vector or deque as a place that elements are copied to."""
 
     def _open(self) -> None:
-        self.of(element_from(self.note))
+        self._of(element_from(self._note))
 
     def _splice(self, method: str, at: int, erase: int, insert: int, flags: int, data: Any) -> int:
         """Change it, and return the index at which that was."""
-        return self.splice(self._named(method), at, erase, insert, flags, data)
+        return self._replace(self._named(method), at, erase, insert, flags, data)
 
     def _named(self, method: str) -> str:
         return f"{type(self).__name__}{'' if method == '[]' else '.'}{method}"
@@ -52,7 +52,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
     @property
     def dtype(self) -> Any:
         """The NumPy type of the elements."""
-        return dtype_of(self.element)
+        return dtype_of(self._element)
 
     def push_back_ga(self, ga: int) -> None:
         """Put the element whose bytes are at address `ga` behind the last one."""
@@ -84,13 +84,13 @@ class SequenceCopies(_engine.SequenceHandle, Container):
     def fill_ga(self, n: int, ga: int) -> None:
         """Have `n` times the element whose bytes are at `ga` in place of all elements."""
         n = count_of(f"{type(self).__name__}.fill_ga", n)
-        data = bytearray(self.element.width)
+        data = bytearray(self._element.width)
         if data:
             _engine.get(ga, data)
         self._splice("fill_ga", 0, END, n, CLIPS_REPEATS, data)
 
     def _ga_of(self, index: int) -> int:
-        size, _, width, _, ga = self.look("Cursor.ga")
+        size, _, width, _, ga = self._look("Cursor.ga")
         if not 0 <= index < size:
             raise IndexError(f"Cursor.ga: there is no element at {index}; see size()")
         if not ga:
@@ -98,7 +98,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         return ga + index * width
 
     def _alike(self, method: str, other: "SequenceCopies") -> None:
-        if other.element.note != self.element.note:
+        if other._element.note != self._element.note:
             raise TypeError(
                 f"{self._named(method)}: the elements are {other.dtype} there and "
                 f"{self.dtype} here; convert them first"
@@ -108,7 +108,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         self, method: str, source: "SequenceCopies", at: int, count: int
     ) -> tuple[int, int]:
         """Return the address of a block with elements of `source`, and how many there are."""
-        return source.read_block(self._named(method), at, count)
+        return source._read_block(self._named(method), at, count)
 
     def _put_copy(
         self, method: str, at: int, erase: int, source: "SequenceCopies", first: int, count: int
@@ -119,8 +119,8 @@ class SequenceCopies(_engine.SequenceHandle, Container):
 
     def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> int:
         count = count_of(self._named(method), count)
-        if count * self.element.width >= 1 << 63:  # no size that malloc takes, or has
-            size, rank = count * self.element.width, _engine.query_rank(self.ga)
+        if count * self._element.width >= 1 << 63:  # no size that malloc takes, or has
+            size, rank = count * self._element.width, _engine.query_rank(self.ga)
             raise from_fault(self._named(method), Status.FULL, 0, size, rank)
         return self._put_block(method, at, erase, count, ga, 0)
 
@@ -129,7 +129,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         rank = _engine.query_rank(self.ga)
         try:
             if not block or _engine.query_rank(block) != rank:
-                size = count * self.element.width
+                size = count * self._element.width
                 here = _engine.malloc(size, rank)
                 try:
                     if size:

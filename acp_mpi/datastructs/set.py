@@ -15,7 +15,7 @@ class Set(_engine.SetMethods, Hashed):
     tuples of these. Local to the caller; each call that names one key is atomic.
     """
 
-    KIND = 6
+    _KIND = 6
 
     def insert_ga(self, ga: int, size: int | None = None) -> bool:
         """Put in the key whose bytes are at address `ga`; return whether it was new.
@@ -35,7 +35,7 @@ class Set(_engine.SetMethods, Hashed):
     def update(self, keys: Iterable[Any]) -> None:
         """Put in many keys, an array or any others, one round for each rank; each atomically."""
         if (array := self._array_of("update", keys)) is not None:
-            self.put_arrays("update", bytes_of(array), None, len(array), "insert")
+            self._put_arrays("update", bytes_of(array), None, len(array), "insert")
             return
         given = list(keys)
-        self.put_list("update", given, [b""] * len(given), "insert")
+        self._put_list("update", given, [b""] * len(given), "insert")

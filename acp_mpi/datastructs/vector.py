@@ -13,7 +13,7 @@ class Vector(Sequence):
     Local to the caller (seed 000).
     """
 
-    KIND = 7
+    _KIND = 7
 
     def view(self) -> Any:
         """Return a NumPy array over the elements themselves, for ranks of the same node.
@@ -23,7 +23,7 @@ class Vector(Sequence):
         """
         from acp_mpi.rma.arrays import view
 
-        size, _, width, _, ga = self.look("Vector.view")
+        size, _, width, _, ga = self._look("Vector.view")
         if not size or not width:
             return self[:0]
         return view(ga, size, self.dtype)

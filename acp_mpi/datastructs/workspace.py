@@ -33,7 +33,7 @@ class Workspace(_engine.WorkspaceHandle, Container):
     calling rank. Local to the caller. HeapFullError if a rank has no room; then nothing is made.
     """
 
-    KIND = 8
+    _KIND = 8
 
     def __init__(self, size: int, start_rank: int = 0, default_size: int | None = None) -> None:
         name = "Workspace"
@@ -52,26 +52,26 @@ class Workspace(_engine.WorkspaceHandle, Container):
         try:
             for i, part in enumerate(sizes):
                 rank = (start + i) % _engine.procs()
-                made.append(_engine.container_create(name, rank, self.KIND, (part,), b""))
+                made.append(_engine.container_create(name, rank, self._KIND, (part,), b""))
             parts = b"".join(_PART.pack(*one) for one in made)
             self._create(None, (0,), _HEAD.pack(size, block) + parts)
         except BaseException:
             destroy_parts(made, name)
             raise
         try:
-            self.zero(name, sizes)
+            self._zero(name, sizes)
         except BaseException:
             self.destroy()
             raise
 
     def _open(self) -> None:
-        if len(self.note) < _HEAD.size:
+        if len(self._note) < _HEAD.size:
             raise AddressError(
                 f"Workspace: at {self.ga:#x} is a part of a Workspace, not the Workspace; attach "
                 "to the address that its .ga names"
             )
-        size, block = _HEAD.unpack_from(self.note)
-        self.of(list(_PART.iter_unpack(self.note[_HEAD.size :])), block, size)
+        size, block = _HEAD.unpack_from(self._note)
+        self._of(list(_PART.iter_unpack(self._note[_HEAD.size :])), block, size)
 
     def destroy(self) -> None:
         """Give back its memory; whoever uses it later, on any rank, gets an AddressError.
@@ -79,20 +79,20 @@ class Workspace(_engine.WorkspaceHandle, Container):
         Again on the same handle: nothing. Local to the caller.
         """
         if not self._destroyed:
-            destroy_parts(self.parts, "Workspace.destroy")
+            destroy_parts(self._parts, "Workspace.destroy")
             super().destroy()
 
     def size(self) -> int:
         """Return how many bytes it has."""
-        return self.total
+        return self._total
 
     def __len__(self) -> int:
-        return self.total
+        return self._total
 
     @property
     def default_size(self) -> int:
         """How many bytes are on one rank before those on the next."""
-        return self.block
+        return self._block
 
     def read_ga(self, ga: int, offset: int, size: int) -> None:
         """Copy `size` bytes from `offset` on to address `ga`, from rank to rank.
@@ -117,16 +117,16 @@ class Workspace(_engine.WorkspaceHandle, Container):
     def _pieces(self, name: str, ga: int, offset: int, size: int) -> list[tuple[int, int, int]]:
         _engine.owner(ga, name)
         pieces, at = [], 0
-        for place, n in self.places(name, offset, size):
+        for place, n in self._places(name, offset, size):
             pieces.append((at, place, n))
             at += n
         return pieces
 
     def statistics(self) -> WorkspaceStatistics:
         """Return where its bytes are."""
-        bytes_on = tuple(n for n, _ in self.look("Workspace.statistics"))
-        ranks = tuple(_engine.query_rank(ga) for ga, _ in self.parts)
-        return WorkspaceStatistics(ranks, bytes_on, self.total, self.block)
+        bytes_on = tuple(n for n, _ in self._look("Workspace.statistics"))
+        ranks = tuple(_engine.query_rank(ga) for ga, _ in self._parts)
+        return WorkspaceStatistics(ranks, bytes_on, self._total, self._block)
 
 
 def _bytes_of(what: str, given: Any) -> int:

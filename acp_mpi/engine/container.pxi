@@ -101,15 +101,15 @@ cdef class Handle:
     """The address of a container and its serial, by which every rank finds it."""
     cdef readonly uint64_t ga
     cdef readonly uint64_t serial
-    cdef readonly bytes note
+    cdef readonly bytes _note
 
     cdef int name(self, uint64_t ga, uint64_t serial, bytes note) except -1:
         self.ga = ga
         self.serial = serial
-        self.note = note
+        self._note = note
         return 0
 
-    def found(self, uint64_t ga, uint64_t serial, bytes note):
+    def _found(self, uint64_t ga, uint64_t serial, bytes note):
         """Make this the handle of a container that there is."""
         self.name(ga, serial, note)
 

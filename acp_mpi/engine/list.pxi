@@ -82,15 +82,15 @@ cdef struct one_taken:
 
 cdef class ListEnds(Handle):
     """A chain of elements on some rank, one of them at a time."""
-    cdef readonly Element element
+    cdef readonly Element _element
     cdef Pickler pickler  # None: they are no objects
 
     def __cinit__(self, *_, **__):
-        self.element = NO_ELEMENT
+        self._element = NO_ELEMENT
 
-    def of(self, Element element):
+    def _of(self, Element element):
         """Say what its elements are."""
-        self.element = element
+        self._element = element
         self.pickler = Pickler.__new__(Pickler) if element.note == b"object" else None
 
     cdef object called(self, str function, uint8_t method, uint64_t b, bytes taken, uint64_t room):
@@ -122,9 +122,9 @@ cdef class ListEnds(Handle):
     cdef int put_plain(self, str function, uint64_t where, value, list_id *at) except -1:
         cdef acp_call here
         cdef plain_put p
-        if not stored_small(self.element.code, value, p.data):
-            self.element.store(value, p.data, self, function)
-        p.head.width = self.element.width
+        if not stored_small(self._element.code, value, p.data):
+            self._element.store(value, p.data, self, function)
+        p.head.width = self._element.width
         p.head.at = at[0] if where == LIST_AT else list_id(0, 0)
         call_fill(&here, METHOD_LIST_PUT, self, where)
         here.in_ = &p
@@ -136,16 +136,16 @@ cdef class ListEnds(Handle):
         return 0
 
     cdef int push(self, str function, uint64_t where, value, rank, list_id *at) except -1:
-        if rank is None and self.element.code:
+        if rank is None and self._element.code:
             return self.put_plain(function, where, value, at)
         if self.pickler is None:
-            data = self.element.bytes_of(value, self, function)
+            data = self._element.bytes_of(value, self, function)
         else:
             data = self.pickler.pickled(value)
         if rank is None and type(data) is bytes and len(data) <= LIST_INLINE:
-            at.node, at.number = self.put_bytes(function, where, at.node, at.number, data)
+            at.node, at.number = self._put_bytes(function, where, at.node, at.number, data)
         else:
-            at.node, at.number = self.place(function, where, (at.node, at.number), data, rank)
+            at.node, at.number = self._place(function, where, (at.node, at.number), data, rank)
         return 0
 
     def push_back(self, value, rank=None):
@@ -196,7 +196,7 @@ cdef class ListEnds(Handle):
         id[0] = (<ListCursor>cursor).at
         return 0
 
-    def id_of(self, cursor, str function):
+    def _id_of(self, cursor, str function):
         """Return (node, number) of a cursor of this list. ValueError for any other."""
         cdef list_id id
         self.find_id(cursor, function, &id)
@@ -210,7 +210,7 @@ cdef class ListEnds(Handle):
         """Take out the first element and return it. IndexError if there is none."""
         return self.pop_at("List.pop_front", LIST_FRONT)
 
-    def put_bytes(self, str function, uint64_t where, uint64_t node, uint64_t number, bytes data):
+    def _put_bytes(self, str function, uint64_t where, uint64_t node, uint64_t number, bytes data):
         """Put an element beside the chain; returns (node, number). At most `inline_most` bytes."""
         cdef acp_call here
         cdef little_put p
@@ -242,9 +242,9 @@ cdef class ListEnds(Handle):
     cdef object value_of(self, str function, const list_record *r, const char *data, bint owned):
         cdef uint64_t payload = r.payload, block = r.block, size = r.size
         if not payload:
-            if self.element.code:
-                return self.element.value(data)
-            return self.element.unpack(data[:size])
+            if self._element.code:
+                return self._element.value(data)
+            return self._element.unpack(data[:size])
         if owned and self.pickler is not None and acp_near(lane0, payload):
             try:
                 return object_in_place(payload, size)
@@ -259,15 +259,15 @@ cdef class ListEnds(Handle):
             raise
         if owned:
             free(block)
-        value = self.decoded(room if self.pickler is not None else bytes(memoryview(room)[:size]))
+        value = self._decoded(room if self.pickler is not None else bytes(memoryview(room)[:size]))
         reading_room_give(room)
         return value
 
-    def decoded(self, data):
+    def _decoded(self, data):
         """Return the value of the bytes of an element."""
-        if self.element.code:
-            return self.element.value(PyBytes_AS_STRING(<bytes?>data))
-        return self.element.unpack(data)
+        if self._element.code:
+            return self._element.value(PyBytes_AS_STRING(<bytes?>data))
+        return self._element.unpack(data)
 
     cdef object pop_at(self, str function, uint64_t where):
         cdef acp_call here
@@ -286,14 +286,14 @@ cdef class ListEnds(Handle):
         if outcome == LIST_EMPTY:
             raise IndexError(f"{function}: the list is empty; see size()")
         cdef list_record *r = <list_record *>(out + sizeof(list_answer))
-        if self.element.code and not r.payload:
-            return self.element.value(<char *>(r + 1))
+        if self._element.code and not r.payload:
+            return self._element.value(<char *>(r + 1))
         return self.value_of(function, r, <char *>(r + 1), True)
 
     cdef uint64_t room_of_one(self):
-        if not self.element.width or self.element.width > LIST_INLINE:
+        if not self._element.width or self._element.width > LIST_INLINE:
             return ACP_CALL_MOST
-        return sizeof(list_answer) + sizeof(list_record) + ((self.element.width + 7) & ~<uint64_t>7)
+        return sizeof(list_answer) + sizeof(list_record) + ((self._element.width + 7) & ~<uint64_t>7)
 
     def size(self):
         """Return how many elements there are."""

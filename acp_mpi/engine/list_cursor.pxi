@@ -32,13 +32,13 @@ cdef class ListCursor:
     cdef Batch batch(self, str name):
         if not self.at.node:
             raise IndexError(f"{name}: there is no element at the end; see size()")
-        cdef Batch batch = self.list.walk(name, 0, 1, ids_of([self.id]))
+        cdef Batch batch = self.list._walk(name, 0, 1, ids_of([self.id]))
         if batch.stale:
             self.raise_stale(name)
         return batch
 
     cdef int raise_stale(self, str name) except -1:
-        self.list.step(name, 0, ids_of([self.id, END]))
+        self.list._step(name, 0, ids_of([self.id, END]))
         return 0
 
     @property
@@ -63,7 +63,7 @@ cdef class ListCursor:
         id, left = self.id, as_int(n, "Cursor.advance", "a number of elements")
         while left:
             far = max(-FAR, min(left, FAR))
-            done, id = self.list.step("Cursor.advance", far, ids_of([id, END]))
+            done, id = self.list._step("Cursor.advance", far, ids_of([id, END]))
             left -= done
             if not done:
                 raise IndexError(
@@ -77,7 +77,7 @@ cdef class ListCursor:
             raise ValueError("Cursor.distance: the cursors are of two lists; use one")
         total, id = 0, self.id
         while id != other.id:
-            done, id = self.list.step("Cursor.distance", FAR, ids_of([id, other.id]))
+            done, id = self.list._step("Cursor.distance", FAR, ids_of([id, other.id]))
             total += done
             if not done:
                 raise ValueError("Cursor.distance: the other is before this one; turn them round")

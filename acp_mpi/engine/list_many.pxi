@@ -48,7 +48,7 @@ def ids_of(pairs):
 cdef class ListHandle(ListEnds):
     """A chain of elements on some rank."""
 
-    def put_block(self, str function, uint64_t where, uint64_t node, uint64_t number, list records):
+    def _put_block(self, str function, uint64_t where, uint64_t node, uint64_t number, list records):
         """Put in elements whose bytes lie in blocks: of (size, address, block) each.
 
         Returns how many went in, and (node, number) of the first; these leave the list. So do all if an
@@ -80,13 +80,13 @@ cdef class ListHandle(ListEnds):
         id = <list_id *>PyByteArray_AS_STRING(c.brought)
         return c.call.result[1], (id.node, id.number)
 
-    def put_row(self, str function, uint64_t where, uint64_t node, uint64_t number, data):
+    def _put_row(self, str function, uint64_t where, uint64_t node, uint64_t number, data):
         """Put in elements of one width whose bytes are `data`; returns (node, number) of the first.
 
         In pieces of 64 KiB.
         """
         cdef list_put head
-        cdef uint64_t at = 0, width = self.element.width, most
+        cdef uint64_t at = 0, width = self._element.width, most
         head.at.node = node
         head.at.number = number
         head.width = width
@@ -100,7 +100,7 @@ cdef class ListHandle(ListEnds):
             at += count * width
         return first
 
-    def put_many(self, str function, uint64_t where, uint64_t node, uint64_t number, elements):
+    def _put_many(self, str function, uint64_t where, uint64_t node, uint64_t number, elements):
         """Put in elements of the bytes given, in pieces of 64 KiB; (node, number) of the first.
 
         Each has at most `inline_most`.
@@ -157,8 +157,8 @@ cdef class ListHandle(ListEnds):
                 far.append(r.size)
                 batch.values.append(None)
                 continue
-            if self.element.code:
-                batch.values.append(self.element.value(out))
+            if self._element.code:
+                batch.values.append(self._element.value(out))
             else:
                 batch.values.append(out[:r.size])
             out += (r.size + 7) & ~<uint64_t>7
@@ -167,7 +167,7 @@ cdef class ListHandle(ListEnds):
         batch.blocks = list(zip(blocks[::3], blocks[1::3], blocks[2::3]))
         return batch
 
-    def take(self, str function, uint64_t where, uint64_t how, uint64_t most, uint64_t node,
+    def _take(self, str function, uint64_t where, uint64_t how, uint64_t most, uint64_t node,
              uint64_t number):
         """Take out up to `most` elements but not what they hold: a Batch with `blocks`.
 
@@ -184,7 +184,7 @@ cdef class ListHandle(ListEnds):
             return None
         return self.filled(batch_new(), PyByteArray_AS_STRING(c.brought), False)
 
-    def walk(self, str function, uint64_t flags, uint64_t most, bytes ids):
+    def _walk(self, str function, uint64_t flags, uint64_t most, bytes ids):
         """Read elements from the first of `ids` that is there on.
 
         At most `most`, 0: as many as fit. Without `ids` from the beginning, or the end if backward.
@@ -211,13 +211,13 @@ cdef class ListHandle(ListEnds):
         batch.stale = c.call.result[0] == LIST_STALE
         return self.filled(batch, PyByteArray_AS_STRING(c.brought), True)
 
-    def step(self, str function, int64_t far, bytes ids):
+    def _step(self, str function, int64_t far, bytes ids):
         """Go `far` elements from the first of two; returns how far it went, and the id there."""
         cdef Call c = self.called(function, METHOD_LIST_STEP, <uint64_t>far, ids, sizeof(list_id))
         cdef list_id *id = <list_id *>PyByteArray_AS_STRING(c.brought)
         return <int64_t>c.call.result[1], (id.node, id.number)
 
-    def check(self, str function, bytes ids):
+    def _check(self, str function, bytes ids):
         """Return a byte for each of `ids`: 1 if that element is in the list."""
         cdef Call c = self.called(function, METHOD_LIST_CHECK, 0, ids, len(ids) // sizeof(list_id))
         return bytes(c.brought)
@@ -232,28 +232,28 @@ cdef class ListHandle(ListEnds):
         s.changes = changes
         return (<char *>&s)[:sizeof(list_span)]
 
-    def erase_between(self, str function, first, last):
+    def _erase_between(self, str function, first, last):
         """Erase the elements from `first` up to `last`; returns how many."""
         cdef Call c = self.called(function, METHOD_LIST_ERASE, 0,
                                   self.span((0, 0), first, last, self, 0), 0)
         return c.call.result[1]
 
-    def splice_from(self, str function, at, ListHandle other, first, last, uint64_t changes):
+    def _splice_from(self, str function, at, ListHandle other, first, last, uint64_t changes):
         """Move elements of a list of the same rank here; returns the number of changes then."""
         cdef Call c = self.called(function, METHOD_LIST_SPLICE, 0,
                                   self.span(at, first, last, other, changes), 0)
         return c.call.result[1]
 
-    def exchange(self, str function, ListHandle other):
+    def _exchange(self, str function, ListHandle other):
         """Swap all elements with a list of the same rank."""
         self.called(function, METHOD_LIST_SWAP, 0,
                     self.span((0, 0), (0, 0), (0, 0), other, 0), 0)
 
-    def drop_all(self, str function):
+    def _drop_all(self, str function):
         """Take out all elements; what they hold is buried later."""
         self.called(function, METHOD_LIST_CLEAR, 0, None, 0)
 
-    def bury(self, str function):
+    def _bury_some(self, str function):
         """Give back memory of what was erased; (more to do, blocks of other ranks)."""
         cdef Call c = self.called(function, METHOD_LIST_BURY, 0, None, ACP_CALL_MOST)
         return c.call.result[1] != 0, list(memoryview(c.brought).cast("Q"))
@@ -262,7 +262,7 @@ cdef class ListHandle(ListEnds):
         """Turn the order of the elements round. Atomic, O(n)."""
         self.called("List.reverse", METHOD_LIST_REVERSE, 0, None, 0)
 
-    def order(self, str function, uint64_t changes, uint64_t count, uint64_t kept, bytes nodes):
+    def _order(self, str function, uint64_t changes, uint64_t count, uint64_t kept, bytes nodes):
         """Give the first `kept` of all nodes this order and erase the others.
 
         RuntimeError if the list has changed since it had `changes`.

@@ -67,30 +67,30 @@ cdef struct request_bytes:
 
 cdef class MapHandle(Handle):
     """A map, a set or a multiset: where its parts are, and what its elements are."""
-    cdef readonly Codec key_codec
-    cdef readonly Codec value_codec
+    cdef readonly Codec _key_codec
+    cdef readonly Codec _value_codec
     cdef readonly tuple ranks
     cdef str title
     cdef uint64_t kind
     cdef uint32_t count
     cdef part_name *parts
-    cdef readonly bint inlined  # elements stand in the slots of the table
+    cdef readonly bint _inlined  # elements stand in the slots of the table
     cdef uint64_t key_size, value_size
     cdef int key_code
     cdef bint direct  # both key and value are numbers
 
     def __cinit__(self, *_, **__):
-        self.spread_over("Map", 0, ((0, 0),), NO_CODEC, NO_CODEC)
+        self._spread_over("Map", 0, ((0, 0),), NO_CODEC, NO_CODEC)
 
     def __dealloc__(self):
         PyMem_Free(self.parts)
 
-    def spread_over(self, str title, uint64_t kind, parts, Codec key, Codec value):
+    def _spread_over(self, str title, uint64_t kind, parts, Codec key, Codec value):
         """Say what this is and where: parts are pairs of address and serial."""
         self.title = title
         self.kind = kind
-        self.key_codec = key
-        self.value_codec = value
+        self._key_codec = key
+        self._value_codec = value
         PyMem_Free(self.parts)
         self.parts = <part_name *>PyMem_Calloc(len(parts), sizeof(part_name))
         if self.parts == NULL:
@@ -103,18 +103,18 @@ cdef class MapHandle(Handle):
         self.key_size = key.bytes_each
         self.value_size = value.bytes_each
         self.key_code = key.code
-        self.inlined = key.bytes_each <= INLINE_MOST and value.bytes_each <= INLINE_MOST
+        self._inlined = key.bytes_each <= INLINE_MOST and value.bytes_each <= INLINE_MOST
         self.direct = key.code != 0 and (value.code != 0 or value.bytes_each == 0)
 
-    def where(self, key):
+    def _where(self, key):
         """Return part, stripe and hash of a key."""
-        cdef bytes k = self.key_codec.encode(key, self, "find")
+        cdef bytes k = self._key_codec.encode(key, self, "find")
         cdef uint64_t h = hash_bytes(PyBytes_AS_STRING(k), len(k))
         return hash_part(h, self.count), h % STRIPES, h
 
-    def part_of(self, key):
+    def _part_of(self, key):
         """Return the number of the part that a key belongs to."""
-        return self.where(key)[0]
+        return self._where(key)[0]
 
     # One element.
 
@@ -133,15 +133,15 @@ cdef class MapHandle(Handle):
         cdef int rc
         cdef uint64_t key_size = self.key_size
         if not stored_small(<char>self.key_code, key, r.data):
-            self.key_codec.store(key, r.data, self, name)
+            self._key_codec.store(key, r.data, self, name)
         r.head.hash = hash_bytes(r.data, key_size)
         r.head.key_size = key_size
         r.head.value_size = r.head.box = r.head.stamp = 0
         c.in_size = sizeof(map_request) + key_size
         if value is not MISSING:
             r.head.value_size = self.value_size
-            if self.value_size and not stored_small(self.value_codec.code, value, r.data + key_size):
-                self.value_codec.store(value, r.data + key_size, self, name)
+            if self.value_size and not stored_small(self._value_codec.code, value, r.data + key_size):
+                self._value_codec.store(value, r.data + key_size, self, name)
             c.in_size += r.head.value_size
         if engine == NULL:
             no_engine(self.function(name))
@@ -215,12 +215,12 @@ cdef class MapHandle(Handle):
         # What a find brought; MISSING: it has gone before all of its pieces were there.
         cdef map_large large
         if c.call.result[0] != FOUND_LARGE:
-            return self.value_codec.decode(<char *>c.call.out, c.call.out_size)
+            return self._value_codec.decode(<char *>c.call.out, c.call.out_size)
         memcpy(&large, c.call.out, sizeof(large))
         cdef uint64_t key_hash = hash_bytes(PyBytes_AS_STRING(key), len(key))
-        if self.value_codec.raw:
+        if self._value_codec.raw:
             return self.whole_bytes(name, key_hash, large.stamp, large.value_size)
-        if large.value_size > LONG and self.value_codec.element is None and \
+        if large.value_size > LONG and self._value_codec.element is None and \
                 acp_near(lane0, self.parts[hash_part(key_hash, self.count)].ga):
             whole = object_from(BoxSource.of(self, name, key_hash, large.stamp), large.value_size)
             return MISSING if whole is None else whole[0]
@@ -228,10 +228,10 @@ cdef class MapHandle(Handle):
         value = MISSING
         if self.pieces(name, key_hash, large.stamp, large.value_size, room,
                        PyByteArray_AS_STRING(room)):
-            if self.value_codec.element is None:
+            if self._value_codec.element is None:
                 value = pickle_module().loads(room)  # it ends where its bytes say so
             else:
-                value = self.value_codec.decode(PyByteArray_AS_STRING(room), large.value_size)
+                value = self._value_codec.decode(PyByteArray_AS_STRING(room), large.value_size)
         reading_room_give(room)
         return value
 
@@ -276,17 +276,17 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_PUT, x, key, value, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_PUT, x, self.key_codec.encode(key, self, name),
-                        self.value_codec.encode_one(value, self, name), 0).call.result[0] != FOUND_NOT
+        return self.ask(name, METHOD_MAP_PUT, x, self._key_codec.encode(key, self, name),
+                        self._value_codec.encode_one(value, self, name), 0).call.result[0] != FOUND_NOT
 
-    def put_and_get(self, str name, key, value, str how, default=None):
+    def _put_and_get(self, str name, key, value, str how, default=None):
         """Put an element in; return what was there before, or what has become of both.
 
         `default` if there was nothing.
         """
         cdef Call c
-        cdef bytes k = self.key_codec.encode(key, self, name)
-        v = self.value_codec.encode_one(value, self, name)
+        cdef bytes k = self._key_codec.encode(key, self, name)
+        v = self._value_codec.encode_one(value, self, name)
         while True:
             c = self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, v, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
@@ -295,7 +295,7 @@ cdef class MapHandle(Handle):
             if found is not MISSING:
                 return found
 
-    def find_value(self, str name, key, default=None):
+    def _find_value(self, str name, key, default=None):
         """Return the value of a key, or `default`."""
         return self.look_up(name, key, default)
 
@@ -307,8 +307,8 @@ cdef class MapHandle(Handle):
         if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, &out, 8, &here) == ACP_OK:
             if here.result[0] == FOUND_NOT:
                 return default
-            return self.value_codec.element.value(<char *>&out)
-        k = self.key_codec.encode(key, self, name)
+            return self._value_codec.element.value(<char *>&out)
+        k = self._key_codec.encode(key, self, name)
         while True:
             c = self.ask(name, METHOD_MAP_FIND, 0, k, None, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
@@ -317,7 +317,7 @@ cdef class MapHandle(Handle):
             if found is not MISSING:
                 return found
 
-    def has(self, str name, key):
+    def _has(self, str name, key):
         """Return whether a key is there."""
         return self.holds(name, key)
 
@@ -325,15 +325,15 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key, self, name), None,
+        return self.ask(name, METHOD_MAP_FIND, 0, self._key_codec.encode(key, self, name), None,
                         0).call.result[0] != FOUND_NOT
 
-    def place(self, str name, key):
+    def _place(self, str name, key):
         """Return the address of a key's value, 0 if it is not there."""
-        return self.ask(name, METHOD_MAP_FIND, 0, self.key_codec.encode(key, self, name), None,
+        return self.ask(name, METHOD_MAP_FIND, 0, self._key_codec.encode(key, self, name), None,
                         0).call.result[1]
 
-    def erase(self, str name, key):
+    def _erase(self, str name, key):
         """Take a key out; return whether it was there."""
         return self.erased(name, key)
 
@@ -341,12 +341,12 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_ERASE, 0, self.key_codec.encode(key, self, name), None,
+        return self.ask(name, METHOD_MAP_ERASE, 0, self._key_codec.encode(key, self, name), None,
                         0).call.result[0] != FOUND_NOT
 
-    def erase_and_get(self, str name, key, default=None):
+    def _erase_and_get(self, str name, key, default=None):
         """Take a key out; return its value, or `default`."""
-        cdef bytes k = self.key_codec.encode(key, self, name)
+        cdef bytes k = self._key_codec.encode(key, self, name)
         cdef Call c
         cdef map_large large
         while True:

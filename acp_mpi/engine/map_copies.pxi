@@ -7,12 +7,12 @@ DEF BOX_HEAD = 24
 cdef class MapCopies(ManyHandle):
     """A map whose values come from addresses, and go to them."""
 
-    def put_copy(self, str name, key, uint64_t ga, uint64_t size, str how):
+    def _put_copy(self, str name, key, uint64_t ga, uint64_t size, str how):
         """Put a key in with the `size` bytes at `ga` as its value; return whether it was there."""
-        cdef bytes k = self.key_codec.encode(key, self, name)
+        cdef bytes k = self._key_codec.encode(key, self, name)
         cdef map_request r
         cdef uint64_t block
-        if self.inlined or size <= VALUE_ROOM:
+        if self._inlined or size <= VALUE_ROOM:
             value = bytearray(size)
             get(ga, value)
             return self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, bytes(value),
@@ -44,12 +44,12 @@ cdef class MapCopies(ManyHandle):
             raise
         return block
 
-    def get_copy(self, str name, key, uint64_t ga, uint64_t room):
+    def _get_copy(self, str name, key, uint64_t ga, uint64_t room):
         """Copy the value of a key to `ga`; return its size, None if the key is not there.
 
         A size above `room`: nothing is copied.
         """
-        cdef bytes k = self.key_codec.encode(key, self, name)
+        cdef bytes k = self._key_codec.encode(key, self, name)
         cdef map_large large
         cdef Call c
         while True:

@@ -129,10 +129,10 @@ cdef class ManyHandle(PartsHandle):
                    uint64_t size, uint64_t room):
         return self.call_of(part, method, x, (<char *>records)[:size], room)
 
-    def put_arrays(self, str name, keys, values, uint64_t total, str how):
+    def _put_arrays(self, str name, keys, values, uint64_t total, str how):
         """Put in `total` elements from two buffers (values None: there are none)."""
-        cdef Arrays a = Arrays(keys, values, self.key_codec.bytes_each,
-                               self.value_codec.bytes_each, total, self.count)
+        cdef Arrays a = Arrays(keys, values, self._key_codec.bytes_each,
+                               self._value_codec.bytes_each, total, self.count)
         cdef uint64_t unit = spread_unit(&a.s), each = CALL_MOST // unit
         cdef uint64_t first, at, end, n
         cdef uint32_t part
@@ -161,11 +161,11 @@ cdef class ManyHandle(PartsHandle):
             call_done(function, c)
         return 0
 
-    def get_arrays(self, str name, keys, uint64_t total, values, found):
+    def _get_arrays(self, str name, keys, uint64_t total, values, found):
         """Find `total` keys; values and whether they are there go into two buffers."""
-        cdef Arrays a = Arrays(keys, None, self.key_codec.bytes_each,
-                               self.value_codec.bytes_each, total, self.count)
-        cdef uint64_t unit = spread_unit(&a.s), size = self.value_codec.bytes_each
+        cdef Arrays a = Arrays(keys, None, self._key_codec.bytes_each,
+                               self._value_codec.bytes_each, total, self.count)
+        cdef uint64_t unit = spread_unit(&a.s), size = self._value_codec.bytes_each
         cdef uint64_t out = 8 + ((size + 7) & ~7), each = CALL_MOST // max(unit, out)
         cdef uint64_t first, at, end, n
         cdef uint32_t part
@@ -212,7 +212,7 @@ cdef class ManyHandle(PartsHandle):
     cdef bytes record(self, bytes key, bytes value, uint64_t key_hash):
         # `value` None: a record without one.
         cdef uint64_t head[3]
-        cdef Py_ssize_t head_size = 8 if self.inlined else 16 if value is None else 24
+        cdef Py_ssize_t head_size = 8 if self._inlined else 16 if value is None else 24
         head[0] = key_hash
         head[1] = len(key)
         key += b"\0" * (-len(key) % 8)
@@ -220,7 +220,7 @@ cdef class ManyHandle(PartsHandle):
             return (<char *>head)[:head_size] + key
         head[2] = len(value)
         value += b"\0" * (-len(value) % 8)
-        return (<char *>head)[:head_size] + (key + value if self.inlined else value + key)
+        return (<char *>head)[:head_size] + (key + value if self._inlined else value + key)
 
     cdef list dealt(self, str name, keys, values):
         # For each part its records, of one stripe after another, with their places in the list;
@@ -228,8 +228,8 @@ cdef class ManyHandle(PartsHandle):
         cdef uint64_t h
         parts = [[[] for _ in range(STRIPES)] for _ in range(self.count)]
         for place, k in enumerate(keys):
-            key = self.key_codec.encode(k, self, name)
-            value = None if values is None else self.value_codec.encode(values[place], self,
+            key = self._key_codec.encode(k, self, name)
+            value = None if values is None else self._value_codec.encode(values[place], self,
                                                                            name)
             h = hash_bytes(PyBytes_AS_STRING(key), len(key))
             record = self.record(key, value, h)
@@ -237,7 +237,7 @@ cdef class ManyHandle(PartsHandle):
                 (place, record if len(record) <= MOST else None))
         return [[r for stripe in part for r in stripe] for part in parts]
 
-    def put_list(self, str name, keys, values, how):
+    def _put_list(self, str name, keys, values, how):
         """Put in elements from two lists, or take keys out (`how` None); which were there."""
         cdef Round round_ = Round(self.function(name))
         cdef uint8_t method = METHOD_MAP_ERASE_MANY if how is None else METHOD_MAP_PUT_MANY
@@ -273,7 +273,7 @@ cdef class ManyHandle(PartsHandle):
                 call_done(round_.function, c)
         return 0
 
-    def get_list(self, str name, keys, default=None):
+    def _get_list(self, str name, keys, default=None):
         """Find keys; return a list of values, `default` where there is none, and which are there."""
         cdef Round round_ = Round(self.function(name))
         cdef Call c
@@ -305,20 +305,20 @@ cdef class ManyHandle(PartsHandle):
     cdef int take_values(self, Call c, list places, list values, list found,
                          list large) except -1:
         cdef const char *p = <const char *>c.call.out
-        cdef uint64_t size = self.value_codec.bytes_each, word, i
+        cdef uint64_t size = self._value_codec.bytes_each, word, i
         cdef bint fixed = size <= INLINE_MOST
         for i in range(c.call.result[1]):
             memcpy(&word, p, 8)
             p += 8
             if fixed:
                 if word:
-                    values[places[i]] = self.value_codec.decode(p, size)
+                    values[places[i]] = self._value_codec.decode(p, size)
                     found[places[i]] = True
                 p += (size + 7) & ~7
             elif word == LARGE:
                 large.append(places[i])
             elif word != NONE:
-                values[places[i]] = self.value_codec.decode(p, word)
+                values[places[i]] = self._value_codec.decode(p, word)
                 found[places[i]] = True
                 p += (word + 7) & ~7
         return 0

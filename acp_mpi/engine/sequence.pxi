@@ -29,14 +29,14 @@ cdef struct small_splice:
 
 cdef class SequenceHandle(Handle):
     """A row of elements of one type on some rank."""
-    cdef readonly Element element
+    cdef readonly Element _element
 
     def __cinit__(self, *_, **__):
-        self.element = NO_ELEMENT
+        self._element = NO_ELEMENT
 
-    def of(self, Element element):
+    def _of(self, Element element):
         """Say what its elements are."""
-        self.element = element
+        self._element = element
 
     cdef int no_place(self, str function, object at) except -1:
         raise IndexError(f"{self.titled(function)}: there is no element at {at}; see size()")
@@ -80,25 +80,25 @@ cdef class SequenceHandle(Handle):
         cdef small_splice s
         cdef uint64_t there[2]
         cdef uint64_t flags = 0 if replace else SPLICE_CLIPS
-        if self.element.code:
-            if not stored_small(self.element.code, x, s.element):
-                self.element.store(x, s.element, self, function)
+        if self._element.code:
+            if not stored_small(self._element.code, x, s.element):
+                self._element.store(x, s.element, self, function)
             s.plan.at = at
             s.plan.erase = replace
             s.plan.insert = 1
             s.plan.flags = flags
             s.plan.block = 0
-            if self.splice_here(function, &s, sizeof(splice) + self.element.width, NULL, there):
+            if self.splice_here(function, &s, sizeof(splice) + self._element.width, NULL, there):
                 if not there[0]:
                     self.no_place(function, at)
                 return there[1]
-        return self.splice(function, at, replace, 1, flags, self.element.bytes_of(x, self, function))
+        return self._replace(function, at, replace, 1, flags, self._element.bytes_of(x, self, function))
 
     cdef object pop_one(self, str function, int64_t at):
         cdef small_splice s
         cdef char out[PLAIN]
         cdef uint64_t there[2]
-        if self.element.code:
+        if self._element.code:
             s.plan.at = at
             s.plan.erase = 1
             s.plan.insert = 0
@@ -107,16 +107,16 @@ cdef class SequenceHandle(Handle):
             if self.splice_here(function, &s, sizeof(splice), out, there):
                 if not there[0]:
                     self.no_place(function, at)
-                return self.element.value(out)
-        cdef uint64_t width = self.element.width
+                return self._element.value(out)
+        cdef uint64_t width = self._element.width
         cdef bint far = width > ACP_CALL_MOST
         cdef Call c = self.spliced(function, at, 1, 0,
                                    SPLICE_BRINGS | (SPLICE_BLOCK if far else 0), b"",
                                    0 if far else width)
         data = self.fetched(c.call.result[1], width) if far else c.brought or bytearray()
-        return self.element.value(PyByteArray_AS_STRING(data))
+        return self._element.value(PyByteArray_AS_STRING(data))
 
-    def splice(self, str function, int64_t at, uint64_t erase, uint64_t insert, uint64_t flags,
+    def _replace(self, str function, int64_t at, uint64_t erase, uint64_t insert, uint64_t flags,
                data):
         """Take `erase` elements out at `at` and put `insert` in, whose bytes are `data`.
 
@@ -180,7 +180,7 @@ cdef class SequenceHandle(Handle):
         cdef int rc
         if engine == NULL:
             no_engine(self.titled(function))
-        if self.element.code:
+        if self._element.code:
             call_fill(&here, METHOD_SEQUENCE_READ, self, <uint64_t>at)
             here.out = out
             here.out_room = PLAIN
@@ -188,11 +188,11 @@ cdef class SequenceHandle(Handle):
             if rc == ACP_OK:
                 if not here.result[0]:
                     self.no_place(function, at)
-                return self.element.value(out)
+                return self._element.value(out)
             if rc != ACP_E_BUSY:
                 call_ended(self.titled(function), rc, lane0)
-        data = self.read(function, at, 1, 0)
-        return self.element.value(PyByteArray_AS_STRING(data))
+        data = self._read(function, at, 1, 0)
+        return self._element.value(PyByteArray_AS_STRING(data))
 
     cdef Call asked(self, str function, int64_t at, stretch *plan, uint64_t room):
         cdef Call c = call_new(METHOD_SEQUENCE_READ, self.ga, self.serial, <uint64_t>at,
@@ -205,13 +205,13 @@ cdef class SequenceHandle(Handle):
             raise
         return c
 
-    def read(self, str function, int64_t at, uint64_t count, uint64_t flags):
+    def _read(self, str function, int64_t at, uint64_t count, uint64_t flags):
         """Return the bytes of `count` elements from `at` on, read at one instant.
 
         IndexError if there is no such place, unless the flags cut it to what there is.
         """
         cdef stretch plan
-        cdef uint64_t width = self.element.width, room, wanted = 0
+        cdef uint64_t width = self._element.width, room, wanted = 0
         cdef Call c
         function = self.titled(function)
         need(function)
@@ -234,7 +234,7 @@ cdef class SequenceHandle(Handle):
                 plan.flags |= SPLICE_BLOCK
                 room = 0
 
-    def read_block(self, str function, int64_t at, uint64_t count):
+    def _read_block(self, str function, int64_t at, uint64_t count):
         """Copy what there is of `count` elements from `at` on to a block of the same rank.
 
         Returns its address and how many they are. Read at one instant.
@@ -246,7 +246,7 @@ cdef class SequenceHandle(Handle):
         cdef Call c = self.asked(function, at, &plan, 0)
         return c.call.result[1], c.call.result[0]
 
-    def look(self, str function):
+    def _look(self, str function):
         """Return (size, room, width, bytes, address of the elements or 0)."""
         cdef sequence_look *look
         need(function)
@@ -305,7 +305,7 @@ cdef class SequenceHandle(Handle):
         """Take out the first element and return it. IndexError if there is none."""
         return self.pop_one("pop_front", 0)
 
-    def insert_one(self, str function, int64_t at, value):
+    def _insert_one(self, str function, int64_t at, value):
         """Put `value` before the element at `at`, at the end if there is none; its index."""
         return self.put_one(function, at, value, False)
 
@@ -316,19 +316,19 @@ cdef class SequenceHandle(Handle):
     def __getitem__(self, index):
         if PyIndex_Check(index):
             return self.read_one("[]", place_of(self, "[]", index))
-        return self.get_slice(index)
+        return self._get_slice(index)
 
     def __setitem__(self, index, value):
         if PyIndex_Check(index):
             self.put_one("[]", place_of(self, "[]", index), value, True)
         else:
-            self.set_slice(index, value)
+            self._set_slice(index, value)
 
     def __delitem__(self, index):
         if PyIndex_Check(index):
-            self.splice("[]", place_of(self, "[]", index), 1, 0, 0, b"")
+            self._replace("[]", place_of(self, "[]", index), 1, 0, 0, b"")
         else:
-            self.drop_slice(index)
+            self._drop_slice(index)
 
     def front(self):
         """Return the first element. IndexError if there is none."""

@@ -37,7 +37,8 @@ def window_attach(*, user, window, comm, byte, word4, word8, any_source, any_tag
 
     `user` is the path of a loaded module that depends on the MPI library, the next five are MPI
     handles. The members' slots begin at `first_slot`; all of them have starter memory up to
-    `starter_end` bytes into their window part, and heap from `heap_begin` to `heap_end`. Raises LookupError if MPI's functions are not found.
+    `starter_end` bytes into their window part, and heap from `heap_begin` to `heap_end`. Raises
+    LookupError if MPI's functions are not found.
     """
     need("init")
     cdef acp_window_config config

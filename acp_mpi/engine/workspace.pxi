@@ -43,21 +43,21 @@ cdef object numbers_in_a_row(object buffer, str function):
 
 cdef class WorkspaceHandle(Handle):
     """Bytes spread over ranks: those of block k are on part k modulo the number of parts."""
-    cdef readonly list parts  # (address, serial) of each
-    cdef readonly uint64_t block
-    cdef readonly uint64_t total
+    cdef readonly list _parts  # (address, serial) of each
+    cdef readonly uint64_t _block
+    cdef readonly uint64_t _total
 
-    def of(self, list parts, uint64_t block, uint64_t total):
+    def _of(self, list parts, uint64_t block, uint64_t total):
         """Say where the bytes are."""
-        self.parts = parts
-        self.block = block
-        self.total = total
+        self._parts = parts
+        self._block = block
+        self._total = total
 
     cdef uint64_t span(self, str function, object offset, uint64_t size) except? 0xffffffffffffffff:
         first = as_int(offset, function, "an offset")
-        if not 0 <= first <= self.total or size > self.total - first:
+        if not 0 <= first <= self._total or size > self._total - first:
             raise IndexError(f"{function}: {size} bytes at offset {first} are not within the "
-                             f"{self.total} bytes of this workspace; use a smaller offset or buffer")
+                             f"{self._total} bytes of this workspace; use a smaller offset or buffer")
         return first
 
     cdef int move(self, str function, uint8_t method, uint64_t tag, char *memory, uint64_t size,
@@ -65,14 +65,14 @@ cdef class WorkspaceHandle(Handle):
         # A span without bytes is a call all the same: it finds out whether the workspace is there.
         cdef Round r = Round(function)
         cdef Call c
-        cdef uint64_t k, at, n, count = len(self.parts)
+        cdef uint64_t k, at, n, count = len(self._parts)
         need(function)
         while True:
-            k = min(first, max(self.total, 1) - 1) // self.block
-            at = first - k * self.block
-            n = min(size, self.block - at, ACP_CALL_MOST)
-            ga, serial = self.parts[k % count]
-            c = call_new(method, ga, serial, (k // count * self.block + at) | tag)
+            k = min(first, max(self._total, 1) - 1) // self._block
+            at = first - k * self._block
+            n = min(size, self._block - at, ACP_CALL_MOST)
+            ga, serial = self._parts[k % count]
+            c = call_new(method, ga, serial, (k // count * self._block + at) | tag)
             c.taken = keeper
             if method == METHOD_WORKSPACE_READ:
                 c.call.out = memory
@@ -139,7 +139,7 @@ cdef class WorkspaceHandle(Handle):
         try:
             letter = letter_of(&view, function)
             first = self.span(function, offset, view.len)
-            for what, number in (("offset", first), ("default_size", self.block)):
+            for what, number in (("offset", first), ("default_size", self._block)):
                 if number % view.itemsize:
                     raise _errors.AlignmentError(
                         f"{function}: the {what} {number} is not a multiple of the {view.itemsize} "
@@ -149,27 +149,27 @@ cdef class WorkspaceHandle(Handle):
         finally:
             PyBuffer_Release(&view)
 
-    def places(self, str function, offset, size):
+    def _places(self, str function, offset, size):
         """Return address and bytes of each piece of a span, in order."""
         cdef uint64_t n, k, at, left = amount(size, function)
-        cdef uint64_t first = self.span(function, offset, left), count = len(self.parts)
-        looked = self.look(function)
+        cdef uint64_t first = self.span(function, offset, left), count = len(self._parts)
+        looked = self._look(function)
         pieces = []
         while left:
-            k = first // self.block
-            at = first - k * self.block
-            n = min(left, self.block - at)
-            pieces.append((looked[k % count][1] + k // count * self.block + at, n))
+            k = first // self._block
+            at = first - k * self._block
+            n = min(left, self._block - at)
+            pieces.append((looked[k % count][1] + k // count * self._block + at, n))
             first += n
             left -= n
         return pieces
 
-    def look(self, str function):
+    def _look(self, str function):
         """Return how many bytes each part has, and their address."""
         cdef Call c
         cdef Round r = Round(function)
         need(function)
-        for ga, serial in self.parts:
+        for ga, serial in self._parts:
             r.add(call_new(METHOD_WORKSPACE_LOOK, ga, serial, 0), None)
         looked = []
         for _, call, _ in r.done():
@@ -177,12 +177,12 @@ cdef class WorkspaceHandle(Handle):
             looked.append((c.call.result[0], c.call.result[1]))
         return looked
 
-    def zero(self, str function, list sizes):
+    def _zero(self, str function, list sizes):
         """Set the bytes of each part, of which it has so many, to zero."""
         cdef Round r = Round(function)
         cdef uint64_t at, n, size
         need(function)
-        for (ga, serial), each in zip(self.parts, sizes):
+        for (ga, serial), each in zip(self._parts, sizes):
             size = each
             for at in range(0, size, ZEROED):
                 n = min(size - at, ZEROED)

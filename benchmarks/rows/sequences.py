@@ -48,7 +48,7 @@ def _bulk(effort: Effort) -> list[Row]:
     copy = calls(np.copyto, target, values)
     rows = many_at_once(effort, BULK, [
         ("Vector.assign", calls(vector.assign, values), "np.copyto", copy, goal),
-        ("Vector[:]", calls(vector.get_slice, slice(None)), "np.copyto", copy, goal),
+        ("Vector[:]", calls(vector.__getitem__, slice(None)), "np.copyto", copy, goal),
     ])  # fmt: skip
     vector.destroy()
     return rows

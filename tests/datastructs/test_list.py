@@ -343,7 +343,7 @@ def test_finalizers_that_read_lists_do_not_mix_up_what_is_being_read(made):
                 Garbage()
                 gc.set_threshold(gc.get_count()[0] + more, 1, 1)
                 gc.enable()
-                batch = one.walk("test", 0, 0, b"")
+                batch = one._walk("test", 0, 0, b"")
                 assert batch.values == list(range(300))
                 assert one.find(7).value == 7
         finally:

@@ -174,9 +174,9 @@ def test_as_many_values_as_keys_whatever_their_shapes(numbers):
         numbers.update(np.arange(6).reshape(2, 3), np.arange(6.0).reshape(2, 3))
         assert dict(numbers.items()) == {i: i for i in range(6)}
         with pytest.raises(ValueError, match="buffers"):
-            numbers.put_arrays("update", bytes(80), bytes(16), 10, "assign")
+            numbers._put_arrays("update", bytes(80), bytes(16), 10, "assign")
         with pytest.raises(ValueError, match="buffers"):
-            numbers.put_arrays("update", bytes(16), bytes(80), 10, "assign")
+            numbers._put_arrays("update", bytes(16), bytes(80), 10, "assign")
     acp.sync()
 
 

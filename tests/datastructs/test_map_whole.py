@@ -228,7 +228,7 @@ def test_one_with_itself_by_another_handle_loses_nothing(made, kind):
     if only(0):
         one.update({i: str(i) for i in range(50)} if kind is acp.Map else [*range(50), 7])
     acp.sync()
-    again, before = pickle.loads(pickle.dumps(one)), sorted(one.elements())
+    again, before = pickle.loads(pickle.dumps(one)), sorted(one._elements())
     acp.sync()
     for method in ("assign", "merge", "move", "swap"):
         if acp.rank() == 0:
@@ -237,17 +237,17 @@ def test_one_with_itself_by_another_handle_loses_nothing(made, kind):
         if method != "swap":
             for other in (one, again, one.local):
                 getattr(one.local, method)(other)
-        assert sorted(one.elements()) == before, method
+        assert sorted(one._elements()) == before, method
         acp.sync()
-    here = sorted(one.local.elements())
+    here = sorted(one.local._elements())
     acp.sync()
     if acp.rank() == 0:
         one.merge(again.local)
-        assert sorted(one.elements()) == before
+        assert sorted(one._elements()) == before
         one.assign(again.local)  # then there is nothing else
-        assert sorted(one.elements()) == here
+        assert sorted(one._elements()) == here
         one.move(again.local)
-        assert sorted(one.elements()) == here
+        assert sorted(one._elements()) == here
     acp.sync()
 
 
@@ -277,13 +277,13 @@ def test_what_cannot_be_read_leaves_what_is_there(made, kind):
     if acp.rank() == 0:
         gone_one.destroy()
     acp.sync()
-    before = sorted(one.elements())
+    before = sorted(one._elements())
     for method in ("assign", "move"):
         for other in (gone_one, gone_one.local) if acp.rank() == 0 else (gone_one,):
             gone(getattr(one, method), other)
             gone(getattr(one.local, method), other)
     acp.sync()
-    assert sorted(one.elements()) == before
+    assert sorted(one._elements()) == before
     acp.sync()
 
 
@@ -305,7 +305,7 @@ def test_who_was_killed_while_destroying_leaves_it_to_the_next(made):
     if acp.rank() == acp.procs() - 1:
         for ga, serial in m._others[:1]:
             part = _engine.Handle()
-            part.found(ga, serial, b"")
+            part._found(ga, serial, b"")
             _engine.container_destroy("test", part)
         m.destroy()
     acp.sync()

@@ -270,7 +270,7 @@ def test_nothing_is_left_in_the_heap():
             vector.duplicate().destroy()
             vector.assign(vector)
             with pytest.raises(IndexError):
-                vector.splice("test", 10**6, 1, 0, 4, b"")
+                vector._replace("test", 10**6, 1, 0, 4, b"")
     assert acp.heap_statistics(acp.rank()).used == used
 
 

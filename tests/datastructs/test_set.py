@@ -104,14 +104,14 @@ def test_counts_that_would_not_fit_are_refused_and_nothing_happens(made):
                 assert m.count(1) >= 2**63
             assert m.count(1) == 2**64 - 1
             assert not m.empty()
-            assert not m.local.empty() or acp.rank() not in {m.where(1)[0]}
-            other = next(k for k in range(2, 10**6) if m.where(k)[:2] == m.where(1)[:2])
+            assert not m.local.empty() or acp.rank() not in {m._where(1)[0]}
+            other = next(k for k in range(2, 10**6) if m._where(k)[:2] == m._where(1)[:2])
             with refused(OverflowError, "MultiSet.insert", 1):
                 m.insert(other)
             assert other not in m
-            part, stripe, _ = m.where(1)
+            part, stripe, _ = m._where(1)
             far = next(
-                k for k in range(2, 10**6) if m.where(k)[0] == part and m.where(k)[1] != stripe
+                k for k in range(2, 10**6) if m._where(k)[0] == part and m._where(k)[1] != stripe
             )
             m.insert(far, 2**63)  # more in all than a word can say
             with refused(OverflowError, "MultiSet.size", "2**64"):

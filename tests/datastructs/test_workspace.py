@@ -229,7 +229,7 @@ def test_it_travels_and_ends_everywhere():
         assert other.read(bytearray(5), 495) == b"there"
         assert other.statistics().size == 500
     with pytest.raises(acp.AddressError, match=r"part of a Workspace"):
-        acp.Workspace.attach(mine.parts[0][0])
+        acp.Workspace.attach(mine._parts[0][0])
     with pytest.raises(acp.AddressError, match=r"use Workspace\.attach"):
         acp.Counter.attach(mine.ga)
     acp.sync()

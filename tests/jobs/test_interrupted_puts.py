@@ -64,13 +64,13 @@ def into_a_list(pid, data, ga):
         (_engine, "copy_all", lambda: line.push_back_ga(ga, LONG)),
         (_engine, "malloc", lambda: line.push_back_ga(ga, LONG)),
         (_engine, "put_all", lambda: line.extend([data, data])),
-        (acp.List, "put_block", lambda: line.insert_ga(gone, ga, LONG)),
+        (acp.List, "_put_block", lambda: line.insert_ga(gone, ga, LONG)),
     ):
         with frozen_from(pid, place, name):
             call()
         assert (name, used()) == (name, before)
         assert line.empty()
-    with frozen_from(pid, acp.List, "put_block"):
+    with frozen_from(pid, acp.List, "_put_block"):
         line.push_back_ga(ga, LONG)
     assert used() >= before + LONG
     assert line.size() == 1
@@ -88,7 +88,7 @@ def into_a_vector(pid, data, ga):
         vector.push_back_ga(ga)
     assert used() == before
     assert vector.empty()
-    with frozen_from(pid, acp.Vector, "splice"):
+    with frozen_from(pid, acp.Vector, "_replace"):
         vector.push_back_ga(ga)
     assert used() >= before + LONG
     assert vector.pop_back() == data
@@ -186,7 +186,7 @@ def from_list_to_list(pid, data, ga):
     )
     left = []
     for call in calls * 2:
-        with frozen_from(pid, acp.List, "take"):
+        with frozen_from(pid, acp.List, "_take"):
             call()
         left.append(used())
         assert list(near) == list(far) == list(range(300))
@@ -196,7 +196,7 @@ def from_list_to_list(pid, data, ga):
     assert used() == left[-1]
     goes_on = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
     goes_on.start()
-    with frozen_from(pid, acp.List, "exchange"):  # it is taken back once that is possible
+    with frozen_from(pid, acp.List, "_exchange"):  # it is taken back once that is possible
         near.swap(far)
     goes_on.join()
     assert list(near) == list(far) == list(range(300))
