@@ -27,10 +27,7 @@
 #define OPS 256u
 #define LONG_WAIT_NS ((uint64_t)60000000000) /* then it is said who is missing */
 #define SPIN_NS 40000u /* a waiting caller looks so long before it sleeps */
-#define ANSWER_NS 60000u /* and so long for an owner's answer: the owner may have to be woken first */
-#define GLANCE_NS 8000u  /* or so short, where the owner gets a processor only then: who is awake answers */
-#define SPIN_MOST_NS 250000u /* and longer for the bytes under way, up to this */
-#define LOOK_ON_NS 20000u /* the progress thread, after it has served somebody */
+#define LOOK_ON_NS 20000u /* and who leads, after it has served somebody */
 #define COMPANY_NS 40000u /* frames wait so long for company that more do not come with */
 
 /* How this process reaches a place: itself, or which road leads to its owner. */

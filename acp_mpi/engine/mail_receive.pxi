@@ -51,7 +51,7 @@ cdef Request receive_stray(Request r, Stray stray):
     if r.viewed:
         copy_bytes(r.view.buf, PyBytes_AS_STRING(stray.data), min(n, <uint64_t>r.view.len))
     if n < stray.envelope.size:
-        r.cut_short(&stray.envelope, n)
+        cut_short(r, &stray.envelope, n)
     else:
         r.take(&stray.envelope, PyBytes_AS_STRING(stray.data), header)
     r.ends()
@@ -108,7 +108,7 @@ cdef Request lasting(Request r):
 
 cdef object received(Request r, Status status, int64_t limit):
     if not r.over:
-        r.block(limit)
+        request_block(r, limit)
     if status is not None and r.known:
         status.fill(&r.message)
     return r.outcome()
@@ -160,9 +160,9 @@ def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG
     try:
         sending = post("sendrecv", x, dest, sendtag, False)
         if sending is not None:
-            sending.block(limit)
+            request_block(sending, limit)
             sending.outcome()
     except BaseException:
-        receiving.give_up()
+        request_give_up(receiving)
         raise
     return received(receiving, status, limit)

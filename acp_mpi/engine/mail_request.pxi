@@ -237,7 +237,7 @@ cdef class Request:
         r = receive_begin(self.function, None, got.context | HEADERS, got.source, got.note >> 4,
                           True)
         if not r.over:
-            r.block(ACP_FOREVER)
+            request_block(r, ACP_FOREVER)
         return r.outcome()
 
     cdef int take(self, const acp_envelope *got, const char *data, object header) except -1:
@@ -260,20 +260,6 @@ cdef class Request:
                     f"{self.function}: the message {whom(False, got.source, got.tag)} has "
                     f"{got.size} bytes and the buffer {self.view.len}; the first are in it, the "
                     "rest is gone: ask probe for the size, or receive without a buffer")
-        except Exception as error:
-            self.error = error
-        return 0
-
-    cdef int cut_short(self, const acp_envelope *got, uint64_t n) except -1:
-        # As take, of a message for which the receive that Ctrl-C has ended had room for `n` bytes.
-        self.known, self.message = True, got[0]
-        try:
-            if self.finish is not None:
-                self.finish()
-            raise _errors.TruncationError(
-                f"{self.function}: the message {whom(False, got.source, got.tag)} has {got.size} "
-                f"bytes and came when a receive into a buffer of {n} was interrupted; the rest is "
-                "gone: ask probe for the size, or receive without a buffer")
         except Exception as error:
             self.error = error
         return 0
@@ -355,91 +341,6 @@ cdef class Request:
         finally:
             self.busy = False
         return True
-
-    # Blocking calls ---------------------------------------------------------------------------
-
-    cdef int block(self, int64_t limit) except -1:
-        # As settle, but nothing of it is left if it fails; no message is lost.
-        try:
-            try:
-                self.settle(limit)
-            except TimeoutError:
-                if self.withdraw():
-                    raise
-                self.settle(ACP_FOREVER)  # it has met its other half
-        except BaseException:
-            self.give_up()
-            raise
-        return 0
-
-    cdef int give_up(self) except -1:
-        # An exception ends the call that began it.
-        if engine == NULL or self.over or self.withdraw() or self.over:
-            return 0
-        return 0 if self.sends else self.put_back()
-
-    cdef Request leave(self):
-        # Another request for the message, which nobody waits for yet, and the buffer is free.
-        cdef Request late = Request.__new__(Request)
-        late.function, late.context, late.peer, late.tag = (
-            self.function, self.context, self.peer, self.tag)
-        late.request, self.request = self.request, NULL
-        acp_request_into(late.request, NULL, 0)
-        late.home = engine
-        acp_engine_hold(engine)
-        return late
-
-    cdef object arrive(self):
-        # Until its bytes are here, whatever comes: they go to a buffer that is its caller's again
-        # when the call has ended. Returns what a signal handler has raised meanwhile.
-        cdef int rc = self.attend(ACP_FOREVER)
-        raised = None
-        while rc == ACP_E_INTERRUPTED:
-            try:
-                ended(self.function, rc)
-            except BaseException as error:
-                raised = error
-            rc = self.attend(ACP_FOREVER)
-        ended(self.function, rc)
-        return raised
-
-    cdef int put_back(self) except -1:
-        # Ctrl-C came when the message had: it is for the next receive.
-        cdef Stray stray
-        raised = self.arrive()
-        stray = self.untaken()
-        if stray is not None:
-            stray.envelope, stray.number = self.message, self.number
-            stray_keep(stray)
-        self.ends()
-        if raised is not None:
-            raise raised
-        return 0
-
-    cdef Stray untaken(self):
-        # The message that has come, as nobody has taken it; None if there is none.
-        cdef Stray stray = Stray.__new__(Stray)
-        cdef const char *data
-        if self.request == NULL:  # Ctrl-C came while the view was brought to the buffer
-            return self.of_view(stray) if self.known else None
-        if acp_request_look(self.request, &self.message) != ACP_OK:
-            return None
-        if acp_request_pulls(self.request) and not acp_request_brought(self.request):
-            stray.late = self.leave()
-            return stray
-        if self.viewed:
-            ok = self.end_it(&self.message) in (ACP_OK, ACP_E_TRUNCATED)
-            return self.of_view(stray) if ok else None
-        data = self.bytes_of_it()
-        if data == NULL:
-            return None
-        stray.data = raw_bytes_of(data, self.message.size)
-        return stray
-
-    cdef Stray of_view(self, Stray stray):
-        stray.data = raw_bytes_of(<const char *>self.view.buf,
-                                  min(self.message.size, <uint64_t>self.view.len))
-        return stray
 
 
 cdef int forget_messages(str why) except -1:

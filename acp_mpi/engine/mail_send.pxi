@@ -69,7 +69,7 @@ def send(x, dest, tag=0, timeout=None):
     cdef int64_t limit = nanoseconds(timeout, "send")
     cdef Request r = post("send", x, dest, tag, False)
     if r is not None:
-        r.block(limit)
+        request_block(r, limit)
         r.outcome()
 
 

@@ -1,10 +1,7 @@
-# Messages that came while Ctrl-C ended their receive: the next receive's.
+# Blocking calls: what Ctrl-C ends leaves its message, if one has come, to the next receive.
 
 cdef list strays = []
 cdef uint64_t stray_count = 0
-
-
-cdef class Request
 
 
 cdef class Stray:
@@ -40,4 +37,108 @@ cdef int stray_keep(Stray stray) except -1:
     while at and (<Stray>strays[at - 1]).number > stray.number:
         at -= 1
     strays.insert(at, stray)
+    return 0
+
+
+cdef int request_block(Request r, int64_t limit) except -1:
+    # As settle, but nothing of it is left if it fails; no message is lost.
+    try:
+        try:
+            r.settle(limit)
+        except TimeoutError:
+            if r.withdraw():
+                raise
+            r.settle(ACP_FOREVER)  # it has met its other half
+    except BaseException:
+        request_give_up(r)
+        raise
+    return 0
+
+
+cdef int request_give_up(Request r) except -1:
+    # An exception ends the call that began it.
+    if engine == NULL or r.over or r.withdraw() or r.over:
+        return 0
+    return 0 if r.sends else to_the_next(r)
+
+
+cdef Request left_behind(Request r):
+    # Another request for the message, which nobody waits for yet, and the buffer is free.
+    cdef Request late = Request.__new__(Request)
+    late.function, late.context, late.peer, late.tag = r.function, r.context, r.peer, r.tag
+    late.request, r.request = r.request, NULL
+    acp_request_into(late.request, NULL, 0)
+    late.home = engine
+    acp_engine_hold(engine)
+    return late
+
+
+cdef object arrive(Request r):
+    # Until its bytes are here, whatever comes: they go to a buffer that is its caller's again
+    # when the call has ended. Returns what a signal handler has raised meanwhile.
+    cdef int rc = r.attend(ACP_FOREVER)
+    raised = None
+    while rc == ACP_E_INTERRUPTED:
+        try:
+            ended(r.function, rc)
+        except BaseException as error:
+            raised = error
+        rc = r.attend(ACP_FOREVER)
+    ended(r.function, rc)
+    return raised
+
+
+cdef int to_the_next(Request r) except -1:
+    # Ctrl-C came when the message had: it is for the next receive.
+    cdef Stray stray
+    raised = arrive(r)
+    stray = untaken(r)
+    if stray is not None:
+        stray.envelope, stray.number = r.message, r.number
+        stray_keep(stray)
+    r.ends()
+    if raised is not None:
+        raise raised
+    return 0
+
+
+cdef Stray untaken(Request r):
+    # The message that has come, as nobody has taken it; None if there is none.
+    cdef Stray stray = Stray.__new__(Stray)
+    cdef const char *data
+    if r.request == NULL:  # Ctrl-C came while the view was brought to the buffer
+        return of_view(r, stray) if r.known else None
+    if acp_request_look(r.request, &r.message) != ACP_OK:
+        return None
+    if acp_request_pulls(r.request) and not acp_request_brought(r.request):
+        stray.late = left_behind(r)
+        return stray
+    if r.viewed:
+        ok = r.end_it(&r.message) in (ACP_OK, ACP_E_TRUNCATED)
+        return of_view(r, stray) if ok else None
+    data = r.bytes_of_it()
+    if data == NULL:
+        return None
+    stray.data = raw_bytes_of(data, r.message.size)
+    return stray
+
+
+cdef Stray of_view(Request r, Stray stray):
+    stray.data = raw_bytes_of(<const char *>r.view.buf,
+                              min(r.message.size, <uint64_t>r.view.len))
+    return stray
+
+
+cdef int cut_short(Request r, const acp_envelope *got, uint64_t n) except -1:
+    # As take, of a message for which the receive that Ctrl-C has ended had room for `n` bytes.
+    r.known, r.message = True, got[0]
+    try:
+        if r.finish is not None:
+            r.finish()
+        raise _errors.TruncationError(
+            f"{r.function}: the message {whom(False, got.source, got.tag)} has {got.size} "
+            f"bytes and came when a receive into a buffer of {n} was interrupted; the rest is "
+            "gone: ask probe for the size, or receive without a buffer")
+    except Exception as error:
+        r.error = error
     return 0

@@ -23,7 +23,7 @@ def transfer_send(str function, data, dest, tag, context, note=0, timeout=None):
     cdef int64_t limit = nanoseconds(timeout, function)
     cdef Request r = transfer_post(function, data, dest, tag, context, note, False)
     if r is not None:
-        r.block(limit)
+        request_block(r, limit)
         r.outcome()
 
 
@@ -56,7 +56,7 @@ def transfer_irecv(str function, buffer, source, tag, context, Sources among=Non
 
 def transfer_give_up(Request request):
     """Leave the message of a receive, if one has come already, to the next receive."""
-    request.give_up()
+    request_give_up(request)
 
 
 def transfer_probe(str function, source, tag, context, wait, take, timeout=None,

@@ -11,10 +11,25 @@ void progress_event(acp_engine *e); /* wake the threads that doze */
 void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
 bool leader_try(acp_engine *e);
 void leader_release(acp_engine *e);
+/* Of the leader only. One round without sleeping, or asleep until something arrives: true if anything
+ * was done, or has arrived. */
 bool progress_poll(acp_engine *e);
+bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted);
 void node_watch(acp_engine *e); /* hear of the death of any process of the node */
+#define RETRY_NS ((int64_t)1000000) /* a full ring, a dying segment, a claimed cell, a held lock */
+
+/* waiting.c */
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                   acp_doing doing);
+/* Short of `timeout_ns`, without leading: what arrives is for the progress thread. */
+bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
+/* Looking awaits what comes soon. If messages do not, for the others need the processors, it is
+ * shorter: on the links of messages each look is a system call. */
+uint64_t progress_worth(const acp_engine *e, uint64_t time_ns);
+/* Between two looks of one who was just served, and who often has more to say. On one node yielding
+ * keeps the thread's claim to be run at once when it is rung for (5 us instead of 46). For a host with a
+ * single core to itself it would be a tick of 4 ms. */
+void progress_linger(const acp_engine *e, uint32_t *looks);
 /* A signal interrupted a wait, or the wait is long: true if it must end. Holding no lock. */
 static inline bool tick(acp_engine *e, int reason)
 {
@@ -34,8 +49,6 @@ int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_WIRE (2ull << 32) /* | number */
 enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
 
-/* Short of `timeout_ns`, without leading: what arrives is for the progress thread. */
-bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
 /* doorbell.c: waking a sleeping process */
 void door_ring(acp_engine *e, const struct peer *p);
 /* Its threads that do not lead. They doze until somebody does, or for that time; false: a signal came. */
