@@ -5,6 +5,7 @@ shared or changes its clock disturbs them alike; what is reported is the median 
 Nothing is subtracted: the loop around a call (`loop_cost`) is in the figures of every side.
 """
 
+import argparse
 import os
 import platform
 import statistics
@@ -252,6 +253,13 @@ def _processor_times() -> tuple[int, int]:
     return values[3] + values[4], sum(values)
 
 
+def positive(text: str) -> int:
+    """Return a whole number from 1, for argparse."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
+
+
 def environment() -> dict[str, Any]:
     """Return what the figures depend on: the machine and the versions."""
     import mpi4py
@@ -277,3 +285,8 @@ def environment() -> dict[str, Any]:
         "acp-mpi": version("acp-mpi"),
         "one turn of an empty loop (in all figures), ns": round(loop_cost().median / NS, 1),
     }
+
+
+def print_environment(surroundings: dict[str, Any]) -> None:
+    """Print what `environment` has found, and an empty line."""
+    print("\n".join(f"{name}: {value}" for name, value in surroundings.items()), end="\n\n")

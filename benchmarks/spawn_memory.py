@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness import Goal, Row, environment, progress, table, wait_for_quiet
+from harness import Goal, Row, environment, print_environment, progress, table, wait_for_quiet
 from jobs import JobError
 from layouts import Course, Helpers, Layout, Outcome, median, most, mpi_name, run
 from memory_svg import draw
@@ -169,7 +169,7 @@ def main(argv: Sequence[str]) -> int:
         print(reason, file=sys.stderr)
         return 1
     surroundings = environment()
-    print("\n".join(f"{name}: {value}" for name, value in surroundings.items()), end="\n\n")
+    print_environment(surroundings)
     print("\n\n".join(_tables(results)), end="\n\n")
     rows = list(_rows(results))
     print(table(rows))
