@@ -47,6 +47,15 @@ def test_the_links_of_a_page_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), f"{place}#{anchor}"
 
 
+def test_every_paper_that_is_cited_is_on_the_page_of_sources():
+    sources = (DOCS / "sources.md").read_text()
+    for folder in ("acp_mpi", "benchmarks", "docs", "examples", "tests"):
+        for path in (launch.ROOT / folder).rglob("*.*"):
+            if path.suffix in (".py", ".pxi", ".pyx", ".md"):
+                for number in re.findall(r"\bseed (\d{3})\b", path.read_text()):
+                    assert f"| seed {number} |" in sources, path
+
+
 def test_what_the_pages_call_of_the_package_is_there():
     for page in PAGES:
         for name in re.findall(r"\bacp\.([A-Za-z]\w*)", page.read_text()):
