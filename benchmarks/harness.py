@@ -136,12 +136,16 @@ class Goal:
             yield (f"≤ {_number(self.at_most)} {row.unit}", row.ours <= self.at_most)
         if self.at_least is not None:
             yield (f"≥ {_number(self.at_least)} {row.unit}", row.ours >= self.at_least)
-        if self.speed is not None and row.speed is not None:
-            yield (f"≥ {_number(self.speed)} × as fast", row.speed >= self.speed)
-        if self.times is not None and row.speed is not None:
-            most = self.times + self.plus / (row.other or 1.0)
+        if row.other is None:
+            return
+        # not by their ratio: either may be nothing at all
+        mine, theirs = (row.other, row.ours) if row.rate else (row.ours, row.other)
+        if self.speed is not None:
+            yield (f"≥ {_number(self.speed)} × as fast", mine * self.speed <= theirs)
+        if self.times is not None:
             beyond = f" + {_number(self.plus)} {row.unit}" if self.plus else ""
-            yield (f"≤ {_number(self.times)} × the time{beyond}", 1 / row.speed <= most)
+            holds = mine <= self.times * theirs + self.plus
+            yield (f"≤ {_number(self.times)} × the time{beyond}", holds)
 
 
 @dataclass(frozen=True, slots=True)
