@@ -40,8 +40,9 @@ def _measure(mpis: dict[str, str], layouts: Sequence[Layout], rounds: int) -> di
         for mpi, python in mpis.items():
             progress(f"{layout} with {NAMES[mpi]}")
             seen: dict[str, list[Outcome]] = {way: [] for way in WAYS}
+            ways = list(WAYS)
             for turn in range(rounds):
-                for way in WAYS:
+                for way in ways[turn:] + ways[:turn]:
                     if turn == 0 or way in ("ours", "plain"):
                         seen[way].append(run(way, layout, python))
             for way, outcomes in seen.items():
