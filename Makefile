@@ -57,7 +57,8 @@ docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 
 bench: $(MPIS:%=.venv/%/.installed) $(MPIS:%=.venv/%/.extra-fmo) ## both sides in one run, under each MPI
 	@set -e; for mpi in $(MPIS); do \
-	    for what in basic_layer heap containers directory messages npb_is npb_cg npb_calls \
+	    for what in basic_layer heap containers directory messages npb_is npb_cg \
+	        $$(command -v strace >/dev/null && echo npb_calls) \
 	        mpi_progress joining launching spawning fmo_spawn; do \
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done
 	@.venv/mpich/bin/python benchmarks/spawn_memory.py
@@ -65,6 +66,7 @@ bench: $(MPIS:%=.venv/%/.installed) $(MPIS:%=.venv/%/.extra-fmo) ## both sides i
 	@if [ "$$(id -u)" = 0 ]; then for what in across_nodes npb_2003; do \
 	        .venv/mpich/bin/python benchmarks/$$what.py; done; \
 	    else echo "benchmarks/across_nodes.py and npb_2003.py are left out: they need root" >&2; fi
+	@command -v strace >/dev/null || echo "benchmarks/npb_calls.py is left out: it needs strace" >&2
 
 clean: ## remove everything that make made, the environments too
 	rm -rf .venv build docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -125,8 +125,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_HINTS": str,  # read by who starts groups: acp_mpi/spawn/macprun/hints.py
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
-# Read by the tests and the benchmarks, not by the library.
-_OTHERS = ("ACP_TEST_", "ACP_BENCH_")
+_TESTS = "ACP_TEST_"  # read by the tests, not by the library
 _TWO_VALUES = "--acp-multirun"  # Portfile OFFSET, as in seed 001, figure 5
 _NO_OPTION = "--acp-secret"
 # What came with the secret says who this process is; what it starts itself is somebody else.
@@ -179,7 +178,7 @@ def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
                 f"init: unknown option {_option(name)}; known are {', '.join(map(_option, known))}"
             )
     for name in sorted(given):
-        if name not in VARIABLES and not name.startswith(_OTHERS):
+        if name not in VARIABLES and not name.startswith(_TESTS):
             import warnings
 
             warnings.warn(

@@ -120,7 +120,12 @@ def _print(everyone: list[dict[str, Any]], environment: list[tuple[str, str]]) -
 
 def main(argv: list[str]) -> int:
     """Print the report on rank 0. Collective over the job."""
-    parser = argparse.ArgumentParser(prog="python -m acp_mpi info", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m acp_mpi info",
+        description="Show what a bug report needs: versions, nodes, roads between ranks with their "
+        "measured latency, limits, environment.",
+        epilog="Under the launcher of the program: mpiexec -n 4 python -m acp_mpi info",
+    )
     parser.parse_args(argv)
     environment = _environment()
     with acp.init():

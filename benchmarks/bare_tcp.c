@@ -9,9 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How the engine waits (core.h): a caller looks for an answer, a server for more to do. */
-#define SPIN_NS 60000
-#define LOOK_ON_NS 20000
+#define LOOK_ON_NS 20000 /* a server looks so long for more to do, as the engine's (core.h) */
 #define MESSAGE_MOST 4096
 
 static int64_t now(void)
@@ -70,8 +68,8 @@ static int await(int fd, int set, char *to, size_t size, int64_t patience, bool 
     }
 }
 
-/* Adds to `ns` what the round trips took. */
-int tcp_ask(int fd, uint32_t size, uint32_t answer, long count, int64_t *ns)
+/* Adds to `ns` what the round trips took; `patience`: ns of looking before it sleeps. */
+int tcp_ask(int fd, uint32_t size, uint32_t answer, int64_t patience, long count, int64_t *ns)
 {
     char request[MESSAGE_MOST] = {0}, back[MESSAGE_MOST];
     int set, error = size > MESSAGE_MOST || answer > MESSAGE_MOST ? EMSGSIZE : watch(fd, &set);
@@ -80,7 +78,7 @@ int tcp_ask(int fd, uint32_t size, uint32_t answer, long count, int64_t *ns)
     int64_t start = now();
     while (count-- && !error)
         if (!(error = send_whole(fd, request, size)))
-            error = await(fd, set, back, answer, SPIN_NS, true);
+            error = await(fd, set, back, answer, patience, true);
     *ns += now() - start;
     close(set);
     return error;

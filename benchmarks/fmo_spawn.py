@@ -20,7 +20,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness import Goal, Row, environment, progress, table, wait_for_quiet
+from harness import (
+    Goal,
+    Row,
+    environment,
+    positive,
+    print_environment,
+    progress,
+    table,
+    wait_for_quiet,
+)
 from jobs import JobError
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -140,11 +149,11 @@ def _rows(results: Mapping[str, Sequence[Outcome]]) -> Iterator[Row]:
 def main() -> int:
     """Run all sides in turn, print the table and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--molecules", type=int, default=16)
+    parser.add_argument("--molecules", type=positive, default=16)
     parser.add_argument("--basis", default="STO-3G")
-    parser.add_argument("--groups", type=int, default=2)
-    parser.add_argument("--group-size", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--groups", type=positive, default=2)
+    parser.add_argument("--group-size", type=positive, default=1)
+    parser.add_argument("--rounds", type=positive, default=3)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write all figures there")
     options = parser.parse_args()
     groups, size = options.groups, options.group_size
@@ -162,7 +171,7 @@ def main() -> int:
         print(reason, file=sys.stderr)
         return 1
     surroundings = environment()
-    print("\n".join(f"{name}: {value}" for name, value in surroundings.items()), end="\n\n")
+    print_environment(surroundings)
     rows = list(_rows(results))
     print(table(rows))
     different = {outcome.energies for outcome in itertools.chain(*results.values())}

@@ -5,6 +5,7 @@ shared or changes its clock disturbs them alike; what is reported is the median 
 Nothing is subtracted: the loop around a call (`loop_cost`) is in the figures of every side.
 """
 
+import argparse
 import os
 import platform
 import statistics
@@ -135,12 +136,16 @@ class Goal:
             yield (f"≤ {_number(self.at_most)} {row.unit}", row.ours <= self.at_most)
         if self.at_least is not None:
             yield (f"≥ {_number(self.at_least)} {row.unit}", row.ours >= self.at_least)
-        if self.speed is not None and row.speed is not None:
-            yield (f"≥ {_number(self.speed)} × as fast", row.speed >= self.speed)
-        if self.times is not None and row.speed is not None:
-            most = self.times + self.plus / (row.other or 1.0)
+        if row.other is None:
+            return
+        # not by their ratio: either may be nothing at all
+        mine, theirs = (row.other, row.ours) if row.rate else (row.ours, row.other)
+        if self.speed is not None:
+            yield (f"≥ {_number(self.speed)} × as fast", mine * self.speed <= theirs)
+        if self.times is not None:
             beyond = f" + {_number(self.plus)} {row.unit}" if self.plus else ""
-            yield (f"≤ {_number(self.times)} × the time{beyond}", 1 / row.speed <= most)
+            holds = mine <= self.times * theirs + self.plus
+            yield (f"≤ {_number(self.times)} × the time{beyond}", holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +257,13 @@ def _processor_times() -> tuple[int, int]:
     return values[3] + values[4], sum(values)
 
 
+def positive(text: str) -> int:
+    """Return a whole number from 1, for argparse."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return int(text)
+
+
 def environment() -> dict[str, Any]:
     """Return what the figures depend on: the machine and the versions."""
     import mpi4py
@@ -277,3 +289,8 @@ def environment() -> dict[str, Any]:
         "acp-mpi": version("acp-mpi"),
         "one turn of an empty loop (in all figures), ns": round(loop_cost().median / NS, 1),
     }
+
+
+def print_environment(surroundings: dict[str, Any]) -> None:
+    """Print what `environment` has found, and an empty line."""
+    print("\n".join(f"{name}: {value}" for name, value in surroundings.items()), end="\n\n")

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,15 +78,20 @@ def start(job: Job, program: str, quick: bool) -> list[Row]:
         else:
             if job.ranks:
                 command = [launcher(), "-n", str(job.ranks), *command]
-            output, status = _run(command, os.environ | LAUNCHER | job.environment)
+            output, status = run(command, os.environ | LAUNCHER | job.environment)
         if status or not result.exists():
             tail = "\n".join(output.splitlines()[-25:])
             raise JobError(f"{job.name}: exit status {status}\n{tail}")
         return [Row.from_dict(row) for row in json.loads(result.read_text())]
 
 
-def _run(command: list[str], environment: Mapping[str, str]) -> tuple[str, int]:
-    """Run in a process group of its own, so that a hanging job ends with all its ranks."""
+def run(
+    command: Sequence[str], environment: Mapping[str, str], limit: float = TIMEOUT
+) -> tuple[str, int]:
+    """Run in a process group of its own, so that a hanging job ends with all its ranks.
+
+    Returns what it wrote, and its exit status: that of a kill if it did not end within `limit`.
+    """
     with (
         tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(
@@ -99,7 +104,7 @@ def _run(command: list[str], environment: Mapping[str, str]) -> tuple[str, int]:
         ) as process,
     ):
         try:
-            status = process.wait(TIMEOUT)
+            status = process.wait(limit)
         except BaseException as reason:
             os.killpg(process.pid, signal.SIGTERM)
             try:

@@ -1,12 +1,12 @@
-"""Show how long groups take to join, beside what their processes take without joining.
+"""Measure how long groups take to join, beside what their processes take without joining.
 
-    python benchmarks/joining.py [--groups 10 100 1000] [--processes 200] [--json FILE]
+    python benchmarks/joining.py [--groups 10 100 1000] [--processes 200] [--rounds 3]
 
 Simulated groups of one rank each all come at once, driven by one process beside the rendezvous,
 which is one of its own: connection, handshake, announcement, and the table, whose check sum is
 looked at. Then real processes without MPI, from the start of the first until the last has the
-table, and the same processes that end where they would join. Seconds, and of the simulated
-groups the processor time, too, which others on the machine do not disturb as much.
+table, and the same processes that end where they would join, in turn. Medians of seconds, and of
+the simulated groups the processor time, too, which others on the machine do not disturb as much.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import json
 import os
 import selectors
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness import Goal, Row, progress, table
+from harness import Goal, Row, environment, positive, print_environment, progress, table
 
 from acp_mpi.spawn.rendezvous import handshake, secret
 from acp_mpi.spawn.rendezvous.address import parse_address
@@ -57,7 +58,8 @@ def _talk(key: bytes, name: str, tables: list[int]) -> Talk:
 
 def simulate(groups: int, folder: Path) -> tuple[float, float, float]:
     """Return seconds until all have the table, and processor time of rendezvous and members."""
-    path = folder / f"secret-{groups}"
+    path = folder / "secret"
+    path.unlink(missing_ok=True)
     key, tables = secret.create(path), list[int]()
     macprun = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun"]
     command = [*macprun, "serve", "--groups", str(groups)]
@@ -79,9 +81,13 @@ def simulate(groups: int, folder: Path) -> tuple[float, float, float]:
         while selector.get_map():
             _turn(selector, TIMEOUT)
         seconds, own = time.perf_counter() - began, time.process_time() - own
-        served = os.wait4(server.pid, 0)[2]
-        server.returncode = 0
-        assert len(tables) == groups
+        _, status, served = os.wait4(server.pid, 0)
+        server.returncode = os.waitstatus_to_exitcode(status)
+        if server.returncode or len(tables) != groups:
+            raise RuntimeError(
+                f"{len(tables)} of {groups} groups got the table; the rendezvous ended with "
+                f"status {server.returncode}"
+            )
         return seconds, served.ru_utime + served.ru_stime - before, own
 
 
@@ -98,9 +104,10 @@ def _processor_time(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def processes(count: int, program: str, folder: Path) -> float:
-    """Return seconds from the start of the first process until the last has said something."""
-    path = folder / f"secret-{len(program)}"
+def processes(count: int, program: str, expected: int, folder: Path) -> float:
+    """Return seconds from the start of the first process until the last has said `expected`."""
+    path = folder / "secret"
+    path.unlink(missing_ok=True)
     with Server(secret.create(path), {"main": count}, timeout=TIMEOUT) as server:
         place = {
             "ACP_MPI": "0",
@@ -119,24 +126,33 @@ def processes(count: int, program: str, folder: Path) -> float:
         ]
         for process in started:
             assert process.stdout is not None
-            assert process.stdout.readline()
+            if (said := process.stdout.readline()) != b"%d\n" % expected:
+                raise RuntimeError(f"a process said {said!r}, not {expected}")
         seconds = time.perf_counter() - began
         for process in started:
             process.communicate()
+            if process.returncode:
+                raise RuntimeError(f"a process ended with status {process.returncode}")
         return seconds
 
 
-def _rows(groups: Sequence[int], count: int) -> Iterator[Row]:
+def _rows(groups: Sequence[int], count: int, rounds: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as name:
         folder = Path(name)
         for number in groups:
             progress(f"{number} simulated groups")
-            seconds, served, own = simulate(number, folder)
+            every = zip(*(simulate(number, folder) for _ in range(rounds)), strict=True)
+            seconds, served, own = map(statistics.median, every)
             note = f"processor time: rendezvous {served:.2f} s, groups {own:.2f} s"
             goal = Goal(at_most=2) if number == 1000 else Goal()
             yield Row(f"{number} simulated groups join", "s", seconds, goal=goal, note=note)
-        progress(f"{count} processes")
-        joined, started = (processes(count, program, folder) for program in (MEMBER, STRANGER))
+        sides: dict[str, list[float]] = {MEMBER: [], STRANGER: []}
+        for number in range(rounds):
+            progress(f"{count} processes: round {number + 1} of {rounds}")
+            for program, times in sides.items() if number % 2 == 0 else reversed(sides.items()):
+                expected = count if program == MEMBER else 1
+                times.append(processes(count, program, expected, folder))
+        joined, started = map(statistics.median, sides.values())
         what = f"{count} processes without MPI, start to joined"
         yield Row(what, "s", joined, "started without joining", started)
 
@@ -144,11 +160,13 @@ def _rows(groups: Sequence[int], count: int) -> Iterator[Row]:
 def main(argv: Sequence[str]) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--groups", type=int, nargs="+", default=[10, 100, 1000], metavar="N")
-    parser.add_argument("--processes", type=int, default=200, metavar="N")
+    parser.add_argument("--groups", type=positive, nargs="+", default=[10, 100, 1000], metavar="N")
+    parser.add_argument("--processes", type=positive, default=200, metavar="N")
+    parser.add_argument("--rounds", type=positive, default=3, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows there")
     options = parser.parse_args(argv)
-    rows = list(_rows(options.groups, options.processes))
+    rows = list(_rows(options.groups, options.processes, options.rounds))
+    print_environment(environment())
     print(table(rows))
     if options.json:
         options.json.write_text(json.dumps([row.as_dict() for row in rows], indent=2))

@@ -2,8 +2,9 @@
 
     python benchmarks/npb_calls.py [--kernel cg] [--class W] [--ranks 4]
 
-Start it without mpiexec. Each transport runs in jobs of its own, with few and with more runs of the
-kernel; what they differ by is what a run takes, without the start of Python and the connections.
+Start it without mpiexec; it needs strace. Each transport runs in jobs of its own, with few and with
+more runs of the kernel; what they differ by is what a run takes, without the start of Python and
+the connections.
 MPI starts and ends in all of them, and spins there by epoll_wait and sched_yield as long as it has
 to: of these two no difference is reliable but its own, and no sum is made.
 """
@@ -11,11 +12,13 @@ to: of these two no difference is reliable but its own, and no sum is made.
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from harness import environment, positive, print_environment, progress
 from jobs import LAUNCHER, launcher
 from npb import TCP_ONLY
 
@@ -69,15 +72,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernel", choices=["is", "cg"], default="is")
     parser.add_argument("--class", dest="name", choices=["S", "W", "A"], default="S")
-    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--ranks", type=positive, default=4)
     parser.add_argument("--job", choices=TRANSPORTS, help=argparse.SUPPRESS)
     parser.add_argument("--runs", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
         take_part(options.job, options.kernel, options.name, options.runs)
         return 0
+    if not shutil.which("strace"):
+        print("npb_calls.py: strace is not installed", file=sys.stderr)
+        return 1
+    print_environment(environment())
     print(f"{options.kernel.upper()} {options.name}, {options.ranks} ranks: calls of one run")
     for which in TRANSPORTS:
+        progress(which)
         few, many = (count(which, options, runs) for runs in (FEW, MANY))
         each = {call: (many[call] - few.get(call, 0)) / (MANY - FEW) for call in many}
         most = sorted(each.items(), key=lambda item: -item[1])[:6]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import Row, environment, progress, table, wait_for_quiet
+from harness import Row, environment, print_environment, progress, table, wait_for_quiet
 from jobs import Job, JobError, start, take_part
 
 
@@ -42,13 +42,10 @@ def main(about: str, every: Sequence[Job]) -> int:
         return 0
     if {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"} & os.environ.keys():
         parser.error("start me without mpiexec: I start my own jobs")
-    chosen = [
-        job
-        for job in jobs.values()
-        if not options.only or any(job.name.startswith(name) for name in options.only)
-    ]
-    if not chosen:
-        parser.error("no job of that name; --help lists them")
+    for name in options.only:
+        if not any(job.name.startswith(name) for job in every):
+            parser.error(f"--only {name}: no job has a name that begins so; --help lists them")
+    chosen = [job for job in every if job.name.startswith(tuple(options.only or [""]))]
 
     surroundings = environment()
     rows: list[Row] = []
@@ -65,7 +62,7 @@ def main(about: str, every: Sequence[Job]) -> int:
         except JobError as reason:
             failures.append(str(reason))
             progress(f"FAILED {reason}")
-    print("\n".join(f"{name}: {value}" for name, value in surroundings.items()), end="\n\n")
+    print_environment(surroundings)
     print(table(rows))
     missed = [row.what for row in rows if row.reached is False]
     print(f"\n{len(rows)} rows, {len(missed)} below their goal, {len(failures)} jobs failed")

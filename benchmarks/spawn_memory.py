@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness import Goal, Row, environment, progress, table, wait_for_quiet
+from harness import Goal, Row, environment, print_environment, progress, table, wait_for_quiet
 from jobs import JobError
 from layouts import Course, Helpers, Layout, Outcome, median, most, mpi_name, run
 from memory_svg import draw
@@ -40,8 +40,9 @@ def _measure(mpis: dict[str, str], layouts: Sequence[Layout], rounds: int) -> di
         for mpi, python in mpis.items():
             progress(f"{layout} with {NAMES[mpi]}")
             seen: dict[str, list[Outcome]] = {way: [] for way in WAYS}
+            ways = list(WAYS)
             for turn in range(rounds):
-                for way in WAYS:
+                for way in ways[turn:] + ways[:turn]:
                     if turn == 0 or way in ("ours", "plain"):
                         seen[way].append(run(way, layout, python))
             for way, outcomes in seen.items():
@@ -169,7 +170,7 @@ def main(argv: Sequence[str]) -> int:
         print(reason, file=sys.stderr)
         return 1
     surroundings = environment()
-    print("\n".join(f"{name}: {value}" for name, value in surroundings.items()), end="\n\n")
+    print_environment(surroundings)
     print("\n\n".join(_tables(results)), end="\n\n")
     rows = list(_rows(results))
     print(table(rows))

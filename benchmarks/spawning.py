@@ -1,24 +1,28 @@
-"""Show how long it takes from Spawn to the first message of the last child: ours and MPI's.
+"""Measure how long it takes from Spawn to the first message of the last child: ours and MPI's.
 
     python benchmarks/spawning.py [--rounds 3] [--quick]
 
 The same unmodified program, with MPI's dynamic processes and with groups that join the job, in
 turn: one group of so many children, and 32 groups of one. Children are workers: they say who they
 are and wait for work, while others are still started. Medians of the wall time inside the parent;
-its own start is not counted. Run it with the Python beside each MPI.
+its own start is not counted. Run it with the Python beside each MPI. A slow figure is no error; a
+run that fails is.
 """
 
 import argparse
 import os
+import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-CASES = [(1, 1), (1, 4), (1, 16), (1, 32), (32, 1)]  # groups, children of each
-QUICK = [(1, 1), (1, 4), (4, 1)]
+from harness import Goal, Row, environment, positive, print_environment, progress, table
+from jobs import LAUNCHER, JobError, launcher, run
+
+CASES = {(1, 1): 1.0, (1, 4): 1.0, (1, 16): 1.0, (1, 32): 1.0, (32, 1): 0.25}
+"""Groups and children of each: at most so many times MPI's time."""
+QUICK = {(1, 1): 1.0, (1, 4): 1.0, (4, 1): None}
 LIMIT = 120.0  # s for one run
 CHILD = (
     "from mpi4py import MPI; parent = MPI.Comm.Get_parent();"
@@ -34,46 +38,44 @@ def parent(groups: int, children: int) -> None:
     comms = [MPI.COMM_SELF.Spawn(sys.executable, ["-c", CHILD], children) for _ in range(groups)]
     for comm in comms:
         heard = sorted(comm.recv() for _ in range(children))
-        assert heard == list(range(children)), heard
-    print(time.perf_counter() - began, flush=True)
+        if heard != list(range(children)):
+            raise RuntimeError(f"the children of a group said that they are {heard}")
+    print(f"seconds {time.perf_counter() - began:.6f}", flush=True)
     for comm in comms:
         for child in range(children):
             comm.send("done", child)
         comm.Disconnect()
 
 
-def once(groups: int, children: int, by_us: bool) -> float | None:
-    """Return the seconds of one run, None if it did not come to its end."""
-    env = dict(os.environ, ACP_SPAWN="1") if by_us else dict(os.environ)
-    launcher = str(Path(sys.executable).with_name("mpiexec"))
-    command = [launcher, "-n", "1", sys.executable, __file__, "--parent"]
-    try:
-        done = subprocess.run(
-            [*command, str(groups), str(children)],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=True,
-        )
-        return float(done.stdout.split()[0])
-    except (subprocess.SubprocessError, IndexError, ValueError):
-        return None
+def once(groups: int, children: int, by_us: bool) -> float:
+    """Return the seconds of one run; JobError if it did not come to its end."""
+    command = [launcher(), "-n", "1", sys.executable, __file__, "--parent"]
+    env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(by_us))}
+    output, status = run([*command, str(groups), str(children)], env, LIMIT)
+    said = re.search(r"^seconds ([\d.]+)$", output, re.MULTILINE)
+    if status or not said:
+        tail = "\n".join(output.splitlines()[-25:])
+        side = "ours" if by_us else "MPI's"
+        raise JobError(f"{groups} x {children} by {side}: exit status {status}\n{tail}")
+    return float(said[1])
 
 
-def shown(times: Sequence[float | None]) -> tuple[str, float | None]:
-    """Return the median as text and number; a run that failed fails the case."""
-    good = [each for each in times if each is not None]
-    if len(good) < len(times):
-        return f"{len(times) - len(good)} of {len(times)} failed", None
-    median = statistics.median(good)
-    return f"{median:.2f} s", median
+def compare(groups: int, children: int, rounds: int, goal: Goal) -> Row:
+    """Return the medians of both sides, which begin in turn."""
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for number in range(rounds):
+        progress(f"{groups} x {children}: round {number + 1} of {rounds}")
+        for by_us in (False, True) if number % 2 == 0 else (True, False):
+            times[by_us].append(once(groups, children, by_us))
+    theirs, ours = map(statistics.median, times.values())
+    what = f"{groups} group{'s' * (groups > 1)} of {children}, Spawn to the last first message"
+    return Row(what, "s", ours, "Spawn of MPI", theirs, goal)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure and print."""
+    """Measure and print; return the exit status: 1 if a run failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3, metavar="N")
+    parser.add_argument("--rounds", type=positive, default=3, metavar="N", help="default: 3")
     parser.add_argument("--quick", action="store_true", help="few children, one round")
     parser.add_argument("--parent", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -81,17 +83,16 @@ def main(argv: Sequence[str]) -> int:
         parent(*options.parent)
         return 0
     rounds = 1 if options.quick else options.rounds
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, medians of {rounds}")
-    print(f"{'groups x children':<20}{'MPI':>16}{'ours':>16}{'MPI / ours':>12}")
-    for groups, children in QUICK if options.quick else CASES:
-        pairs = [
-            (once(groups, children, False), once(groups, children, True)) for _ in range(rounds)
-        ]
-        texts = [shown([pair[side] for pair in pairs]) for side in range(2)]
-        (theirs, one), (ours, other) = texts
-        ratio = f"{one / other:.2f}" if one and other else "-"
-        print(f"{f'{groups} x {children}':<20}{theirs:>16}{ours:>16}{ratio:>12}", flush=True)
-    return 0
+    rows, failures = [], 0
+    for (groups, children), times in (QUICK if options.quick else CASES).items():
+        try:
+            rows.append(compare(groups, children, rounds, Goal(times=times)))
+        except JobError as reason:
+            failures += 1
+            progress(f"FAILED {reason}")
+    print_environment(environment())
+    print(table(rows))
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def search(bound: np.ndarray, finest: int) -> int:
-    """Compute until the bound is as good as it gets; return the number of steps."""
+    """Compute until the bound is as good as it gets; return in how many steps."""
     steps, x = 0, np.linspace(0.0, 1.0, 1000)
     while bound[0] > finest:
         x = np.cos(x)
@@ -54,15 +54,16 @@ def main() -> int:
         bound[0] = 1  # nobody else will find it
     win = MPI.Win.Create(bound, 8, comm=comm)
     comm.Barrier()
+    steps = 0
     if comm.rank == 0:
         with acp.progress():
-            search(bound, finest=1)
+            steps = search(bound, finest=1)
     else:
         work(win, comm.rank, arguments.bounds)
     win.Fence()
     if comm.rank == 0:
-        moved = (comm.size - 1) * arguments.bounds
-        print(f"{moved} bounds arrived while rank 0 computed; the best: {bound[0]}")
+        sent = (comm.size - 1) * arguments.bounds
+        print(f"the best of {sent} bounds, {bound[0]}, arrived while rank 0 computed {steps} steps")
     win.Free()
     return 0
 

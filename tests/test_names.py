@@ -138,6 +138,36 @@ def test_the_engine_s_stub_names_what_the_engine_has():
     assert listed == there
 
 
+def parameters(function: ast.FunctionDef) -> list[tuple[str, bool]]:
+    """Return names of arguments in a stub, and whether each has a default."""
+    a = function.args
+    ordinary = [*a.posonlyargs, *a.args]
+    required = len(ordinary) - len(a.defaults)
+    found = [(each.arg, place >= required) for place, each in enumerate(ordinary)]
+    found += [(a.vararg.arg, False)] if a.vararg else []
+    keywords = zip(a.kwonlyargs, a.kw_defaults, strict=True)
+    return found + [(each.arg, default is not None) for each, default in keywords]
+
+
+def test_the_engine_s_stub_gives_functions_the_arguments_that_they_have():
+    stub = ast.parse(Path(_engine.__file__).with_name("_engine.pyi").read_text())
+    rooms = [(_engine, stub.body)]
+    rooms += [
+        (getattr(_engine, node.name), node.body)
+        for node in stub.body
+        if isinstance(node, ast.ClassDef)
+    ]
+    for room, body in rooms:
+        for node in body:
+            if isinstance(node, ast.FunctionDef) and node.name.strip("_") == node.name:
+                thing = getattr(room, node.name)
+                if not callable(thing):
+                    continue  # a property
+                real = inspect.signature(thing).parameters.values()
+                there = [(each.name, each.default is not each.empty) for each in real]
+                assert parameters(node) == there, node.name
+
+
 def test_the_package_is_marked_as_typed():
     assert Path(acp.__file__).with_name("py.typed").exists()
 

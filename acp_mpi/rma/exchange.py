@@ -45,9 +45,9 @@ def _object_at(ga: int, size: int) -> Any:
     return pickle.loads(data)
 
 
-def _key(name: str) -> tuple[int, int]:
+def _key(name: str, function: str) -> tuple[int, int]:
     if not isinstance(name, str):
-        raise TypeError(f"a name is a str, not {type(name).__name__}")
+        raise TypeError(f"{function}: a name is a str, not {type(name).__name__}")
     return _PAIR.unpack(_engine.sha256(name.encode())[:16])
 
 
@@ -58,7 +58,7 @@ def publish(name: str, x: Any) -> None:
     or this rank is lost.
     """
     _engine.demand("publish")
-    low, high = _key(name)
+    low, high = _key(name, "publish")
     block = _block_of(x)
     with _publishing:
         try:
@@ -75,7 +75,7 @@ def lookup(name: str, timeout: float | None = None) -> Any:
     TimeoutError after `timeout` seconds; PeerLostError if the rank that offers it has died.
     """
     _engine.demand("lookup")
-    low, high = _key(name)
+    low, high = _key(name, "lookup")
     while True:
         ga, size = _engine.board_get(low, high, timeout)
         try:
@@ -95,7 +95,7 @@ def _publish_again() -> None:
     with _publishing:
         for name, block in list(_offered.items()):
             try:
-                _engine.board_put(*_key(name), block.ga, len(block), None)
+                _engine.board_put(*_key(name, "refresh"), block.ga, len(block), None)
             except PeerLostError:  # one more, which the next refresh accepts
                 return
         _missed.update(lost)

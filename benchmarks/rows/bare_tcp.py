@@ -20,8 +20,9 @@ from rows import native
 def _library() -> ctypes.CDLL:
     library = native.library("bare_tcp.c")
     size, place = ctypes.c_size_t, ctypes.c_void_p
-    library.tcp_ask.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.c_uint, ctypes.c_long, place]
-    library.tcp_serve.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.c_uint]
+    request = [ctypes.c_int, ctypes.c_uint, ctypes.c_uint]
+    library.tcp_ask.argtypes = [*request, ctypes.c_int64, ctypes.c_long, place]
+    library.tcp_serve.argtypes = request
     library.tcp_pour.argtypes = [ctypes.c_int, place, size, size, place]
     library.tcp_fill.argtypes = [ctypes.c_int, place, size, size]
     return library
@@ -47,13 +48,16 @@ def connect(client: int, server: int) -> socket.socket | None:
     return connection
 
 
-def ask(connection: socket.socket, size: int, answer: int) -> Body:
-    """Return a loop of round trips with requests and answers of that many bytes, timed in C."""
-    call = _library().tcp_ask
+def ask(connection: socket.socket, size: int, answer: int, patience: float) -> Body:
+    """Return a loop of round trips with requests and answers of that many bytes, timed in C.
+
+    `patience`: seconds in which it looks for the answer before it sleeps.
+    """
+    call, look = _library().tcp_ask, round(patience / NS)
 
     def loop(count: int) -> float:
         spent = ctypes.c_int64()
-        native.check(call(connection.fileno(), size, answer, count, ctypes.byref(spent)))
+        native.check(call(connection.fileno(), size, answer, look, count, ctypes.byref(spent)))
         return spent.value * NS
 
     return loop

@@ -13,6 +13,7 @@ import acp_mpi as acp
 
 SIZES = {"8 B": 8, "64 KiB": 1 << 16, "4 MiB": 1 << 22}
 Calls = dict[str, tuple[Callable[[], object], Callable[[], object], Callable[[], bool]]]
+"""Ours, mpi4py's, and whether the last of them has left the right result."""
 
 
 def _loop(call: Callable[[], object]) -> Body:
@@ -23,8 +24,8 @@ def _loop(call: Callable[[], object]) -> Body:
     return loop
 
 
-def _calls(comm: MPI.Intracomm, size: int) -> Calls:
-    """Return both calls of each collective, and whether what came is right.
+def _calls(comm: MPI.Intracomm, size: int) -> tuple[Calls, Callable[[], None]]:
+    """Return the calls of each collective, and what wipes out the results of earlier ones.
 
     `size`: the bytes of an array, or of what one rank has for another. What mpi4py is given is
     built once, as a careful program has it.
@@ -47,7 +48,12 @@ def _calls(comm: MPI.Intracomm, size: int) -> Calls:
     def collected() -> bool:
         return bool((all_out == everyone).all())
 
-    return {
+    def wipe() -> None:
+        out.fill(0)
+        all_out.fill(0)
+        shared[:] = x
+
+    calls: Calls = {
         "allreduce": (
             lambda: acp.allreduce(x, out=out),
             lambda: comm.Allreduce(mpi_x, mpi_out),
@@ -74,6 +80,7 @@ def _calls(comm: MPI.Intracomm, size: int) -> Calls:
             lambda: r > 0 or folded(),
         ),
     }
+    return calls, wipe
 
 
 def measure(quick: bool) -> list[Row]:
@@ -83,12 +90,15 @@ def measure(quick: bool) -> list[Row]:
     goal = Goal() if comm.size > cores else Goal(times=1.5)
     with acp.init(comm):
         for name, size in SIZES.items():
-            for what, (ours, theirs, right) in _calls(comm, size).items():
+            calls, wipe = _calls(comm, size)
+            for what, (ours, theirs, right) in calls.items():
                 a, b = interleave(effort, _loop(ours), _loop(theirs), comm=comm)
-                comm.Barrier()
-                ours()
-                if not right():
-                    raise RuntimeError(f"{what} of {name}: the result is wrong")
+                for side, call in (("acp_mpi", ours), (vendor, theirs)):
+                    comm.Barrier()
+                    wipe()
+                    call()
+                    if not right():
+                        raise RuntimeError(f"{what} of {name} by {side}: the result is wrong")
                 rows.append(
                     Row(
                         f"{what} of {name}, {comm.size} ranks on {cores} cores",

@@ -14,6 +14,8 @@ from rows.loops import fetch_add8, get, put
 HEAD, WORD, SUM = 64, 8, 4  # bytes of a frame
 COMPUTING = (Activity.PYTHON, Activity.NUMPY, Activity.SLEEP)
 IN_A_ROW = 20
+# A look and a glance, of which the engine chooses (decision 18); the better ping-pong counts.
+PATIENCE = (60e-6, 8e-6)
 
 # Bytes of the request and of the answer.
 SIZES = {
@@ -24,9 +26,9 @@ SIZES = {
 
 
 def _rows(
-    effort: Effort, target: Target, cores: list[int], bodies: dict[str, tuple[Body, Body]]
+    effort: Effort, target: Target, cores: list[int], bodies: dict[str, list[Body]]
 ) -> list[Row]:
-    sides = [side for pair in bodies.values() for side in pair]
+    sides = [side for several in bodies.values() for side in several]
     with target.doing(Activity.IDLE):
         progress("latency: idle cores")
         idle = singles(effort, *sides, in_a_row=IN_A_ROW)
@@ -40,10 +42,16 @@ def _rows(
         with target.doing(activity):
             states[f"target in a {activity.value}"] = singles(effort, *sides, in_a_row=IN_A_ROW)
     return [
-        _row(f"{what}, {state}", *samples[2 * i : 2 * i + 2], *idle[2 * i : 2 * i + 2])
+        _row(f"{what}, {state}", *_better(samples, i), *_better(idle, i))
         for i, what in enumerate(bodies)
         for state, samples in states.items()
     ]
+
+
+def _better(samples: list[Sample], i: int) -> tuple[Sample, Sample]:
+    """Return ours and the better ping-pong of the operation of that number."""
+    ours, *bare = samples[i * (1 + len(PATIENCE)) : (i + 1) * (1 + len(PATIENCE))]
+    return ours, min(bare, key=lambda sample: sample.median)
 
 
 def _row(what: str, ours: Sample, bare: Sample, idle: Sample, bare_idle: Sample) -> Row:
@@ -74,7 +82,8 @@ def measure(quick: bool) -> list[Row]:
             connection = bare_tcp.connect(0, 1)
             assert connection is not None
             if acp.rank() == 0:
-                bodies[what] = call, bare_tcp.ask(connection, *sizes)
+                asks = [bare_tcp.ask(connection, *sizes, patience) for patience in PATIENCE]
+                bodies[what] = [call, *asks]
             else:
                 bare_tcp.serve(connection, *sizes)
         target = Target()

@@ -1,6 +1,7 @@
 """Many operations in one call, against a Python loop over mpi4py and against memcpy."""
 
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from harness import Body, Effort, Goal, Row, interleave
@@ -39,13 +40,13 @@ def _fetch_add_many(gas: np.ndarray, values: np.ndarray) -> Body:
 def _get_loop(window: Window, places: np.ndarray) -> Body:
     """Return passes of one `Get` an element, with one `Flush` at the end."""
     get, flush = window.win.Get, window.win.Flush
-    buffers = [np.empty(1, np.int64) for _ in places]
-    offsets = places.tolist()
+    buffers: list[Any] = [[np.empty(1, np.int64), 8, MPI.BYTE] for _ in places]
+    there: list[Any] = [[offset, 8, MPI.BYTE] for offset in places.tolist()]
 
     def loop(count: int) -> None:
         for _ in repeat(None, count):
-            for buffer, offset in zip(buffers, offsets, strict=True):
-                get([buffer, 8, MPI.BYTE], 1, [offset, 8, MPI.BYTE])
+            for buffer, place in zip(buffers, there, strict=True):
+                get(buffer, 1, place)
             flush(1)
 
     return loop
@@ -53,14 +54,14 @@ def _get_loop(window: Window, places: np.ndarray) -> Body:
 
 def _fetch_loop(window: Window, places: np.ndarray) -> Body:
     call, flush, op = window.win.Fetch_and_op, window.win.Flush, MPI.SUM
-    one = np.ones(1, np.int64)
-    buffers = [np.empty(1, np.int64) for _ in places]
+    one: Any = [np.ones(1, np.int64), 1, MPI.INT64_T]
+    buffers: list[Any] = [[np.empty(1, np.int64), 1, MPI.INT64_T] for _ in places]
     offsets = places.tolist()
 
     def loop(count: int) -> None:
         for _ in repeat(None, count):
             for buffer, offset in zip(buffers, offsets, strict=True):
-                call([one, 1, MPI.INT64_T], [buffer, 1, MPI.INT64_T], 1, offset, op)
+                call(one, buffer, 1, offset, op)
             flush(1)
 
     return loop

@@ -9,14 +9,20 @@ import acp_mpi as acp
 from rows.crowd import Calls, by_all
 
 BULK = 100_000
+KEYS = 1 << 16  # that are there from the beginning
+
+
+def _filled() -> acp.Map:
+    m = acp.Map([0], key="q", value="d", slots=1 << 22)
+    m.update(np.arange(KEYS), np.ones(KEYS))
+    return m
 
 
 def _calls() -> list[Calls]:
-    m = acp.bcast(acp.Map([0], key="q", value="d", slots=1 << 22) if acp.rank() == 0 else None)
-    new, old = count(acp.rank() << 40), count()
+    m = acp.bcast(_filled() if acp.rank() == 0 else None)
+    new, old = count(acp.rank() + 1 << 40), count()
     keys = np.random.default_rng(acp.rank()).integers(0, 1_000_000, BULK)
     values = np.ones(BULK)
-    m.insert(-1, 1.0)
 
     def insert_and_remove() -> None:
         key = next(new)
@@ -24,7 +30,7 @@ def _calls() -> list[Calls]:
         m.remove(key)
 
     return [
-        ("Map.get", lambda: m.get(next(old)), 1, Goal(speed=0.9)),
+        ("Map.get", lambda: m.get(next(old) % KEYS), 1, Goal(speed=0.9)),
         ("Map.insert + remove", insert_and_remove, 1, Goal(speed=0.8)),
         ("Map.update", lambda: m.update(keys, values), BULK, Goal(speed=0.5)),
         ("Map.get_many", lambda: m.get_many(keys), BULK, Goal(speed=0.5)),

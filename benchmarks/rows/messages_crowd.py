@@ -11,6 +11,7 @@ from mpi4py import MPI
 
 import acp_mpi as acp
 from rows.cores import ProcessorTime
+from rows.messages import check
 
 LATE_SECONDS = 0.5
 BYTES = 8
@@ -67,13 +68,16 @@ def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     comm, effort, rows = MPI.COMM_WORLD, Effort.of(quick), []
     cores, vendor = len(os.sched_getaffinity(0)), MPI.get_vendor()[0]
-    out, back = np.ones(BYTES, np.uint8), np.empty(BYTES, np.uint8)
+    out, back = np.full(BYTES, comm.rank, np.uint8), np.empty(BYTES, np.uint8)
+    left, partner = ((comm.rank + far) % comm.size for far in (-1, comm.size // 2))
     specified = [out, MPI.BYTE], [back, MPI.BYTE]
     with acp.init(comm):
-        for name, pattern in (("ring", _ring), ("pairs", _pairs)):
+        for name, pattern, source in (("ring", _ring, left), ("pairs", _pairs, partner)):
             ours = pattern(comm.rank, comm.size, acp.send, acp.recv, out, back)
             theirs = pattern(comm.rank, comm.size, comm.Send, comm.Recv, *specified)
             a, b = interleave(effort, ours, theirs, comm=comm)
+            for side, body in (("acp_mpi", ours), (vendor, theirs)):
+                check(side, body, back, source, comm)
             # in a turn of either each rank sends one message
             each = comm.size
             rows.append(

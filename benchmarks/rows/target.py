@@ -34,7 +34,7 @@ def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     comm, effort = MPI.COMM_WORLD, Effort.of(quick)
     rows: list[Row] = []
-    array = np.zeros(LARGE, np.uint8)
+    array = np.ones(LARGE, np.uint8)
     with acp.init(comm), acp.register_memory(array) as key, Window(comm, LARGE) as window:
         mine = acp.zeros(LARGE, np.uint8)
         gas = comm.allgather(acp.query_ga(mine))

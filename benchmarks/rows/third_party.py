@@ -48,10 +48,17 @@ def _through_caller(window: Window, size: int) -> Body:
     return loop
 
 
+def _check(arrived: np.ndarray) -> None:
+    """Raise RuntimeError unless these are the bytes of the source, each of which is its rank."""
+    if (arrived != SOURCE).any():
+        raise RuntimeError("a third-party copy did not bring what the source has")
+
+
 def _global_memory(comm: MPI.Intracomm, effort: Effort) -> list[Row]:
     rows = []
     with Window(comm, LARGE) as window:
-        mine = acp.zeros(LARGE, np.uint8)
+        mine = acp.empty(LARGE, np.uint8)
+        mine[:] = comm.rank
         gas = comm.allgather(acp.query_ga(mine))
         for size in (SMALL, LARGE) if comm.rank == 0 else ():
             views = [acp.view(gas[rank], (size,), np.uint8) for rank in (TARGET, SOURCE)]
@@ -61,6 +68,9 @@ def _global_memory(comm: MPI.Intracomm, effort: Effort) -> list[Row]:
                 _copyto(*views),
                 _through_caller(window, size),
             )
+            views[0][:] = 0
+            acp.complete(acp.copy(gas[TARGET], gas[SOURCE], size))
+            _check(views[0])
             what = f"third-party copy {size >> 20} MiB, global memory"
             rows.append(
                 Row(what, "µs", ours.median / US, "np.copyto", copyto.median / US, Goal(speed=0.85))
@@ -81,7 +91,7 @@ def _global_memory(comm: MPI.Intracomm, effort: Effort) -> list[Row]:
 
 def _numpy_memory(comm: MPI.Intracomm, effort: Effort) -> list[Row]:
     rows = []
-    array = np.zeros(SMALL, np.uint8)
+    array = np.full(SMALL, comm.rank, np.uint8)
     native.allow_access()
     with acp.register_memory(array) as key:
         ranks = comm.allgather((acp.query_ga(key), array.ctypes.data, os.getpid()))
@@ -92,6 +102,8 @@ def _numpy_memory(comm: MPI.Intracomm, effort: Effort) -> list[Row]:
             idle = singles(effort, ours, bare, pause=ASLEEP)
             with busy_cores():
                 busy = singles(effort, ours, bare)
+            ours(1)
+            _check(acp.get(ranks[TARGET][0], np.empty(SMALL, np.uint8)))
             for where, (a, b), speed in [("idle", idle, 0.7), ("busy", busy, 0.8)]:
                 rows.append(
                     Row(

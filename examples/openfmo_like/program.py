@@ -20,7 +20,7 @@ from .reading import Calculation
 def main(argv: Sequence[str]) -> int:
     """Start a job, or play a part in that which this process belongs to; return the exit code."""
     options = command_line.parse(argv)
-    if not start.belongs_to_a_job(os.environ):
+    if not (acp.is_initialized() or start.belongs_to_a_job(os.environ)):
         return _start(options, argv)
     with acp.init():
         try:

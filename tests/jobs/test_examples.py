@@ -9,6 +9,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from support import case
 
 SPAWNING = sorted((launch.ROOT / "examples").glob("spawn_*.py"))
 EXAMPLES = sorted(set((launch.ROOT / "examples").glob("*.py")) - set(SPAWNING))
@@ -41,6 +42,22 @@ def test_an_example_runs_and_checks_itself(start, example, ranks, road):
         assert "2 ranks" in job.output
     else:
         assert status == 0, job.output
+
+
+@pytest.mark.parametrize(("option", "status"), [("--help", 0), ("--nothing", 2)])
+def test_an_example_explains_itself_and_refuses_what_it_does_not_know(start, option, status):
+    for example in (*EXAMPLES, *SPAWNING):
+        with case(example.stem):
+            job = start([sys.executable, str(example), option])
+            assert job.wait() == status, job.output
+            assert "usage:" in job.output
+
+
+def test_what_an_example_cannot_do_with_its_ranks_is_a_usage_error_on_all(start):
+    command = [sys.executable, str(launch.ROOT / "examples" / "stencil.py"), "--size", "1"]
+    job = start([*launch.mpiexec(2), *command])
+    assert job.wait() == 2, job.output
+    assert job.output.count("--size must be at least the number of ranks, 2") == 2
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
@@ -104,7 +121,7 @@ def test_the_stencil_draws_a_picture(passes, tmp_path):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("page", ["docs/tour.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/tour.md", "docs/collectives.md", "README.md"])
 def test_the_code_of_a_page_is_a_program_that_runs(passes, tmp_path, page, ranks):
     blocks = re.findall(r"^```python\n(.*?)^```", (launch.ROOT / page).read_text(), re.M | re.S)
     program = tmp_path / "page.py"

@@ -8,9 +8,20 @@ import openfmo
 import pytest
 from openfmo import WATER
 
+sys.path.append(str(launch.ROOT / "benchmarks"))
+
+import fmo_spawn
+
 pytestmark = openfmo.needs_pyscf
 PROCESS = launch.ROOT / "benchmarks" / "fmo_process.py"
 ENERGIES = ("energy", "monomers", "corrections", "electrostatic_batches", "sweeps")
+
+
+def test_all_sides_of_the_benchmark_find_the_same_energies():
+    layout = [str(WATER), "--first", "2", "--basis", "STO-3G"]
+    layout += ["--groups", "2", "--group-size", "1", "--servers", "1"]
+    outcomes = [fmo_spawn.run(side, layout, 2, 1) for side in fmo_spawn.SIDES]
+    assert len({outcome.energies for outcome in outcomes}) == 1
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def test_programs_with_and_without_mpi_are_one_job(passes):
 def test_both_mpis_are_one_job(passes):
     other = os.environ.get("OTHER_PYTHON")
     if not other:
-        pytest.skip("no environment with the other MPI beside this one (ACP_TEST_OTHER_PYTHON)")
+        pytest.skip("no environment with the other MPI beside this one (OTHER_PYTHON)")
     names = ("ocean", "ice", "master")
     line = str(Path(other).with_name("mpiexec"))
     output = passes(

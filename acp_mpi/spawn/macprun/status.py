@@ -20,8 +20,9 @@ def main(command: str, argv: Sequence[str]) -> int:
         if command == "status"
         else "End a running job: its groups are asked to, and killed after 5 s.",
     )
+    without = "all jobs" if command == "status" else "the only one that runs"
     parser.add_argument(
-        "pid", metavar="PID", type=int, nargs="?", help="of macprun; needed if several run"
+        "pid", metavar="PID", type=int, nargs="?", help=f"of macprun (default: {without})"
     )
     pid = parser.parse_args(argv).pid
     if command == "kill":

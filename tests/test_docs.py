@@ -1,0 +1,118 @@
+"""What the pages of documentation say that can be looked up: names, files, links, signatures."""
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import launch
+import pytest
+
+import acp_mpi as acp
+from acp_mpi import config
+
+DOCS = launch.ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *launch.ROOT.glob("*.md")])
+# Of these rooms the architecture names each file, of the others the room.
+ROOMS = ("", "engine", "spawn/growing", "spawn/macprun", "spawn/mpi", "spawn/rendezvous")
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub and MyST make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_variable_is_documented_and_every_documented_one_is_read():
+    page = (DOCS / "environment.md").read_text()
+    assert set(re.findall(r"^\| `(ACP_\w+)`", page, re.MULTILINE)) == set(config.VARIABLES)
+
+
+def test_the_defaults_of_the_page_are_those_of_the_settings():
+    page = (DOCS / "environment.md").read_text()
+    rows = re.findall(r"^\| `ACP_(\w+)` \| ([\d.]+) \|", page, re.MULTILINE)
+    settings = config.Settings({})
+    assert len(rows) > 5
+    for name, default in rows:
+        assert float(getattr(settings, name.lower())) == float(default), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_links_of_a_page_lead_somewhere(page):
+    for place, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text()):
+        if "://" in place:
+            continue
+        target = page.parent / place if place else page
+        assert target.exists(), place
+        assert not anchor or anchor in anchors(target), f"{place}#{anchor}"
+
+
+def test_every_paper_that_is_cited_is_on_the_page_of_sources():
+    sources = (DOCS / "sources.md").read_text()
+    for folder in ("acp_mpi", "benchmarks", "docs", "examples", "tests"):
+        for path in (launch.ROOT / folder).rglob("*.*"):
+            if path.suffix in (".py", ".pxi", ".pyx", ".md"):
+                for number in re.findall(r"\bseed (\d{3})\b", path.read_text()):
+                    assert f"| seed {number} |" in sources, path
+
+
+def test_what_the_pages_call_of_the_package_is_there():
+    for page in PAGES:
+        for name in re.findall(r"\bacp\.([A-Za-z]\w*)", page.read_text()):
+            assert hasattr(acp, name), f"{page.name}: acp.{name}"
+
+
+def test_every_public_name_is_on_a_page():
+    text = "\n".join(page.read_text() for page in DOCS.glob("*.md"))
+    for name in acp.__all__:
+        if name[0] == "i" and name[1:] in acp.__all__:
+            continue  # a page says that what waits has such a variant
+        if re.fullmatch(r"fetch_\w+", name):
+            continue  # one of the family stands for all
+        assert re.search(rf"\b{name}\b", text), name
+
+
+def test_the_architecture_names_every_file():
+    page = (DOCS / "architecture.md").read_text()
+    package = launch.ROOT / "acp_mpi"
+    for room in ROOMS:
+        for path in (package / room).iterdir():
+            if path.suffix not in (".c", ".py") or path.stem.startswith("__"):
+                continue
+            assert re.search(rf"`[\w/]*\b{path.name}`", page), path.relative_to(package)
+
+
+def signatures() -> dict[str, ast.arguments]:
+    """Return the arguments of functions as `api.md` has them; methods have rows of their own."""
+    page = (DOCS / "api.md").read_text()
+    containers = page[page.index("\n## Containers") : page.index("\n## Global memory access")]
+    page = re.sub(r"^\| `Request`.*$", "", page.replace(containers, ""), flags=re.MULTILINE)
+    found = {}
+    for text in re.findall(r"`([a-z]\w+\([^`…]*\))`", page):
+        name = text.partition("(")[0]
+        if inspect.isroutine(getattr(acp, name, None)):
+            function = ast.parse(f"def {text}: pass").body[0]
+            assert isinstance(function, ast.FunctionDef)
+            found[text] = function.args
+    return found
+
+
+def test_functions_take_the_arguments_that_the_page_of_names_says():
+    assert len(signatures()) > 40
+    for text, arguments in signatures().items():
+        real = inspect.signature(getattr(acp, text.partition("(")[0])).parameters
+        given = [*arguments.posonlyargs, *arguments.args]
+        defaults = [None] * (len(given) - len(arguments.defaults)) + arguments.defaults
+        every = [*zip(given, defaults, strict=True)]
+        every += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        for argument, default in every:
+            assert argument.arg in real, f"{text}: there is no {argument.arg}"
+            parameter = real[argument.arg]
+            shown = None if default is None else ast.unparse(default)
+            if shown is None:
+                assert parameter.default is parameter.empty, f"{text}: {argument.arg} has a default"
+            else:
+                expected = getattr(acp, shown, None) if shown.isupper() else eval(shown)
+                assert parameter.default == expected, f"{text}: {argument.arg}"
+            if argument in arguments.kwonlyargs:
+                assert parameter.kind is parameter.KEYWORD_ONLY, f"{text}: {argument.arg}"
