@@ -11,6 +11,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from arriving import announced, run_out_of_time
 
 import acp_mpi as acp
 from acp_mpi.spawn.rendezvous import connector, secret
@@ -180,10 +181,12 @@ def test_a_wrong_address_names_the_variable(start):
 
 def test_a_group_that_never_comes_is_named_to_all(groups, tmp_path):
     path = tmp_path / "secret"
-    with Server(secret.create(path), expected(SIZES), timeout=3) as server:
+    with Server(secret.create(path), expected(SIZES)) as server:
         place = {"ACP_RENDEZVOUS": server.address, "ACP_SECRET_FILE": str(path)}
         there = {name: SIZES[name] for name in ("air", "solo")}
         jobs = groups(there, come_in_vain, env=place)
+        announced(server, 3)
+        run_out_of_time(server)
         ends_in_vain(
             jobs,
             "TimeoutError",

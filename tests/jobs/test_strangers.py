@@ -149,7 +149,7 @@ def test_who_waits_in_vain_is_told_who_is_missing(passes, meeting):
     passes(
         launch.program(miss_the_others),
         meeting({"early": 1, "late": 1})
-        | {"ACP_JOIN_TIMEOUT": "1", "ACP_MPI": "0", "ACP_GROUP": "early"},
+        | {"ACP_JOIN_TIMEOUT": "3", "ACP_MPI": "0", "ACP_GROUP": "early"},
     )
 
 
