@@ -113,7 +113,7 @@ def test_processes_behind_an_sshd_end_with_macprun(ssh, start, number):
     launch.until(lambda: job.output.count("joined") == 3, job)
     assert any(map(_of_sshd, job.processes()))
     os.kill(job.pid, number)
-    job.wait(20)
+    job.wait()
     launch.until(lambda: not job.processes())
 
 
