@@ -40,7 +40,7 @@ def nothing_stays(jobs):
     """The launcher of a group that was killed may take a moment to end its ranks."""
     flat = [job for group in jobs.values() for job in group]
     until(lambda: not any(job.processes() for job in flat), lambda: said(jobs))
-    assert not [name for name in os.listdir("/dev/shm") if "acp" in name.lower()]
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith("acp")]
 
 
 # A group is lost after it has joined ---------------------------------------------------------
