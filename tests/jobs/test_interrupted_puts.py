@@ -124,10 +124,11 @@ def many_times_into_a_map(pid, data, ga):
 @contextlib.contextmanager
 def frozen(pid):
     """The same from now on."""
+    interrupted = pytest.raises(KeyboardInterrupt)  # loading pytest may take longer than the timer
     freeze(pid)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
-        with pytest.raises(KeyboardInterrupt):
+        with interrupted:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
             yield
     finally:
         os.kill(pid, signal.SIGCONT)
