@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import launch
@@ -195,12 +196,19 @@ def from_list_to_list(pid, data, ga):
     with frozen(pid):
         near.swap(far)
     assert used() == left[-1]
-    goes_on = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
+    goes_on = threading.Thread(target=_thaw_later, args=(pid,))
     goes_on.start()
     with frozen_from(pid, acp.List, "exchange"):  # it is taken back once that is possible
         near.swap(far)
     goes_on.join()
     assert list(near) == list(far) == list(range(300))
+
+
+def _thaw_later(pid):
+    """Let a process go on that is about to be frozen, when Ctrl-C has come."""
+    launch.until(lambda: launch.stat(pid)[0] == "T")
+    time.sleep(1.0)
+    os.kill(pid, signal.SIGCONT)
 
 
 def interrupted(what):
