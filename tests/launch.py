@@ -6,8 +6,10 @@ Standard library only: `run.py` uses it before any test runs, the tests in `jobs
 import contextlib
 import functools
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -144,6 +146,21 @@ def program(function: object, *arguments: object, python: str = sys.executable) 
     """Return the command line that runs a function of a test file as a program of its own."""
     code = function.__code__  # type: ignore[attr-defined]
     return [python, str(PROGRAM), code.co_filename, code.co_name, *map(str, arguments)]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports where nobody listens, below those that the system gives to who wants any.
+
+    One of these could be given to somebody else before it is used.
+    """
+    with contextlib.ExitStack() as held:
+        ports: list[int] = []
+        while len(ports) < count:
+            port = random.randrange(10_000, 32_768)
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+                ports.append(port)
+    return ports
 
 
 class Job:

@@ -97,8 +97,8 @@ def nothing_is_left(job, pid, files=()):
 
     So are the files that they had, and the name of macprun.
     """
-    launch.until(lambda: not job.processes(), limit=20.0)
-    launch.until(lambda: not any(map(os.path.exists, files)), limit=20.0)
+    launch.until(lambda: not job.processes())
+    launch.until(lambda: not any(map(os.path.exists, files)))
     assert f"acp_mpi.macprun.{pid}" not in Path("/proc/net/unix").read_text()
     assert not list(job.log.parent.glob("core*"))
 

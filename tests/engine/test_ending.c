@@ -30,9 +30,12 @@ static void all_end_though_some_are_gone_already(uint32_t count)
     pthread_barrier_destroy(&gun);
 }
 
+static _Atomic bool asked; /* rank 0 has asked for what will not come */
+
 static void *leave_soon(void *engine)
 {
-    usleep(300000);
+    UNTIL(asked);
+    usleep(300000); /* by then it waits for it */
     acp_engine_leave(engine, 1, 2);
     acp_engine_leaving(engine);
     acp_engine_close(engine);
@@ -44,6 +47,7 @@ static void begin_to_leave(struct cluster *c, pthread_t *thread)
     cluster_start(c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
     for (uint32_t i = 0; i < 2; i++)
         c->engines[i]->config.methods = test_methods;
+    asked = false;
     CHECK(pthread_create(thread, NULL, leave_soon, c->engines[1]) == 0);
 }
 
@@ -64,6 +68,7 @@ static void what_comes_from_who_leaves(void)
     begin_to_leave(&c, &thread);
     acp_lane *lane = acp_engine_lane(c.engines[0]);
     acp_request *r = ireceive(lane, 1, 5, into, sizeof into);
+    asked = true;
     CHECK(acp_request_wait(c.engines[0], r, ACP_FOREVER) == ACP_OK);
     CHECK(acp_request_end(lane, r, NULL) == ACP_E_LOST);
     end_alone(&c, thread);
@@ -75,6 +80,7 @@ static void what_who_leaves_was_to_publish(void)
     pthread_t thread;
     uint64_t key[2] = {1, 77}, value[2];
     begin_to_leave(&c, &thread);
+    asked = true;
     CHECK(acp_lookup(c.engines[0], key, value, ACP_FOREVER) == ACP_E_LOST);
     end_alone(&c, thread);
 }
@@ -96,6 +102,7 @@ static void what_who_leaves_has_not_answered(void)
     struct acp_call call = {.method = LOCKED, .object = object};
     acp_handle_t h = acp_icall(acp_engine_lane(e), &call, ACP_HANDLE_NULL);
     CHECK(h && acp_peer_doing(e, 1, &doing) == ACP_OK);
+    asked = true;
     CHECK(acp_wait(e, h, ACP_FOREVER) == ACP_OK);
     CHECK(acp_failures_take(e, h, true, &failure, 1, &more) && failure.fault.status == ACP_E_LOST);
     end_alone(&c, thread);

@@ -79,7 +79,7 @@ def test_processes_on_other_hosts_end_with_macprun(two_hosts, start, number):
     job = start(started(two_hosts, wait_for_ever))
     launch.until(lambda: len(re.findall("joined", job.output)) == 4, job)
     os.kill(job.pid, number)
-    job.wait(20)
+    job.wait()
     launch.until(lambda: not job.processes())
 
 
@@ -109,5 +109,5 @@ def test_what_ranks_on_other_hosts_wait_for_is_shown_and_kill_ends_them(two_host
     b.thaw()
     shown("is in wait_until")
     passes(two_hosts.switch.command([MACPRUN, "kill", str(job.pid)]))
-    assert job.wait(20) == 128 + signal.SIGTERM, job.output
+    assert job.wait() == 128 + signal.SIGTERM, job.output
     launch.until(lambda: not job.processes())

@@ -152,7 +152,7 @@ def test_counters_count_what_passes_an_interface(three_hosts):
 
 
 @pytest.mark.parametrize(
-    "shape", [{"delay": 0.3}, {"rate": 20_000}, {"delay": 0.1, "rate": 50_000}], ids=str
+    "shape", [{"delay": 1.0}, {"rate": 20_000}, {"delay": 0.5, "rate": 40_000}], ids=str
 )
 def test_what_is_sent_first_over_a_slow_interface_arrives_last(connect, shape):
     network = connect(2, interfaces=2)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from arriving import announced, run_out_of_time
 
 import acp_mpi as acp
 from acp_mpi.spawn.rendezvous import connector, secret
@@ -39,7 +40,7 @@ def nothing_stays(jobs):
     """The launcher of a group that was killed may take a moment to end its ranks."""
     flat = [job for group in jobs.values() for job in group]
     until(lambda: not any(job.processes() for job in flat), lambda: said(jobs))
-    assert not [name for name in os.listdir("/dev/shm") if "acp" in name.lower()]
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith("acp")]
 
 
 # A group is lost after it has joined ---------------------------------------------------------
@@ -180,10 +181,12 @@ def test_a_wrong_address_names_the_variable(start):
 
 def test_a_group_that_never_comes_is_named_to_all(groups, tmp_path):
     path = tmp_path / "secret"
-    with Server(secret.create(path), expected(SIZES), timeout=3) as server:
+    with Server(secret.create(path), expected(SIZES)) as server:
         place = {"ACP_RENDEZVOUS": server.address, "ACP_SECRET_FILE": str(path)}
         there = {name: SIZES[name] for name in ("air", "solo")}
         jobs = groups(there, come_in_vain, env=place)
+        announced(server, 3)
+        run_out_of_time(server)
         ends_in_vain(
             jobs,
             "TimeoutError",

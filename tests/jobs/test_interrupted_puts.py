@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import launch
@@ -124,11 +125,11 @@ def many_times_into_a_map(pid, data, ga):
 @contextlib.contextmanager
 def frozen(pid):
     """The same from now on."""
-    interrupted = pytest.raises(KeyboardInterrupt)  # which loads pytest, and may take a while
+    interrupted = pytest.raises(KeyboardInterrupt)  # loading pytest may take longer than the timer
     freeze(pid)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
         with interrupted:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
             yield
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -195,12 +196,19 @@ def from_list_to_list(pid, data, ga):
     with frozen(pid):
         near.swap(far)
     assert used() == left[-1]
-    goes_on = threading.Timer(1.0, os.kill, (pid, signal.SIGCONT))
+    goes_on = threading.Thread(target=_thaw_later, args=(pid,))
     goes_on.start()
     with frozen_from(pid, acp.List, "_exchange"):  # it is taken back once that is possible
         near.swap(far)
     goes_on.join()
     assert list(near) == list(far) == list(range(300))
+
+
+def _thaw_later(pid):
+    """Let a process go on that is about to be frozen, when Ctrl-C has come."""
+    launch.until(lambda: launch.stat(pid)[0] == "T")
+    time.sleep(1.0)
+    os.kill(pid, signal.SIGCONT)
 
 
 def interrupted(what):

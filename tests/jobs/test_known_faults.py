@@ -29,12 +29,14 @@ def start_and_end_many_times(times):
         assert not acp.is_initialized()
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_a_process_can_start_and_end_fifty_times(passes, road):
     command = [*launch.mpiexec(RANKS), *launch.program(start_and_end_many_times, 50)]
-    passes(command, launch.ROADS[road], limit=100.0)
+    passes(command, launch.ROADS[road], limit=250.0)
 
 
+@pytest.mark.timeout(300)
 def test_ten_jobs_start_and_end(passes):
     for index in range(10):
         passes([*launch.mpiexec(1 + index % 4), *launch.program(start_and_end)])

@@ -111,13 +111,13 @@ def test_the_input_of_the_c_library_is_started(passes, tmp_path):
 
 def test_a_program_that_is_not_there_is_named(start):
     job = start(macprun([1, "no-such-program"], alone(1, "late", wait_for_ever)))
-    assert job.wait(20) == 127, job.output
+    assert job.wait() == 127, job.output
     assert "no-such-program: No such file" in job.output
 
 
 def test_a_launcher_that_is_not_there_is_named(start):
     job = start(macprun(mpi(1, "w", join, options=["--launcher", "no-such-mpiexec"])))
-    assert job.wait(20) == 1, job.output
+    assert job.wait() == 1, job.output
     assert job.output.startswith("macprun: there is no launcher 'no-such-mpiexec' in PATH")
 
 
@@ -175,7 +175,7 @@ def test_other_users_neither_see_nor_end_a_job(start):
     assert job.pid in control.jobs()
     assert control.ask(job.pid, "status")["groups"][0]["ended"] == ""
     control.ask(job.pid, "kill")
-    assert job.wait(20) == 143, job.output
+    assert job.wait() == 143, job.output
 
 
 def test_output_is_kept_by_group_and_rank(passes, tmp_path):
@@ -200,7 +200,7 @@ def test_output_is_kept_by_group_and_rank(passes, tmp_path):
 def test_output_that_cannot_be_kept_is_refused_before_anything_starts(start, tmp_path):
     (tmp_path / "file").touch()
     job = start(macprun([1, "echo", "started"], options=["--output-dir", tmp_path / "file"]))
-    assert job.wait(20) == 1, job.output
+    assert job.wait() == 1, job.output
     assert "File exists" in job.output
     assert "started" not in job.output
 
@@ -290,7 +290,7 @@ def test_the_secret_is_in_no_command_line(start):
                 assert word.partition(b"=")[2] not in line
     assert seen
     os.kill(job.pid, signal.SIGTERM)
-    job.wait(20)
+    job.wait()
 
 
 @pytest.mark.parametrize(
@@ -308,6 +308,6 @@ def test_the_secret_is_in_no_command_line(start):
 )
 def test_a_wrong_command_line_is_explained(start, words, text):
     job = start([str(MACPRUN), *words])
-    assert job.wait(20) == 2, job.output
+    assert job.wait() == 2, job.output
     assert job.output.startswith("macprun: ")
     assert text in job.output

@@ -76,7 +76,7 @@ def test_the_loss_of_a_group_after_joining_does_not_end_the_others(start, option
     is_said(job, "joined", 2)
     (worker,) = (pid for pid in job.processes() if _function(pid) == "wait_for_ever")
     os.kill(worker, signal.SIGKILL)
-    assert job.wait(20) == status, job.output
+    assert job.wait() == status, job.output
     assert "[master.0] went on without them" in job.output
     assert ("group 'worker' failed first: rank 0: killed by SIGKILL" in job.output) == bool(status)
 
@@ -86,7 +86,7 @@ def test_the_launcher_of_a_group_is_killed(start):
     is_said(job, "joined", 3)
     files = seen_segments(job)
     os.kill(launcher(job), signal.SIGKILL)
-    assert job.wait(20) == 137, job.output
+    assert job.wait() == 137, job.output
     assert "[master.0] went on without them" in job.output
     assert "group 'worker' failed first: killed by SIGKILL" in job.output
     nothing_is_left(job, job.pid, files)
@@ -99,7 +99,7 @@ def test_the_group_whose_rank_was_killed_failed_first(start):
     files = seen_segments(job)
     *_, victim = sorted(pid for pid in job.processes() if _function(pid) == function.__name__)
     os.kill(victim, signal.SIGKILL)
-    assert job.wait(20) in (9, 137), job.output  # as the launcher of the group says it
+    assert job.wait() in (9, 137), job.output  # as the launcher of the group says it
     assert "macprun: group 'worker' failed first" in job.output
     nothing_is_left(job, job.pid, files)
 
@@ -198,7 +198,7 @@ def test_signals_reach_processes_of_all_kinds(start):
     for word in ("ready", "one"):
         is_said(job, f"] {word}\n", 2)
         os.kill(job.pid, signal.SIGUSR1)
-    assert job.wait(20) == 0, job.output
+    assert job.wait() == 0, job.output
     assert "[there.0] two\n" in job.output
 
 
@@ -215,7 +215,7 @@ def test_a_host_that_does_not_answer_holds_nobody_up(start):
     )
     is_said(job, "[here.0] ready")
     os.kill(job.pid, signal.SIGTERM)
-    assert job.wait(20) == 143, job.output
+    assert job.wait() == 143, job.output
     nothing_is_left(job, job.pid)
 
 
@@ -225,7 +225,7 @@ def test_ctrl_c_is_passed_on_and_the_second_kills(start):
     os.kill(job.pid, signal.SIGINT)
     is_said(job, "caught", 2)
     os.kill(job.pid, signal.SIGINT)
-    assert job.wait(20) == 130, job.output
+    assert job.wait() == 130, job.output
     nothing_is_left(job, job.pid)
 
 
@@ -235,7 +235,7 @@ def test_a_signal_ends_groups_of_both_kinds(start, number):
     is_said(job, "joined", 3)
     files = seen_segments(job)
     os.kill(job.pid, number)
-    assert job.wait(20) == 128 + number, job.output
+    assert job.wait() == 128 + number, job.output
     nothing_is_left(job, job.pid, files)
 
 
@@ -246,7 +246,7 @@ def test_a_stubborn_job_is_killed_in_the_end(start, passes):
     (program,) = (pid for pid in job.processes() if _function(pid) == "ignore_ctrl_c")
     os.kill(program, signal.SIGSTOP)  # it will not even see that it is asked
     passes([str(MACPRUN), "kill", str(job.pid)])
-    assert job.wait(20) == 143, job.output
+    assert job.wait() == 143, job.output
 
 
 def _function(pid):

@@ -1,8 +1,6 @@
 """Groups that are started by hand with a table of ports are one job (seed 001, figure 5)."""
 
-import contextlib
 import random
-import socket
 
 import launch
 import pytest
@@ -16,11 +14,7 @@ def table(tmp_path):
     """table(ranks) writes the table of a job on this host, with its secret; returns its path."""
 
     def write(ranks):
-        with contextlib.ExitStack() as held:
-            sockets = [
-                held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(ranks)
-            ]
-            ports = [sock.getsockname()[1] for sock in sockets]
+        ports = launch.free_ports(ranks)
         rows = zip(range(ranks), ports, [*ports[1:], ports[0]], strict=True)
         path = tmp_path / "Portfile"
         path.write_text("".join(f"{r} {ranks} {own} {next_} here here\n" for r, own, next_ in rows))
@@ -44,6 +38,7 @@ def meet():
 
 
 def say_no():
+    print("comes", flush=True)
     try:
         acp.init()
     except (acp.Error, OSError) as error:
@@ -107,13 +102,15 @@ def test_the_options_leave_the_command_line_and_may_be_variables(table, by_hand,
 
 def test_groups_that_overlap_are_told(table, by_hand):
     path = table(4)
-    short = {"ACP_JOIN_TIMEOUT": "6"}
-    jobs = [by_hand(path, 0, 0, say_no, short), by_hand(path, 1, 2, say_no, short),
-            by_hand(path, 2, 2, say_no, short)]  # fmt: skip
-    for job in jobs:
+    others = [by_hand(path, offset, 2, say_no) for offset in (1, 2)]
+    for job in others:
+        launch.until(lambda job=job: job.output.count("comes") == 2, job)
+    first = by_hand(path, 0, 0, say_no, {"ACP_JOIN_TIMEOUT": "8"})
+    first.wait()
+    assert "missing: the processes of rows" in first.output
+    for job in others:
         job.wait()
-    assert "missing: the processes of rows" in jobs[0].output
-    said = jobs[1].output + jobs[2].output
+    said = others[0].output + others[1].output
     assert "they overlap; an offset is the sum of the processes before it" in said
 
 

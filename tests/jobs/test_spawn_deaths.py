@@ -35,10 +35,12 @@ WAITS = {
 }
 
 
-def _survive(what, comm, merged, dead, folder):
+def _survive(peer, what, comm, merged, dead, folder):
     import acp_mpi as acp
 
-    with pytest.raises(acp.PeerLostError):
+    lost = pytest.raises(acp.PeerLostError)  # loaded by now: what follows is the wait itself
+    peer.send("I wait", 0)
+    with lost:
         WAITS[what](comm, merged, dead)
     Path(folder, f"{os.getpid()} heard").touch()
     os._exit(0)  # Disconnect would raise once more: there is nobody
@@ -55,8 +57,7 @@ def one_dies(who, what, folder):
     merged = peer.Merge(is_child)
     dead = int(who == "child")
     if is_child != (who == "child"):
-        peer.send("I wait", 0)
-        _survive(what, peer, merged, dead, folder)
+        _survive(peer, what, peer, merged, dead, folder)
     peer.recv(source=0)
     die()
 
@@ -86,8 +87,7 @@ def parents_die_together(folder):
         children.recv(source=0)  # its launcher ends it, or it hears of the death
     parent.barrier()
     merged = parent.Dup()
-    parent.send("I wait", 0)
-    _survive("barrier", merged, merged, 0, folder)
+    _survive(parent, "barrier", merged, merged, 0, folder)
 
 
 def test_children_hear_when_a_group_of_parents_dies(start, tmp_path):
@@ -205,11 +205,14 @@ def test_a_parent_goes_on_without_children_that_have_died(start, tmp_path, progr
 def spawn_what_never_calls_mpi():
     from mpi4py import MPI
 
+    from acp_mpi import members
+
     python = f"exec {sys.executable} -c 'import time; time.sleep(100)'"
     with pytest.raises(MPI.Exception) as caught:
         MPI.COMM_WORLD.Spawn_multiple(["sh", "sh"], [["-c", "sleep 100"], ["-c", python]], [2, 2])
     assert caught.value.Get_error_class() == MPI.ERR_SPAWN
     assert "ACP_JOIN_TIMEOUT" in "".join(caught.value.__notes__)
+    members.job().place.timeout = 60.0
     command, *arguments = command_of(say_hello)  # the next one is as if nothing had been
     child = MPI.COMM_WORLD.Spawn(command, arguments)
     assert child.allgather(None) == ["hello"]
@@ -229,7 +232,7 @@ def test_children_that_never_call_mpi_are_ended_in_time(start, ranks):
     command = launch.program(spawn_what_never_calls_mpi)
     job = start(
         [*launch.mpiexec(ranks), *command] if ranks else command,
-        HOOK | {"ACP_JOIN_TIMEOUT": "6"},
+        HOOK | {"ACP_JOIN_TIMEOUT": "3"},
     )
     assert job.wait(60.0) == 0, job.output
     launch.until(lambda: not job.processes())
@@ -257,9 +260,8 @@ def wait_and_be_interrupted(folder):
 
     command, *arguments = command_of(never_answer)
     child = MPI.COMM_SELF.Spawn(command, arguments)
-    interrupted = pytest.raises(KeyboardInterrupt)  # pytest is loaded when the signal comes
-    Path(folder, "waits").touch()
-    with interrupted:
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        Path(folder, "waits").touch()  # the signal may come before the wait
         child.recv(source=0)
     child.send("end", 0)
     child.Disconnect()
@@ -306,9 +308,11 @@ def one_of_three_that_dies():
     from mpi4py import MPI
 
     parent = MPI.Comm.Get_parent()
+    if parent.rank:
+        parent.send(parent.rank, 0)
+    MPI.COMM_WORLD.Barrier()  # their launcher ends those that have not spoken
     if parent.rank == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    parent.send(parent.rank, 0)
     parent.recv(source=0)
 
 

@@ -214,7 +214,7 @@ def give_more_time_than_members_have():
         program = newcomer(come_one_after_the_other)
         acp.spawn_group(program, 2, mpi=False, env={"LATE": "1.5"}, timeout=30.0)
         await_words([1, 2])
-        env = {"LATE": "1000", "ACP_JOIN_TIMEOUT": "0.5"}
+        env = {"LATE": "1000", "ACP_JOIN_TIMEOUT": "3"}
         with pytest.raises(acp.Error, match=r"(?s)before it had joined.*missing: ranks 1 of"):
             acp.spawn_group(program, 2, mpi=False, env=env, timeout=30.0)
 

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -49,8 +48,7 @@ def ssh(start, tmp_path):
     for name in ("host", "user"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)]
         subprocess.run(command, check=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = launch.free_ports(1)
     conf = tmp_path / "sshd_config"
     conf.write_text(_CONFIGURATION.format(port=port, folder=tmp_path))
     sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -113,7 +111,7 @@ def test_processes_behind_an_sshd_end_with_macprun(ssh, start, number):
     launch.until(lambda: job.output.count("joined") == 3, job)
     assert any(map(_of_sshd, job.processes()))
     os.kill(job.pid, number)
-    job.wait(20)
+    job.wait()
     launch.until(lambda: not job.processes())
 
 

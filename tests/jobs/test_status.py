@@ -53,7 +53,7 @@ def test_it_shows_what_each_rank_waits_for(start, passes, how):
     assert f"macprun {job.pid}: " in text
     assert f"macprun {job.pid}: " in passes([str(MACPRUN), "status"])
     passes([str(MACPRUN), "kill", str(job.pid)])
-    assert job.wait(20) == 143, job.output
+    assert job.wait() == 143, job.output
     nothing_is_left(job, job.pid)
 
 

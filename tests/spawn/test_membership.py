@@ -29,7 +29,7 @@ def test_a_table_survives_packing_and_damage_is_an_error():
         Membership.unpack(packed + b"x")
 
 
-def test_random_bytes_are_no_announcement():
+def test_random_bytes_are_an_error_if_they_are_no_announcement():
     source = random.Random(7)
     sound = Announcement("g", 4, False, tuple(rows("g", 1, 3)), 5.0, "here").pack()
     assert Announcement.unpack(sound).rows == tuple(rows("g", 1, 3))

@@ -30,15 +30,23 @@ def test_it_says_who_came_and_from_where():
     ]
 
 
+def read_to(screen, end):
+    """Return what comes to a terminal, in however many pieces."""
+    seen = b""
+    while not seen.endswith(end):
+        seen += screen.read(4096)
+    return seen
+
+
 def test_it_is_drawn_over_itself_and_taken_away(monkeypatch):
     monkeypatch.setattr("acp_mpi.spawn.macprun.table._AFTER", 0.0)
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as terminal, os.fdopen(master, "rb", buffering=0) as screen:
         table = Table(terminal)
         assert table.show(lambda: CAME)
-        assert b"worker" in screen.read(4096)
+        assert b"worker" in read_to(screen, b"exit code 3\r\n")
         assert not table.show(lambda: CAME[:1])
-        assert screen.read(4096) == b"\x1b[4A\x1b[J"
+        assert read_to(screen, b"\x1b[J") == b"\x1b[4A\x1b[J"
         table.hide()
 
 
