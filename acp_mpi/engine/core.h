@@ -93,7 +93,7 @@ struct memory {
     struct range *unpunched; /* with memory behind them */
     uint32_t unpunched_count, unpunched_room;
     uint64_t unpunched_bytes;
-    uint32_t punching; /* threads that give memory back just now */
+    _Atomic uint32_t users; /* threads that have the system change a memory file just now */
     struct retiree *retirees;
     uint64_t tickets;
     _Atomic uint32_t retiring;
@@ -144,7 +144,7 @@ struct acp_engine {
     struct table table;
     struct peer ***peers; /* pages of PEER_PAGE */
     struct peer *own;
-    pthread_mutex_t space; /* peers, views, own directory */
+    pthread_mutex_t space; /* peers, views, own directory; descriptors of all of them */
     _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
     _Atomic uint32_t losses, losses_accepted; /* of those who are missed */
     _Atomic uint32_t departed; /* they and the others that are gone */

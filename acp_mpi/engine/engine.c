@@ -235,6 +235,8 @@ void acp_engine_close(acp_engine *e)
     }
     links_flush(e);
     links_close(e);
+    memory_await(e);
+    pthread_mutex_lock(&e->space); /* who maps or watches others has it, and may ring */
     pthread_mutex_lock(&e->bell);
     if (e->peers)
         peers_close(e);
@@ -243,6 +245,7 @@ void acp_engine_close(acp_engine *e)
     pthread_mutex_unlock(&e->bell);
     if (e->control)
         memory_close(e);
+    pthread_mutex_unlock(&e->space);
     pthread_mutex_unlock(&e->lock);
     pthread_mutex_unlock(&e->leader);
 }

@@ -321,15 +321,30 @@ void memory_reset(acp_engine *e)
     heap_empty(e);
 }
 
+bool memory_enter(acp_engine *e)
+{
+    atomic_fetch_add(&e->memory.users, 1);
+    if (!atomic_load(&e->stopping))
+        return true;
+    atomic_fetch_sub(&e->memory.users, 1);
+    return false;
+}
+
+void memory_leave(acp_engine *e)
+{
+    atomic_fetch_sub(&e->memory.users, 1);
+}
+
+void memory_await(acp_engine *e)
+{
+    while (atomic_load(&e->memory.users))
+        sched_yield();
+}
+
 void memory_close(acp_engine *e)
 {
     struct memory *m = &e->memory;
     pthread_mutex_lock(&e->space);
-    while (m->punching) { /* a thread that drops an array does so without the lock */
-        pthread_mutex_unlock(&e->space);
-        sched_yield();
-        pthread_mutex_lock(&e->space);
-    }
     retirees_close(e);
     free(m->free);
     free(m->unpunched);
