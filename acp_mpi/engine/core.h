@@ -58,6 +58,7 @@ struct acp_lane {
     uint32_t index;
     _Atomic uint32_t taken;
     _Atomic bool stale; /* what it knows is of before a reset: whoever takes it next forgets that */
+    bool hurries; /* its thread has the lock of the collectives: it waits for nothing else */
     acp_handle_t previous;
     int64_t patience_ns; /* of its methods, with those who hold a section */
     acp_fault fault;

@@ -82,11 +82,15 @@ static acp_lane *lane_of_caller(acp_engine *e)
 static void step_here(acp_engine *e)
 {
     acp_lane *lane = lane_of_caller(e);
+    lane->hurries = true;
     pthread_mutex_lock(&e->collectives_lock);
     drive_all(lane);
     pthread_mutex_unlock(&e->collectives_lock);
     collectives_step(lane); /* for who has come in between */
+    lane->hurries = false;
     acp_lane_give(lane);
+    if (atomic_load(&e->collectives_again))
+        progress_kick(e);
 }
 
 void acp_collective_release(acp_collective *c)
@@ -103,8 +107,6 @@ void acp_collective_release(acp_collective *c)
     atomic_fetch_add(&e->collective_count, 1);
     pthread_mutex_unlock(&e->collectives_lock);
     step_here(e);
-    if (atomic_load(&e->collectives_again))
-        progress_kick(e);
 }
 
 static bool stands(void *context)
