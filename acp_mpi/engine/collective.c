@@ -214,15 +214,23 @@ static int wait(acp_collective *c, int64_t timeout_ns)
     return ACP_E_BUSY;
 }
 
+/* As far as it goes; `failure`: what ends it. More threads may wait than there are lanes. */
+static int advance(acp_collective *c, int failure)
+{
+    acp_lane *lane = lane_await(c->engine);
+    if (failure != ACP_OK)
+        collective_fail(lane, c, failure, -1);
+    int rc = collective_drive(lane, c);
+    acp_lane_give(lane);
+    return rc;
+}
+
 static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
 {
-    acp_engine *e = c->engine;
     uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
-    acp_lane *lane;
-    while (!(lane = acp_lane_take(e)))
-        sched_yield();
+    int rc = ACP_OK;
     while (atomic_load_explicit(&c->state, memory_order_relaxed) == COLLECTIVE_RUNS) {
-        int rc = collective_drive(lane, c);
+        rc = advance(c, rc == ACP_E_BUSY ? ACP_OK : rc);
         int64_t left = timeout_ns;
         if (timeout_ns != ACP_FOREVER) {
             left -= (int64_t)(now_ns() - start);
@@ -235,10 +243,7 @@ static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
         } else if (rc == ACP_E_BUSY) {
             sched_yield();
         }
-        if (rc != ACP_OK && rc != ACP_E_BUSY)
-            collective_fail(lane, c, rc, -1);
     }
-    acp_lane_give(lane);
     uint32_t state = atomic_load(&c->state);
     if (state == COLLECTIVE_RUNS)
         return ACP_E_TIMEOUT;

@@ -256,9 +256,11 @@ struct acp_engine {
 #define LANE_CALLER 0u
 #define LANE_LEADER 1u
 #define LANE_LOCKED 2u /* of who holds the lock and has no lane of its own */
+#define LANE_KEPT (ATTACH_LANES - 1) /* for those who cannot do without; the others come again and again */
 
 uint64_t now_ns(void); /* system.c */
 int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size); /* lane.c */
+acp_lane *lane_await(acp_engine *e); /* for a short while, and not as the leader; never NULL */
 /* Nothing goes to `p` any more, whose address `ga` need not be; or, if it lives, there is no memory. */
 int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size);
 static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)

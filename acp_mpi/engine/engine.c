@@ -260,9 +260,11 @@ bool acp_engine_foreign(const acp_engine *e)
     return e->row.pid != (uint32_t)getpid();
 }
 
-/* A child keeps mappings, but no descriptor: a link of a dead parent must end. */
+/* A child keeps mappings, but no descriptor: a link of a dead parent must end. So does a wait in which a
+ * signal handler has forked. */
 void acp_engine_forked(acp_engine *e)
 {
+    atomic_store(&e->stopping, true);
     for (uint32_t i = 0; i < e->wire_room; i++)
         if (e->wires[i] && e->wires[i]->fd >= 0)
             close(e->wires[i]->fd);

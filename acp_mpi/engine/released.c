@@ -71,17 +71,9 @@ bool collectives_step(acp_lane *lane)
     return any;
 }
 
-static acp_lane *lane_of_caller(acp_engine *e)
-{
-    acp_lane *lane;
-    while (!(lane = acp_lane_take(e)))
-        sched_yield();
-    return lane;
-}
-
 static void step_here(acp_engine *e)
 {
-    acp_lane *lane = lane_of_caller(e);
+    acp_lane *lane = lane_await(e);
     lane->hurries = true;
     pthread_mutex_lock(&e->collectives_lock);
     drive_all(lane);
@@ -192,7 +184,7 @@ void acp_collective_end(acp_collective *c)
 {
     acp_engine *e = c->engine;
     if (atomic_load(&c->state) != COLLECTIVE_OVER) {
-        acp_lane *lane = lane_of_caller(e);
+        acp_lane *lane = lane_await(e);
         pthread_mutex_lock(&e->collectives_lock);
         if (c->listed)
             unlist(e, c);
