@@ -306,8 +306,6 @@ void barrier_close(acp_engine *e);
 
 /* board.c */
 void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
-int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
-             int64_t timeout_ns, acp_doing doing);
 void board_close(acp_engine *e);
 
 #endif

@@ -65,7 +65,8 @@ static void interior(const struct heap *h, uint64_t low, uint64_t high, uint64_t
         *to = *from;
 }
 
-uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high)
+/* Committed ones that may go back. */
+static uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high)
 {
     uint64_t from, to, count = 0;
     interior(h, low, high, &from, &to);

@@ -92,7 +92,7 @@ static void handle_losses(acp_lane *lane)
 }
 
 /* One round without sleeping; true if anything was done. Leader only. */
-bool progress_poll(acp_engine *e)
+static bool progress_poll(acp_engine *e)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
     bool any = false, interrupted;

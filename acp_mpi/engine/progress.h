@@ -11,7 +11,6 @@ void progress_event(acp_engine *e); /* wake the threads that doze */
 void waiters_wake(acp_engine *e);   /* and those that sleep in barriers */
 bool leader_try(acp_engine *e);
 void leader_release(acp_engine *e);
-bool progress_poll(acp_engine *e);
 void node_watch(acp_engine *e); /* hear of the death of any process of the node */
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                   acp_doing doing);
