@@ -153,8 +153,52 @@ static void a_handler_closes_it_and_raises(void)
     acp_engine_free(e);
 }
 
+/* Another thread waited in a receive, and its caller has the memory again. */
+static void a_message_after_the_end(void)
+{
+    struct cluster c;
+    struct pages p = pages_take();
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_request *r = ireceive(acp_engine_lane(c.engines[1]), 0, 5, p.theirs, LARGE);
+    paint(p.mine, LARGE, 1);
+    paint(p.theirs, LARGE, 2);
+    CHECK(mail_heap(c.engines[0], peer_of_slot(c.engines[0], 1)));
+    acp_engine_hold(c.engines[1]);
+    acp_engine_close(c.engines[1]);
+    post_message(acp_engine_lane(c.engines[0]), 1, 5, p.mine, LARGE);
+    CHECK(painted(p.theirs, LARGE, 2));
+    acp_request_end(acp_engine_lane(c.engines[1]), r, NULL);
+    acp_engine_close(c.engines[0]);
+    acp_engine_free(c.engines[0]);
+    acp_engine_free(c.engines[1]);
+    acp_engine_free(c.engines[1]);
+    pages_give(p);
+}
+
+/* Nor is memory written that was registered. */
+static void a_transfer_after_the_end(void)
+{
+    struct cluster c;
+    char theirs[16] = "before";
+    acp_ga_t ga;
+    acp_handle_t pending;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_lane *lane = acp_engine_lane(c.engines[0]);
+    CHECK(acp_segment_register(acp_engine_lane(c.engines[1]), theirs, sizeof theirs, 0, &ga) == ACP_OK);
+    CHECK(acp_put(lane, ga, "mine", 5, &pending) == ACP_OK && !strcmp(theirs, "mine"));
+    acp_engine_hold(c.engines[1]);
+    acp_engine_close(c.engines[1]);
+    CHECK(acp_put(lane, ga, "after", 6, &pending) == ACP_E_LOST && !strcmp(theirs, "mine"));
+    acp_engine_close(c.engines[0]);
+    acp_engine_free(c.engines[0]);
+    acp_engine_free(c.engines[1]);
+    acp_engine_free(c.engines[1]);
+}
+
 int main(void)
 {
+    a_transfer_after_the_end();
+    a_message_after_the_end();
     nothing_is_opened_after_the_end();
     no_other_file_is_taken_for_the_heap();
     a_death_is_found_before_the_end();
