@@ -288,7 +288,8 @@ static int sweep_one(struct hold *sweep, int64_t patience_ns)
         punch(h, from, to);
         memory_leave(e);
     }
-    rc = open ? section_enter(&hold, sweep->lane, &head->section, h, patience_ns) : fail(sweep->lane, ACP_E_CLOSED, 0, 0);
+    rc = open ? section_enter(&hold, sweep->lane, &head->section, h, patience_ns)
+              : fail(sweep->lane, ACP_E_CLOSED, 0, 0);
     if (rc == ACP_OK) {
         uncommit(&hold, from, to); /* not before: what is not counted must not be there */
         section_leave(&hold);

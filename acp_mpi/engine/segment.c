@@ -267,7 +267,8 @@ acp_ga_t acp_query_ga(acp_engine *e, const void *address, uint64_t size)
     struct region region;
     if ((uintptr_t)address < (uintptr_t)e->memory.base || offset >= e->memory.span)
         return ACP_GA_NULL;
-    if (directory_find(e->control, offset, &region) != ACP_OK || (region.kind != SEGMENT_MEMORY && region.kind != SEGMENT_HEAP) ||
+    if (directory_find(e->control, offset, &region) != ACP_OK ||
+        (region.kind != SEGMENT_MEMORY && region.kind != SEGMENT_HEAP) ||
         size > region.offset + region.length - offset)
         return ACP_GA_NULL;
     return acp_ga(acp_rank(e), region.color, offset);
