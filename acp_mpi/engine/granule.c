@@ -138,7 +138,8 @@ static void regain(struct heap_head *head, uint64_t size)
     uint64_t most = head->limit / 16 < KEPT_MOST ? head->limit / 16 : KEPT_MOST;
     head->returned -= again;
     if (head->kept < most)
-        head->kept = head->kept + again < most ? head->kept + again : most;
+        __atomic_store_n(&head->kept, head->kept + again < most ? head->kept + again : most,
+                         __ATOMIC_RELAXED);
 }
 
 static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64_t from,

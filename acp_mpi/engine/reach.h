@@ -6,7 +6,7 @@
 
 /* segment.c: the memory of this rank */
 int memory_create(acp_engine *e, acp_fault *fault);
-void memory_close(acp_engine *e);
+void memory_close(acp_engine *e); /* the descriptor */
 void memory_reset(acp_engine *e);
 void memory_release(acp_engine *e);
 /* Around a call of the system on a memory file, the own one or a peer's, without the space lock: until it

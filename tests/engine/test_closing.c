@@ -195,8 +195,97 @@ static void a_transfer_after_the_end(void)
     acp_engine_free(c.engines[1]);
 }
 
+static _Atomic uint32_t calls;
+static _Atomic bool over;
+
+/* Whatever comes of it: it ends, and uses nothing that is gone. What a wait leaves under way at the end may
+ * still write to `call` and `bytes`. */
+static void call_something(acp_engine *e, acp_lane *lane, uint32_t turn, struct acp_call *call,
+                           unsigned char *bytes)
+{
+    acp_envelope envelope = {.tag = 1, .source = 1, .size = turn % 8 == 2 ? 8 : MOST / 16};
+    acp_handle_t pending = 0;
+    acp_doing doing;
+    acp_request *r = NULL;
+    acp_ga_t ga;
+    void *address;
+    switch (turn % 8) {
+    case 0:
+        acp_put(lane, acp_starter(e, 1) + 9000, bytes, 8, &pending);
+        break;
+    case 1:
+        acp_get(lane, bytes + MOST / 4, acp_starter(e, 1), 8192, &pending);
+        break;
+    case 2:
+    case 3:
+        if (acp_send(lane, 1, &envelope, bytes + MOST / 2, &r) == ACP_OK && r)
+            acp_request_end(lane, r, NULL);
+        if (acp_receive(lane, &envelope, bytes + 3 * MOST / 4, &r) == ACP_OK)
+            acp_request_end(lane, r, NULL);
+        break;
+    case 4:
+    case 5:
+        if (acp_malloc(lane, turn % 2, MOST / 4, call, &pending) == ACP_OK && !pending)
+            acp_free(lane, call->result[0], call, &pending);
+        break;
+    case 6:
+        if (acp_memory_alloc(lane, MOST / 4, 0, &ga, &address) == ACP_OK)
+            acp_memory_drop(lane, address, MOST / 4);
+        break;
+    default:
+        acp_peer_doing(e, 1, &doing);
+    }
+    if (pending)
+        acp_wait(e, pending, ACP_FOREVER);
+}
+
+static void *call_all_the_time(void *engine)
+{
+    unsigned char *bytes = calloc(1, MOST);
+    struct acp_call *call = calloc(1, sizeof *call);
+    for (uint32_t turn = 0; !atomic_load(&over); turn++) {
+        acp_lane *lane = acp_lane_take(engine);
+        if (lane) {
+            call_something(engine, lane, turn, call, bytes);
+            acp_lane_give(lane);
+        }
+        atomic_fetch_add(&calls, 1);
+    }
+    free(call);
+    free(bytes);
+    return NULL;
+}
+
+static void calls_of_all_kinds_at_the_end(uint32_t nodes)
+{
+    enum { CALLERS = 4 };
+    for (uint32_t round = 0; round < 8; round++) {
+        struct cluster c;
+        pthread_t threads[CALLERS];
+        cluster_start(&c, 2, nodes, ACP_PATH_ANY, CLUSTER_SHARED);
+        acp_engine_hold(c.engines[0]);
+        atomic_store(&over, false);
+        atomic_store(&calls, 0);
+        for (uint32_t i = 0; i < CALLERS; i++)
+            CHECK(pthread_create(&threads[i], NULL, call_all_the_time, c.engines[0]) == 0);
+        UNTIL(atomic_load(&calls) > 20 * round);
+        acp_engine_close(c.engines[0]);
+        uint32_t now = atomic_load(&calls);
+        UNTIL(atomic_load(&calls) > now + 40);
+        atomic_store(&over, true);
+        for (uint32_t i = 0; i < CALLERS; i++)
+            CHECK(pthread_join(threads[i], NULL) == 0);
+        acp_engine_free(c.engines[0]);
+        acp_engine_free(c.engines[0]);
+        acp_engine_close(c.engines[1]);
+        acp_engine_free(c.engines[1]);
+    }
+}
+
 int main(void)
 {
+    calls_of_all_kinds_at_the_end(1);
+    calls_of_all_kinds_at_the_end(2);
     a_transfer_after_the_end();
     a_message_after_the_end();
     nothing_is_opened_after_the_end();
