@@ -15,7 +15,6 @@ cdef extern from "engine.h" nogil:
     const uint64_t ACP_CALL_MOST
     enum:
         ACP_OK
-        ACP_E_NULL
         ACP_E_UNREGISTERED
         ACP_E_PRIVATE
         ACP_E_RANK
@@ -23,14 +22,12 @@ cdef extern from "engine.h" nogil:
         ACP_E_TIMEOUT
         ACP_E_INTERRUPTED
         ACP_E_BUSY
-        ACP_E_SYSTEM
         ACP_E_ARGUMENT
         ACP_E_FULL
         ACP_E_HANDLE
         ACP_E_CLOSED
         ACP_E_TRUNCATED
         ACP_TICK_SIGNAL
-        ACP_TICK_LONG
     ctypedef enum acp_kind:
         ACP_COPY
         ACP_CAS4, ACP_CAS8, ACP_SWAP4, ACP_SWAP8, ACP_ADD4, ACP_ADD8

@@ -33,8 +33,9 @@ int giver_open(acp_engine *e)
     return fd;
 }
 
-/* Gives them, the table if there is one, to processes of the same user that ask; never blocks. */
-void giver_serve(acp_engine *e)
+/* Gives them, the table if there is one, to processes of the same user that ask; never blocks. With the
+ * space lock. */
+static void serve(acp_engine *e)
 {
     int fd;
     if (e->spare_fd < 0)
@@ -66,6 +67,13 @@ void giver_serve(acp_engine *e)
         if ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
             close(fd);
     }
+}
+
+void giver_serve(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    serve(e);
+    pthread_mutex_unlock(&e->space);
 }
 
 static size_t bounded(size_t bytes) /* the space is padded and may hold one more */
@@ -104,7 +112,7 @@ static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
                              errno != EINTR))
             break;
         if (set[1].revents)
-            giver_serve(e);
+            serve(e);
         if (set[0].revents) {
             char byte, space[CMSG_SPACE(sizeof(int[GIVEN]))];
             struct iovec io = {&byte, 1};

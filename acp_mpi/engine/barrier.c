@@ -262,7 +262,7 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
         return ACP_E_SYSTEM;
     if (leader->lost)
         return party_trouble(e, p);
-    bool resumed = e->unfinished && resume(e, p, &g);
+    bool resumed = resume(e, p, &g);
     while (!resumed) {
         if (!(g.entry = entry_of(leader->doors, p->key)))
             return ACP_E_FULL;

@@ -117,8 +117,8 @@ static bool answered(void *context)
 }
 
 /* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1]. */
-int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
-             int64_t timeout_ns, acp_doing doing)
+static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
+                    int64_t timeout_ns, acp_doing doing)
 {
     acp_lane *lane = &e->lanes[LANE_LOCKED];
     struct peer *p = peer_of_slot(e, slot);

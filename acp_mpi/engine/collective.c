@@ -41,17 +41,20 @@ static void *place(const acp_collective *c, uint8_t buffer, uint64_t at)
     return c->buffers[buffer] ? c->buffers[buffer] + at : NULL;
 }
 
-/* Bytes that the sender has kept are brought when a message is ended. Who leads must not wait for
- * them, for nobody else serves progress meanwhile: it brings them bit by bit before. True: not all. */
-static bool bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
+/* Bytes that the sender has kept are brought before a message is ended: a signal handler may end the wait
+ * for them. Who leads must not wait, for nobody else serves progress meanwhile: it brings them bit by bit.
+ * ACP_E_HANDLE: not all. */
+static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
 {
-    if (mail_may_wait(lane) || !acp_request_pulls(r))
-        return false;
+    if (!acp_request_pulls(r))
+        return ACP_OK;
     uint64_t before = pull_at(r);
     int rc = acp_request_pull(lane, r);
+    if (rc == ACP_OK || (rc == ACP_E_INTERRUPTED && mail_may_wait(lane)))
+        return rc;
     c->moves |= pull_at(r) != before;
-    c->again |= rc != ACP_OK && rc != ACP_E_HANDLE;
-    return rc != ACP_OK;
+    c->again |= rc != ACP_E_HANDLE;
+    return ACP_E_HANDLE;
 }
 
 void collective_drop(acp_lane *lane, acp_collective *c)
@@ -60,9 +63,8 @@ void collective_drop(acp_lane *lane, acp_collective *c)
         acp_request *request = c->messages[i];
         if (!acp_request_done(request))
             acp_request_cancel(lane, request);
-        if (lane->index == LANE_LEADER && !acp_request_done(request))
-            continue;
-        if (bring_first(lane, c, request))
+        if (!mail_may_wait(lane) &&
+            (!acp_request_done(request) || bring_first(lane, c, request) != ACP_OK))
             continue;
         acp_request_end(lane, request, NULL);
         c->messages[i] = c->messages[--c->open];
@@ -112,10 +114,11 @@ static int await(acp_lane *lane, acp_collective *c)
         acp_envelope got = {0};
         if (!acp_request_done(r))
             continue;
-        if (bring_first(lane, c, r))
-            return ACP_E_HANDLE; /* one at a time */
+        int rc = bring_first(lane, c, r);
+        if (rc != ACP_OK)
+            return rc; /* one at a time */
         const acp_step *s = &c->plan->steps[c->steps[i]];
-        int rc = acp_request_end(lane, r, &got);
+        rc = acp_request_end(lane, r, &got);
         c->messages[i] = c->messages[--c->open];
         c->steps[i] = c->steps[c->open];
         collective_check(c, s, rc, &got);
@@ -211,15 +214,23 @@ static int wait(acp_collective *c, int64_t timeout_ns)
     return ACP_E_BUSY;
 }
 
+/* As far as it goes; `failure`: what ends it. More threads may wait than there are lanes. */
+static int advance(acp_collective *c, int failure)
+{
+    acp_lane *lane = lane_await(c->engine);
+    if (failure != ACP_OK)
+        collective_fail(lane, c, failure, -1);
+    int rc = collective_drive(lane, c);
+    acp_lane_give(lane);
+    return rc;
+}
+
 static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
 {
-    acp_engine *e = c->engine;
     uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
-    acp_lane *lane;
-    while (!(lane = acp_lane_take(e)))
-        sched_yield();
+    int rc = ACP_OK;
     while (atomic_load_explicit(&c->state, memory_order_relaxed) == COLLECTIVE_RUNS) {
-        int rc = collective_drive(lane, c);
+        rc = advance(c, rc == ACP_E_BUSY ? ACP_OK : rc);
         int64_t left = timeout_ns;
         if (timeout_ns != ACP_FOREVER) {
             left -= (int64_t)(now_ns() - start);
@@ -229,14 +240,10 @@ static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
             rc = wait(c, left);
             if (rc == ACP_E_TIMEOUT && !to_the_end)
                 break;
-        } else if (rc == ACP_E_BUSY)
+        } else if (rc == ACP_E_BUSY) {
             sched_yield();
-        else if (rc == ACP_E_INTERRUPTED && !tick(e, ACP_TICK_SIGNAL))
-            continue; /* a wait has asked already */
-        if (rc != ACP_OK && rc != ACP_E_BUSY)
-            collective_fail(lane, c, rc, -1);
+        }
     }
-    acp_lane_give(lane);
     uint32_t state = atomic_load(&c->state);
     if (state == COLLECTIVE_RUNS)
         return ACP_E_TIMEOUT;

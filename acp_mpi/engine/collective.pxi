@@ -130,7 +130,8 @@ cdef class Collective:
 
     def __dealloc__(self):
         if self.under_way != NULL and not acp_engine_foreign(self.home):
-            acp_collective_end(self.under_way)
+            with nogil:
+                acp_collective_end(self.under_way)
         if self.has_given:
             PyBuffer_Release(&self.given)
         if self.has_wanted:
@@ -144,9 +145,11 @@ cdef class Collective:
         return 0
 
     cdef int over(self) except -1:
+        cdef acp_collective *ending = self.under_way
         self.done = True
-        acp_collective_end(self.under_way)
         self.under_way = NULL
+        with nogil:  # it may need a lane, or the lock of one who drives collectives
+            acp_collective_end(ending)
         self.leave()
         if self.room is not None:
             self.plan.room_give(self.room)

@@ -171,6 +171,8 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
         uint64_t part = size - done < VM_BYTES ? size - done : VM_BYTES;
         struct iovec here = {mine + done, part};
         struct iovec there = {(void *)(uintptr_t)(t->position + (ga - t->low) + done), part};
+        if (p->control->phase == PHASE_CLOSED) /* what was registered may be something else by now */
+            return fail(lane, ACP_E_LOST, ga, size);
         if (!enter(t, role))
             return fail(lane, ACP_E_UNREGISTERED, ga, size);
         ssize_t n = write ? process_vm_writev((pid_t)p->row.pid, &here, 1, &there, 1, 0)

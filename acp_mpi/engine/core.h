@@ -55,6 +55,7 @@ struct acp_lane {
     uint32_t index;
     _Atomic uint32_t taken;
     _Atomic bool stale; /* what it knows is of before a reset: whoever takes it next forgets that */
+    bool hurries; /* its thread has the lock of the collectives: it waits for nothing else */
     acp_handle_t previous;
     int64_t patience_ns; /* of its methods, with those who hold a section */
     acp_fault fault;
@@ -90,7 +91,7 @@ struct memory {
     struct range *unpunched; /* with memory behind them */
     uint32_t unpunched_count, unpunched_room;
     uint64_t unpunched_bytes;
-    uint32_t punching; /* threads that give memory back just now */
+    _Atomic uint32_t users; /* threads that have the system change a memory file just now */
     struct retiree *retirees;
     uint64_t tickets;
     _Atomic uint32_t retiring;
@@ -141,7 +142,7 @@ struct acp_engine {
     struct table table;
     struct peer ***peers; /* pages of PEER_PAGE */
     struct peer *own;
-    pthread_mutex_t space; /* peers, views, own directory */
+    pthread_mutex_t space; /* peers, views, own directory; descriptors of all of them */
     _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
     _Atomic uint32_t losses, losses_accepted; /* of those who are missed */
     _Atomic uint32_t departed; /* they and the others that are gone */
@@ -252,9 +253,11 @@ struct acp_engine {
 #define LANE_CALLER 0u
 #define LANE_LEADER 1u
 #define LANE_LOCKED 2u /* of who holds the lock and has no lane of its own */
+#define LANE_KEPT (ATTACH_LANES - 1) /* for those who cannot do without; the others come again and again */
 
 uint64_t now_ns(void); /* system.c */
 int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size); /* lane.c */
+acp_lane *lane_await(acp_engine *e); /* for a short while, and not as the leader; never NULL */
 /* Nothing goes to `p` any more, whose address `ga` need not be; or, if it lives, there is no memory. */
 int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size);
 static inline uint32_t slot_of_rank(const acp_engine *e, uint32_t rank)
@@ -300,8 +303,6 @@ void barrier_close(acp_engine *e);
 
 /* board.c */
 void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
-int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
-             int64_t timeout_ns, acp_doing doing);
 void board_close(acp_engine *e);
 
 #endif

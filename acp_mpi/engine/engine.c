@@ -235,6 +235,8 @@ void acp_engine_close(acp_engine *e)
     }
     links_flush(e);
     links_close(e);
+    memory_await(e);
+    pthread_mutex_lock(&e->space); /* who maps or watches others has it, and may ring */
     pthread_mutex_lock(&e->bell);
     if (e->peers)
         peers_close(e);
@@ -243,6 +245,7 @@ void acp_engine_close(acp_engine *e)
     pthread_mutex_unlock(&e->bell);
     if (e->control)
         memory_close(e);
+    pthread_mutex_unlock(&e->space);
     pthread_mutex_unlock(&e->lock);
     pthread_mutex_unlock(&e->leader);
 }
@@ -257,9 +260,11 @@ bool acp_engine_foreign(const acp_engine *e)
     return e->row.pid != (uint32_t)getpid();
 }
 
-/* A child keeps mappings, but no descriptor: a link of a dead parent must end. */
+/* A child keeps mappings, but no descriptor: a link of a dead parent must end. So does a wait in which a
+ * signal handler has forked. */
 void acp_engine_forked(acp_engine *e)
 {
+    atomic_store(&e->stopping, true);
     for (uint32_t i = 0; i < e->wire_room; i++)
         if (e->wires[i] && e->wires[i]->fd >= 0)
             close(e->wires[i]->fd);

@@ -171,7 +171,7 @@ void acp_engine_exit(acp_engine *engine);
 void acp_engine_bury(acp_engine *engine);
 
 acp_lane *acp_engine_lane(acp_engine *engine); /* lane 0 */
-acp_lane *acp_lane_take(acp_engine *engine);   /* NULL: all are in use */
+acp_lane *acp_lane_take(acp_engine *engine);   /* NULL: all are in use, but for one that is kept */
 void acp_lane_give(acp_lane *lane);
 const acp_fault *acp_lane_fault(const acp_lane *lane);
 void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* what ACP_HANDLE_CONT means */

@@ -89,6 +89,8 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     acp_lane *lane = &e->lanes[LANE_LEADER];
     struct epoll_event events[EVENTS];
     int timeout = timeout_ns == ACP_FOREVER ? -1 : (int)((timeout_ns + 999999) / 1000000);
+    if (e->stopping)
+        return false;
     int n = epoll_wait(e->epoll_fd, events, EVENTS, timeout);
     if (n < 0 && errno == EINTR)
         *interrupted = true;

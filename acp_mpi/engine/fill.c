@@ -12,9 +12,11 @@
 
 enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK };
 
+/* Who has closed its engine may have the memory of a receive for something else by now. */
 bool vm_goes(const acp_engine *e, const struct peer *to)
 {
-    return to != e->own && !to->vm_refused && e->config.path != ACP_PATH_OWNER;
+    return to != e->own && !to->vm_refused && e->config.path != ACP_PATH_OWNER &&
+           to->control->phase != PHASE_CLOSED;
 }
 
 /* The block is the letter's as soon as it is nobody else's. */

@@ -1,6 +1,7 @@
 /* The file behind the heap: committed by granules before they are needed, and given back to the
  * system where a mebibyte and more is free. */
 #include "heap.h"
+#include "reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +65,8 @@ static void interior(const struct heap *h, uint64_t low, uint64_t high, uint64_t
         *to = *from;
 }
 
-uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high)
+/* Committed ones that may go back. */
+static uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high)
 {
     uint64_t from, to, count = 0;
     interior(h, low, high, &from, &to);
@@ -136,12 +138,14 @@ static void regain(struct heap_head *head, uint64_t size)
     uint64_t most = head->limit / 16 < KEPT_MOST ? head->limit / 16 : KEPT_MOST;
     head->returned -= again;
     if (head->kept < most)
-        head->kept = head->kept + again < most ? head->kept + again : most;
+        __atomic_store_n(&head->kept, head->kept + again < most ? head->kept + again : most,
+                         __ATOMIC_RELAXED);
 }
 
 static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64_t from,
                         uint64_t to)
 {
+    acp_engine *e = hold->lane->engine;
     struct heap *h = hold->heap;
     uint64_t *map = h->head->granules, missing = 0;
     for (uint64_t word = first; word < last; word++) {
@@ -150,6 +154,8 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
     }
     if (!missing)
         return ACP_OK;
+    if (!memory_enter(e))
+        return fail(hold->lane, ACP_E_CLOSED, 0, 0);
     section_begin(hold);
     int rc = reserve(hold, missing * GRANULE);
     for (uint64_t word = first; word < last && rc == ACP_OK; word++) {
@@ -166,6 +172,7 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
     } else {
         section_cancel(hold);
     }
+    memory_leave(e);
     return rc;
 }
 
@@ -256,6 +263,7 @@ bool heap_untidy(const struct heap *h)
  * heap's lock: 0.2 ms a mebibyte. Who dies in between leaves the block in the sweeper's hands. */
 static int sweep_one(struct hold *sweep, int64_t patience_ns)
 {
+    acp_engine *e = sweep->lane->engine;
     struct heap *h = sweep->heap;
     struct heap_head *head = h->head;
     struct hold hold;
@@ -276,8 +284,13 @@ static int sweep_one(struct hold *sweep, int64_t patience_ns)
     section_commit(&hold);
     next_batch(h, at, &from, &to);
     section_leave(&hold);
-    punch(h, from, to);
-    rc = section_enter(&hold, sweep->lane, &head->section, h, patience_ns);
+    bool open = memory_enter(e);
+    if (open) {
+        punch(h, from, to);
+        memory_leave(e);
+    }
+    rc = open ? section_enter(&hold, sweep->lane, &head->section, h, patience_ns)
+              : fail(sweep->lane, ACP_E_CLOSED, 0, 0);
     if (rc == ACP_OK) {
         uncommit(&hold, from, to); /* not before: what is not counted must not be there */
         section_leave(&hold);

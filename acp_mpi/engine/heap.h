@@ -120,7 +120,6 @@ void list_remove(struct hold *hold, uint64_t at);
 void list_replace(struct hold *hold, uint64_t at, uint64_t by);
 
 /* granule.c */
-uint64_t granules_in(const struct heap *h, uint64_t low, uint64_t high); /* committed, whole ones */
 /* That of a block's head; also for who does not hold the heap. */
 static inline bool granule_there(const struct heap *h, uint64_t at)
 {

@@ -2,6 +2,7 @@
 #include "reach.h"
 
 #include <errno.h>
+#include <sched.h>
 
 int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
 {
@@ -23,9 +24,10 @@ acp_lane *acp_engine_lane(acp_engine *e)
     return &e->lanes[LANE_CALLER];
 }
 
-acp_lane *acp_lane_take(acp_engine *e)
+/* One of those before `end`. */
+static acp_lane *take(acp_engine *e, uint32_t end)
 {
-    for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++) {
+    for (uint32_t i = LANE_LOCKED + 1; i < end; i++) {
         uint32_t no = 0;
         if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1)) {
             acp_engine_hold(e); /* another thread may finalize meanwhile */
@@ -37,6 +39,19 @@ acp_lane *acp_lane_take(acp_engine *e)
         }
     }
     return NULL;
+}
+
+acp_lane *acp_lane_take(acp_engine *e)
+{
+    return take(e, LANE_KEPT);
+}
+
+acp_lane *lane_await(acp_engine *e)
+{
+    acp_lane *lane;
+    while (!(lane = take(e, ATTACH_LANES)))
+        sched_yield();
+    return lane;
 }
 
 void acp_lane_give(acp_lane *lane)

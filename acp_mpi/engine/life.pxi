@@ -19,6 +19,7 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     global engine, lane0, forked
     cdef acp_config config
     cdef acp_fault fault
+    cdef acp_engine *made
     cdef int rc
     memset(&config, 0, sizeof(config))
     memcpy(config.secret, PyBytes_AS_STRING(secret), 32)
@@ -37,12 +38,11 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     config.unexpected_max = unexpected_max
     config.tick = on_tick
     with nogil:
-        rc = acp_engine_create(&config, &engine, &fault)
+        rc = acp_engine_create(&config, &made, &fault)
     if rc != ACP_OK:
-        engine = NULL
         raise exception_of("init", &fault)
     forked = False
-    lane0 = acp_engine_lane(engine)
+    engine, lane0 = made, acp_engine_lane(made)  # both at once, for other threads
 
 
 LAYOUT = LAYOUT_VERSION  # in the row of each process
@@ -87,11 +87,12 @@ def table_place():
 
 def map_table(bytes place):
     """Map the table of another process of the node; return whether the system lets us."""
-    need("init")
     cdef int rc
     cdef const uint8_t *where = <const uint8_t *>PyBytes_AS_STRING(place)
+    cdef acp_engine *e = hold("init")
     with nogil:
-        rc = acp_table_map(engine, where)
+        rc = acp_table_map(e, where)
+    acp_engine_exit(e)
     return rc == ACP_OK
 
 
@@ -193,9 +194,10 @@ def remap(slots):
 
 def leaving():
     """Tell all that this rank is in finalize."""
-    need("finalize")
+    cdef acp_engine *e = hold("finalize")
     with nogil:
-        acp_engine_leaving(engine)
+        acp_engine_leaving(e)
+    acp_engine_exit(e)
 
 
 def close():

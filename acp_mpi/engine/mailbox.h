@@ -171,8 +171,7 @@ int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, c
  * not met, which was there when the first of them came last; `before`: as its landing says. */
 int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
               uint64_t before, uint32_t filler, struct landing *landing);
-/* Is it past its bound, with all that is for envelopes? And is half of it free again? */
-bool mailbox_full(const struct mailbox *box);
+/* Is half of its bound free? */
 bool mailbox_roomy(const struct mailbox *box);
 
 /* fill.c: the bytes, holding no section. mail_open first: ACP_E_FULL: there is no room for them here,

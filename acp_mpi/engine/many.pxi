@@ -120,6 +120,7 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
     cdef Py_buffer view
     cdef uint64_t h, bad = 0
     cdef acp_lane *lane
+    cdef acp_lane *taken
     cdef acp_engine *e
     none.data = NULL
     none.stride = 0
@@ -134,9 +135,9 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
             if c is not None:
                 none = c.column
             e = engine
-            lane = acp_lane_take(e)
-            if lane == NULL:
-                lane = lane0
+            taken = acp_lane_take(e)
+            lane = lane0 if taken == NULL else taken
+            if taken == NULL:
                 h = acp_atomic_many(lane, <acp_kind>kind, g.column, v.column, none,
                                     <uint64_t *>view.buf, count, 0, &bad)
                 if h and not h & 1:
@@ -153,8 +154,8 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
                         many_again(function, lane, bad)
                     break
             finally:
-                if lane != lane0:
-                    acp_lane_give(lane)
+                if taken != NULL:
+                    acp_lane_give(taken)
             wait_for_room(function)
         if not h & 1:
             held[h] = (out, memoryview(out))

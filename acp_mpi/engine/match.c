@@ -114,7 +114,8 @@ static uint64_t cost(const struct mailbox *box, const acp_envelope *e, bool *hel
     return *held ? COST : COST + bytes;
 }
 
-bool mailbox_full(const struct mailbox *box)
+/* Is it past its bound, with all that is for envelopes? */
+static bool mailbox_full(const struct mailbox *box)
 {
     return box->bytes + COST > box->bound + box->bound / 8;
 }

@@ -52,7 +52,10 @@ def allocate(size, color=0):
     cdef uint64_t n = amount(size, "empty")
     cdef uint32_t c = color
     cdef int rc
+    need("empty")  # a size of a class with Python code may have finalized
     cdef acp_lane *lane = acp_lane_take(engine) if n > BIG else NULL
+    block.home = engine  # whose memory it is, also if another thread finalizes meanwhile
+    acp_engine_hold(engine)
     if lane == NULL:
         rc = acp_memory_alloc(lane0, n, c, &block.ga, &block.memory)
         if rc != ACP_OK:
@@ -65,11 +68,9 @@ def allocate(size, color=0):
                 raise_fault("empty", lane)
         finally:
             acp_lane_give(lane)
-    need("empty")
     block.bytes = n
     block.owned = True
-    block.home = engine
-    acp_engine_hold(engine)
+    need("empty")
     return block
 
 

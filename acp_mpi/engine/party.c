@@ -61,7 +61,8 @@ static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ran
 {
     struct span all = growth_everybody(e, purpose);
     return p && p->purpose == purpose && p->asked == count && p->losses == e->absent &&
-           p->all.low == all.low && p->all.high == all.high && (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
+           p->all.low == all.low && p->all.high == all.high &&
+           (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
 }
 
 static void forget(struct party **kept)

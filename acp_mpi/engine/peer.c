@@ -143,7 +143,7 @@ void peer_watch(acp_engine *e, struct peer *p)
 {
     pthread_mutex_lock(&e->space);
     bool watch = !p->watched && p != e->own && p->row.node == e->config.node &&
-                 !apart(e) && !p->lost;
+                 !apart(e) && !p->lost && !e->stopping;
     if (watch) {
         p->watched = true;
         p->pidfd = open_pidfd(p->row.pid);
@@ -211,6 +211,7 @@ static bool vm_allowed(const struct peer *p)
            magic == LAYOUT_MAGIC;
 }
 
+/* Who closes opens nothing any more, for nobody would close it: to whom it has not talked is out of reach. */
 int peer_attach(acp_engine *e, struct peer *p)
 {
     uint32_t relation = atomic_load_explicit(&p->relation, memory_order_acquire);
@@ -223,7 +224,9 @@ int peer_attach(acp_engine *e, struct peer *p)
     peer_watch(e, p);
     pthread_mutex_lock(&e->space);
     relation = p->relation;
-    if (relation == RELATION_UNKNOWN && !p->lost) {
+    if (relation == RELATION_UNKNOWN && e->stopping) {
+        relation = RELATION_REMOTE;
+    } else if (relation == RELATION_UNKNOWN && !p->lost) {
         uint8_t opened = OPENED_NOT;
         int rc = attach_open(e, p, &opened);
         relation = RELATION_REMOTE;

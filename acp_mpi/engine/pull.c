@@ -48,8 +48,8 @@ static int get(acp_lane *lane, struct pull *p, void *to, acp_ga_t ga, uint64_t s
     while ((rc = acp_get(lane, to, ga, size, &p->pending)) == ACP_E_BUSY) {
         if (!mail_may_wait(lane))
             return ACP_E_BUSY;
-        if (acp_wait_room(lane->engine, ACP_FOREVER) == ACP_E_INTERRUPTED)
-            return ACP_E_INTERRUPTED;
+        if ((rc = acp_wait_room(lane->engine, ACP_FOREVER)) != ACP_OK)
+            return rc;
     }
     return rc;
 }
@@ -97,7 +97,7 @@ static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *
 static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
 {
     int rc = ACP_OK;
-    while (!p->gives && rc != ACP_E_INTERRUPTED) {
+    while (!p->gives && rc != ACP_E_INTERRUPTED && rc != ACP_E_CLOSED) {
         rc = acp_free_held(lane, r->letter->held, &p->call, &p->pending);
         p->gives = rc != ACP_E_BUSY && rc != ACP_E_INTERRUPTED;
         if (rc == ACP_E_BUSY && !mail_may_wait(lane))

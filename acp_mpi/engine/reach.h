@@ -6,9 +6,14 @@
 
 /* segment.c: the memory of this rank */
 int memory_create(acp_engine *e, acp_fault *fault);
-void memory_close(acp_engine *e);
+void memory_close(acp_engine *e); /* the descriptor */
 void memory_reset(acp_engine *e);
 void memory_release(acp_engine *e);
+/* Around a call of the system on a memory file, the own one or a peer's, without the space lock: until it
+ * has ended no descriptor is closed, whose number another file would get. False: they are, or soon. */
+bool memory_enter(acp_engine *e);
+void memory_leave(acp_engine *e);
+void memory_await(acp_engine *e); /* all have left; from `stopping` on nobody enters */
 void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
 static inline uint64_t page_up(uint64_t n)
 {
@@ -153,7 +158,7 @@ void growth_told(acp_engine *e, const struct message *m, const unsigned char *pa
 
 /* attach.c: opening the memory of a process of the node */
 int attach_open(acp_engine *e, struct peer *p, uint8_t *opened);
-/* The table with that nonce, of which `place` has the descriptor; its own, or -1. */
+/* The table with that nonce, of which `place` has the descriptor; its own, or -1. With the space lock. */
 int attach_table(acp_engine *e, const struct row *place, uint64_t nonce);
 int giver_open(acp_engine *e);
 void giver_serve(acp_engine *e);

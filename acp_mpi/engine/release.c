@@ -34,21 +34,22 @@ void memory_punch(acp_engine *e)
     struct range *list = m->unpunched;
     uint32_t count = m->unpunched_count;
     uint64_t bytes = m->unpunched_bytes;
+    if (!memory_enter(e))
+        return;
     m->unpunched = NULL;
     m->unpunched_count = m->unpunched_room = 0;
     m->unpunched_bytes = 0;
-    m->punching++;
     pthread_mutex_unlock(&e->space);
     for (uint32_t i = 0; i < count; i++)
         fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)list[i].low,
                   (off_t)(list[i].high - list[i].low));
     pthread_mutex_lock(&e->space);
-    m->punching--;
     memory_count(e, -(int64_t)bytes);
     m->next_check = m->committed;
     for (uint32_t i = 0; i < count; i++)
         range_push(&m->free, &m->free_count, &m->free_room, list[i]);
     free(list);
+    memory_leave(e);
 }
 
 /* Who is inside an operation now: their flags are odd. */

@@ -71,22 +71,18 @@ bool collectives_step(acp_lane *lane)
     return any;
 }
 
-static acp_lane *lane_of_caller(acp_engine *e)
-{
-    acp_lane *lane;
-    while (!(lane = acp_lane_take(e)))
-        sched_yield();
-    return lane;
-}
-
 static void step_here(acp_engine *e)
 {
-    acp_lane *lane = lane_of_caller(e);
+    acp_lane *lane = lane_await(e);
+    lane->hurries = true;
     pthread_mutex_lock(&e->collectives_lock);
     drive_all(lane);
     pthread_mutex_unlock(&e->collectives_lock);
     collectives_step(lane); /* for who has come in between */
+    lane->hurries = false;
     acp_lane_give(lane);
+    if (atomic_load(&e->collectives_again))
+        progress_kick(e);
 }
 
 void acp_collective_release(acp_collective *c)
@@ -103,8 +99,6 @@ void acp_collective_release(acp_collective *c)
     atomic_fetch_add(&e->collective_count, 1);
     pthread_mutex_unlock(&e->collectives_lock);
     step_here(e);
-    if (atomic_load(&e->collectives_again))
-        progress_kick(e);
 }
 
 static bool stands(void *context)
@@ -190,7 +184,7 @@ void acp_collective_end(acp_collective *c)
 {
     acp_engine *e = c->engine;
     if (atomic_load(&c->state) != COLLECTIVE_OVER) {
-        acp_lane *lane = lane_of_caller(e);
+        acp_lane *lane = lane_await(e);
         pthread_mutex_lock(&e->collectives_lock);
         if (c->listed)
             unlist(e, c);

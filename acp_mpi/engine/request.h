@@ -50,7 +50,6 @@ void pull_free(acp_request *request);
 uint64_t pull_at(const acp_request *request); /* bytes that have come so far */
 
 /* send.c, mail_queue.c */
-struct peer *mail_peer(acp_lane *lane, uint32_t rank);
 /* ACP_E_BUSY, ACP_E_FULL: not yet. `first`: the first one that waits for the same rank, NULL: it is. */
 int send_advance(acp_lane *lane, acp_request *request, const acp_request *first);
 int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request);

@@ -51,19 +51,21 @@ static int lock_for(struct section *s, int64_t ns)
     return LOCK_UNTIL(&s->mutex, &until);
 }
 
-/* Holding nothing: between the slices the caller's signal handlers run. */
+/* Holding nothing: between the slices the caller's signal handlers run. EINTR: one of them ends it, also if
+ * it has closed the engine. */
 static int lock_patiently(acp_engine *e, struct section *s)
 {
     uint64_t start = now_ns();
     bool told = false;
     int rc;
     uint32_t was = atomic_exchange(&e->control->doing, ACP_DOING_ENTER);
-    while ((rc = lock_for(s, SLICE_NS)) == ETIMEDOUT) {
+    while ((rc = lock_for(s, SLICE_NS)) == ETIMEDOUT && !atomic_load(&e->stopping)) {
         bool is_long = !told && now_ns() - start > LONG_WAIT_NS;
         told |= is_long;
-        if (atomic_load(&e->stopping) || (e->config.tick && tick(e, ACP_TICK_SIGNAL)) ||
-            (is_long && tick(e, ACP_TICK_LONG)))
+        if ((e->config.tick && tick(e, ACP_TICK_SIGNAL)) || (is_long && tick(e, ACP_TICK_LONG))) {
+            rc = EINTR;
             break;
+        }
     }
     atomic_store(&e->control->doing, was);
     return rc;
@@ -84,7 +86,7 @@ static int lock_contended(acp_lane *lane, struct section *s, int64_t patience_ns
         if (pauses < how->most)
             pauses *= 2;
     }
-    if (rc != EBUSY || lane->index == LANE_LEADER || lane->index == LANE_LOCKED)
+    if (rc != EBUSY || lane->index == LANE_LEADER || lane->index == LANE_LOCKED || lane->hurries)
         return rc;
     if (patience_ns != ACP_FOREVER)
         return lock_for(s, patience_ns);
@@ -243,9 +245,11 @@ int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap
     if (unlikely(rc == EOWNERDEAD)) /* the version tells whether anything was left half-way */
         rc = pthread_mutex_consistent(&s->mutex);
     if (unlikely(rc)) {
-        int status = rc == EBUSY || rc == ETIMEDOUT ? ACP_E_BUSY : ACP_E_SYSTEM;
+        int status = rc == EBUSY || rc == ETIMEDOUT ? ACP_E_BUSY
+                     : rc == EINTR                  ? ACP_E_INTERRUPTED
+                                                    : ACP_E_SYSTEM;
         if (rc == ETIMEDOUT && patience_ns == ACP_FOREVER)
-            status = atomic_load(&lane->engine->stopping) ? ACP_E_CLOSED : ACP_E_INTERRUPTED;
+            status = ACP_E_CLOSED;
         lane->fault = (acp_fault){.status = status, .error = rc,
                                   .size = __atomic_load_n(&s->holder, __ATOMIC_RELAXED)};
         return status;

@@ -60,7 +60,7 @@ struct hold {
 
 void section_create(struct section *s);
 /* ACP_FOREVER: until it is free or a signal ends the wait, holding no other section; else no longer than
- * `patience_ns`, then ACP_E_BUSY. The leader never waits. */
+ * `patience_ns`, then ACP_E_BUSY. Who leads, or holds a lock, never waits. */
 int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
                   int64_t patience_ns);
 void section_leave(struct hold *h);

@@ -188,12 +188,16 @@ int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga
     acp_engine *e = lane->engine;
     struct memory *m = &e->memory;
     uint64_t whole = page_up(size ? size : 1);
-    lane->fault = (acp_fault){.size = size, .rank = acp_rank(e), .high = m->limit};
+    pthread_mutex_lock(&e->space);
+    uint64_t limit = m->limit;
+    bool tight = m->committed + heap_committed(e) + whole > limit;
+    pthread_mutex_unlock(&e->space);
+    lane->fault = (acp_fault){.size = size, .rank = acp_rank(e), .high = limit};
     if (color >= ACP_COLORS)
         return lane->fault.status = ACP_E_ARGUMENT;
-    if (size > m->limit)
+    if (size > limit)
         return lane->fault.status = ACP_E_FULL;
-    if (m->committed + heap_committed(e) + whole > m->limit)
+    if (tight)
         heap_trim(lane);
     pthread_mutex_lock(&e->space);
     int rc = ACP_OK;
@@ -267,7 +271,8 @@ acp_ga_t acp_query_ga(acp_engine *e, const void *address, uint64_t size)
     struct region region;
     if ((uintptr_t)address < (uintptr_t)e->memory.base || offset >= e->memory.span)
         return ACP_GA_NULL;
-    if (directory_find(e->control, offset, &region) != ACP_OK || (region.kind != SEGMENT_MEMORY && region.kind != SEGMENT_HEAP) ||
+    if (directory_find(e->control, offset, &region) != ACP_OK ||
+        (region.kind != SEGMENT_MEMORY && region.kind != SEGMENT_HEAP) ||
         size > region.offset + region.length - offset)
         return ACP_GA_NULL;
     return acp_ga(acp_rank(e), region.color, offset);
@@ -321,33 +326,45 @@ void memory_reset(acp_engine *e)
     heap_empty(e);
 }
 
+bool memory_enter(acp_engine *e)
+{
+    atomic_fetch_add(&e->memory.users, 1);
+    if (!atomic_load(&e->stopping))
+        return true;
+    atomic_fetch_sub(&e->memory.users, 1);
+    return false;
+}
+
+void memory_leave(acp_engine *e)
+{
+    atomic_fetch_sub(&e->memory.users, 1);
+}
+
+void memory_await(acp_engine *e)
+{
+    while (atomic_load(&e->memory.users))
+        sched_yield();
+}
+
 void memory_close(acp_engine *e)
 {
     struct memory *m = &e->memory;
     pthread_mutex_lock(&e->space);
-    while (m->punching) { /* a thread that drops an array does so without the lock */
-        pthread_mutex_unlock(&e->space);
-        sched_yield();
-        pthread_mutex_lock(&e->space);
-    }
-    retirees_close(e);
-    free(m->free);
-    free(m->unpunched);
-    free(m->free_slots);
-    m->free = m->unpunched = NULL;
-    m->free_slots = NULL;
-    m->free_count = m->free_room = m->unpunched_count = m->unpunched_room = 0;
-    m->free_slot_count = m->free_slot_room = 0;
-    m->unpunched_bytes = 0;
     if (m->fd >= 0)
         close(m->fd);
     m->fd = -1;
     pthread_mutex_unlock(&e->space);
 }
 
+/* Threads that are in calls at the end still count what they give back. */
 void memory_release(acp_engine *e)
 {
-    if (e->memory.base)
-        munmap(e->memory.base, e->memory.span);
-    e->memory.base = NULL;
+    struct memory *m = &e->memory;
+    retirees_close(e);
+    free(m->free);
+    free(m->unpunched);
+    free(m->free_slots);
+    if (m->base)
+        munmap(m->base, m->span);
+    m->base = NULL;
 }

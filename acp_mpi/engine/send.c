@@ -9,7 +9,7 @@
 #define LOOK_BYTES 1024u
 #define LOOKS_MOST 64u
 
-struct peer *mail_peer(acp_lane *lane, uint32_t rank)
+static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
 {
     acp_engine *e = lane->engine;
     struct peer *p = NULL;

@@ -164,12 +164,12 @@ int acp_table_map(acp_engine *e, const uint8_t place[ACP_ROW_SIZE])
     memcpy(&row, place, sizeof row);
     if (e->table.base)
         return ACP_E_ARGUMENT;
+    pthread_mutex_lock(&e->space);
     int fd = attach_table(e, &row, row.nonce);
-    if (fd < 0)
-        return ACP_E_SYSTEM;
-    int rc = map(e, fd);
-    if (rc != ACP_OK)
+    int rc = fd < 0 ? ACP_E_SYSTEM : map(e, fd);
+    if (fd >= 0 && rc != ACP_OK)
         close(fd);
+    pthread_mutex_unlock(&e->space);
     return rc;
 }
 

@@ -41,6 +41,7 @@ cdef int moved(str function, object buffer, bint write, uint64_t ga, Py_buffer *
     cdef void *memory = view.buf
     cdef int rc
     cdef acp_lane *lane
+    need(function)  # a buffer of a class with Python code may have finalized
     while True:
         lane = acp_lane_take(engine) if n > SMALL else NULL
         if lane != NULL:

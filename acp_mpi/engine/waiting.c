@@ -194,6 +194,14 @@ static int wait_inside(struct wait *w)
     return rc;
 }
 
+/* Whoever led when it was closed leads no more, and nobody else does anything as the leader: what the
+ * caller waited for is not written to its memory afterwards. */
+static void await_leader(acp_engine *e)
+{
+    pthread_mutex_lock(&e->leader);
+    pthread_mutex_unlock(&e->leader);
+}
+
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                   acp_doing doing)
 {
@@ -201,6 +209,8 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
                      .doing = doing};
     atomic_fetch_add(&e->callers, 1);
     int rc = atomic_load(&e->stopping) ? ACP_E_CLOSED : wait_inside(&w);
+    if (rc == ACP_E_CLOSED)
+        await_leader(e);
     atomic_fetch_sub(&e->callers, 1);
     return rc;
 }

@@ -75,11 +75,12 @@ def window_open(reads_back):
 
 def window_close(keep):
     """End all MPI calls of the engine; `keep` the memory mapped even after `close`."""
-    need("finalize")
+    cdef acp_engine *e = hold("finalize")
     with nogil:
-        acp_window_close(engine)
+        acp_window_close(e)
     if keep:
-        acp_engine_hold(engine)
+        acp_engine_hold(e)
+    acp_engine_exit(e)
 
 
 def window_put(rank, place, value):

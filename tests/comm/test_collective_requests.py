@@ -1,6 +1,7 @@
 """Collectives that go on beside the program."""
 
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,9 @@ from support import tries
 import acp_mpi as acp
 
 pytestmark = pytest.mark.mpi
+
+THREADS = 8  # more than there are lanes
+MIB = 1 << 20
 
 
 def test_several_under_way_at_once() -> None:
@@ -89,6 +93,35 @@ def test_a_timeout_of_the_operation_itself_is_why_it_fails() -> None:
 
     with pytest.raises((TimeoutError, acp.Error), match=r"of the operation|has left"):
         ask()
+
+
+def test_it_fails_while_other_threads_transfer() -> None:
+    if acp.procs() == 1:
+        pytest.skip("nothing is folded")
+    right = (acp.rank() + 1) % acp.procs()
+    room = acp.empty(THREADS * MIB, np.uint8)
+    place = acp.allgather(acp.query_ga(room))[right]
+    over = threading.Event()
+
+    def transfer(i: int) -> None:
+        mine = np.zeros(MIB, np.uint8)
+        while not over.is_set():
+            acp.put(place + i * MIB, mine)
+
+    def fails(a: Any, b: Any) -> Any:
+        raise ValueError("of the operation")
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        threads = [pool.submit(transfer, i) for i in range(THREADS)]
+        try:
+            for _ in range(20):
+                with pytest.raises((ValueError, acp.Error), match=r"of the operation|has left"):
+                    acp.iallreduce(np.ones(3), fails).wait()
+        finally:
+            over.set()
+        for each in threads:
+            each.result()
+    acp.sync()
 
 
 def test_the_same_ranks_named_and_not_named_are_under_way_together() -> None:

@@ -1,6 +1,7 @@
 """Forked children: they read arrays, calls raise, and their end disturbs nobody."""
 
 import os
+import signal
 import sys
 import traceback
 
@@ -79,6 +80,26 @@ def test_every_call_raises_in_a_child_and_says_why():
                 call()
 
     assert in_child(check) == 0
+
+
+def test_a_wait_in_which_a_signal_handler_forks_ends_in_the_child():
+    children = []
+
+    def fork(number, frame):
+        children.append(os.fork())
+
+    usual = signal.signal(signal.SIGALRM, fork)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    error = None
+    try:
+        acp.recv(source=acp.rank(), tag=4711, timeout=2)
+    except BaseException as raised:
+        error = raised
+    if children == [0]:
+        os._exit(not isinstance(error, acp.NotInitializedError))
+    signal.signal(signal.SIGALRM, usual)
+    assert isinstance(error, TimeoutError)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
 
 
 def test_keys_and_arrays_that_a_child_drops_live_on_in_the_parent():

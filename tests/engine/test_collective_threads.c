@@ -1,0 +1,74 @@
+/* More threads carry out collectives than there are lanes: none waits for another one to end, and those who
+ * transfer leave a lane for them. */
+#include "collecting.h"
+
+#define THREADS 12u
+
+struct turn {
+    acp_engine *engine;
+    uint64_t context;
+    uint64_t in[2], out[2];
+};
+
+static void *carry_out(void *argument)
+{
+    struct turn *t = argument;
+    struct script s;
+    script_begin(&s, 2, -1, 0);
+    script_exchange(&s, t->engine->self, 8);
+    s.buffers[IN] = t->in;
+    s.buffers[OUT] = t->out;
+    CHECK(carry(t->engine, &s, t->context, false, NULL) == ACP_OK);
+    return NULL;
+}
+
+static void posted_are(acp_engine *e, uint64_t count)
+{
+    UNTIL(__atomic_load_n(&box_of(e)->posted, __ATOMIC_RELAXED) == count);
+}
+
+/* On rank 0 at the same time, the last one of them last; rank 1 comes to that one first. */
+static void in_another_order(void)
+{
+    struct cluster c;
+    struct turn turns[THREADS];
+    pthread_t threads[THREADS];
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        turns[i] = (struct turn){.engine = c.engines[0], .context = 100 + i};
+        CHECK(pthread_create(&threads[i], NULL, carry_out, &turns[i]) == 0);
+        posted_are(c.engines[0], i + 1);
+    }
+    for (uint32_t i = THREADS; i-- > 0;) {
+        struct turn mine = {.engine = c.engines[1], .context = 100 + i};
+        carry_out(&mine);
+    }
+    for (uint32_t i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    cluster_stop(&c);
+}
+
+static void beside_all_others(void)
+{
+    struct cluster c;
+    acp_lane *lanes[ATTACH_LANES];
+    uint32_t count = 0;
+    pthread_t thread;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    while ((lanes[count] = acp_lane_take(c.engines[0])))
+        count++;
+    struct turn one = {.engine = c.engines[0], .context = 7}, other = {.engine = c.engines[1], .context = 7};
+    CHECK(pthread_create(&thread, NULL, carry_out, &other) == 0);
+    carry_out(&one);
+    CHECK(pthread_join(thread, NULL) == 0);
+    while (count)
+        acp_lane_give(lanes[--count]);
+    cluster_stop(&c);
+}
+
+int main(void)
+{
+    in_another_order();
+    beside_all_others();
+    return 0;
+}
