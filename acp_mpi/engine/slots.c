@@ -125,10 +125,10 @@ uint64_t *slots_free_from(const struct slots *t, const struct shape *shape, uint
     return slot < end ? slot : NULL;
 }
 
-/* Nobody looks at `to` yet. */
+/* Nobody looks at `to` yet, but a reader that will start anew may still look at what lay there before. */
 static bool rehash(const struct slots *to, const struct slots *from, const struct shape *shape)
 {
-    memset(to->slots, 0, 8 * to->places * shape->unit);
+    words_clear(to->slots, to->places * shape->unit);
     for (uint64_t i = 0; i < from->places; i++) {
         const uint64_t *old = slot_at(from, shape, i);
         if (*old <= SLOT_GRAVE)
@@ -136,7 +136,7 @@ static bool rehash(const struct slots *to, const struct slots *from, const struc
         uint64_t *slot = slots_free_from(to, shape, *old);
         if (!slot)
             return false;
-        memcpy(slot, old, 8 * shape->unit);
+        words_in(slot, old, 8 * shape->unit);
     }
     return true;
 }

@@ -31,6 +31,12 @@ static inline void words_in(void *shared, const void *from, uint64_t size)
     }
 }
 
+static inline void words_clear(uint64_t *shared, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        __atomic_store_n(shared + i, 0, __ATOMIC_RELAXED);
+}
+
 static inline void words_out(void *to, const void *shared, uint64_t size)
 {
     const uint64_t *from = shared;

@@ -160,6 +160,15 @@ static void close_all(struct cluster *c)
         acp_engine_free(c->engines[i]);
 }
 
+static bool has_handled_loss(acp_engine *e, uint32_t slot)
+{
+    const struct peer *p = peer_of_slot(e, slot);
+    pthread_mutex_lock(&e->lock);
+    bool handled = p->loss_handled;
+    pthread_mutex_unlock(&e->lock);
+    return handled;
+}
+
 /* Rank 1 is held for dead and on its way to give all others up: none of them hears that another has died. */
 static void who_is_held_for_dead_has_no_say(void)
 {
@@ -175,7 +184,7 @@ static void who_is_held_for_dead_has_no_say(void)
     acp_engine *outcast = c.engines[1], *other = c.engines[2];
     atomic_store(&outcast->outcast, true);
     peer_mark_lost(outcast, peer_of_slot(outcast, 0));
-    UNTIL(peer_of_slot(outcast, 0)->loss_handled);
+    UNTIL(has_handled_loss(outcast, 0));
     script_begin(&s, 3, -1, 0);
     script_send(&s, 2, IN, 0, 8);
     script_await(&s);
