@@ -12,6 +12,9 @@ import pytest
 from macprunning import MACPRUN, alone, is_said, macprun, mpi, nothing_is_left
 
 import acp_mpi as acp
+from acp_mpi import members
+from acp_mpi.spawn.macprun import ranks
+from acp_mpi.spawn.macprun.inquiry import Doing
 
 WAITS = {
     "receives": ("is in recv from rank 0", lambda: acp.recv(source=0)),
@@ -168,3 +171,8 @@ def test_it_shows_groups_that_the_job_has_started_itself(start, passes, others):
     assert "started later and have ended: 1" in text
     passes([str(MACPRUN), "kill", str(job.pid)])
     nothing_is_left(job, job.pid)
+
+
+def test_a_rank_that_goes_on_while_it_is_looked_at_is_no_error():
+    doing = Doing(rank=0, what=members.DOING.index("computes"), whom=3, notice=0)
+    assert ranks._text(doing) == "computes"

@@ -102,4 +102,6 @@ def _seen(supervisor: int) -> dict[int, Doing]:
 
 def _text(doing: Doing) -> str:
     text = members.DOING[doing.what]
-    return text if doing.whom is None else f"{text} {_WAY[text]} rank {doing.whom}"
+    if doing.whom is None or text not in _WAY:  # it went on between the two looks at it
+        return text
+    return f"{text} {_WAY[text]} rank {doing.whom}"
