@@ -89,8 +89,7 @@ def survivors(folder):
 
 
 def nothing_stays(*jobs):
-    for job in jobs:
-        assert not job.processes(), f"processes stayed behind:\n{job.output}"
+    launch.until(lambda: not any(job.processes() for job in jobs))
     assert not [name for name in os.listdir("/dev/shm") if name.startswith("acp")]
     assert not [
         line

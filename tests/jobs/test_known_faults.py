@@ -84,7 +84,7 @@ def test_an_uncaught_exception_ends_its_group_with_the_traceback(start, road):
     assert "in fail_on_one_rank" in job.output
     assert "ZeroDivisionError: the reason" in job.output
     assert job.output.index("Traceback") < job.output.index("ZeroDivisionError")
-    assert not job.processes()
+    launch.until(lambda: not job.processes())
 
 
 def fail_inside_with():

@@ -189,7 +189,7 @@ def test_the_program_starts_its_job_by_macprun(start, alone, tmp_path):
     job = start(command)
     assert job.wait(LIMIT) == 0, job.output
     assert "[master.0] E(FMO2)" in job.output
-    assert not job.processes()
+    launch.until(lambda: not job.processes())
     assert energies(tmp_path) == alone(*SMALL)
 
 
