@@ -184,6 +184,8 @@ struct unfinished {
 static bool resume(acp_engine *e, const struct party *p, struct gate *g)
 {
     bool found = false;
+    if (likely(!__atomic_load_n(&e->unfinished, __ATOMIC_RELAXED)))
+        return false;
     pthread_mutex_lock(&e->space);
     struct unfinished **at = &e->unfinished;
     while (*at && (*at)->key != p->key)
@@ -193,7 +195,7 @@ static bool resume(acp_engine *e, const struct party *p, struct gate *g)
         g->entry = u->entry;
         g->arrived_at = u->arrived_at;
         g->meeting = u->meeting;
-        *at = u->next;
+        __atomic_store_n(at, u->next, __ATOMIC_RELAXED);
         free(u);
         found = true;
     }
@@ -210,7 +212,7 @@ static void leave_unfinished(acp_engine *e, const struct party *p, const struct 
                              .meeting = g->meeting};
     pthread_mutex_lock(&e->space);
     u->next = e->unfinished;
-    e->unfinished = u;
+    __atomic_store_n(&e->unfinished, u, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&e->space);
 }
 
@@ -219,7 +221,7 @@ void barriers_drop_unfinished(acp_engine *e)
     pthread_mutex_lock(&e->space);
     while (e->unfinished) {
         struct unfinished *u = e->unfinished;
-        e->unfinished = u->next;
+        __atomic_store_n(&e->unfinished, u->next, __ATOMIC_RELAXED);
         free(u);
     }
     pthread_mutex_unlock(&e->space);

@@ -50,7 +50,7 @@ static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
         return ACP_OK;
     uint64_t before = pull_at(r);
     int rc = acp_request_pull(lane, r);
-    if (rc == ACP_OK || (rc == ACP_E_INTERRUPTED && mail_may_wait(lane)))
+    if (rc == ACP_OK || (rc == ACP_E_INTERRUPTED && lane_may_wait(lane)))
         return rc;
     c->moves |= pull_at(r) != before;
     c->again |= rc != ACP_E_HANDLE;
@@ -63,7 +63,7 @@ void collective_drop(acp_lane *lane, acp_collective *c)
         acp_request *request = c->messages[i];
         if (!acp_request_done(request))
             acp_request_cancel(lane, request);
-        if (!mail_may_wait(lane) &&
+        if (!lane_may_wait(lane) &&
             (!acp_request_done(request) || bring_first(lane, c, request) != ACP_OK))
             continue;
         acp_request_end(lane, request, NULL);

@@ -81,6 +81,15 @@ cdef class Plan:
         return 0
 
 
+cdef inline void end_collective(acp_collective *c) noexcept:
+    # One that has not ended may need a lane, or the lock of one who drives collectives.
+    if acp_collective_settled(c):
+        acp_collective_end(c)
+    else:
+        with nogil:
+            acp_collective_end(c)
+
+
 cdef class Collective:
     """One collective under way: `run` it, or `release` it and ask."""
     cdef acp_engine *home
@@ -130,8 +139,7 @@ cdef class Collective:
 
     def __dealloc__(self):
         if self.under_way != NULL and not acp_engine_foreign(self.home):
-            with nogil:
-                acp_collective_end(self.under_way)
+            end_collective(self.under_way)
         if self.has_given:
             PyBuffer_Release(&self.given)
         if self.has_wanted:
@@ -148,8 +156,7 @@ cdef class Collective:
         cdef acp_collective *ending = self.under_way
         self.done = True
         self.under_way = NULL
-        with nogil:  # it may need a lane, or the lock of one who drives collectives
-            acp_collective_end(ending)
+        end_collective(ending)
         self.leave()
         if self.room is not None:
             self.plan.room_give(self.room)

@@ -241,7 +241,7 @@ struct acp_engine {
 
     struct party *everyone;   /* the set of all living, for sync */
     struct party *last_party; /* of the last barrier over a list */
-    struct unfinished *unfinished; /* barriers that were left half-way */
+    struct unfinished *unfinished; /* barriers that were left half-way; who has not `space` looks whether any are */
     struct signal_count *signals;
     uint32_t signal_used, signal_room;
     struct name *names;
@@ -254,6 +254,12 @@ struct acp_engine {
 #define LANE_LEADER 1u
 #define LANE_LOCKED 2u /* of who holds the lock and has no lane of its own */
 #define LANE_KEPT (ATTACH_LANES - 1) /* for those who cannot do without; the others come again and again */
+
+/* Who leads, or holds a lock, must not: others wait for it, and signal handlers may want the lock. */
+static inline bool lane_may_wait(const acp_lane *lane)
+{
+    return lane->index != LANE_LEADER && lane->index != LANE_LOCKED && !lane->hurries;
+}
 
 uint64_t now_ns(void); /* system.c */
 int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size); /* lane.c */

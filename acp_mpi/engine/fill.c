@@ -26,7 +26,7 @@ static int take_block(acp_lane *lane, struct landing *l)
     int rc;
     do
         rc = heap_take(lane, l->heap, l->size, &letter->block, HEAP_PATIENCE_NS);
-    while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && mail_may_wait(lane));
+    while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && lane_may_wait(lane));
     if (rc != ACP_OK)
         return rc;
     l->how = FILL_BLOCK;

@@ -305,10 +305,9 @@ int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns)
     int rc = section_enter(&sweep, lane, &h->head->sweeper, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    bool once = lane->index == LANE_LEADER || lane->index == LANE_LOCKED; /* others wait for it */
     do
         rc = all || heap_untidy(h) ? sweep_one(&sweep, HEAP_PATIENCE_NS) : ACP_E_FULL;
-    while (rc == ACP_OK && !once);
+    while (rc == ACP_OK && lane_may_wait(lane));
     section_leave(&sweep);
     return rc == ACP_E_FULL ? ACP_OK : rc;
 }

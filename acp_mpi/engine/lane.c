@@ -31,7 +31,8 @@ static acp_lane *take(acp_engine *e, uint32_t end)
         uint32_t no = 0;
         if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1)) {
             acp_engine_hold(e); /* another thread may finalize meanwhile */
-            if (atomic_exchange(&e->lanes[i].stale, false)) {
+            _Atomic bool *stale = &e->lanes[i].stale;
+            if (unlikely(atomic_load(stale)) && atomic_exchange(stale, false)) {
                 lane_flush(&e->lanes[i]);
                 e->lanes[i].letter_count = 0; /* of a mailbox that is gone */
             }

@@ -12,11 +12,6 @@ static inline int64_t mail_patience(const acp_lane *lane)
 {
     return lane->index <= LANE_LOCKED ? 0 : ACP_FOREVER;
 }
-/* Who leads, or holds a lock, must not: others wait for it, and signal handlers may want the lock. */
-static inline bool mail_may_wait(const acp_lane *lane)
-{
-    return lane->index != LANE_LEADER && lane->index != LANE_LOCKED && !lane->hurries;
-}
 static inline bool mail_plausible(acp_engine *e, const acp_envelope *want)
 {
     return (want->source == ACP_ANY || growth_reaches(e, (uint64_t)want->source)) &&

@@ -113,5 +113,6 @@ int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *their
 /* Before acp_collective_end, of one that has not begun: those that wait hear that this rank has died. */
 void acp_collective_lost(acp_collective *collective, uint32_t rank);
 void acp_collective_end(acp_collective *collective); /* one that still runs is left, as after an error */
+bool acp_collective_settled(const acp_collective *collective); /* its end needs no lane, and no lock */
 
 #endif

@@ -54,3 +54,4 @@ cdef extern from "messages.h" nogil:
     int64_t acp_collective_trouble(const acp_collective *, uint64_t *)
     void acp_collective_lost(acp_collective *, uint32_t)
     void acp_collective_end(acp_collective *)
+    bint acp_collective_settled(const acp_collective *)

@@ -2,7 +2,6 @@
  * with the next call, perhaps into another buffer. */
 #include "blocks.h"
 #include "held.h"
-#include "mail_match.h"
 #include "request.h"
 
 #include <stdlib.h>
@@ -46,7 +45,7 @@ static int get(acp_lane *lane, struct pull *p, void *to, acp_ga_t ga, uint64_t s
 {
     int rc;
     while ((rc = acp_get(lane, to, ga, size, &p->pending)) == ACP_E_BUSY) {
-        if (!mail_may_wait(lane))
+        if (!lane_may_wait(lane))
             return ACP_E_BUSY;
         if ((rc = acp_wait_room(lane->engine, ACP_FOREVER)) != ACP_OK)
             return rc;
@@ -69,7 +68,7 @@ static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *
     uint64_t before = p->at;
     int rc = ACP_OK;
     while (rc == ACP_OK && (p->pending || p->at < size)) {
-        if (!mail_may_wait(lane) && p->at != before)
+        if (!lane_may_wait(lane) && p->at != before)
             return ACP_E_BUSY; /* others want to be served in between */
         uint64_t left = size - p->at;
         uint64_t loaded = p->pending ? 0 : load(lane, to + p->at, from + p->at, left);
@@ -84,7 +83,7 @@ static int bring(acp_lane *lane, acp_request *r, struct pull *p, unsigned char *
             rc = get(lane, p, p->piece, from + p->at, p->size);
         }
         if (rc == ACP_OK)
-            rc = settled(lane->engine, p, mail_may_wait(lane));
+            rc = settled(lane->engine, p, lane_may_wait(lane));
         if (rc == ACP_OK && !p->again) {
             memcpy(to + p->at, p->piece, p->size);
             p->at += p->size;
@@ -100,12 +99,12 @@ static int give_back(acp_lane *lane, const acp_request *r, struct pull *p)
     while (!p->gives && rc != ACP_E_INTERRUPTED && rc != ACP_E_CLOSED) {
         rc = acp_free_held(lane, r->letter->held, &p->call, &p->pending);
         p->gives = rc != ACP_E_BUSY && rc != ACP_E_INTERRUPTED;
-        if (rc == ACP_E_BUSY && !mail_may_wait(lane))
+        if (rc == ACP_E_BUSY && !lane_may_wait(lane))
             return rc;
         if (rc == ACP_E_BUSY)
             rc = acp_wait_room(lane->engine, ROOM_NS);
     }
-    return p->gives ? settled(lane->engine, p, mail_may_wait(lane)) : rc;
+    return p->gives ? settled(lane->engine, p, lane_may_wait(lane)) : rc;
 }
 
 /* What is under way would write to it. */

@@ -180,6 +180,11 @@ static void unlist(acp_engine *e, acp_collective *c)
     c->listed = false;
 }
 
+bool acp_collective_settled(const acp_collective *c)
+{
+    return atomic_load(&c->state) == COLLECTIVE_OVER && !c->released;
+}
+
 void acp_collective_end(acp_collective *c)
 {
     acp_engine *e = c->engine;

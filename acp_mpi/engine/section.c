@@ -86,7 +86,7 @@ static int lock_contended(acp_lane *lane, struct section *s, int64_t patience_ns
         if (pauses < how->most)
             pauses *= 2;
     }
-    if (rc != EBUSY || lane->index == LANE_LEADER || lane->index == LANE_LOCKED || lane->hurries)
+    if (rc != EBUSY || !lane_may_wait(lane))
         return rc;
     if (patience_ns != ACP_FOREVER)
         return lock_for(s, patience_ns);

@@ -183,29 +183,30 @@ int memory_create(acp_engine *e, acp_fault *fault)
     return rc;
 }
 
+static bool is_tight(acp_engine *e, uint64_t more)
+{
+    return e->memory.committed + heap_committed(e) + more > e->memory.limit;
+}
+
 int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address)
 {
     acp_engine *e = lane->engine;
     struct memory *m = &e->memory;
     uint64_t whole = page_up(size ? size : 1);
-    pthread_mutex_lock(&e->space);
-    uint64_t limit = m->limit;
-    bool tight = m->committed + heap_committed(e) + whole > limit;
-    pthread_mutex_unlock(&e->space);
-    lane->fault = (acp_fault){.size = size, .rank = acp_rank(e), .high = limit};
     if (color >= ACP_COLORS)
-        return lane->fault.status = ACP_E_ARGUMENT;
-    if (size > limit)
-        return lane->fault.status = ACP_E_FULL;
-    if (tight)
-        heap_trim(lane);
+        return fail(lane, ACP_E_ARGUMENT, 0, size);
     pthread_mutex_lock(&e->space);
-    int rc = ACP_OK;
-    if (m->committed + heap_committed(e) + whole > m->limit && m->unpunched_bytes)
+    bool possible = size <= m->limit;
+    if (possible && is_tight(e, whole)) {
+        pthread_mutex_unlock(&e->space);
+        heap_trim(lane);
+        pthread_mutex_lock(&e->space);
+    }
+    lane->fault = (acp_fault){.size = size, .rank = acp_rank(e), .high = m->limit};
+    if (possible && is_tight(e, whole) && m->unpunched_bytes)
         memory_punch(e);
-    uint64_t offset = take_offsets(m, whole + GUARD_BYTES);
-    if (!offset)
-        rc = ACP_E_FULL;
+    uint64_t offset = possible ? take_offsets(m, whole + GUARD_BYTES) : 0;
+    int rc = offset ? ACP_OK : ACP_E_FULL;
     if (rc == ACP_OK)
         rc = memory_commit(e, offset, whole, &lane->fault);
     if (rc == ACP_OK) {

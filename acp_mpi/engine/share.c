@@ -61,7 +61,7 @@ static int helpers_gone(acp_lane *lane, const struct landing *l)
         }
         uint64_t now = now_ns();
         since = since ? since : now;
-        if (now - since > HELPER_NS || !mail_may_wait(lane)) {
+        if (now - since > HELPER_NS || !lane_may_wait(lane)) {
             /* what is there already, once more: of the dead it says so */
             int rc = fill_vm(lane, l, 0, l->whole, 1);
             return rc == ACP_E_LOST ? rc : ACP_E_BUSY;

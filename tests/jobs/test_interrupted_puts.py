@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import launch
@@ -196,19 +195,30 @@ def from_list_to_list(pid, data, ga):
     with frozen(pid):
         near.swap(far)
     assert used() == left[-1]
-    goes_on = threading.Thread(target=_thaw_later, args=(pid,))
-    goes_on.start()
+    goes_on = thawed_later(pid)
     with frozen_from(pid, acp.List, "_exchange"):  # it is taken back once that is possible
         near.swap(far)
     goes_on.join()
     assert list(near) == list(far) == list(range(300))
 
 
-def _thaw_later(pid):
-    """Let a process go on that is about to be frozen, when Ctrl-C has come."""
-    launch.until(lambda: launch.stat(pid)[0] == "T")
-    time.sleep(1.0)
-    os.kill(pid, signal.SIGCONT)
+def thawed_later(pid):
+    """Let the frozen process go on when Ctrl-C has come and the caller waits for it once more."""
+    came = threading.Event()
+
+    def ctrl_c(number, frame):
+        came.set()
+        raise KeyboardInterrupt
+
+    def thaw():
+        came.wait()
+        launch.until(lambda: launch.stat(os.getpid())[0] == "S")
+        os.kill(pid, signal.SIGCONT)
+
+    signal.signal(signal.SIGALRM, ctrl_c)
+    thread = threading.Thread(target=thaw, daemon=True)
+    thread.start()
+    return thread
 
 
 def interrupted(what):
