@@ -16,9 +16,11 @@ int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffer
                          uint64_t context, uint64_t note, acp_collective **out)
 {
     uint32_t most = plan->messages ? plan->messages : 1;
-    acp_collective *c = calloc(1, sizeof *c + most * (sizeof *c->messages + sizeof *c->steps));
+    /* malloc has blocks of this size at hand for each thread, which calloc does not look at */
+    acp_collective *c = malloc(sizeof *c + most * (sizeof *c->messages + sizeof *c->steps));
     if (!c)
         return ACP_E_SYSTEM;
+    memset(c, 0, sizeof *c);
     c->steps = (uint32_t *)(c->messages + most);
     c->engine = e;
     c->plan = plan;

@@ -57,7 +57,7 @@ acp_lane *lane_await(acp_engine *e)
 
 void acp_lane_give(acp_lane *lane)
 {
-    atomic_store(&lane->taken, 0);
+    atomic_store_explicit(&lane->taken, 0, memory_order_release);
     acp_engine_free(lane->engine);
 }
 

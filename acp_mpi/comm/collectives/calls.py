@@ -74,11 +74,6 @@ def _remembered(
     return result
 
 
-def _plain(out: Any, who: Any, timeout: Any) -> bool:
-    """Return whether all that live exchange small objects: global memory is enough for that."""
-    return out is None and timeout is None and who == (None, None, None)
-
-
 def bcast(
     x: Any,
     root: int | None = None,
@@ -93,13 +88,13 @@ def bcast(
 
     Default root: the first rank. With `out=` the root gives `x`, and `out=()` or a copy's place.
     """
-    if _plain(out, (ranks, group, between), timeout):
+    all_live = ranks is group is between is timeout is None
+    if all_live and out is None:  # small objects: global memory is enough
         return exchange.bcast(x, 0 if root is None else root)
-    short = out is not None and ranks is group is between is timeout is None
-    if short and _engine.repeat("bcast", x, out, None, root, None, None):
+    if all_live and _engine.repeat("bcast", x, out, None, root, None, None):
         return x if isinstance(out, tuple) else out
     flow = kinds.bcast("bcast", x, root, out, (ranks, group, between))
-    if short:
+    if all_live:
         return _remembered(flow, "bcast", x, out, None, root)
     return _finish(flow, timeout)
 
@@ -259,13 +254,13 @@ def allgather(
 
     `counts`: how many elements each rank gives, if not all alike.
     """
-    if _plain(out, (ranks, group, between), timeout):
+    all_live = ranks is group is between is timeout is None
+    if all_live and out is None:  # small objects: global memory is enough
         return exchange.allgather(x)
-    short = out is not None and ranks is group is between is timeout is None
-    if short and _engine.repeat("allgather", x, out, None, None, counts, None):
+    if all_live and _engine.repeat("allgather", x, out, None, None, counts, None):
         return out
     flow = kinds.allgather("allgather", x, out, counts, (ranks, group, between))
-    if short:
+    if all_live:
         return _remembered(flow, "allgather", x, out, None, None, counts)
     return _finish(flow, timeout)
 
