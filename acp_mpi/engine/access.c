@@ -39,7 +39,7 @@ static acp_handle_t submit(acp_lane *lane, const struct message *command, struct
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = 0;
-    pthread_mutex_lock(&e->lock);
+    submission_begin(e);
     struct op *op = op_new(lane);
     if (op) {
         op->command = *command;
@@ -48,7 +48,7 @@ static acp_handle_t submit(acp_lane *lane, const struct message *command, struct
         op->rings = manner == RINGS;
         handle = op_submit(lane, op, order);
     }
-    pthread_mutex_unlock(&e->lock);
+    submission_end(e);
     return handle;
 }
 

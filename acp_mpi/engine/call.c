@@ -97,7 +97,7 @@ static acp_handle_t submit(acp_lane *lane, struct acp_call *c, acp_handle_t orde
 {
     acp_engine *e = lane->engine;
     acp_handle_t handle = 0;
-    pthread_mutex_lock(&e->lock);
+    submission_begin(e);
     struct op *op = op_new(lane);
     if (op) {
         op->command = (struct message){.kind = ACP_CALL, .flags = c->method, .src = c->object,
@@ -107,7 +107,7 @@ static acp_handle_t submit(acp_lane *lane, struct acp_call *c, acp_handle_t orde
         op->awaited = awaited;
         handle = op_submit(lane, op, order);
     }
-    pthread_mutex_unlock(&e->lock);
+    submission_end(e);
     return handle;
 }
 

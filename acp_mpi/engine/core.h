@@ -182,15 +182,19 @@ struct acp_engine {
     _Atomic bool stopping;
     _Atomic bool work_pending;
     _Atomic bool armed; /* events wake the progress thread */
+    _Atomic bool rung;  /* and that has left a ring to whoever leads */
     uint32_t polls; /* by leaders */
     int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
     int listeners[LISTENERS];
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
     _Atomic uint32_t vain; /* waits for messages in a row that no short look would have met */
-    _Atomic uint32_t answer_ns[2]; /* how long answers take lately after a look; after a glance */
-    _Atomic uint32_t answers;
+    struct experience {
+        _Atomic uint32_t count, cost[2]; /* after a look; after a glance */
+    } answers[2]; /* how long they take lately; those for which bytes move */
     _Atomic uint32_t rings; /* of the doors of others */
+    bool submits;                /* who has the lock, */
+    const struct peer *to_ring;  /* and then rings this one's */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     _Atomic bool joined;

@@ -49,6 +49,23 @@ bool events_await(acp_engine *e)
     return epoll_wait(e->outer_fd, &event, 1, -1) >= 0 || errno == EINTR;
 }
 
+/* For who has been woken although another thread leads: what it was rung for that one does, now or when it
+ * stops leading. If it is about to sleep it needs the ring. False: there is more than rings. */
+bool events_leave(acp_engine *e)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(e->epoll_fd, events, EVENTS, 0), rings = 0;
+    for (int i = 0; i < n; i++)
+        rings += events[i].data.u64 == TAG_DOOR;
+    if (rings) {
+        atomic_store(&e->rung, true);
+        progress_event(e);
+        if (!atomic_load(&e->armed))
+            progress_kick(e);
+    }
+    return n <= rings;
+}
+
 static void dispatch(acp_lane *lane, const struct epoll_event *event)
 {
     acp_engine *e = lane->engine;

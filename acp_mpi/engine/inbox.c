@@ -48,7 +48,27 @@ static bool push(struct peer *p, const struct message *m)
 static void wake(acp_engine *e, struct peer *p)
 {
     atomic_thread_fence(memory_order_seq_cst); /* against the owner's asleep, then look again */
-    if (atomic_load_explicit(&p->control->asleep, memory_order_relaxed))
+    if (!atomic_load_explicit(&p->control->asleep, memory_order_relaxed))
+        return;
+    if (e->submits && (!e->to_ring || e->to_ring == p))
+        e->to_ring = p;
+    else
+        door_ring(e, p);
+}
+
+void submission_begin(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->submits = true;
+}
+
+void submission_end(acp_engine *e)
+{
+    const struct peer *p = e->to_ring;
+    e->to_ring = NULL;
+    e->submits = false;
+    pthread_mutex_unlock(&e->lock);
+    if (p)
         door_ring(e, p);
 }
 

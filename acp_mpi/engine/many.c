@@ -103,7 +103,7 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
         fail(lane, ACP_E_SYSTEM, 0, 0);
         return 0;
     }
-    pthread_mutex_lock(&e->lock);
+    submission_begin(e);
     struct op *op = op_new(lane);
     acp_handle_t handle = 0;
     if (op) {
@@ -114,7 +114,7 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
     } else {
         free(m);
     }
-    pthread_mutex_unlock(&e->lock);
+    submission_end(e);
     return handle;
 }
 

@@ -147,6 +147,10 @@ int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
                struct acp_call *c);
 
 /* inbox.c */
+/* To take the lock and to give it back, for who submits an operation. Whom that wakes is rung for
+ * afterwards: woken on this processor it runs at once, and its answer needs the lock. */
+void submission_begin(acp_engine *e);
+void submission_end(acp_engine *e);
 bool inbox_drain(acp_lane *lane);
 bool inbox_waiting(const acp_engine *e);
 bool inbox_claimed(const acp_engine *e);

@@ -56,7 +56,8 @@ void leader_release(acp_engine *e)
     bool more = busy(e) || must_look(e) || e->stopping;
     events_arm(e, true);
     pthread_mutex_unlock(&e->leader);
-    if (more)
+    atomic_thread_fence(memory_order_seq_cst); /* who finds it taken after that has left no ring */
+    if (more || atomic_load(&e->rung))
         progress_kick(e);
     if (atomic_load(&e->doors->dozing)) /* one of them may want to lead */
         progress_event(e);
@@ -91,6 +92,8 @@ bool progress_poll(acp_engine *e)
     bool any = false, interrupted;
     if (e->stopping)
         return false;
+    if (unlikely(atomic_load_explicit(&e->rung, memory_order_relaxed)))
+        atomic_store(&e->rung, false); /* before it looks */
     if (inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
         e->stalled_count || e->mail_due) {
         pthread_mutex_lock(&e->lock);
@@ -159,12 +162,24 @@ static void look_on(acp_engine *e, uint32_t rings)
     }
 }
 
-/* A caller may have begun to lead meanwhile. If it has taken the events off this thread it gives them
- * back with the lead: to wait for that would be one switch more. */
+/* A caller may have begun to lead meanwhile, and does what this thread was rung for: to wait until it has
+ * stopped would be one switch more. */
 static bool lead_unless_led(acp_engine *e)
 {
-    return pthread_mutex_trylock(&e->leader) == 0 ||
-           (atomic_load(&e->armed) && pthread_mutex_lock(&e->leader) == 0);
+    if (pthread_mutex_trylock(&e->leader) == 0)
+        return true;
+    if (!atomic_load(&e->armed))
+        return false;
+    return events_leave(e) ? pthread_mutex_trylock(&e->leader) == 0
+                           : pthread_mutex_lock(&e->leader) == 0;
+}
+
+/* Where all processors have other work, who is rung for is woken on the ringer's: whoever wants an
+ * answer stands behind this thread, and says nothing more before it sleeps. */
+static bool rung_from_here(acp_engine *e)
+{
+    uint32_t where = atomic_exchange_explicit(&e->doors->rung_on, 0, memory_order_relaxed);
+    return where == (uint32_t)sched_getcpu() + 1;
 }
 
 static void *progress_main(void *argument)
@@ -172,6 +187,7 @@ static void *progress_main(void *argument)
     acp_engine *e = argument;
     bool interrupted;
     while (!atomic_load(&e->stopping) && events_await(e)) {
+        bool in_the_way = rung_from_here(e);
         if (!lead_unless_led(e))
             continue;
         atomic_store(&e->control->asleep, 0);
@@ -180,7 +196,8 @@ static void *progress_main(void *argument)
         do
             events_take(e, 0, &interrupted);
         while (progress_poll(e));
-        look_on(e, rings);
+        if (!in_the_way)
+            look_on(e, rings);
         while (!atomic_load(&e->stopping) && must_look(e)) {
             lead_asleep(e, RETRY_NS, &interrupted);
             progress_poll(e);

@@ -8,6 +8,7 @@
 #define GLANCE_NS 8000u      /* a short one, where the owner gets a processor only then: who is awake answers */
 #define SPIN_MOST_NS 250000u /* a long one, for the bytes under way */
 #define ANSWER_MOST_NS 200000u
+#define COST_OF_MOVING 4096u /* of a wait no longer than what is moved was thought to take */
 #define TRY_OTHER 32u
 #define VAIN_MOST 5u
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
@@ -48,21 +49,24 @@ static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
 /* An owner that is woken on a halted processor answers within a look. One that is woken where its
  * caller looks, for all others have other work, answers when the caller sleeps: yielding does not
  * let it in (Linux 6.18, which protects a slice). Which it is, time tells; now and then the other is
- * tried. */
-static bool glance(acp_engine *e)
+ * tried. Where bytes move meanwhile both take longer, and are compared by themselves. */
+static bool glance(acp_engine *e, bool moves)
 {
-    uint32_t turn = atomic_fetch_add_explicit(&e->answers, 1, memory_order_relaxed);
-    bool better = e->answer_ns[true] < e->answer_ns[false];
+    struct experience *a = &e->answers[moves];
+    uint32_t turn = atomic_fetch_add_explicit(&a->count, 1, memory_order_relaxed);
+    bool better = a->cost[true] < a->cost[false];
     return better != (turn % TRY_OTHER == TRY_OTHER - 1);
 }
 
-static void learn_answer(acp_engine *e, bool glanced, uint64_t waited_ns)
+static void learn_answer(acp_engine *e, bool glanced, uint64_t waited_ns, uint64_t moving_ns)
 {
-    _Atomic uint32_t *took = &e->answer_ns[glanced];
-    if (waited_ns <= GLANCE_NS || waited_ns > ANSWER_MOST_NS)
+    bool moves = moving_ns > GLANCE_NS;
+    if (waited_ns <= GLANCE_NS || waited_ns > ANSWER_MOST_NS + 4 * moving_ns)
         return; /* it was awake; or something else was the reason */
-    uint32_t before = atomic_load_explicit(took, memory_order_relaxed);
-    atomic_store_explicit(took, before - before / 8 + (uint32_t)waited_ns / 8, memory_order_relaxed);
+    _Atomic uint32_t *mean = &e->answers[moves].cost[glanced];
+    uint64_t cost = moves ? waited_ns * COST_OF_MOVING / moving_ns : waited_ns;
+    uint32_t before = atomic_load_explicit(mean, memory_order_relaxed);
+    atomic_store_explicit(mean, before - before / 8 + (uint32_t)cost / 8, memory_order_relaxed);
 }
 
 void progress_linger(const acp_engine *e, uint32_t *looks)
@@ -177,8 +181,9 @@ static int sleep_until_ready(struct wait *w)
 static int wait_inside(struct wait *w)
 {
     acp_engine *e = w->engine;
-    bool answer = w->doing == ACP_DOING_COMPLETE, glanced = answer && glance(e);
     uint64_t moving = atomic_load(&e->bytes_away) / 8; /* 8 bytes a nanosecond */
+    bool answer = w->doing == ACP_DOING_COMPLETE;
+    bool glanced = answer && glance(e, moving > GLANCE_NS);
     w->start = w->asked = now_ns();
     w->lead = leader_try(e);
     look(w, patience(e, answer, glanced, moving));
@@ -190,7 +195,7 @@ static int wait_inside(struct wait *w)
     uint64_t waited = now_ns() - w->start;
     learn(e, w->doing, waited);
     if (answer)
-        learn_answer(e, glanced, waited > moving ? waited - moving : 0);
+        learn_answer(e, glanced, waited, moving);
     return rc;
 }
 

@@ -216,8 +216,29 @@ static void a_release_does_not_disturb_its_neighbour(void)
     cluster_stop(&c);
 }
 
+/* The progress thread is rung for while a caller leads: it goes back to sleep, and looks when the
+ * caller has stopped, for that one has not. */
+static void a_ring_is_left_to_who_leads(void)
+{
+    struct cluster c;
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, false);
+    acp_engine *e = c.engines[0];
+    for (int round = 0; round < 1000; round++) {
+        while (!leader_try(e))
+            sched_yield();
+        progress_kick(e);
+        while (!atomic_load(&e->rung))
+            sched_yield();
+        leader_release(e);
+        while (atomic_load(&e->rung))
+            sched_yield();
+    }
+    cluster_stop(&c);
+}
+
 int main(void)
 {
+    a_ring_is_left_to_who_leads();
     close_ends_waits();
     a_barrier_that_timed_out_can_be_called_again();
     an_interrupted_barrier_can_be_called_again();
