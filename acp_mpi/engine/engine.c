@@ -1,8 +1,7 @@
-/* The life of an engine: creation, joining, reset, the end. */
+/* An engine: creation, joining, reset, and what it says of its ranks. Its end is in closing.c. */
 #include "collective.h"
 #include "endpoint.h"
 #include "request.h"
-#include "wire.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -203,114 +202,6 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
         atomic_store(&e->lanes[i].stale, true); /* a thread may be using it */
     pthread_mutex_unlock(&e->lock);
     return ACP_OK;
-}
-
-void acp_engine_leaving(acp_engine *e)
-{
-    struct message m = growth_farewell(e, 0);
-    pthread_mutex_lock(&e->lock);
-    if (e->control->phase == PHASE_OPEN) {
-        e->control->phase = PHASE_LEAVING;
-        notify_all(&e->lanes[LANE_LOCKED], &m);
-    }
-    pthread_mutex_unlock(&e->lock);
-}
-
-void acp_engine_close(acp_engine *e)
-{
-    links_await(e);
-    atomic_store(&e->stopping, true);
-    if (e->control) { /* else there never was memory, and nobody waits */
-        e->control->phase = PHASE_CLOSED;
-        waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
-    }
-    progress_join(e);
-    fences_join(e);
-    collectives_close(e);
-    pthread_mutex_lock(&e->leader);
-    pthread_mutex_lock(&e->lock);
-    if (e->peers) {
-        struct message m = growth_farewell(e, FAREWELL);
-        notify_all(&e->lanes[LANE_LOCKED], &m);
-    }
-    links_flush(e);
-    links_close(e);
-    memory_await(e);
-    pthread_mutex_lock(&e->space); /* who maps or watches others has it, and may ring */
-    pthread_mutex_lock(&e->bell);
-    if (e->peers)
-        peers_close(e);
-    table_close(e);
-    events_close(e);
-    pthread_mutex_unlock(&e->bell);
-    if (e->control)
-        memory_close(e);
-    pthread_mutex_unlock(&e->space);
-    pthread_mutex_unlock(&e->lock);
-    pthread_mutex_unlock(&e->leader);
-}
-
-bool acp_engine_closed(const acp_engine *e)
-{
-    return e->control->phase == PHASE_CLOSED;
-}
-
-bool acp_engine_foreign(const acp_engine *e)
-{
-    return e->row.pid != (uint32_t)getpid();
-}
-
-/* A child keeps mappings, but no descriptor: a link of a dead parent must end. So does a wait in which a
- * signal handler has forked. */
-void acp_engine_forked(acp_engine *e)
-{
-    atomic_store(&e->stopping, true);
-    for (uint32_t i = 0; i < e->wire_room; i++)
-        if (e->wires[i] && e->wires[i]->fd >= 0)
-            close(e->wires[i]->fd);
-    for (uint32_t slot = 0; slot < e->procs; slot++) {
-        struct peer **page = e->peers[slot / PEER_PAGE];
-        struct peer *p = page ? page[slot % PEER_PAGE] : NULL;
-        if (!page)
-            slot |= PEER_PAGE - 1;
-        if (p && p->pidfd >= 0)
-            close(p->pidfd);
-        if (p && p->fd >= 0)
-            close(p->fd);
-        if (p && p->door_fd >= 0)
-            close(p->door_fd);
-    }
-    table_close(e);
-    events_close(e);
-}
-
-void acp_engine_hold(acp_engine *e)
-{
-    atomic_fetch_add(&e->memory.references, 1);
-}
-
-/* Arrays may outlive the engine: their mapping goes with the last of them. */
-void acp_engine_free(acp_engine *e)
-{
-    if (atomic_fetch_sub(&e->memory.references, 1) > 1)
-        return;
-    couriers_close(e);
-    peers_free(e);
-    table_free(e);
-    memory_release(e);
-    barrier_close(e);
-    board_close(e);
-    window_free(e);
-    operations_close(e);
-    requests_close(e);
-    pthread_mutex_destroy(&e->space);
-    pthread_mutex_destroy(&e->bell);
-    pthread_mutex_destroy(&e->lock);
-    pthread_mutex_destroy(&e->mail_lock);
-    pthread_mutex_destroy(&e->collectives_lock);
-    pthread_mutex_destroy(&e->leader);
-    pthread_mutex_destroy(&e->waiters_lock);
-    free(e);
 }
 
 uint32_t acp_rank(const acp_engine *e)

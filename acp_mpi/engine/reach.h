@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-/* segment.c: the memory of this rank */
+/* memory.c: the memory of this rank */
 int memory_create(acp_engine *e, acp_fault *fault);
 void memory_close(acp_engine *e); /* the descriptor */
 void memory_reset(acp_engine *e);
@@ -14,11 +14,13 @@ void memory_release(acp_engine *e);
 bool memory_enter(acp_engine *e);
 void memory_leave(acp_engine *e);
 void memory_await(acp_engine *e); /* all have left; from `stopping` on nobody enters */
-void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
 static inline uint64_t page_up(uint64_t n)
 {
     return (n + PAGE - 1) & ~(PAGE - 1);
 }
+
+/* segment.c: what of it has addresses */
+void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
 
 /* commit.c: the memory behind it */
 int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault);
@@ -56,7 +58,6 @@ static inline const uint32_t *table_slots(const acp_engine *e)
 {
     return (const uint32_t *)(const void *)(e->table.base + TABLE_SLOTS);
 }
-int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count);
 void table_close(acp_engine *e); /* the descriptor */
 void table_free(acp_engine *e);  /* the mapping */
 bool table_genuine(const acp_engine *e, int fd, uint64_t nonce);
@@ -66,6 +67,14 @@ bool table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, u
 /* Slots below procs, rising: the lowest of each node, and those of this node. */
 const uint32_t *table_firsts(const acp_engine *e, uint32_t *count);
 const uint32_t *table_mates(const acp_engine *e, uint32_t *count);
+/* table_append.c */
+int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count);
+int table_show(acp_engine *e, int fd); /* the table in that file, mapped */
+const unsigned char *table_bytes(const acp_engine *e, uint32_t slot);
+void table_pack(const acp_engine *e, const struct row *row, unsigned char *out);
+/* The slots that rise from `array` on, and how many of `have` are below `limit`. */
+const uint32_t *table_below(const acp_engine *e, uint64_t array, uint32_t have, uint32_t limit,
+                            uint32_t *count);
 
 /* peer.c: who is there, and the memory of the node's */
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot); /* the rows are in the table */
