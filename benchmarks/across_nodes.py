@@ -3,24 +3,28 @@
     python benchmarks/across_nodes.py [--quick] [--only latency --only idle] [--json FILE]
 
 Start it as root, without mpiexec: the hosts are network namespaces of this machine on a switch,
-made for each job and gone with it, so no network card is in the figures. Both sides of a row run in
-the same job in alternating slices. A slow figure is no error; a job that fails is.
+made for each job and gone with it, so no network card is in the figures; the chain's network is a
+delay. Both sides of a row run in the same job in alternating slices. A slow figure is no error; a
+job that fails is.
 """
 
 import sys
 
 import spanning
-from jobs import Job
+from jobs import Job, Wire
 from program import main
 
 WINDOW = {"ACP_PATH": "window"}
 OFI = WINDOW | {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}  # a transport of MPICH
 
 
+NEAR = Wire(delay=50e-6, rate=1.25e9, buffers=4 << 20)  # a cluster's Ethernet
+
 # In the order of the table.
 JOBS = [
     Job("latency", "one 8-byte operation at a time", 0, "rows.link_latency", hosts=2),
     Job("rate", "many 8-byte operations under way", 0, "rows.link_rate", hosts=2),
+    Job("chain", "dependent additions over a network", 0, "rows.link_chain", hosts=2, wire=NEAR),
     Job("third-party", "copies between two other hosts", 0, "rows.link_third_party", hosts=3),
     Job("beside", "an atomic beside a long copy", 0, "rows.link_beside", hosts=2),
     Job("idle", "processor time of a job that does nothing", 0, "rows.idle", hosts=4),

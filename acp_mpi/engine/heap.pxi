@@ -116,3 +116,19 @@ def heap_look(rank):
     heap_call("heap_statistics", do_look, r, True)
     s = r.statistics
     return (s.size, s.used, s.free, s.largest, s.blocks, s.fragments, s.committed, s.limit)
+
+
+cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:
+    cdef HeapCall r = HeapCall.__new__(HeapCall)
+    r.rank = rank
+    r.size = size
+    need(function)
+    heap_call(function, do_malloc, r, True)
+    return r.call.result[0]
+
+
+cdef int block_give(str function, uint64_t ga) except -1:
+    cdef HeapCall r = HeapCall.__new__(HeapCall)
+    r.ga = ga
+    need(function)
+    return heap_call(function, do_free, r, True)

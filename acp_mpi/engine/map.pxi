@@ -378,19 +378,3 @@ cdef class BoxSource(PickleSource):
 
     cdef bint fill(self, char *to, uint64_t at, uint64_t size, object room) except -1:
         return self.map.pieces_from(self.name, self.key_hash, self.stamp, at, size, room, to)
-
-
-cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:
-    cdef HeapCall r = HeapCall.__new__(HeapCall)
-    r.rank = rank
-    r.size = size
-    need(function)
-    heap_call(function, do_malloc, r, True)
-    return r.call.result[0]
-
-
-cdef int block_give(str function, uint64_t ga) except -1:
-    cdef HeapCall r = HeapCall.__new__(HeapCall)
-    r.ga = ga
-    need(function)
-    return heap_call(function, do_free, r, True)

@@ -61,3 +61,16 @@ def fetch_cas8(ga: int) -> Body:
             call(ga, 1, 1)
 
     return loop
+
+
+def chain(ga: int, length: int) -> Body:
+    """Return a loop of chains of atomic additions, each of which follows the one before."""
+    add8, complete, null, cont = acp.add8, acp.complete, acp.GA_NULL, acp.HANDLE_CONT
+
+    def loop(count: int) -> None:
+        for _ in repeat(None, count):
+            for _ in repeat(None, length):
+                add8(null, ga, 1, order=cont)
+            complete()
+
+    return loop
