@@ -67,6 +67,7 @@ bool acp_engine_foreign(const acp_engine *e)
 void acp_engine_forked(acp_engine *e)
 {
     atomic_store(&e->stopping, true);
+    pthread_mutex_init(&e->leader, NULL); /* a thread that the child has not may have led */
     for (uint32_t i = 0; i < e->wire_room; i++)
         if (e->wires[i] && e->wires[i]->fd >= 0)
             close(e->wires[i]->fd);

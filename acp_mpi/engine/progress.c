@@ -92,16 +92,17 @@ bool progress_poll(acp_engine *e)
     bool any = false, interrupted;
     if (e->stopping)
         return false;
-    if (unlikely(atomic_load_explicit(&e->rung, memory_order_relaxed)))
-        atomic_store(&e->rung, false); /* before it looks */
-    if (inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
+    bool rung = unlikely(atomic_load_explicit(&e->rung, memory_order_acquire));
+    if (rung) /* from here on it looks at all that somebody may have been rung for */
+        atomic_store(&e->rung, false);
+    if (rung || inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
         e->stalled_count || e->mail_due) {
         pthread_mutex_lock(&e->lock);
         any = inbox_drain(lane);
         backlog_push(lane);
         handle_losses(lane);
         ops_pump(lane);
-        if (e->mail_due)
+        if (e->mail_due || (rung && e->couriers))
             any |= couriers_push(lane);
         pthread_mutex_unlock(&e->lock);
     }
@@ -138,6 +139,8 @@ bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
         timeout_ns = 0;
     bool any = events_take(e, timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
+    if (any && (e->collective_count || e->mail_sends))
+        progress_poll(e); /* it may have been rung for them, and stop leading now */
     return any;
 }
 
@@ -179,7 +182,7 @@ static bool lead_unless_led(acp_engine *e)
 static bool rung_from_here(acp_engine *e)
 {
     uint32_t where = atomic_exchange_explicit(&e->doors->rung_on, 0, memory_order_relaxed);
-    return where == (uint32_t)sched_getcpu() + 1;
+    return where && where == (uint32_t)sched_getcpu() + 1;
 }
 
 static void *progress_main(void *argument)

@@ -66,8 +66,54 @@ static void beside_all_others(void)
     cluster_stop(&c);
 }
 
+static _Atomic bool waits;
+
+static void *wait_in_vain(void *request)
+{
+    acp_request *r = request;
+    atomic_store(&waits, true);
+    CHECK(acp_request_wait(r->engine, r, MAIL_FIRST_NS) == ACP_E_TIMEOUT);
+    return NULL;
+}
+
+/* Who waits is rung for because of a message of a collective, and gets on only when its time is over. */
+static void a_wait_that_ends_leaves_the_others_messages(void)
+{
+    struct cluster c;
+    struct script s[2];
+    unsigned char word[8] = {0}, got[16];
+    pthread_t waiter;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    for (uint32_t i = 0; i < 2; i++)
+        script_begin(&s[i], 2, -1, 0);
+    script_receive(&s[0], 1, OUT, 0, 8);
+    script_send(&s[1], 0, IN, 0, 8);
+    script_await(&s[0]);
+    script_await(&s[1]);
+    s[0].buffers[OUT] = got;
+    s[1].buffers[IN] = word;
+    acp_collective *one = begin_released(e, &s[0], 100);
+    acp_lane *lane = acp_engine_lane(e);
+    acp_request *none = ireceive(lane, 1, 5, got + 8, 8);
+    CHECK(pthread_create(&waiter, NULL, wait_in_vain, none) == 0);
+    UNTIL(atomic_load(&waits) && e->control->doing == ACP_DOING_RECEIVE && e->control->asleep);
+    pthread_mutex_lock(&e->lock);
+    CHECK(carry(c.engines[1], &s[1], 100, false, NULL) == ACP_OK);
+    uint64_t over = now_ns() + 2 * (uint64_t)MAIL_FIRST_NS;
+    UNTIL(now_ns() > over);
+    pthread_mutex_unlock(&e->lock);
+    CHECK(pthread_join(waiter, NULL) == 0);
+    UNTIL(acp_collective_done(one));
+    CHECK(end_of(one, acp_collective_wait(one, ACP_FOREVER), NULL, NULL) == ACP_OK);
+    CHECK(acp_request_cancel(lane, none) == ACP_OK);
+    acp_request_end(lane, none, NULL);
+    cluster_stop(&c);
+}
+
 int main(void)
 {
+    a_wait_that_ends_leaves_the_others_messages();
     in_another_order();
     beside_all_others();
     return 0;
