@@ -5,7 +5,10 @@
  * that moved nothing takes some hundred nanoseconds, but so do others, and the first one after a nap
  * is slow: so the thread looks until two in a row were quick. What costs is waking up, 2 us of a
  * core on one machine, 20 on another: it measures that, and naps so long that it takes its
- * share of a core and no more. */
+ * share of a core and no more.
+ *
+ * Who puts waits for what it has put, and then puts more: a long put comes in pieces that fill the
+ * room there is. So while things move the thread looks on, up to a larger share of a core. */
 #include "mpi_progress.h"
 
 #include "mpi.h"
@@ -20,6 +23,12 @@
 #define QUICK_NS 1000u /* a look that moved nothing, if the caches are warm */
 #define QUICK_LOOKS 2u /* in a row before a nap */
 #define DISPLACED_NS 100000u /* somebody else had the core: Open MPI yields it in each look */
+#define WATCH_NS 12000u  /* at least so long at a time: another piece may follow, for a round trip later */
+#define WATCHED 16u      /* naps after something has moved; else only after every */
+#define SELDOM 4u        /* so many of them */
+#define LINGER_NS 40000u /* after something has moved */
+#define BURST_NS 500000u /* in all; then others have the core */
+#define BURST_SHARE 3u   /* so many times as long */
 #define SHARE 40u /* of the time, one part for waking up */
 #define LONGEST 10u /* nap, in units of the shortest */
 #define SAMPLE 32u /* naps from one measurement of their cost to the next */
@@ -48,14 +57,24 @@ static uint64_t look(struct acp_mpi_progress *p, uint64_t *now)
     return *now - begin;
 }
 
-static void look_around(struct acp_mpi_progress *p)
+/* Until nothing moves, and for that time at least. Returns for how long things did; one slow look alone
+ * may have another reason. */
+static uint64_t look_around(struct acp_mpi_progress *p, uint64_t least_ns)
 {
-    uint64_t now = acp_now(), took = 0;
-    uint32_t quick = 0;
-    while (quick < QUICK_LOOKS && took < DISPLACED_NS) {
+    uint64_t begin = acp_now(), now = begin, moved = 0, took = 0;
+    uint32_t quick = 0, slow = 0;
+    for (bool first = true; took < DISPLACED_NS && now - begin < BURST_NS; first = false) {
         took = look(p, &now);
         quick = took < QUICK_NS ? quick + 1 : 0;
+        if (!quick && !first) {
+            moved = now;
+            slow++;
+        }
+        bool quiet = moved ? now - moved > LINGER_NS : now - begin >= least_ns;
+        if (quiet && quick >= QUICK_LOOKS)
+            break;
     }
+    return slow > 1 ? now - begin : 0;
 }
 
 static uint64_t processor_ns(clockid_t clock)
@@ -82,21 +101,26 @@ static bool nap(struct acp_mpi_progress *p, uint64_t ns)
 static void *drive(void *argument)
 {
     struct acp_mpi_progress *p = argument;
-    uint64_t used = processor_ns(CLOCK_THREAD_CPUTIME_ID), fair = 0, pause;
-    uint32_t naps = 0;
+    uint64_t used = processor_ns(CLOCK_THREAD_CPUTIME_ID), fair = 0, burst, bursts = 0, pause;
+    uint32_t naps = 0, watched = 0;
     prctl(PR_SET_TIMERSLACK, SLACK_NS);
     do {
         uint64_t shortest = atomic_load_explicit(&p->interval, memory_order_relaxed);
-        look_around(p);
+        burst = look_around(p, watched || naps % SELDOM == 0 ? WATCH_NS : 0);
+        bursts += burst;
+        watched = burst ? WATCHED : watched ? watched - 1 : 0;
         if (++naps == SAMPLE) {
-            uint64_t now = processor_ns(CLOCK_THREAD_CPUTIME_ID);
-            fair = (now - used) / SAMPLE * SHARE;
+            uint64_t now = processor_ns(CLOCK_THREAD_CPUTIME_ID), whole = now - used;
+            fair = (whole > bursts ? whole - bursts : 0) / SAMPLE * SHARE;
             used = now;
             naps = 0;
+            bursts = 0;
         }
         pause = fair < shortest ? shortest : fair;
         if (pause > LONGEST * shortest)
             pause = LONGEST * shortest;
+        if (pause < BURST_SHARE * burst)
+            pause = BURST_SHARE * burst;
     } while (nap(p, pause));
     return NULL;
 }
