@@ -4,29 +4,25 @@
 #include "sources.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <unistd.h>
 
 #define ASK_NS ((uint64_t)500000000)
 
-/* Under the lock that closing takes: after that the number may name another file, and the memory may
- * be gone. Nobody waits for anything in that lock. */
-static void ring(acp_engine *e, const int *door, struct doors *doors)
+/* Under the lock that closing takes: after that the number may name another file. Nobody waits
+ * for anything in that lock. */
+static void ring(acp_engine *e, const int *door)
 {
     uint64_t one = 1;
     pthread_mutex_lock(&e->bell);
-    if (*door >= 0) {
-        atomic_store_explicit(&doors->rung_on, (uint32_t)sched_getcpu() + 1, memory_order_relaxed);
-        ssize_t n = write(*door, &one, sizeof one);
-        (void)n;
-    }
+    ssize_t n = *door < 0 ? 0 : write(*door, &one, sizeof one);
     pthread_mutex_unlock(&e->bell);
+    (void)n;
 }
 
 void door_ring(acp_engine *e, const struct peer *p)
 {
     atomic_fetch_add_explicit(&e->rings, 1, memory_order_relaxed);
-    ring(e, p == e->own ? &e->door_fd : &p->door_fd, p->doors);
+    ring(e, p == e->own ? &e->door_fd : &p->door_fd);
 }
 
 /* No ring is lost on a thread that dozes. It takes the count before it says that it dozes, and looks
@@ -55,7 +51,7 @@ bool doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_n
 
 void progress_kick(acp_engine *e)
 {
-    ring(e, &e->door_fd, e->doors);
+    ring(e, &e->door_fd);
 }
 
 /* Bytes at `position` of p's memory (its offset, or a virtual address of registered memory)

@@ -177,20 +177,11 @@ static bool lead_unless_led(acp_engine *e)
                            : pthread_mutex_lock(&e->leader) == 0;
 }
 
-/* Where all processors have other work, who is rung for is woken on the ringer's: whoever wants an
- * answer stands behind this thread, and says nothing more before it sleeps. */
-static bool rung_from_here(acp_engine *e)
-{
-    uint32_t where = atomic_exchange_explicit(&e->doors->rung_on, 0, memory_order_relaxed);
-    return where && where == (uint32_t)sched_getcpu() + 1;
-}
-
 static void *progress_main(void *argument)
 {
     acp_engine *e = argument;
     bool interrupted;
     while (!atomic_load(&e->stopping) && events_await(e)) {
-        bool in_the_way = rung_from_here(e);
         if (!lead_unless_led(e))
             continue;
         atomic_store(&e->control->asleep, 0);
@@ -199,8 +190,7 @@ static void *progress_main(void *argument)
         do
             events_take(e, 0, &interrupted);
         while (progress_poll(e));
-        if (!in_the_way)
-            look_on(e, rings);
+        look_on(e, rings);
         while (!atomic_load(&e->stopping) && must_look(e)) {
             lead_asleep(e, RETRY_NS, &interrupted);
             progress_poll(e);
