@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import launch
 import pytest
 from macprunning import (
     MACPRUN,
@@ -102,6 +103,22 @@ def test_the_group_whose_rank_was_killed_failed_first(start):
     assert job.wait() in (9, 137), job.output  # as the launcher of the group says it
     assert "macprun: group 'worker' failed first" in job.output
     nothing_is_left(job, job.pid, files)
+
+
+def test_who_failed_first_while_macprun_was_held_up(start):
+    """It hears of the end of a rank and of what came of that at the same time."""
+    function = join_and_hear_of_nothing
+    job = start(macprun(alone(1, "master", die_of_a_loss), mpi(2, "worker", function)))
+    is_said(job, "joined", 3)
+    (master,) = (pid for pid in job.processes() if _function(pid) == die_of_a_loss.__name__)
+    *_, victim = sorted(pid for pid in job.processes() if _function(pid) == function.__name__)
+    supervisor = int(launch.stat(master)[1])
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(victim, signal.SIGKILL)
+    launch.until(lambda: launch.stat(master)[0] == "Z")
+    os.kill(supervisor, signal.SIGCONT)
+    assert job.wait() in (9, 137), job.output
+    assert "macprun: group 'worker' failed first" in job.output
 
 
 def end_in_turn(*order):

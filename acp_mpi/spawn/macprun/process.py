@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import IO
 
 from acp_mpi import processes
@@ -16,6 +16,7 @@ from acp_mpi.spawn.macprun.output import Stream
 from acp_mpi.spawn.macprun.plan import Group
 
 _NOTICE = 2.0  # s in which a launcher notices that a rank has failed, and ends
+_TOGETHER = 0.1  # s between the end of a rank and the news of it, at most
 _PIPE = 1 << 16  # bytes that fit into any pipe
 Watch = Callable[[IO[bytes], Stream, bool], None]
 
@@ -59,6 +60,11 @@ class Running:
         """Whether its failure is the job's."""
         return bool(self.status) and not (self.group.optional and self.joined)
 
+    @property
+    def killed(self) -> bool:
+        """Whether one of its ranks that a launcher had started was killed."""
+        return any(status is not None and os.WIFSIGNALED(status) for _, status in self.lost)
+
     def end(self, process: Started, code: int, reason: str, joined: bool) -> None:
         """Note that a process has ended."""
         rank = process.start.rank
@@ -95,6 +101,20 @@ class Running:
         for process in self.processes:
             if process.popen is not None and not process.reason:
                 _send(process.popen, number)
+
+
+def first_of(failed: Sequence[Running]) -> Running:
+    """Return who failed first of those that have.
+
+    Others may miss a killed rank, and fail of that, before the system says that it has ended.
+    """
+    first = min(failed, key=lambda running: running.failed_at)
+    reasons = [
+        running
+        for running in failed
+        if running.killed and running.failed_at < first.failed_at + _TOGETHER
+    ]
+    return min(reasons, key=lambda running: running.failed_at) if reasons else first
 
 
 def launch(start: Start, stdin: int, watch: Watch) -> Started:

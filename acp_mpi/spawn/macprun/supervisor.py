@@ -24,7 +24,7 @@ from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.output import Output, Stream
 from acp_mpi.spawn.macprun.plan import Plan
-from acp_mpi.spawn.macprun.process import Running, Started, launch
+from acp_mpi.spawn.macprun.process import Running, Started, first_of, launch
 from acp_mpi.spawn.macprun.remarks import Remarks
 from acp_mpi.spawn.macprun.table import Table
 from acp_mpi.spawn.macprun.watch import Watch
@@ -36,6 +36,7 @@ from acp_mpi.spawn.rendezvous.server import Server
 _PATIENCE = 1e6  # s; each member brings its own, and macprun sees a group end
 _KILL_AFTER = 5.0  # s between asking and killing
 _JOINED = 255  # among the numbers of signals: the table of all ranks is there
+_SOON = 1.0  # s until all have the table, when all have come
 _TICK = 0.2  # s between two looks while something is to be shown, or killed
 
 
@@ -51,6 +52,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._joined = False
         self._members = Membership()
+        self._watched = False
         self._lost_keeper = False
         self._signals: list[int] = []
         self._kill_at: float | None = None
@@ -150,7 +152,17 @@ class Supervisor:
             running.signal(number)
 
     def _reap(self) -> None:
-        """Collect the dead: processes of groups, and orphans that have become ours."""
+        """Collect the dead: processes of groups, and orphans that have become ours.
+
+        Ranks that ended before them may be the reason: those are looked at first.
+        """
+        self._look_who_joined()
+        if self._joined and not self._watched and self._server.settled(_SOON):
+            self._take_table()
+            self._watch_ranks()
+        for key, _ in self._selector.select(0):
+            if isinstance(key.fileobj, Watch):
+                key.data()
         ours = {
             process.popen.pid: (running, process)
             for running in self._groups.values()
@@ -181,27 +193,40 @@ class Supervisor:
             self._joined = all(arrival.complete for arrival in self._server.arrivals())
 
     def _await_table(self) -> None:
+        self._take_table()
+        with contextlib.suppress(OSError):  # the job ends
+            self._wakeup[1].send(bytes([_JOINED]))
+
+    def _take_table(self) -> None:
         with contextlib.suppress(Error, OSError):  # the job ends without having joined
             self._members = self._server.wait()
-            self._wakeup[1].send(bytes([_JOINED]))
 
     def _watch_ranks(self) -> None:
         """Learn at once of the end of ranks here whose launchers may take time to say it."""
-        for member in self._members.groups:
+        groups = () if self._watched else self._members.groups
+        self._watched = bool(self._members.groups)
+        for member in groups:
             running = self._groups[member.name]
             for slot in member.slots if member.has_mpi else ():
                 process = Process.of(self._members.row(slot))
-                with contextlib.suppress(OSError):  # no descriptor left for it
-                    if (watch := Watch.of(process)) is not None:
-                        running.leavings.look([process.pid])
-                        self._selector.register(
-                            watch, selectors.EVENT_READ, partial(self._lose_rank, running, watch)
-                        )
+                try:
+                    watch = Watch.of(process)
+                except ProcessLookupError:
+                    running.lose(None)  # meanwhile
+                    continue
+                except OSError:  # no descriptor left for it
+                    continue
+                if watch is not None:
+                    running.leavings.look([process.pid])
+                    self._selector.register(
+                        watch, selectors.EVENT_READ, partial(self._lose_rank, running, watch)
+                    )
 
     def _lose_rank(self, running: Running, watch: Watch) -> None:
-        running.lose(watch.status())
-        self._selector.unregister(watch)
-        watch.close()
+        if not watch.closed:  # else it was seen twice
+            running.lose(watch.status())
+            self._selector.unregister(watch)
+            watch.close()
 
     def _lose_keeper(self) -> None:
         self._lost_keeper = True
@@ -262,7 +287,7 @@ class Supervisor:
         failed = [running for running in self._groups.values() if running.counts]
         if not failed:
             return 0
-        first = min(failed, key=lambda running: running.failed_at)
+        first = first_of(failed)
         name = first.group.name
         print(f"macprun: group {name!r} failed first: {first.reason}", file=sys.stderr)
         lines = self._output.last_lines(name)

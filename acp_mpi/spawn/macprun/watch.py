@@ -1,5 +1,6 @@
 """A process of this host that is not our child: when it ends, and how."""
 
+import contextlib
 import fcntl
 import os
 import struct
@@ -21,26 +22,22 @@ class Watch:
 
     def __init__(self, pid: int) -> None:
         self._pid, self._fd = pid, os.pidfd_open(pid)
+        self.closed = False
 
     @classmethod
     def of(cls, process: Process) -> Self | None:
-        """Return the watch of a process of a job; None if that is not here, or has ended.
+        """Return the watch of a process of a job; None if that is not here.
 
-        OSError: there is no descriptor left for it.
+        ProcessLookupError: it has ended. OSError: there is no descriptor left for it.
         """
         if process.host != host.host_key():
             return None
-        try:
-            watch = cls(process.pid)
-        except ProcessLookupError:
-            return None
-        try:
+        watch = cls(process.pid)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if processes.start_time(process.pid) == process.start_time:
                 return watch
-        except (FileNotFoundError, ProcessLookupError):
-            pass
         watch.close()
-        return None
+        raise ProcessLookupError(process.pid)
 
     def fileno(self) -> int:
         """Return the descriptor to wait at."""
@@ -59,6 +56,7 @@ class Watch:
     def close(self) -> None:
         """Watch no more."""
         os.close(self._fd)
+        self.closed = True
 
     def _collected(self) -> int | None:
         info = bytearray(_INFO.size)
