@@ -112,9 +112,10 @@ class Run(contextlib.ExitStack):
         logs = [(log.name, log.read_text(errors="replace")) for log in paths]
         if status in (0, NO_TESTS):
             return True, logs[0][1].rstrip().rpartition("\n")[2].strip("= ") if logs else "no tests"
-        # The rank that failed comes first: a reader may see no more than the beginning.
+        # The rank that failed comes first, or for which the others waited in vain: a reader may see
+        # no more than the beginning.
         printed = [*logs, ("launcher", self._job.output)]
-        texts = sorted(printed, key=lambda log: ELSEWHERE in log[1])
+        texts = sorted(printed, key=lambda log: ("TimeoutError" in log[1], ELSEWHERE in log[1]))
         return False, hung + "\n".join(f"--- {name} ---\n{text}" for name, text in texts if text)
 
 
@@ -129,7 +130,8 @@ def _command(work: Work, mode: str, extra: Sequence[str], folder: Path) -> list[
     if work.ranks:
         launcher = launch.mpiexec(work.ranks, network=work.network)
         elsewhere = [f"--ignore={launch.TESTS / name}" for name in WITHOUT_RANKS]
-        command = [*launcher, *command, "--with-mpi", "-x", *elsewhere]
+        # Where each rank was must fit into what a reader of several logs gets to see.
+        command = [*launcher, *command, "--with-mpi", "-x", "--tb=short", *elsewhere]
     return [*command, *extra, *work.tests]
 
 
