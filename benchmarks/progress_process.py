@@ -21,17 +21,6 @@ LARGE = 1 << 20
 SIZES = {"8 B": 8, "1 MiB": LARGE}
 
 
-def _puts(window: Window, size: int, seconds: float) -> float:
-    """Return the mean seconds of one put over that time, or of a single longer one."""
-    put, count = window.put(1, np.ones(size, np.uint8)), 0
-    time.sleep(0.002)  # it has begun
-    start = time.perf_counter()
-    while not count or time.perf_counter() < start + seconds:
-        put(1)
-        count += 1
-    return (time.perf_counter() - start) / count
-
-
 def main(seconds: float, helped: bool) -> None:
     """Measure on both ranks; rank 0 prints seconds for a put, and turns a second of rank 1."""
     comm = MPI.COMM_WORLD
@@ -40,7 +29,8 @@ def main(seconds: float, helped: bool) -> None:
         for name, size in SIZES.items():
             comm.Barrier()
             if comm.rank == 0:
-                figures[name] = _puts(window, size, seconds / 2)
+                time.sleep(0.002)  # it has begun
+                figures[name] = window.mean_put(1, np.ones(size, np.uint8), seconds / 2)
             else:
                 with acp.progress() if helped else contextlib.nullcontext():
                     turns += compute(Activity.NUMPY, time.perf_counter() + seconds)

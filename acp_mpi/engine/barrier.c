@@ -302,9 +302,9 @@ int acp_barrier(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t p
     acp_doing doing = purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE
                       : ranks                     ? ACP_DOING_BARRIER
                                                   : ACP_DOING_SYNC;
-    uint32_t was = atomic_exchange(&e->control->doing, doing);
+    acp_doing was = doing_begin(e, doing);
     int rc = p->count > 1 ? meet(e, p, timeout_ns) : ACP_OK;
-    atomic_store(&e->control->doing, was);
+    doing_end(e, doing, was);
     party_give(e, p);
     return rc;
 }

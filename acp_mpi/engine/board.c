@@ -205,10 +205,10 @@ int acp_peer_doing(acp_engine *e, uint32_t rank, acp_doing *doing)
     if (p->lost)
         return ACP_E_LOST;
     if (relation != RELATION_REMOTE) {
-        *doing = (acp_doing)p->control->doing;
+        *doing = (acp_doing)doing_of(p->control);
         return ACP_OK;
     }
-    rc = ask_peer(e, p->slot, &m, reply, 1000000000, (acp_doing)e->control->doing);
+    rc = ask_peer(e, p->slot, &m, reply, 1000000000, (acp_doing)doing_of(e->control));
     *doing = (acp_doing)reply[0];
     return rc;
 }

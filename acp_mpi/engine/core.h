@@ -193,8 +193,8 @@ struct acp_engine {
         _Atomic uint32_t count, cost[2]; /* after a look; after a glance */
     } answers[2]; /* how long they take lately; those for which bytes move */
     _Atomic uint32_t rings; /* of the doors of others */
-    bool submits;                /* who has the lock, */
-    const struct peer *to_ring;  /* and then rings this one's */
+    bool submits;               /* whoever has the lock: it rings when it has given that back, */
+    const struct peer *to_ring; /* this one's */
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     _Atomic bool joined;

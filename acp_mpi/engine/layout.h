@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 13 /* a byte; of all that processes share or say to each other */
+#define LAYOUT_VERSION 14 /* a byte; of all that processes share or say to each other */
 
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
@@ -135,12 +135,16 @@ struct control {
     _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
     _Atomic uint32_t crowded; /* more ranks than processors: so does the end of a message */
     _Alignas(64) _Atomic uint32_t asleep;
-    _Alignas(64) _Atomic uint32_t doing;
+    _Alignas(64) _Atomic uint32_t doing; /* and << 8 how many threads do something */
     _Atomic uint32_t awaited; /* whose message, or whose room for one: a rank + 1; 0: not one rank's */
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
     _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */
 };
+static inline uint32_t doing_of(const struct control *c)
+{
+    return c->doing & 0xff;
+}
 #define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
 #define PHASE_OPEN 1u
 #define PHASE_LEAVING 2u

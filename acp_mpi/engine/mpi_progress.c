@@ -74,6 +74,8 @@ static uint64_t look_around(struct acp_mpi_progress *p, uint64_t least_ns)
         if (quiet && quick >= QUICK_LOOKS)
             break;
     }
+    if (took >= DISPLACED_NS)
+        now -= took;
     return slow > 1 ? now - begin : 0;
 }
 

@@ -21,6 +21,10 @@ void node_watch(acp_engine *e); /* hear of the death of any process of the node 
 /* waiting.c */
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                   acp_doing doing);
+/* What others see that this process waits for: of several threads what the last did that began and has
+ * not ended. The end takes what the beginning returned. */
+acp_doing doing_begin(acp_engine *e, acp_doing doing);
+void doing_end(acp_engine *e, acp_doing doing, acp_doing was);
 /* Short of `timeout_ns`, without leading: what arrives is for the progress thread. */
 bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns);
 /* Looking awaits what comes soon. If messages do not, for the others need the processors, it is

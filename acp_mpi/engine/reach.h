@@ -69,7 +69,7 @@ const uint32_t *table_firsts(const acp_engine *e, uint32_t *count);
 const uint32_t *table_mates(const acp_engine *e, uint32_t *count);
 /* table_append.c */
 int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count);
-int table_show(acp_engine *e, int fd); /* the table in that file, mapped */
+int table_map(acp_engine *e, int fd); /* the table in that file, mapped */
 const unsigned char *table_bytes(const acp_engine *e, uint32_t slot);
 void table_pack(const acp_engine *e, const struct row *row, unsigned char *out);
 /* The slots that rise from `array` on, and how many of `have` are below `limit`. */

@@ -58,7 +58,7 @@ static int lock_patiently(acp_engine *e, struct section *s)
     uint64_t start = now_ns();
     bool told = false;
     int rc;
-    uint32_t was = atomic_exchange(&e->control->doing, ACP_DOING_ENTER);
+    acp_doing was = doing_begin(e, ACP_DOING_ENTER);
     while ((rc = lock_for(s, SLICE_NS)) == ETIMEDOUT && !atomic_load(&e->stopping)) {
         bool is_long = !told && now_ns() - start > LONG_WAIT_NS;
         told |= is_long;
@@ -67,7 +67,7 @@ static int lock_patiently(acp_engine *e, struct section *s)
             break;
         }
     }
-    atomic_store(&e->control->doing, was);
+    doing_end(e, ACP_DOING_ENTER, was);
     return rc;
 }
 

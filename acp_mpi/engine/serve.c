@@ -343,7 +343,7 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
             courier_frame(lane, from, m, payload, size);
         break;
     case ACP_DOING:
-        send_reply(lane, from, link, m, NULL, e->control->doing, NULL, 0);
+        send_reply(lane, from, link, m, NULL, doing_of(e->control), NULL, 0);
         break;
     default:
         if (m->kind == ACP_COPY || m->kind == ACP_PUT || m->kind == ACP_GET ||

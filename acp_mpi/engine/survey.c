@@ -252,7 +252,7 @@ int survey_doing(int fd, uint64_t nonce, struct survey_doing *out)
         return rc;
     if (!read_at(fd, NOTICE_OFFSET, &notice, sizeof notice))
         return ACP_E_ARGUMENT;
-    *out = (struct survey_doing){.doing = c.doing, .awaited = c.awaited, .notice = notice};
+    *out = (struct survey_doing){.doing = doing_of(&c), .awaited = c.awaited, .notice = notice};
     return ACP_OK;
 }
 

@@ -15,7 +15,7 @@ bool survey_answer(const acp_engine *e, const struct wire *wire)
 {
     const struct control *c = e->control;
     const _Atomic uint64_t *notice = (const void *)(e->memory.base + NOTICE_OFFSET);
-    struct message m = {.kind = ACP_DOING, .dst = e->rank, .src = *notice, .a = c->doing,
+    struct message m = {.kind = ACP_DOING, .dst = e->rank, .src = *notice, .a = doing_of(c),
                         .b = c->awaited};
     return wire_say(wire, &m, 0);
 }

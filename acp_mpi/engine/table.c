@@ -82,7 +82,7 @@ const uint32_t *table_mates(const acp_engine *e, uint32_t *count)
     return table_below(e, TABLE_MATES, e->table.head->mates, e->procs, count);
 }
 
-int table_show(acp_engine *e, int fd)
+int table_map(acp_engine *e, int fd)
 {
     void *base = mmap(NULL, TABLE_SIZE, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED)
@@ -126,7 +126,7 @@ int acp_table_map(acp_engine *e, const uint8_t place[ACP_ROW_SIZE])
         return ACP_E_ARGUMENT;
     pthread_mutex_lock(&e->space);
     int fd = attach_table(e, &row, row.nonce);
-    int rc = fd < 0 ? ACP_E_SYSTEM : table_show(e, fd);
+    int rc = fd < 0 ? ACP_E_SYSTEM : table_map(e, fd);
     if (fd >= 0 && rc != ACP_OK)
         close(fd);
     pthread_mutex_unlock(&e->space);

@@ -39,7 +39,7 @@ static int make(acp_engine *e)
         return ACP_E_SYSTEM;
     if (ftruncate(fd, (off_t)TABLE_SIZE) || !write_at(fd, 0, &head, sizeof head) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
-        table_show(e, fd) != ACP_OK) {
+        table_map(e, fd) != ACP_OK) {
         close(fd);
         return ACP_E_SYSTEM;
     }

@@ -11,6 +11,7 @@
 #define COST_OF_MOVING 4096u /* of a wait no longer than what is moved was thought to take */
 #define TRY_OTHER 32u
 #define VAIN_MOST 5u
+#define ONE_THREAD 0x100u
 #define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
 #define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also listens for deaths on the node */
 
@@ -26,6 +27,25 @@ struct wait {
     uint32_t looks;
     bool lead, interrupted, told, watching;
 };
+
+acp_doing doing_begin(acp_engine *e, acp_doing doing)
+{
+    uint32_t word = atomic_load_explicit(&e->control->doing, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&e->control->doing, &word,
+                                         ((word & ~0xffu) + ONE_THREAD) | doing))
+        ;
+    return (acp_doing)(word & 0xff);
+}
+
+void doing_end(acp_engine *e, acp_doing doing, acp_doing was)
+{
+    uint32_t word = atomic_load_explicit(&e->control->doing, memory_order_relaxed), then;
+    do {
+        uint32_t others = (word & ~0xffu) - ONE_THREAD;
+        bool mine = (word & 0xff) == doing;
+        then = !others ? ACP_DOING_COMPUTE : others | (mine ? was : word & 0xff);
+    } while (!atomic_compare_exchange_weak(&e->control->doing, &word, then));
+}
 
 uint64_t progress_worth(const acp_engine *e, uint64_t time_ns)
 {
@@ -187,9 +207,9 @@ static int wait_inside(struct wait *w)
     w->start = w->asked = now_ns();
     w->lead = leader_try(e);
     look(w, patience(e, answer, glanced, moving));
-    uint32_t was = atomic_exchange(&e->control->doing, w->doing);
+    acp_doing was = doing_begin(e, w->doing);
     int rc = sleep_until_ready(w);
-    atomic_store(&e->control->doing, was);
+    doing_end(e, w->doing, was);
     if (w->lead)
         leader_release(e);
     uint64_t waited = now_ns() - w->start;

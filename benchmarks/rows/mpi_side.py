@@ -1,5 +1,6 @@
 """The other side: mpi4py windows as a careful program uses them, specifications built once."""
 
+import time
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Self
@@ -52,6 +53,14 @@ class Window:
                 flush(target)
 
         return loop
+
+    def mean_put(self, target: int, buffer: np.ndarray, seconds: float) -> float:
+        """Return the mean seconds of one put over that time, or of a single longer one."""
+        put, count, start = self.put(target, buffer), 0, time.perf_counter()
+        while not count or time.perf_counter() < start + seconds:
+            put(1)
+            count += 1
+        return (time.perf_counter() - start) / count
 
     def get(self, target: int, buffer: Any) -> Body:
         """Return a loop of `Get` and `Flush` into a buffer."""

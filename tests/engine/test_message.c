@@ -59,7 +59,7 @@ static void waited_for(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane
             CHECK(got.size == sizes[i] && painted(p.theirs, got.size, i));
         } else if (rank == 1) {
             const struct control *there = c->engines[0]->control;
-            UNTIL(there->asleep && there->doing == ACP_DOING_RECEIVE);
+            UNTIL(there->asleep && doing_of(there) == ACP_DOING_RECEIVE);
             paint(p.mine, sizes[i], i);
             post_message(lane, 0, i, p.mine, sizes[i]);
         }
@@ -224,7 +224,7 @@ static void probed(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
         for (uint32_t i = 0; rank == 1 && i < 2 * SIZES; i++) {
             const struct control *there = c->engines[0]->control;
             if (i == 4)
-                UNTIL(there->asleep && there->doing == ACP_DOING_PROBE);
+                UNTIL(there->asleep && doing_of(there) == ACP_DOING_PROBE);
             paint(p.mine, sizes[i / 2], i);
             post_message(lane, 0, i, p.mine, sizes[i / 2]);
         }
@@ -274,7 +274,7 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     } else if (rank == 1) {
         meet(e);
         const struct control *there = c->engines[0]->control;
-        UNTIL(there->asleep && there->doing == ACP_DOING_RECEIVE);
+        UNTIL(there->asleep && doing_of(there) == ACP_DOING_RECEIVE);
         peer_mark_lost(c->engines[0], peer_of_slot(c->engines[0], 2));
         post_message(lane, 0, 3, &word, 8);
     } else {

@@ -31,13 +31,34 @@ static void close_ends_waits(void)
         acp_engine_hold(c.engines[0]);
         CHECK(pthread_create(&waiter, NULL, wait_for_ever, c.engines[0]) == 0);
         until(1);
-        while (round % 2 && c.engines[0]->control->doing != ACP_DOING_WAIT_UNTIL)
+        while (round % 2 && doing_of(c.engines[0]->control) != ACP_DOING_WAIT_UNTIL)
             sched_yield();
         acp_engine_close(c.engines[0]);
         pthread_join(waiter, NULL);
         acp_engine_free(c.engines[0]);
         acp_engine_free(c.engines[0]);
     }
+}
+
+/* What others are told is a way to find who is stuck. */
+static void threads_that_wait_by_turns_are_not_said_to_wait_afterwards(void)
+{
+    struct cluster c;
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, false);
+    acp_engine *e = c.engines[0];
+    acp_doing before = doing_begin(e, ACP_DOING_BARRIER);
+    acp_doing met = doing_begin(e, ACP_DOING_COMPLETE); /* by another thread */
+    CHECK(doing_of(e->control) == ACP_DOING_COMPLETE);
+    doing_end(e, ACP_DOING_BARRIER, before);
+    CHECK(doing_of(e->control) == ACP_DOING_COMPLETE);
+    doing_end(e, ACP_DOING_COMPLETE, met);
+    CHECK(doing_of(e->control) == ACP_DOING_COMPUTE);
+    before = doing_begin(e, ACP_DOING_BARRIER);
+    met = doing_begin(e, ACP_DOING_COMPLETE); /* in the barrier */
+    doing_end(e, ACP_DOING_COMPLETE, met);
+    CHECK(doing_of(e->control) == ACP_DOING_BARRIER);
+    doing_end(e, ACP_DOING_BARRIER, before);
+    cluster_stop(&c);
 }
 
 static void late_partner(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
@@ -239,6 +260,7 @@ static void a_ring_is_left_to_who_leads(void)
 int main(void)
 {
     a_ring_is_left_to_who_leads();
+    threads_that_wait_by_turns_are_not_said_to_wait_afterwards();
     close_ends_waits();
     a_barrier_that_timed_out_can_be_called_again();
     an_interrupted_barrier_can_be_called_again();

@@ -23,6 +23,8 @@ from macprunning import (
 )
 
 import acp_mpi as acp
+from acp_mpi.spawn.macprun.plan import Group
+from acp_mpi.spawn.macprun.process import Running, first_of
 from acp_mpi.spawn.macprun.watch import Watch
 
 
@@ -119,6 +121,32 @@ def test_who_failed_first_while_macprun_was_held_up(start):
     os.kill(supervisor, signal.SIGCONT)
     assert job.wait() in (9, 137), job.output
     assert "macprun: group 'worker' failed first" in job.output
+
+
+class Failure:
+    """A group that failed: when, with which exit code, and how its first rank ended."""
+
+    def __init__(self, at, code, *statuses):
+        self.group = Running(Group("any", 1, ("true",)))
+        self.group.failed_at, self.group.status = at, code
+        self.group.lost = [(at, status) for status in statuses]
+
+
+@pytest.mark.parametrize(
+    ("failures", "first"),
+    [
+        ([Failure(5.0, 1), Failure(5.02, 137, 9)], 1),
+        ([Failure(5.0, 1), Failure(5.02, 137)], 1),
+        ([Failure(5.0, 1), Failure(6.0, 137, 9)], 0),
+        ([Failure(5.0, 1), Failure(5.02, 1, 1 << 8, 15)], 0),
+        ([Failure(5.0, 1), Failure(5.02, 1, None)], 0),
+        ([Failure(5.02, 137, 9), Failure(5.0, 137, 9)], 1),
+    ],
+    ids=["killed", "child-killed", "later", "ended-then-killed", "not-known", "both-killed"],
+)
+def test_a_killed_rank_is_the_reason_of_what_others_failed_of_before_it_was_known(failures, first):
+    groups = [failure.group for failure in failures]
+    assert first_of(groups) is groups[first]
 
 
 def end_in_turn(*order):

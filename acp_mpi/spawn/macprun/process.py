@@ -17,6 +17,7 @@ from acp_mpi.spawn.macprun.plan import Group
 
 _NOTICE = 2.0  # s in which a launcher notices that a rank has failed, and ends
 _TOGETHER = 0.1  # s between the end of a rank and the news of it, at most
+_KILLED = 128  # and the signal: an exit code as shells and launchers have it
 _PIPE = 1 << 16  # bytes that fit into any pipe
 Watch = Callable[[IO[bytes], Stream, bool], None]
 
@@ -62,8 +63,11 @@ class Running:
 
     @property
     def killed(self) -> bool:
-        """Whether one of its ranks that a launcher had started was killed."""
-        return any(status is not None and os.WIFSIGNALED(status) for _, status in self.lost)
+        """Whether what failed first of it was killed."""
+        if not self.lost:
+            return self.status > _KILLED
+        _, status = self.lost[0]
+        return status is not None and os.WIFSIGNALED(status)
 
     def end(self, process: Started, code: int, reason: str, joined: bool) -> None:
         """Note that a process has ended."""
@@ -108,13 +112,10 @@ def first_of(failed: Sequence[Running]) -> Running:
 
     Others may miss a killed rank, and fail of that, before the system says that it has ended.
     """
-    first = min(failed, key=lambda running: running.failed_at)
-    reasons = [
-        running
-        for running in failed
-        if running.killed and running.failed_at < first.failed_at + _TOGETHER
-    ]
-    return min(reasons, key=lambda running: running.failed_at) if reasons else first
+    in_order = sorted(failed, key=lambda running: running.failed_at)
+    first = in_order[0]
+    soon = (it for it in in_order if it.failed_at < first.failed_at + _TOGETHER)
+    return next((it for it in soon if it.killed), first)
 
 
 def launch(start: Start, stdin: int, watch: Watch) -> Started:

@@ -52,7 +52,6 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._joined = False
         self._members = Membership()
-        self._watched = False
         self._lost_keeper = False
         self._signals: list[int] = []
         self._kill_at: float | None = None
@@ -152,17 +151,10 @@ class Supervisor:
             running.signal(number)
 
     def _reap(self) -> None:
-        """Collect the dead: processes of groups, and orphans that have become ours.
-
-        Ranks that ended before them may be the reason: those are looked at first.
-        """
+        """Collect the dead: processes of groups, and orphans that have become ours."""
         self._look_who_joined()
-        if self._joined and not self._watched and self._server.settled(_SOON):
-            self._take_table()
-            self._watch_ranks()
-        for key, _ in self._selector.select(0):
-            if isinstance(key.fileobj, Watch):
-                key.data()
+        if self._joined and self._server.settled(_SOON):
+            self._watch_ranks()  # one of them may be the reason
         ours = {
             process.popen.pid: (running, process)
             for running in self._groups.values()
@@ -193,19 +185,20 @@ class Supervisor:
             self._joined = all(arrival.complete for arrival in self._server.arrivals())
 
     def _await_table(self) -> None:
-        self._take_table()
-        with contextlib.suppress(OSError):  # the job ends
+        with contextlib.suppress(Error, OSError):  # the job ends without having joined
+            self._server.wait()
             self._wakeup[1].send(bytes([_JOINED]))
 
-    def _take_table(self) -> None:
-        with contextlib.suppress(Error, OSError):  # the job ends without having joined
-            self._members = self._server.wait()
-
     def _watch_ranks(self) -> None:
-        """Learn at once of the end of ranks here whose launchers may take time to say it."""
-        groups = () if self._watched else self._members.groups
-        self._watched = bool(self._members.groups)
-        for member in groups:
+        """Learn at once of the end of ranks here whose launchers may take time to say it.
+
+        Once, when the table of all ranks is there.
+        """
+        if self._members.groups:
+            return
+        with contextlib.suppress(Error):
+            self._members = self._server.wait()
+        for member in self._members.groups:
             running = self._groups[member.name]
             for slot in member.slots if member.has_mpi else ():
                 process = Process.of(self._members.row(slot))
@@ -223,10 +216,9 @@ class Supervisor:
                     )
 
     def _lose_rank(self, running: Running, watch: Watch) -> None:
-        if not watch.closed:  # else it was seen twice
-            running.lose(watch.status())
-            self._selector.unregister(watch)
-            watch.close()
+        running.lose(watch.status())
+        self._selector.unregister(watch)
+        watch.close()
 
     def _lose_keeper(self) -> None:
         self._lost_keeper = True

@@ -22,7 +22,6 @@ class Watch:
 
     def __init__(self, pid: int) -> None:
         self._pid, self._fd = pid, os.pidfd_open(pid)
-        self.closed = False
 
     @classmethod
     def of(cls, process: Process) -> Self | None:
@@ -56,7 +55,6 @@ class Watch:
     def close(self) -> None:
         """Watch no more."""
         os.close(self._fd)
-        self.closed = True
 
     def _collected(self) -> int | None:
         info = bytearray(_INFO.size)
