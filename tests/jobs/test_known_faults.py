@@ -179,6 +179,32 @@ def test_who_waits_for_a_minute_says_once_who_is_missing(without_mpi, road, call
     assert jobs[0].output.count(said) == 1, jobs[0].output
 
 
+def begin_more_than_a_minute_late(path):
+    """MPI process 1 comes when process 0 has said that it waits."""
+    from mpi4py import MPI
+
+    class Release(logging.Handler):
+        def emit(self, record):
+            print(record.getMessage(), flush=True)
+            Path(path).touch()
+
+    if MPI.COMM_WORLD.rank == 0:
+        logging.getLogger("acp_mpi.runtime").addHandler(Release())
+    else:
+        launch.until(Path(path).exists, limit=90.0)
+    acp.init()
+    acp.finalize()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_who_begins_a_minute_before_the_others_says_so(passes, tmp_path):
+    program = launch.program(begin_more_than_a_minute_late, tmp_path / "said")
+    said = "MPI process 0 of 2 has waited for 60 s for the others of its communicator; acp.init()"
+    output = passes([*launch.mpiexec(2), *program], limit=150.0)
+    assert output.count(said) == 1, output
+
+
 def finalize_on_one_rank():
     acp.init()
     if acp.rank() == 0:

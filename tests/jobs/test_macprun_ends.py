@@ -126,9 +126,10 @@ def test_who_failed_first_while_macprun_was_held_up(start):
 class Failure:
     """A group that failed: when, with which exit code, and how its first rank ended."""
 
-    def __init__(self, at, code, *statuses):
+    def __init__(self, at, code, *statuses, told_to_end_at=10.0):
         self.group = Running(Group("any", 1, ("true",)))
         self.group.failed_at, self.group.status = at, code
+        self.group.doomed_at = told_to_end_at
         self.group.lost = [(at, status) for status in statuses]
 
 
@@ -141,8 +142,17 @@ class Failure:
         ([Failure(5.0, 1), Failure(5.02, 1, 1 << 8, 15)], 0),
         ([Failure(5.0, 1), Failure(5.02, 1, None)], 0),
         ([Failure(5.02, 137, 9), Failure(5.0, 137, 9)], 1),
+        ([Failure(5.0, 9), Failure(5.02, 143, told_to_end_at=5.01)], 0),
     ],
-    ids=["killed", "child-killed", "later", "ended-then-killed", "not-known", "both-killed"],
+    ids=[
+        "killed",
+        "child-killed",
+        "later",
+        "ended-then-killed",
+        "not-known",
+        "both-killed",
+        "told",
+    ],
 )
 def test_a_killed_rank_is_the_reason_of_what_others_failed_of_before_it_was_known(failures, first):
     groups = [failure.group for failure in failures]

@@ -44,6 +44,8 @@ class Running:
         self.reason = ""
         self.failed_at = 0.0
         """By the monotonic clock."""
+        self.doomed_at = float("inf")
+        """When it was first told to end: what ends then was not killed by a failure."""
         self.lost: list[tuple[float, int | None]] = []
         """When ranks ended that a launcher had started, and how; not those that ended well."""
         self.leavings = Leavings(os.environ)
@@ -63,7 +65,9 @@ class Running:
 
     @property
     def killed(self) -> bool:
-        """Whether what failed first of it was killed."""
+        """Whether what failed first of it was killed, and not because the job was told to end."""
+        if self.failed_at >= self.doomed_at:
+            return False
         if not self.lost:
             return self.status > _KILLED
         _, status = self.lost[0]
@@ -84,8 +88,9 @@ class Running:
         if status != 0:
             self.lost.append((time.monotonic(), status))
 
-    def look_at_launchers(self) -> None:
-        """Note what MPI has made for those who are going to be killed."""
+    def doom(self) -> None:
+        """Note that it is going to be told to end, and what MPI has made for it."""
+        self.doomed_at = min(self.doomed_at, time.monotonic())
         for process in self.processes:
             if process.popen is not None and process.start.rank is None and not process.reason:
                 self.leavings.look(processes.family(process.popen.pid))

@@ -146,7 +146,7 @@ class Supervisor:
             self._signals.append(number)
             self._remarks.hush()
             for running in self._groups.values():
-                running.look_at_launchers()
+                running.doom()
         for running in self._groups.values():
             running.signal(number)
 
