@@ -5,7 +5,8 @@
  * A message that is tried meets a receive or goes back to its place. None may overtake an earlier one
  * of its sender. So each is tried at once, in the order of the line, for the receives that were there
  * when the receiver stopped it (`full_at`); and after that only for what is asked: the first that is
- * asked for, and the next one when it is known what became of it. */
+ * asked for, and the next one when it is known what became of it. Several threads may post at a time, and
+ * ask in another order: so it meets that very receive, and none that is still to be asked for. */
 #include "courier.h"
 
 #include <stdlib.h>
@@ -84,7 +85,7 @@ bool ask_answer(acp_lane *lane, struct courier *c, int *rc)
         if (p) {
             c->tried = p;
             c->answering = ask;
-            *rc = parcel_try(lane, c, p, ask->before);
+            *rc = parcel_try(lane, c, p, COURIER_ASKED, ask->before);
             return true;
         }
         ask->idle = true;

@@ -22,6 +22,7 @@
 /* The same: to meet a receive before `after` in the sequence, or nothing has happened. Bytes are with
  * it only if the letter holds them. */
 #define COURIER_MEET 2u
+#define COURIER_ASKED 4u /* with that: the one that this has been asked for, and no earlier one */
 enum courier_word { /* flags of ACP_MAIL_SAID */
     WORD_TAKEN = 1, WORD_KEEP, WORD_FULL, WORD_ROOM,
     WORD_ASK,    /* past a full mailbox: a receive of `dst`, `src` is posted, before `after` */
@@ -103,7 +104,7 @@ void asks_drop(struct courier *c);
 
 /* parcel.c: what goes out, beside mail_send_far */
 struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id); /* 0: of its own */
-int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint64_t before);
+int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before);
 bool courier_push(acp_lane *lane, struct courier *c); /* what can go on does; true if anything did */
 void parcels_end(acp_lane *lane, struct courier *c, int status); /* nothing goes there any more */
 void parcels_drop(struct courier *c, int status);                /* nor is there a heap */

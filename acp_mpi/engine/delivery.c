@@ -124,7 +124,9 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
     if (!d) {
         struct landing landing;
         acp_engine *e = lane->engine;
-        int rc = tried ? mail_meet(lane, e->own, &envelope, payload, m->after, e->self, &landing)
+        uint64_t from = m->flags & COURIER_ASKED ? m->after - 1 : 0;
+        int rc = tried ? mail_meet(lane, e->own, &envelope, payload,
+                                   (struct places){from, m->after}, e->self, &landing)
                        : arrive(lane, c, &envelope, payload, &landing);
         if (tried && (rc == ACP_E_FULL || (rc == ACP_OK && !landing.open))) {
             say(lane, c, rc == ACP_OK ? WORD_MET : WORD_MISSED, m->id, NULL, 0);

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 
 /* With the lock held: the first that has not arrived there, and is before `r`. */
-static const acp_request *first_of(const acp_engine *e, const struct peer *to,
-                                   const acp_request *r)
+static acp_request *first_of(const acp_engine *e, const struct peer *to, const acp_request *r)
 {
-    const acp_request *first = e->mail_waiting;
+    acp_request *first = e->mail_waiting;
     while (first && first != r && (first->peer != to || first->step != STEP_ARRIVE))
         first = first->next;
     return first == r ? NULL : first;
@@ -70,8 +69,11 @@ bool mail_step(acp_lane *lane)
     pthread_mutex_lock(&e->mail_lock);
     for (acp_request **at = &e->mail_waiting, *r; (r = *at);) {
         uint64_t before = r->at + r->step;
-        int rc = send_advance(lane, r, first_of(e, r->peer, r));
+        acp_request *first = first_of(e, r->peer, r);
+        int rc = send_advance(lane, r, first);
         any |= r->at + r->step != before;
+        if (rc == ACP_E_BUSY && r->step == STEP_ARRIVE && first)
+            first->landing.before = 0; /* those behind it might meet what is for it */
         if (rc == ACP_E_FULL || rc == ACP_E_BUSY) {
             waits += rc == ACP_E_BUSY || stuck(r);
             at = &r->next;

@@ -168,9 +168,12 @@ struct heap *mail_heap(acp_engine *e, struct peer *p);
 int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                 bool regardless, uint32_t filler, struct landing *landing);
 /* One that others of its sender are before, and had no room: it may only meet a receive that they have
- * not met, which was there when the first of them came last; `before`: as its landing says. */
+ * not met. Those that were there when the first of them came last are `before` what its landing says. */
+struct places { /* in the sequence */
+    uint64_t from, before;
+};
 int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
-              uint64_t before, uint32_t filler, struct landing *landing);
+              struct places among, uint32_t filler, struct landing *landing);
 /* Is half of its bound free? */
 bool mailbox_roomy(const struct mailbox *box);
 

@@ -40,22 +40,23 @@ static bool answers(const struct letter *message, const acp_envelope *want)
 }
 
 /* No list is longer than there are letters, whatever a dying process has written. */
-static struct letter *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e)
+static struct letter *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e,
+                                    uint64_t from)
 {
     uint64_t steps = h->head->mailbox.posted;
     struct letter *letter;
     for (; (letter = letter_at(h, at)) && steps--; at = letter->link.next)
-        if (meets(letter, e))
+        if (letter->sequence >= from && meets(letter, e))
             return letter;
     return NULL;
 }
 
-static struct letter *find_receive(const struct heap *h, const acp_envelope *e)
+static struct letter *find_receive(const struct heap *h, const acp_envelope *e, uint64_t from)
 {
     const struct mailbox *box = &h->head->mailbox;
     uint32_t bucket = mail_bucket(e->context, (uint64_t)e->source, (uint64_t)e->tag);
-    struct letter *exact = first_receive(h, box->receives[bucket].first, e);
-    struct letter *wild = box->wild.first ? first_receive(h, box->wild.first, e) : NULL;
+    struct letter *exact = first_receive(h, box->receives[bucket].first, e, from);
+    struct letter *wild = box->wild.first ? first_receive(h, box->wild.first, e, from) : NULL;
     if (!exact || !wild)
         return exact ? exact : wild;
     return exact->sequence < wild->sequence ? exact : wild;
@@ -221,11 +222,11 @@ enum keeping { KEEP_NEVER, KEEP_WITHIN, KEEP_ALWAYS };
 
 /* In the section. ACP_E_FULL: nothing has happened. */
 static int arrive(struct hold *hold, const acp_envelope *e, const void *data, enum keeping keeping,
-                  uint64_t before, uint32_t filler, struct landing *landing)
+                  struct places among, uint32_t filler, struct landing *landing)
 {
     struct mailbox *box = &hold->heap->head->mailbox;
-    struct letter *letter = find_receive(hold->heap, e);
-    if (letter && letter->sequence >= before)
+    struct letter *letter = find_receive(hold->heap, e, among.from);
+    if (letter && letter->sequence >= among.before)
         letter = NULL;
     landing->matched = letter != NULL;
     if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
@@ -249,7 +250,8 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
 }
 
 static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
-                 enum keeping keeping, uint64_t before, uint32_t filler, struct landing *landing)
+                 enum keeping keeping, struct places among, uint32_t filler,
+                 struct landing *landing)
 {
     struct hold hold;
     struct heap *h = mail_heap(lane->engine, to);
@@ -261,7 +263,7 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
     if (unlikely(rc != ACP_OK))
         return rc;
-    rc = arrive(&hold, e, data, keeping, before, filler, landing);
+    rc = arrive(&hold, e, data, keeping, among, filler, landing);
     section_leave(&hold);
     if (unlikely(rc != ACP_OK))
         return rc;
@@ -282,12 +284,12 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
 int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
                 bool regardless, uint32_t filler, struct landing *landing)
 {
-    return bring(lane, to, e, data, regardless ? KEEP_ALWAYS : KEEP_WITHIN, UINT64_MAX, filler,
-                 landing);
+    return bring(lane, to, e, data, regardless ? KEEP_ALWAYS : KEEP_WITHIN,
+                 (struct places){0, UINT64_MAX}, filler, landing);
 }
 
 int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
-              uint64_t before, uint32_t filler, struct landing *landing)
+              struct places among, uint32_t filler, struct landing *landing)
 {
-    return bring(lane, to, e, data, KEEP_NEVER, before, filler, landing);
+    return bring(lane, to, e, data, KEEP_NEVER, among, filler, landing);
 }

@@ -88,10 +88,10 @@ static int begin(acp_lane *lane, struct courier *c, struct parcel *p)
     return say(lane, c, &m, p->data, p->done);
 }
 
-int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint64_t before)
+int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before)
 {
     struct message m = opening(p->id, &p->envelope);
-    m.flags = COURIER_MEET;
+    m.flags = COURIER_MEET | asked;
     m.after = before;
     p->state = PARCEL_TRIED;
     return say(lane, c, &m, p->data, m.a <= MAIL_INLINE ? m.a : 0);
@@ -150,14 +150,14 @@ static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
 {
     bool any = false;
     for (struct parcel *p = c->parcels; p && *rc == ACP_OK; p = p->next) {
-        if (p->state == PARCEL_TRIED && c->heard != WORD_FULL)
-            break; /* it may be the next one */
+        if (p->state == PARCEL_TRIED && (c->heard != WORD_FULL || !p->began_in_vain))
+            return any; /* it may be the next one: its peer has, or had, room since it was tried */
         if (p->state != PARCEL_WAITING || (c->heard == WORD_FULL && p->began_in_vain))
             continue;
         if (!room(c))
             break;
         p->began_in_vain = c->heard == WORD_FULL;
-        *rc = p->began_in_vain ? parcel_try(lane, c, p, c->full_at) : begin(lane, c, p);
+        *rc = p->began_in_vain ? parcel_try(lane, c, p, 0, c->full_at) : begin(lane, c, p);
         any = true;
     }
     if (c->heard == WORD_FULL && *rc == ACP_OK && room(c))

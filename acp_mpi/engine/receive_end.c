@@ -105,6 +105,21 @@ static int lost(acp_lane *lane, const acp_request *r)
     return ACP_E_LOST;
 }
 
+/* A receive that nothing has met is no more: why it ends. ACP_E_HANDLE: a message has. */
+static int withdraw(acp_lane *lane, acp_request *r)
+{
+    int rc, why;
+    acp_fault fault;
+    do {
+        why = request_state(r) == LETTER_LOST ? lost(lane, r) : ACP_E_CANCELLED;
+        fault = lane->fault;
+        rc = unpost(lane, r);
+    } while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
+    if (rc == ACP_OK && why == ACP_E_LOST)
+        lane->fault = fault;
+    return rc == ACP_OK ? why : rc;
+}
+
 static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
 {
     acp_engine *e = lane->engine;
@@ -112,22 +127,16 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
     int rc = ACP_E_CLOSED;
     if (r->era != e->mail_era) /* the heap is another */
         return fail(lane, rc, 0, 0);
-    while (r->letter && letter_state(r->letter) == LETTER_POSTED) {
-        int why = request_state(r) == LETTER_LOST ? lost(lane, r) : ACP_E_CANCELLED;
-        acp_fault fault = lane->fault;
-        rc = unpost(lane, r);
-        if (rc == ACP_OK && why == ACP_E_LOST)
-            lane->fault = fault;
-        if (rc == ACP_OK)
-            return why;
-        if (rc != ACP_E_BUSY && rc != ACP_E_HANDLE && rc != ACP_E_INTERRUPTED)
-            return rc;
-    }
     if (!r->letter)
         return r->status;
-    while (request_state(r) == LETTER_FILLING)
-        if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
-            return fail(lane, rc, 0, 0);
+    do {
+        while (request_state(r) == LETTER_FILLING)
+            if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
+                return fail(lane, rc, 0, 0);
+        /* Also if who brought it is dead: if it died in the very change that says so, that is taken back. */
+        if (letter_state(r->letter) < LETTER_DONE && (rc = withdraw(lane, r)) != ACP_E_HANDLE)
+            return rc;
+    } while (request_state(r) == LETTER_FILLING);
     struct letter *l = r->letter;
     if (got)
         envelope_of(l, got);

@@ -115,8 +115,8 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     if (r->peer->lost)
         rc = ACP_E_LOST;
     if (rc == ACP_OK && r->step == STEP_ARRIVE) {
-        rc = first ? mail_meet(lane, r->peer, &r->envelope, r->data, first->landing.before,
-                               e->self, &r->landing)
+        rc = first ? mail_meet(lane, r->peer, &r->envelope, r->data,
+                               (struct places){0, first->landing.before}, e->self, &r->landing)
                    : mail_arrive(lane, r->peer, &r->envelope, r->data, false, e->self,
                                  &r->landing);
         if (rc != ACP_OK)

@@ -365,10 +365,53 @@ static void senders_die(void)
     close(fd);
 }
 
+/* Its receiver hears of the death before anybody has entered the mailbox again, and ends the receive: whether
+ * the message had met it is known only when what was left half-way is whole. */
+static void a_receive_ends_before_the_mailbox_is_whole(void)
+{
+    struct stage s;
+    uint64_t lost = 0, fault = 0;
+    bool died = true;
+    int fd = crash_memory(CRASH_SPAN);
+    stage_start(&s, fd);
+    while (died) {
+        acp_request *r, *next;
+        acp_envelope want = {.source = ACP_ANY, .tag = ACP_ANY, .size = UINT64_MAX};
+        CHECK(acp_receive(s.actor.lane, &want, NULL, &r) == ACP_OK);
+        pid_t child = child_start();
+        if (!child) {
+            struct stage there;
+            stage_start(&there, fd);
+            fault_left = fault + 1;
+            deliver(&there, (acp_envelope){.source = 1}, 3);
+            _exit(0);
+        }
+        died = was_killed(child);
+        fault += died;
+        s.sources[1].lost = 1;
+        bool done = acp_request_done(r);
+        int rc = acp_request_end(s.actor.lane, r, NULL);
+        CHECK(done ? rc == ACP_OK || rc == ACP_E_LOST : rc == ACP_E_CANCELLED);
+        lost += rc == ACP_E_LOST;
+        s.sources[1].lost = 0;
+        CHECK(acp_receive(s.actor.lane, &want, NULL, &next) == ACP_OK);
+        check_section(&box_of(&s)->section);
+        check_lists_of(&s.actor.heap);
+        CHECK(box_of(&s)->posted == 1);
+        deliver(&s, (acp_envelope){.source = 2}, 4);
+        finish(&s, next, 4);
+    }
+    CHECK(fault > 8 && lost > 2);
+    requests_close(s.actor.engine);
+    actor_end(&s.actor);
+    close(fd);
+}
+
 int main(void)
 {
     against_the_model();
     a_full_heap();
+    a_receive_ends_before_the_mailbox_is_whole();
     senders_die();
     return 0;
 }

@@ -146,6 +146,63 @@ static void what_is_received_passes_a_flood(struct cluster *c, uint32_t rank, ac
     free(data);
 }
 
+struct holder {
+    acp_engine *engine;
+    _Atomic bool over;
+};
+
+/* Somebody is in the mailbox every now and then, for longer than a leader looks at its lock. */
+static void *hold_now_and_then(void *argument)
+{
+    struct holder *holder = argument;
+    pthread_mutex_t *mutex = &box_of(holder->engine)->section.mutex;
+    for (uint64_t i = 1; !atomic_load(&holder->over); i++) {
+        uint64_t until = now_ns() + i * 2654435761u % 150000;
+        CHECK(pthread_mutex_lock(mutex) == 0);
+        while (now_ns() < until)
+            cpu_relax();
+        pthread_mutex_unlock(mutex);
+        for (until += i * 40503u % 3000; now_ns() < until;)
+            cpu_relax();
+    }
+    return NULL;
+}
+
+/* Behind some that nobody receives all others wait for their receives: where the mailbox was held when one was
+ * tried, the next one must not take its receive. */
+static void a_mailbox_that_is_held(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { AHEAD_OF = 20, COUNT = 300 };
+    static uint64_t words[COUNT];
+    struct holder holder = {.engine = e};
+    acp_request *sends[COUNT];
+    pthread_t thread;
+    uint64_t word;
+    (void)c;
+    (void)lane;
+    for (uint64_t i = 0; i < COUNT && rank == 1; i++) {
+        words[i] = i;
+        sends[i] = isend(e, 0, i < AHEAD_OF ? FLOOD_TAG : WORD_TAG, &words[i], 8);
+        CHECK(sends[i]);
+    }
+    meet(e);
+    if (rank == 0)
+        CHECK(pthread_create(&thread, NULL, hold_now_and_then, &holder) == 0);
+    for (uint64_t i = AHEAD_OF; i < COUNT && rank == 0; i++) {
+        got(e, irecv(e, 1, WORD_TAG, &word, 8), ACP_OK);
+        CHECK(word == i);
+    }
+    if (rank == 0) {
+        atomic_store(&holder.over, true);
+        pthread_join(thread, NULL);
+    }
+    for (uint64_t i = 0; i < AHEAD_OF && rank == 0; i++)
+        got(e, irecv(e, 1, FLOOD_TAG, &word, 8), ACP_OK);
+    for (uint64_t i = 0; i < COUNT && rank == 1; i++)
+        end(e, sends[i]);
+    meet(e);
+}
+
 static void bounded(acp_path path, uint32_t nodes, uint64_t bound, cluster_body body)
 {
     struct cluster c;
@@ -158,6 +215,7 @@ static void bounded(acp_path path, uint32_t nodes, uint64_t bound, cluster_body 
 int main(void)
 {
     bounded(ACP_PATH_ANY, 1, BOUND, past_the_bound);
+    bounded(ACP_PATH_ANY, 1, 0, a_mailbox_that_is_held);
     bounded(ACP_PATH_LINK, 1, BOUND, past_the_bound);
     bounded(ACP_PATH_ANY, 2, BOUND, past_the_bound);
     bounded(ACP_PATH_LINK, 1, TIGHT, a_flood);
