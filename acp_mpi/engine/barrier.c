@@ -13,6 +13,7 @@
 #define ARRIVE ((uint64_t)1 << 16)
 #define USER ((uint64_t)1)
 #define REKEYED 0xffffu /* users: the entry gets another key just now */
+#define REKEY_NS ((uint64_t)1000000000)
 
 static uint32_t generation(uint64_t state)
 {
@@ -24,26 +25,47 @@ static _Atomic uint32_t *generation_word(struct barrier_entry *entry)
     return (_Atomic uint32_t *)(void *)((char *)&entry->state + 4); /* little-endian only */
 }
 
-/* The entry for `key`, made if there is none. Everyone looks in the same order, so that two
- * who make it meet at the same one. */
+static bool rekeyed(uint64_t state)
+{
+    return (state & 0xffff) == REKEYED;
+}
+
+/* Nobody else has an entry for `key`, or may be about to make one. */
+static bool only_one(struct doors *doors, const struct barrier_entry *own, uint64_t key, bool patient)
+{
+    for (uint32_t i = 0; i < BARRIER_ENTRIES; i++) {
+        const struct barrier_entry *entry = &doors->barriers[i];
+        uint64_t state = entry == own ? 0 : atomic_load(&entry->state);
+        if (entry != own && (rekeyed(state) ? patient : atomic_load(&entry->key) == key))
+            return false;
+    }
+    return true;
+}
+
+/* The entry for `key`, made if there is none. Everyone looks in the same order, so that two who make
+ * it of a free one meet at the same. Two who take one from another set may have seen different ones
+ * idle: having claimed it each looks once more, and if both see the other both begin anew. Who has
+ * claimed one for a second has died there. */
 static struct barrier_entry *entry_of(struct doors *doors, uint64_t key)
 {
     uint64_t start = now_ns();
     for (;;) {
-        bool again = false;
+        bool again = false, patient = now_ns() - start < REKEY_NS;
         struct barrier_entry *victim = NULL;
         for (uint32_t i = 0; i < BARRIER_ENTRIES; i++) {
             struct barrier_entry *entry = &doors->barriers[(key / 2 + i) % BARRIER_ENTRIES];
-            uint64_t now = atomic_load(&entry->key), state = atomic_load(&entry->state);
+            uint64_t state = atomic_load(&entry->state), now = atomic_load(&entry->key);
+            again |= rekeyed(state);
+            if (rekeyed(state))
+                continue;
             if (now == 0 && atomic_compare_exchange_strong(&entry->key, &now, key))
                 return entry;
             if (now == key)
                 return entry;
-            again |= (state & 0xffff) == REKEYED;
             if (!victim && (state & 0xffff) == 0)
                 victim = entry;
         }
-        if (again && now_ns() - start < 1000000000u) {
+        if (again && patient) {
             sched_yield();
             continue;
         }
@@ -53,9 +75,13 @@ static struct barrier_entry *entry_of(struct doors *doors, uint64_t key)
         uint64_t claimed = (state & ~(uint64_t)0xffff) + (1ull << 32) + REKEYED;
         if ((state & 0xffff) == 0 &&
             atomic_compare_exchange_strong(&victim->state, &state, claimed)) {
-            atomic_store(&victim->key, key);
+            bool mine = only_one(doors, victim, key, patient);
+            if (mine)
+                atomic_store(&victim->key, key);
             atomic_store(&victim->state, (claimed & ~(uint64_t)0xffffffff));
-            return victim;
+            if (mine)
+                return victim;
+            sched_yield();
         }
     }
 }
@@ -150,7 +176,7 @@ static bool arrive(struct gate *g, bool *last)
     uint64_t state = atomic_load(&g->entry->state), next;
     do {
         uint32_t arrived = (uint32_t)(state >> 16) & 0xffff;
-        if (atomic_load(&g->entry->key) != g->party->key || (state & 0xffff) == REKEYED)
+        if (atomic_load(&g->entry->key) != g->party->key || rekeyed(state))
             return false;
         g->arrived_at = generation(state);
         *last = arrived + 1 >= g->party->here;
