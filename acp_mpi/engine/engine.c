@@ -257,6 +257,5 @@ void acp_refresh(acp_engine *e)
         }
     e->losses_accepted = accepted;
     e->absent = absent;
-    barriers_drop_unfinished(e); /* with the losses their keys have changed */
     pthread_mutex_unlock(&e->lock);
 }

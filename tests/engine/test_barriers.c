@@ -1,11 +1,22 @@
-/* Barriers of sets that have to share what counts them. */
+/* Barriers that are not over when they return: called again after a refresh, of sets that have to share
+ * what counts them. */
 #include "cluster.h"
 #include "party.h"
 
+#include <sched.h>
+
 #define SETS_ROUNDS 10000
+#define SOON_NS ((int64_t)100000000)
 #define LATE_NS ((int64_t)20000000000)
 
+static _Atomic int stage;
 static pthread_barrier_t step;
+
+static void until(int wanted)
+{
+    while (atomic_load(&stage) < wanted)
+        sched_yield();
+}
 
 static const uint32_t both[2] = {0, 1};
 
@@ -51,8 +62,41 @@ static void sets_meet_where_entries_are_few(void)
     cluster_stop(&c);
 }
 
+static void refresh_in_between(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)lane;
+    if (rank == 1) {
+        until((int)c->count - 1);
+    } else {
+        CHECK(acp_barrier(e, NULL, 0, 0, SOON_NS) == ACP_E_TIMEOUT);
+        acp_refresh(e);
+        atomic_fetch_add(&stage, 1);
+    }
+    CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_OK);
+    if (rank == 1) {
+        CHECK(acp_barrier(e, NULL, 0, 0, SOON_NS) == ACP_E_TIMEOUT); /* the others have not come */
+        atomic_store(&stage, CLUSTER_MOST);
+    }
+    until(CLUSTER_MOST);
+    CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_OK);
+}
+
+static void a_refresh_forgets_no_barrier(void)
+{
+    for (uint32_t ranks = 2; ranks <= 4; ranks++) {
+        for (uint32_t nodes = 1; nodes <= 3; nodes++) {
+            struct cluster c;
+            atomic_store(&stage, 0);
+            cluster_start(&c, ranks, nodes, ACP_PATH_ANY, CLUSTER_SHARED);
+            cluster_run(&c, refresh_in_between);
+            cluster_stop(&c);
+        }
+    }
+}
+
 int main(void)
 {
     sets_meet_where_entries_are_few();
+    a_refresh_forgets_no_barrier();
     return 0;
 }
