@@ -145,8 +145,8 @@ struct acp_engine {
     pthread_mutex_t space; /* peers, views, own directory; descriptors of all of them */
     _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
     _Atomic uint32_t losses, losses_accepted; /* of those who are missed */
-    _Atomic uint32_t departed; /* they and the others that are gone */
-    uint32_t absent;           /* of them accepted */
+    _Atomic uint32_t departed, departed_accepted; /* they and the others that are gone */
+    uint32_t absent; /* these and who has left, accepted */
     _Atomic bool outcast; /* the others hold this process for dead */
     _Atomic uint32_t leavers;
     _Atomic int64_t trouble_rank; /* who made the last barrier fail */

@@ -248,14 +248,16 @@ int64_t acp_trouble_rank(const acp_engine *e)
 void acp_refresh(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    uint32_t accepted = 0, absent = 0;
+    uint32_t accepted = 0, departed = 0, absent = 0;
     for (struct peer *p = NULL; (p = peer_next(e, p));)
         if (p->lost || p->left) {
             p->loss_accepted = true;
             accepted += p->missed;
+            departed += p->lost;
             absent++;
         }
     e->losses_accepted = accepted;
+    e->departed_accepted = departed;
     e->absent = absent;
     pthread_mutex_unlock(&e->lock);
 }

@@ -25,7 +25,7 @@ bool party_has_met(const struct party *p, const struct peer *member)
 /* Why a member will not come, if that is so. */
 int party_trouble(acp_engine *e, const struct party *p)
 {
-    bool all_well = e->losses == e->losses_accepted && !e->leavers;
+    bool all_well = e->departed == e->departed_accepted && !e->leavers;
     /* Whoever is lost or leaves is known by it. */
     for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
         bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;

@@ -1,5 +1,5 @@
 /* Barriers that are not over when they return: called again after a refresh, of sets that have to share
- * what counts them. */
+ * what counts them, and of members that die. */
 #include "cluster.h"
 #include "party.h"
 
@@ -94,9 +94,32 @@ static void a_refresh_forgets_no_barrier(void)
     }
 }
 
+/* Nobody but who would meet them misses those that joined later. */
+static void a_newcomer_dies_that_a_barrier_needs(void)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    const uint32_t ranks[2] = {0, 1};
+    cluster_create(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED, 5000000000u, rows);
+    acp_engine *e = c.engines[0];
+    CHECK(acp_table_add(e, 0, rows[0], 1) == ACP_OK);
+    CHECK(acp_engine_join(e, 1, 0) == ACP_OK);
+    CHECK(acp_engine_learn(e, 0, rows[0], 2) == ACP_OK);
+    peer_mark_lost(e, peer_of_slot(e, 1));
+    CHECK(acp_barrier(e, ranks, 2, 0, LATE_NS) == ACP_E_LOST && acp_trouble_rank(e) == 1);
+    CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_OK);
+    acp_refresh(e);
+    CHECK(acp_barrier(e, ranks, 2, 0, LATE_NS) == ACP_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_close(c.engines[i]);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_free(c.engines[i]);
+}
+
 int main(void)
 {
     sets_meet_where_entries_are_few();
     a_refresh_forgets_no_barrier();
+    a_newcomer_dies_that_a_barrier_needs();
     return 0;
 }
