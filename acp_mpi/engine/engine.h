@@ -61,6 +61,7 @@ typedef enum acp_kind {
     ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
     ACP_GUEST, ACP_MAIL, ACP_MAIL_PART, ACP_MAIL_SAID, ACP_MAIL_WHERE, /* what they say: courier.h */
     ACP_ROWS,
+    ACP_NEWS, /* asked for: who has gone or leaves; from now on the sender hears of that at once */
     ACP_SESSION = 64, ACP_ACK, ACP_PROBE, ACP_NEWCOMER, /* of links themselves */
 } acp_kind;
 

@@ -39,9 +39,21 @@ int party_trouble(acp_engine *e, const struct party *p)
     return ACP_OK;
 }
 
+/* Who is in touch with other nodes is told who dies there, and tells those that it knows. */
+static void ask_for_news(acp_engine *e, struct peer *leader)
+{
+    struct message m = {.kind = ACP_NEWS, .from = e->self};
+    if (!leader || leader == e->own || atomic_exchange(&leader->asked, true))
+        return;
+    pthread_mutex_lock(&e->lock);
+    road_to(e, leader)->send(&e->lanes[LANE_LOCKED], leader, 0, &m);
+    pthread_mutex_unlock(&e->lock);
+}
+
 /* After a while without a result: hear of deaths, and tell everybody that this rank leaves. */
 void party_look_around(acp_engine *e, const struct party *p)
 {
+    ask_for_news(e, peer_of_slot(e, p->leader));
     uint32_t count;
     const uint32_t *mates = table_mates(e, &count);
     for (uint32_t i = 0; i < count; i++) {

@@ -55,6 +55,7 @@ struct peer {
     _Atomic bool gone; /* it has said its last word */
     _Atomic bool left; /* and the others do not end with it: it is no loss */
     _Atomic bool met;  /* on a link */
+    _Atomic bool asked; /* for news */
     bool guest; /* needs this process to drive MPI */
     struct visit visit; /* of this process there */
     _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */

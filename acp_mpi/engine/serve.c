@@ -269,40 +269,6 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
     }
 }
 
-void notify_all(acp_lane *lane, const struct message *m)
-{
-    acp_engine *e = lane->engine;
-    for (struct peer *p = NULL; (p = peer_next(e, p));) {
-        if (p == e->own || p->lost)
-            continue;
-        if (p->relation == RELATION_NODE)
-            road_ring.send(lane, p, 0, m);
-        else
-            for (uint32_t color = 0; color < ACP_COLORS; color++)
-                if (p->links[color]) {
-                    link_send(lane, p->links[color], m, NULL, 0);
-                    break;
-                }
-    }
-}
-
-struct message loss_of(const acp_engine *e, const struct peer *p)
-{
-    return (struct message){.kind = ACP_LOST, .from = e->self, .a = p->slot, .b = peer_left(p)};
-}
-
-static void lost_notice(acp_lane *lane, const struct message *m)
-{
-    acp_engine *e = lane->engine;
-    struct peer *p = peer_of_slot(e, (uint32_t)m->a);
-    if (!p)
-        return;
-    if (m->b)
-        p->left = true; /* in order */
-    if (!m->b || !links_reach(e, p)) /* their end tells it, too, and what it said before comes on them */
-        peer_said_lost(e, p);
-}
-
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
                      const struct message *m, const unsigned char *payload, uint64_t size)
 {
@@ -316,7 +282,7 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
             op_reply(lane, op, m, payload, size);
         break;
     case ACP_LOST:
-        lost_notice(lane, m);
+        loss_heard(lane, m);
         break;
     case ACP_LEAVING:
         growth_leaves(e, from, m);
@@ -328,6 +294,10 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
     case ACP_PUBLISH:
     case ACP_LOOKUP:
         board_serve(lane, from, link, m);
+        break;
+    case ACP_NEWS:
+        peer_attach(e, from); /* whoever is in touch is told what comes */
+        say_news(lane, from, link);
         break;
     case ACP_ROWS:
         growth_told(e, m, payload, size);

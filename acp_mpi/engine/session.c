@@ -46,23 +46,6 @@ static void up(acp_lane *lane, struct link *link)
     sources_asked(lane->engine);
 }
 
-/* What all were told before there was this link; of those that are gone, whom somebody may miss. */
-static void say_news(acp_lane *lane, struct link *link)
-{
-    acp_engine *e = lane->engine;
-    struct message m;
-    if (e->control->phase >= PHASE_LEAVING) { /* not before is it known with whom */
-        m = growth_farewell(e, 0);
-        link_send(lane, link, &m, NULL, 0);
-    }
-    for (struct peer *p = NULL; e->departed && (p = peer_next(e, p));) {
-        if (!p->loss_handled || !p->missed)
-            continue;
-        m = loss_of(e, p);
-        link_send(lane, link, &m, NULL, 0);
-    }
-}
-
 /* What the socket does not take now is kept; false: the wire is broken. */
 static bool say_some(struct wire *wire, const unsigned char *from, size_t size)
 {
@@ -109,7 +92,7 @@ void session_go_on(acp_lane *lane, struct wire *wire)
     wire_opened(e, wire);
     if (link->out.acked || link->known || link->received || link->out.unsent != link->out.held)
         return; /* not the first wire: the peer says what it has */
-    say_news(lane, link);
+    say_news(lane, link->peer, link);
     up(lane, link);
 }
 
@@ -159,7 +142,7 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     if (!wire_say(wire, &own, own.a))
         return NULL;
     if (fresh)
-        say_news(lane, link);
+        say_news(lane, link->peer, link);
     return link;
 }
 

@@ -116,10 +116,39 @@ static void a_newcomer_dies_that_a_barrier_needs(void)
         acp_engine_free(c.engines[i]);
 }
 
+/* Ranks 0 and 2 are on a node, 1 and 3 on another: only rank 0 is in touch with those. */
+static void a_death_elsewhere(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    (void)lane;
+    CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_OK);
+    if (rank == 1)
+        peer_mark_lost(e, peer_of_slot(e, 3));
+    if (rank == 2)
+        until(2); /* rank 0 waits no more */
+    if (rank < 3) {
+        CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_E_LOST && acp_trouble_rank(e) == 3);
+        atomic_fetch_add(&stage, 1);
+    }
+}
+
+static void a_death_reaches_all_of_another_node(void)
+{
+    struct cluster c;
+    atomic_store(&stage, 0);
+    cluster_start(&c, 4, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&c, a_death_elsewhere);
+    for (uint32_t i = 0; i < 4; i++)
+        acp_engine_close(c.engines[i]);
+    for (uint32_t i = 0; i < 4; i++)
+        acp_engine_free(c.engines[i]);
+}
+
 int main(void)
 {
     sets_meet_where_entries_are_few();
     a_refresh_forgets_no_barrier();
     a_newcomer_dies_that_a_barrier_needs();
+    a_death_reaches_all_of_another_node();
     return 0;
 }

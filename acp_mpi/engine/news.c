@@ -1,0 +1,61 @@
+/* Who is gone, or leaves: said to all that this process is in touch with, and heard from them. With the
+ * lock held. */
+#include "link.h"
+
+void notify_all(acp_lane *lane, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    for (struct peer *p = NULL; (p = peer_next(e, p));) {
+        if (p == e->own || p->lost)
+            continue;
+        if (p->relation == RELATION_NODE)
+            road_ring.send(lane, p, 0, m);
+        else
+            for (uint32_t color = 0; color < ACP_COLORS; color++)
+                if (p->links[color]) {
+                    link_send(lane, p->links[color], m, NULL, 0);
+                    break;
+                }
+    }
+}
+
+struct message loss_of(const acp_engine *e, const struct peer *p)
+{
+    return (struct message){.kind = ACP_LOST, .from = e->self, .a = p->slot, .b = peer_left(p)};
+}
+
+void loss_heard(acp_lane *lane, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = peer_of_slot(e, (uint32_t)m->a);
+    if (!p)
+        return;
+    if (m->b)
+        p->left = true; /* in order */
+    if (!m->b || !links_reach(e, p)) /* their end tells it, too, and what it said before comes on them */
+        peer_said_lost(e, p);
+}
+
+static void say(acp_lane *lane, struct peer *to, struct link *link, const struct message *m)
+{
+    if (link)
+        link_send(lane, link, m, NULL, 0);
+    else
+        road_to(lane->engine, to)->send(lane, to, 0, m);
+}
+
+void say_news(acp_lane *lane, struct peer *to, struct link *link)
+{
+    acp_engine *e = lane->engine;
+    struct message m;
+    if (e->control->phase >= PHASE_LEAVING) { /* not before is it known with whom */
+        m = growth_farewell(e, 0);
+        say(lane, to, link, &m);
+    }
+    for (struct peer *p = NULL; e->departed && (p = peer_next(e, p));) {
+        if (!p->loss_handled || !p->missed)
+            continue;
+        m = loss_of(e, p);
+        say(lane, to, link, &m);
+    }
+}
