@@ -53,7 +53,8 @@ static void ask_for_news(acp_engine *e, struct peer *leader)
 /* After a while without a result: hear of deaths, and tell everybody that this rank leaves. */
 void party_look_around(acp_engine *e, const struct party *p)
 {
-    ask_for_news(e, peer_of_slot(e, p->leader));
+    if (p->nodes > 1)
+        ask_for_news(e, peer_of_slot(e, p->leader));
     uint32_t count;
     const uint32_t *mates = table_mates(e, &count);
     for (uint32_t i = 0; i < count; i++) {
