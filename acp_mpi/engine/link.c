@@ -165,7 +165,7 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
         return NULL;
     link->opener = true;
     link->session = ++e->sessions;
-    timer_until(e, link->lost_at);
+    link_count_down(e, link);
     link_call(lane, link);
     return p->links[color];
 }
@@ -193,7 +193,7 @@ void link_without_wire(acp_engine *e, struct link *link)
     }
     if (link->state == LINK_OPEN && (moved || !link->needed))
         link->lost_at = now_ns() + e->config.peer_timeout_ns;
-    timer_until(e, link->lost_at);
+    link_count_down(e, link);
 }
 
 /* Who knocks has lost its end of a wire of which nothing has come to this one. */

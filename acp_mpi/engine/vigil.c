@@ -2,10 +2,10 @@
 #include "link.h"
 #include "wire.h"
 
-/* Does this process wait for a word of the peer? */
+/* Does this process wait for a word of the peer? A thread that runs a signal handler in its wait still does. */
 static bool expects(const acp_engine *e, const struct link *link)
 {
-    return link->out.held || link->unanswered || e->callers;
+    return link->out.held || link->unanswered || e->callers || doing_threads(e->control);
 }
 
 static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
@@ -16,8 +16,19 @@ static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
     }
     if (!link->wire && now >= link->retry_at)
         link_call(lane, link);
-    bool again = link->retry_at > now && link->retry_at < link->lost_at;
-    return link->state == LINK_CLOSED ? UINT64_MAX : again ? link->retry_at : link->lost_at;
+    if (link->state == LINK_CLOSED)
+        return UINT64_MAX;
+    uint64_t due = now + lane->engine->config.peer_timeout_ns / 8;
+    due = link->lost_at < due ? link->lost_at : due;
+    return link->retry_at > now && link->retry_at < due ? link->retry_at : due;
+}
+
+/* Looks now and then before that: only what comes later than it was due counts as time in which this
+ * process did not run. */
+void link_count_down(acp_engine *e, const struct link *link)
+{
+    timer_until(e, link->lost_at);
+    timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
 }
 
 /* What is due now; when something is due next. The silence of a peer counts since a question is on its
