@@ -14,8 +14,6 @@
 #include <sys/socket.h>
 
 #define LINGER_NS ((uint64_t)1000000000)
-#define AWAIT_NS ((uint64_t)3000000000)
-#define DOZE_NS ((int64_t)5000000)
 #define PAUSE_NS ((uint64_t)50000000)
 #define PAUSE_MOST_NS ((uint64_t)1000000000)
 
@@ -256,26 +254,6 @@ void links_bury(acp_engine *e)
         wires_bury(e);
     if (e->dead_links)
         bury(e);
-}
-
-/* Does every link that has something to say say it? One that is lost, or refused, is none. */
-static bool all_open(void *context)
-{
-    acp_engine *e = context;
-    bool open = true;
-    pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; link && open; link = link->next)
-        open = link->state == LINK_OPEN || !link->out.held;
-    pthread_mutex_unlock(&e->lock);
-    return open;
-}
-
-/* Not for ever: it may be no more than news, and to a host that is out of reach. Signals are for later. */
-void links_await(acp_engine *e)
-{
-    uint64_t end = now_ns() + AWAIT_NS;
-    while (!all_open(e) && now_ns() < end)
-        progress_doze(e, all_open, e, DOZE_NS);
 }
 
 /* What is written goes out and what the peers wrote is read, or a reset would destroy their
