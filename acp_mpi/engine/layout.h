@@ -145,6 +145,10 @@ static inline uint32_t doing_of(const struct control *c)
 {
     return c->doing & 0xff;
 }
+static inline uint32_t doing_threads(const struct control *c)
+{
+    return c->doing >> 8;
+}
 #define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
 #define PHASE_OPEN 1u
 #define PHASE_LEAVING 2u

@@ -14,8 +14,6 @@
 #include <sys/socket.h>
 
 #define LINGER_NS ((uint64_t)1000000000)
-#define AWAIT_NS ((uint64_t)3000000000)
-#define DOZE_NS ((int64_t)5000000)
 #define PAUSE_NS ((uint64_t)50000000)
 #define PAUSE_MOST_NS ((uint64_t)1000000000)
 
@@ -165,7 +163,7 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
         return NULL;
     link->opener = true;
     link->session = ++e->sessions;
-    timer_until(e, link->lost_at);
+    link_count_down(e, link);
     link_call(lane, link);
     return p->links[color];
 }
@@ -193,7 +191,7 @@ void link_without_wire(acp_engine *e, struct link *link)
     }
     if (link->state == LINK_OPEN && (moved || !link->needed))
         link->lost_at = now_ns() + e->config.peer_timeout_ns;
-    timer_until(e, link->lost_at);
+    link_count_down(e, link);
 }
 
 /* Who knocks has lost its end of a wire of which nothing has come to this one. */
@@ -256,26 +254,6 @@ void links_bury(acp_engine *e)
         wires_bury(e);
     if (e->dead_links)
         bury(e);
-}
-
-/* Does every link that has something to say say it? One that is lost, or refused, is none. */
-static bool all_open(void *context)
-{
-    acp_engine *e = context;
-    bool open = true;
-    pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; link && open; link = link->next)
-        open = link->state == LINK_OPEN || !link->out.held;
-    pthread_mutex_unlock(&e->lock);
-    return open;
-}
-
-/* Not for ever: it may be no more than news, and to a host that is out of reach. Signals are for later. */
-void links_await(acp_engine *e)
-{
-    uint64_t end = now_ns() + AWAIT_NS;
-    while (!all_open(e) && now_ns() < end)
-        progress_doze(e, all_open, e, DOZE_NS);
 }
 
 /* What is written goes out and what the peers wrote is read, or a reset would destroy their

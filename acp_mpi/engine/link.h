@@ -72,6 +72,7 @@ void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead */
 void link_without_wire(acp_engine *e, struct link *link);
 void link_hold(acp_engine *e, struct link *link);
 void link_unhold(acp_engine *e, struct link *link);
+void link_count_down(acp_engine *e, const struct link *link); /* until it is lost */
 
 /* road_link.c */
 int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,

@@ -66,13 +66,13 @@ void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 void wire_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
 
-/* link.c */
+/* link.c, vigil.c, traffic.c */
 /* Deadlines, calls to be made again, signs of life, `late` after they were due. */
 void links_tick(acp_lane *lane, uint64_t late);
 void links_watch(acp_engine *e); /* somebody waits: are the peers still there? */
-void links_bury(acp_engine *e);
-/* Before the end: another rank may wait for the last word on a link that is still being opened. */
+/* Before the end: another rank may wait for the last word, which a wire that breaks takes with it. */
 void links_await(acp_engine *e);
+void links_bury(acp_engine *e);
 void links_flush(acp_engine *e); /* then, with nobody at work: what is written goes out */
 void links_close(acp_engine *e);
 void links_release(acp_engine *e); /* sends what waits for company */

@@ -41,7 +41,7 @@ static void up(acp_lane *lane, struct link *link)
     link->peer->met = true;
     link->heard = now_ns();
     link->asked = 0;
-    link->needed = link->out.held;
+    link->needed = link->out.held || !link->known;
     link_push(lane, link);
     sources_asked(lane->engine);
 }
@@ -89,7 +89,6 @@ void session_go_on(acp_lane *lane, struct wire *wire)
     wire_want(e, wire, wire->first_size > 0);
     if (wire->first_size)
         return;
-    wire_opened(e, wire);
     if (link->out.acked || link->known || link->received || link->out.unsent != link->out.held)
         return; /* not the first wire: the peer says what it has */
     say_news(lane, link->peer, link);
@@ -137,7 +136,6 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     link->wire = wire;
     link->state = LINK_CALLING;
     wire->link = link;
-    wire_opened(e, wire);
     struct message own = session_of(link);
     if (!wire_say(wire, &own, own.a))
         return NULL;
@@ -168,13 +166,14 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
         link = m->flags & SESSION_KNOCK ? knocked(lane, wire) : admit(lane, wire, m);
     }
     if (link)
-        link->moved |= m->a > link->out.acked;
+        link->moved |= !link->known || m->a > link->out.acked;
     if (!link || !outbox_ack(&link->out, m->a)) {
         wire_close(e, wire);
         link_wire_down(lane, wire);
         return;
     }
     link->known = true;
+    wire_opened(e, wire);
     if (link->state == LINK_CALLING) {
         link_take_in(link, NULL, (const unsigned char *)UINTPTR_MAX);
         outbox_rewind(&link->out, frame_size);

@@ -2,10 +2,13 @@
 #include "link.h"
 #include "wire.h"
 
-/* Does this process wait for a word of the peer? */
+#define AWAIT_NS ((uint64_t)3000000000)
+#define DOZE_NS ((int64_t)500000)
+
+/* Does this process wait for a word of the peer? A thread that runs a signal handler in its wait still does. */
 static bool expects(const acp_engine *e, const struct link *link)
 {
-    return link->out.held || link->unanswered || e->callers;
+    return link->out.held || link->unanswered || e->callers || doing_threads(e->control);
 }
 
 static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
@@ -16,8 +19,27 @@ static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
     }
     if (!link->wire && now >= link->retry_at)
         link_call(lane, link);
-    bool again = link->retry_at > now && link->retry_at < link->lost_at;
-    return link->state == LINK_CLOSED ? UINT64_MAX : again ? link->retry_at : link->lost_at;
+    if (link->state == LINK_CLOSED)
+        return UINT64_MAX;
+    uint64_t due = now + lane->engine->config.peer_timeout_ns / 8;
+    due = link->lost_at < due ? link->lost_at : due;
+    return link->retry_at > now && link->retry_at < due ? link->retry_at : due;
+}
+
+/* Looks now and then before that: only what comes later than it was due counts as time in which this
+ * process did not run. */
+void link_count_down(acp_engine *e, const struct link *link)
+{
+    timer_until(e, link->lost_at);
+    timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+}
+
+/* The answer says, too, what has arrived. */
+static void ask(struct link *link, uint64_t now)
+{
+    struct message m = {.kind = ACP_PROBE};
+    if (!link->asked && !link->wire->writing && wire_say(link->wire, &m, link->received))
+        link->asked = now;
 }
 
 /* What is due now; when something is due next. The silence of a peer counts since a question is on its
@@ -27,7 +49,6 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
 {
     acp_engine *e = lane->engine;
     uint64_t timeout = e->config.peer_timeout_ns;
-    struct message m = {.kind = ACP_PROBE};
     link->lost_at += late;
     if (link->state == LINK_CALLING)
         return without_wire(lane, link, now);
@@ -41,9 +62,8 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
         link_give_up(lane, link);
         return UINT64_MAX;
     }
-    if (!link->asked && now - link->heard >= timeout / 8 && !link->wire->writing &&
-        wire_say(link->wire, &m, link->received))
-        link->asked = now;
+    if (now - link->heard >= timeout / 8)
+        ask(link, now);
     return now + timeout / 8;
 }
 
@@ -66,4 +86,32 @@ void links_watch(acp_engine *e)
     if (e->links)
         timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
     pthread_mutex_unlock(&e->lock);
+}
+
+/* Has all that was said arrived? A link that is lost, or refused, is none. */
+static bool all_arrived(void *context)
+{
+    acp_engine *e = context;
+    bool arrived = true;
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->links; link; link = link->next) {
+        if (!link->out.held)
+            continue;
+        arrived = false;
+        if (link->heard >= link->asked)
+            link->asked = 0;
+        if (link->state == LINK_OPEN)
+            ask(link, now_ns());
+    }
+    pthread_mutex_unlock(&e->lock);
+    return arrived;
+}
+
+/* Not for ever: it may be no more than news, and to a host that is out of reach. Signals are for later. */
+void links_await(acp_engine *e)
+{
+    uint64_t end = now_ns() + AWAIT_NS;
+    links_release(e);
+    while (!all_arrived(e) && now_ns() < end)
+        progress_doze(e, all_arrived, e, DOZE_NS);
 }

@@ -20,7 +20,7 @@ struct wire {
     struct peer *peer; /* NULL: an accepted one, before its handshake */
     struct link *link; /* NULL: an accepted one, before it has said which */
     acp_handshake *handshake;
-    uint64_t deadline; /* of an opening one; 0: open */
+    uint64_t deadline; /* of one of which the peer has not named the link; 0: it has */
     unsigned char *in; /* with the begin of a frame whose rest has not come */
     size_t in_begin, in_end;
     /* what is said first on one that calls */
@@ -34,7 +34,7 @@ struct wire {
 /* Calls an address of the peer; NULL: errno. */
 struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt);
 void wire_close(acp_engine *e, struct wire *wire);
-void wire_opened(acp_engine *e, struct wire *wire); /* its link is known: no deadline any more */
+void wire_opened(acp_engine *e, struct wire *wire); /* both have named its link: no deadline any more */
 bool wire_knows(acp_engine *e, struct wire *wire); /* does this process know who has called? */
 void wire_want(acp_engine *e, struct wire *wire, bool writing);
 

@@ -1,8 +1,9 @@
 /* The end: ranks on nodes of their own meet for the last time and are gone at once. What the others
- * still wait for then is on links that nobody has used before, of which two may be opened at a time.
- * And a rank that leaves alone, while others wait for it nevertheless. */
+ * still wait for then is on links that nobody has used before, of which two may be opened at a time, or
+ * on a wire that breaks just then. And a rank that leaves alone, while others wait for it nevertheless. */
 #include "mailing.h"
 #include "methods.h"
+#include "relayed.h"
 
 static pthread_barrier_t gun;
 
@@ -28,6 +29,48 @@ static void all_end_though_some_are_gone_already(uint32_t count)
             acp_engine_free(c.engines[i]);
     }
     pthread_barrier_destroy(&gun);
+}
+
+static _Atomic uint32_t through;
+
+static void *end_one(void *engine)
+{
+    CHECK(acp_barrier(engine, NULL, 0, 2, ACP_FOREVER) == ACP_OK);
+    through++;
+    acp_engine_leaving(engine);
+    acp_engine_close(engine);
+    return NULL;
+}
+
+static bool has_signal(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool has = e->signal_used > 0;
+    pthread_mutex_unlock(&e->lock);
+    return has;
+}
+
+/* Rank 1 is through and gone before rank 0 has its last word. */
+static void what_was_said_last_is_said_again(void)
+{
+    static struct proxy proxies[2];
+    struct cluster c;
+    pthread_t threads[2];
+    relayed_start(&c, proxies, 2, 3000000000u, NULL);
+    CHECK(pthread_create(&threads[0], NULL, end_one, c.engines[0]) == 0);
+    UNTIL(has_signal(c.engines[1]));
+    relayed_stall(&c, proxies, true);
+    CHECK(pthread_create(&threads[1], NULL, end_one, c.engines[1]) == 0);
+    UNTIL(through == 1);
+    usleep(100000); /* by then it is being closed */
+    relayed_cut(&c, proxies);
+    relayed_stall(&c, proxies, false);
+    for (uint32_t i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_free(c.engines[i]);
+    for (uint32_t i = 0; i < 2; i++)
+        proxy_stop(&proxies[i]);
 }
 
 static _Atomic bool asked; /* rank 0 has asked for what will not come */
@@ -113,6 +156,7 @@ int main(void)
     what_comes_from_who_leaves();
     what_who_leaves_was_to_publish();
     what_who_leaves_has_not_answered();
+    what_was_said_last_is_said_again();
     all_end_though_some_are_gone_already(2);
     all_end_though_some_are_gone_already(5);
     return 0;

@@ -116,17 +116,19 @@ static void a_wire_with_one_end_is_noticed(uint32_t speaker)
     relayed_stop(&c, proxies);
 }
 
-/* While this process is stopped it hears nobody; when it goes on it asks again. */
-static void who_did_not_listen_asks_again(void)
+/* While this process is stopped it hears nobody; when it goes on it asks again, or goes on to call. */
+static void who_did_not_listen_asks_again(bool calls)
 {
     int status;
     pid_t pid = child_start();
     if (!pid) {
         struct cluster c;
         acp_handle_t pending;
-        start(&c, 1000000000u);
+        start(&c, 2000000000u);
         put_now(&c, c.engines[0], 1);
         relayed_stall(&c, proxies, true);
+        if (calls)
+            relayed_cut(&c, proxies);
         put_begin(c.engines[0], 2, &pending);
         CHECK(acp_wait(c.engines[0], pending, 300000000) == ACP_E_TIMEOUT);
         raise(SIGSTOP);
@@ -136,7 +138,7 @@ static void who_did_not_listen_asks_again(void)
         _exit(0);
     }
     CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
-    usleep(2000000);
+    usleep(3000000);
     CHECK(kill(pid, SIGCONT) == 0);
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -203,6 +205,30 @@ static void who_is_silent_is_dead(void)
         CHECK(pthread_create(&threads[i], NULL, wait_for_death, c.engines[i]) == 0);
     for (uint32_t i = 0; i < RANKS; i++)
         pthread_join(threads[i], NULL);
+    relayed_stall(&c, proxies, false);
+    end_unequal(&c);
+}
+
+static int take_a_while(void *context, int reason)
+{
+    (void)context;
+    (void)reason;
+    usleep(300000); /* the next look at the links comes meanwhile */
+    return 0;
+}
+
+static void who_handles_signals_waits_all_the_same(void)
+{
+    struct cluster c;
+    uint64_t got;
+    start(&c, 1000000000u);
+    acp_engine *e = c.engines[0];
+    e->config.tick = take_a_while;
+    put_now(&c, e, 1);
+    acp_request *r = ireceive(acp_engine_lane(e), 1, 5, &got, sizeof got);
+    relayed_stall(&c, proxies, true);
+    CHECK(acp_request_wait(e, r, 20000000000) == ACP_OK);
+    CHECK(acp_request_end(acp_engine_lane(e), r, NULL) == ACP_E_LOST);
     relayed_stall(&c, proxies, false);
     end_unequal(&c);
 }
@@ -283,9 +309,11 @@ int main(void)
     who_was_not_asked_was_not_silent();
     a_wire_with_one_end_is_noticed(1);
     a_wire_with_one_end_is_noticed(0);
-    who_did_not_listen_asks_again();
+    who_did_not_listen_asks_again(false);
+    who_did_not_listen_asks_again(true);
     who_cannot_call_waits();
     who_is_silent_is_dead();
+    who_handles_signals_waits_all_the_same();
     who_takes_nothing_is_dead();
     who_is_told_once_that_a_stranger_listens_calls_again();
     who_is_declared_dead_learns_it(true);

@@ -254,6 +254,36 @@ static void test_a_session_cannot_acknowledge_what_was_not_sent(struct town *t)
     town_check_served(t, 0);
 }
 
+/* Somebody on the way may keep a stream open of which the other end has gone. */
+static void test_who_does_not_name_the_link_is_called_again(struct town *t)
+{
+    static uint64_t old;
+    struct message session = {.kind = ACP_SESSION};
+    struct stranger mute, s;
+    struct frame f;
+    acp_handle_t pending;
+    for (uint64_t turn = 1; turn <= 2; turn++) {
+        CHECK(acp_fetch(acp_engine_lane(t->engines[0]), ACP_ADD8, stranger_word(17), 1, 0, &old,
+                        &pending) == ACP_OK);
+        stranger_accept(t, &mute, 17);
+        CHECK(stranger_let_prove(&mute) && stranger_hear(&mute, &f));
+        stranger_accept(t, &s, 17);
+        CHECK(stranger_let_prove(&s) && stranger_hear(&s, &f) && f.message.kind == ACP_SESSION);
+        session.id = f.message.id;
+        s.said = f.message.a;
+        s.heard = session.a;
+        CHECK(stranger_say(&s, &session, 0, NULL, 0));
+        CHECK(stranger_hear(&s, &f) && f.message.kind == ACP_ADD8);
+        struct message reply = {.kind = ACP_REPLY, .flags = ANSWER_COUNTED, .id = f.message.id,
+                                .a = turn};
+        stranger_say(&s, &reply, s.heard, NULL, 0);
+        CHECK(acp_wait(t->engines[0], pending, ACP_FOREVER) == ACP_OK && old == turn);
+        session.a = s.heard;
+        stranger_leave(&s);
+        stranger_leave(&mute);
+    }
+}
+
 /* Also one that is called and does not call hears that it is held for dead. */
 static void test_who_is_held_for_dead_is_told(struct town *t)
 {
@@ -356,6 +386,7 @@ int main(void)
         test_who_acknowledges_too_much_is_left_alone,
         test_a_session_cannot_acknowledge_what_was_not_sent,
         test_failures_of_a_peer_do_not_pile_up,
+        test_who_does_not_name_the_link_is_called_again,
         test_who_is_held_for_dead_is_told,
         test_an_engine_that_is_held_for_dead_goes_in_silence, /* the last */
     };
