@@ -27,7 +27,8 @@ int list_done(struct hold *hold, const struct acp_call *c, int rc)
     return rc;
 }
 
-/* A change of two lists was under way when a process died: the other one's journal comes first. */
+/* A change of two lists was under way when a process died: the other one's journal comes first, and what
+ * moves there, which looks like elements of this one until it has other numbers. */
 static int mend_partner(struct hold *hold, struct list *list)
 {
     struct hold other;
@@ -38,6 +39,8 @@ static int mend_partner(struct hold *hold, struct list *list)
     int rc = section_enter(&other, hold->lane, &partner->head.section, h, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
+    if (partner->job.kind)
+        list_job_finish(&other, partner); /* damage that it finds is not here */
     section_leave(&other);
     store(&list->partner, 0);
     return ACP_OK;

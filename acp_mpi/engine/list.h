@@ -44,7 +44,7 @@ struct list {
     uint64_t dead;    /* chain of erased nodes */
     uint64_t spare;   /* chain of blocks that are kept for nodes */
     uint64_t spare_size; /* of such a block */
-    uint64_t partner; /* list whose journal may hold words of this one */
+    uint64_t partner; /* list whose journal may hold words of this one, and its job elements */
     struct {
         uint64_t kind, first, last, count, before, block, kept;
     } job;

@@ -1,5 +1,6 @@
 /* Two lists of one rank: elements go from one to the other, or all change places. The journal of
- * one of them holds words of both; the other names it as its partner meanwhile. */
+ * one of them holds words of both; the other names it as its partner meanwhile, and until what moves has
+ * the numbers of the one. */
 #include "list.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ static uint64_t offset_of(const struct hold *hold, const struct list *l)
 }
 
 /* Both sections, in the order of their addresses; for the second one it waits a moment only. If
- * the one names the other, whose journal is in order by now, it need not any more. */
+ * the one names the other, which is whole by now, it need not any more. */
 static int enter_both(struct pair *p, acp_lane *lane, const struct acp_call *c, acp_ga_t from,
                       uint64_t serial)
 {
@@ -55,11 +56,12 @@ static void commit_both(struct pair *p)
 {
     section_commit(&p->holds[0]);
     section_commit(&p->holds[1]);
-    store(&p->from->partner, 0);
 }
 
 static int leave_both(struct pair *p, const struct acp_call *c, int rc)
 {
+    if (p->from->partner)
+        store(&p->from->partner, 0);
     section_leave(&p->holds[1]);
     return list_done(&p->holds[0], c, rc);
 }
@@ -72,7 +74,6 @@ static int splice_other(struct pair *p, const struct list_span *s, uint64_t last
     if (rc != ACP_OK) {
         section_cancel(hold);
         section_cancel(&p->holds[1]);
-        store(&p->from->partner, 0);
         return rc;
     }
     section_set(hold, &p->to->job.first, s->first.node);

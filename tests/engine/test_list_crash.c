@@ -348,10 +348,59 @@ static void deaths(struct book *b, uint64_t crashes)
     close(fd);
 }
 
+/* Whoever has a cursor of one of the elements that were moving uses it before anybody has entered the
+ * list that they move to. */
+static void moving_under_a_cursor(struct book *b)
+{
+    bool died = true;
+    uint64_t stays = 0, moves = 0;
+    for (uint64_t fault = 1; died; fault++) {
+        uint64_t out[200], nodes;
+        struct stage s = {0};
+        struct model m = {.size = {0}};
+        int fd = crash_memory(48 << 20);
+        stage_start(&s, fd);
+        lists_create(&s, b);
+        for (uint64_t i = 1; i <= 4; i++)
+            put(&s, b, &(struct step){.list = 1, .value = i}, LIST_BACK);
+        struct list_id second = id_of(&s, b, 1, 1);
+        pid_t child = child_start();
+        if (!child) {
+            struct stage there = {0};
+            stage_start(&there, fd);
+            fault_left = fault;
+            span(&there, b, &(struct step){.kind = SPLICE, .count = 3}, method_list_splice);
+            _exit(0);
+        }
+        died = was_killed(child);
+        struct acp_call c = call_of(b, 1, LIST_AT | 1 << 8 | (uint64_t)LIST_FETCH << 32);
+        c.in = &second;
+        c.in_size = sizeof second;
+        c.out = out;
+        c.out_room = sizeof out;
+        call(&s, &c, method_list_take);
+        bool stayed = c.result[0] == LIST_DONE;
+        for (uint64_t i = 1; i <= 4; i++) {
+            uint32_t list = stayed || i == 4;
+            if (!stayed || i != 2)
+                m.values[list][m.size[list]++] = i;
+        }
+        for (uint32_t i = 0; i < LISTS; i++)
+            mend_list(&s, b, i);
+        CHECK(all_agree(&s, b, &m, &nodes) && check_heap(&s.actor) == LISTS + nodes);
+        stays += stayed;
+        moves += !stayed;
+        actor_end(&s.actor);
+        close(fd);
+    }
+    CHECK(stays > 3 && moves > 3);
+}
+
 int main(void)
 {
     struct book *b = shared_memory(sizeof *b);
     whole_life(b, 20000);
+    moving_under_a_cursor(b);
     memset(b, 0, sizeof *b);
     deaths(b, crashes_wanted(1000));
     return 0;
