@@ -126,11 +126,12 @@ def test_who_failed_first_while_macprun_was_held_up(start):
 class Failure:
     """A group that failed: when, with which exit code, and how its first rank ended."""
 
-    def __init__(self, at, code, *statuses, told_to_end_at=10.0):
+    def __init__(self, at, code, *statuses, told_to_end_at=10.0, ended_well_at=None):
         self.group = Running(Group("any", 1, ("true",)))
         self.group.failed_at, self.group.status = at, code
         self.group.doomed_at = told_to_end_at
-        self.group.lost = [(at, status) for status in statuses]
+        self.group.lost = [(ended_well_at, None)] if ended_well_at is not None else []
+        self.group.lost += [(at, status) for status in statuses]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +144,8 @@ class Failure:
         ([Failure(5.0, 1), Failure(5.02, 1, None)], 0),
         ([Failure(5.02, 137, 9), Failure(5.0, 137, 9)], 1),
         ([Failure(5.0, 9), Failure(5.02, 143, told_to_end_at=5.01)], 0),
+        ([Failure(5.0, 1), Failure(5.02, 255)], 0),
+        ([Failure(5.0, 1), Failure(5.02, 137, 9, ended_well_at=1.0)], 1),
     ],
     ids=[
         "killed",
@@ -152,6 +155,8 @@ class Failure:
         "not-known",
         "both-killed",
         "told",
+        "code-of-minus-one",
+        "one-before-ended-well",
     ],
 )
 def test_a_killed_rank_is_the_reason_of_what_others_failed_of_before_it_was_known(failures, first):
@@ -205,6 +210,18 @@ def test_how_a_process_ended_is_seen_before_its_parent_collects_it():
         assert watch.status() == status
         os.waitpid(child, 0)
         watch.close()
+
+
+UNREAD = "r, w = os.pipe(); os.close(r); os.dup2(w, 1); os.dup2(w, 2)"  # a pipe without a reader
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [(["sh", "-c", "echo said; exit 7"], 7), (["no-such-program"], 127)]
+)
+def test_the_code_is_returned_although_nobody_reads(start, command, code):
+    program = f"import os, sys; {UNREAD}; os.execv(sys.argv[1], sys.argv[1:])"
+    job = start([sys.executable, "-c", program, *macprun([1, *command], [1, "sleep", "0.1"])])
+    assert job.wait() == code
 
 
 @pytest.mark.parametrize("joined", [False, True])

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from growing import (
     newcomer,
     say_word,
 )
+from macprunning import children
 
 import acp_mpi as acp
 
@@ -103,10 +105,46 @@ def grow_before_or_after_the_other_leaves():
     acp.finalize()
 
 
-def test_a_job_grows_when_who_grew_it_has_left(groups, meeting, all_pass):
+@pytest.mark.parametrize("order", [("late", "early"), ("early", "late")])
+def test_a_job_grows_when_who_grew_it_has_left(groups, meeting, all_pass, order):
+    place = meeting(dict.fromkeys(order, 1))
+    sizes = dict.fromkeys(order, ("acp", 1))
+    all_pass(groups(sizes, grow_before_or_after_the_other_leaves, env=place))
+
+
+def leave_while_the_registry_is_held_up(path):
+    """It hears that a group has left and that its processes have ended at the same time."""
+    acp.init()
+    early = acp.group("early").ranks[0]
+    ended = os.pidfd_open(acp.allgather(os.getpid())[early])
+    if acp.rank() == early:
+        acp.spawn_group(newcomer(join_and_end), 1, mpi=False)
+        os.kill(registry := _registry(), signal.SIGSTOP)
+        Path(path).write_text(f"{registry}")
+        acp.leave()
+        return
+    await_end(early)
+    select.select([ended], [], [])
+    os.kill(int(Path(path).read_text()), signal.SIGCONT)
+    group = acp.spawn_group(newcomer(join_and_end), 1, mpi=False)
+    assert list(group.ranks) == [3]
+    acp.finalize()
+
+
+def _registry():
+    """Return the process that numbers newcomers, which this one had made."""
+    (starter,) = children(os.getpid())
+    names = {pid: Path(f"/proc/{pid}/comm").read_text() for pid in children(starter)}
+    return next(pid for pid, name in names.items() if name.startswith("acp_mpi registr"))
+
+
+def test_the_registry_outlives_a_group_that_ends_at_once_when_it_has_left(
+    groups, meeting, all_pass, tmp_path
+):
     place = meeting({"late": 1, "early": 1})
     sizes = {"late": ("acp", 1), "early": ("acp", 1)}
-    all_pass(groups(sizes, grow_before_or_after_the_other_leaves, env=place))
+    path = tmp_path / "registry"
+    all_pass(groups(sizes, leave_while_the_registry_is_held_up, path, env=place))
 
 
 # Deaths -----------------------------------------------------------------------------------------

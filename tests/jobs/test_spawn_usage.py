@@ -384,3 +384,116 @@ def closed_ports():
 
 def test_who_connects_to_a_port_that_is_closed_hears_of_it(passes):
     passes([*launch.mpiexec(2), *launch.program(closed_ports)], HOOK)
+
+
+def close_while_somebody_connects(folder):
+    """Rank 1 has seen that the port is open, and asks when it is closed."""
+    from mpi4py import MPI
+
+    from acp_mpi.spawn.mpi import ports
+
+    comm = MPI.COMM_WORLD
+    seen, closed = Path(folder, "seen"), Path(folder, "closed")
+    port = comm.bcast(MPI.Open_port() if comm.rank == 0 else None)
+    if comm.rank == 0:
+        launch.until(seen.exists)
+        MPI.Close_port(port)
+        closed.touch()
+        comm.barrier()
+        return
+    look = ports._is_open
+
+    def held_up(*sign):
+        found = look(*sign)
+        seen.touch()
+        launch.until(closed.exists)
+        return found
+
+    ports._is_open = held_up
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.COMM_SELF.Connect(port)
+    assert caught.value.Get_error_class() == MPI.ERR_PORT
+    assert "was closed before" in caught.value.__notes__[0]
+    comm.barrier()
+
+
+def test_who_asks_a_port_that_is_just_closed_hears_of_it(passes, tmp_path):
+    passes([*launch.mpiexec(2), *launch.program(close_while_somebody_connects, tmp_path)], HOOK)
+
+
+def connect_when_one_has_died():
+    """While rank 0 waits at a port one dies, now or before."""
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+    from acp_mpi import members
+    from acp_mpi.engine import _engine
+
+    parent = MPI.Comm.Get_parent()
+    port, victim, pid = parent.recv()
+    launch.until(lambda: members.DOING[_engine.doing(0)] == "is in recv")
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(acp.PeerLostError):
+            acp.recv(source=victim)
+    server = MPI.COMM_SELF.Connect(port)
+    server.send("I live", 0)
+    server.Disconnect()
+    parent.Disconnect()
+
+
+def say_who_and_wait():
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    parent.send(os.getpid(), 0)
+    parent.recv()
+
+
+def accept_although_one_dies(when):
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    def child(function):
+        command, *arguments = command_of(function)
+        comm = MPI.COMM_SELF.Spawn(command, arguments)
+        return comm, acp.groups()[-1].ranks[0]
+
+    (dies, victim), (lives, _) = child(say_who_and_wait), child(connect_when_one_has_died)
+    pid = dies.recv()
+    if when == "before":
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(acp.PeerLostError):
+            dies.recv()
+    port = MPI.Open_port()
+    lives.send((port, victim, 0 if when == "before" else pid), 0)
+    server = MPI.COMM_SELF.Accept(port)
+    assert server.recv(source=0) == "I live"
+    server.Disconnect()
+    lives.Disconnect()
+    MPI.Close_port(port)
+    os._exit(0)  # without the dead one, which finalize would wait for
+
+
+def close_a_port_after_a_death():
+    from mpi4py import MPI
+
+    import acp_mpi as acp
+
+    command, *arguments = command_of(say_who_and_wait)
+    child = MPI.COMM_SELF.Spawn(command, arguments)
+    os.kill(child.recv(), signal.SIGKILL)
+    with pytest.raises(acp.PeerLostError):
+        child.recv()
+    MPI.Close_port(MPI.Open_port())
+    os._exit(0)  # without the dead one, which finalize would wait for
+
+
+def test_a_port_is_closed_after_somebody_has_died(passes):
+    passes(launch.program(close_a_port_after_a_death), HOOK)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_who_waits_at_a_port_goes_on_when_somebody_else_dies(passes, when):
+    passes(launch.program(accept_although_one_dies, when), HOOK)

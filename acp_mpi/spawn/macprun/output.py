@@ -99,7 +99,8 @@ class Output:
             self._file(group, rank, errors).write(line)
         except OSError as reason:  # the job is worth more than what it says
             self._before()
-            print(f"macprun: no more output is kept in {self._folder}: {reason}", file=sys.stderr)
+            text = f"macprun: no more output is kept in {self._folder}: {reason}\n"
+            self._print(text.encode(errors="backslashreplace"), errors=True)
             self._folder = None
 
     def _file(self, group: str, rank: int | None, errors: bool) -> BinaryIO:

@@ -17,7 +17,7 @@ from acp_mpi.spawn.macprun.plan import Group
 
 _NOTICE = 2.0  # s in which a launcher notices that a rank has failed, and ends
 _TOGETHER = 0.1  # s between the end of a rank and the news of it, at most
-_KILLED = 128  # and the signal: an exit code as shells and launchers have it
+_KILLED = range(129, 129 + 64)  # 128 and the signal: an exit code as shells and launchers have it
 _PIPE = 1 << 16  # bytes that fit into any pipe
 Watch = Callable[[IO[bytes], Stream, bool], None]
 
@@ -69,8 +69,8 @@ class Running:
         if self.failed_at >= self.doomed_at:
             return False
         if not self.lost:
-            return self.status > _KILLED
-        _, status = self.lost[0]
+            return self.status in _KILLED
+        status = next((status for at, status in self.lost if at >= self.failed_at), None)
         return status is not None and os.WIFSIGNALED(status)
 
     def end(self, process: Started, code: int, reason: str, joined: bool) -> None:

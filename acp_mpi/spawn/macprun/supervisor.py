@@ -229,10 +229,9 @@ class Supervisor:
         try:
             control = Control(keeper, self._answer)
         except OSError as reason:  # of another user, or of another namespace with our number
-            print(
+            self._table.say(
                 f"macprun: status and kill will not find this job: {reason.strerror}; "
-                f"another process has taken the name of {keeper}",
-                file=sys.stderr,
+                f"another process has taken the name of {keeper}"
             )
             return None
         self._selector.register(control, selectors.EVENT_READ, control.serve)
@@ -280,6 +279,11 @@ class Supervisor:
         if not failed:
             return 0
         first = first_of(failed)
+        with contextlib.suppress(OSError):  # nobody reads any more
+            self._say_who_failed(first)
+        return 128 + self._signals[0] if self._signals else first.status
+
+    def _say_who_failed(self, first: Running) -> None:
         name = first.group.name
         print(f"macprun: group {name!r} failed first: {first.reason}", file=sys.stderr)
         lines = self._output.last_lines(name)
@@ -287,7 +291,6 @@ class Supervisor:
             print("macprun: its last lines:", file=sys.stderr, flush=True)
             sys.stderr.buffer.write(b"".join(b"  " + line for line in lines))
         sys.stderr.flush()
-        return 128 + self._signals[0] if self._signals else first.status
 
 
 def _make_room(descriptors: int) -> None:

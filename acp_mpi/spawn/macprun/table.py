@@ -1,5 +1,6 @@
 """The table on the terminal while the groups of a job come together."""
 
+import contextlib
 import os
 import threading
 import time
@@ -15,7 +16,7 @@ _AFTER = 1.0  # s: a job that starts as it should shows nothing
 class Table:
     """Lines at the end of a terminal that are drawn over; nothing where there is no terminal.
 
-    Any thread may call its methods.
+    Any thread may call its methods. Whether anybody reads it makes no difference to the job.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -41,25 +42,27 @@ class Table:
         """Take the table away: something else is to be written."""
         with self._lock:
             if self._lines:
-                self._stream.write(f"\x1b[{self._lines}A\x1b[J")
-                self._stream.flush()
+                self._write(f"\x1b[{self._lines}A\x1b[J")
                 self._lines = 0
 
     def say(self, line: str) -> None:
         """Write a line that stays, in place of the table, which is drawn again below it."""
         with self._lock:
             self.hide()
-            self._stream.write(f"{line}\n")
-            self._stream.flush()
+            self._write(f"{line}\n")
 
     def _draw(self, lines: list[str]) -> None:
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):
             self.hide()
             width, height = os.get_terminal_size(self._stream.fileno())
             del lines[max((height or 24) - 2, 1) :]  # 0: it does not know
-            self._stream.write("".join(f"{line[: (width or 80) - 1]}\n" for line in lines))
-            self._stream.flush()
+            self._write("".join(f"{line[: (width or 80) - 1]}\n" for line in lines))
             self._lines = len(lines)
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+            self._stream.flush()
 
 
 def rows(arrivals: "Sequence[Arrival]", waited: float) -> list[str]:

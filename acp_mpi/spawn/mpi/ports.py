@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 import struct
+from time import monotonic
 
 import acp_mpi as acp
 from acp_mpi import members
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _REQUESTS, _ANSWERS = derived(0, "port"), derived(0, "port, answer")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # s between two looks at a port that does not answer
+_ANSWER = 2.0  # s for an answer to arrive that was given before the port was closed
 _serials = itertools.count(1)
 _SIGN = struct.Struct("=Q")  # the port's number, while it is open
 _open: dict[str, Any] = {}  # of this process: its ports, and their signs, which others look at
@@ -87,6 +90,27 @@ def _is_open(serial: int, sign: int) -> bool:
         return False
 
 
+class _Look:
+    """Looks at a port while its answer is awaited: it may close before the question is there."""
+
+    def __init__(self, serial: int, sign: int) -> None:
+        self._port = serial, sign
+        self._pause = _FIRST_PAUSE
+        self._next = monotonic() + self._pause
+        self._closed = False
+
+    def is_vain(self) -> bool:
+        """Return whether it is closed, and what it had answered before has had time to arrive."""
+        if monotonic() < self._next:
+            return False
+        if self._closed:
+            return True
+        self._closed = not _is_open(*self._port)
+        self._pause = _ANSWER if self._closed else min(2 * self._pause, _LONGEST_PAUSE)
+        self._next = monotonic() + self._pause
+        return False
+
+
 def _together(comm: Any, root: int, talk: Any) -> Any:
     """Have `root` find out the context and the ranks of the other side, and tell all."""
     ranks = ranks_in(comm)
@@ -114,12 +138,10 @@ def accept(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0) 
             raise _refusal(MPI.ERR_PORT, text)
         context = new_context("port")
         while True:
-            peers, asker = hear(_REQUESTS, -1, serial)
-            try:
+            with contextlib.suppress(PeerLostError):  # it has died since; the next one may live
+                peers, asker = hear(_REQUESTS, -1, serial)
                 tell(_ANSWERS, asker, serial, (context, ranks))
-            except PeerLostError:  # it has died since; the next one may live
-                continue
-            return context, peers
+                return context, peers
 
     return _together(comm, root, talk)
 
@@ -133,7 +155,7 @@ def connect(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0)
             text = f"Connect: {port_name!r} is closed; Open_port returns another"
             raise _refusal(MPI.ERR_PORT, text)
         tell(_REQUESTS, owner, serial, ranks)
-        answer, _ = hear(_ANSWERS, owner, serial)
+        answer, _ = hear(_ANSWERS, owner, serial, _Look(serial, sign).is_vain)
         if answer is None:
             text = f"Connect: {port_name!r} was closed before anybody was accepted there"
             raise _refusal(MPI.ERR_PORT, text)

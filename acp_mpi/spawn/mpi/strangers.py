@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from acp_mpi import members
+from acp_mpi.engine import _engine
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import derived
-from acp_mpi.spawn.mpi.work import Receiving, complete
+from acp_mpi.spawn.mpi.work import Patience, Receiving, outcome, pause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 PARENT = "ACP_PARENT"
 NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
+_NOBODY = _engine.Sources(())  # whose death would end a receive from anybody: others may come
 _parent: Any = None
 
 
@@ -29,15 +32,30 @@ class _Stranger:
         """Do nothing: nobody waits for that."""
 
 
-def hear(context: int, source: int, tag: int) -> Any:
-    """Return an object from a rank of the job with which there is no communicator yet."""
-    work = Receiving(_Stranger(), transport.receive(context, source, tag), MPI.pickle.loads)
-    return complete(work), work.source
+def hear(
+    context: int, source: int, tag: int, vain: Callable[[], bool] = lambda: False
+) -> tuple[Any, int]:
+    """Return an object from a rank of the job with which there is no communicator yet, and who.
+
+    `vain` is asked now and then: if nothing will come any more, the object is None.
+    """
+    posted = transport.receive(context, source, tag, among=_NOBODY)
+    work, patience = Receiving(_Stranger(), posted, MPI.pickle.loads), Patience()
+    try:
+        while not work.step():
+            if vain():
+                work.give_up()
+                return None, source
+            pause(work.pending(), patience)
+    except BaseException:
+        work.give_up()
+        raise
+    return outcome(work), work.source
 
 
 def heard(context: int, tag: int) -> int | None:
     """Return who has said something that nobody has heard yet; what it was is dropped."""
-    posted = transport.receive(context, -1, tag)
+    posted = transport.receive(context, -1, tag, among=_NOBODY)
     if not posted.done() and posted.cancel():
         return None
     return int(posted.take().source)

@@ -68,7 +68,7 @@ class Reception:
                 self._accept()
             elif key.fileobj == self._bell:
                 os.eventfd_read(self._bell)
-            else:
+            elif self._selector.get_map().get(key.fd) is key:  # one before it may have unwatched it
                 key.data(key.fileobj)
         self._mind_the_time(time.monotonic())
 
