@@ -118,6 +118,10 @@ struct waiter {
 struct span {
     uint32_t low, high;
 };
+static inline bool span_has(struct span s, uint32_t slot)
+{
+    return slot >= s.low && slot < s.high;
+}
 
 struct acp_engine {
     acp_config config;

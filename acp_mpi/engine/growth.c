@@ -147,21 +147,43 @@ void acp_engine_joined(acp_engine *e, uint32_t low, uint32_t high, uint32_t foun
 
 void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
 {
+    struct span those = {low, high};
+    uint32_t count;
+    const uint32_t *mates = table_mates(e, &count);
     pthread_mutex_lock(&e->space);
-    e->joined_with = (struct span){low, high};
+    e->joined_with = those;
     pthread_mutex_unlock(&e->space);
+    for (uint32_t i = 0; i < count; i++) { /* so that they are told, whoever has talked to them */
+        struct peer *mate = span_has(e->everybody, mates[i]) && !span_has(those, mates[i])
+                                ? peer_of_slot(e, mates[i])
+                                : NULL;
+        if (mate)
+            peer_attach(e, mate);
+    }
 }
 
-void growth_leaves(acp_engine *e, struct peer *p, const struct message *m)
+/* Whoever may wait for one that leaves without the others hears of it from those that know. */
+void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
 {
-    if (e->self < m->dst || e->self >= m->src)
-        p->left = true; /* before it is known to leave */
+    acp_engine *e = lane->engine;
+    struct span ends = {(uint32_t)m->dst, (uint32_t)m->src};
+    bool alone = !span_has(ends, e->self), news = alone && !p->alone;
+    if (alone) { /* before it is known to leave */
+        p->ends_low = ends.low;
+        p->ends_high = ends.high;
+        p->left = p->alone = true;
+    }
     if (!p->leaving) {
         p->leaving = now_ns();
         atomic_fetch_add(&e->leavers, 1);
     }
     if (m->a == FAREWELL)
         p->gone = true;
+    if (news && span_has(e->everybody, p->slot)) {
+        struct message parting = parting_of(e, p);
+        notify_all(lane, &parting);
+    }
+    waiters_wake(e);
 }
 
 /* Who ends with whom: the others stay. */

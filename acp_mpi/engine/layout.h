@@ -150,6 +150,8 @@ static inline uint32_t doing_threads(const struct control *c)
     return c->doing >> 8;
 }
 #define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
+#define LOST_IN_ORDER 1u /* `b` of ACP_LOST: that rank had said so */
+#define LOST_NOT_YET 2u  /* it leaves; with whom, `dst` and `src` say as they do in its own word */
 #define PHASE_OPEN 1u
 #define PHASE_LEAVING 2u
 #define PHASE_CLOSED 3u

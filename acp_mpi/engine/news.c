@@ -21,7 +21,14 @@ void notify_all(acp_lane *lane, const struct message *m)
 
 struct message loss_of(const acp_engine *e, const struct peer *p)
 {
-    return (struct message){.kind = ACP_LOST, .from = e->self, .a = p->slot, .b = peer_left(p)};
+    return (struct message){.kind = ACP_LOST, .from = e->self, .a = p->slot,
+                            .b = peer_left(p) ? LOST_IN_ORDER : 0};
+}
+
+struct message parting_of(const acp_engine *e, const struct peer *p)
+{
+    return (struct message){.kind = ACP_LOST, .from = e->self, .a = p->slot, .b = LOST_NOT_YET,
+                            .dst = p->ends_low, .src = p->ends_high};
 }
 
 void loss_heard(acp_lane *lane, const struct message *m)
@@ -30,8 +37,14 @@ void loss_heard(acp_lane *lane, const struct message *m)
     struct peer *p = peer_of_slot(e, (uint32_t)m->a);
     if (!p)
         return;
+    if (m->b == LOST_NOT_YET) {
+        const struct message own = {.dst = m->dst, .src = m->src};
+        if (p != e->own)
+            growth_leaves(lane, p, &own);
+        return;
+    }
     if (m->b)
-        p->left = true; /* in order */
+        p->left = true;
     if (!m->b || !links_reach(e, p)) /* their end tells it, too, and what it said before comes on them */
         peer_said_lost(e, p);
 }
@@ -52,10 +65,12 @@ void say_news(acp_lane *lane, struct peer *to, struct link *link)
         m = growth_farewell(e, 0);
         say(lane, to, link, &m);
     }
-    for (struct peer *p = NULL; e->departed && (p = peer_next(e, p));) {
-        if (!p->loss_handled || !p->missed)
+    bool any = e->departed || e->leavers;
+    for (struct peer *p = NULL; any && (p = peer_next(e, p));) {
+        bool parts = p->alone && !p->lost && span_has(e->everybody, p->slot);
+        if (!parts && (!p->loss_handled || !p->missed))
             continue;
-        m = loss_of(e, p);
+        m = parts ? parting_of(e, p) : loss_of(e, p);
         say(lane, to, link, &m);
     }
 }

@@ -130,6 +130,7 @@ void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
 /* news.c: who is gone, or leaves; with the lock held */
 void notify_all(acp_lane *lane, const struct message *m); /* whoever this process is in touch with */
 struct message loss_of(const acp_engine *e, const struct peer *p);
+struct message parting_of(const acp_engine *e, const struct peer *p);
 void loss_heard(acp_lane *lane, const struct message *m);
 /* To one that was in touch with nobody here: what all others were told, as far as somebody may miss it. */
 void say_news(acp_lane *lane, struct peer *to, struct link *link);

@@ -94,8 +94,7 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
 static bool is_missed(const acp_engine *e, const struct peer *p)
 {
     bool used = p->relation == RELATION_NODE || p->met;
-    bool everybody = p->slot >= e->everybody.low && p->slot < e->everybody.high;
-    return !p->left && (everybody || (used && !peer_left(p)));
+    return !p->left && (span_has(e->everybody, p->slot) || (used && !peer_left(p)));
 }
 
 void peer_mark_lost(acp_engine *e, struct peer *p)

@@ -54,6 +54,8 @@ struct peer {
     _Atomic uint64_t leaving; /* when that was heard; 0: it does not */
     _Atomic bool gone; /* it has said its last word */
     _Atomic bool left; /* and the others do not end with it: it is no loss */
+    _Atomic bool alone; /* nor has it met them at its end */
+    uint32_t ends_low, ends_high; /* but these slots, if it is alone */
     _Atomic bool met;  /* on a link */
     _Atomic bool asked; /* for news */
     bool guest; /* needs this process to drive MPI */

@@ -158,7 +158,7 @@ bool growth_reaches(acp_engine *e, uint64_t slot); /* is there one, as far as ca
 /* Does a living process hold a line here as that one, though its table cannot be read? */
 bool growth_left_word(acp_engine *e, uint32_t slot);
 struct span growth_everybody(const acp_engine *e, uint32_t purpose);
-void growth_leaves(acp_engine *e, struct peer *p, const struct message *m); /* as it says */
+void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m); /* as it says */
 struct message growth_farewell(const acp_engine *e, uint64_t word);
 void growth_show_table(acp_engine *e);
 uint32_t growth_known_to(const acp_engine *e, const struct peer *p); /* slots, at the least */

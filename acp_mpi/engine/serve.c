@@ -285,8 +285,7 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         loss_heard(lane, m);
         break;
     case ACP_LEAVING:
-        growth_leaves(e, from, m);
-        waiters_wake(e);
+        growth_leaves(lane, from, m);
         break;
     case ACP_SIGNAL:
         signal_arrived(e, m);

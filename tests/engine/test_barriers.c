@@ -1,5 +1,5 @@
 /* Barriers that are not over when they return: called again after a refresh, of sets that have to share
- * what counts them, and of members that die. */
+ * what counts them, and of members that die or leave meanwhile. */
 #include "cluster.h"
 #include "party.h"
 
@@ -144,11 +144,59 @@ static void a_death_reaches_all_of_another_node(void)
         acp_engine_free(c.engines[i]);
 }
 
+static uint32_t purpose;
+static bool lives_on;
+
+/* The last leaves alone; nobody has talked to anybody but in barriers. */
+static void leave_under_way(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint32_t last = c->count - 1;
+    (void)lane;
+    CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_OK);
+    atomic_fetch_add(&stage, 1);
+    until((int)c->count);
+    if (rank == last) {
+        for (uint32_t i = 0; i < last; i++)
+            while (doing_of(c->engines[i]->control) == ACP_DOING_COMPUTE)
+                sched_yield();
+        acp_engine_leave(e, last, last + 1);
+        CHECK(acp_barrier(e, NULL, 0, PURPOSE_FINALIZE, LATE_NS) == ACP_OK);
+        acp_engine_leaving(e);
+        if (!lives_on)
+            acp_engine_close(e);
+        return;
+    }
+    CHECK(acp_barrier(e, NULL, 0, purpose, LATE_NS) == ACP_E_LOST && acp_trouble_rank(e) == last);
+    acp_refresh(e);
+    CHECK(acp_barrier(e, NULL, 0, purpose, LATE_NS) == ACP_OK);
+}
+
+/* It has met nobody: they meet without it. */
+static void who_leaves_is_waited_for_by_nobody(uint32_t nodes, acp_path path)
+{
+    struct cluster c;
+    atomic_store(&stage, 0);
+    cluster_start(&c, 4, nodes, path, CLUSTER_SHARED);
+    cluster_run(&c, leave_under_way);
+    for (uint32_t i = 0; i < 4; i++)
+        if (i < 3 || lives_on)
+            acp_engine_close(c.engines[i]);
+    for (uint32_t i = 0; i < 4; i++)
+        acp_engine_free(c.engines[i]);
+}
+
 int main(void)
 {
     sets_meet_where_entries_are_few();
     a_refresh_forgets_no_barrier();
     a_newcomer_dies_that_a_barrier_needs();
     a_death_reaches_all_of_another_node();
+    for (int i = 0; i < 4; i++) {
+        purpose = i & 1 ? PURPOSE_FINALIZE : 0;
+        lives_on = i & 2;
+        for (uint32_t nodes = 1; nodes <= 4; nodes++)
+            who_leaves_is_waited_for_by_nobody(nodes, ACP_PATH_ANY);
+        who_leaves_is_waited_for_by_nobody(1, ACP_PATH_LINK);
+    }
     return 0;
 }
