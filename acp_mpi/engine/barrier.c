@@ -170,17 +170,18 @@ static void release(struct barrier_entry *entry)
         futex_wake(generation_word(entry), true);
 }
 
-/* Counts in; *last: everybody of the node is here. */
+/* Counts in; *last: everybody of the node is here. That is one generation, and one more when all nodes have
+ * met. On a single node both are one step: whoever's time has run out would come again in between. */
 static bool arrive(struct gate *g, bool *last)
 {
-    uint64_t state = atomic_load(&g->entry->state), next;
+    uint64_t state = atomic_load(&g->entry->state), next, steps = g->party->nodes == 1 ? 2 : 1;
     do {
         uint32_t arrived = (uint32_t)(state >> 16) & 0xffff;
         if (atomic_load(&g->entry->key) != g->party->key || rekeyed(state))
             return false;
         g->arrived_at = generation(state);
         *last = arrived + 1 >= g->party->here;
-        next = *last ? (state & ~(uint64_t)0xffff0000) + USER + (1ull << 32)
+        next = *last ? (state & ~(uint64_t)0xffff0000) + USER + (steps << 32)
                      : state + ARRIVE + USER;
     } while (!atomic_compare_exchange_weak(&g->entry->state, &state, next));
     return true;
@@ -297,10 +298,8 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
         if (arrive(&g, &last))
             break;
     }
-    /* One generation when the node is complete, one more when all nodes have met. */
     g.passed_at = g.arrived_at + 2;
     if (last && p->nodes == 1) {
-        atomic_fetch_add(&g.entry->state, 1ull << 32);
         release(g.entry);
     } else if (e->self == p->leader && p->nodes > 1) {
         rc = lead_node(&g, last, timeout_ns, start);
