@@ -9,13 +9,24 @@ bool list_has(const struct heap *h, const struct list *list, struct list_id id)
     return n && id.number && list_number(list, load(&n->name)) == id.number;
 }
 
-uint64_t list_new_era(const struct hold *hold, struct list *list)
+/* Heads are never given back: of a list and a number no other makes the same. */
+static uint64_t mixed(const struct hold *hold, const struct list *list, uint64_t number)
 {
     uint64_t offset = (uint64_t)((const unsigned char *)list - hold->heap->base);
-    uint64_t x = offset * 0x9e3779b97f4a7c15ull + ++list->names; /* heads are never given back */
+    uint64_t x = offset * 0x9e3779b97f4a7c15ull + number;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
     return (x ^ x >> 31) & LIST_NUMBERS;
+}
+
+uint64_t list_new_era(const struct hold *hold, struct list *list)
+{
+    return mixed(hold, list, ++list->names);
+}
+
+uint64_t list_apart(const struct hold *hold, const struct list *one, const struct list *other)
+{
+    return mixed(hold, one, 0) ^ mixed(hold, other, 0);
 }
 
 int list_done(struct hold *hold, const struct acp_call *c, int rc)

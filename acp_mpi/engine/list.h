@@ -128,6 +128,9 @@ static inline bool list_is_address(uint64_t block)
     return acp_ga_rank(block) >= 0;
 }
 uint64_t list_new_era(const struct hold *hold, struct list *list);
+/* What the era of the one becomes another by, as it goes to the other: no cursor of either means an element
+ * that came that way, until it goes back. */
+uint64_t list_apart(const struct hold *hold, const struct list *one, const struct list *other);
 /* Within a change: the chain [first, last] goes in before `before`, 0 the end; goes out. */
 int list_link(struct hold *hold, struct list *list, uint64_t first, uint64_t last, uint64_t count,
               uint64_t before);

@@ -170,14 +170,13 @@ int method_list_swap(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     struct hold *hold = &p.holds[0];
-    uint64_t names = p.to->names > p.from->names ? p.to->names : p.from->names;
-    store(&p.to->names, names); /* of their elements, under either era */
-    store(&p.from->names, names);
+    uint64_t apart = list_apart(hold, p.to, p.from), era = p.to->era;
     begin_both(&p);
     exchange(hold, &p.to->first, &p.from->first);
     exchange(hold, &p.to->last, &p.from->last);
     exchange(hold, &p.to->size, &p.from->size);
-    exchange(hold, &p.to->era, &p.from->era);
+    section_set(hold, &p.to->era, p.from->era ^ apart);
+    section_set(hold, &p.from->era, era ^ apart);
     for (uint32_t i = 0; i < 2; i++) {
         struct list *l = i ? p.from : p.to;
         section_set(hold, &l->changes, l->changes + 1);

@@ -61,6 +61,21 @@ int stripe_find(acp_lane *lane, struct heap *h, const struct shape *shape, struc
     LOOK(find(lane, h, shape, s, e, answer));
 }
 
+static int count(const struct stripe *s, struct amounts *amounts)
+{
+    uint64_t log = load(&s->log);
+    *amounts = (struct amounts){.count = load(&s->count), .total = load(&s->total),
+                                .places = load(&s->slots) ? (1ull << log % 64) + 4 * log : 0,
+                                .graves = load(&s->graves)};
+    return ACP_OK;
+}
+
+int stripe_count(acp_lane *lane, struct heap *h, struct stripe *s, struct amounts *amounts,
+                 int64_t patience_ns)
+{
+    LOOK(count(s, amounts));
+}
+
 static int piece(acp_lane *lane, const struct heap *h, const struct shape *shape,
                  const struct stripe *s, uint64_t hash, uint64_t at, struct answer *answer)
 {

@@ -260,14 +260,16 @@ int method_map_look(acp_lane *lane, struct acp_call *c)
     if (rc != ACP_OK)
         return rc;
     for (uint32_t i = 0; i < STRIPES; i++) {
-        const struct stripe *s = &part.map->stripes[i];
-        uint64_t log = load(&s->log), places = load(&s->slots) ? (1ull << log % 64) + 4 * log : 0;
-        sum.count += load(&s->count);
-        if (__builtin_add_overflow(sum.total, load(&s->total), &sum.total))
+        struct amounts a;
+        rc = stripe_count(lane, part.heap, &part.map->stripes[i], &a, lane->patience_ns);
+        if (rc != ACP_OK)
+            return rc;
+        sum.count += a.count;
+        if (__builtin_add_overflow(sum.total, a.total, &sum.total))
             most = UINT64_MAX;
-        sum.graves += load(&s->graves);
-        sum.places += places;
-        sum.bytes += 8 * places * part.shape.unit;
+        sum.graves += a.graves;
+        sum.places += a.places;
+        sum.bytes += 8 * a.places * part.shape.unit;
     }
     sum.total |= most;
     c->result[0] = sum.count;

@@ -66,6 +66,11 @@ struct answer {
     bool adopted;       /* the element's box is the map's now */
 };
 
+/* How much a stripe has, at one instant. */
+struct amounts {
+    uint64_t count, total, places, graves;
+};
+
 /* Where a reader looks. */
 struct slots {
     uint64_t *slots;
@@ -123,6 +128,8 @@ int stripe_sweep(struct hold *hold, const struct shape *shape, struct stripe *s,
 /* lookup.c: without the lock as long as that works. */
 int stripe_find(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
                 const struct element *e, struct answer *answer, int64_t patience_ns);
+int stripe_count(acp_lane *lane, struct heap *h, struct stripe *s, struct amounts *amounts,
+                 int64_t patience_ns);
 /* Bytes of the box with that hash and stamp, from `at` on. */
 int stripe_piece(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
                  uint64_t hash, uint64_t at, struct answer *answer, int64_t patience_ns);

@@ -145,6 +145,41 @@ def test_a_cursor_never_means_the_next_element_at_its_place_when_lists_were_swap
             _ = at.value
 
 
+@pytest.mark.parametrize("more", range(4))
+def test_a_cursor_never_means_what_a_swap_brings_to_its_place(made, more):
+    one, other = made(acp.List, "q"), made(acp.List, "q")
+    if alone(1):
+        for value in range(3):
+            one.push_back(value)
+        for _ in range(more):
+            other.push_back(7)
+        at = one.end().advance(-1)
+        place = at.ga
+        other.splice(other.end(), at)
+        other.pop_back()
+        other.push_back(8)
+        assert more == 0 or other.end().advance(-1).ga == place
+        one.swap(other)
+        with refused(acp.AddressError, "Cursor.value"):
+            _ = at.value
+        assert list(one) == [7] * more + [8]
+        assert list(other) == [0, 1]
+
+
+def test_cursors_are_good_again_when_lists_were_swapped_back(made):
+    one, other = made(acp.List, "q"), made(acp.List, "q")
+    if alone(1):
+        one.extend([1, 2, 3])
+        at = one.begin().advance()
+        one.swap(other)
+        with refused(acp.AddressError, "Cursor.value"):
+            _ = at.value
+        other.push_back(4)
+        one.push_back(5)
+        one.swap(other)
+        assert at.value == 2 and list(one) == [1, 2, 3, 4] and list(other) == [5]
+
+
 def test_ranges_that_are_none_and_negative_counts_are_refused(made):
     one = made(acp.List, "q", maker=-1)
     if acp.rank() == 0:

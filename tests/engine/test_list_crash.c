@@ -219,7 +219,7 @@ static bool agrees(struct stage *s, const struct book *b, const struct model *m,
     for (; at; count++) {
         const struct list_node *n = list_node(&s->actor.heap, at);
         CHECK(n && n->previous == previous && n->name >> 16 && count < MOST);
-        CHECK(list_number(l, n->name) <= l->names);
+        CHECK(list_number(l, n->name));
         uint64_t size = list_nameless(n->name);
         good = good && size == width_of(m->values[i][count]);
         for (uint64_t j = 0; good && j < size / 8; j++)

@@ -279,6 +279,38 @@ static void killed(struct book *book, bool boxed, uint64_t crashes)
     close(fd);
 }
 
+/* A reader does not count what will not have happened when the change that somebody died in is whole. */
+static void counted_before_it_is_whole(struct book *book)
+{
+    bool died = true;
+    struct shape shape = shape_of(false);
+    for (uint64_t fault = 1, k = 0; died; fault++) {
+        struct actor a;
+        struct amounts amounts;
+        int fd = crash_memory(48 << 20);
+        actor_start(&a, fd);
+        stripe_start(&a, book, false);
+        struct stripe *s = stripe_of(&a, book);
+        while (s->count < KEYS / 2)
+            perform(&a, s, &shape, k++);
+        pid_t child = child_start();
+        if (!child) {
+            struct actor there;
+            actor_start(&there, fd);
+            fault_left = fault;
+            for (uint64_t i = 0; i < 8; i++)
+                perform(&there, stripe_of(&there, book), &shape, k + i);
+            _exit(0);
+        }
+        died = was_killed(child);
+        CHECK(stripe_count(a.lane, &a.heap, s, &amounts, ACP_FOREVER) == ACP_OK);
+        mend(&a, &s->section);
+        CHECK(amounts.count == s->count && amounts.total == s->total && amounts.graves == s->graves);
+        actor_end(&a);
+        close(fd);
+    }
+}
+
 /* Threads that find, beside one that changes: what stays is always found, with its value. */
 struct race {
     struct actor a;
@@ -357,6 +389,7 @@ int main(void)
     refused_when_full(book, true);
     killed(book, false, crashes / 2);
     killed(book, true, crashes / 2);
+    counted_before_it_is_whole(book);
     found_meanwhile(book);
     return 0;
 }
