@@ -8,7 +8,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
+from acp_mpi.errors import PeerLostError
+
 LAST_LINES = 10
+_LOSS = b"%s.%s:" % (PeerLostError.__module__.encode(), PeerLostError.__name__.encode())
 _ENDS = b"\n", b"\r"  # of a line: a bar of progress is drawn over itself, and waits for no newline
 
 
@@ -69,6 +72,8 @@ class Output:
         self._files: dict[tuple[str, int | None, bool], BinaryIO] = {}
         self._last: dict[str, collections.deque[bytes]] = {}
         self._deaf: set[bool] = set()
+        self.bereaved: set[str] = set()
+        """The groups in which the loss of a rank was an error that nobody caught, as they say."""
 
     def write(self, group: str, lines: Iterable[tuple[int | None, bytes]], errors: bool) -> None:
         """Print lines of a group and keep them; `errors`: on stderr."""
@@ -78,6 +83,8 @@ class Output:
             text.append(b"[%s] %s" % (label.encode(), line))
             if self._folder is not None:
                 self._keep(group, rank, line, errors)
+            if errors and line.startswith(_LOSS):
+                self.bereaved.add(group)
         if not text:
             return
         last = self._last.setdefault(group, collections.deque(maxlen=LAST_LINES))

@@ -278,7 +278,7 @@ class Supervisor:
         failed = [running for running in self._groups.values() if running.counts]
         if not failed:
             return 0
-        first = first_of(failed)
+        first = first_of(failed, self._output.bereaved)
         with contextlib.suppress(OSError):  # nobody reads any more
             self._say_who_failed(first)
         return 128 + self._signals[0] if self._signals else first.status
