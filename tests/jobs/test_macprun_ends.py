@@ -1,7 +1,9 @@
 """Jobs of `macprun` that fail, are killed or told to end: the code, the others, nothing left."""
 
+import contextlib
 import os
 import select
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -254,6 +256,29 @@ def test_the_code_is_returned_although_nobody_reads(start, command, code):
     program = f"import os, sys; {UNREAD}; os.execv(sys.argv[1], sys.argv[1:])"
     job = start([sys.executable, "-c", program, *macprun([1, *command], [1, "sleep", "0.1"])])
     assert job.wait() == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_all_processes_end_also_while_nobody_takes_what_is_said(start, number):
+    job = start(["sh", "-c", f"{shlex.join(macprun([1, 'yes']))} | sleep 1000"])
+    launch.until(lambda: _is_held_up(job), job)
+    (pid,) = _named(job, "macprun")
+    os.kill(pid, number)
+    launch.until(lambda: not _named(job, "yes"))
+
+
+def _is_held_up(job):
+    """Return whether the pipe is full: who writes there sleeps, and who writes to that one."""
+    writers = [*_named(job, "acp_mpi supervi"), *_named(job, "yes")]
+    return len(writers) == 2 and all(launch.stat(pid)[0] == "S" for pid in writers)
+
+
+def _named(job, name):
+    names = {}
+    for pid in job.processes():
+        with contextlib.suppress(OSError):  # it has ended
+            names[pid] = Path(f"/proc/{pid}/comm").read_text().rstrip()
+    return [pid for pid in names if names[pid] == name]
 
 
 @pytest.mark.parametrize("joined", [False, True])

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import os
 import re
+import select
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
@@ -63,10 +64,15 @@ class Stream:
 
 
 class Output:
-    """Where lines go: to the terminal with a label, to files, and the last ones to memory."""
+    """Where lines go: to the terminal with a label, to files, and the last ones to memory.
 
-    def __init__(self, folder: str | None, before: Callable[[], None]) -> None:
-        self._folder, self._before = folder, before
+    `room` waits until something can be written to a descriptor, or raises OSError.
+    """
+
+    def __init__(
+        self, folder: str | None, before: Callable[[], None], room: Callable[[int], None]
+    ) -> None:
+        self._folder, self._before, self._room = folder, before, room
         if folder is not None:  # what cannot be kept is said before anything starts
             os.makedirs(folder, exist_ok=True)
         self._files: dict[tuple[str, int | None, bool], BinaryIO] = {}
@@ -105,9 +111,8 @@ class Output:
         try:
             self._file(group, rank, errors).write(line)
         except OSError as reason:  # the job is worth more than what it says
-            self._before()
             text = f"macprun: no more output is kept in {self._folder}: {reason}\n"
-            self._print(text.encode(errors="backslashreplace"), errors=True)
+            self.say(text.encode(errors="backslashreplace"))
             self._folder = None
 
     def _file(self, group: str, rank: int | None, errors: bool) -> BinaryIO:
@@ -121,14 +126,21 @@ class Output:
             self._files[key] = open(path, "wb", buffering=0)  # noqa: SIM115
         return self._files[key]
 
+    def say(self, text: bytes) -> None:
+        """Print what is nobody's output, on stderr."""
+        self._before()
+        self._print(text, errors=True)
+
     def _print(self, text: bytes, errors: bool) -> None:
-        stream = sys.stderr if errors else sys.stdout
         if errors in self._deaf:
             return
+        descriptor, view = (sys.stderr if errors else sys.stdout).fileno(), memoryview(text)
         try:
-            stream.buffer.write(text)
-            stream.buffer.flush()
+            while view:
+                self._room(descriptor)
+                with contextlib.suppress(BlockingIOError):  # another writer was faster
+                    view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]
         except OSError:  # nobody reads any more; the job is not disturbed
             self._deaf.add(errors)
             with contextlib.suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), stream.fileno())
+                os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), descriptor)
