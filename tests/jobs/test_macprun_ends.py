@@ -1,7 +1,9 @@
 """Jobs of `macprun` that fail, are killed or told to end: the code, the others, nothing left."""
 
+import contextlib
 import os
 import select
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -124,10 +126,13 @@ def test_who_failed_first_while_macprun_was_held_up(start):
 
 
 class Failure:
-    """A group that failed: when, with which exit code, and how its first rank ended."""
+    """A group that failed: when, with which exit code, and how its first rank ended.
 
-    def __init__(self, at, code, *statuses, told_to_end_at=10.0, ended_well_at=None):
-        self.group = Running(Group("any", 1, ("true",)))
+    `misses`: it has said that this was the loss of another.
+    """
+
+    def __init__(self, at, code, *statuses, misses=False, told_to_end_at=10.0, ended_well_at=None):
+        self.group = Running(Group("bereaved" if misses else "any", 1, ("true",)))
         self.group.failed_at, self.group.status = at, code
         self.group.doomed_at = told_to_end_at
         self.group.lost = [(ended_well_at, None)] if ended_well_at is not None else []
@@ -146,6 +151,10 @@ class Failure:
         ([Failure(5.0, 9), Failure(5.02, 143, told_to_end_at=5.01)], 0),
         ([Failure(5.0, 1), Failure(5.02, 255)], 0),
         ([Failure(5.0, 1), Failure(5.02, 137, 9, ended_well_at=1.0)], 1),
+        ([Failure(5.02, 3), Failure(5.0, 1, 1 << 8, misses=True)], 0),
+        ([Failure(5.0, 3), Failure(5.02, 9, 9, misses=True)], 0),
+        ([Failure(5.0, 1, misses=True), Failure(5.02, 9, 9, misses=True)], 1),
+        ([Failure(6.0, 3), Failure(5.0, 9, 9, misses=True)], 1),
     ],
     ids=[
         "killed",
@@ -157,11 +166,36 @@ class Failure:
         "told",
         "code-of-minus-one",
         "one-before-ended-well",
+        "bereaved-before-it-is-known",
+        "bereaved-killed-by-its-launcher",
+        "both-bereaved",
+        "bereaved-long-before",
     ],
 )
-def test_a_killed_rank_is_the_reason_of_what_others_failed_of_before_it_was_known(failures, first):
+def test_who_failed_first_of_those_that_failed_at_the_same_time(failures, first):
     groups = [failure.group for failure in failures]
-    assert first_of(groups) is groups[first]
+    assert first_of(groups, {"bereaved"}) is groups[first]
+
+
+def fail_alone():
+    """The others hear of it, and their launcher kills those that have not ended."""
+    acp.init()
+    acp.sync()
+    os._exit(3)
+
+
+def wait_for_who_fails():
+    acp.init()
+    acp.sync()
+    acp.recv(source=0)
+
+
+@pytest.mark.slow
+def test_who_fails_is_named_and_not_those_that_its_loss_ends(start):
+    for _ in range(10):
+        job = start(macprun(alone(1, "bad", fail_alone), mpi(3, "others", wait_for_who_fails)))
+        assert job.wait() == 3, job.output
+        assert "group 'bad' failed first: rank 0: exit code 3" in job.output
 
 
 def end_in_turn(*order):
@@ -222,6 +256,29 @@ def test_the_code_is_returned_although_nobody_reads(start, command, code):
     program = f"import os, sys; {UNREAD}; os.execv(sys.argv[1], sys.argv[1:])"
     job = start([sys.executable, "-c", program, *macprun([1, *command], [1, "sleep", "0.1"])])
     assert job.wait() == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_all_processes_end_also_while_nobody_takes_what_is_said(start, number):
+    job = start(["sh", "-c", f"{shlex.join(macprun([1, 'yes']))} | sleep 1000"])
+    launch.until(lambda: _is_held_up(job), job)
+    (pid,) = _named(job, "macprun")
+    os.kill(pid, number)
+    launch.until(lambda: not _named(job, "yes"))
+
+
+def _is_held_up(job):
+    """Return whether the pipe is full: who writes there sleeps, and who writes to that one."""
+    writers = [*_named(job, "acp_mpi supervi"), *_named(job, "yes")]
+    return len(writers) == 2 and all(launch.stat(pid)[0] == "S" for pid in writers)
+
+
+def _named(job, name):
+    names = {}
+    for pid in job.processes():
+        with contextlib.suppress(OSError):  # it has ended
+            names[pid] = Path(f"/proc/{pid}/comm").read_text().rstrip()
+    return [pid for pid in names if names[pid] == name]
 
 
 @pytest.mark.parametrize("joined", [False, True])

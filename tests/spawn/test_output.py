@@ -49,7 +49,7 @@ def test_a_bar_of_progress_is_seen_as_it_grows(step, marks):
 
 
 def test_output_is_in_its_file_at_once_and_a_full_disk_does_not_end_the_job(tmp_path, capfd):
-    output = Output(str(tmp_path), lambda: None)
+    output = Output(str(tmp_path), lambda: None, lambda descriptor: None)
     output.write("w", [(0, b"kept\n")], errors=False)
     assert (tmp_path / "w" / "0.out").read_bytes() == b"kept\n"
     (tmp_path / "w" / "1.out").symlink_to("/dev/full")
@@ -64,7 +64,7 @@ def test_output_is_in_its_file_at_once_and_a_full_disk_does_not_end_the_job(tmp_
 
 
 def test_lines_are_labelled_and_the_last_are_remembered(capfdbinary):
-    output = Output(None, lambda: None)
+    output = Output(None, lambda: None, lambda descriptor: None)
     output.write("w", [(2, b"%d\n" % number) for number in range(20)], errors=False)
     output.write("w", [(None, b"\xff oops\n")], errors=True)
     out, err = capfdbinary.readouterr()

@@ -4,11 +4,15 @@ import collections
 import contextlib
 import os
 import re
+import select
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
+from acp_mpi.errors import PeerLostError
+
 LAST_LINES = 10
+_LOSS = b"%s.%s:" % (PeerLostError.__module__.encode(), PeerLostError.__name__.encode())
 _ENDS = b"\n", b"\r"  # of a line: a bar of progress is drawn over itself, and waits for no newline
 
 
@@ -60,15 +64,22 @@ class Stream:
 
 
 class Output:
-    """Where lines go: to the terminal with a label, to files, and the last ones to memory."""
+    """Where lines go: to the terminal with a label, to files, and the last ones to memory.
 
-    def __init__(self, folder: str | None, before: Callable[[], None]) -> None:
-        self._folder, self._before = folder, before
+    `room` waits until something can be written to a descriptor, or raises OSError.
+    """
+
+    def __init__(
+        self, folder: str | None, before: Callable[[], None], room: Callable[[int], None]
+    ) -> None:
+        self._folder, self._before, self._room = folder, before, room
         if folder is not None:  # what cannot be kept is said before anything starts
             os.makedirs(folder, exist_ok=True)
         self._files: dict[tuple[str, int | None, bool], BinaryIO] = {}
         self._last: dict[str, collections.deque[bytes]] = {}
         self._deaf: set[bool] = set()
+        self.bereaved: set[str] = set()
+        """The groups in which the loss of a rank was an error that nobody caught, as they say."""
 
     def write(self, group: str, lines: Iterable[tuple[int | None, bytes]], errors: bool) -> None:
         """Print lines of a group and keep them; `errors`: on stderr."""
@@ -78,6 +89,8 @@ class Output:
             text.append(b"[%s] %s" % (label.encode(), line))
             if self._folder is not None:
                 self._keep(group, rank, line, errors)
+            if errors and line.startswith(_LOSS):
+                self.bereaved.add(group)
         if not text:
             return
         last = self._last.setdefault(group, collections.deque(maxlen=LAST_LINES))
@@ -98,9 +111,8 @@ class Output:
         try:
             self._file(group, rank, errors).write(line)
         except OSError as reason:  # the job is worth more than what it says
-            self._before()
             text = f"macprun: no more output is kept in {self._folder}: {reason}\n"
-            self._print(text.encode(errors="backslashreplace"), errors=True)
+            self.say(text.encode(errors="backslashreplace"))
             self._folder = None
 
     def _file(self, group: str, rank: int | None, errors: bool) -> BinaryIO:
@@ -114,14 +126,21 @@ class Output:
             self._files[key] = open(path, "wb", buffering=0)  # noqa: SIM115
         return self._files[key]
 
+    def say(self, text: bytes) -> None:
+        """Print what is nobody's output, on stderr."""
+        self._before()
+        self._print(text, errors=True)
+
     def _print(self, text: bytes, errors: bool) -> None:
-        stream = sys.stderr if errors else sys.stdout
         if errors in self._deaf:
             return
+        descriptor, view = (sys.stderr if errors else sys.stdout).fileno(), memoryview(text)
         try:
-            stream.buffer.write(text)
-            stream.buffer.flush()
+            while view:
+                self._room(descriptor)
+                with contextlib.suppress(BlockingIOError):  # another writer was faster
+                    view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]
         except OSError:  # nobody reads any more; the job is not disturbed
             self._deaf.add(errors)
             with contextlib.suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), stream.fileno())
+                os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), descriptor)

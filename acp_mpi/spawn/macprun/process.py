@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import IO
 
 from acp_mpi import processes
@@ -112,15 +112,16 @@ class Running:
                 _send(process.popen, number)
 
 
-def first_of(failed: Sequence[Running]) -> Running:
+def first_of(failed: Sequence[Running], bereaved: Container[str] = ()) -> Running:
     """Return who failed first of those that have.
 
-    Others may miss a killed rank, and fail of that, before the system says that it has ended.
+    Others may miss a rank, and fail of that, before the system says that it has ended; groups
+    whose names are in `bereaved` have said so.
     """
     in_order = sorted(failed, key=lambda running: running.failed_at)
-    first = in_order[0]
-    soon = (it for it in in_order if it.failed_at < first.failed_at + _TOGETHER)
-    return next((it for it in soon if it.killed), first)
+    soon = [it for it in in_order if it.failed_at < in_order[0].failed_at + _TOGETHER]
+    reasons = [it for it in soon if it.group.name not in bereaved] or soon
+    return next((it for it in reasons if it.killed), reasons[0])
 
 
 def launch(start: Start, stdin: int, watch: Watch) -> Started:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import secrets
+import select
 import selectors
 import signal
 import socket
@@ -48,8 +49,10 @@ class Supervisor:
         self._groups = {group.name: Running(group) for group in plan.groups}
         self._table = Table(sys.stderr)
         self._remarks = Remarks(self._table)
-        self._output = Output(plan.output_dir, self._table.hide)
-        self._selector = selectors.DefaultSelector()
+        self._output = Output(plan.output_dir, self._table.hide, self._await_room)
+        self._selector = selectors.DefaultSelector()  # of pipes, and of `_events`
+        self._events = selectors.DefaultSelector()  # which do not wait for who reads our output
+        self._selector.register(self._events.fileno(), selectors.EVENT_READ, self._serve)
         self._joined = False
         self._members = Membership()
         self._lost_keeper = False
@@ -63,8 +66,8 @@ class Supervisor:
         sizes = {group.name: group.size for group in self._plan.groups}
         with Server(key, sizes, listen=self._listen, timeout=_PATIENCE) as server:
             self._server = server
-            self._selector.register(lifeline, selectors.EVENT_READ, self._lose_keeper)
-            self._selector.register(wakeup, selectors.EVENT_READ, self._take_signals)
+            self._events.register(lifeline, selectors.EVENT_READ, self._lose_keeper)
+            self._events.register(wakeup, selectors.EVENT_READ, self._take_signals)
             control = self._listen_to_questions(keeper)
             threading.Thread(target=self._await_table, daemon=True).start()
             made = starts(self._plan, self._given, Meeting(server.address, key), environ)
@@ -114,8 +117,27 @@ class Supervisor:
                 self._read(*key.data)
             else:
                 key.data()
-        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+        self._kill_if_due()
+
+    def _serve(self) -> None:
+        for key, _ in self._events.select(0):
+            key.data()
+
+    def _kill_if_due(self) -> bool:
+        due = self._kill_at is not None and time.monotonic() >= self._kill_at
+        if due:
             family.signal_family(signal.SIGKILL)
+        return due
+
+    def _await_room(self, descriptor: int) -> None:
+        """Wait for who reads our output, and serve what does not; BrokenPipeError: in vain."""
+        room = select.poll()
+        room.register(descriptor, select.POLLOUT)
+        room.register(self._events.fileno(), select.POLLIN)
+        while descriptor not in dict(room.poll(None if self._kill_at is None else _TICK * 1000)):
+            self._serve()
+            if self._kill_if_due() or self._lost_keeper:
+                raise BrokenPipeError
 
     def _read(self, pipe: IO[bytes], stream: Stream, errors: bool) -> bool:
         """Move what is in a pipe; return whether there was anything."""
@@ -211,13 +233,13 @@ class Supervisor:
                     continue
                 if watch is not None:
                     running.leavings.look([process.pid])
-                    self._selector.register(
+                    self._events.register(
                         watch, selectors.EVENT_READ, partial(self._lose_rank, running, watch)
                     )
 
     def _lose_rank(self, running: Running, watch: Watch) -> None:
         running.lose(watch.status())
-        self._selector.unregister(watch)
+        self._events.unregister(watch)
         watch.close()
 
     def _lose_keeper(self) -> None:
@@ -234,7 +256,7 @@ class Supervisor:
                 f"another process has taken the name of {keeper}"
             )
             return None
-        self._selector.register(control, selectors.EVENT_READ, control.serve)
+        self._events.register(control, selectors.EVENT_READ, control.serve)
         return control
 
     def _answer(self, word: str) -> Any:
@@ -278,19 +300,19 @@ class Supervisor:
         failed = [running for running in self._groups.values() if running.counts]
         if not failed:
             return 0
-        first = first_of(failed)
-        with contextlib.suppress(OSError):  # nobody reads any more
-            self._say_who_failed(first)
+        first = first_of(failed, self._output.bereaved)
+        self._say_who_failed(first)
         return 128 + self._signals[0] if self._signals else first.status
 
     def _say_who_failed(self, first: Running) -> None:
         name = first.group.name
-        print(f"macprun: group {name!r} failed first: {first.reason}", file=sys.stderr)
+        text = f"macprun: group {name!r} failed first: {first.reason}\n".encode(
+            errors="backslashreplace"
+        )
         lines = self._output.last_lines(name)
         if lines and len(self._groups) > 1:
-            print("macprun: its last lines:", file=sys.stderr, flush=True)
-            sys.stderr.buffer.write(b"".join(b"  " + line for line in lines))
-        sys.stderr.flush()
+            text += b"macprun: its last lines:\n" + b"".join(b"  " + line for line in lines)
+        self._output.say(text)
 
 
 def _make_room(descriptors: int) -> None:
