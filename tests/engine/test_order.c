@@ -92,9 +92,73 @@ static void a_put_reads_what_was_brought(struct cluster *c, uint32_t rank, acp_e
         acp_forget_address(e, there + 48);
 }
 
+/* An address that only its owner knows to be none. */
+static acp_ga_t nowhere_at(acp_engine *e, uint32_t rank)
+{
+    return acp_starter(e, rank) + (1 << 20);
+}
+
+static void expect_failure(acp_engine *e, acp_handle_t handle, bool alone)
+{
+    acp_failure failure;
+    uint64_t more;
+    CHECK(acp_failures_take(e, handle, alone, &failure, 1, &more) == 1 && !more);
+    CHECK(failure.handle == handle && failure.fault.status == ACP_E_UNREGISTERED);
+}
+
+/* Another thread may be told of the error before what waits for both of two operations can begin. */
+static void an_error_told_meanwhile_counts(bool earlier)
+{
+    struct cluster c;
+    cluster_start(&c, 3, 3, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    uint64_t word = 7, back = 0;
+    acp_handle_t bad = 0, slow, last;
+    pthread_mutex_lock(&c.engines[2]->lock); /* it answers later */
+    if (earlier) {
+        bad = must(lane, acp_iput(lane, nowhere_at(e, 1), &word, 8, ACP_HANDLE_NULL));
+        CHECK(acp_wait(e, bad, ACP_FOREVER) == ACP_OK);
+    }
+    slow = must(lane, acp_iput(lane, acp_starter(e, 2), &word, 8, ACP_HANDLE_NULL));
+    if (!earlier)
+        bad = must(lane, acp_iput(lane, nowhere_at(e, 1), &word, 8, ACP_HANDLE_NULL));
+    last = must(lane, acp_iput(lane, acp_starter(e, 1), &word, 8, earlier ? slow : bad));
+    CHECK(acp_wait(e, bad, ACP_FOREVER) == ACP_OK);
+    expect_failure(e, bad, true);
+    pthread_mutex_unlock(&c.engines[2]->lock);
+    CHECK(acp_complete(e, ACP_HANDLE_ALL, ACP_FOREVER) == ACP_OK);
+    expect_failure(e, last, false);
+    must(lane, acp_iget(lane, &back, acp_starter(e, 1), 8, ACP_HANDLE_NULL));
+    complete_all(e);
+    CHECK(back == 0);
+    cluster_stop(&c);
+}
+
+/* Whoever asks while an operation ends finds that it runs or that it has failed, not that it is done. */
+static void what_fails_is_never_done(void)
+{
+    struct cluster c;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    uint64_t word = 7;
+    for (uint32_t i = 0; i < 2000; i++) {
+        acp_handle_t bad = must(lane, acp_iput(lane, nowhere_at(e, 1), &word, 8, ACP_HANDLE_NULL));
+        while (!atomic_load(&e->failure_count))
+            CHECK(!order_met(e, lane, ACP_HANDLE_CONT));
+        CHECK(acp_complete(e, bad, ACP_FOREVER) == ACP_OK);
+        expect_failure(e, bad, false);
+    }
+    cluster_stop(&c);
+}
+
 int main(void)
 {
     static const cluster_body bodies[] = {old_values_are_there, a_put_reads_what_was_brought};
     cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
+    an_error_told_meanwhile_counts(false);
+    an_error_told_meanwhile_counts(true);
+    what_fails_is_never_done();
     return 0;
 }
