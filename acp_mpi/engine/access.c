@@ -93,7 +93,9 @@ acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t sr
             while (unlikely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, &old)))
                 if (!(s = lane_find(lane, ROLE_SRC, src, width)))
                     return 0;
-            if (d && unlikely(write_loaded(lane, d, dst, &old, width) != ACP_OK))
+            while (d && unlikely(write_loaded(lane, d, dst, &old, width) != ACP_OK))
+                d = lane_find(lane, ROLE_DST, dst, width);
+            if (dst != ACP_GA_NULL && !d)
                 return 0;
             return handle_now(e);
         }

@@ -159,8 +159,10 @@ bool inbox_drain(acp_lane *lane)
         uint32_t phase = (uint32_t)(state >> 30) & 3, line = (uint32_t)state & 0x3fffffff;
         if (phase == CELL_CLAIMED &&
             (line >= ATTACH_LINES || peer_line_dead(e, e->doors, line))) {
-            e->inbox_head = head + 1; /* its writer died in between */
-            atomic_store(&cell->state, cell_state(head + INBOX_CELLS, CELL_FREE, 0));
+            /* Its writer died in between; or it has filled the cell since, and ended. */
+            if (atomic_compare_exchange_strong(&cell->state, &state,
+                                               cell_state(head + INBOX_CELLS, CELL_FREE, 0)))
+                e->inbox_head = head + 1;
             continue;
         }
         if (phase != CELL_FULL || state >> 32 != (head / INBOX_CELLS & 0xffffffff))

@@ -82,21 +82,33 @@ void op_fault(struct op *op, const acp_fault *fault)
         op->fault = *fault;
 }
 
+/* If its order has failed it does not run and carries that error. */
+static void look_back(const acp_engine *e, struct op *op)
+{
+    const acp_failure *failure = NULL;
+    if (op->order != ACP_HANDLE_NULL)
+        failure = failure_before(e, op->order, op->chained);
+    if (failure)
+        op_fault(op, &failure->fault);
+}
+
 static void start_or_fail(acp_lane *lane, struct op *op)
 {
-    acp_engine *e = lane->engine;
-    const acp_failure *failure = NULL;
-    if (op->chained)
-        failure = failure_before(e, op->order, true);
-    else if (op->handle && op->order != ACP_HANDLE_NULL)
-        failure = failure_before(e, op->order, false);
     op->state = OP_RUNNING;
-    if (failure) { /* its order failed: it does not run and carries that error */
-        op_fault(op, &failure->fault);
+    if (op->fault.status != ACP_OK)
         op_finish(lane, op);
-    } else {
+    else
         op_start(lane, op);
-    }
+}
+
+/* It counts before the operation does as done; and for those that wait for it and for others, even if a call
+ * takes it before the others are done. */
+static void failed(acp_engine *e, const struct op *op)
+{
+    failure_keep(e, op);
+    for (struct op *later = e->waiting; later; later = later->next)
+        if (later->order >= op->handle)
+            op_fault(later, &op->fault);
 }
 
 /* Those that follow `op` and no other (ACP_HANDLE_CONT): if it failed they do not run. */
@@ -170,10 +182,10 @@ static void end(acp_engine *e, struct op *op)
 void op_finish(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
+    if (op->handle && op->fault.status != ACP_OK)
+        failed(e, op);
     end(e, op);
     if (op->handle) {
-        if (op->fault.status != ACP_OK)
-            failure_keep(e, op);
         atomic_fetch_sub_explicit(&e->outstanding, 1, memory_order_release);
         start_followers(lane, op);
         advance(lane);
@@ -213,14 +225,15 @@ void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t
 bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order)
 {
     acp_handle_t last = e->last;
-    if (e->failure_count)
-        return false; /* the table looks whether it concerns this one */
-    if (order == ACP_HANDLE_CONT)
-        return (lane->previous & 1) || lane->previous <= e->watermark ||
-               acp_done(e, lane->previous);
-    if (order == ACP_HANDLE_ALL || order > last)
-        order = last;
-    return (order & ~(acp_handle_t)1) <= e->watermark;
+    bool met;
+    if (order == ACP_HANDLE_CONT) {
+        met = (lane->previous & 1) || lane->previous <= e->watermark || acp_done(e, lane->previous);
+    } else {
+        if (order == ACP_HANDLE_ALL || order > last)
+            order = last;
+        met = (order & ~(acp_handle_t)1) <= e->watermark;
+    }
+    return met && !e->failure_count; /* in this order; the table looks whether it concerns this one */
 }
 
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
@@ -247,10 +260,12 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
             *at = op;
             return handle;
         }
+        look_back(e, op);
     } else {
         op->order = order == ACP_HANDLE_NULL                     ? ACP_HANDLE_NULL
                     : order == ACP_HANDLE_ALL || order > before ? before
                                                                  : order & ~(acp_handle_t)1;
+        look_back(e, op);
         if (op->order > e->watermark) {
             struct op **at = &e->waiting;
             while (*at)

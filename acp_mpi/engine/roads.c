@@ -5,6 +5,17 @@
 
 #include <string.h>
 
+/* An owner on this node reaches what this process reaches. So it may run the second before this process has
+ * delivered the old value that the first brings; and a put is read here and now, maybe from memory to which
+ * the first is to bring something. */
+static bool reads_too_early(const struct op *before, const struct plan *plan)
+{
+    if (plan->road != &road_ring)
+        return false;
+    return (before->stripped && before->command.dst != ACP_GA_NULL) ||
+           (plan->way == WAY_PUT && (before->way != WAY_PUT || before->target->shown));
+}
+
 /* May `op` be sent now although the operation before it is under way? If both are settled at
  * the same target, which keeps their order, and nothing that the first still brings to this
  * process is read by the second. */
@@ -24,7 +35,8 @@ static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
                   (before->way == WAY_PUT && before->issued == before->command.a &&
                    before->command.a <= CHUNK_BYTES);
     if (!single || route(lane, op, plan) != ACP_OK || plan->target != before->target ||
-        plan->road != before->road || plan->color != before->color)
+        plan->road != before->road || plan->color != before->color ||
+        reads_too_early(before, plan))
         return false;
     if (plan->way == WAY_ASK)
         return true;

@@ -1,6 +1,7 @@
 /* The memory of one rank: offsets, release, limits, and what a dead peer leaves behind. */
 #include "cluster.h"
 
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -180,6 +181,51 @@ static void dead_writer_is_skipped(acp_engine *owner, acp_engine *peer)
     CHECK(words[0] == 600);
 }
 
+#define VISITS 30000u
+#define GUEST_LINE 100u
+
+static _Atomic uint32_t visits;
+
+/* A process that says one thing and ends in order, again and again. */
+static void *come_and_go(void *engine)
+{
+    acp_engine *owner = engine;
+    struct attach_line *line = &owner->doors->lines[GUEST_LINE];
+    for (uint32_t i = 0; i < VISITS; i++) {
+        uint64_t tail = owner->doors->tail, turn = tail / INBOX_CELLS << 32;
+        struct cell *cell = &owner->doors->cells[tail % INBOX_CELLS];
+        line->holder = CLAIMING | owner->row.pid;
+        while (cell->state != turn)
+            sched_yield();
+        cell->state = turn | (uint64_t)CELL_CLAIMED << 30 | GUEST_LINE;
+        owner->doors->tail = tail + 1;
+        cell->message = (struct message){.kind = ACP_ADD8, .from = 1, .id = 1, .a = 1,
+                                         .src = acp_starter(owner, 0)};
+        cell->state = turn | (uint64_t)CELL_FULL << 30 | GUEST_LINE;
+        line->holder = 0;
+        atomic_fetch_add(&visits, 1);
+    }
+    return NULL;
+}
+
+/* What it has said before is heard, even by who saw it about to write and then saw that it has ended. */
+static void writer_that_ended_is_heard(acp_engine *owner, acp_lane *lane)
+{
+    pthread_t guest;
+    uint64_t word = 0;
+    acp_handle_t pending;
+    CHECK(acp_put(lane, acp_starter(owner, 0), &word, 8, &pending) == ACP_OK && !pending);
+    CHECK(pthread_create(&guest, NULL, come_and_go, owner) == 0);
+    while (!leader_try(owner))
+        sched_yield();
+    while (visits < VISITS || inbox_waiting(owner))
+        progress_poll(owner);
+    leader_release(owner);
+    pthread_join(guest, NULL);
+    CHECK(acp_get(lane, &word, acp_starter(owner, 0), 8, &pending) == ACP_OK && !pending);
+    CHECK(word == VISITS);
+}
+
 int main(void)
 {
     struct cluster c;
@@ -194,6 +240,7 @@ int main(void)
     release_waits(c.engines[0], lane);
     release_forgets_the_dead(c.engines[0]);
     dead_writer_is_skipped(c.engines[0], c.engines[1]);
+    writer_that_ended_is_heard(c.engines[0], lane);
     cluster_stop(&c);
     return 0;
 }

@@ -207,6 +207,8 @@ static void *write_on(void *context)
     acp_handle_t pending;
     for (int i = 0; atomic_load(w->go) != 2; i++) {
         CHECK(acp_put(w->lane, w->ga, &value, 8, &pending) == ACP_OK);
+        CHECK(acp_atomic(w->lane, ACP_ADD8, w->ga, acp_starter(w->lane->engine, 0), 1, 0,
+                         ACP_HANDLE_NULL));
         if (i == 100)
             atomic_store(w->go, 1);
     }
