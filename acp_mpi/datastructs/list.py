@@ -1,6 +1,7 @@
 """A list: elements of any length in a chain on one rank, what they hold on any."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -280,7 +281,8 @@ class List(ListCopies):
         Again on the same handle: nothing. Local to the caller.
         """
         if not self._destroyed:
-            self.clear()
+            with suppress(AddressError):  # whoever began to destroy it may have been killed
+                self.clear()
         super().destroy()
 
     def _keep(self, function: str, changes: int, nodes: list[int], stays: list[bool]) -> int:

@@ -80,13 +80,13 @@ int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c,
     return rc;
 }
 
-/* No offset looks like one, nor does a word that a free block holds. */
+/* No offset looks like one, nor does a word that a free block holds; nor 0 one that is being destroyed. */
 static uint64_t new_serial(acp_engine *e)
 {
     uint64_t x = e->row.nonce + atomic_fetch_add(&e->serials, 1) * 0x9e3779b97f4a7c15ull;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return (x ^ x >> 31) | (uint64_t)1 << 63;
+    return (x ^ x >> 31) | SERIAL_LIVES | 1;
 }
 
 static struct container *at_offset(const struct heap *h, uint64_t at)
@@ -152,12 +152,9 @@ static int head_give(acp_lane *lane, struct heap *h, struct container *k, struct
     int rc = section_enter(&hold, lane, &h->head->section, h, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
-    if (own) {
-        section_begin(own);
-        section_set(own, &k->serial, 0);
-        section_commit(own);
-    }
     section_begin(&hold);
+    if (own)
+        section_set(&hold, &k->serial, 0);
     section_set(&hold, &k->spare, *first);
     section_set(&hold, first, (uint64_t)((unsigned char *)k - h->base));
     section_commit(&hold);
@@ -215,25 +212,38 @@ int method_create(acp_lane *lane, struct acp_call *c)
     return rc;
 }
 
+/* Lives it, or did somebody begin to destroy it? */
+static bool is_left(const struct container *k, const struct heap *h, const struct acp_call *c)
+{
+    uint64_t serial = load(&k->serial);
+    return serial && (serial | SERIAL_LIVES) == c->a && k->era == h->head->nonce &&
+           k->kind < KINDS && types[k->kind];
+}
+
+static int destroy(struct hold *hold, struct heap *h, struct container *k)
+{
+    store(&k->serial, k->serial & ~SERIAL_LIVES);
+    int rc = types[k->kind]->clear ? types[k->kind]->clear(hold, k) : ACP_OK;
+    if (rc == ACP_OK && k->note) {
+        section_begin(hold);
+        section_drop(hold, k->note);
+        section_set(hold, &k->note, 0);
+        section_commit(hold);
+    }
+    return rc == ACP_OK ? head_give(hold->lane, h, k, hold) : rc;
+}
+
 int method_destroy(acp_lane *lane, struct acp_call *c)
 {
     struct hold hold;
     struct heap *h;
     struct container *k = place(lane, c->object, &h);
-    if (!k || !container_lives(k, c) || k->kind >= KINDS || !types[k->kind])
+    if (!k || !is_left(k, h, c))
         return k ? container_gone(lane, c) : lane->fault.status;
-    int rc = container_enter(&hold, lane, c, k->kind, &k);
+    int rc = section_enter(&hold, lane, &k->section, h, lane->patience_ns);
     if (rc != ACP_OK)
         return rc;
-    rc = types[k->kind]->clear ? types[k->kind]->clear(&hold, k) : ACP_OK;
-    if (rc == ACP_OK && k->note) {
-        section_begin(&hold);
-        section_drop(&hold, k->note);
-        section_set(&hold, &k->note, 0);
-        section_commit(&hold);
-    }
-    if (rc == ACP_OK)
-        rc = head_give(lane, h, k, &hold);
+    rc = is_left(k, h, c) ? destroy(&hold, h, k) : container_gone(lane, c);
     section_leave(&hold);
     return rc;
 }
@@ -246,7 +256,7 @@ int method_describe(acp_lane *lane, struct acp_call *c)
     if (!k)
         return lane->fault.status;
     uint64_t at = acp_ga_offset(c->object) - h->position, serial = k->serial, kind = k->kind;
-    struct acp_call named = {.object = c->object, .a = c->a ? c->a : serial};
+    struct acp_call named = {.object = c->object, .a = c->a ? c->a : serial | SERIAL_LIVES};
     if (kind >= KINDS || !types[kind] || !is_head(h, at, kind))
         return container_gone(lane, c);
     int rc = container_enter(&hold, lane, &named, kind, &k);

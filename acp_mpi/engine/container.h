@@ -2,7 +2,8 @@
  *
  * A handle is the address of the head and its serial. A head is never given back to the heap, it is
  * spared for the next container of its kind: who waits for the lock of a container that is being
- * destroyed gets a lock, and sees that the serial is another. */
+ * destroyed gets a lock, and sees that the serial is another. One store makes it that, before anything is
+ * given back; whoever destroys it again after a death in that goes on. */
 #ifndef ACP_CONTAINER_H
 #define ACP_CONTAINER_H
 
@@ -13,6 +14,8 @@ enum container_kind {
     KIND_ANY, KIND_COUNTER, KIND_DEQUE, KIND_LIST, KIND_MAP, KIND_MULTISET, KIND_SET, KIND_VECTOR,
     KIND_WORKSPACE, KINDS
 };
+
+#define SERIAL_LIVES ((uint64_t)1 << 63) /* else it is being destroyed */
 
 struct container {
     uint64_t serial; /* of this container and no other; 0: destroyed */

@@ -15,7 +15,6 @@ static void make(struct container *container)
 static int create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     struct map_part *map = (struct map_part *)container;
-    map->closed = 0; /* nobody looks at it without the serial */
     int rc = shape_make(&map->shape, words[0], words[1], words[2], words[3]);
     return rc == ACP_OK ? rc : fail(hold->lane, rc, ACP_GA_NULL, words[1]);
 }
@@ -23,11 +22,6 @@ static int create(struct hold *hold, struct container *container, const uint64_t
 static int clear(struct hold *hold, struct container *container)
 {
     struct map_part *map = (struct map_part *)container;
-    if (!map->closed) {
-        section_begin(hold);
-        section_set(hold, &map->closed, 1);
-        section_commit(hold);
-    }
     for (uint32_t i = 0; i < STRIPES; i++) {
         struct hold inner;
         struct stripe *s = &map->stripes[i];
@@ -70,7 +64,7 @@ int part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, stru
     int rc = section_enter(hold, lane, &stripe->section, part->heap, lane->patience_ns);
     if (unlikely(rc != ACP_OK))
         return rc;
-    if (likely(container_lives(&part->map->head, c) && !part->map->closed))
+    if (likely(container_lives(&part->map->head, c)))
         return ACP_OK;
     section_leave(hold);
     return container_gone(lane, c);

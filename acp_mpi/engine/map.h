@@ -11,7 +11,6 @@
 struct map_part {
     struct container head;
     struct shape shape;
-    uint64_t closed; /* it is being destroyed */
     struct stripe stripes[STRIPES];
 };
 

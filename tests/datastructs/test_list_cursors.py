@@ -178,8 +178,7 @@ def test_cursors_are_good_again_when_lists_were_swapped_back(made):
         one.push_back(5)
         one.swap(other)
         assert at.value == 2
-        assert list(one) == [1, 2, 3, 4]
-        assert list(other) == [5]
+        assert (list(one), list(other)) == ([1, 2, 3, 4], [5])
 
 
 def test_ranges_that_are_none_and_negative_counts_are_refused(made):
