@@ -497,3 +497,28 @@ def test_a_port_is_closed_after_somebody_has_died(passes):
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_who_waits_at_a_port_goes_on_when_somebody_else_dies(passes, when):
     passes(launch.program(accept_although_one_dies, when), HOOK)
+
+
+def publish_a_name_that_another_has_published():
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    port = MPI.Open_port()
+    for rank in range(comm.size):
+        if comm.rank == rank:
+            MPI.Publish_name("twice", port)
+        comm.barrier()
+    for rank in range(comm.size):
+        assert MPI.Lookup_name("twice") == comm.bcast(port, root=comm.size - 1)
+        comm.barrier()
+        if comm.rank == rank:
+            MPI.Unpublish_name("twice", port)
+        comm.barrier()
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.Lookup_name("twice")
+    assert caught.value.Get_error_class() == MPI.ERR_NAME
+
+
+def test_a_name_is_taken_back_by_who_has_published_it_last(passes):
+    program = launch.program(publish_a_name_that_another_has_published)
+    passes([*launch.mpiexec(3), *program], HOOK)

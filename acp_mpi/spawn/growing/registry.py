@@ -75,7 +75,7 @@ class Registry:
                 continue
             with contextlib.suppress(OSError):  # it has ended already
                 descriptor = os.pidfd_open(process.pid)
-                if processes.start_time(process.pid) == process.start_time:
+                if _runs(process):
                     self._watched[descriptor] = slot
                     self._door.watch(descriptor, self._lose)
                 else:
@@ -169,6 +169,13 @@ class Registry:
         self._awaited.pop(visitor, None)
         if visitor.waiting is not None:
             self._newcomers.withdraw(visitor.waiting)
+
+
+def _runs(process: Process) -> bool:
+    try:
+        return processes.start_time(process.pid) == process.start_time
+    except OSError:  # it has ended meanwhile
+        return False
 
 
 def run(line: int, listener: int, errors: int, left: int) -> None:
