@@ -162,6 +162,8 @@ void growth_leaves(acp_engine *e, struct peer *p, const struct message *m)
     }
     if (m->a == FAREWELL)
         p->gone = true;
+    if (p->gone && p->left && p->relation == RELATION_NODE)
+        peer_mark_lost(e, p); /* its ring is read by nobody any more, though its process may live on */
 }
 
 /* Who ends with whom: the others stay. */
