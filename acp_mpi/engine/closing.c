@@ -7,11 +7,26 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Who stays and reaches into this memory may wait for an answer, and is to hear of the end, though this
+ * process has said nothing to it yet. */
+static void meet_who_stays(acp_engine *e)
+{
+    for (uint32_t i = 0; i < ATTACH_LINES; i++) {
+        uint64_t holder = e->doors->lines[i].holder, slot = holder - 1;
+        if (!holder || holder & CLAIMING || (slot >= e->joined_with.low && slot < e->joined_with.high))
+            continue;
+        struct peer *p = peer_of_slot(e, (uint32_t)slot);
+        if (p && p != e->own)
+            peer_attach(e, p);
+    }
+}
+
 void acp_engine_leaving(acp_engine *e)
 {
     struct message m = growth_farewell(e, 0);
     pthread_mutex_lock(&e->lock);
     if (e->control->phase == PHASE_OPEN) {
+        meet_who_stays(e);
         e->control->phase = PHASE_LEAVING;
         notify_all(&e->lanes[LANE_LOCKED], &m);
     }

@@ -274,7 +274,8 @@ typedef struct acp_column {
 } acp_column;
 acp_handle_t acp_copy_many(acp_lane *lane, acp_column dst, acp_column src, acp_column size,
                            uint64_t count, acp_handle_t order, uint64_t *bad);
-/* `old` (8 bytes an element, or NULL) receives the values before. */
+/* `old` (8 bytes an element, or NULL) receives the values before: its caller waits for them and takes the
+ * error, if there is one, alone. */
 acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_column value,
                              acp_column compare, uint64_t *old, uint64_t count,
                              acp_handle_t order, uint64_t *bad);

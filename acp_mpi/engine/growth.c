@@ -183,6 +183,8 @@ void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
         struct message parting = parting_of(e, p);
         notify_all(lane, &parting);
     }
+    if (p->gone && p->left && p->relation == RELATION_NODE)
+        peer_mark_lost(e, p); /* its ring is read by nobody any more, though its process may live on */
     waiters_wake(e);
 }
 

@@ -76,7 +76,8 @@ static int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const stru
 {
     (void)color;
     acp_engine *e = lane->engine;
-    if (to->lost)
+    bool closed = m->kind < ACP_REPLY && to->control->phase == PHASE_CLOSED;
+    if (to->lost || closed)
         return fail_lost(lane, to, m->src ? m->src : m->dst, m->a);
     if (!to->backlog && push(to, m)) {
         wake(e, to);

@@ -14,7 +14,7 @@ int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
 int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size)
 {
     bool closed = lane->engine->stopping;
-    fail(lane, p->lost ? ACP_E_LOST : closed ? ACP_E_CLOSED : ACP_E_SYSTEM, ga, size);
+    fail(lane, p->lost || peer_left(p) ? ACP_E_LOST : closed ? ACP_E_CLOSED : ACP_E_SYSTEM, ga, size);
     lane->fault.rank = rank_of_slot(lane->engine, p->slot);
     return lane->fault.status;
 }

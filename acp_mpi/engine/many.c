@@ -110,6 +110,7 @@ static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t ord
         op->way = WAY_MANY;
         op->many = m;
         op->command = (struct message){.kind = m->kind};
+        op->awaited = m->old;
         handle = op_submit(lane, op, order);
     } else {
         free(m);

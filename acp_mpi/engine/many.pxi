@@ -121,7 +121,6 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
     cdef uint64_t h, bad = 0
     cdef acp_lane *lane
     cdef acp_lane *taken
-    cdef acp_engine *e
     none.data = NULL
     none.stride = 0
     if compares is not None:
@@ -134,20 +133,15 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
             need(function)
             if c is not None:
                 none = c.column
-            e = engine
-            taken = acp_lane_take(e)
+            taken = acp_lane_take(engine)
             lane = lane0 if taken == NULL else taken
             if taken == NULL:
                 h = acp_atomic_many(lane, <acp_kind>kind, g.column, v.column, none,
                                     <uint64_t *>view.buf, count, 0, &bad)
-                if h and not h & 1:
-                    acp_await_alone(e, h, True)
             else:
                 with nogil:
                     h = acp_atomic_many(lane, <acp_kind>kind, g.column, v.column, none,
                                         <uint64_t *>view.buf, count, 0, &bad)
-                    if h and not h & 1:
-                        acp_await_alone(e, h, True)
             try:
                 if h or acp_lane_fault(lane).status != ACP_E_BUSY:
                     if not h:

@@ -85,9 +85,9 @@ static void *leave_soon(void *engine)
     return NULL;
 }
 
-static void begin_to_leave(struct cluster *c, pthread_t *thread)
+static void begin_to_leave(struct cluster *c, pthread_t *thread, uint32_t nodes)
 {
-    cluster_start(c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_start(c, 2, nodes, nodes == 1 ? ACP_PATH_OWNER : ACP_PATH_ANY, CLUSTER_SHARED);
     for (uint32_t i = 0; i < 2; i++)
         c->engines[i]->config.methods = test_methods;
     asked = false;
@@ -108,7 +108,7 @@ static void what_comes_from_who_leaves(void)
     struct cluster c;
     pthread_t thread;
     char into[8];
-    begin_to_leave(&c, &thread);
+    begin_to_leave(&c, &thread, 2);
     acp_lane *lane = acp_engine_lane(c.engines[0]);
     acp_request *r = ireceive(lane, 1, 5, into, sizeof into);
     asked = true;
@@ -122,14 +122,14 @@ static void what_who_leaves_was_to_publish(void)
     struct cluster c;
     pthread_t thread;
     uint64_t key[2] = {1, 77}, value[2];
-    begin_to_leave(&c, &thread);
+    begin_to_leave(&c, &thread, 2);
     asked = true;
     CHECK(acp_lookup(c.engines[0], key, value, ACP_FOREVER) == ACP_E_LOST);
     end_alone(&c, thread);
 }
 
 /* What it was asked meanwhile, and has answered, is not what it still owes. */
-static void what_who_leaves_has_not_answered(void)
+static void what_who_leaves_has_not_answered(uint32_t nodes)
 {
     struct cluster c;
     pthread_t thread;
@@ -137,7 +137,7 @@ static void what_who_leaves_has_not_answered(void)
     acp_failure failure;
     uint64_t more;
     void *lock;
-    begin_to_leave(&c, &thread);
+    begin_to_leave(&c, &thread, nodes);
     acp_engine *e = c.engines[0];
     acp_ga_t object = acp_starter(e, 1);
     CHECK(acp_query_address(acp_engine_lane(c.engines[1]), object, 8, &lock) == ACP_OK);
@@ -151,12 +151,36 @@ static void what_who_leaves_has_not_answered(void)
     end_alone(&c, thread);
 }
 
+/* Who has come when it had told all others already does not wait for it. */
+static void nothing_is_asked_of_who_has_left(uint32_t nodes)
+{
+    struct cluster c;
+    uint64_t word = 1, more;
+    acp_failure failure;
+    cluster_start(&c, 2, nodes, nodes == 1 ? ACP_PATH_OWNER : ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    acp_engine_leave(c.engines[1], 1, 2);
+    acp_engine_leaving(c.engines[1]);
+    CHECK(acp_check(lane, acp_starter(e, 1), 8) == ACP_OK);
+    acp_engine_close(c.engines[1]);
+    acp_handle_t h = acp_iput(lane, acp_starter(e, 1), &word, 8, ACP_HANDLE_NULL);
+    CHECK(h && acp_wait(e, h, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_failures_take(e, h, true, &failure, 1, &more) && failure.fault.status == ACP_E_LOST);
+    acp_engine_close(e);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_free(c.engines[i]);
+}
+
 int main(void)
 {
     what_comes_from_who_leaves();
     what_who_leaves_was_to_publish();
-    what_who_leaves_has_not_answered();
     what_was_said_last_is_said_again();
+    for (uint32_t nodes = 1; nodes <= 2; nodes++) {
+        what_who_leaves_has_not_answered(nodes);
+        nothing_is_asked_of_who_has_left(nodes);
+    }
     all_end_though_some_are_gone_already(2);
     all_end_though_some_are_gone_already(5);
     return 0;

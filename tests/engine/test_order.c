@@ -153,6 +153,26 @@ static void what_fails_is_never_done(void)
     cluster_stop(&c);
 }
 
+/* Who asks for old values waits for them: nobody else is told that there are none. */
+static void old_values_of_many_fail_alone(void)
+{
+    struct cluster c;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    uint64_t one = 1, old[10], bad, more;
+    acp_ga_t ga = nowhere_at(e, 1);
+    acp_failure failure;
+    acp_handle_t handle = must(lane, acp_atomic_many(lane, ACP_ADD8, (acp_column){(char *)&ga, 0},
+                                                     (acp_column){(char *)&one, 0},
+                                                     (acp_column){NULL, 0}, old, 10,
+                                                     ACP_HANDLE_NULL, &bad));
+    CHECK(acp_complete(e, ACP_HANDLE_ALL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_failures_take(e, ACP_HANDLE_ALL, false, &failure, 1, &more) == 0);
+    expect_failure(e, handle, true);
+    cluster_stop(&c);
+}
+
 int main(void)
 {
     static const cluster_body bodies[] = {old_values_are_there, a_put_reads_what_was_brought};
@@ -160,5 +180,6 @@ int main(void)
     an_error_told_meanwhile_counts(false);
     an_error_told_meanwhile_counts(true);
     what_fails_is_never_done();
+    old_values_of_many_fail_alone();
     return 0;
 }
