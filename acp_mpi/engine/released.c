@@ -155,10 +155,14 @@ int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
     return atomic_load(&c->state) == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
 }
 
-/* True: it has ended, or a fold is due. */
+/* True: it has ended, or a fold is due. Who asks for so long that it would listen if it waited does, too. */
 bool acp_collective_done(acp_collective *c)
 {
-    return collective_stands(c);
+    if (collective_stands(c))
+        return true;
+    if (collective_overdue(c))
+        collective_watch(c);
+    return false;
 }
 
 void acp_collective_folded(acp_collective *c)

@@ -48,8 +48,11 @@ cdef int met(str function, int status, acp_engine *e) except -1:
     return ended(function, status, who)
 
 
-def meet(str function, purpose, timeout):
-    """Wait in `function` for all living ranks; those with another `purpose` do not count."""
+def meet(str function, purpose, timeout, list met_in=None):
+    """Wait in `function` for all living ranks; those with another `purpose` do not count.
+
+    `met_in` gets one element more when they have met, whatever a signal handler raises then.
+    """
     need(function)
     cdef uint32_t why = purpose
     cdef int64_t limit = nanoseconds(timeout, function)
@@ -58,6 +61,8 @@ def meet(str function, purpose, timeout):
     with nogil:
         rc = acp_barrier(e, NULL, 0, why, limit)
     met(function, rc, e)
+    if met_in is not None:
+        met_in.append(function)
 
 
 cdef int listed(object ranks, uint32_t *chosen, uint32_t count) except -1:

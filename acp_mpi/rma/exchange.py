@@ -9,7 +9,7 @@ from __future__ import annotations
 import _pickle as pickle  # all that `pickle` adds takes 0.2 MB and 5 ms
 import os
 import struct
-from _thread import RLock
+from _thread import RLock, allocate_lock, start_new_thread
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error, PeerLostError
@@ -18,15 +18,19 @@ from acp_mpi.rooms import on_close, on_refresh, on_reset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _PROTOCOL = 5
 _PAIR = struct.Struct("<QQ")
 _EXCHANGE = 1  # barriers of the library's own collectives
+_MEETINGS = 2  # in each: when all offer, and when all have read
 
 # One thread publishes at a time: the block that is kept is the one that others were told of last.
 _publishing = RLock()
 os.register_at_fork(after_in_child=_publishing._at_fork_reinit)  # type: ignore[attr-defined]
+_behind = allocate_lock()  # while another thread ends what Ctrl-C has ended for its caller
+os.register_at_fork(after_in_child=_behind._at_fork_reinit)  # type: ignore[attr-defined]
 _offered: dict[str, Any] = {}  # name -> the block behind it
 _missed: set[int] = set()  # ranks whose loss was accepted: what they kept has another keeper
 _perhaps: list[Any] = []  # those whose publishing was interrupted: it may have arrived all the same
@@ -110,10 +114,11 @@ class _Refusal(Record):
         self.text = text
 
 
-def _refused(function: str, error: Exception) -> Any:
+def _refused(function: str, error: BaseException) -> Any:
     """Return what stands for the refused object: the others are on their way, and would wait."""
     here = _engine.rank()
-    return _block_of(_Refusal(f"{function}: rank {here} has left it: {error}"))
+    why = str(error) or type(error).__name__
+    return _block_of(_Refusal(f"{function}: rank {here} has left it: {why}"))
 
 
 def _post(block: Any) -> None:
@@ -137,29 +142,71 @@ def _posted(function: str, rank: int) -> Any:
     return found
 
 
+def _exchange(function: str, offered: Callable[[], Any], read: Callable[[], None]) -> None:
+    """Offer a block, or nothing, and read what others offer: between two barriers.
+
+    Ctrl-C ends it here, but the others have counted on this rank: it meets them all the same.
+    """
+    block: Any = None
+    met: list[str] = []
+    with _behind:
+        pass
+    try:
+        block = offered()
+        if block is not None:
+            _post(block)
+        _engine.meet(function, _EXCHANGE, None, met)
+        read()
+        _engine.meet(function, _EXCHANGE, None, met)
+    except BaseException as error:
+        if isinstance(error, Error) or len(met) == _MEETINGS:
+            _post(None)
+        else:
+            _behind.acquire()
+            block = block or _refused(function, error)
+            start_new_thread(_catch_up, (function, block, _MEETINGS - len(met)))
+        raise
+    if block is not None:
+        _post(None)  # it goes
+
+
+def _catch_up(function: str, block: Any, meetings: int) -> None:
+    try:
+        if meetings == _MEETINGS:
+            _post(block)
+        for _ in range(meetings):
+            _engine.meet(function, _EXCHANGE, None)
+        _post(None)
+    except Error:  # somebody has died, or the job is over
+        pass
+    finally:
+        _behind.release()
+
+
 def bcast(obj: Any, root: int = 0) -> Any:
     """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
     _engine.demand("bcast")
-    result, error, block = obj, None, None
-    try:
-        mine = _engine.rank() == _engine.existing_rank(root, "bcast")
+    result, error, mine = obj, None, True
+
+    def offered() -> Any:
+        nonlocal error, mine
+        try:
+            mine = _engine.rank() == _engine.existing_rank(root, "bcast")
+            return _block_of(obj) if mine else None
+        except Exception as reason:
+            error = reason
+            return _refused("bcast", reason)
+
+    def read() -> None:
+        nonlocal error, result
         if mine:
-            block = _block_of(obj)
-    except Exception as reason:
-        mine, error, block = True, reason, _refused("bcast", reason)
-    if mine:
-        _post(block)
-    try:
-        _engine.meet("bcast", _EXCHANGE, None)
-        if not mine:
-            try:
-                result = _posted("bcast", root)
-            except Exception as reason:
-                error = reason
-        _engine.meet("bcast", _EXCHANGE, None)
-    finally:
-        if mine:
-            _post(None)  # its block goes
+            return
+        try:
+            result = _posted("bcast", root)
+        except Exception as reason:
+            error = reason
+
+    _exchange("bcast", offered, read)
     if error is not None:
         raise error
     return result
@@ -168,14 +215,19 @@ def bcast(obj: Any, root: int = 0) -> Any:
 def allgather(obj: Any, function: str = "allgather") -> list[Any]:
     """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled."""
     _engine.demand(function)
-    result, error = [], None
-    try:
-        block = _block_of(obj)
-    except Exception as reason:
-        error, block = reason, _refused(function, reason)
-    _post(block)
-    try:
-        _engine.meet(function, _EXCHANGE, None)
+    result: list[Any] = []
+    error = None
+
+    def offered() -> Any:
+        nonlocal error
+        try:
+            return _block_of(obj)
+        except Exception as reason:
+            error = reason
+            return _refused(function, reason)
+
+    def read() -> None:
+        nonlocal error
         here = _engine.rank()
         lost = set(_engine.lost_ranks())
         for rank in _engine.together():
@@ -184,9 +236,8 @@ def allgather(obj: Any, function: str = "allgather") -> list[Any]:
                 result.append(found)
             except Exception as reason:
                 error = error or reason
-        _engine.meet(function, _EXCHANGE, None)
-    finally:
-        _post(None)  # its block goes
+
+    _exchange(function, offered, read)
     if error is not None:
         raise error
     return result

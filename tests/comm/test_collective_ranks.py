@@ -2,12 +2,15 @@
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from filled import data, everyone
 
 import acp_mpi as acp
+from acp_mpi.comm.collectives import team
+from acp_mpi.engine import _engine
 
 pytestmark = pytest.mark.mpi
 
@@ -82,3 +85,32 @@ def test_threads_with_lists_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_whom_the_job_has_lost_elsewhere_has_no_place_among_the_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a group that is not of everybody, or of everybody where those begin above rank 0."""
+    n, r = acp.procs(), acp.rank()
+    monkeypatch.setattr(_engine, "lost_ranks", lambda accepted=False: [n, n + 1])
+    monkeypatch.setattr(_engine, "membership", lambda: "a group has ended")
+    assert acp.iallgather(r).wait() == [*range(n)]
+    assert acp.iallreduce([r]).wait() == [*range(n)]
+
+
+def test_threads_that_name_the_same_ranks_first_count_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ranks = (acp.rank(),)
+    found: list[team.Team] = []
+
+    def another_asks(function: str, key: Any, special: bool) -> team.Team:
+        monkeypatch.undo()
+        found.append(team.team_of(function, ranks, None, None))
+        return made(function, key, special)
+
+    team._teams.pop(ranks, None)
+    made = team._made
+    monkeypatch.setattr(team, "_made", another_asks)
+    found.append(team.team_of("barrier", ranks, None, None))
+    assert found[0] is found[1]

@@ -197,6 +197,33 @@ def test_reduce_scatter_deals_out_rows() -> None:
     assert np.array_equal(part, np.arange(n * 6.0).reshape(n, 2, 3)[r] * n + n * (n - 1) / 2)
 
 
+def test_what_the_first_rank_of_an_exscan_has_stays_as_it_is() -> None:
+    r = acp.rank()
+    for step in (1, 2):
+        out = np.full(6, -7.0)
+        acp.exscan(np.ones(6)[::step].copy(), out=out[::step])
+        expected = np.full(6, -7.0)
+        expected[::step] = r or -7.0
+        assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("size", [10, 1000, 100_000])
+def test_views_of_any_kind_may_lie_over_each_other(size: int) -> None:
+    n, r = acp.procs(), acp.rank()
+    parts = [np.full(size, 10.0 * r + i) for i in range(n)]
+    expected = np.concatenate([np.full(size, 10.0 * i + r) for i in range(n)])
+    for shift in (0, 1):
+        both = np.concatenate([*parts, np.zeros(1)])
+        given, wanted = both[: n * size], both[shift : n * size + shift]
+        for x, out in ((given, memoryview(wanted)), (memoryview(given), wanted)):
+            given[:] = np.concatenate(parts)
+            acp.alltoall(x, out=out)
+            assert np.array_equal(wanted, expected)
+        given[:] = np.concatenate(parts)
+        acp.alltoall(memoryview(given), out=memoryview(wanted))
+        assert np.array_equal(wanted, expected)
+
+
 def test_buffers_that_are_not_contiguous() -> None:
     n = acp.procs()
     x = np.arange(24.0).reshape(4, 6)[:, ::2] + acp.rank()

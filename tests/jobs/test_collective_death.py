@@ -152,6 +152,34 @@ def test_who_hears_of_a_death_from_another_member_knows_of_it(
     assert statuses == [-signal.SIGKILL if r == 1 else 0 for r in range(RANKS)], text
 
 
+def ask_again_and_again(folder: str) -> None:
+    """Nobody waits, and nobody was in touch with the one that dies."""
+    acp.init()
+    dead = RANKS - 1
+    if acp.rank() == dead:
+        while len(list(Path(folder).glob("* began"))) < RANKS - 1:
+            os.sched_yield()
+        os.kill(os.getpid(), signal.SIGKILL)
+    request = acp.ibcast(None, root=dead)
+    Path(folder, f"{acp.rank()} began").touch()
+    while not request.done:
+        os.sched_yield()
+    with pytest.raises(acp.PeerLostError, match=f"rank {dead}"):
+        request.test()
+    while dead in acp.refresh():
+        continue
+    assert acp.allreduce(1) == RANKS - 1
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_who_only_asks_hears_of_a_death(without_mpi: Any, tmp_path: Path, road: str) -> None:
+    program = launch.program(ask_again_and_again, tmp_path)
+    jobs = without_mpi(RANKS, program, launch.ROADS[road])
+    statuses = [job.wait() for job in jobs]
+    text = "\n".join(job.output for job in jobs)
+    assert statuses == [0] * (RANKS - 1) + [-signal.SIGKILL], text
+
+
 def begin_after_a_death(folder: str) -> None:
     """The first collective comes after a death that nobody has accepted."""
     acp.init()

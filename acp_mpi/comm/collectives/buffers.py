@@ -115,15 +115,17 @@ def same_type(function: str, given: Buffer, wanted: Buffer) -> None:
 def apart(given: Buffer, wanted: Buffer, same: bool) -> Buffer:
     """Return `given`, or a copy of it if `wanted` lies over it; `same`: exactly over it is fine."""
     plain: Any = given.memory
-    place: Any = wanted.memory
-    if given.array is None or wanted.array is None:
-        shared = given.array is None and wanted.array is None
-        shared = shared and plain.obj is place.obj and not (same and plain is place)
-    else:
-        shared = sys.modules["numpy"].may_share_memory(plain, place)
-        if shared and same:
-            here, there = plain.__array_interface__["data"], place.__array_interface__["data"]
-            shared = here[0] != there[0]
-    if shared:
+    if given.size and wanted.size and _lie_over(plain, wanted.memory, same):
         given.memory = plain.copy() if given.array is not None else memoryview(bytes(plain))
     return given
+
+
+def _lie_over(plain: Any, place: Any, same: bool) -> bool:
+    numpy = sys.modules.get("numpy")
+    if numpy is None:  # what one object has is as it gives it
+        return plain.obj is place.obj and not (same and plain is place)
+    here, there = (
+        m if isinstance(m, numpy.ndarray) else numpy.frombuffer(m, "u1") for m in (plain, place)
+    )
+    exactly = here.__array_interface__["data"][0] == there.__array_interface__["data"][0]
+    return not (same and exactly) and bool(numpy.may_share_memory(here, there))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 
 from acp_mpi.comm.collectives import kinds
+from acp_mpi.comm.collectives.counted import carried_out
 from acp_mpi.comm.collectives.team import team_of
 from acp_mpi.engine import _engine
 from acp_mpi.rma import exchange
@@ -30,17 +31,14 @@ if TYPE_CHECKING:
 def _finish(flow: Flow, timeout: float | None) -> Any:
     begin = 0.0 if timeout is None else time.monotonic()
     left = timeout
-    while True:
-        try:
-            current = next(flow)
-        except StopIteration as done:
-            return done.value
-        try:
-            current.run(left)
-        except BaseException as error:
-            flow.throw(error)
+
+    def run(current: _engine.Collective) -> None:
+        nonlocal left
+        current.run(left)
         if timeout is not None:
             left = max(begin + timeout - time.monotonic(), 0.0)
+
+    return carried_out(flow, run)
 
 
 def _remembered(
@@ -56,16 +54,13 @@ def _remembered(
     """Carry out what all that live call with buffers, so that the same again takes a short way."""
     team = team_of(function, None, None, None)
     current = None
-    while True:
-        try:
-            current = next(flow)
-        except StopIteration as done:
-            result = done.value
-            break
-        try:
-            current.run()
-        except BaseException as error:
-            flow.throw(error)
+
+    def run(collective: _engine.Collective) -> None:
+        nonlocal current
+        current = collective
+        collective.run()
+
+    result = carried_out(flow, run)
     if current is not None and team is team_of(function, None, None, None):
         top = function == "bcast" and team.me == team.place(root, function)
         _engine.remember(

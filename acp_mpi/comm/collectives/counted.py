@@ -8,6 +8,7 @@ from acp_mpi.comm.collectives.team import second
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from acp_mpi.comm.collectives.sizes import Flow
     from acp_mpi.comm.collectives.team import Team
@@ -33,6 +34,26 @@ def begun(flow: Flow) -> Flow:
     except StopIteration as nothing:
         return _over(nothing.value)
     return _from(first, flow)
+
+
+def carried_out(flow: Flow, run: Callable[[_engine.Collective], object]) -> Any:
+    """Carry out a flow in this thread, by `run` of each of its collectives; return its result.
+
+    What ends it, Ctrl-C between two of them, too, is told to those that wait for this rank.
+    """
+    current = None
+    try:
+        while True:
+            try:
+                current = next(flow)
+            except StopIteration as end:
+                return end.value
+            run(current)
+    except BaseException as error:
+        if current is not None and not current.done:  # it has not run
+            current.farewell(None)
+        flow.throw(error)
+        raise
 
 
 def _over(result: object) -> Flow:

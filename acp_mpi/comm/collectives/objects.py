@@ -1,7 +1,8 @@
 """Collectives of Python objects, pickled.
 
 How long a pickle is only its rank knows. So each travels as a head, which says how long it is and
-has as much of it as fits, and as the rest, if any head said that there is one. `call` is what is
+has as much of it as fits, and as the rest, if any head said that there is one. A rank that fails
+before the second part has begun, for Ctrl-C comes in between, says so in that. `call` is what is
 called, if objects travel as those of another collective do.
 """
 
@@ -11,6 +12,7 @@ import _pickle as pickle  # all that `pickle` adds takes 0.2 MB and 5 ms
 import struct
 
 from acp_mpi.comm.collectives import moves
+from acp_mpi.comm.collectives.counted import begun
 from acp_mpi.comm.collectives.farewell import Farewell
 from acp_mpi.comm.collectives.team import second
 from acp_mpi.engine import _engine
@@ -78,8 +80,11 @@ def bcast(function: str, team: Team, context: int, x: Any, root: Any) -> Flow:
         yield from moves.bcast(function, team, head, rank, () if gives else head, context, "bcast")
         [more] = _rest(head, 1)
         rest: Any = memoryview(data)[_ROOM:] if gives else bytearray(more)
+        place = () if gives else rest
+        if more:
+            go_on = begun(moves.bcast(function, team, rest, rank, place, later, "bcast"))
     if more:
-        yield from moves.bcast(function, team, rest, rank, () if gives else rest, later, "bcast")
+        yield from go_on
     as_it_is = gives and team.pickler is None
     return x if as_it_is else _joined(team, head, rest, [more])[0]
 
@@ -104,9 +109,10 @@ def gather(
         lengths = _rest(heads, many) if takes else []
         # All give their rest, which may be nothing: only the root knows who has one.
         rest: Any = bytearray(sum(lengths)) if takes else ()
-    given = data[_ROOM:] if gives else None
-    counts = lengths or [0] * many
-    yield from moves.gather(function, team, given, rank, rest, counts, later, call)
+        given = data[_ROOM:] if gives else None
+        counts = lengths or [0] * many
+        go_on = begun(moves.gather(function, team, given, rank, rest, counts, later, call))
+    yield from go_on
     return _joined(team, heads, rest, lengths) if takes else None
 
 
@@ -127,10 +133,11 @@ def scatter(function: str, team: Team, context: int, x: Any, root: Any) -> Flow:
         yield from moves.scatter(function, team, heads, rank, head, None, context, "scatter")
         more = _rest(head, 1) if takes else [0]
         rest: Any = bytearray(more[0]) if takes else ()
-    rests = [each[_ROOM:] for each in data]
-    counts = [len(each) for each in rests] or [0] * many
-    given = b"".join(rests)
-    yield from moves.scatter(function, team, given, rank, rest, counts, later, "scatter")
+        rests = [each[_ROOM:] for each in data]
+        counts = [len(each) for each in rests] or [0] * many
+        given = b"".join(rests)
+        go_on = begun(moves.scatter(function, team, given, rank, rest, counts, later, "scatter"))
+    yield from go_on
     return _joined(team, head, rest, more)[0] if takes else None
 
 
@@ -146,12 +153,16 @@ def allgather(function: str, team: Team, context: int, x: Any, call: str = "allg
             yield from moves.allgather(function, team, head, heads, None, context, None, call)
             lengths = _rest(heads, many)
             rest = bytearray(sum(lengths))
-        if rest:
             given = data[_ROOM:]
-            yield from moves.allgather(function, team, given, rest, lengths, later, None, call)
+            if rest:
+                go_on = begun(
+                    moves.allgather(function, team, given, rest, lengths, later, None, call)
+                )
+        if rest:
+            yield from go_on
         those = _joined(team, heads, rest, lengths)
-        for rank in team.lost:  # each object is at the place of its rank
-            those.insert(rank, None)
+        for place in team.lost:  # each object is at the place of its rank
+            those.insert(place, None)
         return those
     # Between two groups nobody knows the lengths of its own: each gives everybody its rest.
     return (yield from alltoall(function, team, context, [x] * many, call))
@@ -168,9 +179,10 @@ def alltoall(function: str, team: Team, context: int, x: Any, call: str = "allto
         yield from moves.alltoall(function, team, given, heads, None, None, context, call)
         lengths = _rest(heads, many)
         rest = bytearray(sum(lengths))
-    rests = [each[_ROOM:] for each in data]
-    given, counts = b"".join(rests), [len(each) for each in rests]
-    yield from moves.alltoall(function, team, given, rest, counts, lengths, later, call)
+        rests = [each[_ROOM:] for each in data]
+        given, counts = b"".join(rests), [len(each) for each in rests]
+        go_on = begun(moves.alltoall(function, team, given, rest, counts, lengths, later, call))
+    yield from go_on
     return _joined(team, heads, rest, lengths)
 
 

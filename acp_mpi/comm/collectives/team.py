@@ -49,7 +49,7 @@ class Team:
         self.contexts = _engine.Contexts(int.from_bytes(_engine.sha256(of + text)[:8], "little"))
         self.pickler = pickler
         self.plans: dict[Any, _engine.Plan] = {}
-        self.lost: list[int] = []  # of all ranks, those that do not take part
+        self.lost: list[int] = []  # places among all, of those that do not take part
         self.over = False  # after a reset others have its contexts
 
     @property
@@ -138,8 +138,9 @@ def team_of(function: str, ranks: Any, group: Any, between: Any) -> Team:
         key = _ranks_of(ranks if group is None else group, function)
     team = _teams.get(key)
     if team is None:
-        team = _teams[key] = _made(function, key, ranks is None and group is None)
+        team = _made(function, key, ranks is None and group is None)
         team.contexts = _contexts.setdefault((team.ranks, team.own), team.contexts)
+        team = _teams.setdefault(key, team)  # another thread's, if it was faster
     return team
 
 
@@ -149,8 +150,9 @@ def _made(function: str, key: Any, special: bool) -> Team:
     if isinstance(key[0], tuple):
         return Team(function, *key)
     lost = _engine.lost_ranks(accepted=True)  # who is lost since then is missed
-    team = Team(function, tuple(r for r in _engine.together() if r not in lost))
-    team.lost = lost
+    everybody = _engine.together()
+    team = Team(function, tuple(r for r in everybody if r not in lost))
+    team.lost = [place for place, rank in enumerate(everybody) if rank in lost]
     return team
 
 

@@ -7,7 +7,7 @@ the non-blocking and the persistent method are made of it.
 from __future__ import annotations
 
 from acp_mpi.comm.collectives import moves
-from acp_mpi.comm.collectives.counted import counted
+from acp_mpi.comm.collectives.counted import begun, counted
 from acp_mpi.comm.collectives.farewell import Farewell
 from acp_mpi.comm.collectives.team import second
 from acp_mpi.spawn.mpi import buffers
@@ -133,12 +133,17 @@ class Collectives(PointToPoint, Reductions):
         """Collect parts everywhere."""
         team = teams.everybody
         blocks = Blocks(buffers.unequal_blocks(recvbuf, len(self.peers), writable=True))
-        own, room, gives = self._own(sendbuf, blocks), blocks.room(), None
-        if self.inter:  # how much the others of its group give a rank is not told
-            first, context = context, second(context)
-            with Farewell("Allgatherv", team, context):
-                gives = yield from self.numbers("Allgatherv", teams, len(own), first)
-        yield from moves.allgather("Allgatherv", team, own, room, blocks.sizes, context, gives)
+        own, room = self._own(sendbuf, blocks), blocks.room()
+        if not self.inter:
+            yield from moves.allgather("Allgatherv", team, own, room, blocks.sizes, context)
+        else:  # how much the others of its group give a rank is not told
+            later = second(context)
+            with Farewell("Allgatherv", team, later):
+                gives = yield from self.numbers("Allgatherv", teams, len(own), context)
+                flow = begun(
+                    moves.allgather("Allgatherv", team, own, room, blocks.sizes, later, gives)
+                )
+            yield from flow
         blocks.land(room)
 
     def _own(self, sendbuf: Any, blocks: Blocks) -> Any:

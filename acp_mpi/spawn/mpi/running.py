@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acp_mpi.comm.collectives.counted import carried_out
 from acp_mpi.comm.collectives.request import CollectiveRequest
 from acp_mpi.spawn.mpi.work import Attended, Patience, finish, look_at_mpi
 
@@ -43,15 +44,11 @@ def carry_out(flow: Flow) -> Any:
     if Attended.any():  # they are to go on meanwhile
         return finish(Running(flow))
     patience = Patience()
-    while True:
-        try:
-            current = next(flow)
-        except StopIteration as end:
-            return end.value
-        try:
-            while not current.run_for(patience.seconds()):
-                for _ in Attended.drive():  # another thread's
-                    pass
-                look_at_mpi()
-        except BaseException as error:
-            flow.throw(error)
+
+    def run(current: _engine.Collective) -> None:
+        while not current.run_for(patience.seconds()):
+            for _ in Attended.drive():  # another thread's
+                pass
+            look_at_mpi()
+
+    return carried_out(flow, run)
