@@ -100,6 +100,8 @@ class MpiGroup:
         rest = bytearray(data[len(begin) :] or max(size - len(begin), 0))
         if rest:
             self._calls.broadcast(rest)
+            # over TCP the end of it may stay with an Open MPI that nobody calls again
+            self._calls.assemble()
         return self._mpi.pickle.loads((said[_SIZE.size :] + rest)[:size])
 
     def first_rank(self) -> int:
