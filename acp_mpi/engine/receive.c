@@ -78,6 +78,15 @@ static acp_request *receive_new(acp_lane *lane, void *buffer, uint64_t room)
     return r;
 }
 
+/* Its waiters hear of the death of that rank, and know that another process may bring the bytes. */
+static void await_from(acp_request *r, int64_t source)
+{
+    acp_engine *e = r->engine;
+    if (source != ACP_ANY && source != (int64_t)e->rank &&
+        (r->peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)source))) && !r->peer->watched)
+        peer_watch(e, r->peer);
+}
+
 int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request)
 {
     acp_engine *e = lane->engine;
@@ -89,9 +98,7 @@ int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_requ
     acp_request *r = receive_new(lane, buffer, want->size);
     if (!r)
         return ACP_E_SYSTEM;
-    if (want->source != ACP_ANY && want->source != (int64_t)e->rank &&
-        (r->peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source))) && !r->peer->watched)
-        peer_watch(e, r->peer);
+    await_from(r, want->source);
     r->any = want->source == ACP_ANY;
     if (r->any)
         sources_hold(r->among = want->among);
@@ -125,6 +132,8 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
         *request = r;
     }
     section_leave(&hold);
+    if (r && growth_reaches(e, l->source))
+        await_from(r, (int64_t)l->source);
     return r ? ACP_OK : ACP_E_SYSTEM;
 }
 

@@ -211,7 +211,9 @@ static void probed(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *la
             CHECK(AGAIN(acp_probe(lane, &want, &found, &taken)) == ACP_OK && found.tag == i);
             CHECK(AGAIN(acp_receive_taken(lane, taken, i % 2 ? p.theirs : NULL,
                                           i % 2 ? LARGE : UINT64_MAX, &r)) == ACP_OK);
-            CHECK(acp_receive_taken(lane, taken, NULL, UINT64_MAX, &r) == ACP_E_HANDLE);
+            CHECK(r->peer == peer_of_slot(e, 1)); /* who waits for its bytes waits for that rank */
+            acp_request *twice;
+            CHECK(acp_receive_taken(lane, taken, NULL, UINT64_MAX, &twice) == ACP_E_HANDLE);
             CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
             if (i % 2 == 0)
                 CHECK(painted(acp_request_data(lane, r), found.size, i));
