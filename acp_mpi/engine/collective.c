@@ -59,16 +59,25 @@ static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
     return ACP_E_HANDLE;
 }
 
+/* A send that has no room yet says why, as soon as there is some. */
+static bool forsaken(const acp_collective *c, acp_request *r)
+{
+    return r->kind == REQUEST_SEND && c->status != ACP_OK && !acp_request_done(r) &&
+           send_forsake(r, collective_reason(c)) == ACP_OK;
+}
+
 void collective_drop(acp_lane *lane, acp_collective *c)
 {
     for (uint32_t i = c->open; i-- > 0;) {
         acp_request *request = c->messages[i];
-        if (!acp_request_done(request))
+        bool goes_on = forsaken(c, request);
+        if (!goes_on && !acp_request_done(request))
             acp_request_cancel(lane, request);
-        if (!lane_may_wait(lane) &&
+        if (!goes_on && !lane_may_wait(lane) &&
             (!acp_request_done(request) || bring_first(lane, c, request) != ACP_OK))
             continue;
-        acp_request_end(lane, request, NULL);
+        if (!goes_on)
+            acp_request_end(lane, request, NULL);
         c->messages[i] = c->messages[--c->open];
         c->steps[i] = c->steps[c->open];
     }

@@ -61,6 +61,30 @@ int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
     return ACP_OK;
 }
 
+/* With the lock held: where it is in the line; NULL: it has arrived. */
+static acp_request **waiting_at(acp_engine *e, const acp_request *r)
+{
+    acp_request **at = &e->mail_waiting;
+    while (*at && *at != r)
+        at = &(*at)->next;
+    return *at && r->step == STEP_ARRIVE ? at : NULL;
+}
+
+int send_forsake(acp_request *r, uint64_t note)
+{
+    acp_engine *e = r->engine;
+    pthread_mutex_lock(&e->mail_lock);
+    bool waits = waiting_at(e, r);
+    if (waits) {
+        r->envelope.size = 0;
+        r->envelope.note = note;
+        r->data = NULL;
+        r->alone = true;
+    }
+    pthread_mutex_unlock(&e->mail_lock);
+    return waits ? ACP_OK : ACP_E_HANDLE;
+}
+
 bool mail_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -81,7 +105,10 @@ bool mail_step(acp_lane *lane)
         }
         dequeue(e, at);
         any = true;
-        request_over(r, rc);
+        if (r->alone)
+            request_free(lane, r);
+        else
+            request_over(r, rc);
     }
     atomic_store(&e->mail_stuck, waits);
     pthread_mutex_unlock(&e->mail_lock);
@@ -91,19 +118,14 @@ bool mail_step(acp_lane *lane)
 int send_cancel(acp_lane *lane, acp_request *r)
 {
     acp_engine *e = lane->engine;
-    int rc = ACP_E_HANDLE;
     pthread_mutex_lock(&e->mail_lock);
-    for (acp_request **at = &e->mail_waiting; *at && rc != ACP_OK; at = &(*at)->next) {
-        if (*at == r && r->step == STEP_ARRIVE) {
-            dequeue(e, at);
-            rc = ACP_OK;
-            break;
-        }
-    }
+    acp_request **at = waiting_at(e, r);
+    if (at)
+        dequeue(e, at);
     pthread_mutex_unlock(&e->mail_lock);
-    if (rc == ACP_OK)
+    if (at)
         request_over(r, ACP_E_CANCELLED);
-    return rc;
+    return at ? ACP_OK : ACP_E_HANDLE;
 }
 
 int send_end(acp_lane *lane, acp_request *r)
@@ -131,7 +153,10 @@ void mail_reset(acp_engine *e)
     while (e->mail_waiting) {
         acp_request *r = e->mail_waiting;
         dequeue(e, &e->mail_waiting);
-        request_over(r, ACP_E_CLOSED);
+        if (r->alone)
+            request_free(&e->lanes[LANE_CALLER], r);
+        else
+            request_over(r, ACP_E_CLOSED);
     }
     pthread_mutex_unlock(&e->mail_lock);
 }

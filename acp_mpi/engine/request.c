@@ -41,6 +41,11 @@ void request_free(acp_lane *lane, acp_request *r)
 
 void requests_close(acp_engine *e)
 {
+    for (acp_request *r = e->mail_waiting, *next; r; r = next) { /* the others are their callers' */
+        next = r->next;
+        if (r->alone)
+            free(r);
+    }
     for (uint32_t i = 0; i < ATTACH_LANES; i++) {
         acp_lane *lane = &e->lanes[i];
         for (acp_request *r; (r = lane->requests);) {

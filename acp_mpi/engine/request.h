@@ -16,6 +16,7 @@ struct acp_request {
     bool gathers;         /* one without buffer */
     bool pulled;
     bool kept;            /* a send whose bytes are in the own heap */
+    bool alone;           /* a send that nobody waits for */
     int status;
     uint32_t era;          /* of the mailbox: another after a reset */
     struct letter *letter; /* of a receive: it says how it goes */
@@ -55,6 +56,9 @@ int send_advance(acp_lane *lane, acp_request *request, const acp_request *first)
 int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request);
 bool sends_before(acp_engine *e, const struct peer *to);
 int send_cancel(acp_lane *lane, acp_request *request);
+/* One that still waits for room brings no bytes any more but only this note, and ends by itself.
+ * ACP_E_HANDLE: it is too late for that. */
+int send_forsake(acp_request *request, uint64_t note);
 int send_end(acp_lane *lane, acp_request *request);
 /* The sends that wait, one slice each: leader only. True: something was done. */
 bool mail_step(acp_lane *lane);

@@ -131,6 +131,49 @@ static void called_in_a_circle(struct cluster *c, uint32_t rank, acp_engine *e, 
     }
 }
 
+static void bound(acp_engine *e, acp_lane *lane, uint64_t bytes)
+{
+    struct heap *h = mail_heap(e, e->own);
+    struct hold hold;
+    CHECK(section_enter(&hold, lane, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
+    pthread_mutex_lock(&e->lock); /* for whoever only looks */
+    h->head->mailbox.bound = bytes;
+    pthread_mutex_unlock(&e->lock);
+    section_leave(&hold);
+}
+
+/* Rank 0 ends it while the mailbox of rank 1 has no room for what says so: rank 1 hears of it when it has. */
+static void left_without_room(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t in[3] = {0}, out[3], kept = box_of(e)->bound;
+    int64_t who;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct script s;
+        script_begin(&s, c->count, -1, 0);
+        script_exchange(&s, rank, 8);
+        s.buffers[IN] = in;
+        s.buffers[OUT] = out;
+        if (rank == 1)
+            bound(e, lane, 0);
+        meet(e);
+        if (rank == 0) {
+            acp_collective *one = i % 2 ? begin_released(e, &s, 470 + i) : begin(e, &s, 470 + i);
+            CHECK((i % 2 ? acp_collective_wait(one, 1000000) : acp_collective_run(one, 1000000)) ==
+                  ACP_E_TIMEOUT);
+            acp_collective_end(one);
+        }
+        meet(e);
+        if (rank == 1)
+            bound(e, lane, kept);
+        if (rank != 0) {
+            int rc = carry(e, &s, 470 + i, false, &who);
+            CHECK(rc == ACP_E_LEFT ? who == 0 : rc == ACP_OK); /* what goes by link had come in time */
+        }
+        nothing_posted(e);
+        meet(e);
+    }
+}
+
 /* A rank without an executor for this fold, or without such a peer, ends it for all. */
 static void impossible_for_one(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -201,7 +244,8 @@ static void reset(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
     meet(e);
 }
 
-static const cluster_body bodies[] = {left_by_one, left_far_away, another_call, called_in_a_circle, impossible_for_one,
+static const cluster_body bodies[] = {left_by_one, left_far_away, another_call, called_in_a_circle,
+                                      left_without_room, impossible_for_one,
                                       as_before, reset, as_before};
 
 /* Rank 0 waits for rank 2, which dies; rank 1 waits for rank 0. */
