@@ -61,13 +61,20 @@ int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
     return ACP_OK;
 }
 
-/* With the lock held: where it is in the line; NULL: it has arrived. */
-static acp_request **waiting_at(acp_engine *e, const acp_request *r)
+/* With the lock held: where it is in the line; NULL: not there. */
+static acp_request **place_of(acp_engine *e, const acp_request *r)
 {
     acp_request **at = &e->mail_waiting;
     while (*at && *at != r)
         at = &(*at)->next;
-    return *at && r->step == STEP_ARRIVE ? at : NULL;
+    return *at ? at : NULL;
+}
+
+/* The same; NULL, too, if it has arrived. */
+static acp_request **waiting_at(acp_engine *e, const acp_request *r)
+{
+    acp_request **at = place_of(e, r);
+    return at && r->step == STEP_ARRIVE ? at : NULL;
 }
 
 int send_forsake(acp_request *r, uint64_t note)
@@ -134,8 +141,14 @@ int send_end(acp_lane *lane, acp_request *r)
     if (!acp_request_done(r) && acp_request_cancel(lane, r) != ACP_OK)
         while (acp_request_wait(e, r, ACP_FOREVER) == ACP_E_INTERRUPTED)
             continue;
-    if (!acp_request_done(r))
+    if (!acp_request_done(r)) {
+        pthread_mutex_lock(&e->mail_lock);
+        acp_request **at = place_of(e, r);
+        if (at)
+            dequeue(e, at); /* it is about to be freed */
+        pthread_mutex_unlock(&e->mail_lock);
         return fail(lane, ACP_E_CLOSED, 0, r->envelope.size);
+    }
     if (r->status != ACP_OK) {
         fail(lane, r->status, 0, r->envelope.size);
         lane->fault.rank = rank_of_slot(e, r->peer->slot);
