@@ -34,7 +34,8 @@ static int read_small(const char *path, char *buffer, size_t size)
     return (int)n;
 }
 
-/* A process is the same while its id and this number are; *dead: gone, or a zombie. */
+/* A process is the same while its id and this number are; *dead: gone, or a zombie all of whose threads have
+ * ended. One whose first thread has, and so looks like a zombie, may still write where it was writing. */
 uint64_t process_start_time(uint32_t pid, bool *dead)
 {
     char path[64], text[1024];
@@ -46,8 +47,10 @@ uint64_t process_start_time(uint32_t pid, bool *dead)
     if (!field || !field[1])
         return 0;
     field += 2;
-    *dead = *field == 'Z' || *field == 'X' || *field == 'x';
+    bool ended = *field == 'Z' || *field == 'X' || *field == 'x';
     for (int i = 3; i < 22 && field; i++) {
+        if (i == 20)
+            *dead = ended && strtoull(field, NULL, 10) <= 1;
         field = strchr(field, ' ');
         if (field)
             field++;

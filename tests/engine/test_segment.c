@@ -2,6 +2,8 @@
 #include "cluster.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -226,9 +228,47 @@ static void writer_that_ended_is_heard(acp_engine *owner, acp_lane *lane)
     CHECK(word == VISITS);
 }
 
+static void *go_on(void *context)
+{
+    (void)context;
+    for (;;)
+        pause();
+    return NULL;
+}
+
+/* Its first thread has ended, and another may be in the middle of a copy. */
+static void who_still_has_a_thread_lives(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody */
+        if (pthread_create(&thread, NULL, go_on, NULL))
+            _exit(1);
+        pthread_exit(NULL);
+    }
+    CHECK(child > 0);
+    char path[64], text[512] = "";
+    bool dead = true;
+    snprintf(path, sizeof path, "/proc/%d/stat", child);
+    while (!strstr(text, ") Z ")) {
+        FILE *f = fopen(path, "r");
+        CHECK(f && fgets(text, sizeof text, f));
+        fclose(f);
+    }
+    uint64_t start = process_start_time((uint32_t)child, &dead);
+    CHECK(!dead && process_lives((uint32_t)child, start));
+    CHECK(kill(child, SIGKILL) == 0);
+    siginfo_t how;
+    CHECK(waitid(P_PID, (id_t)child, &how, WEXITED | WNOWAIT) == 0);
+    CHECK(!process_lives((uint32_t)child, start));
+    CHECK(waitpid(child, NULL, 0) == child);
+}
+
 int main(void)
 {
     struct cluster c;
+    who_still_has_a_thread_lives();
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_lane *lane = acp_engine_lane(c.engines[0]);
     memory_goes_back(c.engines[0], lane);
