@@ -123,9 +123,9 @@ def leave_while_the_registry_is_held_up(path):
         Path(path).write_text(f"{registry}")
         acp.leave()
         return
-    await_end(early)
     select.select([ended], [], [])
     os.kill(int(Path(path).read_text()), signal.SIGCONT)
+    await_end(early)
     group = acp.spawn_group(newcomer(join_and_end), 1, mpi=False)
     assert list(group.ranks) == [3]
     acp.finalize()
