@@ -75,8 +75,14 @@ int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int
 
 int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns)
 {
+    struct hold hold;
+    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
     head_of(h, block)->block = block;
-    return heap_give(lane, h, &head_of(h, block)->block, patience_ns);
+    rc = heap_give_inside(&hold, &head_of(h, block)->block);
+    section_leave(&hold);
+    return rc;
 }
 
 /* Those of a dead receiver. What else gives them back finds that they are its no more. */

@@ -22,7 +22,7 @@ int held_take(acp_lane *lane, struct heap *h, const struct peer *to, uint64_t si
 acp_ga_t held_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t block);
 /* The receiver in `slot` needs it no more. ACP_E_BLOCK: it was its no more before. */
 int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns);
-/* One that has not been handed over goes back. */
+/* One that has not been handed over goes back. ACP_E_BUSY: it is still there, the heap is held. */
 int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns);
 /* What the dead have not pulled goes back; false: not all, the heap is held. Leader only. */
 bool held_bury(acp_lane *lane, struct heap *h);

@@ -26,19 +26,35 @@ static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
     return NULL;
 }
 
-/* The own heap takes the bytes, past the bound of the receiver's mailbox. */
+/* A receive has taken it meanwhile: what is in the block is not needed. */
+static bool wanted_now(acp_lane *lane, struct landing *l, struct heap *h, uint64_t block)
+{
+    if (l->matched || !mail_wanted(l) || mail_taken(lane, l) != ACP_OK ||
+        held_drop(lane, h, block, 0) != ACP_OK)
+        return false;
+    l->held = false;
+    return true;
+}
+
+/* The own heap takes the bytes, past the bound of the receiver's mailbox, until they are wanted. */
 static int keep_here(acp_lane *lane, acp_request *r)
 {
     acp_engine *e = lane->engine;
+    struct landing *l = &r->landing;
     struct heap *h = mail_heap(e, e->own);
-    uint64_t block = 0;
+    uint64_t block = 0, size = l->size, part;
     if (!h)
         return ACP_E_FULL;
-    int rc = held_take(lane, h, r->peer, r->landing.size, &block, HEAP_PATIENCE_NS);
+    int rc = held_take(lane, h, r->peer, size, &block, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
-    stream_copy(held_bytes(h, block), r->data, r->landing.size);
-    mail_held(lane, &r->landing, held_hand_over(e, h, r->peer, block));
+    for (uint64_t at = 0; at < size; at += part) {
+        if (wanted_now(lane, l, h, block))
+            return mail_open(lane, l);
+        part = size - at < KEPT_PART ? size - at : KEPT_PART;
+        stream_copy(held_bytes(h, block) + at, r->data + at, part);
+    }
+    mail_held(lane, l, held_hand_over(e, h, r->peer, block));
     r->kept = true;
     return ACP_OK;
 }

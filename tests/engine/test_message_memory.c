@@ -44,6 +44,41 @@ static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     meet(e);
 }
 
+/* Whose receive comes while the sender still copies them into its own heap needs them there no more. */
+static void wanted_meanwhile(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { SIZE = 8 << 20, ROUNDS = 1000 };
+    uint64_t bound = box_of(e)->bound, kept = 1;
+    acp_heap_statistics before, after;
+    struct acp_call call;
+    acp_handle_t pending;
+    unsigned char *data = malloc(SIZE);
+    const struct heap *theirs = mail_heap(c->engines[1], c->engines[1]->own);
+    CHECK(AGAIN(acp_heap_look(lane, rank, &before, &call, &pending)) == ACP_OK);
+    box_of(e)->bound = 64 << 10;
+    meet(e);
+    for (uint32_t i = 0; kept && rank == 1; i++) {
+        paint(data, SIZE, i);
+        post_message(lane, 0, i, data, SIZE);
+        take_message(lane, 0, i, &kept, 8);
+    }
+    for (uint32_t i = 0; kept && rank == 0; i++) {
+        CHECK(i < ROUNDS);
+        UNTIL(__atomic_load_n(&theirs->head->used, __ATOMIC_RELAXED) > SIZE);
+        acp_request *r = ireceive(lane, 1, i, data, SIZE);
+        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
+        kept = r->letter->place == PLACE_HELD;
+        CHECK(receive_end_of(lane, r).size == SIZE && painted(data, SIZE, i));
+        post_message(lane, 1, i, &kept, 8);
+    }
+    meet(e);
+    box_of(e)->bound = bound;
+    CHECK(AGAIN(acp_heap_look(lane, rank, &after, &call, &pending)) == ACP_OK);
+    CHECK(after.used <= before.used + (64 << 10));
+    free(data);
+    meet(e);
+}
+
 /* All of the own heap, in blocks chained by their first words. */
 static acp_ga_t fill_heap(acp_lane *lane)
 {
@@ -115,7 +150,7 @@ static void without_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_
 
 int main(void)
 {
-    static const cluster_body bodies[] = {past_the_bound, without_memory};
+    static const cluster_body bodies[] = {past_the_bound, wanted_meanwhile, without_memory};
     static const acp_path paths[] = {ACP_PATH_ANY, ACP_PATH_OWNER};
     for (uint32_t i = 0; i < 2; i++) {
         struct cluster c;
