@@ -15,7 +15,7 @@
  * each takes what it guards from one processor's cache to the other's. */
 static const struct looking {
     uint32_t least, most, all;
-} prompt = {8, 8, 2048}, patient = {64, 256, 4096};
+} prompt = {8, 8, 2048}, patient = {256, 1024, 16384};
 #define YIELD_EVERY 128u
 #if defined(__SANITIZE_THREAD__) /* it does not know the other function */
 #define LOCK_CLOCK CLOCK_REALTIME

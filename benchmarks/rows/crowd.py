@@ -11,28 +11,36 @@ import acp_mpi as acp
 
 M = 1e6
 ROUNDS = 7
+AHEAD = 0.001
 IN_A_ROW = 100
 
 Calls = tuple[str, Callable[[], Any], int, Goal]
 """What, a call, how many elements it moves, the goal."""
 
 
-def _rate(call: Callable[[], Any], elements: int, seconds: float) -> float:
-    done, start = 0, perf_counter()
-    while (passed := perf_counter() - start) < seconds:
+def _rate(call: Callable[[], Any], elements: int, start: float, seconds: float) -> float:
+    done = 0
+    while perf_counter() < start:
+        pass
+    while perf_counter() < start + seconds:
         for _ in range(IN_A_ROW if elements == 1 else 1):
             call()
             done += elements
-    return done / passed
+    return done / seconds
 
 
 def _both(call: Callable[[], Any], elements: int, seconds: float) -> tuple[float, float]:
-    """Return the medians of the rate of all ranks and of that of rank 0 alone."""
+    """Return the medians of the rate of all ranks and of that of rank 0 alone.
+
+    All count in one window of time: who gets no processor in it has done nothing.
+    """
     together, alone = [], []
     for _ in range(ROUNDS):
+        start = acp.bcast(perf_counter() + AHEAD)
+        together.append(sum(acp.allgather(_rate(call, elements, start, seconds))))
+        here = _rate(call, elements, perf_counter(), seconds) if acp.rank() == 0 else 0.0
+        alone.append(here)
         acp.sync()
-        together.append(sum(acp.allgather(_rate(call, elements, seconds))))
-        alone.append(_rate(call, elements, seconds) if acp.rank() == 0 else 0.0)
     return sorted(together)[ROUNDS // 2], sorted(alone)[ROUNDS // 2]
 
 
