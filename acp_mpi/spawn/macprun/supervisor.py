@@ -10,15 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
-from functools import partial
 from typing import IO, Any
 
 from acp_mpi import processes
-from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import family, guard
+from acp_mpi.spawn.macprun.attendance import Attendance
 from acp_mpi.spawn.macprun.control import Control
 from acp_mpi.spawn.macprun.launchers import Start, starts
 from acp_mpi.spawn.macprun.meeting import Meeting
@@ -28,16 +26,12 @@ from acp_mpi.spawn.macprun.plan import Plan
 from acp_mpi.spawn.macprun.process import Running, Started, first_of, launch
 from acp_mpi.spawn.macprun.remarks import Remarks
 from acp_mpi.spawn.macprun.table import Table
-from acp_mpi.spawn.macprun.watch import Watch
 from acp_mpi.spawn.rendezvous import secret
-from acp_mpi.spawn.rendezvous.membership import Membership
-from acp_mpi.spawn.rendezvous.row import Process
 from acp_mpi.spawn.rendezvous.server import Server
 
 _PATIENCE = 1e6  # s; each member brings its own, and macprun sees a group end
 _KILL_AFTER = 5.0  # s between asking and killing
 _JOINED = 255  # among the numbers of signals: the table of all ranks is there
-_SOON = 1.0  # s until all have the table, when all have come
 _TICK = 0.2  # s between two looks while something is to be shown, or killed
 
 
@@ -53,8 +47,6 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()  # of pipes, and of `_events`
         self._events = selectors.DefaultSelector()  # which do not wait for who reads our output
         self._selector.register(self._events.fileno(), selectors.EVENT_READ, self._serve)
-        self._joined = False
-        self._members = Membership()
         self._lost_keeper = False
         self._signals: list[int] = []
         self._kill_at: float | None = None
@@ -66,10 +58,11 @@ class Supervisor:
         sizes = {group.name: group.size for group in self._plan.groups}
         with Server(key, sizes, listen=self._listen, timeout=_PATIENCE) as server:
             self._server = server
+            self._attendance = Attendance(server, self._groups, self._events)
             self._events.register(lifeline, selectors.EVENT_READ, self._lose_keeper)
             self._events.register(wakeup, selectors.EVENT_READ, self._take_signals)
             control = self._listen_to_questions(keeper)
-            threading.Thread(target=self._await_table, daemon=True).start()
+            self._attendance.await_table(lambda: self._wakeup[1].send(bytes([_JOINED])))
             made = starts(self._plan, self._given, Meeting(server.address, key), environ)
             files = 2 if self._plan.output_dir else 0
             _make_room(3 * len(made) + (1 + files) * self._plan.size)
@@ -110,7 +103,7 @@ class Supervisor:
     # ---- While it runs ---------------------------------------------------------------------
 
     def _step(self) -> None:
-        showing = not self._joined and self._table.show(self._server.arrivals)
+        showing = not self._attendance.complete and self._table.show(self._server.arrivals)
         busy = showing or self._kill_at is not None
         for key, _ in self._selector.select(_TICK if busy else None):
             if isinstance(key.data, tuple):
@@ -155,7 +148,7 @@ class Supervisor:
         with contextlib.suppress(BlockingIOError):
             for number in self._wakeup[0].recv(256):
                 if number == _JOINED:
-                    self._watch_ranks()
+                    self._attendance.watch()
                 elif number == signal.SIGCHLD:
                     self._reap()
                 else:
@@ -174,9 +167,7 @@ class Supervisor:
 
     def _reap(self) -> None:
         """Collect the dead: processes of groups, and orphans that have become ours."""
-        self._look_who_joined()
-        if self._joined and self._server.settled(_SOON):
-            self._watch_ranks()  # one of them may be the reason
+        self._attendance.look_now()
         ours = {
             process.popen.pid: (running, process)
             for running in self._groups.values()
@@ -197,50 +188,10 @@ class Supervisor:
                     family.end_orphans(ours, f"ACP_GROUP={running.group.name}")
 
     def _note(self, running: Running, process: Started, code: int, reason: str) -> None:
-        self._look_who_joined()
-        running.end(process, code, reason, self._joined)
-        if not self._joined:
+        self._attendance.look()
+        running.end(process, code, reason, self._attendance.complete)
+        if not self._attendance.complete:
             self._server.fail(running.group.name, process.reason)
-
-    def _look_who_joined(self) -> None:
-        if not self._joined:
-            self._joined = all(arrival.complete for arrival in self._server.arrivals())
-
-    def _await_table(self) -> None:
-        with contextlib.suppress(Error, OSError):  # the job ends without having joined
-            self._server.wait()
-            self._wakeup[1].send(bytes([_JOINED]))
-
-    def _watch_ranks(self) -> None:
-        """Learn at once of the end of ranks here whose launchers may take time to say it.
-
-        Once, when the table of all ranks is there.
-        """
-        if self._members.groups:
-            return
-        with contextlib.suppress(Error):
-            self._members = self._server.wait()
-        for member in self._members.groups:
-            running = self._groups[member.name]
-            for slot in member.slots if member.has_mpi else ():
-                process = Process.of(self._members.row(slot))
-                try:
-                    watch = Watch.of(process)
-                except ProcessLookupError:
-                    running.lose(None)  # meanwhile
-                    continue
-                except OSError:  # no descriptor left for it
-                    continue
-                if watch is not None:
-                    running.leavings.look([process.pid])
-                    self._events.register(
-                        watch, selectors.EVENT_READ, partial(self._lose_rank, running, watch)
-                    )
-
-    def _lose_rank(self, running: Running, watch: Watch) -> None:
-        running.lose(watch.status())
-        self._events.unregister(watch)
-        watch.close()
 
     def _lose_keeper(self) -> None:
         self._lost_keeper = True
@@ -265,12 +216,12 @@ class Supervisor:
             self._pass_on(signal.SIGTERM)
             return {"asked": True}
         if word == "members":  # who asks is this user, and may speak to them as they do
-            return {"secret": self._secret.hex(), "rows": self._members.rows.hex()}
-        self._look_who_joined()
+            return {"secret": self._secret.hex(), "rows": self._attendance.members.rows.hex()}
+        self._attendance.look()
         came = {arrival.name: arrival for arrival in self._server.arrivals()}
         return {
             "supervisor": os.getpid(),
-            "joined": self._joined,
+            "joined": self._attendance.complete,
             "groups": [
                 {
                     "name": name,
