@@ -55,6 +55,8 @@ class _Driver:
     def leave(self, interval: float) -> None:
         """End the thread with the last."""
         with self._lock:
+            if self._forked:  # inside a block of its parent
+                return
             self._wanted.remove(interval)
             if self._thread is None:
                 return
