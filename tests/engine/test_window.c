@@ -2,6 +2,8 @@
  * becomes of a guest or a target that dies. MPI is a fake whose flush waits for the target. */
 #include "fake_mpi.h"
 
+#include <unistd.h>
+
 static void meet(acp_engine *e)
 {
     CHECK(acp_barrier(e, NULL, 0, 0, ACP_FOREVER) == ACP_OK);
@@ -124,6 +126,33 @@ static void nobody_left(struct cluster *c)
             sched_yield(); /* the last word is on its way */
 }
 
+/* Who waits does its own put, and rings for another that waits for it, too, and leads. */
+static void put_awaited_by_two(void)
+{
+    struct cluster c;
+    acp_handle_t pending;
+    uint64_t word = 1, rings;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, false);
+    cluster_open_window(&c, true);
+    acp_engine *e = c.engines[0];
+    while (!leader_try(e))
+        sched_yield();
+    CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &word, 8, &pending) == ACP_OK && pending);
+    for (uint32_t others = 0; others < 2; others++) {
+        while (read(e->door_fd, &rings, sizeof rings) > 0)
+            continue;
+        atomic_fetch_add(&e->callers, others);
+        done(e, pending, ACP_OK);
+        atomic_fetch_sub(&e->callers, others);
+        CHECK((read(e->door_fd, &rings, sizeof rings) > 0) == others);
+        CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &word, 8, &pending) == ACP_OK);
+    }
+    leader_release(e);
+    done(e, pending, ACP_OK);
+    cluster_close_window(&c);
+    cluster_stop(&c);
+}
+
 /* Those that live know of the death. */
 static void stop_after_death(struct cluster *c)
 {
@@ -196,6 +225,7 @@ int main(void)
             cluster_stop(&c);
         }
     }
+    put_awaited_by_two();
     dead_guest();
     dead_target();
     return 0;
