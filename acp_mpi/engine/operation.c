@@ -278,8 +278,8 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
     return handle;
 }
 
-/* The target of `op` is dead. What is in the list of work ends there. */
-static void lose(acp_lane *lane, struct op *op, acp_fault *fault)
+/* The target of `op` is dead. False: it is in the list of work, and ends there. */
+static bool lose(acp_lane *lane, struct op *op, acp_fault *fault)
 {
     bool to = op->way == WAY_PUT || op->way == WAY_WINDOW_PUT;
     bool working = op->way == WAY_RUN || (by_window(op->way) && !op->in_flight);
@@ -288,6 +288,7 @@ static void lose(acp_lane *lane, struct op *op, acp_fault *fault)
     op_fault(op, fault);
     if (!working)
         op_finish(lane, op);
+    return !working;
 }
 
 void ops_fail_peer(acp_lane *lane, struct peer *p)
@@ -308,8 +309,8 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
         }
         if (!op->client && op->state == OP_WAITING && op->command.kind == ACP_LOOKUP && !op->kept) {
             task_free(e, op); /* nobody waits for it any more */
-        } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN) {
-            lose(lane, op, &fault);
+        } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN &&
+                   lose(lane, op, &fault)) {
             next = e->tasks; /* finishing may end more tasks than this one */
         }
     }

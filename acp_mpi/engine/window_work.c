@@ -185,6 +185,8 @@ void window_help(acp_engine *e, acp_handle_t handle)
         uint64_t staged = 0;
         prepare(w, op, &staged, &part);
         carry_out(&e->lanes[LANE_LOCKED], w, &part, 1);
+        if (atomic_load(&e->callers) > 1) /* one of them may sleep as the leader, and wait for this, too */
+            progress_kick(e);
     } else if (op) {
         work_add(e, op);
     }

@@ -35,7 +35,7 @@ class _Driver:
         self._wanted: list[float] = []
         self._thread: _engine.MpiProgress | None = None
         self._watching = False  # for the end of MPI and of the program
-        self._forked = False
+        self._paused = self._forked = False
 
     def enter(self, interval: float) -> None:
         """Start the thread for the first; the shortest interval counts."""
@@ -46,15 +46,17 @@ class _Driver:
                     "processes with the spawn method instead"
                 )
             pace = min([interval, *self._wanted])
-            if self._thread is None:
-                self._thread = self._start(pace)
-            else:
+            if self._thread is not None:
                 self._thread.pace(_nanoseconds(pace))
+            elif not self._paused:
+                self._thread = self._start(pace)
             self._wanted.append(interval)
 
     def leave(self, interval: float) -> None:
         """End the thread with the last."""
         with self._lock:
+            if self._forked:  # inside a block of its parent
+                return
             self._wanted.remove(interval)
             if self._thread is None:
                 return
@@ -62,6 +64,19 @@ class _Driver:
                 self._thread.pace(_nanoseconds(min(self._wanted)))
             else:
                 self._stop()
+
+    def pause(self) -> None:
+        """Have no thread until `resume`."""
+        with self._lock:
+            self._paused = True
+            self._stop()
+
+    def resume(self) -> None:
+        """Start it again if anybody wants it."""
+        with self._lock:
+            self._paused = False
+            if self._wanted:
+                self._thread = self._start(min(self._wanted))
 
     def statistics(self) -> ProgressStatistics:
         """Return what the thread has done."""
@@ -114,6 +129,7 @@ class _Driver:
 
 
 _driver = _Driver()
+pause, resume = _driver.pause, _driver.resume
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -1,6 +1,7 @@
 """The self-test of an MPI window: are puts there after a flush, with nobody at the target."""
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,8 +19,20 @@ def run(process: Any, nodes: Sequence[int], slots: range, probe: int) -> str:
     """Return "" if puts between nodes need nobody at the target, else which one did.
 
     The first rank of each node puts a word to the first of the next one, in rounds: whoever puts
-    calls MPI, so it is no target at that time. All others wait without MPI.
+    calls MPI, so it is no target at that time. All others wait without MPI, and the thread of
+    `acp.progress` rests: the program may end it later.
     """
+    progress = sys.modules.get("acp_mpi.rma.progress")
+    if progress is None:
+        return _rounds(process, nodes, slots, probe)
+    progress.pause()
+    try:
+        return _rounds(process, nodes, slots, probe)
+    finally:
+        progress.resume()
+
+
+def _rounds(process: Any, nodes: Sequence[int], slots: range, probe: int) -> str:
     firsts = [nodes.index(node) for node in dict.fromkeys(nodes)]
     ranks = list(slots)  # no reset has permuted them yet
     probes = process.exchange(probe)

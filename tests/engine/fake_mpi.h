@@ -12,6 +12,7 @@ static struct fake {
     bool by_itself; /* no target need call MPI */
     struct cluster *cluster;
     _Atomic uint64_t puts;
+    void (*at_flush)(void); /* before it waits; NULL: nothing */
     struct moved {
         unsigned char *to;
         const unsigned char *from;
@@ -87,6 +88,8 @@ int MPI_Get(void *origin, int count, uintptr_t type, int target, intptr_t displa
 int MPI_Win_flush(int target, uintptr_t window)
 {
     bool done = false;
+    if (fake.at_flush)
+        fake.at_flush();
     while (!done) {
         move_now(fake.by_itself ? target : (int)window - 1);
         pthread_mutex_lock(&fake.lock);

@@ -1,6 +1,8 @@
 /* The window as a road: which bytes take it, how the target is kept driving MPI, and what
- * becomes of a guest that dies. MPI is a fake whose flush waits for the target. */
+ * becomes of a guest or a target that dies. MPI is a fake whose flush waits for the target. */
 #include "fake_mpi.h"
+
+#include <unistd.h>
 
 static void meet(acp_engine *e)
 {
@@ -124,6 +126,43 @@ static void nobody_left(struct cluster *c)
             sched_yield(); /* the last word is on its way */
 }
 
+/* Who waits does its own put, and rings for another that waits for it, too, and leads. */
+static void put_awaited_by_two(void)
+{
+    struct cluster c;
+    acp_handle_t pending;
+    uint64_t word = 1, rings;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, false);
+    cluster_open_window(&c, true);
+    acp_engine *e = c.engines[0];
+    while (!leader_try(e))
+        sched_yield();
+    CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &word, 8, &pending) == ACP_OK && pending);
+    for (uint32_t others = 0; others < 2; others++) {
+        while (read(e->door_fd, &rings, sizeof rings) > 0)
+            continue;
+        atomic_fetch_add(&e->callers, others);
+        done(e, pending, ACP_OK);
+        atomic_fetch_sub(&e->callers, others);
+        CHECK((read(e->door_fd, &rings, sizeof rings) > 0) == others);
+        CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &word, 8, &pending) == ACP_OK);
+    }
+    leader_release(e);
+    done(e, pending, ACP_OK);
+    cluster_close_window(&c);
+    cluster_stop(&c);
+}
+
+/* Those that live know of the death. */
+static void stop_after_death(struct cluster *c)
+{
+    cluster_close_window(c);
+    for (uint32_t i = 0; i < c->count; i++)
+        acp_engine_close(c->engines[i]);
+    for (uint32_t i = 0; i < c->count; i++)
+        acp_engine_free(c->engines[i]);
+}
+
 static void dead_guest(void)
 {
     struct cluster c;
@@ -136,11 +175,37 @@ static void dead_guest(void)
     peer_mark_lost(c.engines[1], peer_of_slot(c.engines[1], 0));
     nobody_left(&c);
     acp_refresh(c.engines[1]);
-    cluster_close_window(&c);
-    for (uint32_t i = 0; i < c.count; i++)
-        acp_engine_close(c.engines[i]);
-    for (uint32_t i = 0; i < c.count; i++)
-        acp_engine_free(c.engines[i]);
+    stop_after_death(&c);
+}
+
+static void target_dies(void)
+{
+    acp_engine *e = fake.cluster->engines[0];
+    peer_mark_lost(e, peer_of_slot(e, 1));
+}
+
+/* Its death is heard of between two flushes: what has not been put yet fails, and all is over. */
+static void dead_target(void)
+{
+    struct cluster c;
+    acp_ga_t array;
+    void *address;
+    acp_failure failure;
+    uint64_t bad, more, eight = 8;
+    cluster_start(&c, 2, 2, ACP_PATH_ANY, false);
+    cluster_open_window(&c, true);
+    acp_lane *lane = acp_engine_lane(c.engines[0]);
+    CHECK(acp_memory_alloc(lane, 8, 0, &array, &address) == ACP_OK);
+    acp_ga_t there = acp_starter(c.engines[0], 1);
+    fake.at_flush = target_dies;
+    CHECK(acp_copy_many(lane, (acp_column){(char *)&there, 0}, (acp_column){(char *)&array, 0},
+                        (acp_column){(char *)&eight, 0}, 100, ACP_HANDLE_NULL, &bad));
+    CHECK(acp_complete(c.engines[0], ACP_HANDLE_ALL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_failures_take(c.engines[0], ACP_HANDLE_ALL, false, &failure, 1, &more) == 1);
+    CHECK(failure.fault.status == ACP_E_LOST && failure.fault.rank == 1 && !more);
+    fake.at_flush = NULL;
+    acp_refresh(c.engines[0]);
+    stop_after_death(&c);
 }
 
 int main(void)
@@ -160,6 +225,8 @@ int main(void)
             cluster_stop(&c);
         }
     }
+    put_awaited_by_two();
     dead_guest();
+    dead_target();
     return 0;
 }

@@ -159,6 +159,33 @@ def test_a_process_without_mpi_has_no_window(passes):
     passes(launch.program(no_window, "no MPI"), {"ACP_MPI": "0"})
 
 
+def has_a_window():
+    with acp.init():
+        assert acp.group().window is not None
+
+
+def test_with_stderr_closed_there_is_a_window_all_the_same(passes):
+    closed = ["sh", "-c", 'exec 2>&-; exec "$@"', "sh"]
+    passes([*launch.mpiexec(2), *closed, *launch.program(has_a_window)])
+
+
+def put_to_one_that_computes():
+    with acp.progress():
+        acp.init()
+    mine = acp.view(acp.query_starter_ga(acp.rank()), (1,), np.int64)
+    acp.sync()
+    if acp.rank() == 0:
+        for rank in range(1, acp.procs()):
+            acp.put(acp.query_starter_ga(rank), np.array([rank]))
+    while mine[0] != acp.rank():  # no call of MPI, nor of ours
+        pass
+    acp.finalize()
+
+
+def test_who_drives_mpi_during_init_only_does_not_make_the_window_a_road(passes):
+    passes([*launch.mpiexec(3), *launch.program(put_to_one_that_computes)], NODES)
+
+
 def two_groups():
     acp.init()
     for group in acp.groups():
@@ -192,8 +219,7 @@ def finalize_mpi_first():
 
 def init_again():
     for _ in range(3):
-        with acp.init():
-            assert acp.group().window is not None
+        has_a_window()
 
 
 @pytest.mark.parametrize("function", [finalize_mpi_first, init_again])
