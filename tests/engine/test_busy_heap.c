@@ -1,6 +1,7 @@
 /* Others hold the heap for longer than those wait who hold another section: that goes on later, nothing
  * is lost, and nobody waits for a heap that is in the own hands. */
 #include "blocks_of_actors.h"
+#include "map.h"
 #include "sequence.h"
 #include "stage.h"
 
@@ -150,19 +151,38 @@ static void sweepers_leave_busy_heaps(struct actor *a)
     CHECK(met > 4);
 }
 
+/* Elements of all stripes. */
+static void fill_map(struct stage *s, const struct acp_call *named)
+{
+    for (uint64_t i = 0; i < 2 * STRIPES; i++) {
+        struct {
+            struct map_request request;
+            uint64_t key[2];
+        } in = {{.hash = 2 + i, .key_size = 8, .value_size = 8}, {i, i}};
+        struct acp_call c = *named;
+        c.b = KIND_MAP;
+        c.in = &in;
+        c.in_size = sizeof in;
+        call(s, &c, method_map_put);
+    }
+}
+
 /* So for containers that end: their blocks go back before their heads do. */
-static void containers_end_in_busy_heaps(const struct actor *a)
+static void containers_end_in_busy_heaps(const struct actor *a, uint64_t kind, uint64_t stores,
+                                         uint64_t step)
 {
     struct stage s = {0};
-    uint64_t plan[4] = {100000};
+    uint64_t plan[4] = {kind == KIND_MAP ? SIZE_ANY : 100000, 8};
     uint32_t met = 0;
     stage_set(&s, a);
     brief.a = &s.actor;
-    for (uint64_t store = 1; store <= 60; store++) {
-        struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_WORKSPACE, .in = plan,
-                             .in_size = sizeof plan};
+    uint64_t others = check_heap(&s.actor); /* heads for the next ones */
+    for (uint64_t store = 1; store <= stores; store += step) {
+        struct acp_call c = {.object = acp_ga(0, 0, 64), .a = kind, .in = plan, .in_size = sizeof plan};
         call(&s, &c, method_create);
         struct acp_call end = {.object = c.result[0], .a = c.result[1]};
+        if (kind == KIND_MAP)
+            fill_map(&s, &end);
         brief.stores = store;
         brief.began = false;
         at_each_store = come_in_between;
@@ -175,7 +195,7 @@ static void containers_end_in_busy_heaps(const struct actor *a)
         if (rc == ACP_E_BUSY)
             call(&s, &end, method_destroy);
         CHECK(method_destroy(s.actor.lane, &end) == ACP_E_DESTROYED);
-        CHECK(check_heap(&s.actor) == 1); /* the head, for the next one */
+        CHECK(check_heap(&s.actor) == others + 1);
     }
     CHECK(met > 4);
 }
@@ -196,8 +216,9 @@ static void ends_leave_heaps_that_stay_busy(const struct actor *a)
     intrude(&intruder);
     CHECK(method_destroy(s.actor.lane, &end) == ACP_E_BUSY);
     withdraw(&intruder);
+    uint64_t blocks = check_heap(&s.actor);
     call(&s, &end, method_destroy);
-    CHECK(check_heap(&s.actor) == 1);
+    CHECK(check_heap(&s.actor) == blocks - 2); /* the bytes and the note */
 }
 
 /* Calls that find no memory say so, and keep nothing. */
@@ -257,7 +278,8 @@ int main(void)
     busy_heap_loses_nothing(&a);
     sweepers_do_not_hide_why(&a);
     sweepers_leave_busy_heaps(&a);
-    containers_end_in_busy_heaps(&a);
+    containers_end_in_busy_heaps(&a, KIND_WORKSPACE, 60, 1);
+    containers_end_in_busy_heaps(&a, KIND_MAP, 400, 7);
     ends_leave_heaps_that_stay_busy(&a);
     refusals_lose_nothing(&a);
     actor_end(&a);
