@@ -50,6 +50,10 @@ class HashedCopies(_engine.ManyHandle, Container):
             moved = [key for key, was in zip(keys, there, strict=True) if not was]
             source._put_list("merge", moved, None, None)
 
+    def _take_out(self, name: str, keys: list[Any], values: list[Any]) -> None:
+        """Take out elements that are elsewhere now."""
+        self._put_list(name, keys, None, None)
+
     def _taker(self) -> "HashedCopies":
         """Return the one to take elements out of."""
         return self

@@ -59,7 +59,7 @@ class Local:
             return
         taken = list(self._here(other))
         self._owner._replace(self._parts, list(self._elements()), taken)
-        other._taker()._put_list("move", [key for key, _ in taken], None, None)
+        other._taker()._take_out("move", [key for key, _ in taken], [value for _, value in taken])
 
     def _taker(self) -> "Hashed":
         """Return the one to take elements out of."""

@@ -121,7 +121,11 @@ class MultiSet(Hashed):
         """Put in elements with all their counts, and take them out of `source`."""
         for keys, counts in batches(pairs):
             self._put_list("merge", keys, counts, "add")
-            source._put_list("merge", keys, None, None)
+            source._take_out("merge", keys, counts)
+
+    def _take_out(self, name: str, keys: list[Any], values: list[int]) -> None:
+        """Take out keys that are elsewhere now, but not what has been counted since."""
+        self._put_list(name, keys, values, "take")
 
 
 def _positive(name: str, count: int) -> int:

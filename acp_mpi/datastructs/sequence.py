@@ -153,13 +153,15 @@ class Sequence(SequenceCopies):
         if other == self:
             return
         mine, size = self._block_of("swap", self, 0, END)
+        there = 0
         try:
+            there = other._landed("swap", mine, size)  # before anything changes
             self._put_copy("swap", 0, END, other, 0, END)
         except BaseException:
-            _engine.free(mine)
+            _engine.forsake([mine, there])
             raise
         try:
-            other._put_block("swap", 0, END, size, mine, 0)
+            other._splice("swap", 0, END, size, _engine.CLIPS, there)
         except Exception:
             self._splice("swap", 0, END, size, _engine.CLIPS, mine)  # as it was
             raise

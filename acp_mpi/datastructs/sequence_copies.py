@@ -124,19 +124,23 @@ class SequenceCopies(_engine.SequenceHandle, Container):
             raise from_fault(self._named(method), Status.FULL, 0, size, rank)
         return self._put_block(method, at, erase, count, ga, 0)
 
+    def _landed(self, method: str, ga: int, count: int) -> int:
+        """Return a new block on the own rank with the bytes of `count` elements at `ga`."""
+        size = count * self._element.width
+        here = _engine.malloc(size, _engine.query_rank(self.ga))
+        try:
+            if size:
+                _engine.copy_all(self._named(method), [(here, ga, size)])
+        except BaseException:
+            _engine.forsake([here])
+            raise
+        return here
+
     def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> int:
         """Put `count` elements at `ga` in; `block`, if any, is theirs and goes with them."""
-        rank = _engine.query_rank(self.ga)
         try:
-            if not block or _engine.query_rank(block) != rank:
-                size = count * self._element.width
-                here = _engine.malloc(size, rank)
-                try:
-                    if size:
-                        _engine.copy_all(self._named(method), [(here, ga, size)])
-                except BaseException:
-                    _engine.forsake([here])
-                    raise
+            if not block or _engine.query_rank(block) != _engine.query_rank(self.ga):
+                here = self._landed(method, ga, count)
             else:
                 here, block = block, 0
         finally:

@@ -141,14 +141,11 @@ static int head_take(acp_lane *lane, struct heap *h, uint64_t kind, uint64_t *at
     return rc;
 }
 
-/* Nobody has it, or its container ends with this, in the section `own`. What that could not give back
- * yet goes first: with the heap in the own hands it never would. */
-static int head_give(acp_lane *lane, struct heap *h, struct container *k, struct hold *own)
+/* Nobody has it, or its container ends with this, in the section `own`. */
+static int head_give(acp_lane *lane, struct heap *h, struct container *k, const struct hold *own)
 {
     struct hold hold;
     uint64_t *first = &h->head->spare[k->kind];
-    if (own && own->section->version & 1)
-        return fail(lane, ACP_E_BUSY, 0, 0);
     int rc = section_enter(&hold, lane, &h->head->section, h, HEAP_PATIENCE_NS);
     if (rc != ACP_OK)
         return rc;
@@ -220,16 +217,20 @@ static bool is_left(const struct container *k, const struct heap *h, const struc
            k->kind < KINDS && types[k->kind];
 }
 
+/* What a step could not give back, as others hold the heap, goes back before the next one: that would wait
+ * for it, and with the heap in the own hands for ever. */
 static int destroy(struct hold *hold, struct heap *h, struct container *k)
 {
     store(&k->serial, k->serial & ~SERIAL_LIVES);
     int rc = types[k->kind]->clear ? types[k->kind]->clear(hold, k) : ACP_OK;
-    if (rc == ACP_OK && k->note) {
+    if (rc == ACP_OK && k->note && settled(hold)) {
         section_begin(hold);
         section_drop(hold, k->note);
         section_set(hold, &k->note, 0);
         section_commit(hold);
     }
+    if (rc == ACP_OK && !settled(hold))
+        rc = fail(hold->lane, ACP_E_BUSY, 0, 0);
     return rc == ACP_OK ? head_give(hold->lane, h, k, hold) : rc;
 }
 

@@ -32,6 +32,8 @@ static int clear(struct hold *hold, struct container *container)
         rc = stripe_clear(&inner, &map->shape, s);
         while (rc == ACP_OK && more)
             rc = stripe_sweep(&inner, &map->shape, s, &more);
+        if (rc == ACP_OK && !settled(&inner))
+            rc = ACP_E_BUSY;
         section_leave(&inner);
         if (rc != ACP_OK)
             return rc;

@@ -48,6 +48,12 @@ static void fetch_ahead(const struct acp_call *c, const struct part *part, uint6
     slots_fetch(part->heap, &part->shape, stripe_of(part, hash), hash);
 }
 
+/* The caller comes again with the rest, unless a signal has ended the call: that must not be lost. */
+static int stopped(uint64_t done, int rc)
+{
+    return done && rc != ACP_E_INTERRUPTED ? ACP_OK : rc;
+}
+
 static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
 {
     struct part part;
@@ -89,7 +95,7 @@ static int change_many(acp_lane *lane, struct acp_call *c, bool erase)
     c->result[0] = at;
     c->result[1] = done;
     c->out_size = done < c->out_room ? done : c->out_room;
-    return done ? ACP_OK : rc; /* the caller comes again with the rest */
+    return stopped(done, rc);
 }
 
 int method_map_put_many(acp_lane *lane, struct acp_call *c)
@@ -143,5 +149,5 @@ int method_map_find_many(acp_lane *lane, struct acp_call *c)
         return container_gone(lane, c);
     c->result[0] = at;
     c->result[1] = done;
-    return done ? ACP_OK : rc;
+    return stopped(done, rc);
 }

@@ -3,6 +3,30 @@
 DEF MOST_COUNTED = 0xffffffffffffffff  # there, or more
 
 
+cdef struct record_head:
+    uint64_t key_hash
+    uint64_t stamp  # 0: value and key follow; else they are read by it
+    uint64_t key_size, value_size
+
+
+cdef inline uint64_t padded(uint64_t size) noexcept:
+    return (size + 7) & ~<uint64_t>7
+
+
+cdef const char *record_of(Call c, uint64_t key_hash, record_head *head) noexcept:
+    # What follows the record of that hash among those that a call has brought; NULL: there is none.
+    cdef const char *p = <const char *>c.call.out
+    cdef uint64_t n
+    for n in range(c.call.result[1] >> 8):
+        memcpy(head, p, sizeof(record_head))
+        p += sizeof(record_head)
+        if head.key_hash == key_hash:
+            return p
+        if not head.stamp:
+            p += padded(head.value_size) + padded(head.key_size)
+    return NULL
+
+
 cdef class PartsHandle(MapHandle):
     """A map as a whole."""
 
@@ -48,49 +72,62 @@ cdef class PartsHandle(MapHandle):
         (elements, stripe, hash): `elements` are tuples of hash, key, value; the last stripe is
         behind the last elements.
         """
+        cdef Call c = self.scanned(name, part, stripe, begin, room)
+        elements = self.records(name, part, c)
+        return elements, c.call.result[1] & 0xff, c.call.result[0]
+
+    cdef Call scanned(self, str name, uint32_t part, uint64_t stripe, uint64_t begin, uint64_t room):
         cdef map_request r
         cdef Call c
         memset(&r, 0, sizeof(r))
         r.where = begin
         c = self.call_of(part, METHOD_MAP_SCAN, stripe, (<char *>&r)[:sizeof(r)], room)
         call_done(self.function(name), c)
-        elements = self.records(name, part, c)
-        return elements, c.call.result[1] & 0xff, c.call.result[0]
+        return c
 
     cdef list records(self, str name, uint32_t part, Call c):
         cdef const char *p = <const char *>c.call.out
         cdef uint64_t n
-        cdef uint64_t head[4]
+        cdef record_head head
         cdef uint64_t key = self._key_codec.bytes_each, value = self._value_codec.bytes_each
         elements = []
         for n in range(c.call.result[1] >> 8):
             if self._inlined:
                 elements.append((hash_bytes(p, key), self._key_codec.decode(p, key),
-                                 self._value_codec.decode(p + ((key + 7) & ~7), value)))
-                p += ((key + 7) & ~7) + ((value + 7) & ~7)
+                                 self._value_codec.decode(p + padded(key), value)))
+                p += padded(key) + padded(value)
                 continue
-            memcpy(head, p, sizeof(head))
+            memcpy(&head, p, sizeof(head))
             p += sizeof(head)
-            if head[1]:
-                self.large_record(name, part, head[0], head[1], head[2], head[3], elements)
+            if head.stamp:
+                self.large_record(name, part, &head, elements)
                 continue
-            elements.append((head[0],
-                             self._key_codec.decode(p + ((head[3] + 7) & ~7), head[2]),
-                             self._value_codec.decode(p, head[3])))
-            p += ((head[3] + 7) & ~7) + ((head[2] + 7) & ~7)
+            elements.append(self.boxed(p, &head))
+            p += padded(head.value_size) + padded(head.key_size)
         return elements
 
-    cdef int large_record(self, str name, uint32_t part, uint64_t key_hash, uint64_t stamp,
-                          uint64_t key_size, uint64_t value_size, list elements) except -1:
-        cdef uint64_t value = (value_size + 7) & ~7
-        room = reading_room_take(value + key_size + 7)
-        cdef char *p = PyByteArray_AS_STRING(room)
-        if self.pieces(name, key_hash, stamp, value + key_size, room, p):
-            elements.append((key_hash, self._key_codec.decode(p + value, key_size),
-                             self._value_codec.decode(p, value_size)))
-            reading_room_give(room)
-            return 0
-        # Another value has taken its place, or nothing has.
-        again, _, _ = self._scan(name, part, key_hash % STRIPES, key_hash, CALL_MOST)
-        elements.extend([e for e in again if e[0] == key_hash][:1])
-        return 0
+    cdef tuple boxed(self, const char *p, const record_head *head):
+        # Hash, key and value of an element; in a box the value comes first.
+        return (head.key_hash, self._key_codec.decode(p + padded(head.value_size), head.key_size),
+                self._value_codec.decode(p, head.value_size))
+
+    cdef int large_record(self, str name, uint32_t part, record_head *head, list elements) except -1:
+        # While other values take its place the element alone is looked for anew: whatever else comes with
+        # it is read by itself.
+        cdef const char *p
+        cdef uint64_t size
+        cdef Call c
+        while True:
+            size = padded(head.value_size) + head.key_size
+            room = reading_room_take(size + 7)
+            if self.pieces(name, head.key_hash, head.stamp, size, room, PyByteArray_AS_STRING(room)):
+                elements.append(self.boxed(PyByteArray_AS_STRING(room), head))
+                reading_room_give(room)
+                return 0
+            c = self.scanned(name, part, head.key_hash % STRIPES, head.key_hash, CALL_MOST)
+            p = record_of(c, head.key_hash, head)
+            if p == NULL:
+                return 0  # it has gone
+            if not head.stamp:
+                elements.append(self.boxed(p, head))
+                return 0

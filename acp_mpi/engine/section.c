@@ -264,8 +264,11 @@ void section_leave(struct hold *h)
 {
     bool tidy = h->blocks && h->section != &h->heap->head->sweeper && heap_untidy(h->heap);
     pthread_mutex_unlock(&h->section->mutex);
-    if (unlikely(tidy))
+    if (unlikely(tidy)) {
+        acp_fault why = h->lane->fault; /* the caller may have failed, and that others sweep is not why */
         heap_sweep(h->lane, h->heap, false, HEAP_PATIENCE_NS);
+        h->lane->fault = why;
+    }
 }
 
 /* What the change before could not give back, because the heap was busy, is given back before the
@@ -303,7 +306,9 @@ void section_commit(struct hold *h)
 
 void section_cancel(struct hold *h)
 {
+    acp_fault why = h->lane->fault;
     take_back(h);
+    h->lane->fault = why;
 }
 
 static uint64_t *free_slot(struct hold *h, uint64_t blocks[SECTION_BLOCKS])

@@ -67,7 +67,7 @@ void section_leave(struct hold *h);
 
 void section_begin(struct hold *h);
 void section_commit(struct hold *h); /* now it has happened */
-void section_cancel(struct hold *h);
+void section_cancel(struct hold *h); /* as if it had not begun; the lane's fault stays, which says why */
 static inline void section_set(struct hold *h, uint64_t *word, uint64_t value);
 struct setting {
     uint64_t *word, value;

@@ -234,8 +234,11 @@ static int splice(struct hold *hold, struct sequence *s, struct splice *p, struc
         rc = sequence_splice(hold, s, p, &from);
     if (unlikely(rc != ACP_OK && block)) {
         acp_fault why = hold->lane->fault;
-        heap_give(hold->lane, hold->heap, &block, HEAP_PATIENCE_NS);
+        section_begin(hold);
+        section_drop(hold, block); /* while the heap is busy it is written down, for who enters next */
+        section_commit(hold);
         hold->lane->fault = why;
+        block = 0;
     }
     c->result[0] = rc == ACP_OK;
     c->result[1] = block ? container_ga(c, hold->heap, block) : (uint64_t)p->at;

@@ -14,12 +14,9 @@ static void commit(struct hold *hold, const struct source *from)
     section_commit(hold);
 }
 
-/* As if it had not begun; why remains known. */
 static int cancel(struct hold *hold, int status)
 {
-    acp_fault why = hold->lane->fault;
     section_cancel(hold);
-    hold->lane->fault = why;
     return status;
 }
 

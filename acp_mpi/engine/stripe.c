@@ -45,7 +45,11 @@ static int add(struct hold *hold, const struct shape *shape, struct stripe *s, c
 {
     struct slots t;
     uint64_t *slot = NULL, block;
+    bool more;
     int rc;
+    /* Who cleared the stripe may have been killed, or interrupted, before all of it was given back. */
+    if (unlikely(s->dying) && (rc = stripe_sweep(hold, shape, s, &more)) != ACP_OK)
+        return rc;
     if (slots_crowded(s) && (rc = stripe_reserve(hold, shape, s, s->count + 1)) != ACP_OK)
         return rc;
     while (!slot) {

@@ -52,7 +52,10 @@ cdef int ended(str function, int status, int64_t rank=-1) except -1:
 
 
 cdef int wait_for_room(str function) except -1:
+    # There may be some, and what the caller lacks be held by another, who may have been stopped.
     cdef int rc
+    if signals_raised():
+        return -1
     cdef acp_engine *e = hold(function)
     with nogil:
         rc = acp_wait_room(e, ACP_FOREVER)

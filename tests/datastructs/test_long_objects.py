@@ -110,6 +110,39 @@ def test_a_long_value_is_read_whole_while_others_replace_it(made):
     acp.sync()
 
 
+COUNT = 8
+met = []  # numbers of the restless values that were unpickled
+restless_map = None
+
+
+class Restless:
+    """A long value: each time that one comes out of the map all of them are replaced."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __reduce__(self):
+        return replace_all, (self.number, b"x" * 40_000)
+
+
+def replace_all(number, padding):
+    met.append(number)
+    for i in range(COUNT):
+        restless_map[i] = Restless(i)
+    return number
+
+
+def test_long_values_that_others_replace_are_each_read_once_as_a_map_is_iterated(made):
+    global restless_map
+    restless_map = made(acp.Map, ranks=[0])
+    if only(-1):
+        met.clear()
+        for i in range(COUNT):
+            restless_map[i] = Restless(i)
+        assert dict(restless_map.items()) == {i: i for i in range(COUNT)}
+        assert sorted(met) == list(range(COUNT))
+
+
 def explode(data):
     raise ArithmeticError(f"{len(data)} bytes")
 

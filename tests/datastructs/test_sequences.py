@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support import CAN_LOAD, EACH_SEQUENCE, ROAD, SLOW_ROAD, refused, right, tries
 
 import acp_mpi as acp
+from acp_mpi.engine import _engine
 
 pytestmark = pytest.mark.mpi
 
@@ -150,6 +151,34 @@ def test_elements_go_from_rank_to_rank_without_the_caller(kind, made):
         copy.destroy()
         with refused(TypeError, f"{kind.__name__}.swap", "int64"):
             source.swap(kind("q"))
+
+
+@EACH_SEQUENCE
+def test_ctrl_c_while_elements_are_swapped_loses_none(kind, made, monkeypatch):
+    one, other = made(kind, "q", rank=0), made(kind, "q", rank=acp.procs() - 1)
+    copy_all, copies = _engine.copy_all, []
+
+    def interrupted(function, moves):
+        copy_all(function, moves)
+        copies.append(function)
+        if len(copies) == last:
+            raise KeyboardInterrupt
+
+    if acp.rank() == acp.procs() // 2:
+        one.extend([1, 2, 3])
+        other.extend([4, 5])
+        monkeypatch.setattr(_engine, "copy_all", interrupted)
+        for last in range(1, 5):
+            copies.clear()
+            before = [one.tolist(), other.tolist()]
+            try:
+                one.swap(other)
+            except KeyboardInterrupt:
+                assert [one.tolist(), other.tolist()] == before
+            else:
+                assert [other.tolist(), one.tolist()] == before
+                assert len(copies) < last
+    acp.sync()
 
 
 @EACH_SEQUENCE

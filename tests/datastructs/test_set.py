@@ -160,6 +160,20 @@ def test_assign_merge_swap(made):
         assert (set(s), set(t)) == (set(), set("abc"))
 
 
+def test_what_is_counted_while_a_multiset_is_merged_stays_in_it(made):
+    a, b = made(acp.MultiSet), made(acp.MultiSet)
+    if only(-1):
+        b.update("aab")
+
+        def between():  # what others do while the elements are on their way
+            yield from b.items()
+            b.update("ac")
+
+        a._merge_in(between(), b)
+        assert dict(a.items()) == Counter("aab")
+        assert dict(b.items()) == Counter("ac")
+
+
 STEP = st.one_of(
     st.tuples(st.sampled_from(["insert", "remove", "remove_all", "retrieve"]), KEY),
     st.tuples(st.just("update"), st.lists(KEY, max_size=20)),

@@ -1,23 +1,27 @@
 /* Others hold the heap for longer than those wait who hold another section: that goes on later, nothing
  * is lost, and nobody waits for a heap that is in the own hands. */
 #include "blocks_of_actors.h"
+#include "map.h"
+#include "sequence.h"
 #include "stage.h"
 
 #include <pthread.h>
 
 struct intruder {
     struct actor *a;
+    struct section *section;
     _Atomic bool inside, over;
+    pthread_t thread;
 };
 
-/* Keeps the heap until somebody's patience is over. */
+/* Keeps the heap, or its sweeper, until somebody's patience is over. */
 static void *keep_busy(void *argument)
 {
     struct intruder *intruder = argument;
     struct actor *a = intruder->a;
     struct hold hold;
     acp_lane lane = *a->lane;
-    CHECK(section_enter(&hold, &lane, &a->heap.head->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    CHECK(section_enter(&hold, &lane, intruder->section, &a->heap, ACP_FOREVER) == ACP_OK);
     atomic_store(&intruder->inside, true);
     while (!atomic_load(&intruder->over))
         sched_yield();
@@ -25,11 +29,23 @@ static void *keep_busy(void *argument)
     return NULL;
 }
 
+static void intrude(struct intruder *intruder)
+{
+    CHECK(pthread_create(&intruder->thread, NULL, keep_busy, intruder) == 0);
+    while (!atomic_load(&intruder->inside))
+        sched_yield();
+}
+
+static void withdraw(struct intruder *intruder)
+{
+    atomic_store(&intruder->over, true);
+    CHECK(pthread_join(intruder->thread, NULL) == 0);
+}
+
 /* A change that drops a block while the heap is busy, and another by the same holder. */
 static void busy_heap_loses_nothing(struct actor *a)
 {
-    struct intruder intruder = {.a = a};
-    pthread_t thread;
+    struct intruder intruder = {.a = a, .section = &a->heap.head->section};
     struct hold hold;
     uint64_t place = take(a, sizeof(struct section) + 16), block, other;
     struct section *s = (struct section *)(void *)(a->heap.base + place);
@@ -40,15 +56,12 @@ static void busy_heap_loses_nothing(struct actor *a)
     section_begin(&hold);
     CHECK(section_take(&hold, 100, &block) == ACP_OK && section_take(&hold, 5, &other) == ACP_OK);
     section_commit(&hold);
-    CHECK(pthread_create(&thread, NULL, keep_busy, &intruder) == 0);
-    while (!atomic_load(&intruder.inside))
-        sched_yield();
+    intrude(&intruder);
     section_begin(&hold);
     section_drop(&hold, block);
     section_commit(&hold);
     CHECK(s->version & 1);
-    atomic_store(&intruder.over, true);
-    CHECK(pthread_join(thread, NULL) == 0);
+    withdraw(&intruder);
     section_begin(&hold);
     section_set(&hold, word, 4711);
     section_drop(&hold, other);
@@ -57,6 +70,27 @@ static void busy_heap_loses_nothing(struct actor *a)
     section_leave(&hold);
     CHECK(give(a, block) == ACP_E_BLOCK && give(a, other) == ACP_E_BLOCK);
     CHECK(give(a, place) == ACP_OK && check_heap(a) == 0);
+}
+
+/* That there is no memory stays said while others sweep. */
+static void sweepers_do_not_hide_why(struct actor *a)
+{
+    struct intruder intruder = {.a = a, .section = &a->heap.head->sweeper};
+    struct hold hold;
+    uint64_t first = take(a, 12 << 20), between = take(a, 100), second = take(a, 12 << 20), block;
+    uint64_t place = take(a, sizeof(struct section));
+    struct section *s = (struct section *)(void *)(a->heap.base + place);
+    section_create(s);
+    CHECK(give(a, first) == ACP_OK && give(a, second) == ACP_OK && heap_untidy(&a->heap));
+    CHECK(section_enter(&hold, a->lane, s, &a->heap, ACP_FOREVER) == ACP_OK);
+    section_begin(&hold);
+    CHECK(section_take(&hold, CRASH_SPAN - (1 << 20), &block) == ACP_E_FULL);
+    section_cancel(&hold);
+    intrude(&intruder);
+    section_leave(&hold);
+    CHECK(a->lane->fault.status == ACP_E_FULL);
+    withdraw(&intruder);
+    CHECK(give(a, between) == ACP_OK && give(a, place) == ACP_OK && check_heap(a) == 0);
 }
 
 static struct {
@@ -117,19 +151,38 @@ static void sweepers_leave_busy_heaps(struct actor *a)
     CHECK(met > 4);
 }
 
+/* Elements of all stripes. */
+static void fill_map(struct stage *s, const struct acp_call *named)
+{
+    for (uint64_t i = 0; i < 2 * STRIPES; i++) {
+        struct {
+            struct map_request request;
+            uint64_t key[2];
+        } in = {{.hash = 2 + i, .key_size = 8, .value_size = 8}, {i, i}};
+        struct acp_call c = *named;
+        c.b = KIND_MAP;
+        c.in = &in;
+        c.in_size = sizeof in;
+        call(s, &c, method_map_put);
+    }
+}
+
 /* So for containers that end: their blocks go back before their heads do. */
-static void containers_end_in_busy_heaps(const struct actor *a)
+static void containers_end_in_busy_heaps(const struct actor *a, uint64_t kind, uint64_t stores,
+                                         uint64_t step)
 {
     struct stage s = {0};
-    uint64_t plan[4] = {100000};
+    uint64_t plan[4] = {kind == KIND_MAP ? SIZE_ANY : 100000, 8};
     uint32_t met = 0;
     stage_set(&s, a);
     brief.a = &s.actor;
-    for (uint64_t store = 1; store <= 60; store++) {
-        struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_WORKSPACE, .in = plan,
-                             .in_size = sizeof plan};
+    uint64_t others = check_heap(&s.actor); /* heads for the next ones */
+    for (uint64_t store = 1; store <= stores; store += step) {
+        struct acp_call c = {.object = acp_ga(0, 0, 64), .a = kind, .in = plan, .in_size = sizeof plan};
         call(&s, &c, method_create);
         struct acp_call end = {.object = c.result[0], .a = c.result[1]};
+        if (kind == KIND_MAP)
+            fill_map(&s, &end);
         brief.stores = store;
         brief.began = false;
         at_each_store = come_in_between;
@@ -142,9 +195,80 @@ static void containers_end_in_busy_heaps(const struct actor *a)
         if (rc == ACP_E_BUSY)
             call(&s, &end, method_destroy);
         CHECK(method_destroy(s.actor.lane, &end) == ACP_E_DESTROYED);
-        CHECK(check_heap(&s.actor) == 1); /* the head, for the next one */
+        CHECK(check_heap(&s.actor) == others + 1);
     }
     CHECK(met > 4);
+}
+
+/* A heap that others keep is not waited for in the container's section. */
+static void ends_leave_heaps_that_stay_busy(const struct actor *a)
+{
+    struct stage s = {0};
+    const struct {
+        struct container_plan plan;
+        unsigned char note[40];
+    } in = {.plan.words = {100000}};
+    struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_WORKSPACE, .in = &in, .in_size = sizeof in};
+    stage_set(&s, a);
+    struct intruder intruder = {.a = &s.actor, .section = &s.actor.heap.head->section};
+    call(&s, &c, method_create);
+    struct acp_call end = {.object = c.result[0], .a = c.result[1]};
+    intrude(&intruder);
+    CHECK(method_destroy(s.actor.lane, &end) == ACP_E_BUSY);
+    withdraw(&intruder);
+    uint64_t blocks = check_heap(&s.actor);
+    call(&s, &end, method_destroy);
+    CHECK(check_heap(&s.actor) == blocks - 2); /* the bytes and the note */
+}
+
+/* Calls that find no memory say so, and keep nothing. */
+static void refusals_lose_nothing(const struct actor *a)
+{
+    struct stage s = {0};
+    struct {
+        struct container_plan plan;
+        unsigned char note[40];
+    } in = {.plan.words = {1}};
+    struct {
+        struct splice splice;
+        unsigned char element;
+    } more = {.splice = {.insert = 24, .flags = SPLICE_REPEATS}};
+    struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_VECTOR, .in = &in, .in_size = sizeof in};
+    stage_set(&s, a);
+    brief.a = &s.actor;
+    call(&s, &c, method_create);
+    const struct acp_call named = {.object = c.result[0], .a = c.result[1]};
+    struct acp_call change = named, look = named;
+    change.in = &more;
+    change.in_size = sizeof more;
+    call(&s, &change, method_sequence_splice);
+    more.splice = (struct splice){.erase = 24, .insert = CRASH_SPAN - (1 << 20),
+                                  .flags = SPLICE_REPEATS | SPLICE_BRINGS | SPLICE_BLOCK};
+    in.plan.words[0] = CRASH_SPAN - (1 << 20);
+    c.a = KIND_WORKSPACE;
+    uint64_t blocks = check_heap(&s.actor);
+    for (uint64_t store = 1; store <= 60; store++) {
+        brief.stores = store;
+        brief.began = false;
+        at_each_store = come_in_between;
+        int rc = method_sequence_splice(s.actor.lane, &change);
+        at_each_store = NULL;
+        CHECK(s.actor.lane->fault.status == rc && (rc == ACP_E_FULL || (rc == ACP_E_BUSY && brief.began)));
+        if (brief.began)
+            CHECK(pthread_join(brief.thread, NULL) == 0);
+        call(&s, &look, method_sequence_look);
+        CHECK(look.result[0] == 24 && check_heap(&s.actor) == blocks);
+    }
+    for (uint64_t store = 1; store <= 60; store++) {
+        brief.stores = store;
+        brief.began = false;
+        at_each_store = come_in_between;
+        int rc = method_create(s.actor.lane, &c);
+        at_each_store = NULL;
+        CHECK(s.actor.lane->fault.status == rc && (rc == ACP_E_FULL || (rc == ACP_E_BUSY && brief.began)));
+        if (brief.began)
+            CHECK(pthread_join(brief.thread, NULL) == 0);
+    }
 }
 
 int main(void)
@@ -152,8 +276,12 @@ int main(void)
     struct actor a;
     actor_start(&a, crash_memory(48 << 20));
     busy_heap_loses_nothing(&a);
+    sweepers_do_not_hide_why(&a);
     sweepers_leave_busy_heaps(&a);
-    containers_end_in_busy_heaps(&a);
+    containers_end_in_busy_heaps(&a, KIND_WORKSPACE, 60, 1);
+    containers_end_in_busy_heaps(&a, KIND_MAP, 400, 7);
+    ends_leave_heaps_that_stay_busy(&a);
+    refusals_lose_nothing(&a);
     actor_end(&a);
     return 0;
 }

@@ -219,6 +219,34 @@ static void refused_when_full(struct book *book, bool boxed)
     close(fd);
 }
 
+/* What a clear has left over, whose process is gone, those give back who put elements in. */
+static void cleared_by_those_who_come(struct book *book)
+{
+    const uint64_t value = 1;
+    unsigned char key[KEYS + 8];
+    struct actor a;
+    struct hold hold;
+    struct shape shape = shape_of(true);
+    int fd = crash_memory(48 << 20);
+    actor_start(&a, fd);
+    stripe_start(&a, book, true);
+    struct stripe *s = stripe_of(&a, book);
+    CHECK(section_enter(&hold, a.lane, &s->section, &a.heap, ACP_FOREVER) == ACP_OK);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        struct element e = element_of(&shape, key, i, &value);
+        struct answer answer = {.out = NULL};
+        CHECK(stripe_put(&hold, &shape, s, &e, PUT_INSERT, &answer) == ACP_OK);
+    }
+    CHECK(stripe_clear(&hold, &shape, s) == ACP_OK && s->dying);
+    struct element e = element_of(&shape, key, 0, &value);
+    struct answer answer = {.out = NULL};
+    CHECK(stripe_put(&hold, &shape, s, &e, PUT_INSERT, &answer) == ACP_OK && !s->dying);
+    section_leave(&hold);
+    CHECK(check_heap(&a) == 3); /* the stripe, its table, the element */
+    actor_end(&a);
+    close(fd);
+}
+
 static void act(struct actor *a, struct record *record, uint64_t k)
 {
     const struct book *book = (const struct book *)record;
@@ -387,6 +415,7 @@ int main(void)
     alike(book, true);
     refused_when_full(book, false);
     refused_when_full(book, true);
+    cleared_by_those_who_come(book);
     killed(book, false, crashes / 2);
     killed(book, true, crashes / 2);
     counted_before_it_is_whole(book);

@@ -237,6 +237,58 @@ def interrupted(what):
         acp.sync()
 
 
+@contextlib.contextmanager
+def stopped_in_the_heap(pid):
+    """Stop a process, which takes blocks of this one's heap all the time, while it is in there."""
+    import acp_mpi as acp
+
+    try:
+        while True:
+            freeze(pid)
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            acp.free(acp.malloc(100))
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            os.kill(pid, signal.SIGCONT)
+    except KeyboardInterrupt:
+        pass
+    yield
+    os.kill(pid, signal.SIGCONT)
+
+
+def wait_for_a_heap():
+    import acp_mpi as acp
+
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with acp.init():
+        enough = acp.query_starter_ga(1)
+        pids = acp.allgather(os.getpid())
+        if acp.rank() == 1:
+            while not acp.fetch_add8(enough, 0):
+                acp.free(acp.malloc(100, 0))
+        else:
+            numbers, row, line = acp.Map([0]), acp.Vector("q"), acp.List("q")
+            old = acp.Vector("q", 5)
+            for call in (
+                lambda: numbers.insert(1, "one"),
+                lambda: row.push_back(2),
+                lambda: line.push_back(3),
+                lambda: acp.Counter(),
+                lambda: old.destroy(),
+            ):
+                interrupted = pytest.raises(KeyboardInterrupt)
+                with stopped_in_the_heap(pids[1]), interrupted:
+                    signal.setitimer(signal.ITIMER_REAL, 0.3)
+                    call()
+                call()
+            assert (dict(numbers.items()), list(row), list(line)) == ({1: "one"}, [2], [3])
+            acp.fetch_add8(enough, 1)
+        acp.sync()
+
+
+def test_ctrl_c_ends_the_wait_for_a_heap_that_a_stopped_process_holds(passes):
+    passes([*launch.mpiexec(2), *launch.program(wait_for_a_heap)])
+
+
 @pytest.mark.parametrize("road", ["link", pytest.param("owner", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", [into_a_list, into_a_vector, many_times_into_a_map])
 def test_an_interrupted_put_gives_its_block_to_the_container_or_back(passes, what, road):
