@@ -8,14 +8,14 @@
 #include <unistd.h>
 
 /* Who stays and reaches into this memory may wait for an answer, and is to hear of the end, though this
- * process has said nothing to it yet. */
+ * process has said nothing to it yet, or does not even know it. */
 static void meet_who_stays(acp_engine *e)
 {
     for (uint32_t i = 0; i < ATTACH_LINES; i++) {
         uint64_t holder = e->doors->lines[i].holder, slot = holder - 1;
         if (!holder || holder & CLAIMING || (slot >= e->joined_with.low && slot < e->joined_with.high))
             continue;
-        struct peer *p = peer_of_slot(e, (uint32_t)slot);
+        struct peer *p = growth_reaches(e, slot) ? peer_of_slot(e, (uint32_t)slot) : NULL;
         if (p && p != e->own)
             peer_attach(e, p);
     }
@@ -36,11 +36,15 @@ void acp_engine_leaving(acp_engine *e)
 void acp_engine_close(acp_engine *e)
 {
     links_await(e);
-    atomic_store(&e->stopping, true);
     if (e->control) { /* else there never was memory, and nobody waits */
-        e->control->phase = PHASE_CLOSED;
-        waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
+        pthread_mutex_lock(&e->lock);
+        atomic_store(&e->control->phase, PHASE_CLOSED); /* who opens it after that sees it */
+        meet_who_stays(e);
+        pthread_mutex_unlock(&e->lock);
     }
+    atomic_store(&e->stopping, true);
+    if (e->control)
+        waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
     progress_join(e);
     fences_join(e);
     collectives_close(e);

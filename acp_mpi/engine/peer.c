@@ -238,6 +238,11 @@ int peer_attach(acp_engine *e, struct peer *p)
             peer_mark_lost(e, p);
         }
         atomic_store_explicit(&p->relation, relation, memory_order_release);
+        bool stays = p->left || !span_has(e->joined_with, p->slot); /* does this process, without it? */
+        if (stays && relation == RELATION_NODE && p->control->phase == PHASE_CLOSED) {
+            p->left = true; /* it may have looked for the last time whom it has to tell */
+            peer_mark_lost(e, p);
+        }
     }
     pthread_mutex_unlock(&e->space);
     return (int)relation;

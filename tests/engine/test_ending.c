@@ -176,9 +176,30 @@ static void nothing_is_asked_of_who_has_left(uint32_t nodes)
         acp_engine_free(c.engines[i]);
 }
 
+/* Who has opened its memory since, and waits for it. */
+static void who_comes_late_hears_of_the_end(void)
+{
+    struct cluster c;
+    char into[8];
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    acp_engine_joined(c.engines[1], 1, 2, 1); /* it came later */
+    acp_engine_leaving(c.engines[1]);
+    CHECK(acp_check(lane, acp_starter(e, 1), 8) == ACP_OK);
+    acp_request *r = ireceive(lane, 1, 5, into, sizeof into);
+    acp_engine_close(c.engines[1]);
+    CHECK(acp_request_wait(e, r, 20000000000) == ACP_OK);
+    CHECK(acp_request_end(lane, r, NULL) == ACP_E_LOST);
+    acp_engine_close(e);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_free(c.engines[i]);
+}
+
 int main(void)
 {
     what_comes_from_who_leaves();
+    who_comes_late_hears_of_the_end();
     what_who_leaves_was_to_publish();
     what_was_said_last_is_said_again();
     for (uint32_t nodes = 1; nodes <= 2; nodes++) {

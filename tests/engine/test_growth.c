@@ -233,6 +233,29 @@ static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
     acp_engine_free(third); /* its mapping may be that of the others */
 }
 
+/* It has loaded from one that does not know it, and waits for that one. */
+static void a_newcomer_hears_of_who_leaves(void)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    char into[8];
+    found(&c, rows, 1, ACP_PATH_ANY);
+    acp_engine *a = c.engines[0], *third = c.engines[2];
+    acp_lane *lane = acp_engine_lane(third);
+    grow_by_one(&c, rows, 3);
+    CHECK(word_at(third, 0) == 0 && acp_procs(a) == 2);
+    acp_request *r = ireceive(lane, 0, 5, into, sizeof into);
+    acp_engine_leave(a, 0, 1);
+    acp_engine_leaving(a);
+    acp_engine_close(a);
+    CHECK(acp_request_wait(third, r, 20000000000) == ACP_OK);
+    CHECK(acp_request_end(lane, r, NULL) == ACP_E_LOST);
+    for (uint32_t i = 1; i < c.count; i++)
+        acp_engine_close(c.engines[i]);
+    for (uint32_t i = 0; i < c.count; i++)
+        acp_engine_free(c.engines[i]);
+}
+
 int main(void)
 {
     static const struct {
@@ -248,6 +271,7 @@ int main(void)
     }
     the_message_of_a_stranger(1, ACP_PATH_ANY, true);
     the_message_of_a_stranger(1, ACP_PATH_ANY, false);
+    a_newcomer_hears_of_who_leaves();
     only_who_is_needed_is_missed();
     one_comes_after_many();
     return 0;
