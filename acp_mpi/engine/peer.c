@@ -35,7 +35,8 @@ int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         own->relation = RELATION_SELF;
         e->self = e->rank = own_slot;
         e->own = own;
-        acp_engine_joined(e, 0, procs, procs);
+        if (!e->founders) /* it has not been told with whom: with all */
+            acp_engine_joined(e, 0, procs, procs);
         growth_show_table(e);
         atomic_store(&e->joined, true); /* from now on messages are read */
         progress_kick(e);

@@ -38,8 +38,8 @@ static void grow_by_one(struct cluster *c, uint8_t rows[CLUSTER_MOST][ACP_ROW_SI
 {
     acp_engine *e = c->engines[known - 1];
     CHECK(acp_table_add(e, 0, rows[0], known) == ACP_OK);
-    CHECK(acp_engine_join(e, known, known - 1) == ACP_OK);
     acp_engine_joined(e, known - 1, known, FOUNDERS);
+    CHECK(acp_engine_join(e, known, known - 1) == ACP_OK);
 }
 
 static void stop(struct cluster *c)
@@ -107,8 +107,8 @@ static void one_comes_after_many(void)
         all[i] = (struct row){.nonce = i, .node = 1000, .pid = i, .layout = all[0].layout};
     store_word(a, 0, 100);
     CHECK(acp_table_add(third, 0, (const uint8_t *)all, MANY + 1) == ACP_OK);
-    CHECK(acp_engine_join(third, MANY + 1, MANY) == ACP_OK);
     acp_engine_joined(third, MANY, MANY + 1, FOUNDERS);
+    CHECK(acp_engine_join(third, MANY + 1, MANY) == ACP_OK);
     store_word(third, MANY, 102);
     CHECK(word_at(third, 0) == 100);
     CHECK(acp_procs(a) == MANY + 1 && word_at(a, MANY) == 102);
@@ -206,6 +206,24 @@ static void only_who_is_needed_is_missed(void)
     stop(&c);
 }
 
+/* It is told so when it has just joined, by somebody who knew them. */
+static void losses_before_it_came_are_not_missed(void)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    found(&c, rows, ALL, ACP_PATH_ANY);
+    acp_engine *a = c.engines[0], *third = c.engines[2];
+    peer_mark_lost(a, peer_of_slot(a, 1));
+    acp_refresh(a);
+    CHECK(acp_table_add(third, 0, rows[0], 3) == ACP_OK);
+    acp_engine_joined(third, 2, 3, FOUNDERS);
+    CHECK(acp_engine_join(third, 3, 2) == ACP_OK);
+    CHECK(acp_engine_learn(a, 0, rows[0], 3) == ACP_OK && word_at(a, 2) == 0);
+    UNTIL(acp_lost_ranks(third, false, NULL, 0) == 1);
+    CHECK(third->losses == 0);
+    stop(&c);
+}
+
 /* Who leaves is missing where all were to meet, and no loss; those that stay go on when they accept it. */
 static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
 {
@@ -273,6 +291,7 @@ int main(void)
     the_message_of_a_stranger(1, ACP_PATH_ANY, false);
     a_newcomer_hears_of_who_leaves();
     only_who_is_needed_is_missed();
+    losses_before_it_came_are_not_missed();
     one_comes_after_many();
     return 0;
 }
