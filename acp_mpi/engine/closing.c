@@ -5,7 +5,10 @@
 #include "wire.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
+
+#define LINGER_NS ((uint64_t)1000000000)
 
 /* Who stays and reaches into this memory may wait for an answer, and is to hear of the end, though this
  * process has said nothing to it yet, or does not even know it. */
@@ -33,6 +36,24 @@ void acp_engine_leaving(acp_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Does anybody still read a ring that had no room? */
+static bool is_read(acp_engine *e)
+{
+    bool any = false;
+    for (struct peer *p = NULL; !any && (p = peer_next(e, p));)
+        any = p->backlog && p->control->phase != PHASE_CLOSED;
+    return any;
+}
+
+/* Who has not run for a while has a second to read, or it would never hear of the end. */
+static void rings_flush(acp_engine *e)
+{
+    uint64_t end = now_ns() + LINGER_NS;
+    struct timespec soon = {.tv_nsec = 1000000};
+    while (backlog_push(&e->lanes[LANE_LOCKED]) && is_read(e) && now_ns() < end)
+        nanosleep(&soon, NULL);
+}
+
 void acp_engine_close(acp_engine *e)
 {
     links_await(e);
@@ -54,6 +75,7 @@ void acp_engine_close(acp_engine *e)
         struct message m = growth_farewell(e, FAREWELL);
         notify_all(&e->lanes[LANE_LOCKED], &m);
     }
+    rings_flush(e);
     links_flush(e);
     links_close(e);
     memory_await(e);
