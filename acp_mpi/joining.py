@@ -300,7 +300,6 @@ def _introduce(
     members, founders = learnt
     own = next(member for member in members if member.name == place.group)
     count, slot = members[-1].slots.stop, own.slots[process.rank]
-    agreed = company.enter(table.rows, count, slot, willing)
     started_together = range(founders) if own.offset < founders else own.slots
-    _engine.set_joined(started_together, founders)
-    return learnt, agreed
+    _engine.set_joined(started_together, founders)  # before anybody can tell who is lost
+    return learnt, company.enter(table.rows, count, slot, willing)

@@ -94,12 +94,16 @@ def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> _Sessi
         _count += 1
         return _Session()
     _beginning = True
+    given = {name: text for name, text in os.environ.items() if name.startswith("ACP_")}
+    words = sys.argv[:]
     try:
         settings = config.load(os.environ, sys.argv)
         group = mpi_group(comm, settings)
         joined = join_job(group, settings, heap_size, starter_size)
     except BaseException:
         _count = 0
+        os.environ.update(given)  # where to join, for another try
+        sys.argv[:] = words
         raise
     finally:
         _beginning = False

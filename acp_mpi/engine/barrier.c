@@ -310,7 +310,8 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
     }
     if (rc != ACP_OK && retract(&g))
         return rc;
-    if (rc != ACP_OK && (p->nodes > 1 || rc == ACP_E_INTERRUPTED)) {
+    bool through = rc == ACP_OK || generation(atomic_load(&g.entry->state)) - g.arrived_at >= 2;
+    if (!through || rc == ACP_E_INTERRUPTED) {
         leave_unfinished(e, p, &g);
         return rc;
     }

@@ -5,17 +5,20 @@
 #include "wire.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
+#define LINGER_NS ((uint64_t)1000000000)
+
 /* Who stays and reaches into this memory may wait for an answer, and is to hear of the end, though this
- * process has said nothing to it yet. */
+ * process has said nothing to it yet, or does not even know it. */
 static void meet_who_stays(acp_engine *e)
 {
     for (uint32_t i = 0; i < ATTACH_LINES; i++) {
         uint64_t holder = e->doors->lines[i].holder, slot = holder - 1;
         if (!holder || holder & CLAIMING || (slot >= e->joined_with.low && slot < e->joined_with.high))
             continue;
-        struct peer *p = peer_of_slot(e, (uint32_t)slot);
+        struct peer *p = growth_reaches(e, slot) ? peer_of_slot(e, (uint32_t)slot) : NULL;
         if (p && p != e->own)
             peer_attach(e, p);
     }
@@ -33,14 +36,36 @@ void acp_engine_leaving(acp_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Does anybody still read a ring that had no room? */
+static bool is_read(acp_engine *e)
+{
+    bool any = false;
+    for (struct peer *p = NULL; !any && (p = peer_next(e, p));)
+        any = p->backlog && p->control->phase != PHASE_CLOSED;
+    return any;
+}
+
+/* Who has not run for a while has a second to read, or it would never hear of the end. */
+static void rings_flush(acp_engine *e)
+{
+    uint64_t end = now_ns() + LINGER_NS;
+    struct timespec soon = {.tv_nsec = 1000000};
+    while (backlog_push(&e->lanes[LANE_LOCKED]) && is_read(e) && now_ns() < end)
+        nanosleep(&soon, NULL);
+}
+
 void acp_engine_close(acp_engine *e)
 {
     links_await(e);
-    atomic_store(&e->stopping, true);
     if (e->control) { /* else there never was memory, and nobody waits */
-        e->control->phase = PHASE_CLOSED;
-        waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
+        pthread_mutex_lock(&e->lock);
+        atomic_store(&e->control->phase, PHASE_CLOSED); /* who opens it after that sees it */
+        meet_who_stays(e);
+        pthread_mutex_unlock(&e->lock);
     }
+    atomic_store(&e->stopping, true);
+    if (e->control)
+        waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
     progress_join(e);
     fences_join(e);
     collectives_close(e);
@@ -50,6 +75,7 @@ void acp_engine_close(acp_engine *e)
         struct message m = growth_farewell(e, FAREWELL);
         notify_all(&e->lanes[LANE_LOCKED], &m);
     }
+    rings_flush(e);
     links_flush(e);
     links_close(e);
     memory_await(e);

@@ -150,7 +150,7 @@ void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
 int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);
 /* Later: these rows into the table, and whoever is there into the job. */
 int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
-/* Unless those of the first acp_engine_join began the job: who joined together, the slots
+/* Before the first acp_engine_join, unless all those of it began the job: who joined together, the slots
  * [low, high), and how many began it, who keep its names. */
 void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
 void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only these will end */

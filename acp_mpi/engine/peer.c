@@ -35,7 +35,8 @@ int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         own->relation = RELATION_SELF;
         e->self = e->rank = own_slot;
         e->own = own;
-        acp_engine_joined(e, 0, procs, procs);
+        if (!e->founders) /* it has not been told with whom: with all */
+            acp_engine_joined(e, 0, procs, procs);
         growth_show_table(e);
         atomic_store(&e->joined, true); /* from now on messages are read */
         progress_kick(e);
@@ -238,6 +239,11 @@ int peer_attach(acp_engine *e, struct peer *p)
             peer_mark_lost(e, p);
         }
         atomic_store_explicit(&p->relation, relation, memory_order_release);
+        bool stays = p->left || !span_has(e->joined_with, p->slot); /* does this process, without it? */
+        if (stays && relation == RELATION_NODE && p->control->phase == PHASE_CLOSED) {
+            p->left = true; /* it may have looked for the last time whom it has to tell */
+            peer_mark_lost(e, p);
+        }
     }
     pthread_mutex_unlock(&e->space);
     return (int)relation;

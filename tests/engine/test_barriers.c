@@ -94,6 +94,39 @@ static void a_refresh_forgets_no_barrier(void)
     }
 }
 
+static int others_come(void *context, int reason)
+{
+    (void)context;
+    (void)reason;
+    atomic_store(&stage, 1);
+    until(3);
+    return 0;
+}
+
+/* Ranks 0 and 2 are on a node. */
+static void let_through_while_time_runs_out(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    (void)c;
+    (void)lane;
+    if (rank == 2)
+        e->config.tick = others_come;
+    else
+        until(1);
+    CHECK(acp_barrier(e, NULL, 0, 0, rank == 2 ? SOON_NS / 10 : LATE_NS) == ACP_OK);
+    atomic_fetch_add(&stage, 1);
+    e->config.tick = NULL;
+    CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_OK);
+}
+
+static void who_is_let_through_has_met_the_others(void)
+{
+    struct cluster c;
+    atomic_store(&stage, 0);
+    cluster_start(&c, 3, 2, ACP_PATH_ANY, CLUSTER_SHARED);
+    cluster_run(&c, let_through_while_time_runs_out);
+    cluster_stop(&c);
+}
+
 /* Nobody but who would meet them misses those that joined later. */
 static void a_newcomer_dies_that_a_barrier_needs(void)
 {
@@ -189,6 +222,7 @@ int main(void)
 {
     sets_meet_where_entries_are_few();
     a_refresh_forgets_no_barrier();
+    who_is_let_through_has_met_the_others();
     a_newcomer_dies_that_a_barrier_needs();
     a_death_reaches_all_of_another_node();
     for (int i = 0; i < 4; i++) {

@@ -176,9 +176,70 @@ static void nothing_is_asked_of_who_has_left(uint32_t nodes)
         acp_engine_free(c.engines[i]);
 }
 
+/* Who has opened its memory since, and waits for it. */
+static void who_comes_late_hears_of_the_end(void)
+{
+    struct cluster c;
+    char into[8];
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    acp_engine_joined(c.engines[1], 1, 2, 1); /* it came later */
+    acp_engine_leaving(c.engines[1]);
+    CHECK(acp_check(lane, acp_starter(e, 1), 8) == ACP_OK);
+    acp_request *r = ireceive(lane, 1, 5, into, sizeof into);
+    acp_engine_close(c.engines[1]);
+    CHECK(acp_request_wait(e, r, 20000000000) == ACP_OK);
+    CHECK(acp_request_end(lane, r, NULL) == ACP_E_LOST);
+    acp_engine_close(e);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_free(c.engines[i]);
+}
+
+static void *close_one(void *engine)
+{
+    acp_engine_close(engine);
+    return NULL;
+}
+
+/* It has not run for a while, and its ring is full. */
+static void who_reads_late_hears_of_the_end(void)
+{
+    struct cluster c;
+    pthread_t thread;
+    char into[8];
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0], *last = c.engines[1];
+    acp_lane *lane = acp_engine_lane(e);
+    acp_request *r = ireceive(lane, 1, 5, into, sizeof into);
+    CHECK(acp_check(lane, acp_starter(e, 1), 8) == ACP_OK);
+    acp_engine_leave(last, 1, 2);
+    pthread_mutex_lock(&e->leader);
+    for (uint32_t i = 0; i < INBOX_CELLS; i++) {
+        struct message m = {.kind = ACP_NEWS, .from = last->self};
+        pthread_mutex_lock(&last->lock);
+        CHECK(road_ring.send(&last->lanes[LANE_LOCKED], peer_of_slot(last, 0), 0, &m) == ACP_OK);
+        pthread_mutex_unlock(&last->lock);
+    }
+    acp_engine_leaving(last);
+    CHECK(last->backlogged && pthread_create(&thread, NULL, close_one, last) == 0);
+    UNTIL(atomic_load(&last->stopping));
+    usleep(100000);
+    pthread_mutex_unlock(&e->leader);
+    progress_kick(e);
+    pthread_join(thread, NULL);
+    CHECK(acp_request_wait(e, r, 20000000000) == ACP_OK);
+    CHECK(acp_request_end(lane, r, NULL) == ACP_E_LOST);
+    acp_engine_close(e);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_free(c.engines[i]);
+}
+
 int main(void)
 {
     what_comes_from_who_leaves();
+    who_reads_late_hears_of_the_end();
+    who_comes_late_hears_of_the_end();
     what_who_leaves_was_to_publish();
     what_was_said_last_is_said_again();
     for (uint32_t nodes = 1; nodes <= 2; nodes++) {

@@ -38,8 +38,8 @@ static void grow_by_one(struct cluster *c, uint8_t rows[CLUSTER_MOST][ACP_ROW_SI
 {
     acp_engine *e = c->engines[known - 1];
     CHECK(acp_table_add(e, 0, rows[0], known) == ACP_OK);
-    CHECK(acp_engine_join(e, known, known - 1) == ACP_OK);
     acp_engine_joined(e, known - 1, known, FOUNDERS);
+    CHECK(acp_engine_join(e, known, known - 1) == ACP_OK);
 }
 
 static void stop(struct cluster *c)
@@ -107,8 +107,8 @@ static void one_comes_after_many(void)
         all[i] = (struct row){.nonce = i, .node = 1000, .pid = i, .layout = all[0].layout};
     store_word(a, 0, 100);
     CHECK(acp_table_add(third, 0, (const uint8_t *)all, MANY + 1) == ACP_OK);
-    CHECK(acp_engine_join(third, MANY + 1, MANY) == ACP_OK);
     acp_engine_joined(third, MANY, MANY + 1, FOUNDERS);
+    CHECK(acp_engine_join(third, MANY + 1, MANY) == ACP_OK);
     store_word(third, MANY, 102);
     CHECK(word_at(third, 0) == 100);
     CHECK(acp_procs(a) == MANY + 1 && word_at(a, MANY) == 102);
@@ -206,6 +206,24 @@ static void only_who_is_needed_is_missed(void)
     stop(&c);
 }
 
+/* It is told so when it has just joined, by somebody who knew them. */
+static void losses_before_it_came_are_not_missed(void)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    found(&c, rows, ALL, ACP_PATH_ANY);
+    acp_engine *a = c.engines[0], *third = c.engines[2];
+    peer_mark_lost(a, peer_of_slot(a, 1));
+    acp_refresh(a);
+    CHECK(acp_table_add(third, 0, rows[0], 3) == ACP_OK);
+    acp_engine_joined(third, 2, 3, FOUNDERS);
+    CHECK(acp_engine_join(third, 3, 2) == ACP_OK);
+    CHECK(acp_engine_learn(a, 0, rows[0], 3) == ACP_OK && word_at(a, 2) == 0);
+    UNTIL(acp_lost_ranks(third, false, NULL, 0) == 1);
+    CHECK(third->losses == 0);
+    stop(&c);
+}
+
 /* Who leaves is missing where all were to meet, and no loss; those that stay go on when they accept it. */
 static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
 {
@@ -233,6 +251,29 @@ static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
     acp_engine_free(third); /* its mapping may be that of the others */
 }
 
+/* It has loaded from one that does not know it, and waits for that one. */
+static void a_newcomer_hears_of_who_leaves(void)
+{
+    struct cluster c;
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    char into[8];
+    found(&c, rows, 1, ACP_PATH_ANY);
+    acp_engine *a = c.engines[0], *third = c.engines[2];
+    acp_lane *lane = acp_engine_lane(third);
+    grow_by_one(&c, rows, 3);
+    CHECK(word_at(third, 0) == 0 && acp_procs(a) == 2);
+    acp_request *r = ireceive(lane, 0, 5, into, sizeof into);
+    acp_engine_leave(a, 0, 1);
+    acp_engine_leaving(a);
+    acp_engine_close(a);
+    CHECK(acp_request_wait(third, r, 20000000000) == ACP_OK);
+    CHECK(acp_request_end(lane, r, NULL) == ACP_E_LOST);
+    for (uint32_t i = 1; i < c.count; i++)
+        acp_engine_close(c.engines[i]);
+    for (uint32_t i = 0; i < c.count; i++)
+        acp_engine_free(c.engines[i]);
+}
+
 int main(void)
 {
     static const struct {
@@ -248,7 +289,9 @@ int main(void)
     }
     the_message_of_a_stranger(1, ACP_PATH_ANY, true);
     the_message_of_a_stranger(1, ACP_PATH_ANY, false);
+    a_newcomer_hears_of_who_leaves();
     only_who_is_needed_is_missed();
+    losses_before_it_came_are_not_missed();
     one_comes_after_many();
     return 0;
 }

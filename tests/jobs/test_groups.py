@@ -8,6 +8,7 @@ import sys
 
 import launch
 import pytest
+from arriving import announced
 
 import acp_mpi as acp
 from acp_mpi.spawn.rendezvous import secret
@@ -270,6 +271,24 @@ def test_init_takes_the_secret_out_of_the_environment(start):
         env = {"ACP_MPI": "0", "ACP_RENDEZVOUS": server.address, "ACP_SECRET": key.hex()}
         job = start(launch.program(keep_the_secret, key.hex()), env)
         assert job.wait() == 0, job.output
+
+
+def come_too_early_at_first():
+    with pytest.raises(acp.Error, match="it ended before all groups had come"):
+        acp.init()
+    keep_the_secret(os.environ["ACP_SECRET"])
+
+
+def test_who_could_not_join_knows_where_to_try_again(start):
+    """And it is not a job of its own then."""
+    key = bytes(range(32))
+    with Server(key, 2) as server:
+        env = {"ACP_MPI": "0", "ACP_RENDEZVOUS": server.address, "ACP_SECRET": key.hex()}
+        job = start(launch.program(come_too_early_at_first), env)
+        announced(server, 1)
+    with Server(key, 1, listen=server.address) as server:
+        assert job.wait() == 0, job.output
+        assert len(server.wait()) == 1
 
 
 def test_a_secret_in_a_command_line_is_refused_and_not_repeated(fails, tmp_path):

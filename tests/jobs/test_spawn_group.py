@@ -99,6 +99,26 @@ def test_after_refresh_sync_means_all(start):
     launch.until(lambda: not job.processes())
 
 
+def grow_after_resets():
+    """Newcomers would take one rank for another."""
+    acp.init()
+    for _ in range(2):
+        acp.reset(1 - acp.rank())
+        if acp.group().ranks != range(2):
+            with pytest.raises(acp.Error, match="reset has given the ranks other numbers"):
+                acp.spawn_group(newcomer(greet_at_once), mpi=False)
+    acp.sync()
+    if acp.rank() == 0:
+        await_words(acp.spawn_group(newcomer(greet_at_once), mpi=False).ranks)
+    acp.finalize()
+
+
+def test_no_group_is_started_while_ranks_have_other_numbers(start):
+    job = start([*launch.mpiexec(2), *launch.program(grow_after_resets)])
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+
+
 def grow_everywhere():
     """Every rank starts groups, from two threads at once."""
     acp.init()

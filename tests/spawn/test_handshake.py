@@ -70,6 +70,15 @@ def test_bytes_behind_the_handshake_are_left_for_the_frames():
         assert handshake.receive(b, 5, soon()) == b"frame"
 
 
+def test_what_has_come_counts_though_the_time_is_up():
+    """Who reads it may have been stopped since."""
+    with ends() as (a, b):
+        a.sendall(b"frame")
+        assert handshake.receive(b, 5, deadline=0.0) == b"frame"
+        with pytest.raises(TimeoutError):
+            handshake.receive(b, 1, deadline=0.0)
+
+
 def test_another_secret_is_a_permission_error_at_both_sides():
     client, server = meet(server_secret=OTHER, server_job=job_id(OTHER))
     assert isinstance(client, PermissionError)

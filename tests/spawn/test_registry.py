@@ -1,14 +1,73 @@
-"""The registry of a job that grows: what it keeps of processes that end."""
+"""The registry of a job that grows: whom it answers, and what it keeps of processes that end."""
 
+import contextlib
 import os
 import socket
+import threading
 
-from arriving import SECRET
+import pytest
+from arriving import SECRET, whole
 
 from acp_mpi import host, processes
+from acp_mpi.errors import Error
+from acp_mpi.spawn.growing import questions
+from acp_mpi.spawn.growing.questions import Question
 from acp_mpi.spawn.growing.registry import Registry
+from acp_mpi.spawn.rendezvous import connector
 from acp_mpi.spawn.rendezvous.membership import Membership
 from acp_mpi.spawn.rendezvous.row import _ROW
+
+
+def table_of(pid):
+    table = Membership()
+    start_time = processes.start_time(pid)
+    row = _ROW.pack(1, 0, start_time, pid, 0, 0, 0, 0, 0, b"", host.host_key())
+    table.append("a", False, row)
+    return table
+
+
+@contextlib.contextmanager
+def registry(*promised):
+    """Serve a job of this process, and return the address."""
+    left, listener = os.eventfd(0), socket.create_server(("127.0.0.1", 0))
+    host, port = listener.getsockname()
+    one = Registry(SECRET, table_of(os.getpid()), listener, promised, range(1), left)
+    thread = threading.Thread(target=one.serve)
+    thread.start()
+    try:
+        yield f"{host}:{port}"
+    finally:
+        os.eventfd_write(left, 1)
+        thread.join()
+
+
+def test_a_name_that_is_promised_to_the_maker_is_nobody_else_s():
+    with registry("early") as address:
+        with (
+            Question(address, SECRET, ("early",)) as other,
+            pytest.raises(Error, match="there is a group 'early' in this job already"),
+        ):
+            other.answer()
+        connector.join(address, SECRET, "early", 1, False, whole("early", 1))
+        with Question(address, SECRET, ("early",), maker=True) as question:
+            assert [group.name for group in question.answer().groups] == ["a", "early"]
+
+
+def test_a_question_is_asked_again_when_the_registry_lets_go_of_it(monkeypatch):
+    dialled = []
+
+    def let_go_of_the_first(*where):
+        connection = dial(*where)
+        if not dialled:
+            connection.shutdown(socket.SHUT_RDWR)
+        dialled.append(where)
+        return connection
+
+    dial = questions.dial
+    monkeypatch.setattr(questions, "dial", let_go_of_the_first)
+    with registry() as address, Question(address, SECRET) as question:
+        assert len(question.answer()) == 1
+    assert len(dialled) == 2
 
 
 def test_nothing_is_kept_of_a_process_that_ends_while_it_is_looked_at(monkeypatch):
@@ -16,16 +75,13 @@ def test_nothing_is_kept_of_a_process_that_ends_while_it_is_looked_at(monkeypatc
     child = os.fork()
     if not child:
         os._exit(0)
-    start_time = processes.start_time
+    start_time, table = processes.start_time, table_of(child)
 
     def collect_first(pid):
         os.waitpid(pid, 0)
         return start_time(pid)
 
     monkeypatch.setattr(processes, "start_time", collect_first)
-    table = Membership()
-    row = _ROW.pack(1, 0, start_time(child), child, 0, 0, 0, 0, 0, b"", host.host_key())
-    table.append("a", False, row)
     before = os.listdir("/proc/self/fd")
     left, listener = os.eventfd(0), socket.create_server(("127.0.0.1", 0))
     Registry(SECRET, table, listener, (), range(0), left).serve()

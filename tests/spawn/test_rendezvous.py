@@ -10,6 +10,7 @@ import pytest
 from arriving import SECRET, announce, announced, row, rows, run_out_of_time, whole
 
 from acp_mpi.errors import Error
+from acp_mpi.spawn.rendezvous import server as rendezvous
 from acp_mpi.spawn.rendezvous.address import format_address, own_address, parse_address
 from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.connector import join
@@ -73,6 +74,21 @@ def test_the_server_ends_when_all_have_left_and_close_is_idempotent(pool):
 
 
 # ---- Somebody is missing -------------------------------------------------------------------
+
+
+def test_one_that_is_stopped_when_all_have_come_holds_up_nobody(monkeypatch):
+    """What it is told is there when it goes on."""
+    monkeypatch.setattr(rendezvous, "_LEAVE_TIMEOUT", 0.1)
+    stopped = Announcement("a", 1, False, tuple(whole("a", 1)), 60.0, "here")
+    with (
+        Server(SECRET, 2) as server,
+        socket.create_connection(parse_address(server.address)) as sock,
+    ):
+        announce(sock, stopped)
+        announced(server, 1)
+        table = join(server.address, SECRET, "b", 1, False, whole("b", 1))
+        assert server.wait(20).pack() == table.pack()
+        assert sock.makefile("rb").read().endswith(table.pack())
 
 
 def test_the_deadline_says_who_came_from_where_and_who_is_missing(pool):

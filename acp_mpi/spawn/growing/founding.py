@@ -96,8 +96,10 @@ class Registry:
 
     def question(self, names: tuple[str, ...] = ()) -> Question:
         """Ask for the table, which comes when the groups of these names have."""
+        address, secret = self.meeting.address, self.meeting.secret
+        maker = _made is not None and _made.address == address
         try:
-            return Question(self.meeting.address, self.meeting.secret, names)
+            return Question(address, secret, names, maker=maker)
         except NoRegistryError as error:
             raise Error(f"spawn_group: {error}{self._last_words()}") from error
 

@@ -49,7 +49,8 @@ def spawn_group(
 
     Raises Error, with the last lines of its output, if the group ends before it has joined, and
     TimeoutError if it has not within `timeout` seconds (`ACP_JOIN_TIMEOUT`); nothing is left of it
-    then. If this process ends later, the group lives on.
+    then. Error, too, while the ranks have other numbers than at first, by `reset`. If this process
+    ends later, the group lives on.
     """
     more = {"name": name, "env": env, "wdir": wdir, "mpi": mpi, "launcher": launcher}
     return spawn_groups([(command, n, more)], timeout=timeout)[0]
@@ -91,6 +92,11 @@ def spawn_groups(
     wanted = [Request(command, n, **dict(*more)) for command, n, *more in requests]
     if not wanted:
         return []
+    if not isinstance(job.own.ranks, range):
+        raise Error(
+            "spawn_group: acp.reset has given the ranks other numbers, and newcomers would know "
+            "them by their first ones: start groups before that, or have a reset give those back"
+        )
     names = tuple(request.name for request in wanted)
     if twice := next(filter(job.has_group, names), None):  # the registry knows of later ones
         raise Error(

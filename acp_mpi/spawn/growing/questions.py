@@ -21,6 +21,7 @@ from acp_mpi.spawn.rendezvous.packing import pack_text
 from acp_mpi.spawn.rendezvous.secret import job_id
 
 _PATIENCE = 20.0  # s for an answer that waits for nobody
+_PAUSE = 0.02  # between tries
 
 
 class NoRegistryError(Error):
@@ -28,12 +29,18 @@ class NoRegistryError(Error):
 
 
 class Question:
-    """A question to the registry that is answered when the groups of these names have come."""
+    """A question to the registry that is answered when the groups of these names have come.
 
-    def __init__(self, address: str, secret: bytes, names: tuple[str, ...] = ()) -> None:
+    `maker`: of who has had it made, to whom names are promised.
+    """
+
+    def __init__(
+        self, address: str, secret: bytes, names: tuple[str, ...] = (), *, maker: bool = False
+    ) -> None:
         self._address = address
+        payload = struct.pack("<I?", len(names), maker) + b"".join(map(pack_text, names))
         try:
-            self._connection = _asked(address, secret, names)
+            self._connection = _asked(address, secret, message(Kind.AWAIT, payload))
         except OSError as reason:
             raise NoRegistryError(
                 f"the registry of this job at {address} cannot be reached: {reason}; it runs on "
@@ -73,15 +80,19 @@ class Question:
         self.close()
 
 
-def _asked(address: str, secret: bytes, names: tuple[str, ...]) -> Connection:
-    deadline = time.monotonic() + _PATIENCE
-    connection = dial(parse_address(address), _PATIENCE)
-    try:
-        job = job_id(secret)
-        handshake.client(connection, secret, job, role=handshake.Role.MEMBER, deadline=deadline)
-        payload = struct.pack("<I", len(names)) + b"".join(map(pack_text, names))
-        handshake.send(connection, message(Kind.AWAIT, payload), deadline)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+def _asked(address: str, secret: bytes, question: bytes) -> Connection:
+    deadline, job = time.monotonic() + _PATIENCE, job_id(secret)
+    while True:
+        connection = dial(parse_address(address), max(deadline - time.monotonic(), _PAUSE))
+        try:
+            handshake.client(connection, secret, job, role=handshake.Role.MEMBER, deadline=deadline)
+            handshake.send(connection, question, deadline)
+            return connection
+        except handshake.Broken:  # in a crowd it lets the slow go; its end is seen by the next try
+            connection.close()
+            time.sleep(_PAUSE)
+            if time.monotonic() >= deadline:
+                raise
+        except BaseException:
+            connection.close()
+            raise

@@ -51,7 +51,7 @@ class Registry:
         self._secret, self._job = key, job_id(key)
         self._newcomers = Newcomers(table)
         self._awaited: dict[Visitor, set[str]] = {}
-        self._promised = set(promised)  # started with this process: they may come before who asks
+        self._promised = set(promised)  # to its maker: these groups may come before it asks
         self._door = Reception(listener, self._talk, self._out_of_patience, self._gone)
         self._host = host.host_key()
         self._watched: dict[int, int] = {}  # the slots of processes, by their descriptors
@@ -131,13 +131,13 @@ class Registry:
 
     def _await(self, visitor: Visitor, payload: bytes) -> None:
         reader = Reader(payload)
-        (count,) = reader.numbers("<I")
+        count, maker = reader.numbers("<I?")
         wanted = {reader.text() for _ in range(count)}
         reader.end()
         present = {group.name for group in self._newcomers.table.groups}
-        promised = wanted & self._promised
+        promised = wanted & self._promised if maker else set()
         self._promised -= promised
-        taken = present.union(*self._awaited.values())
+        taken = present.union(self._promised, *self._awaited.values())
         if twice := (wanted - promised) & taken:
             text = f"there is a group {min(twice)!r} in this job already: give it another name"
             self._door.tell(visitor, message(Kind.REFUSED, text.encode()))

@@ -30,6 +30,7 @@ _HELLO = struct.Struct("<4sBBHIIQ16s32s")
 _CHALLENGE = struct.Struct("<4sBBHI32s32s")
 _PROOF = struct.Struct("<4s4x32s")
 _MAC_SIZE = 32
+_GLANCE = 0.001  # s
 _PREFIX_SIZE = 5  # magic and version, alike in all versions
 
 
@@ -186,11 +187,15 @@ def failure(refusal: int) -> Exception:
 
 
 def receive(sock: socket, size: int, deadline: float) -> bytearray:
-    """Read exactly `size` bytes before the deadline; tables are large, so nothing is copied."""
+    """Read exactly `size` bytes, which have come before the deadline.
+
+    Tables are large, so nothing is copied.
+    """
     data = bytearray(size)
     view, got = memoryview(data), 0
     while got < size:
-        sock.settimeout(_left(deadline))
+        # what is there counts also if this process was stopped meanwhile
+        sock.settimeout(max(deadline - time.monotonic(), _GLANCE))
         n = sock.recv_into(view[got:])
         if n == 0:
             raise ConnectionResetError("the other side closed the connection")

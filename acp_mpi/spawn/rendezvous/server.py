@@ -229,9 +229,10 @@ class Server:
 
     def _tell(self, visitor: Visitor, last_word: bytes) -> None:
         visitor.waiting = None
-        leave = time.monotonic() + _LEAVE_TIMEOUT
-        self._door.give_until(visitor, max(visitor.deadline, leave))
         self._door.tell(visitor, last_word)
+        leave = time.monotonic() + _LEAVE_TIMEOUT
+        # the network may be slow; what is on its way is read by one that is stopped, too, later
+        self._door.give_until(visitor, max(visitor.deadline, leave) if visitor.unsent else leave)
 
     def _out_of_patience(self, visitor: Visitor) -> None:
         member = visitor.waiting

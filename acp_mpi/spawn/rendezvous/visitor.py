@@ -42,6 +42,11 @@ class Visitor:
         """What a selector is to wait for."""
         return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
 
+    @property
+    def unsent(self) -> bool:
+        """Whether the system has not taken all that is to be said."""
+        return bool(self._out)
+
     def begin(self, talk: Talk) -> None:
         """Start to talk as the generator says."""
         self._talk = talk
