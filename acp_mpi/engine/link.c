@@ -262,11 +262,12 @@ void links_flush(acp_engine *e)
 {
     uint64_t end = now_ns() + LINGER_NS;
     unsigned char rest[4096];
-    for (struct link *link = e->links, *next; link; link = next) {
-        next = link->next;
+    for (struct link *link = e->links; link; link = link->next) {
         while (link->state == LINK_OPEN && link->out.unsent && now_ns() < end) {
             struct pollfd p = {.fd = link->wire->fd, .events = POLLOUT};
             poll(&p, 1, 10);
+            if (p.revents & (POLLERR | POLLHUP))
+                break;
             link_push(&e->lanes[LANE_LEADER], link);
         }
         if (link->state == LINK_OPEN)

@@ -72,6 +72,31 @@ static void a_receive_ends_after_its_bytes(struct town *t)
     }
 }
 
+/* Who finds a stream broken when it writes may not have read yet what had come on it. */
+static void what_came_before_the_end_is_read(struct town *t)
+{
+    enum { SLOT = RESIDENTS + 9 };
+    acp_engine *e = t->engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    struct linger hard = {1, 0};
+    struct stranger s;
+    acp_failure failure;
+    uint64_t word = 0, more;
+    come_in(t, &s, SLOT);
+    struct message last = {.kind = ACP_MAIL, .id = 1, .src = 1, .a = 8, .b = 1 * 7 + 8};
+    acp_request *r = ireceive(lane, SLOT, 1, into[0], SIZE);
+    take_lead(e);
+    CHECK(stranger_say(&s, &last, s.heard, data, 8));
+    CHECK(setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard) == 0);
+    stranger_leave(&s);
+    acp_handle_t h = acp_iput(lane, stranger_word(SLOT), &word, 8, ACP_HANDLE_NULL);
+    leader_release(e);
+    CHECK(h && receive_end_of(lane, r).source == SLOT && !memcmp(into[0], data, 8));
+    peer_mark_lost(e, peer_of_slot(e, SLOT));
+    CHECK(acp_wait(e, h, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_failures_take(e, h, true, &failure, 1, &more) && failure.fault.status == ACP_E_LOST);
+}
+
 /* The heap and its letters. */
 static uint32_t use_up(acp_lane *lane, acp_ga_t *blocks, acp_request **receives, uint32_t most)
 {
@@ -241,6 +266,7 @@ int main(void)
     town_start(&t, (uint64_t)PATIENCE_S * 1000000000);
     a_receive_ends_after_its_bytes(&t);
     nobody_waits_behind_what_has_no_room(&t);
+    what_came_before_the_end_is_read(&t);
     town_stop(&t);
     who_is_held_for_dead_has_no_say();
     the_dead_is_named_and_not_who_calls();
