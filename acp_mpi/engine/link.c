@@ -194,13 +194,15 @@ void link_without_wire(acp_engine *e, struct link *link)
     link_count_down(e, link);
 }
 
-/* Who knocks has lost its end of a wire of which nothing has come to this one. */
+/* Who knocks has lost its end of a wire of which nothing has come to this one for a while. */
 void links_knocked_at(acp_lane *lane, const struct peer *p)
 {
+    uint64_t part = lane->engine->config.peer_timeout_ns / 8; /* it does not wait for longer than all */
+    uint64_t silence = part < PAUSE_MOST_NS ? part : PAUSE_MOST_NS;
     for (struct link *link = lane->engine->links, *next; link; link = next) {
         next = link->next;
         if (link->peer != p || !link->opener || link->state != LINK_OPEN ||
-            now_ns() - link->heard <= PAUSE_MOST_NS)
+            now_ns() - link->heard <= silence)
             continue;
         struct wire *wire = link->wire;
         wire_close(lane->engine, wire);
