@@ -167,6 +167,25 @@ static void who_did_not_listen_asks_again(bool calls)
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Who asks while this process is late to look at its links, as it ends, has waited for no time at all. */
+static void who_was_asked_just_now_was_not_silent(void)
+{
+    struct cluster c;
+    acp_handle_t pending;
+    start(&c, 2000000000u);
+    acp_engine *e = c.engines[0];
+    put_now(&c, e, 1);
+    relayed_stall(&c, proxies, true);
+    put_begin(e, 2, &pending);
+    pthread_mutex_lock(&e->lock);
+    e->links->asked = now_ns();
+    links_tick(&e->lanes[LANE_LOCKED], 500000000);
+    pthread_mutex_unlock(&e->lock);
+    relayed_stall(&c, proxies, false);
+    put_end(&c, e, 2, pending);
+    relayed_stop(&c, proxies);
+}
+
 /* No descriptor is left to call anew with: that says nothing of the peer. */
 static void who_cannot_call_waits(void)
 {
@@ -337,6 +356,7 @@ int main(void)
     an_address_that_leads_nowhere_is_one_of_several();
     who_did_not_listen_asks_again(false);
     who_did_not_listen_asks_again(true);
+    who_was_asked_just_now_was_not_silent();
     who_cannot_call_waits();
     who_is_silent_is_dead();
     who_handles_signals_waits_all_the_same();
