@@ -110,11 +110,16 @@ bool links_reach(const acp_engine *e, const struct peer *p)
     return false;
 }
 
+/* Who waits for one that has ended in order and alone hears of that with its last link: then all has come
+ * that it said before. */
 void link_give_up(acp_lane *lane, struct link *link)
 {
+    acp_engine *e = lane->engine;
     struct peer *p = link->peer;
-    link_close(lane->engine, link);
-    peer_mark_lost(lane->engine, p);
+    bool dead = !p->ending || link->unanswered;
+    link_close(e, link);
+    if (dead || (p->left && !links_reach(e, p)))
+        peer_mark_lost(e, p);
 }
 
 static void call_later(acp_engine *e, struct link *link)
@@ -210,16 +215,6 @@ void links_knocked_at(acp_lane *lane, const struct peer *p)
     }
 }
 
-/* The peer has ended in order. Who waits for it nevertheless hears of that with its last link: then all
- * has come that it said before. */
-static void close_behind(acp_engine *e, struct link *link)
-{
-    struct peer *p = link->peer;
-    link_close(e, link);
-    if (p->left && !links_reach(e, p))
-        peer_mark_lost(e, p);
-}
-
 /* A stream is gone. The farewell of a peer ends its links without a loss, unless an answer is
  * missing. */
 void link_wire_down(acp_lane *lane, struct wire *wire)
@@ -233,7 +228,7 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
     link->state = LINK_CALLING;
     link->refusals += wire->refused || (wire->stranger && link->strangers++);
     if (link->peer->gone && !link->unanswered)
-        close_behind(e, link);
+        link_give_up(lane, link);
     else if (in_vain || (wire->accepted && !link->opener))
         call_later(e, link);
     else

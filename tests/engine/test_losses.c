@@ -34,6 +34,68 @@ static void take_lead(acp_engine *e)
     UNTIL(leader_try(e));
 }
 
+static bool in_touch(acp_engine *e, const struct peer *p)
+{
+    pthread_mutex_lock(&e->lock);
+    bool any = links_reach(e, p);
+    pthread_mutex_unlock(&e->lock);
+    return any;
+}
+
+/* Its farewell may be lost with the wire. */
+static void who_has_said_that_it_ends_is_not_missed(struct town *t)
+{
+    enum { SLOT = RESIDENTS + 10 };
+    acp_engine *e = t->engines[0];
+    struct peer *p = peer_of_slot(e, SLOT);
+    struct message word = {.kind = ACP_LEAVING, .a = ENDING, .src = RESIDENTS + STRANGERS};
+    struct stranger s;
+    come_in(t, &s, SLOT);
+    CHECK(stranger_say(&s, &word, s.heard, NULL, 0));
+    UNTIL(p->leaving);
+    close(t->listeners[SLOT]);
+    t->listeners[SLOT] = -1;
+    stranger_leave(&s);
+    UNTIL(!in_touch(e, p));
+    CHECK(!p->lost);
+    uint32_t both[] = {0, SLOT};
+    CHECK(acp_barrier(e, both, 2, 2, ACP_FOREVER) == ACP_OK);
+}
+
+static uint64_t hear_leaving(struct stranger *s)
+{
+    struct frame f;
+    do
+        CHECK(stranger_hear(s, &f));
+    while (f.message.kind != ACP_LEAVING);
+    return f.message.a;
+}
+
+static void *stop(void *town)
+{
+    town_stop(town);
+    return NULL;
+}
+
+/* Who ends says so until that has arrived, and only then farewell. */
+static void the_end_is_announced_until_it_is_heard(struct town *t)
+{
+    struct message answer, ack = {.kind = ACP_ACK};
+    struct stranger s;
+    pthread_t thread;
+    come_in(t, &s, RESIDENTS);
+    CHECK(pthread_create(&thread, NULL, stop, t) == 0);
+    CHECK(hear_leaving(&s) == ENDING);
+    stranger_leave(&s);
+    stranger_enter(t, &s, RESIDENTS);
+    CHECK(stranger_session(&s, 1, false, 0, &answer) && answer.status == ACP_OK);
+    CHECK(hear_leaving(&s) == ENDING);
+    CHECK(stranger_say(&s, &ack, s.heard, NULL, 0));
+    CHECK(hear_leaving(&s) == FAREWELL);
+    stranger_sees_the_end(&s);
+    pthread_join(thread, NULL);
+}
+
 static void lost(acp_lane *lane, acp_request *r, uint32_t rank)
 {
     CHECK(acp_request_wait(lane->engine, r, ACP_FOREVER) == ACP_OK);
@@ -267,7 +329,8 @@ int main(void)
     a_receive_ends_after_its_bytes(&t);
     nobody_waits_behind_what_has_no_room(&t);
     what_came_before_the_end_is_read(&t);
-    town_stop(&t);
+    who_has_said_that_it_ends_is_not_missed(&t);
+    the_end_is_announced_until_it_is_heard(&t);
     who_is_held_for_dead_has_no_say();
     the_dead_is_named_and_not_who_calls();
     return 0;
