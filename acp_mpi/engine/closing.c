@@ -1,6 +1,7 @@
 /* The end of an engine: others hear of it, threads end, addresses die; what is mapped stays until the
  * last has let go of it. docs/architecture.md ("Locks, and the end") says what other threads may do. */
 #include "collective.h"
+#include "link.h"
 #include "request.h"
 #include "wire.h"
 
@@ -54,8 +55,19 @@ static void rings_flush(acp_engine *e)
         nanosleep(&soon, NULL);
 }
 
+/* A farewell that a wire takes with it is not said again: nobody who has heard this misses it. */
+static void announce_end(acp_engine *e)
+{
+    struct message m = growth_farewell(e, ENDING);
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->links; link; link = link->next)
+        link_send(&e->lanes[LANE_LOCKED], link, &m, NULL, 0);
+    pthread_mutex_unlock(&e->lock);
+}
+
 void acp_engine_close(acp_engine *e)
 {
+    announce_end(e);
     links_await(e);
     if (e->control) { /* else there never was memory, and nobody waits */
         pthread_mutex_lock(&e->lock);

@@ -177,6 +177,8 @@ void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
         p->leaving = now_ns();
         atomic_fetch_add(&e->leavers, 1);
     }
+    if (m->a)
+        p->ending = true;
     if (m->a == FAREWELL)
         p->gone = true;
     if (news && span_has(e->everybody, p->slot)) {

@@ -150,6 +150,7 @@ static inline uint32_t doing_threads(const struct control *c)
     return c->doing >> 8;
 }
 #define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
+#define ENDING 2u   /* the same: only what is on its way comes before that, which a broken wire may lose */
 #define LOST_IN_ORDER 1u /* `b` of ACP_LOST: that rank had said so */
 #define LOST_NOT_YET 2u  /* it leaves; with whom, `dst` and `src` say as they do in its own word */
 #define PHASE_OPEN 1u

@@ -110,11 +110,16 @@ bool links_reach(const acp_engine *e, const struct peer *p)
     return false;
 }
 
+/* Who waits for one that has ended in order and alone hears of that with its last link: then all has come
+ * that it said before. */
 void link_give_up(acp_lane *lane, struct link *link)
 {
+    acp_engine *e = lane->engine;
     struct peer *p = link->peer;
-    link_close(lane->engine, link);
-    peer_mark_lost(lane->engine, p);
+    bool dead = !p->ending || link->unanswered;
+    link_close(e, link);
+    if (dead || (p->left && !links_reach(e, p)))
+        peer_mark_lost(e, p);
 }
 
 static void call_later(acp_engine *e, struct link *link)
@@ -194,28 +199,20 @@ void link_without_wire(acp_engine *e, struct link *link)
     link_count_down(e, link);
 }
 
-/* Who knocks has lost its end of a wire of which nothing has come to this one. */
+/* Who knocks has lost its end of a wire of which nothing has come to this one for a while. */
 void links_knocked_at(acp_lane *lane, const struct peer *p)
 {
+    uint64_t part = lane->engine->config.peer_timeout_ns / 8; /* it does not wait for longer than all */
+    uint64_t silence = part < PAUSE_MOST_NS ? part : PAUSE_MOST_NS;
     for (struct link *link = lane->engine->links, *next; link; link = next) {
         next = link->next;
         if (link->peer != p || !link->opener || link->state != LINK_OPEN ||
-            now_ns() - link->heard <= PAUSE_MOST_NS)
+            now_ns() - link->heard <= silence)
             continue;
         struct wire *wire = link->wire;
         wire_close(lane->engine, wire);
         link_wire_down(lane, wire);
     }
-}
-
-/* The peer has ended in order. Who waits for it nevertheless hears of that with its last link: then all
- * has come that it said before. */
-static void close_behind(acp_engine *e, struct link *link)
-{
-    struct peer *p = link->peer;
-    link_close(e, link);
-    if (p->left && !links_reach(e, p))
-        peer_mark_lost(e, p);
 }
 
 /* A stream is gone. The farewell of a peer ends its links without a loss, unless an answer is
@@ -231,7 +228,7 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
     link->state = LINK_CALLING;
     link->refusals += wire->refused || (wire->stranger && link->strangers++);
     if (link->peer->gone && !link->unanswered)
-        close_behind(e, link);
+        link_give_up(lane, link);
     else if (in_vain || (wire->accepted && !link->opener))
         call_later(e, link);
     else
@@ -262,11 +259,12 @@ void links_flush(acp_engine *e)
 {
     uint64_t end = now_ns() + LINGER_NS;
     unsigned char rest[4096];
-    for (struct link *link = e->links, *next; link; link = next) {
-        next = link->next;
+    for (struct link *link = e->links; link; link = link->next) {
         while (link->state == LINK_OPEN && link->out.unsent && now_ns() < end) {
             struct pollfd p = {.fd = link->wire->fd, .events = POLLOUT};
             poll(&p, 1, 10);
+            if (p.revents & (POLLERR | POLLHUP))
+                break;
             link_push(&e->lanes[LANE_LEADER], link);
         }
         if (link->state == LINK_OPEN)

@@ -68,7 +68,7 @@ struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
 void link_call(acp_lane *lane, struct link *link);
 bool links_reach(const acp_engine *e, const struct peer *p); /* there is one, maybe without a wire */
-void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead */
+void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead, or has ended */
 void link_without_wire(acp_engine *e, struct link *link);
 void link_hold(acp_engine *e, struct link *link);
 void link_unhold(acp_engine *e, struct link *link);

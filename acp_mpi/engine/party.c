@@ -15,11 +15,11 @@ struct signal_count {
     uint32_t round, count;
 };
 
-/* Who has ended in order, and not alone, has met all in finalize: whoever is still in it is let through.
+/* Who ends in order, and not alone, has met all in finalize: whoever is still in it is let through.
  * What it said last may come after the news of its end, or not at all. */
 bool party_has_met(const struct party *p, const struct peer *member)
 {
-    return p->purpose >= PURPOSE_FINALIZE && !member->alone && (member->gone || peer_left(member));
+    return p->purpose >= PURPOSE_FINALIZE && !member->alone && (member->ending || peer_left(member));
 }
 
 /* Why a member will not come, if that is so. */

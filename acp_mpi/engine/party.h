@@ -38,7 +38,7 @@ bool party_has(const struct party *p, uint32_t slot);
 struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
 void party_give(acp_engine *e, struct party *p);
 int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
-bool party_has_met(const struct party *p, const struct peer *member); /* all, and is gone */
+bool party_has_met(const struct party *p, const struct peer *member); /* all, and ends */
 void party_look_around(acp_engine *e, const struct party *p);
 int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
 

@@ -52,6 +52,7 @@ struct peer {
     struct view *views;
     uint32_t view_count, view_limit;
     _Atomic uint64_t leaving; /* when that was heard; 0: it does not */
+    _Atomic bool ending; /* in order: its death is none any more */
     _Atomic bool gone; /* it has said its last word */
     _Atomic bool left; /* and the others do not end with it: it is no loss */
     _Atomic bool alone; /* nor has it met them at its end */

@@ -35,9 +35,8 @@ void link_push(acp_lane *lane, struct link *link)
             wire_want(e, link->wire, true);
             return;
         } else if (errno != EINTR) {
-            struct wire *wire = link->wire;
-            wire_close(e, wire);
-            link_wire_down(lane, wire);
+            shutdown(link->wire->fd, SHUT_RDWR); /* who reads finds the end, behind what has come before it */
+            wire_want(e, link->wire, false);
             return;
         }
     }
@@ -141,11 +140,9 @@ void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char 
 void links_release(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links, *next; e->held_links && link; link = next) {
-        next = link->next; /* its end, if it ends here, is no end of the others */
+    for (struct link *link = e->links; e->held_links && link; link = link->next)
         if (link->held)
             link_push(&e->lanes[LANE_LOCKED], link);
-    }
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -154,8 +151,7 @@ void links_ask(acp_engine *e)
     struct message m = {.kind = ACP_PROBE};
     pthread_mutex_lock(&e->lock);
     atomic_store_explicit(&e->asked_later, false, memory_order_relaxed);
-    for (struct link *link = e->links, *next; link; link = next) {
-        next = link->next; /* its end, if it ends here, is no end of the others */
+    for (struct link *link = e->links; link; link = link->next) {
         bool ask = link->later && !link->held && link->state == LINK_OPEN && !link->wire->writing;
         link->later = false;
         if (link->held)

@@ -56,8 +56,8 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
         link->asked = 0;
     if (!expects(e, link))
         return UINT64_MAX;
-    if (link->asked)
-        link->asked += late;
+    if (link->asked) /* maybe in the middle of that */
+        link->asked = link->asked + late < now ? link->asked + late : now;
     if (link->asked && now - link->asked >= timeout) {
         link_give_up(lane, link);
         return UINT64_MAX;

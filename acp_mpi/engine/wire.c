@@ -15,7 +15,7 @@
 #define PENDING_MOST 256u
 #define LISTEN_AGAIN_NS ((uint64_t)1000000000)
 
-static struct wire *wire_new(acp_engine *e, int fd, uint32_t events)
+static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t patience_ns)
 {
     uint32_t number = 0;
     while (number < e->wire_room && e->wires[number])
@@ -39,11 +39,18 @@ static struct wire *wire_new(acp_engine *e, int fd, uint32_t events)
     wire_tune(e, fd);
     wire->fd = fd;
     wire->number = number;
-    wire->deadline = now_ns() + HANDSHAKE_NS;
+    wire->deadline = now_ns() + patience_ns;
     timer_until(e, wire->deadline);
     e->wires[number] = wire;
     atomic_fetch_add(&e->wire_count, 1);
     return wire;
+}
+
+/* Before the peer counts as dead all its addresses are tried, and more than once: one may lead nowhere. */
+static uint64_t patience(const acp_engine *e, const struct peer *p)
+{
+    uint64_t share = e->config.peer_timeout_ns / (2 * endpoint_count(e, p));
+    return share < HANDSHAKE_NS ? share : HANDSHAKE_NS;
 }
 
 struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
@@ -56,7 +63,7 @@ struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
         return NULL;
     int rc = connect(fd, (struct sockaddr *)&s, size);
     struct wire *wire =
-        rc && errno != EINPROGRESS ? NULL : wire_new(e, fd, EPOLLIN | EPOLLOUT);
+        rc && errno != EINPROGRESS ? NULL : wire_new(e, fd, EPOLLIN | EPOLLOUT, patience(e, p));
     if (!wire) {
         int error = errno;
         close(fd);
@@ -87,7 +94,7 @@ void wire_accept(acp_lane *lane)
         int fd = endpoint_accept(e);
         if (fd < 0 && errno == EAGAIN)
             return;
-        struct wire *wire = fd < 0 ? NULL : wire_new(e, fd, EPOLLIN);
+        struct wire *wire = fd < 0 ? NULL : wire_new(e, fd, EPOLLIN, HANDSHAKE_NS);
         if (!wire) { /* no descriptor or memory is left: the listener would ring for ever */
             if (fd >= 0)
                 close(fd);

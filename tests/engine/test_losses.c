@@ -34,6 +34,68 @@ static void take_lead(acp_engine *e)
     UNTIL(leader_try(e));
 }
 
+static bool in_touch(acp_engine *e, const struct peer *p)
+{
+    pthread_mutex_lock(&e->lock);
+    bool any = links_reach(e, p);
+    pthread_mutex_unlock(&e->lock);
+    return any;
+}
+
+/* Its farewell may be lost with the wire. */
+static void who_has_said_that_it_ends_is_not_missed(struct town *t)
+{
+    enum { SLOT = RESIDENTS + 10 };
+    acp_engine *e = t->engines[0];
+    struct peer *p = peer_of_slot(e, SLOT);
+    struct message word = {.kind = ACP_LEAVING, .a = ENDING, .src = RESIDENTS + STRANGERS};
+    struct stranger s;
+    come_in(t, &s, SLOT);
+    CHECK(stranger_say(&s, &word, s.heard, NULL, 0));
+    UNTIL(p->leaving);
+    close(t->listeners[SLOT]);
+    t->listeners[SLOT] = -1;
+    stranger_leave(&s);
+    UNTIL(!in_touch(e, p));
+    CHECK(!p->lost);
+    uint32_t both[] = {0, SLOT};
+    CHECK(acp_barrier(e, both, 2, 2, ACP_FOREVER) == ACP_OK);
+}
+
+static uint64_t hear_leaving(struct stranger *s)
+{
+    struct frame f;
+    do
+        CHECK(stranger_hear(s, &f));
+    while (f.message.kind != ACP_LEAVING);
+    return f.message.a;
+}
+
+static void *stop(void *town)
+{
+    town_stop(town);
+    return NULL;
+}
+
+/* Who ends says so until that has arrived, and only then farewell. */
+static void the_end_is_announced_until_it_is_heard(struct town *t)
+{
+    struct message answer, ack = {.kind = ACP_ACK};
+    struct stranger s;
+    pthread_t thread;
+    come_in(t, &s, RESIDENTS);
+    CHECK(pthread_create(&thread, NULL, stop, t) == 0);
+    CHECK(hear_leaving(&s) == ENDING);
+    stranger_leave(&s);
+    stranger_enter(t, &s, RESIDENTS);
+    CHECK(stranger_session(&s, 1, false, 0, &answer) && answer.status == ACP_OK);
+    CHECK(hear_leaving(&s) == ENDING);
+    CHECK(stranger_say(&s, &ack, s.heard, NULL, 0));
+    CHECK(hear_leaving(&s) == FAREWELL);
+    stranger_sees_the_end(&s);
+    pthread_join(thread, NULL);
+}
+
 static void lost(acp_lane *lane, acp_request *r, uint32_t rank)
 {
     CHECK(acp_request_wait(lane->engine, r, ACP_FOREVER) == ACP_OK);
@@ -70,6 +132,31 @@ static void a_receive_ends_after_its_bytes(struct town *t)
         CHECK(!early);
         stranger_leave(&s);
     }
+}
+
+/* Who finds a stream broken when it writes may not have read yet what had come on it. */
+static void what_came_before_the_end_is_read(struct town *t)
+{
+    enum { SLOT = RESIDENTS + 9 };
+    acp_engine *e = t->engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    struct linger hard = {1, 0};
+    struct stranger s;
+    acp_failure failure;
+    uint64_t word = 0, more;
+    come_in(t, &s, SLOT);
+    struct message last = {.kind = ACP_MAIL, .id = 1, .src = 1, .a = 8, .b = 1 * 7 + 8};
+    acp_request *r = ireceive(lane, SLOT, 1, into[0], SIZE);
+    take_lead(e);
+    CHECK(stranger_say(&s, &last, s.heard, data, 8));
+    CHECK(setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard) == 0);
+    stranger_leave(&s);
+    acp_handle_t h = acp_iput(lane, stranger_word(SLOT), &word, 8, ACP_HANDLE_NULL);
+    leader_release(e);
+    CHECK(h && receive_end_of(lane, r).source == SLOT && !memcmp(into[0], data, 8));
+    peer_mark_lost(e, peer_of_slot(e, SLOT));
+    CHECK(acp_wait(e, h, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_failures_take(e, h, true, &failure, 1, &more) && failure.fault.status == ACP_E_LOST);
 }
 
 /* The heap and its letters. */
@@ -241,7 +328,9 @@ int main(void)
     town_start(&t, (uint64_t)PATIENCE_S * 1000000000);
     a_receive_ends_after_its_bytes(&t);
     nobody_waits_behind_what_has_no_room(&t);
-    town_stop(&t);
+    what_came_before_the_end_is_read(&t);
+    who_has_said_that_it_ends_is_not_missed(&t);
+    the_end_is_announced_until_it_is_heard(&t);
     who_is_held_for_dead_has_no_say();
     the_dead_is_named_and_not_who_calls();
     return 0;

@@ -96,12 +96,12 @@ static void who_was_not_asked_was_not_silent(void)
 
 /* Who has opened a link hears nothing of its end when only the other side's has come to it. The other side
  * knocks, and it calls again. */
-static void a_wire_with_one_end_is_noticed(uint32_t speaker)
+static void a_wire_with_one_end_is_noticed(uint32_t speaker, uint64_t peer_timeout_ns)
 {
     struct cluster c;
     acp_request *r = NULL;
     uint64_t got = 0;
-    start(&c, 2000000000u);
+    start(&c, peer_timeout_ns);
     put_now(&c, c.engines[0], 1); /* rank 0 has opened the link */
     relayed_half_cut(proxies, 1);
     if (speaker == 0)
@@ -114,6 +114,30 @@ static void a_wire_with_one_end_is_noticed(uint32_t speaker)
         CHECK(got == sent);
     }
     relayed_stop(&c, proxies);
+}
+
+/* Somebody takes calls at the first address of rank 1, and says nothing. */
+static void an_address_that_leads_nowhere_is_one_of_several(void)
+{
+    static const uint8_t addresses[] = {127, 0, 0, 2, 127, 0, 0, 1};
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    struct row *far = (struct row *)(void *)rows[1];
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    struct cluster c;
+    int mute = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cluster_create(&c, RANKS, RANKS, ACP_PATH_LINK, CLUSTER_SHARED, 2000000000u, rows);
+    at.sin_port = far->port;
+    memcpy(&at.sin_addr, addresses, sizeof at.sin_addr);
+    CHECK(bind(mute, (struct sockaddr *)&at, sizeof at) == 0 && listen(mute, 8) == 0);
+    far->host++;
+    memcpy(far->addresses, addresses, sizeof addresses);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        CHECK(acp_table_add(c.engines[i], 0, rows[0], RANKS) == ACP_OK);
+        CHECK(acp_engine_join(c.engines[i], RANKS, i) == ACP_OK);
+    }
+    put_now(&c, c.engines[0], 7);
+    cluster_stop(&c);
+    close(mute);
 }
 
 /* While this process is stopped it hears nobody; when it goes on it asks again, or goes on to call. */
@@ -141,6 +165,25 @@ static void who_did_not_listen_asks_again(bool calls)
     usleep(3000000);
     CHECK(kill(pid, SIGCONT) == 0);
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Who asks while this process is late to look at its links, as it ends, has waited for no time at all. */
+static void who_was_asked_just_now_was_not_silent(void)
+{
+    struct cluster c;
+    acp_handle_t pending;
+    start(&c, 2000000000u);
+    acp_engine *e = c.engines[0];
+    put_now(&c, e, 1);
+    relayed_stall(&c, proxies, true);
+    put_begin(e, 2, &pending);
+    pthread_mutex_lock(&e->lock);
+    e->links->asked = now_ns();
+    links_tick(&e->lanes[LANE_LOCKED], 500000000);
+    pthread_mutex_unlock(&e->lock);
+    relayed_stall(&c, proxies, false);
+    put_end(&c, e, 2, pending);
+    relayed_stop(&c, proxies);
 }
 
 /* No descriptor is left to call anew with: that says nothing of the peer. */
@@ -307,10 +350,13 @@ int main(void)
 {
     what_idled_on_a_wire_was_not_silent();
     who_was_not_asked_was_not_silent();
-    a_wire_with_one_end_is_noticed(1);
-    a_wire_with_one_end_is_noticed(0);
+    a_wire_with_one_end_is_noticed(1, 2000000000u);
+    a_wire_with_one_end_is_noticed(0, 2000000000u);
+    a_wire_with_one_end_is_noticed(1, 800000000u);
+    an_address_that_leads_nowhere_is_one_of_several();
     who_did_not_listen_asks_again(false);
     who_did_not_listen_asks_again(true);
+    who_was_asked_just_now_was_not_silent();
     who_cannot_call_waits();
     who_is_silent_is_dead();
     who_handles_signals_waits_all_the_same();
