@@ -92,7 +92,8 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
             return self._body.Get_attr(keyval)
         from acp_mpi.spawn.mpi import attributes
 
-        return super().Get_attr(keyval) if attributes.has_answer(keyval) else None
+        known = attributes.own_answer(keyval)
+        return super().Get_attr(keyval) if known is None else known[0]
 
     @classmethod
     def Create_keyval(
