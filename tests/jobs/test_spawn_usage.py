@@ -94,13 +94,10 @@ def nothing_to_start():
         lambda: MPI.COMM_SELF.Spawn("true", maxprocs=0),
         lambda: MPI.COMM_SELF.Spawn_multiple([], None, []),
     ):
-        try:
+        with pytest.raises(MPI.Exception) as caught:
             start()
-        except MPI.Exception as error:
-            assert error.Get_error_class() == MPI.ERR_SPAWN
-            assert "at least 1" in error.__notes__[0], error.__notes__
-        else:
-            raise AssertionError
+        assert caught.value.Get_error_class() == MPI.ERR_SPAWN
+        assert "at least 1" in caught.value.__notes__[0]
 
 
 def test_nothing_to_start_is_refused(passes):
