@@ -140,7 +140,7 @@ def test_methods_of_the_classes_take_mpi4py_s_own_objects(MPI):
         assert request == MPI.REQUEST_NULL
     for free in (MPI.Comm.Free, MPI.Comm.free, MPI.Comm.Disconnect):
         grid = world.Create_cart([world.size])
-        assert MPI.Comm.Get_attr(grid, MPI.TAG_UB) == world.Get_attr(MPI.TAG_UB)
+        assert MPI.Comm.Get_attr(grid, MPI.TAG_UB) == grid.Get_attr(MPI.TAG_UB)
         free(grid)
         assert grid == MPI.COMM_NULL
     group = world.Get_group()
