@@ -24,7 +24,7 @@ def _version(module: str) -> str:
 
 def _mpi() -> list[tuple[str, str]]:
     if not members.job().own.has_mpi:
-        return [("MPI", "not used by this process")]
+        return [("MPI", "not used by this process; it is under mpiexec, and with ACP_MPI=1")]
     from mpi4py import MPI
 
     levels = {

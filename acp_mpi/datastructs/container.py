@@ -99,6 +99,13 @@ def count_of(function: str, n: Any, most: int = 2**63 - 1) -> int:
     return int(n)
 
 
+def listed(function: str, things: Any) -> list[Any]:
+    """Return many things as a list. TypeError if it is one."""
+    if not isinstance(things, Iterable) and not hasattr(things, "__getitem__"):
+        raise TypeError(f"{function}: {things!r:.60} is one thing; give many, in a list, say")
+    return list(things)
+
+
 def named(ga: int, serial: int) -> Any:
     """Return a handle of a part, by its address and serial."""
     handle = _engine.Handle()

@@ -65,7 +65,13 @@ def element_of(dtype: Any, function: str) -> _engine.Element:
         raise TypeError(f"{function}: None is no type of elements; use float, say")
     import numpy
 
-    kind = numpy.dtype(dtype)
+    try:
+        kind = numpy.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{function}: {dtype!r:.60} is no type of elements ({error}); use float, say, and put "
+            "elements in by extend"
+        ) from None
     if kind.kind in "SU" and not kind.itemsize:
         raise TypeError(
             f"{function}: {dtype!r} is text of no length; use 'S16' for up to 16 bytes, or object "

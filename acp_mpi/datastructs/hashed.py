@@ -1,7 +1,7 @@
 """What maps, sets and multisets have in common: parts on many ranks, cursors, iteration."""
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -54,6 +54,11 @@ class Hashed(HashedCopies):
         _engine.owner(_engine.GA_NULL, name)  # it says so if there was no init
         here = _engine.rank() if rank is None else _engine.existing_rank(rank, name)
         slots = count_of(name, slots)
+        if isinstance(ranks, Mapping):
+            raise TypeError(
+                f"{name}: {ranks!r:.60} are no ranks for its keys to live on; make it empty, and "
+                "put elements in by update"
+            )
         if ranks is not None and not isinstance(ranks, Iterable):
             raise TypeError(f"{name}: {ranks!r} is one thing, not some ranks; use [{ranks!r}]")
         everyone = range(_engine.procs()) if ranks is None else ranks
@@ -205,3 +210,5 @@ class Hashed(HashedCopies):
 
     def __iter__(self) -> Iterator[Any]:
         return self._iterate(range(self._part_count))
+
+    __reversed__ = None  # there is no order; without this line Python would ask for [n - 1], ...

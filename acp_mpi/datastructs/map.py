@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from acp_mpi.datastructs.codecs import array_dtype, as_array, bytes_of, size_at
+from acp_mpi.datastructs.container import listed
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
@@ -138,8 +139,13 @@ class Map(_engine.MapMethods, Hashed):
         equal keys the last one counts.
         """
         if values is None:
-            pairs = list(keys.items() if hasattr(keys, "keys") else keys)
-            keys, values = [k for k, _ in pairs], [v for _, v in pairs]
+            pairs = listed("Map.update", keys.items() if hasattr(keys, "keys") else keys)
+            try:
+                keys, values = [k for k, _ in pairs], [v for _, v in pairs]
+            except (TypeError, ValueError) as error:
+                raise type(error)(
+                    f"Map.update: {error}; give a mapping, pairs, or keys and values"
+                ) from None
         self._put_many("update", keys, values, "assign")
 
     def accumulate(self, keys: Any, values: Any, op: str = "add") -> None:
@@ -164,7 +170,7 @@ class Map(_engine.MapMethods, Hashed):
         Arrays where keys and values have a dtype and NumPy is used (the value of a missing key is
         `default`, or zero), else lists. One round for each rank; each find is atomic.
         """
-        keys = keys if hasattr(keys, "__len__") else list(keys)
+        keys = keys if hasattr(keys, "__len__") else listed("Map.get_many", keys)
         dtype = array_dtype(self._value_codec) if self._inlined else None
         array = None if dtype is None else as_array(self._key_codec, keys, "Map.get_many: keys")
         if array is None:
@@ -182,7 +188,7 @@ class Map(_engine.MapMethods, Hashed):
 
     def _put_many(self, name: str, keys: Any, values: Any, how: str) -> None:
         if not hasattr(keys, "__len__") or not hasattr(values, "__len__"):
-            keys, values = list(keys), list(values)
+            keys, values = (listed(f"Map.{name}", things) for things in (keys, values))
         if len(keys) != len(values):
             raise ValueError(
                 f"Map.{name}: {len(keys)} keys and {len(values)} values; give as many of both"

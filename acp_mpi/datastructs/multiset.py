@@ -1,10 +1,10 @@
 """A multiset whose keys are spread over ranks: each with how often it is there."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from acp_mpi.datastructs.codecs import batches, bytes_of
-from acp_mpi.datastructs.container import count_of
+from acp_mpi.datastructs.container import count_of, listed
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.datastructs.hashed_copies import HashedCopies
 from acp_mpi.datastructs.local import Local
@@ -92,7 +92,8 @@ class MultiSet(Hashed):
     def update(self, keys: Iterable[Any]) -> None:
         """Put in many keys, an array or any others, once for each time that they come.
 
-        One round for each rank; each is put in atomically.
+        Those of a mapping come as often as its values say, as with Python's Counter. One round for
+        each rank; each key is put in atomically.
         """
         if (array := self._array_of("update", keys)) is not None:
             import numpy
@@ -100,8 +101,11 @@ class MultiSet(Hashed):
             ones = numpy.ones(len(array), "Q")
             self._put_arrays("update", bytes_of(array), bytes_of(ones), len(array), "add")
             return
-        given = list(keys)
-        self._put_list("update", given, [1] * len(given), "add")
+        counts = None
+        if isinstance(keys, Mapping):
+            counts = [_positive("update", count) for count in keys.values()]
+        given = listed("MultiSet.update", keys)
+        self._put_list("update", given, counts or [1] * len(given), "add")
 
     def items(self) -> Iterator[tuple[Any, int]]:
         """Yield distinct keys with their counts."""

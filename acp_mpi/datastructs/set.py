@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from acp_mpi.datastructs.codecs import bytes_of
+from acp_mpi.datastructs.container import listed
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.engine import _engine
 
@@ -37,5 +38,5 @@ class Set(_engine.SetMethods, Hashed):
         if (array := self._array_of("update", keys)) is not None:
             self._put_arrays("update", bytes_of(array), None, len(array), "insert")
             return
-        given = list(keys)
+        given = listed("Set.update", keys)
         self._put_list("update", given, [b""] * len(given), "insert")

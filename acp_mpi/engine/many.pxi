@@ -67,6 +67,16 @@ cdef Py_ssize_t common(str function, list columns) except -1:
     return 1 if count < 0 else count
 
 
+cdef int check_size(Column sizes, uint64_t bad) except -1:
+    # The engine takes sizes for unsigned.
+    cdef int64_t size
+    memcpy(&size, sizes.column.data + <int64_t>bad * sizes.column.stride, sizeof(size))
+    if size < 0:
+        raise ValueError(f"copy_many: the size {size} of element {bad} is negative; nothing of "
+                         "this call was started")
+    return 0
+
+
 cdef int many_again(str function, acp_lane *lane, uint64_t bad) except -1:
     if acp_lane_fault(lane).status == ACP_E_BUSY:
         return wait_for_room(function)
@@ -99,6 +109,8 @@ def copy_many(dsts, srcs, sizes, order=HANDLE_NULL):
         try:
             if h:
                 return issued(h)
+            if acp_lane_fault(lane0 if lane == NULL else lane).status != ACP_E_BUSY:
+                check_size(n, bad)
             if lane == NULL:
                 many_again("copy_many", lane0, bad)
             elif acp_lane_fault(lane).status != ACP_E_BUSY:

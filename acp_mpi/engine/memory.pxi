@@ -161,6 +161,8 @@ def buffer_place(buffer, bint writable):
     """Return (virtual address, bytes, memoryview that keeps it) of a contiguous buffer."""
     cdef Py_buffer view
     keep = memoryview(buffer)
+    if "O" in keep.format:
+        raise TypeError("objects")
     PyObject_GetBuffer(keep, &view, PyBUF_WRITABLE if writable else PyBUF_SIMPLE)
     place = (<uintptr_t>view.buf, view.len, keep)
     PyBuffer_Release(&view)

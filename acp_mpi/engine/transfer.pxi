@@ -166,7 +166,8 @@ cdef object started(str function, object ga, object buffer, object order, bint w
     finish = plain_buffer(buffer, &view, not write, function)
     if finish is not None:
         PyBuffer_Release(&view)
-        raise ValueError(f"{function}: the buffer is not contiguous; use get, or a contiguous one")
+        raise ValueError(f"{function}: the buffer is not contiguous; use {function[1:]}, or a "
+                         "contiguous one")
     try:
         need(function)  # the buffer may be of a class with Python code
         acp_lane_previous(lane0, acp_get_previous())

@@ -68,11 +68,9 @@ def _made(shape: Any, dtype: Any, color: int, function: str) -> Any:
     import numpy
 
     kind, extent = kind_of(dtype, function), extent_of(shape, function)
-    count = prod(extent)
-    block = _engine.allocate(count * kind.itemsize, color_of(color, function))
-    return numpy.ndarray(
-        extent, kind, buffer=memoryview(block) if count and kind.itemsize else None
-    )
+    size = prod(extent) * kind.itemsize
+    block = _engine.allocate(max(size, 1), color_of(color, function))  # none, too, is somewhere
+    return numpy.ndarray(extent, kind, buffer=memoryview(block))
 
 
 def zeros(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:

@@ -84,6 +84,7 @@ def place_of(buffer: Any, function: str, *, writable: bool = True) -> tuple[int,
     _check(array, function, writable)
     if not array.flags.c_contiguous:
         raise ValueError(
-            f"{function}: the array is not contiguous; register its base, or a contiguous copy"
+            f"{function}: the array is not contiguous in C order; register its base, its "
+            "transpose if that is, or a contiguous copy"
         )
     return int(array.ctypes.data), int(array.nbytes), array

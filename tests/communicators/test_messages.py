@@ -216,6 +216,12 @@ def test_memory_of_a_device_is_refused(several):
         several.Send([ByDLPack(np.zeros(2), (cuda, 0)), "d"], several.rank)
 
 
+@pytest.mark.parametrize("thing", ["text", [1, 2], {"a": 1}, 7])
+def test_what_is_no_buffer_is_refused(several, thing):
+    with pytest.raises(TypeError, match=r"expecting a buffer, got \w+; objects go with"):
+        several.Send(thing, several.rank)
+
+
 @pytest.mark.parametrize("number", [0.0, None, "0"])
 def test_ranks_and_tags_are_whole_numbers(several, number):
     for call, name in (

@@ -128,3 +128,24 @@ def test_groups_of_two_sides_are_compared_side_by_side(MPI, world, between_sever
     assert between_several.Compare(half) == half.Compare(between_several) == MPI.UNEQUAL
     other.Free()
     half.Free()
+
+
+def test_methods_of_the_classes_take_mpi4py_s_own_objects(MPI):
+    """As other packages call them: `MPI.Request.Free(request)`."""
+    world = MPI.COMM_WORLD
+    for free in (MPI.Request.Free, MPI.Request.free):
+        request = world.isend("own", world.rank, 3)
+        assert world.recv(source=world.rank, tag=3) == "own"
+        free(request)
+        assert request == MPI.REQUEST_NULL
+    for free in (MPI.Comm.Free, MPI.Comm.free, MPI.Comm.Disconnect):
+        grid = world.Create_cart([world.size])
+        assert MPI.Comm.Get_attr(grid, MPI.TAG_UB) == grid.Get_attr(MPI.TAG_UB)
+        free(grid)
+        assert grid == MPI.COMM_NULL
+    group = world.Get_group()
+    other = MPI.Group.Dup(group)
+    for each in (group, other):
+        assert MPI.Group.Get_size(each) == world.size
+        MPI.Group.Free(each)
+        assert each == MPI.GROUP_NULL

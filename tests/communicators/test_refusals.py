@@ -81,6 +81,17 @@ def test_an_operation_or_a_root_that_one_rank_has_not(MPI, several):
         heard(several, n, guilty, call)
 
 
+def test_an_operation_that_the_elements_have_not(MPI, several):
+    """Each rank hears of MPI itself what it did wrong, not of another that it has left."""
+    for op, kind in ((MPI.MAX, complex), (MPI.BAND, float), (MPI.SUM, bool)):
+        x = np.ones(2, kind)
+        for call in (several.Allreduce, several.Reduce_scatter_block, several.Reduce):
+            with pytest.raises(MPI.Exception) as caught:
+                call(np.resize(x, 2 * several.size) if "block" in call.__name__ else x, x, op)
+            assert caught.value.Get_error_class() == MPI.ERR_OP
+    assert several.allreduce(1) == several.size
+
+
 def test_a_color_that_is_none_on_one_rank(several):
     n = several.size
     for who in (0, n - 1):

@@ -257,6 +257,7 @@ def test_keys_values_and_arguments_of_another_type_are_refused(made):
         for error, keywords in (
             (ValueError, {"slots": -1}), (TypeError, {"slots": 1.5}), (TypeError, {"ranks": 0}),
             (ValueError, {"ranks": []}), (ValueError, {"ranks": [0, 0]}),
+            (TypeError, {"ranks": {0: "elements"}}),
         ):  # fmt: skip
             with refused(error, "Map"):
                 acp.Map(**keywords)

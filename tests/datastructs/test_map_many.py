@@ -160,6 +160,22 @@ def test_update_takes_what_dict_takes(objects):
     acp.sync()
 
 
+@pytest.mark.parametrize("one", [5, None])
+def test_one_thing_is_not_many(one, numbers, objects):
+    for m in (numbers, objects):
+        for use, name in (
+            (lambda m: m.update(one), "update"), (lambda m: m.update([1], one or 5), "update"),
+            (lambda m: m.get_many(one), "get_many"),
+        ):  # fmt: skip
+            with refused(TypeError, f"Map.{name}", "one thing"):
+                use(m)
+    with refused(TypeError, "Map.accumulate", "one thing"):
+        numbers.accumulate([1, 2], one)
+    for pairs in ("ab", [(1, 2, 3)], [1]):
+        with pytest.raises((TypeError, ValueError), match=r"Map.update: .*give a mapping"):
+            objects.update(pairs)
+
+
 def test_as_many_values_as_keys_whatever_their_shapes(numbers):
     if only(0):
         for keys, values in (

@@ -134,6 +134,11 @@ def test_types_without_a_size_or_with_dimensions_are_refused(kind):
         kind("(3,)i4")
     with refused(TypeError, kind.__name__, None):
         kind(None)
+    for elements in ([1, 2, 3], "no type", {"a": 1}):  # what list and dict take is no type
+        with refused(TypeError, kind.__name__, elements, "extend"):
+            kind(elements)
+    with pytest.raises(TypeError, match=r"Python objects.*Map"):
+        kind(object)
     with refused(TypeError, "Map", None):
         acp.Map(key=None)
 

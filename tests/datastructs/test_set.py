@@ -249,3 +249,29 @@ def test_they_do_what_set_and_counter_do(made):
         acp.sync()
 
     agree()
+
+
+def test_a_multiset_takes_counts_of_a_mapping_as_counter_does(made):
+    m = made(acp.MultiSet)
+    if only(0):
+        m.update(Counter("aab"))
+        m.update({"a": 3, "c": 1})
+        assert dict(m.items()) == {"a": 5, "b": 1, "c": 1}
+        for counts, error in (({"a": 0}, ValueError), ({"a": "b"}, TypeError)):
+            with refused(error, "MultiSet.update"):
+                m.update(counts)
+        m.update({})
+        assert len(m) == 7
+    acp.sync()
+
+
+@pytest.mark.parametrize("kind", [acp.Map, acp.Set, acp.MultiSet])
+def test_what_has_no_order_cannot_be_reversed(kind):
+    with kind(ranks=[acp.rank()]) as one, pytest.raises(TypeError, match="not reversible"):
+        reversed(one)
+
+
+@pytest.mark.parametrize("kind", [acp.Set, acp.MultiSet])
+def test_one_thing_is_no_keys(kind):
+    with kind(ranks=[acp.rank()]) as one, refused(TypeError, f"{kind.__name__}.update", 5):
+        one.update(5)

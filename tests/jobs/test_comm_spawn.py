@@ -46,8 +46,20 @@ def other_classes_stay_mpi4py_s():
     assert MPI.COMM_WORLD.Create_cart([MPI.COMM_WORLD.size]).allgather(1)
 
 
+def the_ranks_of_the_world_are_a_pool():
+    from mpi4py import MPI
+    from mpi4py.futures import MPICommExecutor
+
+    with MPICommExecutor(MPI.COMM_WORLD) as pool:
+        if pool is not None:
+            assert list(pool.map(abs, range(-20, 0))) == list(range(20, 0, -1))
+
+
 @pytest.mark.parametrize("ranks", [1, 3])
-@pytest.mark.parametrize("function", [ours_is_in_place, other_classes_stay_mpi4py_s])
+@pytest.mark.parametrize(
+    "function",
+    [ours_is_in_place, other_classes_stay_mpi4py_s, the_ranks_of_the_world_are_a_pool],
+)
 def test_a_program_that_imports_mpi4py_gets_the_module_of_ours(passes, function, ranks):
     passes([*launch.mpiexec(ranks), *launch.program(function)], HOOK)
 

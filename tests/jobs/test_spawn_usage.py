@@ -58,6 +58,52 @@ def test_one_argument_may_stand_alone(passes, tmp_path):
     passes(launch.program(one_argument_may_stand_alone, script), HOOK, 60.0)
 
 
+def each_program_knows_its_number(script):
+    """By the attribute APPNUM, as in MPI: also without a launcher, and of a duplicate."""
+    from mpi4py import MPI
+
+    assert MPI.COMM_SELF.Get_attr(MPI.APPNUM) in (0, None)  # of this process, whom nobody spawned
+    for counts in ([1], [3], [1, 2, 1]):
+        children = MPI.COMM_SELF.Spawn_multiple([script] * len(counts), None, counts)
+        numbers = [number for number, count in enumerate(counts) for _ in range(count)]
+        for rank, number in enumerate(numbers):
+            assert children.recv(source=rank) == [number] * 2
+        children.Disconnect()
+
+
+NUMBERED = """\
+#!{python}
+from mpi4py import MPI
+parent = MPI.Comm.Get_parent()
+parent.send([comm.Get_attr(MPI.APPNUM) for comm in (MPI.COMM_WORLD, parent)], 0)
+parent.Disconnect()
+"""
+
+
+def test_each_program_knows_its_number(passes, tmp_path):
+    script = tmp_path / "script"
+    script.write_text(NUMBERED.format(python=sys.executable))
+    script.chmod(0o700)
+    passes(launch.program(each_program_knows_its_number, script), HOOK, 60.0)
+
+
+def nothing_to_start():
+    from mpi4py import MPI
+
+    for start in (
+        lambda: MPI.COMM_SELF.Spawn("true", maxprocs=0),
+        lambda: MPI.COMM_SELF.Spawn_multiple([], None, []),
+    ):
+        with pytest.raises(MPI.Exception) as caught:
+            start()
+        assert caught.value.Get_error_class() == MPI.ERR_SPAWN
+        assert "at least 1" in caught.value.__notes__[0]
+
+
+def test_nothing_to_start_is_refused(passes):
+    passes(launch.program(nothing_to_start), HOOK, 60.0)
+
+
 def counts_of_numpy_and_a_relative_directory(folder):
     """CDPATH would have a shell go elsewhere."""
     import numpy as np

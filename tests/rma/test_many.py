@@ -115,6 +115,13 @@ def test_no_elements_are_no_operation():
     assert len(acp.fetch_add8_many(nothing, 1)) == 0
 
 
+@pytest.mark.parametrize("sizes", [-8, [8, -8], np.array([8, 0, -8])[::2]])
+def test_a_negative_size_is_refused_as_one(sizes):
+    at = starter(right())
+    with pytest.raises(ValueError, match=r"copy_many: the size -8 of element [01] is negative"):
+        acp.copy_many([at, at], starter(acp.rank(), 64), sizes)
+
+
 def test_order_holds_for_all_elements_of_a_call():
     sink, places = shared(200, np.uint64)
     first = acp.copy_many(addresses(places[right()], 200), starter(acp.rank(), 64), 8)

@@ -267,6 +267,18 @@ def test_part_of_an_array_has_an_address():
         acp.query_ga(array, 1.5)
 
 
+@pytest.mark.parametrize("shape", [0, (3, 0)])
+def test_an_array_without_elements_has_an_address(shape):
+    """As the part of a rank that has nothing to do: no other rank need know."""
+    empty = acp.zeros(shape)
+    places = acp.allgather(acp.query_ga(empty))
+    assert len(set(places)) == acp.procs()
+    assert acp.query_rank(places[right()]) == right()
+    acp.put(places[right()], np.empty(shape))
+    assert acp.remote(places[right()], shape)[...].shape == empty.shape
+    acp.sync()
+
+
 def test_an_ordinary_array_has_no_address_and_the_error_says_what_to_do():
     with refused(acp.AddressError, "query_ga"):
         acp.query_ga(np.zeros(3))

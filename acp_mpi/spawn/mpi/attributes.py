@@ -47,13 +47,19 @@ def free_keyval(keyval: int) -> int:
     return invalid
 
 
-def has_answer(keyval: int) -> bool:
-    """Return whether MPI may be asked for an attribute.
+def own_answer(keyval: int) -> tuple[int | None] | None:
+    """Return what MPI does not know, and is not asked for, in a tuple; None: it is to be asked.
 
     There is no UNIVERSE_SIZE without a launcher: MPICH looks for one of its own to ask, and ours
-    need none.
+    need none. To MPI all that were spawned together run one program.
     """
-    return keyval != MPI.UNIVERSE_SIZE or host.launched_by_mpi(os.environ)
+    from acp_mpi.spawn.mpi import strangers  # which knows bodies, and these this module
+
+    if keyval == MPI.UNIVERSE_SIZE and not host.launched_by_mpi(os.environ):
+        return (None,)
+    if keyval == MPI.APPNUM and (program := strangers.program()) is not None:
+        return (program,)
+    return None
 
 
 class Attributes:
@@ -66,7 +72,8 @@ class Attributes:
     def get(self, keyval: int) -> Any:
         """Return an attribute, or None."""
         if keyval in (getattr(MPI, name, None) for name in _OF_THE_WORLD):
-            return MPI.COMM_WORLD.Get_attr(keyval) if has_answer(keyval) else None
+            known = own_answer(keyval)
+            return MPI.COMM_WORLD.Get_attr(keyval) if known is None else known[0]
         return self._values.get(_key(keyval))
 
     def set(self, keyval: int, value: Any) -> None:

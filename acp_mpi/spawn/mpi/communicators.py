@@ -24,6 +24,15 @@ def predefined(name: str) -> Any:
     return getattr(sys.modules[MPI.__name__], name)
 
 
+def _end(comm: Any, name: str) -> None:
+    body = getattr(comm, "_body", None)
+    if body is None:
+        getattr(MPI.Comm, name)(comm)
+        return
+    getattr(body, name)()
+    comm._body = None
+
+
 class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
     """mpi4py's communicator."""
 
@@ -52,25 +61,18 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
 
     def Free(self) -> None:
         """Give the communicator back; it then equals COMM_NULL."""
-        self._end("Free")
+        _end(self, "Free")
 
     def free(self) -> None:
         """Give the communicator back unless it is null or predefined."""
         if getattr(self, "_body", None) is None:
             MPI.Comm.free(self)
         else:
-            self.Free()
+            _end(self, "Free")
 
     def Disconnect(self) -> None:
         """Wait until all members are done with it; it then equals COMM_NULL."""
-        self._end("Disconnect")
-
-    def _end(self, name: str) -> None:
-        if self._body is None:
-            getattr(super(), name)()
-            return
-        getattr(self._body, name)()
-        self._body = None
+        _end(self, "Disconnect")
 
     @classmethod
     def Get_parent(cls) -> Any:
@@ -88,11 +90,12 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
 
     def Get_attr(self, keyval: int) -> Any:
         """Return an attribute, or None."""
-        if self._body is not None:
-            return self._body.Get_attr(keyval)
+        if (body := getattr(self, "_body", None)) is not None:
+            return body.Get_attr(keyval)
         from acp_mpi.spawn.mpi import attributes
 
-        return super().Get_attr(keyval) if attributes.has_answer(keyval) else None
+        known = attributes.own_answer(keyval)
+        return MPI.Comm.Get_attr(self, keyval) if known is None else known[0]
 
     @classmethod
     def Create_keyval(

@@ -40,6 +40,11 @@ class _ByMPI:
     def __hash__(self) -> int:
         return hash((id(self._op), id(self._datatype)))
 
+    def check(self) -> None:
+        """Raise what MPI says of them, on all ranks: not all fold."""
+        one = bytearray(self._extent)
+        self(memoryview(one), memoryview(one), memoryview(one))
+
     def __call__(self, where: memoryview, left: memoryview, right: memoryview) -> None:
         both, count = bytearray(right), len(right) // self._extent
         if count:
@@ -57,6 +62,8 @@ def folding_of(op: Any, elements: Elements) -> Folding:
     )
     codes = operation.native(kind) if simple else None
     by_mpi = None if codes else _ByMPI(op, elements.datatype, elements.extent)
+    if by_mpi and op.is_predefined and elements.extent > 0:
+        by_mpi.check()
     return Folding(operation.name, op.Is_commutative(), codes, by_mpi)
 
 

@@ -140,13 +140,16 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
 
     def Dup(self) -> Any:
         """Return a copy."""
-        return type(self)(self) if self._ranks is not None else super().Dup()
+        if getattr(self, "_ranks", None) is None:
+            return MPI.Group.Dup(self)
+        return type(self)(self)
 
     def Free(self) -> None:
         """Give the group back; it then equals GROUP_NULL."""
-        if self._ranks is None:
-            super().Free()
-        self._ranks = None
+        if getattr(self, "_ranks", None) is None:
+            MPI.Group.Free(self)
+        else:
+            self._ranks = None
 
     def free(self) -> None:
         """Give the group back unless it is null or predefined."""

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_OF_A_DEVICE = "__cuda_array_interface__"
 _OF_THE_HOST = (1, 3)  # as DLPack numbers memory: the host's, and what CUDA has pinned of it
 
 
@@ -18,6 +19,11 @@ def bytes_of(data: Any, writable: bool) -> tuple[memoryview, str | None]:
     except ValueError:  # a buffer whose elements Python has no format for: dates of NumPy
         return _found_by_mpi4py(data, writable), None
     except TypeError:
+        if not hasattr(data, "__dlpack_device__") and not hasattr(data, _OF_A_DEVICE):
+            raise TypeError(
+                f"message: expecting a buffer, got {type(data).__name__}; objects go with the "
+                "methods in lower case"
+            ) from None
         if not _gives_memory_of_the_host(data):
             raise TypeError(
                 "message: expecting a buffer in the memory of the host, got "

@@ -104,7 +104,8 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Let it go on by itself."""
         if body_of(self) is None:
             MPI.Request.Free(self)
-        self._body = None
+        else:
+            self._body = None
 
     def free(self) -> None:
         """Let it go on by itself, if it is not null."""

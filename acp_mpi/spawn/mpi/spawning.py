@@ -147,6 +147,8 @@ def _check_reach(hosts: Iterable[str]) -> None:
 def _start(wanted: Sequence[_Program]) -> tuple[int, ...]:
     """Start the processes; return their ranks in the job."""
     total = sum(program.count for program in wanted)
+    if not total:
+        raise Error("Spawn: no process is to be started; give maxprocs of at least 1")
     env = {"ACP_SPAWN": "1", PARENT: str(acp.rank())}
     if total == len(wanted) == 1 and not wanted[0].hosts:  # needs no launcher, and no shell
         (program,) = wanted
@@ -166,11 +168,13 @@ def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any
             todo = wanted()
             children = _start(todo)
             context = new_context("spawn")
-            for child in children:
-                data = MPI.pickle.dumps((context, ranks, children))
+            counts = [program.count for program in todo]
+            numbers = [number for number, count in enumerate(counts) for _ in range(count)]
+            for child, number in zip(children, numbers, strict=True):
+                data = MPI.pickle.dumps((context, ranks, children, number))
                 with contextlib.suppress(PeerLostError):  # who needs it will hear of it
                     transport.send(NEWS, child, 0, data)
-            news = context, children, [program.count for program in todo]
+            news = context, children, counts
         except Exception as error:  # whatever it is, the others wait for it
             failed = error
     news, text = comm.bcast((news, None if failed is None else str(failed)), root=root)

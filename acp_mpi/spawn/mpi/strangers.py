@@ -19,6 +19,7 @@ PARENT = "ACP_PARENT"
 NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
 _NOBODY = _engine.Sources(())  # whose death would end a receive from anybody: others may come
 _parent: Any = None
+_program: int | None = None
 
 
 class _Stranger:
@@ -68,15 +69,21 @@ def tell(context: int, dest: int, tag: int, thing: Any) -> None:
 
 def parent() -> Any:
     """Return the communicator with those that spawned this process, or COMM_NULL."""
-    global _parent
+    global _parent, _program
     if _parent is None:
         rank = members.job().parent if members.in_a_job() else None
         if rank is None:
             _parent = MPI.Comm.Get_parent()
         else:
-            (context, parents, children), _ = hear(NEWS, rank, 0)
+            (context, parents, children, _program), _ = hear(NEWS, rank, 0)
             _parent = connected(context, tuple(children), tuple(parents))
     body = getattr(_parent, "_body", None)
     if body is not None and body.closed:  # a copy of it was disconnected
         _parent._body = None
     return _parent
+
+
+def program() -> int | None:
+    """Return which program of `Spawn_multiple` this process runs, 0 of `Spawn`; None: neither."""
+    parent()
+    return _program
