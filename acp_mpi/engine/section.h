@@ -58,7 +58,11 @@ struct hold {
     bool blocks; /* the change takes or drops blocks, or moves bytes */
 };
 
+/* section_lock.c */
 void section_create(struct section *s);
+/* Waits for the lock of one that was found taken. EBUSY, ETIMEDOUT: it still is; EINTR: a signal came. */
+int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns);
+
 /* ACP_FOREVER: until it is free or a signal ends the wait, holding no other section; else no longer than
  * `patience_ns`, then ACP_E_BUSY. Who leads, or holds a lock, never waits. */
 int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
