@@ -261,12 +261,14 @@ def reset(rank: int) -> None:
     """
     from acp_mpi.rma.exchange import allgather
 
-    if len(_engine.together()) < _engine.procs():
+    _engine.sync()
+    has_grown = len(_engine.together()) < _engine.procs()  # one rank alone may know that
+    told = [said or (None, False) for said in allgather((rank, has_grown), "reset")]
+    if any(grown for _, grown in told):
         raise Error(
             "reset: ranks have joined since this job began; call acp.refresh() on all ranks first"
         )
-    _engine.sync()
-    wanted = allgather(rank, "reset")  # as it is: what is none must be refused on all ranks
+    wanted = [own for own, _ in told]  # as it is: what is none must be refused on all ranks
     for gone in _engine.lost_ranks():
         wanted[gone] = gone
     slots = [0] * len(wanted)

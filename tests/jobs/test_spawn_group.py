@@ -119,6 +119,27 @@ def test_no_group_is_started_while_ranks_have_other_numbers(start):
     launch.until(lambda: not job.processes())
 
 
+def come_and_go():
+    with acp.init():
+        pass
+
+
+def reset_when_one_has_grown():
+    """All are told, not only the one that knows."""
+    acp.init()
+    if acp.rank() == 1:
+        acp.spawn_group(newcomer(come_and_go), mpi=False)
+    with pytest.raises(acp.Error, match="ranks have joined since this job began"):
+        acp.reset(acp.rank())
+    acp.sync()
+    acp.finalize()
+
+
+def test_no_rank_resets_when_one_knows_of_newcomers(start):
+    job = start([*launch.mpiexec(2), *launch.program(reset_when_one_has_grown)])
+    assert job.wait() == 0, job.output
+
+
 def grow_everywhere():
     """Every rank starts groups, from two threads at once."""
     acp.init()
