@@ -48,8 +48,10 @@ class _Driver:
             pace = min([interval, *self._wanted])
             if self._thread is not None:
                 self._thread.pace(_nanoseconds(pace))
-            elif not self._paused:
-                self._thread = self._start(pace)
+            else:
+                _need_mpi()
+                if not self._paused:
+                    self._thread = self._start(pace)
             self._wanted.append(interval)
 
     def leave(self, interval: float) -> None:
@@ -66,7 +68,7 @@ class _Driver:
                 self._stop()
 
     def pause(self) -> None:
-        """Have no thread until `resume`."""
+        """Have no thread, though some want it, until `resume`; before MPI ends, for ever."""
         with self._lock:
             self._paused = True
             self._stop()
@@ -84,11 +86,6 @@ class _Driver:
             looks, ns = (0, 0) if self._thread is None else self._thread.statistics()
         return ProgressStatistics(looks, ns / 1e9)
 
-    def end(self) -> None:
-        """Stop before MPI ends, although some still want it."""
-        with self._lock:
-            self._stop()
-
     def forget(self) -> None:
         """Be nothing in a forked child: there is no thread, and its parent's lock may be held."""
         self.__init__()  # type: ignore[misc]
@@ -97,20 +94,10 @@ class _Driver:
     def _start(self, pace: float) -> _engine.MpiProgress:
         from mpi4py import MPI
 
-        if not MPI.Is_initialized() or MPI.Is_finalized():
-            raise Error(
-                "progress: MPI is not running; enter the block after MPI.Init() and leave it "
-                "before MPI.Finalize()"
-            )
-        if level := too_low_a_level():
-            raise Error(
-                f"progress: MPI was started with thread level {level}, a thread beside the "
-                f"program's needs MULTIPLE; {REMEDY}"
-            )
         if not self._watching:
-            key = MPI.Comm.Create_keyval(delete_fn=lambda *ignored: self.end())
+            key = MPI.Comm.Create_keyval(delete_fn=lambda *ignored: self.pause())
             MPI.COMM_SELF.Set_attr(key, None)
-            atexit.register(self.end)
+            atexit.register(self.pause)
             os.register_at_fork(after_in_child=self.forget)
             self._watching = True
         tag: Any = MPI.COMM_WORLD.Get_attr(MPI.TAG_UB)
@@ -126,6 +113,22 @@ class _Driver:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()
+
+
+def _need_mpi() -> None:
+    """Raise Error if no thread beside the program's may call MPI."""
+    from mpi4py import MPI
+
+    if not MPI.Is_initialized() or MPI.Is_finalized():
+        raise Error(
+            "progress: MPI is not running; enter the block after MPI.Init() and leave it "
+            "before MPI.Finalize()"
+        )
+    if level := too_low_a_level():
+        raise Error(
+            f"progress: MPI was started with thread level {level}, a thread beside the "
+            f"program's needs MULTIPLE; {REMEDY}"
+        )
 
 
 _driver = _Driver()

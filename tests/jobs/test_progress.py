@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import time
 
 import launch
 import pytest
@@ -64,6 +65,20 @@ def it_ends_with_an_open_block():
     inside.wait()
 
 
+def it_ends_while_a_thread_enters_again_and_again():
+    begun = threading.Event()
+
+    def enter():
+        while True:
+            with acp.progress():
+                begun.set()
+                time.sleep(1e-3)
+
+    acp.init()  # which ends at exit, after the thread that drives MPI
+    threading.Thread(target=enter, daemon=True).start()
+    begun.wait()
+
+
 def it_asks_for_one_thread_only(level):
     import mpi4py
 
@@ -100,6 +115,7 @@ PROGRAMS = {
     "puts_to_a_rank_that_computes": (a_rank_is_put_to_while_it_computes, []),
     "finalizes_mpi_inside": (it_finalizes_mpi_inside, []),
     "ends_with_an_open_block": (it_ends_with_an_open_block, []),
+    "ends_while_a_thread_enters": (it_ends_while_a_thread_enters_again_and_again, []),
     "has_one_thread_only": (it_asks_for_one_thread_only, ["serialized"]),
     "forks_inside": (it_forks_inside, []),
     "starts_acp_inside": (it_starts_acp_inside, []),
