@@ -45,32 +45,32 @@ cdef class Block:
         acp_engine_free(self.home)
 
 
-def allocate(size, color=0):
+def allocate(size, color=0, str function="empty"):
     """Return a Block of `size` bytes of this rank's memory, zeroed."""
-    need("empty")
+    need(function)
     cdef Block block = Block.__new__(Block)
-    cdef uint64_t n = amount(size, "empty")
+    cdef uint64_t n = amount(size, function)
     cdef uint32_t c = color
     cdef int rc
-    need("empty")  # a size of a class with Python code may have finalized
+    need(function)  # a size of a class with Python code may have finalized
     cdef acp_lane *lane = acp_lane_take(engine) if n > BIG else NULL
     block.home = engine  # whose memory it is, also if another thread finalizes meanwhile
     acp_engine_hold(engine)
     if lane == NULL:
         rc = acp_memory_alloc(lane0, n, c, &block.ga, &block.memory)
         if rc != ACP_OK:
-            raise_fault("empty", lane0)
+            raise_fault(function, lane0)
     else:
         with nogil:
             rc = acp_memory_alloc(lane, n, c, &block.ga, &block.memory)
         try:
             if rc != ACP_OK:
-                raise_fault("empty", lane)
+                raise_fault(function, lane)
         finally:
             acp_lane_give(lane)
     block.bytes = n
     block.owned = True
-    need("empty")
+    need(function)
     return block
 
 

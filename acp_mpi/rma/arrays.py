@@ -69,7 +69,8 @@ def _made(shape: Any, dtype: Any, color: int, function: str) -> Any:
 
     kind, extent = kind_of(dtype, function), extent_of(shape, function)
     size = prod(extent) * kind.itemsize
-    block = _engine.allocate(max(size, 1), color_of(color, function))  # none, too, is somewhere
+    color = color_of(color, function)
+    block = _engine.allocate(max(size, 1), color, function)  # none, too, has an address
     return numpy.ndarray(extent, kind, buffer=memoryview(block))
 
 
