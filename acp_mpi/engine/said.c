@@ -18,7 +18,7 @@ static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void
 {
     struct parcel *p = parcel_new(lane->engine, c, id);
     if (!p || !(p->own = malloc(size))) {
-        fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, size);
+        peer_mark_lost(lane->engine, c->peer); /* it waits for what nobody has any more */
         return;
     }
     memcpy(p->own, payload, size);
