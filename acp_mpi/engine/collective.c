@@ -59,24 +59,29 @@ static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
     return ACP_E_HANDLE;
 }
 
-/* A send that has no room yet says why, as soon as there is some. */
-static bool forsaken(const acp_collective *c, acp_request *r)
+/* It is taken back if it can be; a send that has not begun says why instead. NULL: it ends by itself. */
+static int withdraw(acp_lane *lane, const acp_collective *c, acp_request **r)
 {
-    return r->kind == REQUEST_SEND && c->status != ACP_OK && !acp_request_done(r) &&
-           send_forsake(r, collective_reason(c)) == ACP_OK;
+    uint64_t why = collective_reason(c);
+    if (acp_request_done(*r))
+        return ACP_OK;
+    return (*r)->kind == REQUEST_SEND && c->status != ACP_OK ? send_withdraw(lane, r, &why)
+                                                             : acp_request_cancel(lane, *r);
 }
 
 void collective_drop(acp_lane *lane, acp_collective *c)
 {
+    bool waits = lane_may_wait(lane);
     for (uint32_t i = c->open; i-- > 0;) {
         acp_request *request = c->messages[i];
-        bool goes_on = forsaken(c, request);
-        if (!goes_on && !acp_request_done(request))
-            acp_request_cancel(lane, request);
-        if (!goes_on && !lane_may_wait(lane) &&
+        int rc;
+        while ((rc = withdraw(lane, c, &request)) == ACP_E_BUSY && waits && !c->engine->stopping)
+            sched_yield();
+        c->again |= rc == ACP_E_BUSY;
+        if (request && !waits &&
             (!acp_request_done(request) || bring_first(lane, c, request) != ACP_OK))
             continue;
-        if (!goes_on)
+        if (request)
             acp_request_end(lane, request, NULL);
         c->messages[i] = c->messages[--c->open];
         c->steps[i] = c->steps[c->open];

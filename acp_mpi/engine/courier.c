@@ -49,6 +49,8 @@ bool couriers_push(acp_lane *lane)
             deliveries_push(lane, c);
         if (c->told)
             courier_room(lane, c);
+        if (c->deliveries)
+            deliveries_want(lane, c);
         if (c->parcels)
             any |= courier_push(lane, c);
     }

@@ -5,7 +5,7 @@
  *   PART   more of its bytes, in their order; the sender waits for nobody
  *   SAID   the receiver: taken, go on; or, past its bound, keep the bytes. Those that have come
  *          whole go back with that word
- *   WHERE  the sender: they are in a block of my heap
+ *   WHERE  the sender: they are in a block of my heap; or, after all, they do not come
  *
  * A receiver past its bound says so once, and is sent envelopes alone until it says that there is
  * room. If not even they have any, nothing new is sent to it until then but what a receive is posted
@@ -22,12 +22,16 @@
 /* The same: to meet a receive before `after` in the sequence, or nothing has happened. Bytes are with
  * it only if the letter holds them. */
 #define COURIER_MEET 2u
+/* Of ACP_MAIL_WHERE without a block: what has the message gets a note in place of the bytes. Else it is taken
+ * back, unless a receive has it: WORD_MISSED, or WORD_MET. */
+#define COURIER_LEFT 8u
 #define COURIER_ASKED 4u /* with that: the one that this has been asked for, and no earlier one */
 enum courier_word { /* flags of ACP_MAIL_SAID */
     WORD_TAKEN = 1, WORD_KEEP, WORD_FULL, WORD_ROOM,
     WORD_ASK,    /* past a full mailbox: a receive of `dst`, `src` is posted, before `after` */
     WORD_MET,    /* one that was to meet a receive has */
     WORD_MISSED, /* and one has not */
+    WORD_WANT,   /* a receive has one whose bytes were to be kept: it needs them here, if they still lie nowhere */
 };
 
 enum parcel_state {
@@ -35,6 +39,8 @@ enum parcel_state {
     PARCEL_TRIED,       /* whether it meets a receive is not known yet */
     PARCEL_BEGUN,       /* its bytes go out */
     PARCEL_KEPT,        /* its bytes go to the own heap */
+    PARCEL_BACK,        /* they did, and whether it can be taken back is not known yet */
+    PARCEL_GONE,        /* it has been: who takes it back asks once more */
 };
 
 /* A message of this process that did not go out in one piece. */
@@ -49,6 +55,7 @@ struct parcel {
     acp_request *request; /* who waits until the bytes are free again; NULL: nobody */
     uint8_t state;
     bool taken; /* the receiver has said so */
+    bool met;   /* and that a receive has it, whose bytes are to be kept */
     bool began_in_vain; /* tried for the receives that were there when its peer stopped it */
 };
 
@@ -59,6 +66,8 @@ struct delivery {
     uint64_t come; /* bytes */
     struct landing landing;
     bool open; /* mail_open was called */
+    bool kept; /* its bytes stay there */
+    bool wanted; /* or they were to, until a receive came */
 };
 
 /* A frame that met a section held by another, or a full heap. */
@@ -119,6 +128,7 @@ void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
 void deliveries_push(acp_lane *lane, struct courier *c);
 void deliveries_end(acp_lane *lane, struct courier *c);  /* the peer is dead */
 void deliveries_drop(struct courier *c);
+void deliveries_want(acp_lane *lane, struct courier *c); /* a receive may have taken one */
 void courier_tells(acp_engine *e, struct courier *c, uint8_t word); /* `told` is that from now on */
 void courier_room(acp_lane *lane, struct courier *c); /* tells the peer, if there is */
 

@@ -76,6 +76,25 @@ static void keep_there(acp_lane *lane, struct courier *c, const struct message *
     say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
 }
 
+/* Bytes that stay there need no memory there any more once there is a buffer for them here. */
+static void want(acp_lane *lane, struct courier *c, struct delivery *d)
+{
+    if (d->open || d->wanted || !d->kept || !mail_wanted(&d->landing))
+        return;
+    int rc = d->landing.matched ? ACP_OK : mail_taken(lane, &d->landing);
+    d->wanted = rc == ACP_OK && d->landing.letter->buffer;
+    if (d->wanted)
+        say(lane, c, WORD_WANT, d->id, NULL, 0);
+    else if (rc != ACP_OK)
+        courier_later(lane->engine, ACP_E_BUSY);
+}
+
+void deliveries_want(acp_lane *lane, struct courier *c)
+{
+    for (struct delivery *d = c->deliveries; d; d = d->next)
+        want(lane, c, d);
+}
+
 /* This process brings the bytes: a receive of the dead ends in deliveries_end and not before, for its
  * letter and its buffer are written to until then.
  *
@@ -152,6 +171,8 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         return rc;
     if (rc != ACP_OK) {
         keep_there(lane, c, m, payload, size);
+        d->kept = true;
+        want(lane, c, d);
         return ACP_OK;
     }
     d->open = true;
@@ -174,6 +195,8 @@ static void part_here(acp_lane *lane, struct courier *c, const struct message *m
                       const unsigned char *payload, uint64_t size)
 {
     struct delivery **at = delivery_of(c, m->id), *d = *at;
+    if (d && d->wanted && !m->a && mail_open(lane, &d->landing) == ACP_OK)
+        d->open = true;
     if (!d || !d->open || m->a != d->come || size > d->size - d->come)
         return;
     fill(lane, d, m->a, payload, size);
@@ -183,13 +206,25 @@ static void part_here(acp_lane *lane, struct courier *c, const struct message *m
     drop(c, at);
 }
 
-static void where_here(acp_lane *lane, struct courier *c, const struct message *m)
+/* ACP_E_BUSY: not yet. */
+static int where_here(acp_lane *lane, struct courier *c, const struct message *m)
 {
-    struct delivery **at = delivery_of(c, m->id);
-    if (!*at || (*at)->open)
-        return;
-    mail_held(lane, &(*at)->landing, m->after);
-    drop(c, at);
+    struct delivery **at = delivery_of(c, m->id), *d = *at;
+    bool comes = m->after, left = m->flags & COURIER_LEFT;
+    int rc = ACP_E_HANDLE;
+    if (d && !d->open && comes) {
+        mail_held(lane, &d->landing, m->after);
+        rc = ACP_OK;
+    } else if (d && !d->open) {
+        rc = mail_take_back(lane, &d->landing, left ? &m->b : NULL);
+    }
+    if (rc == ACP_E_BUSY)
+        return rc;
+    if (!comes && !left)
+        say(lane, c, rc == ACP_OK ? WORD_MISSED : WORD_MET, m->id, NULL, 0);
+    if (rc == ACP_OK)
+        drop(c, at);
+    return ACP_OK;
 }
 
 /* ACP_E_BUSY, ACP_E_FULL: not yet. */
@@ -198,10 +233,9 @@ static int frame_here(acp_lane *lane, struct courier *c, const struct message *m
 {
     if (m->kind == ACP_MAIL)
         return mail_here(lane, c, m, payload, size);
-    if (m->kind == ACP_MAIL_PART)
-        part_here(lane, c, m, payload, size);
-    else
-        where_here(lane, c, m);
+    if (m->kind == ACP_MAIL_WHERE)
+        return where_here(lane, c, m);
+    part_here(lane, c, m, payload, size);
     return ACP_OK;
 }
 

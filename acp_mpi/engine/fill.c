@@ -164,6 +164,35 @@ void mail_held(acp_lane *lane, struct landing *l, acp_ga_t block)
     letter_done(lane, l->to, l->letter, LETTER_DONE);
 }
 
+int mail_take_back(acp_lane *lane, struct landing *l, const uint64_t *note)
+{
+    struct hold hold;
+    uint32_t slots[MAIL_WANTING];
+    struct letter *letter = l->letter;
+    int rc = section_enter(&hold, lane, &l->heap->head->mailbox.section, l->heap, 0);
+    if (rc != ACP_OK)
+        return rc;
+    bool kept = letter->list == AMONG_MESSAGES;
+    if (note || kept) {
+        section_begin(&hold);
+        if (note) {
+            section_set(&hold, &letter->size, 0);
+            section_set(&hold, &letter->note, *note);
+            section_set(&hold, &letter->place, PLACE_INLINE);
+        } else {
+            mail_unkeep(&hold, letter);
+            letter_drop(&hold, letter);
+        }
+        section_commit(&hold);
+    }
+    uint32_t count = mail_wanting_take(l->heap, false, slots);
+    section_leave(&hold);
+    mail_wanting_wake(lane->engine, slots, count);
+    if (note)
+        letter_done(lane, l->to, letter, LETTER_DONE);
+    return note || kept ? ACP_OK : ACP_E_HANDLE;
+}
+
 int mail_taken(acp_lane *lane, struct landing *l)
 {
     struct hold hold;

@@ -55,7 +55,12 @@ cdef class Message:
                 raise
         c.taken, self.taken = self.taken, 0
         c.size, c.room = room_of(r), r.view.buf if r.viewed else NULL
-        if not mail_do(function, do_receive_taken, &c, True, self.status.source):
+        try:
+            here = mail_do(function, do_receive_taken, &c, True, self.status.source)
+        except BaseException:
+            self.taken = c.taken
+            raise
+        if not here:
             raise ValueError(f"{function}: {self!r} is not here; it can be received once")
         r.request = c.request
         return r

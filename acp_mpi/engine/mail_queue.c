@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#define AGAIN_NS ((int64_t)1000000)
+
 /* With the lock held: the first that has not arrived there, and is before `r`. */
 static acp_request *first_of(const acp_engine *e, const struct peer *to, const acp_request *r)
 {
@@ -70,26 +72,37 @@ static acp_request **place_of(acp_engine *e, const acp_request *r)
     return *at ? at : NULL;
 }
 
-/* The same; NULL, too, if it has arrived. */
-static acp_request **waiting_at(acp_engine *e, const acp_request *r)
+/* One by load and store: it has not arrived, or its bytes are still wholly here. */
+static int withdraw_near(acp_lane *lane, acp_request **at, acp_request **request, const uint64_t *note)
 {
-    acp_request **at = place_of(e, r);
-    return at && r->step == STEP_ARRIVE ? at : NULL;
-}
-
-int send_forsake(acp_request *r, uint64_t note)
-{
-    acp_engine *e = r->engine;
-    pthread_mutex_lock(&e->mail_lock);
-    bool waits = waiting_at(e, r);
-    if (waits) {
+    acp_request *r = *at;
+    if (r->step == STEP_OPEN) {
+        int rc = mail_take_back(lane, &r->landing, note);
+        if (rc != ACP_OK)
+            return rc;
+    } else if (r->step != STEP_ARRIVE) {
+        return ACP_E_HANDLE;
+    } else if (note) {
         r->envelope.size = 0;
-        r->envelope.note = note;
+        r->envelope.note = *note;
         r->data = NULL;
         r->alone = true;
+        *request = NULL;
+        return ACP_OK;
     }
+    dequeue(lane->engine, at);
+    request_over(r, ACP_E_CANCELLED);
+    return ACP_OK;
+}
+
+int send_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note)
+{
+    acp_engine *e = lane->engine;
+    pthread_mutex_lock(&e->mail_lock);
+    acp_request **at = place_of(e, *request);
+    int rc = at ? withdraw_near(lane, at, request, note) : ACP_E_HANDLE;
     pthread_mutex_unlock(&e->mail_lock);
-    return waits ? ACP_OK : ACP_E_HANDLE;
+    return at ? rc : parcel_withdraw(*request, note);
 }
 
 bool mail_step(acp_lane *lane)
@@ -122,25 +135,14 @@ bool mail_step(acp_lane *lane)
     return any;
 }
 
-int send_cancel(acp_lane *lane, acp_request *r)
-{
-    acp_engine *e = lane->engine;
-    pthread_mutex_lock(&e->mail_lock);
-    acp_request **at = waiting_at(e, r);
-    if (at)
-        dequeue(e, at);
-    pthread_mutex_unlock(&e->mail_lock);
-    if (at)
-        request_over(r, ACP_E_CANCELLED);
-    return at ? ACP_OK : ACP_E_HANDLE;
-}
-
 int send_end(acp_lane *lane, acp_request *r)
 {
     acp_engine *e = lane->engine;
-    if (!acp_request_done(r) && acp_request_cancel(lane, r) != ACP_OK)
-        while (acp_request_wait(e, r, ACP_FOREVER) == ACP_E_INTERRUPTED)
-            continue;
+    while (!acp_request_done(r) && acp_request_cancel(lane, r) == ACP_E_BUSY &&
+           acp_request_wait(e, r, AGAIN_NS) != ACP_E_CLOSED)
+        continue;
+    while (!acp_request_done(r) && acp_request_wait(e, r, ACP_FOREVER) == ACP_E_INTERRUPTED)
+        continue;
     if (!acp_request_done(r)) {
         pthread_mutex_lock(&e->mail_lock);
         acp_request **at = place_of(e, r);

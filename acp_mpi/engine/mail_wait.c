@@ -41,6 +41,13 @@ static bool one_done(struct request_wait *w)
     return false;
 }
 
+/* After a reset its letter's place is somebody else's. */
+static void attend(const acp_request *r, enum letter_attention attention)
+{
+    if (r->letter && r->era == r->engine->mail_era)
+        letter_attend(r->letter, attention);
+}
+
 static bool one_stands(const struct request_wait *w)
 {
     for (uint32_t i = 0; i < w->collective_count; i++)
@@ -204,8 +211,7 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
         if (requests[i]->kind != REQUEST_SEND && !w->departed)
             doing = ACP_DOING_RECEIVE;
         w->near = w->near || near(e, requests[i]);
-        if (requests[i]->letter)
-            letter_attend(requests[i]->letter, ATTENTION_WAITS);
+        attend(requests[i], ATTENTION_WAITS);
     }
     uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
     if (!soon(w) && !doze_over(w, timeout_ns)) {
@@ -213,8 +219,7 @@ static int wait(struct request_wait *w, int64_t timeout_ns)
         rc = mail_await(e, ready, w, time_left(timeout_ns, start), doing, requests, w->count);
     }
     for (uint32_t i = 0; i < w->count; i++)
-        if (requests[i]->letter)
-            letter_attend(requests[i]->letter, ATTENTION_NONE);
+        attend(requests[i], ATTENTION_NONE);
     return rc;
 }
 

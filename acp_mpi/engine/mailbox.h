@@ -174,6 +174,9 @@ struct places { /* in the sequence */
 };
 int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
               struct places among, uint32_t filler, struct landing *landing);
+/* One whose bytes nobody has begun to bring is gone, unless a receive or a probe has it: ACP_E_HANDLE. With a
+ * `note` whoever has it, or will have it, gets nothing but that. ACP_E_BUSY: call again. */
+int mail_take_back(acp_lane *lane, struct landing *landing, const uint64_t *note);
 /* Is half of its bound free? */
 bool mailbox_roomy(const struct mailbox *box);
 

@@ -45,6 +45,17 @@ static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
     return ACP_OK;
 }
 
+/* The bytes of what it has taken are still with a peer, which may have no memory for them: they are asked for. */
+static void ask_for_bytes(acp_engine *e, const acp_request *r)
+{
+    const struct letter *l = r->letter;
+    if (letter_state(l) != LETTER_FILLING || l->filler != e->self || !r->buffer ||
+        __atomic_load_n(&l->place, __ATOMIC_RELAXED) != PLACE_NONE)
+        return;
+    atomic_store(&e->mail_due, true);
+    progress_kick(e);
+}
+
 static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
 {
     acp_engine *e = lane->engine;
@@ -64,6 +75,8 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     mail_wanting_wake(e, slots, count);
     if (unlikely(posted && e->mail_stopped))
         mail_ask(e, want, sequence);
+    if (rc == ACP_OK && !posted)
+        ask_for_bytes(e, r);
     return rc;
 }
 
@@ -132,6 +145,8 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
         *request = r;
     }
     section_leave(&hold);
+    if (r)
+        ask_for_bytes(e, r);
     if (r && growth_reaches(e, l->source))
         await_from(r, (int64_t)l->source);
     return r ? ACP_OK : ACP_E_SYSTEM;

@@ -34,7 +34,7 @@ int acp_request_cancel(acp_lane *lane, acp_request *r)
 {
     if (r->era != lane->engine->mail_era || (!r->letter && r->over))
         return fail(lane, ACP_E_HANDLE, 0, 0);
-    int rc = r->kind == REQUEST_SEND ? send_cancel(lane, r) : unpost(lane, r);
+    int rc = r->kind == REQUEST_SEND ? send_withdraw(lane, &r, NULL) : unpost(lane, r);
     return rc == ACP_E_HANDLE ? fail(lane, rc, 0, 0) : rc;
 }
 

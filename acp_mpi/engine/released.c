@@ -184,6 +184,14 @@ static void unlist(acp_engine *e, acp_collective *c)
     c->listed = false;
 }
 
+/* Who would have driven the others meanwhile has found it taken, and may sleep by now. */
+static void unlock_collectives(acp_engine *e)
+{
+    pthread_mutex_unlock(&e->collectives_lock);
+    if (atomic_load(&e->collective_news))
+        progress_kick(e);
+}
+
 bool acp_collective_settled(const acp_collective *c)
 {
     return atomic_load(&c->state) == COLLECTIVE_OVER && !c->released;
@@ -197,7 +205,7 @@ void acp_collective_end(acp_collective *c)
         pthread_mutex_lock(&e->collectives_lock);
         if (c->listed)
             unlist(e, c);
-        pthread_mutex_unlock(&e->collectives_lock);
+        unlock_collectives(e);
         atomic_store(&c->state, COLLECTIVE_RUNS);
         collective_fail(lane, c, ACP_E_LEFT, -1);
         while (atomic_load(&c->state) == COLLECTIVE_RUNS && collective_drive(lane, c) != ACP_OK)
@@ -205,7 +213,7 @@ void acp_collective_end(acp_collective *c)
         acp_lane_give(lane);
     } else if (c->released) { /* whoever has driven it holds the lock until it lets go of it */
         pthread_mutex_lock(&e->collectives_lock);
-        pthread_mutex_unlock(&e->collectives_lock);
+        unlock_collectives(e);
     }
     if (c->watched && c->era == e->mail_era && !e->stopping)
         __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);

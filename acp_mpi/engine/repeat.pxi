@@ -160,6 +160,10 @@ def repeat(str function, x, out, op, root, counts, out_counts):
         return False
     if lately.get(function) is not l:  # a buffer of a class with Python code has finalized
         return False
-    c.begin(function, l.plan, l.contexts.take())
+    try:
+        c.begin(function, l.plan, l.contexts.take())
+    except Exception:  # there is no room: the long way tells the others, in the same context
+        l.contexts.calls -= 1
+        return False
     c.carry(ACP_FOREVER)
     return True

@@ -55,10 +55,9 @@ uint64_t pull_at(const acp_request *request); /* bytes that have come so far */
 int send_advance(acp_lane *lane, acp_request *request, const acp_request *first);
 int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request);
 bool sends_before(acp_engine *e, const struct peer *to);
-int send_cancel(acp_lane *lane, acp_request *request);
-/* One that still waits for room brings no bytes any more but only this note, and ends by itself.
- * ACP_E_HANDLE: it is too late for that. */
-int send_forsake(acp_request *request, uint64_t note);
+/* It is over if it waits for room, or for memory; with a `note` its receiver gets nothing but that, and
+ * `*request` is NULL if it ends by itself. ACP_E_BUSY: call again. ACP_E_HANDLE: it is too late for that. */
+int send_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note);
 int send_end(acp_lane *lane, acp_request *request);
 /* The sends that wait, one slice each: leader only. True: something was done. */
 bool mail_step(acp_lane *lane);
@@ -72,6 +71,7 @@ void mail_bury(acp_lane *lane);
 /* parcel.c: a message to a rank whose mailbox load and store do not reach. */
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                   acp_request **request);
+int parcel_withdraw(acp_request *request, const uint64_t *note); /* as send_withdraw, of such a one */
 
 /* ask.c: a receive has been posted while peers wait for room here, one of which may have its message. */
 void mail_ask(acp_engine *e, const acp_envelope *want, uint64_t sequence);

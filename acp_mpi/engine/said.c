@@ -18,7 +18,7 @@ static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void
 {
     struct parcel *p = parcel_new(lane->engine, c, id);
     if (!p || !(p->own = malloc(size))) {
-        fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, size);
+        peer_mark_lost(lane->engine, c->peer); /* it waits for what nobody has any more */
         return;
     }
     memcpy(p->own, payload, size);
@@ -53,6 +53,14 @@ void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
         asks_drop(c);
     } else if (m->flags == WORD_ASK) {
         ask_came(c, m);
+    } else if (m->flags == WORD_WANT) {
+        if (p && (p->state == PARCEL_KEPT || p->state == PARCEL_BACK) && !p->block) {
+            p->state = PARCEL_BEGUN;
+            p->taken = true;
+        }
+    } else if (p && p->state == PARCEL_BACK) {
+        p->met = m->flags == WORD_MET;
+        p->state = p->met ? PARCEL_KEPT : PARCEL_GONE;
     } else if (p && p->state == PARCEL_TRIED) {
         bool met = m->flags == WORD_MET;
         p->state = met ? PARCEL_BEGUN : PARCEL_WAITING;

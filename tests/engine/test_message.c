@@ -306,9 +306,45 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     free(bytes);
 }
 
+struct waiting {
+    acp_engine *engine;
+    acp_request *request;
+};
+
+static void *wait_for_it(void *argument)
+{
+    const struct waiting *w = argument;
+    CHECK(acp_request_wait(w->engine, w->request, ACP_FOREVER) == ACP_OK);
+    return NULL;
+}
+
+/* Who waits while another thread resets writes nothing where the letter was: that is somebody else's then. */
+static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { THEIRS = 12345 };
+    uint64_t word;
+    pthread_t thread;
+    (void)c;
+    if (rank == 0) {
+        struct waiting w = {e, ireceive(lane, 1, 77, &word, 8)};
+        uint64_t *attention = &w.request->letter->attention;
+        CHECK(pthread_create(&thread, NULL, wait_for_it, &w) == 0);
+        UNTIL(__atomic_load_n(attention, __ATOMIC_RELAXED) != ATTENTION_NONE && e->control->asleep &&
+              doing_of(e->control) == ACP_DOING_RECEIVE);
+        e->mail_era++;
+        __atomic_store_n(attention, THEIRS, __ATOMIC_RELAXED);
+        progress_kick(e);
+        pthread_join(thread, NULL);
+        CHECK(__atomic_load_n(attention, __ATOMIC_RELAXED) == THEIRS);
+        e->mail_era--;
+        CHECK(AGAIN(acp_request_end(lane, w.request, NULL)) == ACP_E_CANCELLED);
+    }
+    meet(e);
+}
+
 static const cluster_body bodies[] = {
     around, asked_for_before, waited_for, in_order, by_name, to_itself, longer_than_the_room,
-    cancelled, probed, any_of_many,
+    cancelled, probed, any_of_many, reset_by_another_thread,
 };
 
 int main(void)

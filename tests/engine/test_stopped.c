@@ -106,6 +106,30 @@ static void what_is_asked_for_is_tried(struct town *t)
     stranger_leave(&s);
 }
 
+/* It goes when its receiver has said that it met nothing, and is not heard of any more. */
+static void what_was_tried_is_taken_back(struct town *t)
+{
+    acp_engine *e = t->engines[0];
+    acp_lane *lane = acp_engine_lane(e);
+    struct stranger s = come_in(t, RESIDENTS + 3);
+    uint64_t word = 3, first, second;
+    acp_request *sends[2];
+    stop(e, &s, 2);
+    sends[0] = isend(lane, s.slot, 1, &word, 8);
+    check_tried(&s, 1, COURIER_MEET, 2, &first);
+    sends[1] = isend(lane, s.slot, 2, &word, 8);
+    check_tried(&s, 2, COURIER_MEET, 2, &second);
+    CHECK(acp_request_cancel(lane, sends[0]) == ACP_E_BUSY);
+    say_word(&s, (struct message){.flags = WORD_MISSED, .id = first});
+    say_word(&s, (struct message){.flags = WORD_MISSED, .id = second});
+    CHECK(AGAIN(acp_request_cancel(lane, sends[0])) == ACP_OK && acp_request_done(sends[0]));
+    CHECK(acp_request_end(lane, sends[0], NULL) == ACP_E_CANCELLED);
+    say_word(&s, (struct message){.flags = WORD_ROOM});
+    CHECK(hear(&s, ACP_MAIL).src == 2);
+    end_all(lane, &sends[1], 1);
+    stranger_leave(&s);
+}
+
 static uint64_t place_of(const acp_request *r)
 {
     return r->letter->sequence;
@@ -137,6 +161,7 @@ int main(void)
     town_start(&t, (uint64_t)PATIENCE_S * 1000000000);
     none_passes_what_was_tried(&t);
     what_is_asked_for_is_tried(&t);
+    what_was_tried_is_taken_back(&t);
     it_meets_what_it_was_asked_for(&t);
     town_stop(&t);
     return 0;

@@ -1,6 +1,7 @@
 """Collectives of whole jobs: of all groups and between two, of what is long, interrupted, ended."""
 
 import array
+import contextlib
 import os
 import signal
 import threading
@@ -153,6 +154,35 @@ def test_past_the_bound_they_go_on_while_their_caller_waits_for_something_else(
 ) -> None:
     env = launch.ROADS[road] | {"ACP_UNEXPECTED_MAX": "20000"}
     passes([*launch.mpiexec(3), *launch.program(beside_messages)], env)
+
+
+def again_without_room() -> None:
+    """A call as the one before, for which one rank has no room any more."""
+    import numpy as np
+
+    acp.init(heap_size=200 << 20)
+    x = np.ones(5 << 20)
+    out = np.empty_like(x)
+    for _ in range(2):
+        acp.allreduce(x, out=out)
+    blocks = []
+    for size in (16 << 20, 1 << 20, 4096) if acp.rank() == 0 else ():
+        with contextlib.suppress(acp.HeapFullError):
+            while True:
+                blocks.append(acp.malloc(size, 0))
+    acp.sync()
+    expected = (acp.HeapFullError, "empty") if blocks else (acp.Error, "rank 0 has left it")
+    with pytest.raises(expected[0], match=expected[1]):
+        acp.allreduce(x, out=out)
+    for block in blocks:
+        acp.free(block)
+    acp.allreduce(x, out=out)
+    assert (out == acp.procs()).all()
+    acp.finalize()
+
+
+def test_who_has_no_room_for_the_same_call_again_says_so_to_the_others(passes: Any) -> None:
+    passes([*launch.mpiexec(3), *launch.program(again_without_room)])
 
 
 class Interruption:

@@ -1,5 +1,6 @@
 """Messages of whole jobs: between groups, beside a program that computes, past their bound."""
 
+import contextlib
 import os
 
 import launch
@@ -194,6 +195,73 @@ def test_what_is_received_passes_a_flood(passes, road):
         [*launch.mpiexec(3), *launch.program(pass_a_flood)],
         launch.ROADS[road] | {"ACP_UNEXPECTED_MAX": "64K"},
     )
+
+
+def wait_behind_a_flood():
+    """What a full mailbox has no room for can be taken back."""
+    acp.init()
+    if acp.rank() > 0:
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while True:
+                acp.send(sent, 0, 1, timeout=0.2)
+                sent += 1
+        requests = [acp.isend(-1, 0, 1) for _ in range(2)]
+        assert requests[0].cancel()
+        with pytest.raises(TimeoutError):
+            acp.bcast(0, acp.rank(), ranks=[0, acp.rank()], timeout=0.2)
+        acp.sync()
+        acp.send(sent, 0, 2)
+        requests[1].wait()
+    else:
+        acp.sync()
+        for source in range(1, acp.procs()):
+            with pytest.raises(acp.Error, match=f"rank {source} has left it"):
+                acp.bcast(None, source, ranks=[0, source])
+            sent = acp.recv(source=source, tag=2)
+            assert [acp.recv(source=source, tag=1) for _ in range(sent + 1)] == [*range(sent), -1]
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_what_waits_behind_a_flood_can_be_taken_back(passes, road):
+    passes(
+        [*launch.mpiexec(3), *launch.program(wait_behind_a_flood)],
+        launch.ROADS[road] | {"ACP_UNEXPECTED_MAX": "64K"},
+    )
+
+
+def send_without_memory():
+    """No heap has room for the bytes: they wait for a receive, and can be taken back until then."""
+    import numpy as np
+
+    acp.init(heap_size=8 * MIB)
+    room = np.zeros(24 * MIB, np.uint8)
+    if acp.rank() > 0:
+        room[:] = acp.rank()
+        with pytest.raises(TimeoutError):
+            acp.send(room, 0, 1, timeout=0.2)
+        with pytest.raises(TimeoutError):
+            acp.bcast(room, acp.rank(), out=(), ranks=[0, acp.rank()], timeout=0.2)
+        request = acp.isend(room, 0, 1)
+        acp.sync()
+        request.wait()
+        acp.isend(room, 0, 2)
+    else:
+        acp.sync()
+        for source in range(1, acp.procs()):
+            with pytest.raises(acp.Error, match=f"rank {source} has left it"):
+                acp.bcast((), source, out=room, ranks=[0, source])
+            assert (acp.recv(room, source, 1) == source).all()
+    acp.finalize()
+
+
+WITHOUT_BLOCKS = [road for road in launch.ROADS if road != "owner"]  # who may write to no buffer
+
+
+@pytest.mark.parametrize("road", WITHOUT_BLOCKS)
+def test_a_long_message_needs_no_memory_but_that_of_its_receive(passes, road):
+    passes([*launch.mpiexec(3), *launch.program(send_without_memory)], launch.ROADS[road])
 
 
 def leave_requests_behind():
