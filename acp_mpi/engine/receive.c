@@ -200,7 +200,7 @@ enum letter_state request_state(const acp_request *r)
 
 bool acp_request_done(const acp_request *r)
 {
-    if (!r->letter)
-        return atomic_load_explicit(&r->over, memory_order_acquire);
-    return r->era != r->engine->mail_era || request_state(r) >= LETTER_DONE;
+    if (r->letter && (r->era != r->engine->mail_era || request_state(r) >= LETTER_DONE))
+        return true;
+    return atomic_load_explicit(&r->over, memory_order_acquire);
 }

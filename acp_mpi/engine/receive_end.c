@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* In the section: a receive that no message has met is no more. */
+/* A receive that no message has met is no more. Its letter stays until it ends: another thread may wait
+ * for it, and look there. */
 static int unpost(acp_lane *lane, acp_request *r)
 {
     struct hold hold;
@@ -15,24 +16,20 @@ static int unpost(acp_lane *lane, acp_request *r)
     if (rc != ACP_OK)
         return rc;
     rc = ACP_E_HANDLE;
-    if (letter_state(r->letter) == LETTER_POSTED) {
+    if (!r->over && letter_state(r->letter) == LETTER_POSTED) {
         section_begin(&hold);
         letter_unlink(&hold, r->letter);
         section_commit(&hold);
+        request_over(r, ACP_E_CANCELLED);
         rc = ACP_OK;
     }
     section_leave(&hold);
-    if (rc == ACP_OK) {
-        letter_put(lane, h, r->letter);
-        r->letter = NULL;
-        request_over(r, ACP_E_CANCELLED); /* another thread may wait for it */
-    }
     return rc;
 }
 
 int acp_request_cancel(acp_lane *lane, acp_request *r)
 {
-    if (r->era != lane->engine->mail_era || (!r->letter && r->over))
+    if (r->era != lane->engine->mail_era || r->over)
         return fail(lane, ACP_E_HANDLE, 0, 0);
     int rc = r->kind == REQUEST_SEND ? send_withdraw(lane, &r, NULL) : unpost(lane, r);
     return rc == ACP_E_HANDLE ? fail(lane, rc, 0, 0) : rc;
@@ -105,7 +102,7 @@ static int lost(acp_lane *lane, const acp_request *r)
     return ACP_E_LOST;
 }
 
-/* A receive that nothing has met is no more: why it ends. ACP_E_HANDLE: a message has. */
+/* A receive that nothing has met ends: why. ACP_E_HANDLE: a message has, or another thread has cancelled it. */
 static int withdraw(acp_lane *lane, acp_request *r)
 {
     int rc, why;
@@ -115,9 +112,12 @@ static int withdraw(acp_lane *lane, acp_request *r)
         fault = lane->fault;
         rc = unpost(lane, r);
     } while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
-    if (rc == ACP_OK && why == ACP_E_LOST)
+    if (rc != ACP_OK)
+        return rc;
+    if (why == ACP_E_LOST)
         lane->fault = fault;
-    return rc == ACP_OK ? why : rc;
+    letter_put(lane, mail_heap(lane->engine, lane->engine->own), r->letter);
+    return why;
 }
 
 static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
@@ -127,17 +127,20 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
     int rc = ACP_E_CLOSED;
     if (r->era != e->mail_era) /* the heap is another */
         return fail(lane, rc, 0, 0);
-    if (!r->letter)
-        return r->status;
     do {
-        while (request_state(r) == LETTER_FILLING)
+        while (!r->over && request_state(r) == LETTER_FILLING)
             if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
                 return fail(lane, rc, 0, 0);
         /* Also if who brought it is dead: if it died in the very change that says so, that is taken back. */
-        if (letter_state(r->letter) < LETTER_DONE && (rc = withdraw(lane, r)) != ACP_E_HANDLE)
+        if (!r->over && letter_state(r->letter) < LETTER_DONE &&
+            (rc = withdraw(lane, r)) != ACP_E_HANDLE)
             return rc;
-    } while (request_state(r) == LETTER_FILLING);
+    } while (!r->over && request_state(r) == LETTER_FILLING);
     struct letter *l = r->letter;
+    if (r->over) {
+        letter_put(lane, h, l);
+        return r->status;
+    }
     if (got)
         envelope_of(l, got);
     rc = request_state(r) == LETTER_DONE ? finish(lane, r, l) : lost(lane, r);

@@ -11,7 +11,7 @@ enum request_kind { REQUEST_RECEIVE = 1, REQUEST_SEND };
 struct acp_request {
     acp_engine *engine;
     uint8_t kind;
-    _Atomic uint8_t over; /* without a letter: `status` says how it went */
+    _Atomic uint8_t over; /* of a send; of a receive: cancelled. `status` says how it went */
     bool any;             /* a receive from whomever, or, with `among`, from one of those */
     bool gathers;         /* one without buffer */
     bool pulled;
@@ -39,7 +39,7 @@ struct acp_request {
 acp_request *request_new(acp_lane *lane, enum request_kind kind);
 void request_free(acp_lane *lane, acp_request *request);
 void requests_close(acp_engine *e);
-/* One without a letter is over: its waiter is woken. From any thread. */
+/* It is over: its waiter is woken. From any thread. */
 void request_over(acp_request *request, int status);
 
 /* receive.c */

@@ -173,6 +173,7 @@ static void cancelled(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane 
         acp_request *second = ireceive(lane, ACP_ANY, 1, &words[1], 8);
         acp_request *third = ireceive(lane, 1, 1, &words[2], 8);
         CHECK(AGAIN(acp_request_cancel(lane, first)) == ACP_OK && acp_request_done(first));
+        CHECK(AGAIN(acp_request_cancel(lane, first)) == ACP_E_HANDLE);
         CHECK(acp_request_end(lane, first, NULL) == ACP_E_CANCELLED);
         meet(e);
         receive_end_of(lane, second);
@@ -191,6 +192,32 @@ static void cancelled(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane 
             post_message(lane, 0, 2, &word, 8);
         }
     }
+    meet(e);
+}
+
+static void *wait_for_it(void *request)
+{
+    acp_request *r = request;
+    CHECK(acp_request_wait(r->engine, r, ACP_FOREVER) == ACP_OK);
+    return NULL;
+}
+
+/* Who waits looks at the letter of a receive until it ends. */
+static void cancelled_by_another_thread(struct cluster *c, uint32_t rank, acp_engine *e,
+                                        acp_lane *lane)
+{
+    (void)c;
+    for (uint64_t i = 0, word; i < 300 && rank == 0; i++) {
+        acp_request *r = ireceive(lane, 1, 1, &word, 8);
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, wait_for_it, r) == 0);
+        for (uint64_t pause = 0; pause < i % 16; pause++)
+            sched_yield();
+        CHECK(AGAIN(acp_request_cancel(lane, r)) == ACP_OK);
+        pthread_join(thread, NULL);
+        CHECK(acp_request_end(lane, r, NULL) == ACP_E_CANCELLED);
+    }
+    CHECK(box_of(e)->posted == 0);
     meet(e);
 }
 
@@ -306,18 +333,6 @@ static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     free(bytes);
 }
 
-struct waiting {
-    acp_engine *engine;
-    acp_request *request;
-};
-
-static void *wait_for_it(void *argument)
-{
-    const struct waiting *w = argument;
-    CHECK(acp_request_wait(w->engine, w->request, ACP_FOREVER) == ACP_OK);
-    return NULL;
-}
-
 /* Who waits while another thread resets writes nothing where the letter was: that is somebody else's then. */
 static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -326,9 +341,9 @@ static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine
     pthread_t thread;
     (void)c;
     if (rank == 0) {
-        struct waiting w = {e, ireceive(lane, 1, 77, &word, 8)};
-        uint64_t *attention = &w.request->letter->attention;
-        CHECK(pthread_create(&thread, NULL, wait_for_it, &w) == 0);
+        acp_request *r = ireceive(lane, 1, 77, &word, 8);
+        uint64_t *attention = &r->letter->attention;
+        CHECK(pthread_create(&thread, NULL, wait_for_it, r) == 0);
         UNTIL(__atomic_load_n(attention, __ATOMIC_RELAXED) != ATTENTION_NONE && e->control->asleep &&
               doing_of(e->control) == ACP_DOING_RECEIVE);
         e->mail_era++;
@@ -337,14 +352,14 @@ static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine
         pthread_join(thread, NULL);
         CHECK(__atomic_load_n(attention, __ATOMIC_RELAXED) == THEIRS);
         e->mail_era--;
-        CHECK(AGAIN(acp_request_end(lane, w.request, NULL)) == ACP_E_CANCELLED);
+        CHECK(AGAIN(acp_request_end(lane, r, NULL)) == ACP_E_CANCELLED);
     }
     meet(e);
 }
 
 static const cluster_body bodies[] = {
     around, asked_for_before, waited_for, in_order, by_name, to_itself, longer_than_the_room,
-    cancelled, probed, any_of_many, reset_by_another_thread,
+    cancelled, cancelled_by_another_thread, probed, any_of_many, reset_by_another_thread,
 };
 
 int main(void)
