@@ -40,7 +40,6 @@ enum parcel_state {
     PARCEL_BEGUN,       /* its bytes go out */
     PARCEL_KEPT,        /* its bytes go to the own heap */
     PARCEL_BACK,        /* they did, and whether it can be taken back is not known yet */
-    PARCEL_GONE,        /* it has been: who takes it back asks once more */
 };
 
 /* A message of this process that did not go out in one piece. */
@@ -113,6 +112,8 @@ void asks_drop(struct courier *c);
 
 /* parcel.c: what goes out, beside mail_send_far */
 struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id); /* 0: of its own */
+/* With that it has ended, and its request, if there is one. */
+void parcel_taken_back(struct courier *c, struct parcel *p);
 int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before);
 bool courier_push(acp_lane *lane, struct courier *c); /* what can go on does; true if anything did */
 void parcels_end(acp_lane *lane, struct courier *c, int status); /* nothing goes there any more */

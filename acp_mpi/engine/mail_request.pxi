@@ -5,6 +5,7 @@ from cpython.ref cimport Py_REFCNT
 cdef set outstanding = set()  # what is not over keeps its buffers, whoever refers to it
 cdef uint64_t mail_era = 0  # one more with each reset: taken messages are gone
 cdef Py_ssize_t sweep_at = 64  # requests
+DEF ASK_AGAIN = 1000000  # ns: another rank, or thread, is about to say whether it can be taken back
 
 
 cdef int sweep() except -1:
@@ -323,7 +324,8 @@ cdef class Request:
                 return self.withdrawn()
             if rc != ACP_E_BUSY:
                 return False
-            self.yield_to_others()
+            if self.attend(ASK_AGAIN) == ACP_E_INTERRUPTED:
+                return -1
         return False
 
     cdef bint withdrawn(self) except -1:

@@ -259,17 +259,26 @@ static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *
         progress_kick(e);
 }
 
-/* Its receiver knows of it, but there is no memory for its bytes. ACP_E_BUSY: it is being asked. */
-static int ask_back(struct courier *c, struct parcel **at, const uint64_t *note)
+void parcel_taken_back(struct courier *c, struct parcel *p)
 {
-    struct parcel *p = *at;
+    struct parcel **at = &c->parcels;
+    while (*at != p)
+        at = &(*at)->next;
+    parcel_settle(p, ACP_E_CANCELLED);
+    parcel_end(c, at);
+}
+
+/* Its receiver knows of it, but there is no memory for its bytes. ACP_E_BUSY: it is asked whether it has taken
+ * it; a note it takes in any case. */
+static int ask_back(struct courier *c, struct parcel *p, const uint64_t *note)
+{
     acp_lane *lane = &p->request->engine->lanes[LANE_LOCKED];
     struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id, .flags = note ? COURIER_LEFT : 0,
                         .b = note ? *note : 0};
     if ((p->met && !note) || say(lane, c, &m, NULL, 0) != ACP_OK)
         return ACP_E_HANDLE;
-    p->state = note ? PARCEL_GONE : PARCEL_BACK;
-    return ACP_E_BUSY;
+    p->state = PARCEL_BACK;
+    return note ? ACP_OK : ACP_E_BUSY;
 }
 
 int parcel_withdraw(acp_request *r, const uint64_t *note)
@@ -279,22 +288,21 @@ int parcel_withdraw(acp_request *r, const uint64_t *note)
     bool ended = e->stopping || r->peer->lost || r->peer->gone || peer_left(r->peer); /* nobody answers any more */
     pthread_mutex_lock(&e->lock);
     struct courier *c = r->peer->courier;
-    struct parcel **at = c ? &c->parcels : NULL, *p = NULL;
-    while (at && (p = *at) && p->request != r)
-        at = &p->next;
-    if (p && p->state == PARCEL_KEPT && !p->block && !ended)
-        rc = ask_back(c, at, note);
+    struct parcel *p = c ? c->parcels : NULL;
+    while (p && p->request != r)
+        p = p->next;
+    if (p && (p->state == PARCEL_WAITING || ended))
+        rc = ACP_OK;
+    else if (p && p->state == PARCEL_KEPT && !p->block)
+        rc = ask_back(c, p, note);
     else if (p && (p->state == PARCEL_TRIED || p->state == PARCEL_BACK))
         rc = ACP_E_BUSY; /* its peer is about to say what has become of it */
-    if (p && (p->state == PARCEL_WAITING || p->state == PARCEL_GONE || ended)) {
-        rc = ACP_OK;
-        parcel_settle(p, ended ? ACP_E_CLOSED : ACP_E_CANCELLED);
-        if (note && p->state == PARCEL_WAITING && !ended) {
-            p->envelope.size = 0;
-            p->envelope.note = *note;
-        } else {
-            parcel_end(c, at);
-        }
+    if (rc == ACP_OK && note && p->state == PARCEL_WAITING && !ended) {
+        parcel_settle(p, ACP_E_CANCELLED);
+        p->envelope.size = 0;
+        p->envelope.note = *note;
+    } else if (rc == ACP_OK) {
+        parcel_taken_back(c, p);
     }
     pthread_mutex_unlock(&e->lock);
     return rc;

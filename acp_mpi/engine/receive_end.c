@@ -29,6 +29,8 @@ static int unpost(acp_lane *lane, acp_request *r)
 
 int acp_request_cancel(acp_lane *lane, acp_request *r)
 {
+    if (r->kind == REQUEST_SEND && r->over && r->status == ACP_E_CANCELLED)
+        return ACP_OK; /* what was asked for then has come about */
     if (r->era != lane->engine->mail_era || r->over)
         return fail(lane, ACP_E_HANDLE, 0, 0);
     int rc = r->kind == REQUEST_SEND ? send_withdraw(lane, &r, NULL) : unpost(lane, r);

@@ -58,9 +58,12 @@ void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
             p->state = PARCEL_BEGUN;
             p->taken = true;
         }
+    } else if (p && p->state == PARCEL_BACK && m->flags == WORD_MET) {
+        p->met = true;
+        p->state = PARCEL_KEPT;
     } else if (p && p->state == PARCEL_BACK) {
-        p->met = m->flags == WORD_MET;
-        p->state = p->met ? PARCEL_KEPT : PARCEL_GONE;
+        parcel_taken_back(c, p);
+        p = NULL;
     } else if (p && p->state == PARCEL_TRIED) {
         bool met = m->flags == WORD_MET;
         p->state = met ? PARCEL_BEGUN : PARCEL_WAITING;
