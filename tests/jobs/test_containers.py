@@ -207,8 +207,9 @@ def destroy_what_was_on_a_rank_that_is_lost(folder):
     blocks = acp.heap_statistics().blocks
     made = [kind() for kind in kinds] + [acp.Workspace(3000)] if acp.rank() == 0 else None
     containers = acp.bcast(made)
+    values = {str(i): "x" * 500 for i in range(300)}
     for container in containers[:3]:
-        container.update({str(i): "x" * 500 for i in range(300)})
+        container.update(values if container is containers[0] else list(values))
     sync_before_the_end_of(last)
     if acp.rank() == last:
         os.kill(os.getpid(), signal.SIGKILL)
