@@ -14,7 +14,6 @@ from support import (
     shared,
     stale_address,
     starter,
-    word,
 )
 
 import acp_mpi as acp
@@ -124,12 +123,16 @@ def test_a_negative_size_is_refused_as_one(sizes):
 
 def test_order_holds_for_all_elements_of_a_call():
     sink, places = shared(200, np.uint64)
-    first = acp.copy_many(addresses(places[right()], 200), starter(acp.rank(), 64), 8)
-    acp.complete(
-        acp.copy_many(addresses(places[right()], 200), starter(acp.rank(), 72), 8, order=first)
-    )
+    values, own = shared(2, np.uint64)
+    values[:] = 1, 2
     acp.sync()
-    assert (sink == word(starter(acp.rank(), 72))).all()
+    for first, then in ((0, 1), (1, 0)):
+        before = acp.copy_many(addresses(places[right()], 200), own[acp.rank()] + 8 * first, 8)
+        after = own[acp.rank()] + 8 * then
+        acp.complete(acp.copy_many(addresses(places[right()], 200), after, 8, order=before))
+        acp.sync()
+        assert (sink == values[then]).all()
+        acp.sync()
 
 
 # Atomics --------------------------------------------------------------------------------------
