@@ -121,6 +121,22 @@ def test_a_negative_size_is_refused_as_one(sizes):
         acp.copy_many([at, at], starter(acp.rank(), 64), sizes)
 
 
+def test_long_rows_and_short_ones_go_in_one_call():
+    width = 100_000 if SLOW_ROAD else 1_000_000
+    source, places = shared((5, width))
+    sink, sinks = shared((5, width))
+    source[:] = pattern(5 * width, acp.rank()).reshape(5, width)
+    sizes = [width, 8, width, 100, width]
+    acp.sync()
+    rows = np.arange(5, dtype=np.uint64) * width
+    acp.complete(acp.copy_many(sinks[right()] + rows, places[acp.rank()] + rows, sizes))
+    acp.sync()
+    expected = pattern(5 * width, (acp.rank() - 1) % acp.procs()).reshape(5, width)
+    for row, (size, mine) in enumerate(zip(sizes, sink, strict=True)):
+        assert np.array_equal(mine[:size], expected[row][:size])
+        assert not mine[size:].any()
+
+
 def test_order_holds_for_all_elements_of_a_call():
     sink, places = shared(200, np.uint64)
     values, own = shared(2, np.uint64)
