@@ -17,7 +17,7 @@ static void meet_who_stays(acp_engine *e)
 {
     for (uint32_t i = 0; i < ATTACH_LINES; i++) {
         uint64_t holder = e->doors->lines[i].holder, slot = holder - 1;
-        if (!holder || holder & CLAIMING || (slot >= e->joined_with.low && slot < e->joined_with.high))
+        if (!holder || holder & CLAIMING || span_has(e->joined_with, (uint32_t)slot))
             continue;
         struct peer *p = growth_reaches(e, slot) ? peer_of_slot(e, (uint32_t)slot) : NULL;
         if (p && p != e->own)

@@ -75,8 +75,9 @@ void collective_drop(acp_lane *lane, acp_collective *c)
     for (uint32_t i = c->open; i-- > 0;) {
         acp_request *request = c->messages[i];
         int rc;
-        while ((rc = withdraw(lane, c, &request)) == ACP_E_BUSY && waits && !c->engine->stopping)
-            sched_yield();
+        while ((rc = withdraw(lane, c, &request)) == ACP_E_BUSY && waits &&
+               acp_request_wait(c->engine, request, MAIL_AGAIN_NS) != ACP_E_CLOSED)
+            continue;
         c->again |= rc == ACP_E_BUSY;
         if (request && !waits &&
             (!acp_request_done(request) || bring_first(lane, c, request) != ACP_OK))

@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-#define AGAIN_NS ((int64_t)1000000)
-
 /* With the lock held: the first that has not arrived there, and is before `r`. */
 static acp_request *first_of(const acp_engine *e, const struct peer *to, const acp_request *r)
 {
@@ -139,7 +137,7 @@ int send_end(acp_lane *lane, acp_request *r)
 {
     acp_engine *e = lane->engine;
     while (!acp_request_done(r) && acp_request_cancel(lane, r) == ACP_E_BUSY &&
-           acp_request_wait(e, r, AGAIN_NS) != ACP_E_CLOSED)
+           acp_request_wait(e, r, MAIL_AGAIN_NS) != ACP_E_CLOSED)
         continue;
     while (!acp_request_done(r) && acp_request_wait(e, r, ACP_FOREVER) == ACP_E_INTERRUPTED)
         continue;

@@ -82,6 +82,7 @@ void mail_watch(acp_engine *e, struct peer *p);
 int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
                acp_doing doing, acp_request *const *requests, uint32_t count);
 
+#define MAIL_AGAIN_NS ((int64_t)1000000) /* before a send that could not be withdrawn yet is asked for again */
 #define MAIL_FIRST_NS ((int64_t)20000000) /* of a wait; then it also listens for deaths */
 /* mail_wait.c: acp_wait_any of requests, which another number of departed ranks than `departed` ends, too,
  * and another of messages that have come than `heard` (or NULL). */
