@@ -4,6 +4,7 @@
 
 #include "container.h"
 #include "crash.h"
+#include "map.h"
 
 /* A process that reaches the heap, as an engine would let it. */
 struct stage {
@@ -36,6 +37,22 @@ static inline void call(struct stage *s, struct acp_call *c, int (*method)(acp_l
 {
     c->out_size = c->result[0] = c->result[1] = 0;
     CHECK(method(s->actor.lane, c) == ACP_OK);
+}
+
+/* That many elements of a map of plain words, in one stripe after the other. */
+static inline void fill_map(struct stage *s, const struct acp_call *named, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        struct {
+            struct map_request request;
+            uint64_t key[2];
+        } in = {{.hash = 2 + i, .key_size = 8, .value_size = 8}, {i, i}};
+        struct acp_call c = *named;
+        c.b = KIND_MAP;
+        c.in = &in;
+        c.in_size = sizeof in;
+        call(s, &c, method_map_put);
+    }
 }
 
 #endif

@@ -151,22 +151,6 @@ static void sweepers_leave_busy_heaps(struct actor *a)
     CHECK(met > 4);
 }
 
-/* Elements of all stripes. */
-static void fill_map(struct stage *s, const struct acp_call *named)
-{
-    for (uint64_t i = 0; i < 2 * STRIPES; i++) {
-        struct {
-            struct map_request request;
-            uint64_t key[2];
-        } in = {{.hash = 2 + i, .key_size = 8, .value_size = 8}, {i, i}};
-        struct acp_call c = *named;
-        c.b = KIND_MAP;
-        c.in = &in;
-        c.in_size = sizeof in;
-        call(s, &c, method_map_put);
-    }
-}
-
 /* So for containers that end: their blocks go back before their heads do. */
 static void containers_end_in_busy_heaps(const struct actor *a, uint64_t kind, uint64_t stores,
                                          uint64_t step)
@@ -182,7 +166,7 @@ static void containers_end_in_busy_heaps(const struct actor *a, uint64_t kind, u
         call(&s, &c, method_create);
         struct acp_call end = {.object = c.result[0], .a = c.result[1]};
         if (kind == KIND_MAP)
-            fill_map(&s, &end);
+            fill_map(&s, &end, 2 * STRIPES);
         brief.stores = store;
         brief.began = false;
         at_each_store = come_in_between;
@@ -221,6 +205,20 @@ static void ends_leave_heaps_that_stay_busy(const struct actor *a)
     CHECK(check_heap(&s.actor) == blocks - 2); /* the bytes and the note */
 }
 
+/* There is no memory for a call, during which somebody holds the heap for a while from that store on. */
+static void refuse_beside(struct stage *s, struct acp_call *c, int (*method)(acp_lane *, struct acp_call *),
+                          uint64_t store)
+{
+    brief.stores = store;
+    brief.began = false;
+    at_each_store = come_in_between;
+    int rc = method(s->actor.lane, c);
+    at_each_store = NULL;
+    CHECK(s->actor.lane->fault.status == rc && (rc == ACP_E_FULL || (rc == ACP_E_BUSY && brief.began)));
+    if (brief.began)
+        CHECK(pthread_join(brief.thread, NULL) == 0);
+}
+
 /* Calls that find no memory say so, and keep nothing. */
 static void refusals_lose_nothing(const struct actor *a)
 {
@@ -248,27 +246,12 @@ static void refusals_lose_nothing(const struct actor *a)
     c.a = KIND_WORKSPACE;
     uint64_t blocks = check_heap(&s.actor);
     for (uint64_t store = 1; store <= 60; store++) {
-        brief.stores = store;
-        brief.began = false;
-        at_each_store = come_in_between;
-        int rc = method_sequence_splice(s.actor.lane, &change);
-        at_each_store = NULL;
-        CHECK(s.actor.lane->fault.status == rc && (rc == ACP_E_FULL || (rc == ACP_E_BUSY && brief.began)));
-        if (brief.began)
-            CHECK(pthread_join(brief.thread, NULL) == 0);
+        refuse_beside(&s, &change, method_sequence_splice, store);
         call(&s, &look, method_sequence_look);
         CHECK(look.result[0] == 24 && check_heap(&s.actor) == blocks);
     }
-    for (uint64_t store = 1; store <= 60; store++) {
-        brief.stores = store;
-        brief.began = false;
-        at_each_store = come_in_between;
-        int rc = method_create(s.actor.lane, &c);
-        at_each_store = NULL;
-        CHECK(s.actor.lane->fault.status == rc && (rc == ACP_E_FULL || (rc == ACP_E_BUSY && brief.began)));
-        if (brief.began)
-            CHECK(pthread_join(brief.thread, NULL) == 0);
-    }
+    for (uint64_t store = 1; store <= 60; store++)
+        refuse_beside(&s, &c, method_create, store);
 }
 
 int main(void)

@@ -53,19 +53,9 @@ static int look_at_list(acp_lane *lane, struct acp_call *c)
     return rc;
 }
 
-static void fill_map(struct stage *s, const struct acp_call *named)
+static void fill_one_map(struct stage *s, const struct acp_call *named)
 {
-    for (uint64_t i = 0; i < BYTES; i++) {
-        struct {
-            struct map_request request;
-            uint64_t key[2];
-        } in = {{.hash = 2 + i, .key_size = 8, .value_size = 8}, {i, i}};
-        struct acp_call c = *named;
-        c.b = KIND_MAP;
-        c.in = &in;
-        c.in_size = sizeof in;
-        call(s, &c, method_map_put);
-    }
+    fill_map(s, named, BYTES);
 }
 
 static int look_at_map(acp_lane *lane, struct acp_call *c)
@@ -83,7 +73,7 @@ static void fill_nothing(struct stage *s, const struct acp_call *named)
 static const struct subject subjects[] = {
     {KIND_VECTOR, {1}, fill_row, method_sequence_look},
     {KIND_LIST, {0}, fill_list, look_at_list},
-    {KIND_MAP, {SIZE_ANY, 8}, fill_map, look_at_map},
+    {KIND_MAP, {SIZE_ANY, 8}, fill_one_map, look_at_map},
     {KIND_WORKSPACE, {BYTES}, fill_nothing, method_workspace_look},
 };
 
