@@ -258,6 +258,11 @@ def until(condition: Callable[[], object], *jobs: Job, limit: float = 40.0) -> N
         time.sleep(0.01)
 
 
+def end_in_order() -> None:
+    """Have SIGTERM end this process by an exception, and so the jobs that it has started."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def sweep() -> None:
     """Remove what MPIs left when a test killed their processes, and nobody uses any more.
 

@@ -194,6 +194,7 @@ def main(argv: Sequence[str]) -> int:
     options, extra = parser.parse_known_args(argv)
     # Tests press Ctrl-C; a shell that runs this in the background has all processes ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    launch.end_in_order()
     if reason := why_not():
         print(f"no tests on several hosts: {reason}", flush=True)
     mpi, began, failures = launch.mpi_name(), time.monotonic(), 0

@@ -114,10 +114,6 @@ def test_the_module_of_ours_loads_little_besides_mpi4py_s():
 # Children -----------------------------------------------------------------------------------
 
 
-def _me(*arguments):
-    return [sys.executable, *launch.program(*arguments)[1:]]
-
-
 def a_child_that_answers():
     from mpi4py import MPI
 
@@ -135,7 +131,7 @@ def together_and_each_alone():
     from mpi4py import MPI
 
     for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
-        command, *arguments = _me(a_child_that_answers)
+        command, *arguments = launch.program(a_child_that_answers)
         children = comm.Spawn(command, arguments, 2, root=comm.Get_size() - 1)
         assert type(children) is MPI.Intercomm
         assert (children.Get_size(), children.Get_remote_size()) == (comm.Get_size(), 2)
@@ -159,7 +155,7 @@ def a_copy_that_is_disconnected():
 
     parent = MPI.Comm.Get_parent()
     if parent == MPI.COMM_NULL:
-        command, *arguments = _me(a_copy_that_is_disconnected)
+        command, *arguments = launch.program(a_copy_that_is_disconnected)
         MPI.COMM_SELF.Spawn(command, arguments).Disconnect()
         return
     MPI.Intercomm(parent).Disconnect()
@@ -177,7 +173,7 @@ def a_child_that_spawns(depth):
     parent = MPI.Comm.Get_parent()
     total = 1
     if int(depth):
-        command, *arguments = _me(a_child_that_spawns, int(depth) - 1)
+        command, *arguments = launch.program(a_child_that_spawns, int(depth) - 1)
         children = MPI.COMM_SELF.Spawn(command, arguments)
         total += children.recv(source=0)
         children.Disconnect()
@@ -276,7 +272,7 @@ def test_groups_meet_at_ports_that_have_names(passes, road):
 def what_mpi_alone_can_do():
     from mpi4py import MPI
 
-    command, *arguments = _me(a_child_that_answers)
+    command, *arguments = launch.program(a_child_that_answers)
     children = MPI.COMM_SELF.Spawn(command, arguments)
     children.bcast(1, MPI.ROOT)
     merged = children.Merge(False)
@@ -307,7 +303,7 @@ def begin_before_mpi4py_is_imported():
     acp.init()
     from mpi4py import MPI
 
-    command, *arguments = _me(a_child_that_answers)
+    command, *arguments = launch.program(a_child_that_answers)
     acp.finalize()  # the communicators below need the job until MPI ends
     children = MPI.COMM_WORLD.Spawn(command, arguments)
     children.bcast(MPI.COMM_WORLD.Get_size(), MPI.PROC_NULL if MPI.COMM_WORLD.rank else MPI.ROOT)

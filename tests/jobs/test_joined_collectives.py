@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 
@@ -19,7 +18,7 @@ def everybody(*command):
 
     parent = MPI.Comm.Get_parent()
     comm = MPI.COMM_SELF if parent == MPI.COMM_NULL else parent.Merge(True)
-    program = [sys.executable, *launch.program(*command)[1:]]
+    program = launch.program(*command)
     while comm.Get_size() < RANKS:
         comm = comm.Spawn(program[0], program[1:]).Merge(False)
     return comm

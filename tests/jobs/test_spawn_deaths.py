@@ -11,10 +11,6 @@ import pytest
 HOOK = {"ACP_SPAWN": "1"}
 
 
-def command_of(*arguments):
-    return [sys.executable, *launch.program(*arguments)[1:]]
-
-
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -52,7 +48,7 @@ def one_dies(who, what, folder):
     peer = MPI.Comm.Get_parent()
     is_child = peer != MPI.COMM_NULL
     if not is_child:
-        command, *arguments = command_of(one_dies, who, what, folder)
+        command, *arguments = launch.program(one_dies, who, what, folder)
         peer = MPI.COMM_SELF.Spawn(command, arguments)
     merged = peer.Merge(is_child)
     dead = int(who == "child")
@@ -77,7 +73,7 @@ def parents_die_together(folder):
 
     parent = MPI.Comm.Get_parent()
     if parent == MPI.COMM_NULL:
-        command, *arguments = command_of(parents_die_together, folder)
+        command, *arguments = launch.program(parents_die_together, folder)
         children = MPI.COMM_WORLD.Spawn(command, arguments, 2)
         children.barrier()
         if MPI.COMM_WORLD.Get_rank() == 0:
@@ -104,7 +100,7 @@ def children_that_nobody_tells_anything(folder):
 
     parent = MPI.Comm.Get_parent()
     if parent == MPI.COMM_NULL:
-        command, *arguments = command_of(children_that_nobody_tells_anything, folder)
+        command, *arguments = launch.program(children_that_nobody_tells_anything, folder)
         MPI.COMM_SELF.Spawn(command, arguments, 2)
         die()
     launch.until(lambda: os.path.exists(f"{folder}/go on"))
@@ -133,7 +129,7 @@ def one_of_three_children_dies(folder):
         parent.send("alive", 0)
         parent.Disconnect()
         return
-    command, *arguments = command_of(one_of_three_children_dies, folder)
+    command, *arguments = launch.program(one_of_three_children_dies, folder)
     groups = [MPI.COMM_SELF.Spawn(command, arguments) for _ in range(3)]
     groups[1].send("die", 0)
     with pytest.raises(acp.PeerLostError):
@@ -162,7 +158,7 @@ def anybody_of_two_groups(folder):
         while (comm := {"a": parent, "b": merged}.get(parent.recv(source=0))) is not None:
             comm.send("alive", 0)
         die()
-    command, *arguments = command_of(anybody_of_two_groups, folder)
+    command, *arguments = launch.program(anybody_of_two_groups, folder)
     inside, outside = (MPI.COMM_SELF.Spawn(command, arguments, 2) for _ in range(2))
     merged, other = inside.Merge(False), outside.Merge(False)
     dead = acp.ranks()[1:3]  # those inside: their launcher may end both
@@ -213,7 +209,7 @@ def spawn_what_never_calls_mpi():
     assert caught.value.Get_error_class() == MPI.ERR_SPAWN
     assert "ACP_JOIN_TIMEOUT" in "".join(caught.value.__notes__)
     members.job().place.timeout = 60.0
-    command, *arguments = command_of(say_hello)  # the next one is as if nothing had been
+    command, *arguments = launch.program(say_hello)  # the next one is as if nothing had been
     child = MPI.COMM_WORLD.Spawn(command, arguments)
     assert child.allgather(None) == ["hello"]
     child.Disconnect()
@@ -258,7 +254,7 @@ def test_a_child_that_dies_before_it_calls_mpi_is_an_error(start, number):
 def wait_and_be_interrupted(folder):
     from mpi4py import MPI
 
-    command, *arguments = command_of(never_answer)
+    command, *arguments = launch.program(never_answer)
     child = MPI.COMM_SELF.Spawn(command, arguments)
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012
         Path(folder, "waits").touch()  # the signal may come before the wait
@@ -321,7 +317,7 @@ def a_parent_that_hears_of_all():
 
     import acp_mpi as acp
 
-    command, *arguments = command_of(one_of_three_that_dies)
+    command, *arguments = launch.program(one_of_three_that_dies)
     children = MPI.COMM_SELF.Spawn(command, arguments, 3)
     requests, heard = [children.irecv(source=source) for source in range(3)], []
     while len(heard) < 3:
@@ -362,7 +358,7 @@ def one_of_two_that_dies(who, folder):
     peer = MPI.Comm.Get_parent()
     is_child = peer != MPI.COMM_NULL
     if not is_child:
-        command, *arguments = command_of(one_of_two_that_dies, who, folder)
+        command, *arguments = launch.program(one_of_two_that_dies, who, folder)
         peer = MPI.COMM_SELF.Spawn(command, arguments)
     if is_child == (who == "child"):
         peer.recv(source=0)

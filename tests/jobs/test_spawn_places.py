@@ -13,10 +13,6 @@ MACPRUN = Path(sys.executable).with_name("macprun")
 HOOK = {"ACP_SPAWN": "1"}
 
 
-def command_of(*arguments):
-    return [sys.executable, *launch.program(*arguments)[1:]]
-
-
 def add_up(size):
     """A child: all of both sides add up what they have."""
     from mpi4py import MPI
@@ -31,7 +27,7 @@ def add_up(size):
 
 
 def spawn_and_add_up(comm, size):
-    command, *arguments = command_of(add_up, size)
+    command, *arguments = launch.program(add_up, size)
     children = comm.Spawn(command, arguments, size)
     assert children.Get_remote_size() == size
     everybody = children.Merge(False)
@@ -61,7 +57,7 @@ def spawn_without_mpi(done):
     import acp_mpi as acp
 
     acp.init()
-    group = acp.spawn_group(command_of(answer_to, acp.rank()), 2, mpi=True)
+    group = acp.spawn_group(launch.program(answer_to, acp.rank()), 2, mpi=True)
     for rank in group.ranks:
         assert acp.recv(source=rank, tag=5) == ("child", rank)
     acp.finalize()
@@ -102,7 +98,7 @@ def meet_a_group_of_macprun(name):
         other.Disconnect()
         parent.Disconnect()
     elif name == "client":
-        command, *arguments = command_of(meet_a_group_of_macprun, "child")
+        command, *arguments = launch.program(meet_a_group_of_macprun, "child")
         children = MPI.COMM_WORLD.Spawn(command, arguments)
         _wait_for_the_name()
         children.barrier()
@@ -172,7 +168,7 @@ def live_while_others_spawn(depth):
     parent = MPI.Comm.Get_parent()
     total = 1
     if int(depth):
-        command, *arguments = command_of(live_while_others_spawn, int(depth) - 1)
+        command, *arguments = launch.program(live_while_others_spawn, int(depth) - 1)
         children = MPI.COMM_WORLD.Spawn(command, arguments, 2)
         everybody = children.Merge(False)
         total = everybody.allreduce(1 if MPI.COMM_WORLD.Get_rank() == 0 else 0)
@@ -233,7 +229,7 @@ def spawn_a_shell(folder):
     """What the shell makes of it is the child: its parent is the shell's."""
     from mpi4py import MPI
 
-    line = f"cd {shlex.quote(folder)} && {shlex.join(command_of(say_where))}; exit $?"
+    line = f"cd {shlex.quote(folder)} && {shlex.join(launch.program(say_where))}; exit $?"
     child = MPI.COMM_SELF.Spawn("sh", ["-c", line])
     assert child.recv(source=0) == folder
     child.Disconnect()
@@ -257,9 +253,9 @@ def spawn_and_start_one_without_mpi():
 
     import acp_mpi as acp
 
-    command, *arguments = command_of(talk_to_one_without_mpi)
+    command, *arguments = launch.program(talk_to_one_without_mpi)
     child = MPI.COMM_SELF.Spawn(command, arguments)
-    group = acp.spawn_group(command_of(serve_without_mpi), 1, mpi=False)
+    group = acp.spawn_group(launch.program(serve_without_mpi), 1, mpi=False)
     assert not group.has_mpi
     (rank,) = group.ranks
     acp.send("from the parent", rank, tag=1)

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-import sys
 import threading
 from pathlib import Path
 
@@ -97,7 +96,7 @@ def a_child():
 def spawn_again_and_again(rounds):
     from mpi4py import MPI
 
-    command, *arguments = [sys.executable, *launch.program(a_child)[1:]]
+    command, *arguments = launch.program(a_child)
     data = bytearray(100_000)
 
     def once():
@@ -121,7 +120,7 @@ def two_parents_spawn_again_and_again(rounds):
     """Rank 1 starts nothing itself: it hears of the children in the collective."""
     from mpi4py import MPI
 
-    command, *arguments = [sys.executable, *launch.program(a_child_of_two)[1:]]
+    command, *arguments = launch.program(a_child_of_two)
     before = None
     for number in range(int(rounds)):
         children = MPI.COMM_WORLD.Spawn(command, arguments)
