@@ -148,12 +148,22 @@ void peer_watch(acp_engine *e, struct peer *p)
         p->watched = true;
         p->pidfd = open_pidfd(p->row.pid);
         /* The number may have gone to another process since. */
-        if (!process_lives(p->row.pid, p->row.start_time))
+        if (!process_lives(p->row.pid, p->row.start_time)) {
             peer_mark_lost(e, p);
-        else if (p->pidfd >= 0)
-            poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot);
+        } else if (p->pidfd < 0 || poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot)) {
+            p->looked_at = true;
+            atomic_store(&e->looking, true);
+            progress_kick(e);
+        }
     }
     pthread_mutex_unlock(&e->space);
+}
+
+void peers_look(acp_engine *e)
+{
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        if (p->looked_at && !p->lost && !process_lives(p->row.pid, p->row.start_time))
+            peer_mark_lost(e, p);
 }
 
 /* Claims a line of flags in the doors of the peer; false: none is free. */
