@@ -58,13 +58,15 @@ static uint64_t less_spare(uint64_t left, uint64_t most)
 
 /* Of one group: what its limit leaves, or the limit itself. Files that have been read and lie in memory until
  * something else needs that count as used there, but go when a process wants more. */
-static uint64_t group_leaves(const struct tree *tree, const char *folder, bool whole)
+static uint64_t group_leaves(const struct tree *tree, const char *folder, uint64_t machine, bool whole)
 {
     char limit[64], used[64], shares[8192];
     text_of(folder, tree->limit, limit, sizeof limit);
     if (*limit < '0' || *limit > '9')
         return UINT64_MAX; /* "max", or no such group */
     uint64_t most = strtoull(limit, NULL, 10);
+    if (most >= machine) /* how version 1 says that there is none */
+        return UINT64_MAX;
     if (whole || !*text_of(folder, tree->used, used, sizeof used))
         return most;
     uint64_t now = strtoull(used, NULL, 10);
@@ -96,7 +98,7 @@ static void group_in(const struct tree *tree, const char *groups, char *path)
     }
 }
 
-uint64_t groups_leave(const char *root, bool whole)
+uint64_t groups_leave(const char *root, uint64_t machine, bool whole)
 {
     char groups[8192], path[PATH_MOST], folder[PATH_MOST];
     uint64_t least = UINT64_MAX;
@@ -106,29 +108,30 @@ uint64_t groups_leave(const char *root, bool whole)
         for (char *end = path + strlen(path); end; end = strrchr(path, '/')) {
             *end = 0;
             int n = snprintf(folder, sizeof folder, "%s%s%s", root, trees[i].mount, path);
-            uint64_t left = n < (int)sizeof folder ? group_leaves(&trees[i], folder, whole) : UINT64_MAX;
+            uint64_t left = n < (int)sizeof folder ? group_leaves(&trees[i], folder, machine, whole)
+                                                   : UINT64_MAX;
             least = left < least ? left : least;
         }
     }
     return least;
 }
 
-static uint64_t machine_leaves(bool whole)
+static uint64_t least_of(bool whole)
 {
     char text[8192];
     text_of("/proc", "meminfo", text, sizeof text);
     uint64_t most = number_of(text, "MemTotal:", UINT64_MAX >> 10) << 10;
-    return whole ? most : less_spare(number_of(text, "MemAvailable:", UINT64_MAX >> 10) << 10, most);
+    uint64_t left = number_of(text, "MemAvailable:", UINT64_MAX >> 10) << 10;
+    uint64_t machine = whole ? most : less_spare(left, most), groups = groups_leave("", most, whole);
+    return machine < groups ? machine : groups;
 }
 
 uint64_t memory_available(void)
 {
-    uint64_t machine = machine_leaves(false), groups = groups_leave("", false);
-    return machine < groups ? machine : groups;
+    return least_of(false);
 }
 
 uint64_t acp_memory_total(void)
 {
-    uint64_t machine = machine_leaves(true), groups = groups_leave("", true);
-    return machine < groups ? machine : groups;
+    return least_of(true);
 }

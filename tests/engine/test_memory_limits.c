@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #define MIB ((uint64_t)1 << 20)
+#define MACHINE (4096 * MIB)
 
 static char root[64];
 
@@ -51,7 +52,7 @@ static void begin(const char *groups)
 static void end(uint64_t left, uint64_t whole)
 {
     char command[128];
-    uint64_t found = groups_leave(root, false), most = groups_leave(root, true);
+    uint64_t found = groups_leave(root, MACHINE, false), most = groups_leave(root, MACHINE, true);
     if (found != left || most != whole)
         fprintf(stderr, "%llu and %llu\n", (unsigned long long)found, (unsigned long long)most);
     CHECK(found == left && most == whole);
