@@ -179,6 +179,9 @@ def from_fault(
                 "ACP_PATH=link does without MPI windows"
             )
     reason = os.strerror(errno) if errno else _name_of(status)
+    if not ga:  # nothing of global memory: what the process itself needs
+        needed = f"{size} bytes: " if size else ""
+        return Error(f"{function}: {needed}{reason}; see the limits of this process (ulimit -a)")
     return Error(f"{function}: {size} bytes at {where}: {reason}")
 
 

@@ -26,6 +26,7 @@ cdef extern from "engine.h" nogil:
         ACP_E_FULL
         ACP_E_HANDLE
         ACP_E_CLOSED
+        ACP_E_SYSTEM
         ACP_E_TRUNCATED
         ACP_TICK_SIGNAL
     ctypedef enum acp_kind:

@@ -1,5 +1,7 @@
 # The engine of this process, and how its faults become exceptions.
 
+from libc.errno cimport errno as c_errno
+
 from acp_mpi import errors as _errors
 
 cdef acp_engine *engine = NULL
@@ -41,7 +43,8 @@ cdef int raise_fault(str function, acp_lane *lane) except -1:
 
 
 cdef int raise_status(str function, int status, int64_t rank=-1) except -1:
-    raise _errors.from_fault(function, status, 0, 0, rank)
+    cdef int error = c_errno if status == ACP_E_SYSTEM else 0
+    raise _errors.from_fault(function, status, 0, 0, rank, error)
 
 
 cdef int on_tick(void *context, int reason) noexcept nogil:

@@ -78,9 +78,24 @@ int acp_window_own(const acp_engine *e, acp_window_part *part, acp_fault *fault)
     return fault->status;
 }
 
+/* How many offsets this rank has: all that addresses can tell apart, unless limits of the process leave it less
+ * room for a file, or for its mapping. The system's error if that is not enough. */
+static int span_of(const acp_config *config, uint64_t least, uint64_t *span)
+{
+    struct rlimit space, file;
+    *span = config->span && config->span < ACP_OFFSET_SPAN ? config->span : ACP_OFFSET_SPAN;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && space.rlim_cur / 4 < *span)
+        *span = space.rlim_cur / 4;
+    bool file_is_least = getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_max < *span;
+    if (file_is_least)
+        *span = file.rlim_max;
+    *span &= ~(PAGE - 1);
+    return *span >= least ? 0 : file_is_least ? EFBIG : ENOMEM;
+}
+
 /* The file, sealed with as many offsets as this process has addresses for: kernels with addresses of 39 bits,
  * as small boards have, leave it half a tebibyte in all. 0 or the system's error. */
-static int file_map(struct memory *m)
+static int file_map(struct memory *m, uint64_t least)
 {
     m->fd = memfd_create("acp_mpi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (m->fd < 0)
@@ -91,10 +106,10 @@ static int file_map(struct memory *m)
             m->base = base;
             break;
         }
-        if (errno != ENOMEM || m->span <= CONTROL_SIZE)
+        if (errno != ENOMEM || m->span / 2 < least)
             return errno;
     }
-    if (ftruncate(m->fd, (off_t)m->span) ||
+    if (memory_file_resize(m->fd, m->span) ||
         fcntl(m->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         return errno;
     return 0;
@@ -111,26 +126,18 @@ int memory_create(acp_engine *e, acp_fault *fault)
         fault->high = m->limit > total ? total : m->limit;
         return ACP_E_FULL;
     }
-    m->span = ACP_OFFSET_SPAN;
-    if (e->config.span && e->config.span < m->span)
-        m->span = (e->config.span & ~(PAGE - 1));
-    struct rlimit space;
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
-        uint64_t share = (uint64_t)space.rlim_cur / 4 & ~(PAGE - 1);
-        if (share < m->span)
-            m->span = share;
-    }
-    fault->error = file_map(m);
-    if (fault->error)
+    uint64_t least = STARTER_OFFSET + m->starter_size + 4 * GUARD_BYTES;
+    fault->error = span_of(&e->config, least, &m->span);
+    if (!fault->error)
+        fault->error = file_map(m, least);
+    if (fault->error) {
+        fault->size = least;
         return ACP_E_SYSTEM;
+    }
     e->control = (struct control *)(void *)m->base;
     e->doors = (struct doors *)(void *)(m->base + DOORS_OFFSET);
     e->order = (_Atomic uint32_t *)(void *)(m->base + ORDER_OFFSET);
     e->entries = (struct entry *)(void *)(m->base + ENTRIES_OFFSET);
-    if (m->span < STARTER_OFFSET + m->starter_size + 4 * GUARD_BYTES) {
-        fault->size = m->span;
-        return ACP_E_FULL;
-    }
     struct region post = {.offset = POST_OFFSET, .length = 64, .kind = SEGMENT_MEMORY};
     struct region starter = {.offset = STARTER_OFFSET, .length = e->config.starter_size,
                              .kind = SEGMENT_MEMORY};

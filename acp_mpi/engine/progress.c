@@ -4,6 +4,7 @@
 #include "request.h"
 #include "visit.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -208,8 +209,10 @@ int progress_start(acp_engine *e)
     atomic_store(&e->control->asleep, 1);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    e->thread_runs = pthread_create(&e->thread, NULL, progress_main, e) == 0;
+    int error = pthread_create(&e->thread, NULL, progress_main, e);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    e->thread_runs = !error;
+    errno = error;
     return e->thread_runs ? ACP_OK : ACP_E_SYSTEM;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -90,6 +91,61 @@ int open_pidfd(uint32_t pid)
 int descriptor_of(int pidfd, int number)
 {
     return (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+}
+
+/* The soft limit of the size of files is for those that a program writes by mistake, and what is in memory takes
+ * no disk: for that the hard limit alone counts. What is beyond it is refused here, not by a signal. */
+struct sizes {
+    struct rlimit before;
+    bool raised;
+};
+
+static bool sizes_raise(struct sizes *s, uint64_t size)
+{
+    if (getrlimit(RLIMIT_FSIZE, &s->before))
+        return false;
+    struct rlimit most = {s->before.rlim_max, s->before.rlim_max};
+    s->raised = s->before.rlim_cur < size;
+    errno = EFBIG;
+    return !s->raised || (most.rlim_max >= size && setrlimit(RLIMIT_FSIZE, &most) == 0);
+}
+
+static void sizes_restore(const struct sizes *s)
+{
+    int error = errno;
+    if (s->raised)
+        setrlimit(RLIMIT_FSIZE, &s->before);
+    errno = error;
+}
+
+int memory_file_resize(int fd, uint64_t size)
+{
+    struct sizes sizes;
+    if (!sizes_raise(&sizes, size))
+        return -1;
+    int rc = ftruncate(fd, (off_t)size);
+    sizes_restore(&sizes);
+    return rc;
+}
+
+int memory_file_write(int fd, uint64_t at, const void *data, uint64_t size)
+{
+    const char *from = data;
+    struct sizes sizes;
+    if (!sizes_raise(&sizes, at + size))
+        return -1;
+    while (size) {
+        ssize_t n = pwrite(fd, from, size, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        from += n;
+        at += (uint64_t)n;
+        size -= (uint64_t)n;
+    }
+    sizes_restore(&sizes);
+    return size ? -1 : 0;
 }
 
 /* The abstract Unix address of a process's socket of that kind; vanishes with it. */

@@ -14,22 +14,6 @@
 #define PIECE 16384u /* rows at a time: what that needs is all that it needs */
 #define LOCK_NS ((uint64_t)5000000000)
 
-static bool write_at(int fd, uint64_t at, const void *data, uint64_t size)
-{
-    const char *from = data;
-    while (size) {
-        ssize_t n = pwrite(fd, from, size, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        from += n;
-        at += (uint64_t)n;
-        size -= (uint64_t)n;
-    }
-    return true;
-}
-
 static int make(acp_engine *e)
 {
     struct table_head head = {.magic = TABLE_MAGIC, .version = LAYOUT_VERSION,
@@ -37,7 +21,7 @@ static int make(acp_engine *e)
     int fd = memfd_create("acp_mpi.ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return ACP_E_SYSTEM;
-    if (ftruncate(fd, (off_t)TABLE_SIZE) || !write_at(fd, 0, &head, sizeof head) ||
+    if (memory_file_resize(fd, TABLE_SIZE) || memory_file_write(fd, 0, &head, sizeof head) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
         table_map(e, fd) != ACP_OK) {
         close(fd);
@@ -118,10 +102,10 @@ static int append_with(acp_engine *e, uint32_t first, const struct row *rows, ui
             scratch->mates[mates++] = first + i;
     }
     int fd = e->table.fd;
-    if (!write_at(fd, TABLE_ROWS + (uint64_t)first * TABLE_ROW, scratch->packed,
+    if (memory_file_write(fd, TABLE_ROWS + (uint64_t)first * TABLE_ROW, scratch->packed,
                   count * TABLE_ROW) ||
-        !write_at(fd, TABLE_FIRSTS + 4ull * had_nodes, scratch->firsts, 4ull * nodes) ||
-        !write_at(fd, TABLE_MATES + 4ull * had_mates, scratch->mates, 4ull * mates))
+        memory_file_write(fd, TABLE_FIRSTS + 4ull * had_nodes, scratch->firsts, 4ull * nodes) ||
+        memory_file_write(fd, TABLE_MATES + 4ull * had_mates, scratch->mates, 4ull * mates))
         return ACP_E_SYSTEM;
     struct table_head *head = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (head == MAP_FAILED)
@@ -198,6 +182,6 @@ int acp_table_add(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t c
 /* Which slots the ranks from `first` on have. After a reset all processes of the node write the same. */
 int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count)
 {
-    bool done = write_at(e->table.fd, TABLE_SLOTS + 4ull * first, slots, 4ull * count);
-    return done ? ACP_OK : ACP_E_SYSTEM;
+    int rc = memory_file_write(e->table.fd, TABLE_SLOTS + 4ull * first, slots, 4ull * count);
+    return rc ? ACP_E_SYSTEM : ACP_OK;
 }

@@ -128,6 +128,50 @@ def test_a_limit_of_address_space_is_respected(passes):
     passes([*launch.mpiexec(2), *launch.program(work_with_little_address_space)])
 
 
+def begin_with_a_limit(kind, hard):
+    import resource
+
+    number = getattr(resource, kind)
+    resource.setrlimit(number, (int(hard), int(hard)))
+    with pytest.raises(acp.Error) as refusal:
+        acp.init()
+    print("refused:", refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hard", "words"),
+    [
+        ("RLIMIT_FSIZE", MIB, "File too large"),
+        ("RLIMIT_AS", 120 * MIB, "Cannot allocate memory"),
+        ("RLIMIT_NOFILE", 6, "Too many open files"),
+    ],
+)
+def test_limits_that_leave_too_little_are_named(start, kind, hard, words):
+    job = start(launch.program(begin_with_a_limit, kind, hard), {"ACP_MPI": "0"})
+    assert job.wait() == 0, job.output
+    assert f"{words}; see the limits of this process (ulimit -a)" in job.output
+
+
+def have_a_soft_limit_of_file_sizes():
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, hard))
+    with acp.init():
+        array = acp.zeros(MIB)
+        places = acp.allgather(acp.query_ga(array))
+        acp.put(places[(acp.rank() + 1) % acp.procs()], np.ones(MIB))
+        acp.sync()
+        assert array.all()
+    assert resource.getrlimit(resource.RLIMIT_FSIZE) == (MIB, hard)
+
+
+def test_a_soft_limit_of_file_sizes_is_not_for_memory(start):
+    command = launch.program(have_a_soft_limit_of_file_sizes)
+    job = start(command, {"ACP_MPI": "0"})
+    assert job.wait() == 0, job.output
+
+
 def share_the_node(size):
     """See the limits of all ranks: half of the node's memory in equal parts, or what was asked."""
     asked = int(size) or None
