@@ -26,6 +26,24 @@ def test_each_rank_gets_its_lines_whole(kind, data, step):
     assert [line for rank, line in lines if rank == 1] == [b"other\n", b"end\n"]
 
 
+@pytest.mark.parametrize("kind", [None, Kind.HYDRA, Kind.PRRTE])
+def test_a_line_without_end_is_shown_in_pieces(kind):
+    """Also where a piece ends in the middle of a mark; and of what follows nothing is mistaken."""
+    begin = {None: b"", Kind.HYDRA: b"\x1eacp.3\x1f", Kind.PRRTE: b"[1,3]<stdout>: "}[kind]
+    marks, rank = (MARKS[kind], 3) if kind else (None, 0)
+    stream = Stream("w", None if kind else 0, marks)
+    step, again = 65_521, begin if kind is Kind.HYDRA else b""  # a mark before each piece
+    data = begin + b"".join(b"%09d " % number + again for number in range(200_000)) + b"\n"
+    pieces = [
+        piece for at in range(0, len(data), step) for piece in stream.feed(data[at : at + step])
+    ]
+    assert len(pieces) > 1
+    assert {owner for owner, _ in pieces} == {rank}
+    text = b"".join(piece for _, piece in pieces)
+    assert text == b"".join(b"%09d " % number for number in range(200_000)) + b"\n"
+    assert list(stream.feed(begin + b"next\n")) == [(rank, b"next\n")]
+
+
 def test_what_a_launcher_says_itself_has_no_rank():
     stream = Stream("w", None, MARKS[Kind.HYDRA])
     assert list(stream.feed(b"mpiexec: no\n\x1eacp.3\x1fyes\n")) == [

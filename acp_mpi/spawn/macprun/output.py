@@ -12,6 +12,8 @@ from typing import BinaryIO
 from acp_mpi.errors import PeerLostError
 
 LAST_LINES = 10
+_LINE_MOST = 1 << 20  # bytes; a longer one goes on in pieces, each labelled: memory is bounded
+_MARK_MOST = 64  # bytes of a launcher's mark
 _LOSS = b"%s.%s:" % (PeerLostError.__module__.encode(), PeerLostError.__name__.encode())
 _ENDS = b"\n", b"\r"  # of a line: a bar of progress is drawn over itself, and waits for no newline
 
@@ -26,12 +28,19 @@ class Stream:
         self._lines: dict[int | None, bytes] = {}  # the beginning of a line, by rank
 
     def feed(self, data: bytes) -> Iterator[tuple[int | None, bytes]]:
-        """Yield the lines that are complete now, with the rank; None: of the launcher itself."""
+        """Yield the lines that are complete now, with the rank; None: of the launcher itself.
+
+        Of a line beyond a mebibyte what there is: those who write without an end are shown, too.
+        """
         lines = (self._rest + data).splitlines(keepends=True)
         # a return at the end may be the first half of a line's end
         self._rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
         for line in lines:
             yield from self._apart(line)
+        if len(self._rest) > _LINE_MOST:
+            cut = self._between_marks(len(self._rest) - _MARK_MOST)
+            piece, self._rest = self._rest[:cut], self._rest[cut:]
+            yield from self._apart(piece)
 
     def end(self) -> Iterator[tuple[int | None, bytes]]:
         """Yield what is left when nothing more comes."""
@@ -40,6 +49,14 @@ class Stream:
             if line:
                 yield rank, line + b"\n"
         self._lines, self._rest = {}, b""
+
+    def _between_marks(self, at: int) -> int:
+        """Return a place near `at` where what is left of a line can be cut: in no mark."""
+        if self._marks is not None:
+            for mark in self._marks.finditer(self._rest, at - _MARK_MOST):
+                if mark.start() < at < mark.end():
+                    return mark.start()
+        return at
 
     def _apart(self, line: bytes) -> Iterator[tuple[int | None, bytes]]:
         """Give each rank its pieces: launchers put a mark before each, not only before lines."""
@@ -57,7 +74,7 @@ class Stream:
 
     def _add(self, rank: int | None, piece: bytes) -> Iterator[tuple[int | None, bytes]]:
         line = self._lines.pop(rank, b"") + piece
-        if line.endswith(_ENDS):
+        if line.endswith(_ENDS) or len(line) > _LINE_MOST:
             yield rank, line
         elif line:
             self._lines[rank] = line
