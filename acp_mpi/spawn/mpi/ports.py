@@ -28,6 +28,7 @@ _REQUESTS, _ANSWERS = derived(0, "port"), derived(0, "port, answer")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # s between two looks at a port that does not answer
 _ANSWER = 2.0  # s for an answer to arrive that was given before the port was closed
 _serials = itertools.count(1)
+_tickets = itertools.count(1)  # of those who connect: several threads may, each has its answer
 _SIGN = struct.Struct("=Q")  # the port's number, while it is open
 _open: dict[str, Any] = {}  # of this process: its ports, and their signs, which others look at
 
@@ -77,10 +78,11 @@ def close_port(port_name: str) -> None:
     sign.close()
     while True:
         with contextlib.suppress(PeerLostError):  # the next one may live
-            asker = heard(_REQUESTS, serial)
-            if asker is None:
+            asked = heard(_REQUESTS, serial)
+            if asked is None:
                 return
-            tell(_ANSWERS, asker, serial, None)
+            (_, ticket), asker = asked
+            tell(_ANSWERS, asker, ticket, None)
 
 
 def _is_open(serial: int, sign: int) -> bool:
@@ -139,8 +141,8 @@ def accept(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0) 
         context = new_context("port")
         while True:
             with contextlib.suppress(PeerLostError):  # it has died since; the next one may live
-                peers, asker = hear(_REQUESTS, -1, serial)
-                tell(_ANSWERS, asker, serial, (context, ranks))
+                (peers, ticket), asker = hear(_REQUESTS, -1, serial)
+                tell(_ANSWERS, asker, ticket, (context, ranks))
                 return context, peers
 
     return _together(comm, root, talk)
@@ -154,8 +156,9 @@ def connect(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0)
         if not _is_open(serial, sign):
             text = f"Connect: {port_name!r} is closed; Open_port returns another"
             raise _refusal(MPI.ERR_PORT, text)
-        tell(_REQUESTS, owner, serial, ranks)
-        answer, _ = hear(_ANSWERS, owner, serial, _Look(serial, sign).is_vain)
+        ticket = next(_tickets)
+        tell(_REQUESTS, owner, serial, (ranks, ticket))
+        answer, _ = hear(_ANSWERS, owner, ticket, _Look(serial, sign).is_vain)
         if answer is None:
             text = f"Connect: {port_name!r} was closed before anybody was accepted there"
             raise _refusal(MPI.ERR_PORT, text)
@@ -169,9 +172,9 @@ _INTRODUCTION = struct.Struct("!8sQQ")
 
 def join(fd: int) -> Any:
     """Meet the process at the other end of a socket, which is of this job, too."""
-    line = _socket.socket(fileno=os.dup(fd))
+    line, blocking = _socket.socket(fileno=os.dup(fd)), os.get_blocking(fd)
     try:
-        line.setblocking(True)
+        line.setblocking(True)  # which is of the socket, not of the descriptor
         own = acp.rank(), new_context("socket")
         line.sendall(_INTRODUCTION.pack(_job(), *own))
         heard = b""
@@ -181,6 +184,7 @@ def join(fd: int) -> Any:
                 raise _refusal(MPI.ERR_COMM, "Join: the other side has closed the socket")
             heard += data
     finally:
+        os.set_blocking(fd, blocking)
         line.close()
     job, rank, context = _INTRODUCTION.unpack(heard)
     if job != _job():

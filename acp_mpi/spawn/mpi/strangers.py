@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+
 from acp_mpi import members
 from acp_mpi.engine import _engine
 from acp_mpi.spawn.mpi import transport
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 PARENT = "ACP_PARENT"
 NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
 _NOBODY = _engine.Sources(())  # whose death would end a receive from anybody: others may come
+_asking = _thread.allocate_lock()  # who my parents are: they say it once
 _parent: Any = None
 _program: int | None = None
 
@@ -54,12 +57,13 @@ def hear(
     return outcome(work), work.source
 
 
-def heard(context: int, tag: int) -> int | None:
-    """Return who has said something that nobody has heard yet; what it was is dropped."""
+def heard(context: int, tag: int) -> tuple[Any, int] | None:
+    """Return an object that nobody has heard yet, and who has said it; None: there is none."""
     posted = transport.receive(context, -1, tag, among=_NOBODY)
     if not posted.done() and posted.cancel():
         return None
-    return int(posted.take().source)
+    arrived = posted.take()
+    return MPI.pickle.loads(arrived.data), int(arrived.source)
 
 
 def tell(context: int, dest: int, tag: int, thing: Any) -> None:
@@ -67,16 +71,23 @@ def tell(context: int, dest: int, tag: int, thing: Any) -> None:
     transport.send(context, dest, tag, MPI.pickle.dumps(thing))
 
 
+def _ask() -> None:
+    global _parent, _program
+    if _parent is not None:  # another thread has asked meanwhile
+        return
+    rank = members.job().parent if members.in_a_job() else None
+    if rank is None:
+        _parent = MPI.Comm.Get_parent()
+    else:
+        (context, parents, children, _program), _ = hear(NEWS, rank, 0)
+        _parent = connected(context, tuple(children), tuple(parents))
+
+
 def parent() -> Any:
     """Return the communicator with those that spawned this process, or COMM_NULL."""
-    global _parent, _program
     if _parent is None:
-        rank = members.job().parent if members.in_a_job() else None
-        if rank is None:
-            _parent = MPI.Comm.Get_parent()
-        else:
-            (context, parents, children, _program), _ = hear(NEWS, rank, 0)
-            _parent = connected(context, tuple(children), tuple(parents))
+        with _asking:
+            _ask()
     body = getattr(_parent, "_body", None)
     if body is not None and body.closed:  # a copy of it was disconnected
         _parent._body = None
