@@ -1,14 +1,18 @@
 /* The job's notice board: names (128-bit keys) with 16 bytes each, kept by the rank that the
- * key selects. A lookup of a name that is not there waits at its keeper until it is. */
+ * key selects. A lookup of a name that is not there waits at its keeper until it is.
+ *
+ * The keeper says since when a value stands there. When it is lost all who have stored something give it to
+ * the next one, in any order, and what stood there last stays: whoever was replaced does not know it. */
 #include "op.h"
 #include "sources.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #define LOOKUP_ENDS 1u
 
 struct name {
-    uint64_t key[2], value[2];
+    uint64_t key[2], value[2], since;
     struct name *next;
 };
 
@@ -26,10 +30,24 @@ static bool waits_for(const struct op *op, const uint64_t key[2])
            op->command.dst == key[0] && op->command.src == key[1];
 }
 
-static int store(acp_lane *lane, const uint64_t key[2], const uint64_t value[2])
+/* Later than what is there, also where the clocks of two keepers differ. */
+static uint64_t after(const struct name *n)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return n && n->since >= now ? n->since + 1 : now;
+}
+
+/* *since 0: from now on, which it is set to; else the value stood at another keeper since then. */
+static int store(acp_lane *lane, const uint64_t key[2], const uint64_t value[2], uint64_t *since)
 {
     acp_engine *e = lane->engine;
     struct name *n = find(e, key);
+    if (!*since)
+        *since = after(n);
+    if (n && *since <= n->since)
+        return ACP_OK;
     if (!n) {
         n = malloc(sizeof *n);
         if (!n)
@@ -39,6 +57,7 @@ static int store(acp_lane *lane, const uint64_t key[2], const uint64_t value[2])
     }
     n->value[0] = value[0];
     n->value[1] = value[1];
+    n->since = *since;
     for (struct op *op = e->tasks, *next; op; op = next) {
         next = op->next_task;
         if (waits_for(op, key)) {
@@ -63,16 +82,19 @@ static void forget(acp_engine *e, const struct peer *from, uint64_t id)
         }
 }
 
-/* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value; a LOOKUP with
- * LOOKUP_ENDS in a is one that nobody waits for any more. */
+/* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value, `after` since when it
+ * stands, as does `a` of the answer; a LOOKUP with LOOKUP_ENDS in a is one that nobody waits for any more. */
 void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m)
 {
     acp_engine *e = lane->engine;
     const uint64_t key[2] = {m->dst, m->src}, value[2] = {m->a, m->b};
     struct message answer = *m;
     uint64_t first = 0;
+    const acp_fault *fault = NULL;
     if (m->kind == ACP_PUBLISH) {
-        store(lane, key, value);
+        first = m->after;
+        if (store(lane, key, value, &first) != ACP_OK)
+            fault = &lane->fault;
     } else if (m->a == LOOKUP_ENDS) {
         forget(e, from, m->id);
         return;
@@ -91,7 +113,7 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
         first = n->value[0];
         answer.b = n->value[1];
     }
-    serve_reply(lane, from, link, &answer, first);
+    serve_reply(lane, from, link, &answer, fault, first);
 }
 
 /* Who asks again and again must not leave a question each time. */
@@ -144,7 +166,8 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
         op->in_flight = 1;
         rc = road_to(e, p)->send(lane, p, 0, &m);
     } else if (question->kind == ACP_PUBLISH) {
-        rc = store(lane, key, value);
+        op->result = question->after;
+        rc = store(lane, key, value, &op->result);
         op->state = OP_DONE;
     } else if ((n = find(e, key))) {
         op->result = n->value[0];
@@ -180,12 +203,16 @@ static uint32_t keeper(acp_engine *e, const uint64_t key[2])
     return slot_of_rank(e, (first + past) % e->founders);
 }
 
-int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], int64_t timeout_ns)
+int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], uint64_t *since,
+                int64_t timeout_ns)
 {
     struct message m = {.kind = ACP_PUBLISH, .dst = key[0], .src = key[1], .a = value[0],
-                        .b = value[1]};
+                        .b = value[1], .after = since ? *since : 0};
     uint64_t reply[2];
-    return ask_peer(e, keeper(e, key), &m, reply, timeout_ns, ACP_DOING_LOOKUP);
+    int rc = ask_peer(e, keeper(e, key), &m, reply, timeout_ns, ACP_DOING_LOOKUP);
+    if (rc == ACP_OK && since)
+        *since = reply[0];
+    return rc;
 }
 
 int acp_lookup(acp_engine *e, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns)

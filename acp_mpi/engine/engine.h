@@ -320,7 +320,9 @@ void acp_refresh(acp_engine *engine);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. */
-int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2],
+/* *since 0: from now on, which it is set to; else what it was set to: given again, to who keeps the name in place
+ * of a lost rank, which what was published later under the same name does not yield to. NULL: 0. */
+int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2], uint64_t *since,
                 int64_t timeout_ns);
 int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
 

@@ -125,7 +125,7 @@ void put_served(acp_lane *lane, struct peer *from, struct link *link, const stru
 void task_reply(acp_lane *lane, struct op *op);
 void task_serve(acp_lane *lane, struct op *op);
 void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
-                 const struct message *command, uint64_t value);
+                 const struct message *command, const acp_fault *fault, uint64_t value);
 
 /* news.c: who is gone, or leaves; with the lock held */
 void notify_all(acp_lane *lane, const struct message *m); /* whoever this process is in touch with */

@@ -45,9 +45,9 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
 }
 
 void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
-                 const struct message *command, uint64_t value)
+                 const struct message *command, const acp_fault *fault, uint64_t value)
 {
-    send_reply(lane, to, link, command, NULL, value, NULL, 0);
+    send_reply(lane, to, link, command, fault, value, NULL, 0);
 }
 
 static const acp_fault *earlier_failure(const struct peer *from, uint64_t id)

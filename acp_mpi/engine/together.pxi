@@ -146,19 +146,24 @@ def sync(timeout=None):
     met("sync", rc, e)
 
 
-def board_put(low, high, first, second, timeout):
-    """Store two words under a 128-bit name, for every rank to see."""
+def board_put(low, high, first, second, since, timeout):
+    """Store two words under a 128-bit name, for every rank to see; return since when they stand there.
+
+    `since`: 0, or what an earlier call returned, which another rank's later words do not yield to.
+    """
     need("publish")
     cdef uint64_t key[2]
     cdef uint64_t value[2]
     cdef int64_t limit = nanoseconds(timeout, "publish")
     cdef int rc
+    cdef uint64_t stands = since
     key[0], key[1], value[0], value[1] = low, high, first, second
     cdef acp_engine *e = hold("publish")
     with nogil:
-        rc = acp_publish(e, key, value, limit)
+        rc = acp_publish(e, key, value, &stands, limit)
     acp_engine_exit(e)
     ended("publish", rc)
+    return stands
 
 
 def board_get(low, high, timeout):

@@ -31,7 +31,7 @@ _publishing = RLock()
 os.register_at_fork(after_in_child=_publishing._at_fork_reinit)  # type: ignore[attr-defined]
 _behind = allocate_lock()  # while another thread ends what Ctrl-C has ended for its caller
 os.register_at_fork(after_in_child=_behind._at_fork_reinit)  # type: ignore[attr-defined]
-_offered: dict[str, Any] = {}  # name -> the block behind it
+_offered: dict[str, tuple[Any, int]] = {}  # name -> the block behind it, since when it stands there
 _missed: set[int] = set()  # ranks whose loss was accepted: what they kept has another keeper
 _perhaps: list[Any] = []  # those whose publishing was interrupted: it may have arrived all the same
 
@@ -66,11 +66,11 @@ def publish(name: str, x: Any) -> None:
     block = _block_of(x)
     with _publishing:
         try:
-            _engine.board_put(low, high, block.ga, len(block), None)
+            since = _engine.board_put(low, high, block.ga, len(block), 0, None)
         except BaseException:
             _perhaps.append(block)
             raise
-        _offered[name] = block
+        _offered[name] = block, since
 
 
 def lookup(name: str, timeout: float | None = None) -> Any:
@@ -97,9 +97,9 @@ def _publish_again() -> None:
     if lost == _missed:
         return
     with _publishing:
-        for name, block in list(_offered.items()):
+        for name, (block, since) in list(_offered.items()):
             try:
-                _engine.board_put(*_key(name, "refresh"), block.ga, len(block), None)
+                _engine.board_put(*_key(name, "refresh"), block.ga, len(block), since, None)
             except PeerLostError:  # one more, which the next refresh accepts
                 return
         _missed.update(lost)

@@ -119,7 +119,7 @@ static void long_copies(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
     for (uint64_t i = 0; i < size; i++)
         data[i] = (unsigned char)(i * 31 + rank);
     value[0] = ga;
-    CHECK(acp_publish(e, key, value, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
     uint32_t next = (rank + 1) % c->count;
     key[0] = next;
     CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
@@ -152,7 +152,7 @@ static void private_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     CHECK(acp_segment_register(lane, data, size, 1, &ga) == ACP_OK);
     CHECK(acp_ga_color(ga) == 1);
     value[0] = ga;
-    CHECK(acp_publish(e, key, value, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
     uint32_t next = (rank + 1) % c->count, after = (rank + 2) % c->count;
     acp_ga_t there, beyond;
     key[0] = next;
@@ -211,7 +211,7 @@ static void names_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
         key[1] = 1000 + rank;
         CHECK(acp_lookup(e, key, value, 0) == ACP_E_TIMEOUT);
         key[1] = 2000 + rank; /* its keeper has heard of the end when it has answered this */
-        CHECK(acp_publish(e, key, value, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
     }
     meet(e);
     pthread_mutex_lock(&e->lock);

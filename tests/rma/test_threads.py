@@ -206,8 +206,9 @@ def test_a_name_that_threads_publish_at_once_stands_for_what_one_of_them_gave(mo
     put = _engine.board_put
 
     def slowly(*arguments):
-        put(*arguments)
+        since = put(*arguments)
         time.sleep(1e-4)  # the others run meanwhile
+        return since
 
     monkeypatch.setattr(_engine, "board_put", slowly)
     for step in range(20):
