@@ -62,10 +62,14 @@ def learn_of_newcomers() -> None:
 
         known.registry = whereabouts.find(known.founders)
     if known.registry is not None:
-        from acp_mpi.spawn.growing.questions import Question  # a job that does not grow has none
+        # a job that does not grow has none
+        from acp_mpi.spawn.growing.questions import NoRegistryError, Question
 
-        with Question(known.registry, known.place.secret) as question:
-            known.learn(question.answer())
+        try:
+            with Question(known.registry, known.place.secret) as question:
+                known.learn(question.answer())
+        except NoRegistryError as reason:  # whom this process knows of it goes on with
+            log.warning("members", "nothing is learnt of groups that have joined: %s", reason)
 
 
 def groups() -> list[Group]:

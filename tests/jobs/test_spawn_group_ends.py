@@ -147,6 +147,39 @@ def test_the_registry_outlives_a_group_that_ends_at_once_when_it_has_left(
     all_pass(groups(sizes, leave_while_the_registry_is_held_up, path, env=place))
 
 
+def refresh_without_the_registry():
+    acp.init()
+    word = acp.register_memory(bytearray(8))
+    if acp.rank() == 0:
+        acp.spawn_group(newcomer(join_and_end), 1, mpi=False)
+        os.kill(_registry(), signal.SIGKILL)
+    acp.sync()
+    assert acp.refresh()[:2] == [0, 1]
+    acp.barrier([0, 1])
+    acp.fetch_add8(acp.allgather(acp.query_ga(word), ranks=[0, 1])[1 - acp.rank()], 1)
+    acp.barrier([0, 1])
+    acp.finalize()
+
+
+def test_a_refresh_goes_on_without_the_registry(without_mpi):
+    jobs = without_mpi(2, launch.program(refresh_without_the_registry))
+    for job in jobs:
+        assert job.wait() == 0, job.output
+        assert "nothing is learnt of groups that have joined" in job.output
+
+
+def start_two_of_one_name():
+    with acp.init():
+        wanted = (newcomer(join_and_end), 1, {"mpi": False, "name": "twins"})
+        with pytest.raises(acp.Error, match="two of these groups have the name 'twins'"):
+            acp.spawn_groups([wanted, wanted])
+
+
+def test_two_groups_of_one_name_are_refused_before_they_start(without_mpi):
+    (job,) = without_mpi(1, launch.program(start_two_of_one_name))
+    assert job.wait() == 0, job.output
+
+
 # Deaths -----------------------------------------------------------------------------------------
 
 

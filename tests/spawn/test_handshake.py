@@ -186,7 +186,9 @@ def test_a_secret_file_open_to_others_is_refused(tmp_path, mode):
         secret.load({"ACP_SECRET_FILE": str(path)})
 
 
-@pytest.mark.parametrize("content", ["", "00" * 31, "00" * 33, "zz" * 32, "é" * 32])
+@pytest.mark.parametrize(
+    "content", ["", "00" * 31, "00" * 33, "zz" * 32, "é" * 32, "00  " + "00" * 30]
+)
 def test_what_is_no_secret_is_refused_and_not_shown(tmp_path, content):
     path = tmp_path / "secret"
     secret.create(path)

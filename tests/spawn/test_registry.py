@@ -6,16 +6,17 @@ import socket
 import threading
 
 import pytest
-from arriving import SECRET, whole
+from arriving import SECRET, rows, whole
 
 from acp_mpi import host, processes
 from acp_mpi.errors import Error
 from acp_mpi.spawn.growing import questions
 from acp_mpi.spawn.growing.questions import Question
 from acp_mpi.spawn.growing.registry import Registry
-from acp_mpi.spawn.rendezvous import connector
+from acp_mpi.spawn.rendezvous import connection, connector
 from acp_mpi.spawn.rendezvous.membership import Membership
 from acp_mpi.spawn.rendezvous.row import _ROW
+from acp_mpi.spawn.rendezvous.visitor import Visitor
 
 
 def table_of(pid):
@@ -68,6 +69,58 @@ def test_a_question_is_asked_again_when_the_registry_lets_go_of_it(monkeypatch):
     with registry() as address, Question(address, SECRET) as question:
         assert len(question.answer()) == 1
     assert len(dialled) == 2
+
+
+def test_a_group_that_nobody_awaits_is_refused():
+    with registry() as address:
+        with pytest.raises(Error, match="nobody in this job awaits a group 'stranger'"):
+            connector.join(address, SECRET, "stranger", 1, False, whole("stranger", 1))
+        with Question(address, SECRET) as question:
+            assert len(question.answer()) == 1
+
+
+def test_part_of_a_group_goes_when_it_is_awaited_no_longer(pool):
+    with registry() as address:
+        with Question(address, SECRET, ("late",)):
+            part = pool.submit(connector.join, address, SECRET, "late", 2, False, rows("late", 0))
+            with pytest.raises(TimeoutError):
+                part.result(0.2)
+        with pytest.raises(Error, match="whoever has started group 'late' has ended"):
+            part.result(20)
+
+
+def options(sock):
+    """Return whether the system asks the other end for a sign of life, and after what silence."""
+    return (
+        sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+    )
+
+
+def test_a_host_that_vanishes_is_noticed_at_both_ends():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        connection.dial(listener.getsockname(), 5.0) as near,
+    ):
+        far, address = listener.accept()
+        visitor = Visitor(far, str(address))
+        assert options(near) == options(far) == (1, 30)
+        visitor.close()
+
+
+def test_a_connection_to_itself_is_none(monkeypatch):
+    """The system may give who connects to a port of its own host that very port."""
+
+    class Unlucky(connection.Connection):
+        def connect(self, address):
+            self.bind(address)
+            super().connect(address)
+
+    monkeypatch.setattr(connection, "Connection", Unlucky)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        where = listener.getsockname()
+    with pytest.raises(ConnectionRefusedError):
+        connection.dial(where, 5.0)
 
 
 def test_nothing_is_kept_of_a_process_that_ends_while_it_is_looked_at(monkeypatch):

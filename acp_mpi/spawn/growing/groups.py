@@ -102,6 +102,9 @@ def spawn_groups(
         raise Error(
             f"spawn_group: there is a group {twice!r} in this job already: give it another name"
         )
+    if len(set(names)) < len(names):
+        twice = max(names, key=names.count)
+        raise Error(f"spawn_group: two of these groups have the name {twice!r}: give one another")
     starting.begin()
     from acp_mpi.spawn.growing import orders  # loaded while the starter gets ready
 

@@ -110,6 +110,13 @@ class Registry:
                 raise Error(f"expected an announcement or a question, and kind {kind} came")
 
     def _welcome(self, visitor: Visitor, member: Announcement) -> None:
+        if not self._is_awaited(member.name):
+            text = (
+                f"nobody in this job awaits a group {member.name!r}: whoever has started it has "
+                "ended, or waits no longer; groups are started by acp.spawn_group"
+            )
+            self._tell(visitor, Kind.REFUSED, text.encode())
+            return
         try:
             complete = self._newcomers.enter(member, f"{member.origin} ({visitor.address})")
         except Error as reason:
@@ -150,6 +157,9 @@ class Registry:
             del self._awaited[visitor]
             self._door.tell(visitor, message(Kind.TABLE, self._newcomers.table.pack()))
 
+    def _is_awaited(self, name: str) -> bool:
+        return name in self._promised.union(*self._awaited.values())
+
     def _tell(self, visitor: Visitor, kind: int, payload: bytes) -> None:
         self._door.give_until(visitor, time.monotonic() + _LEAVE_TIMEOUT)
         self._door.tell(visitor, message(kind, payload))
@@ -166,7 +176,13 @@ class Registry:
         self._tell(visitor, Kind.EXPIRED, text.encode())
 
     def _gone(self, visitor: Visitor) -> None:
-        self._awaited.pop(visitor, None)
+        for name in self._awaited.pop(visitor, ()):
+            for guest in tuple(self._door.guests):  # part of a group that nobody awaits any more
+                if guest.waiting is not None and guest.waiting.name == name:
+                    self._newcomers.withdraw(guest.waiting)
+                    guest.waiting = None
+                    text = f"whoever has started group {name!r} has ended, or waits no longer"
+                    self._tell(guest, Kind.FAILED, text.encode())
         if visitor.waiting is not None:
             self._newcomers.withdraw(visitor.waiting)
 

@@ -7,6 +7,9 @@ that a process without MPI needs of this library.
 from __future__ import annotations
 
 import _socket
+import errno
+
+_IDLE, _BETWEEN, _PROBES = 30, 10, 3  # s of silence, s between questions, and so many of these
 
 
 class Connection(_socket.socket):
@@ -17,6 +20,17 @@ class Connection(_socket.socket):
 
     def __exit__(self, *ignored: object) -> None:
         self.close()
+
+
+def keep_alive(sock: _socket.socket) -> None:
+    """Have the system ask the other end whether it is there, for a host may vanish without a word.
+
+    Who waits for others on such a connection hears of it within a minute.
+    """
+    sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPIDLE, _IDLE)
+    sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPINTVL, _BETWEEN)
+    sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPCNT, _PROBES)
 
 
 def dial(where: tuple[str, int], timeout: float) -> Connection:
@@ -31,6 +45,10 @@ def dial(where: tuple[str, int], timeout: float) -> Connection:
         try:
             connection.settimeout(timeout)
             connection.connect(address)
+            if connection.getsockname() == connection.getpeername():
+                # nobody listens, and the system gave this end the very port that it called
+                raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
+            keep_alive(connection)
             # a short message after another would wait 40 ms for the other side's acknowledgement
             connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
             return connection

@@ -126,12 +126,7 @@ def _connect(address: str, deadline: float) -> Connection:
     pause = _PAUSE
     while True:
         try:
-            sock = dial(where, max(deadline - time.monotonic(), 0.01))
-            if sock.getsockname() != sock.getpeername():
-                return sock
-            # Nobody listens, and the system gave this end the very port that it called.
-            sock.close()
-            refusal = "connection refused"
+            return dial(where, max(deadline - time.monotonic(), 0.01))
         except ConnectionRefusedError:
             refusal = "connection refused"
         except TimeoutError:

@@ -90,8 +90,9 @@ def _refuse_if_shared(path: str | os.PathLike[str], state: os.stat_result) -> No
 def _parse(digits: bytes, where: str) -> bytes:
     digits = digits.strip()
     try:
-        if len(digits) == 2 * SIZE:
-            return bytes.fromhex(digits.decode("ascii"))
+        secret = bytes.fromhex(digits.decode("ascii"))
+        if len(digits) == 2 * SIZE == 2 * len(secret):  # blanks between them would be left out
+            return secret
     except ValueError:
         pass
     # what is there instead may be a damaged secret: it is not shown

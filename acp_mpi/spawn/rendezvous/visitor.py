@@ -11,6 +11,7 @@ from collections.abc import Generator
 from typing import TypeAlias
 
 from acp_mpi.spawn.rendezvous.announcement import Announcement
+from acp_mpi.spawn.rendezvous.connection import keep_alive
 
 Talk: TypeAlias = Generator[tuple[bytes, int], bytes, None]
 
@@ -28,6 +29,7 @@ class Visitor:
         sock.setblocking(False)
         with contextlib.suppress(OSError):  # it has gone already: that is seen in its turn
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(sock)
         self._talk: Talk | None = None
         self._wanted = 0
         self._in = bytearray()
