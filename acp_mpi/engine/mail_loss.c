@@ -1,4 +1,5 @@
-/* After a death: kept messages whose bytes will never come are given back. */
+/* Kept messages that nobody will ever receive are given back: after a death those whose bytes do not
+ * come, after the end of a context all of that. */
 #include "request.h"
 
 #include "held.h"
@@ -38,6 +39,22 @@ static int bury(struct hold *hold, struct letter *l)
     return ACP_OK;
 }
 
+/* False: not yet. */
+static bool discard(struct hold *hold, struct letter *l)
+{
+    acp_engine *e = hold->lane->engine;
+    bool late = mail_context_ended(&hold->heap->head->mailbox, l->context);
+    if (orphaned(e, l) || (late && letter_state(l) == LETTER_DONE && l->place != PLACE_HELD))
+        return bury(hold, l) == ACP_OK;
+    return !late || mail_unwant(hold, l);
+}
+
+bool mail_to_bury(const acp_engine *e)
+{
+    const struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_relaxed);
+    return e->mail_losses || (h && __atomic_load_n(&h->head->mailbox.late, __ATOMIC_RELAXED));
+}
+
 void mail_bury(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -50,13 +67,14 @@ void mail_bury(acp_lane *lane)
     e->mail_losses = 0;
     if (!h)
         return;
+    __atomic_store_n(&h->head->mailbox.late, 0, __ATOMIC_RELAXED);
     if (!held_bury(lane, h))
         e->mail_losses = 1;
     uint64_t steps = h->head->mailbox.kept, next;
     for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;
          at = next) {
         next = l->arrival.next;
-        if (orphaned(e, l) && bury(&hold, l) != ACP_OK)
+        if (!discard(&hold, l))
             e->mail_losses = 1;
     }
     uint32_t count = mail_wanting_take(h, false, slots);

@@ -215,8 +215,11 @@ void acp_collective_end(acp_collective *c)
         pthread_mutex_lock(&e->collectives_lock);
         unlock_collectives(e);
     }
-    if (c->watched && c->era == e->mail_era && !e->stopping)
+    bool here = c->era == e->mail_era && !e->stopping;
+    if (c->watched && here)
         __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    if (here && (c->plan->messages || c->plan->members > 1))
+        mail_context_ends(e, c->context, c->status != ACP_OK);
     free(c);
 }
 
