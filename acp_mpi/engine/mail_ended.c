@@ -41,6 +41,11 @@ void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)
     progress_kick(e);
 }
 
+void acp_context_ends(acp_engine *e, uint64_t context)
+{
+    mail_context_ends(e, context, true);
+}
+
 /* In the section: it is received, without room for its bytes, by whoever leads. */
 bool mail_unwant(struct hold *hold, struct letter *l)
 {

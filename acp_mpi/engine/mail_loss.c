@@ -51,7 +51,7 @@ static bool discard(struct hold *hold, struct letter *l)
 
 bool mail_to_bury(const acp_engine *e)
 {
-    const struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_relaxed);
+    const struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_acquire);
     return e->mail_losses || (h && __atomic_load_n(&h->head->mailbox.late, __ATOMIC_RELAXED));
 }
 
