@@ -238,6 +238,8 @@ struct acp_engine {
     pthread_mutex_t collectives_lock; /* those that go on by themselves: who drives them */
     struct acp_collective *collectives;
     _Atomic uint32_t collective_count;
+    _Atomic uint32_t drivers; /* threads that take one further which is theirs alone */
+    _Atomic bool resets;      /* they come back when that is over */
     _Atomic uint32_t inside;     /* threads without the interpreter, collectives under way */
     _Atomic uint32_t sends_open; /* requests of sends, which may know the memory of another */
     _Atomic bool collective_news;   /* one of them may go on: asked of whoever has the lock */

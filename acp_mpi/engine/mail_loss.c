@@ -1,5 +1,6 @@
 /* Kept messages that nobody will ever receive are given back: after a death those whose bytes do not
  * come, after the end of a context all of that. */
+#include "collective.h"
 #include "request.h"
 
 #include "held.h"
@@ -49,13 +50,7 @@ static bool discard(struct hold *hold, struct letter *l)
     return !late || mail_unwant(hold, l);
 }
 
-bool mail_to_bury(const acp_engine *e)
-{
-    const struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_acquire);
-    return e->mail_losses || (h && __atomic_load_n(&h->head->mailbox.late, __ATOMIC_RELAXED));
-}
-
-void mail_bury(acp_lane *lane)
+static void mail_bury(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     struct heap *h = mail_heap(e, e->own);
@@ -65,9 +60,9 @@ void mail_bury(acp_lane *lane)
     if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK)
         return; /* again, soon */
     e->mail_losses = 0;
+    atomic_store(&e->doors->late, 0);
     if (!h)
         return;
-    __atomic_store_n(&h->head->mailbox.late, 0, __ATOMIC_RELAXED);
     if (!held_bury(lane, h))
         e->mail_losses = 1;
     uint64_t steps = h->head->mailbox.kept, next;
@@ -80,4 +75,18 @@ void mail_bury(acp_lane *lane)
     uint32_t count = mail_wanting_take(h, false, slots);
     section_leave(&hold);
     mail_wanting_wake(e, slots, count);
+}
+
+void mail_tidy(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    if (!collectives_try(e)) { /* a reset may be under way */
+        e->mail_losses = 1;
+        return;
+    }
+    if (e->mail_losses || e->doors->late)
+        mail_bury(lane);
+    if (e->mail_unwanted)
+        mail_drop_unwanted(lane);
+    collectives_unlock(e);
 }

@@ -104,7 +104,6 @@ struct mailbox {
     uint64_t free;     /* letters, chained by their links */
     uint64_t slabs;    /* chained by their first word */
     uint64_t probing;  /* threads of the owner that sleep until a message is kept */
-    uint64_t late;     /* a message has been kept whose context has ended */
     uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for room */
     struct mail_chain arrivals, wild;
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];

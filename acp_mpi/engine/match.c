@@ -233,7 +233,7 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     if (!landing->matched) {
         told(lane->engine, to);
         if (unlikely(landing->late))
-            __atomic_store_n(&box->late, 1, __ATOMIC_RELEASE);
+            atomic_store(&to->doors->late, 1);
         if (unlikely(landing->late || __atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
             door_ring(lane->engine, to);
         return ACP_OK;

@@ -113,10 +113,8 @@ bool progress_poll(acp_engine *e)
     any |= work_step(lane);
     if (e->mail_sends)
         any |= mail_step(lane);
-    if (mail_to_bury(e))
-        mail_bury(lane);
-    if (e->mail_unwanted)
-        mail_drop_unwanted(lane);
+    if (mail_untidy(e))
+        mail_tidy(lane);
     if (e->collective_count)
         any |= collectives_step(lane);
     window_drive(e);

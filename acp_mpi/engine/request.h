@@ -67,8 +67,11 @@ void mail_reset(acp_engine *e);
 /* mail_loss.c: has who brings the bytes of a letter died? From now on this process hears of it. */
 bool filler_lost(acp_engine *e, const struct letter *letter);
 /* Letters of the dead, and of contexts that have ended, in the own mailbox; leader only. */
-void mail_bury(acp_lane *lane);
-bool mail_to_bury(const acp_engine *e); /* is there anything to look for? */
+void mail_tidy(acp_lane *lane);
+static inline bool mail_untidy(const acp_engine *e)
+{
+    return e->mail_losses || e->mail_unwanted || e->doors->late;
+}
 
 /* mail_ended.c: nothing of that context is received here from now on. `in_vain`: something may have come. */
 void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain);
