@@ -5,6 +5,7 @@ different contexts never meet. `function` is the name that errors begin with. Da
 received as bytes or into a buffer; the note is a word for the receiver, in `Status.note`.
 """
 
+from acp_mpi.engine._engine import transfer_end as end
 from acp_mpi.engine._engine import transfer_give_up as give_up
 from acp_mpi.engine._engine import transfer_irecv as irecv
 from acp_mpi.engine._engine import transfer_isend as isend
@@ -12,4 +13,4 @@ from acp_mpi.engine._engine import transfer_probe as probe
 from acp_mpi.engine._engine import transfer_recv as recv
 from acp_mpi.engine._engine import transfer_send as send
 
-__all__ = ["give_up", "irecv", "isend", "probe", "recv", "send"]
+__all__ = ["end", "give_up", "irecv", "isend", "probe", "recv", "send"]

@@ -104,6 +104,7 @@ cdef extern from "engine.h" nogil:
     int acp_table_add(acp_engine *, uint32_t, const uint8_t *, uint32_t)
     int acp_table_place(const acp_engine *, uint8_t *)
     int acp_table_map(acp_engine *, const uint8_t *)
+    void acp_engine_halt(acp_engine *)
     int acp_engine_reset(acp_engine *, const uint32_t *, uint32_t)
     void acp_engine_leaving(acp_engine *)
     bint acp_engine_closed(const acp_engine *)

@@ -177,10 +177,32 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
     }
 }
 
+void collective_enter(acp_engine *e)
+{
+    for (;;) {
+        atomic_fetch_add(&e->drivers, 1);
+        if (likely(!atomic_load(&e->resets)))
+            return;
+        atomic_fetch_sub(&e->drivers, 1);
+        while (atomic_load(&e->resets))
+            sched_yield();
+    }
+}
+
+void collective_close(acp_lane *lane, acp_collective *c)
+{
+    collective_fail(lane, c, ACP_E_CLOSED, -1);
+    atomic_store(&c->state, COLLECTIVE_OVER);
+}
+
 int collective_drive(acp_lane *lane, acp_collective *c)
 {
     const acp_plan *plan = c->plan;
     c->moves = c->again = false;
+    if (unlikely(c->era != lane->engine->mail_era)) {
+        collective_close(lane, c);
+        return ACP_OK;
+    }
     if (unlikely(lane->engine->departed != c->departed))
         collective_look_at_losses(lane, c);
     if (unlikely(c->watched) && c->era == lane->engine->mail_era) {
@@ -235,9 +257,11 @@ static int wait(acp_collective *c, int64_t timeout_ns)
 static int advance(acp_collective *c, int failure)
 {
     acp_lane *lane = lane_await(c->engine);
+    collective_enter(c->engine);
     if (failure != ACP_OK)
         collective_fail(lane, c, failure, -1);
     int rc = collective_drive(lane, c);
+    collective_leave(c->engine);
     acp_lane_give(lane);
     return rc;
 }

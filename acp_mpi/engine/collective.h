@@ -45,10 +45,18 @@ struct acp_collective {
 /* collective.c: as far as it goes now. ACP_OK: its state is another; ACP_E_BUSY, ACP_E_INTERRUPTED:
  * call again soon; ACP_E_HANDLE: messages are under way. */
 int collective_drive(acp_lane *lane, acp_collective *c);
+void collective_close(acp_lane *lane, acp_collective *c); /* where it is, for its mailbox goes or has gone */
 void collective_begun(acp_collective *c, acp_request *request); /* by the step that is next */
 /* Of the messages under way none may write to the caller's memory any more. Who leads must not wait for the
  * end of what cannot be cancelled, for nobody else brings it: that stays open. */
 void collective_drop(acp_lane *lane, acp_collective *c);
+
+/* Around that, by a thread that has no lock of the collectives: no reset comes in between. */
+void collective_enter(acp_engine *e);
+static inline void collective_leave(acp_engine *e)
+{
+    atomic_fetch_sub(&e->drivers, 1);
+}
 
 /* collective_trouble.c */
 void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank);
@@ -72,6 +80,11 @@ static inline bool collective_stands(const acp_collective *c)
 void collective_watch(acp_collective *c);
 bool collective_overdue(acp_collective *c); /* it has been waited for so long that it should watch */
 bool collectives_step(acp_lane *lane); /* leader only */
-void collectives_close(acp_engine *e);
+bool collectives_try(acp_engine *e); /* to have the lock, also that of the mailbox against a reset */
+void collectives_unlock(acp_engine *e);
+void collectives_close(acp_engine *e); /* all end where they are, and nobody leads any more */
+/* Before and after a reset: nobody drives one, and those of before end where they are. */
+void collectives_stop(acp_engine *e);
+void collectives_go_on(acp_engine *e);
 
 #endif

@@ -181,8 +181,7 @@ cdef class Collective:
             PyErr_Restore(error[0], error[1], error[2])
             return -1
         if again:
-            raise _errors.Error(f"{self.function}: reset came before it was done; wait for "
-                                "requests before that")
+            raise ended_with_reset(self.function)
         raise _errors.from_collective(self.function, rc, rank, note, theirs)
 
     cdef int fold(self) except -1:

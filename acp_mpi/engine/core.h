@@ -228,7 +228,9 @@ struct acp_engine {
     acp_request *mail_waiting, **mail_tail; /* for room, or for memory: the longest first */
     _Atomic uint32_t mail_sends; /* of them */
     _Atomic uint32_t mail_stuck; /* of them, those that nobody will ring for */
-    _Atomic uint32_t mail_losses; /* ranks have died: there may be letters of theirs */
+    _Atomic uint32_t mail_losses; /* there may be letters of the dead, or of contexts that have ended */
+    _Atomic uint32_t contexts_ended; /* since somebody has looked for such letters */
+    acp_request *mail_unwanted; /* receives of the latter whose bytes are under way: leader only */
     _Atomic uint32_t mail_era; /* one more with each reset */
     bool crowded; /* more ranks here than processors for them */
     _Atomic uint32_t yields; /* then so many are worth while before a sleep; 0: none has been tried */
@@ -236,6 +238,8 @@ struct acp_engine {
     pthread_mutex_t collectives_lock; /* those that go on by themselves: who drives them */
     struct acp_collective *collectives;
     _Atomic uint32_t collective_count;
+    _Atomic uint32_t drivers; /* threads that take one further which is theirs alone */
+    _Atomic bool resets;      /* they come back when that is over */
     _Atomic uint32_t inside;     /* threads without the interpreter, collectives under way */
     _Atomic uint32_t sends_open; /* requests of sends, which may know the memory of another */
     _Atomic bool collective_news;   /* one of them may go on: asked of whoever has the lock */

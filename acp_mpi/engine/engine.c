@@ -169,7 +169,7 @@ int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
     return rc;
 }
 
-int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
+static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
 {
     bool identity = true;
     uint32_t rank = 0;
@@ -180,7 +180,6 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     }
     if (count != e->procs)
         return ACP_E_ARGUMENT;
-    collectives_close(e);
     bool written = !identity || e->slot_of_rank; /* onlookers find it in the table, too */
     int rc = written ? table_permute(e, 0, slot_of, count) : ACP_OK;
     if (rc != ACP_OK)
@@ -202,6 +201,14 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
         atomic_store(&e->lanes[i].stale, true); /* a thread may be using it */
     pthread_mutex_unlock(&e->lock);
     return ACP_OK;
+}
+
+int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
+{
+    collectives_stop(e);
+    int rc = reset(e, slot_of, count);
+    collectives_go_on(e);
+    return rc;
 }
 
 uint32_t acp_rank(const acp_engine *e)

@@ -157,6 +157,9 @@ void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t
 void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only these will end */
 void acp_engine_widen(acp_engine *engine); /* everybody: not who joined together, but all known */
 bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
+/* No thread of the process drives a collective from here to the end of acp_engine_reset, which must follow. What
+ * those threads call back while they do must not wait for the caller, nor, in acp_engine_reset, for its locks. */
+void acp_engine_halt(acp_engine *engine);
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
 bool acp_engine_closed(const acp_engine *engine);

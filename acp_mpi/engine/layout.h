@@ -204,6 +204,7 @@ struct doors {
     /* An event count: who has rung adds one, and wakes threads of the owner if any may doze. */
     _Alignas(64) _Atomic uint32_t event;
     _Atomic uint32_t dozing;
+    _Atomic uint32_t late; /* a message has come whose context has ended */
     _Alignas(64) _Atomic uint64_t tail; /* a hint: the state of the cells decides */
     struct attach_line lines[ATTACH_LINES];
     struct barrier_entry barriers[BARRIER_ENTRIES];

@@ -184,14 +184,19 @@ def lower_limit(limit):
 def remap(slots):
     """Make rank r the process in slots[r]; every address but the starter's dies."""
     need("reset")
-    forget_messages("reset came")
     cdef uint32_t count = len(slots), i
+    cdef acp_engine *e
     cdef uint32_t *map = <uint32_t *>c_malloc(count * sizeof(uint32_t) + 1)
     if map == NULL:
         raise MemoryError
     for i in range(count):
         map[i] = slots[i]
-    cdef int rc = acp_engine_reset(engine, map, count)
+    e = hold("reset")
+    with nogil:
+        acp_engine_halt(e)
+    forget_messages("reset came")
+    cdef int rc = acp_engine_reset(e, map, count)
+    acp_engine_exit(e)
     c_free(map)
     if rc != ACP_OK:
         raise_status("reset", rc)

@@ -1,4 +1,6 @@
-/* After a death: kept messages whose bytes will never come are given back. */
+/* Kept messages that nobody will ever receive are given back: after a death those whose bytes do not
+ * come, after the end of a context all of that. */
+#include "collective.h"
 #include "request.h"
 
 #include "held.h"
@@ -38,7 +40,17 @@ static int bury(struct hold *hold, struct letter *l)
     return ACP_OK;
 }
 
-void mail_bury(acp_lane *lane)
+/* False: not yet. */
+static bool discard(struct hold *hold, struct letter *l)
+{
+    acp_engine *e = hold->lane->engine;
+    bool late = mail_context_ended(&hold->heap->head->mailbox, l->context);
+    if (orphaned(e, l) || (late && letter_state(l) == LETTER_DONE && l->place != PLACE_HELD))
+        return bury(hold, l) == ACP_OK;
+    return !late || mail_unwant(hold, l);
+}
+
+static void mail_bury(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     struct heap *h = mail_heap(e, e->own);
@@ -48,6 +60,7 @@ void mail_bury(acp_lane *lane)
     if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK)
         return; /* again, soon */
     e->mail_losses = 0;
+    atomic_store(&e->doors->late, 0);
     if (!h)
         return;
     if (!held_bury(lane, h))
@@ -56,10 +69,24 @@ void mail_bury(acp_lane *lane)
     for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;
          at = next) {
         next = l->arrival.next;
-        if (orphaned(e, l) && bury(&hold, l) != ACP_OK)
+        if (!discard(&hold, l))
             e->mail_losses = 1;
     }
     uint32_t count = mail_wanting_take(h, false, slots);
     section_leave(&hold);
     mail_wanting_wake(e, slots, count);
+}
+
+void mail_tidy(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    if (!collectives_try(e)) { /* a reset may be under way */
+        e->mail_losses = 1;
+        return;
+    }
+    if (e->mail_losses || e->doors->late)
+        mail_bury(lane);
+    if (e->mail_unwanted)
+        mail_drop_unwanted(lane);
+    collectives_unlock(e);
 }

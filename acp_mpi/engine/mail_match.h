@@ -25,10 +25,14 @@ static inline void envelope_of(const struct letter *letter, acp_envelope *envelo
 }
 /* A message is taken out: inside a change. */
 void mail_unkeep(struct hold *hold, struct letter *letter);
+/* mail_room.c: a sender waits for room. False: so many do that this one must look again by itself. */
+bool mail_want_room(struct mailbox *box, uint32_t slot);
 /* Who waits for room in the own mailbox, if there is enough again, or (`asked`) a receive has been
  * posted that one of theirs may be for. In the section, and then without it. */
 uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING]);
 void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count);
+/* mail_ended.c: nothing of that context is received here any more. */
+bool mail_context_ended(const struct mailbox *box, uint64_t context);
 /* fill.c: may this process write where `to` keeps its own things? And does so, in the buffer of the
  * receive, which waits for these bytes and is not freed meanwhile. ACP_E_BUSY: refused. */
 bool vm_goes(const acp_engine *e, const struct peer *to);

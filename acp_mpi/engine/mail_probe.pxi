@@ -101,6 +101,9 @@ cdef int probe_waiting(str function, mail_call *c, int64_t limit) except -1:
             wait_for_room(function)
     if rc == ACP_E_TIMEOUT:
         raise TimeoutError(f"{what}: nothing came within the given time; is it sent to this rank?")
+    if rc == ACP_E_CLOSED:
+        need(function)
+        raise ended_with_reset(what)
     ended(function, rc, missed(rc, c.envelope.source, c.envelope.among))
     need(function)
     return 0

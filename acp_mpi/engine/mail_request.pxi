@@ -166,7 +166,9 @@ cdef class Request:
             acp_lane_give(lane)
 
     cdef int went(self, int status, acp_lane *lane) except? -100:
-        if status != ACP_OK and status != ACP_E_TRUNCATED:
+        if status == ACP_E_CLOSED:
+            self.error = ended_with_reset(self)
+        elif status != ACP_OK and status != ACP_E_TRUNCATED:
             self.error = message_error(self.function, status, lane, self.peer)
         return status
 
@@ -343,6 +345,10 @@ cdef class Request:
         finally:
             self.busy = False
         return True
+
+
+cdef object ended_with_reset(object what):
+    return _errors.Error(f"{what}: reset came before it was done; wait for requests before that")
 
 
 cdef int forget_messages(str why) except -1:

@@ -59,6 +59,13 @@ def transfer_give_up(Request request):
     request_give_up(request)
 
 
+def transfer_end(context):
+    """Drop what is here of `context`, or still comes, and has no receive that is posted already."""
+    if engine != NULL:
+        strays[:] = [stray for stray in strays if (<Stray>stray).envelope.context != context]
+        acp_context_ends(engine, context)
+
+
 def transfer_probe(str function, source, tag, context, wait, take, timeout=None,
                    Sources among=None):
     """Look for a message in `context`: its Status, or with `take` a Message; None: none now.

@@ -87,6 +87,14 @@ struct mail_chain {
     uint64_t first, last;
 };
 
+/* Contexts that have ended here lately: whoever brings a message of one drops it. */
+#define MAIL_LOTS 64u
+#define MAIL_LOT 7u
+struct mail_lot {
+    uint64_t next; /* the place of the oldest, in all that have been here */
+    uint64_t contexts[MAIL_LOT];
+};
+
 struct mailbox {
     struct section section;
     uint64_t bound;    /* of `bytes` */
@@ -99,6 +107,7 @@ struct mailbox {
     uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for room */
     struct mail_chain arrivals, wild;
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
+    struct mail_lot ended[MAIL_LOTS];
 };
 
 struct heap;
@@ -147,6 +156,7 @@ struct landing {
     uint64_t before; /* ACP_E_FULL: no receive of a lower sequence waits for it */
     uint8_t how;  /* of fill.c */
     bool shares;  /* share.c: the receiver may help */
+    bool late;    /* nobody will receive it: not open, it has gone, else its receiver drops it */
     const unsigned char *whole; /* all of them, until they are there; NULL: they come in parts */
     unsigned char *base; /* where they go, in this process; NULL: not by load and store */
     uint64_t size;       /* of them: as much of the message as there is room for */
@@ -177,7 +187,7 @@ int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, con
 /* One whose bytes nobody has begun to bring is gone, unless a receive or a probe has it: ACP_E_HANDLE. With a
  * `note` whoever has it, or will have it, gets nothing but that. ACP_E_BUSY: call again. */
 int mail_take_back(acp_lane *lane, struct landing *landing, const uint64_t *note);
-/* Is half of its bound free? */
+/* mail_room.c. Is half of its bound free? */
 bool mailbox_roomy(const struct mailbox *box);
 
 /* fill.c: the bytes, holding no section. mail_open first: ACP_E_FULL: there is no room for them here,

@@ -121,47 +121,6 @@ static bool mailbox_full(const struct mailbox *box)
     return box->bytes + COST > box->bound + box->bound / 8;
 }
 
-bool mailbox_roomy(const struct mailbox *box)
-{
-    return __atomic_load_n(&box->bytes, __ATOMIC_RELAXED) <= box->bound / 2; /* maybe a moment ago */
-}
-
-uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING])
-{
-    struct mailbox *box = &h->head->mailbox;
-    uint32_t count = 0;
-    if (likely(!box->wanting[0]) || (!asked && !mailbox_roomy(box)))
-        return 0;
-    for (uint32_t i = 0; i < MAIL_WANTING && box->wanting[i]; i++) {
-        slots[count++] = (uint32_t)box->wanting[i] - 1;
-        box->wanting[i] = 0;
-    }
-    return count;
-}
-
-void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        struct peer *p = peer_of_slot(e, slots[i]);
-        if (p && (p == e->own || peer_attach(e, p) == RELATION_NODE))
-            door_ring(e, p);
-    }
-    /* Those by link do not come again by themselves, and may have been rung for once. */
-    if (unlikely(e->mail_stopped) && mailbox_roomy(&mail_heap(e, e->own)->head->mailbox))
-        progress_kick(e);
-}
-
-/* False: so many wait that this one must look again by itself. */
-static bool want_room(struct mailbox *box, uint32_t slot)
-{
-    uint32_t i = 0;
-    while (i < MAIL_WANTING && box->wanting[i] && box->wanting[i] != slot + 1)
-        i++;
-    if (i < MAIL_WANTING)
-        box->wanting[i] = slot + 1;
-    return i < MAIL_WANTING;
-}
-
 static void write_envelope(struct letter *letter, const acp_envelope *e, const void *data,
                            uint32_t filler)
 {
@@ -229,8 +188,11 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
     if (letter && letter->sequence >= among.before)
         letter = NULL;
     landing->matched = letter != NULL;
+    landing->late = !letter && unlikely(mail_context_ended(box, e->context));
+    if (landing->late && !landing->open)
+        return ACP_OK;
     if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
-        landing->looks = !want_room(box, hold->lane->engine->self);
+        landing->looks = !mail_want_room(box, hold->lane->engine->self);
         landing->before = box->sequence;
         return fail(hold->lane, ACP_E_FULL, 0, e->size);
     }
@@ -270,7 +232,9 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     struct letter *letter = landing->letter;
     if (!landing->matched) {
         told(lane->engine, to);
-        if (unlikely(__atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
+        if (unlikely(landing->late))
+            atomic_store(&to->doors->late, 1);
+        if (unlikely(landing->late || __atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
             door_ring(lane->engine, to);
         return ACP_OK;
     }

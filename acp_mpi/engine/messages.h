@@ -65,6 +65,10 @@ int acp_probe_wait(acp_engine *engine, const acp_envelope *want, acp_envelope *f
 int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t room,
                       acp_request **request);
 
+/* Nothing of that context is received here any more: what is here of it, or still comes, is dropped. What
+ * meets a receive that is posted already is delivered. */
+void acp_context_ends(acp_engine *engine, uint64_t context);
+
 /* Collectives: steps over a few buffers, written by who calls (docs/collectives.md). Messages up to
  * an ACP_STEP_AWAIT are under way together. */
 typedef enum acp_fold {

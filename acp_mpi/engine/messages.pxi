@@ -40,6 +40,7 @@ cdef extern from "messages.h" nogil:
     int acp_request_end(acp_lane *, acp_request *, acp_envelope *)
     int acp_probe(acp_lane *, const acp_envelope *, acp_envelope *, uint64_t *)
     int acp_probe_wait(acp_engine *, const acp_envelope *, acp_envelope *, uint64_t *, int64_t)
+    void acp_context_ends(acp_engine *, uint64_t)
     int acp_receive_taken(acp_lane *, uint64_t, void *, uint64_t, acp_request **)
     int acp_collective_begin(acp_engine *, const acp_plan *, void **, uint64_t, uint64_t,
                              acp_collective **)

@@ -49,6 +49,7 @@ struct probe_wait {
     acp_envelope *found;
     uint64_t *taken;
     struct peer *source;
+    uint32_t era; /* of the mailbox */
     int rc;
     bool armed, over; /* over: asked again, it must not take another message */
 };
@@ -59,7 +60,8 @@ static bool ready(void *context)
     acp_engine *e = w->lane->engine;
     if (w->over)
         return true;
-    w->rc = look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS);
+    w->rc = w->era == e->mail_era ? look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS)
+                                  : ACP_E_CLOSED;
     w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
     if (!w->over && (w->source ? w->source->lost : anybody_lost(e, w->want->among))) {
         w->rc = ACP_E_LOST;
@@ -78,7 +80,7 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
                    int64_t timeout_ns)
 {
     struct heap *h = mail_heap(e, e->own);
-    struct probe_wait w = {.want = want, .found = found, .taken = taken};
+    struct probe_wait w = {.want = want, .found = found, .taken = taken, .era = e->mail_era};
     if (!h)
         return ACP_E_FULL;
     if (!mail_plausible(e, want))
@@ -91,7 +93,8 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
                           .among = want->among}, *draft = &source;
     __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1);
-    __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    if (w.era == e->mail_era)
+        __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     acp_lane_give(w.lane);
     return rc == ACP_OK ? w.rc : rc;
 }

@@ -114,8 +114,8 @@ bool progress_poll(acp_engine *e)
     any |= work_step(lane);
     if (e->mail_sends)
         any |= mail_step(lane);
-    if (e->mail_losses)
-        mail_bury(lane);
+    if (mail_untidy(e))
+        mail_tidy(lane);
     if (e->collective_count)
         any |= collectives_step(lane);
     window_drive(e);
@@ -140,7 +140,7 @@ bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
         timeout_ns = 0;
     bool any = events_take(e, timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
-    if (any && (e->collective_count || e->mail_sends))
+    if (any && (e->collective_count || e->mail_sends || e->mail_unwanted))
         progress_poll(e); /* it may have been rung for them, and stop leading now */
     return any;
 }

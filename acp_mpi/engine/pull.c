@@ -112,7 +112,13 @@ void pull_free(acp_request *r)
 {
     while (settled(r->engine, r->pull, true) == ACP_E_INTERRUPTED)
         continue;
-    free(r->pull->piece);
+    pull_drop(r);
+}
+
+void pull_drop(acp_request *r)
+{
+    if (r->pull)
+        free(r->pull->piece);
     free(r->pull);
     r->pull = NULL;
 }

@@ -184,8 +184,13 @@ static void unlist(acp_engine *e, acp_collective *c)
     c->listed = false;
 }
 
+bool collectives_try(acp_engine *e)
+{
+    return pthread_mutex_trylock(&e->collectives_lock) == 0;
+}
+
 /* Who would have driven the others meanwhile has found it taken, and may sleep by now. */
-static void unlock_collectives(acp_engine *e)
+void collectives_unlock(acp_engine *e)
 {
     pthread_mutex_unlock(&e->collectives_lock);
     if (atomic_load(&e->collective_news))
@@ -205,30 +210,62 @@ void acp_collective_end(acp_collective *c)
         pthread_mutex_lock(&e->collectives_lock);
         if (c->listed)
             unlist(e, c);
-        unlock_collectives(e);
+        collectives_unlock(e);
         atomic_store(&c->state, COLLECTIVE_RUNS);
-        collective_fail(lane, c, ACP_E_LEFT, -1);
-        while (atomic_load(&c->state) == COLLECTIVE_RUNS && collective_drive(lane, c) != ACP_OK)
-            sched_yield();
+        int rc;
+        do {
+            collective_enter(e);
+            collective_fail(lane, c, ACP_E_LEFT, -1);
+            rc = collective_drive(lane, c);
+            collective_leave(e);
+        } while (rc != ACP_OK && sched_yield() == 0);
         acp_lane_give(lane);
     } else if (c->released) { /* whoever has driven it holds the lock until it lets go of it */
         pthread_mutex_lock(&e->collectives_lock);
-        unlock_collectives(e);
+        collectives_unlock(e);
     }
-    if (c->watched && c->era == e->mail_era && !e->stopping)
+    bool here = c->era == e->mail_era && !e->stopping;
+    if (c->watched && here)
         __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    if (here && (c->plan->messages || c->plan->members > 1))
+        mail_context_ends(e, c->context, c->status != ACP_OK);
     free(c);
 }
 
-/* The mailbox goes: what runs ends where it is. */
-void collectives_close(acp_engine *e)
+/* With the lock: the mailbox goes. */
+static void close_all(acp_engine *e)
 {
-    acp_lane *lane = &e->lanes[LANE_CALLER];
-    pthread_mutex_lock(&e->collectives_lock);
     for (acp_collective *c; (c = e->collectives);) {
         unlist(e, c);
-        collective_fail(lane, c, ACP_E_CLOSED, -1);
-        atomic_store(&c->state, COLLECTIVE_OVER);
+        collective_close(&e->lanes[LANE_CALLER], c);
     }
+}
+
+void collectives_close(acp_engine *e)
+{
+    pthread_mutex_lock(&e->collectives_lock);
+    close_all(e);
     pthread_mutex_unlock(&e->collectives_lock);
+}
+
+void acp_engine_halt(acp_engine *e)
+{
+    atomic_store(&e->resets, true);
+    while (atomic_load(&e->drivers))
+        sched_yield();
+}
+
+void collectives_stop(acp_engine *e)
+{
+    acp_engine_halt(e);
+    pthread_mutex_lock(&e->collectives_lock); /* who drives them passes by */
+    close_all(e);
+}
+
+void collectives_go_on(acp_engine *e)
+{
+    atomic_store(&e->resets, false);
+    collectives_unlock(e);
+    waiters_wake(e); /* what they wait for does not come any more */
+    progress_kick(e);
 }

@@ -46,6 +46,11 @@ void requests_close(acp_engine *e)
         if (r->alone)
             free(r);
     }
+    for (acp_request *r; (r = e->mail_unwanted);) {
+        e->mail_unwanted = r->next;
+        pull_drop(r);
+        free(r);
+    }
     for (uint32_t i = 0; i < ATTACH_LANES; i++) {
         acp_lane *lane = &e->lanes[i];
         for (acp_request *r; (r = lane->requests);) {

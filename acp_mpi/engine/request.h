@@ -48,6 +48,7 @@ enum letter_state request_state(const acp_request *request);
 
 /* pull.c */
 void pull_free(acp_request *request);
+void pull_drop(acp_request *request); /* nothing is under way any more */
 uint64_t pull_at(const acp_request *request); /* bytes that have come so far */
 
 /* send.c, mail_queue.c */
@@ -65,8 +66,19 @@ void mail_reset(acp_engine *e);
 
 /* mail_loss.c: has who brings the bytes of a letter died? From now on this process hears of it. */
 bool filler_lost(acp_engine *e, const struct letter *letter);
-/* Letters of the dead, in the own mailbox; leader only. */
-void mail_bury(acp_lane *lane);
+/* Letters of the dead, and of contexts that have ended, in the own mailbox; leader only. */
+void mail_tidy(acp_lane *lane);
+static inline bool mail_untidy(const acp_engine *e)
+{
+    return e->mail_losses || e->mail_unwanted || e->doors->late;
+}
+
+/* mail_ended.c: nothing of that context is received here from now on. `in_vain`: something may have come. */
+void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain);
+/* Such a letter whose bytes are under way, or with their sender: false: no memory. Then, leader only, the end
+ * of those. */
+bool mail_unwant(struct hold *hold, struct letter *letter);
+void mail_drop_unwanted(acp_lane *lane);
 
 /* parcel.c: a message to a rank whose mailbox load and store do not reach. */
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,

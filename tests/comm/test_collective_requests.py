@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -136,3 +137,24 @@ def test_the_same_ranks_named_and_not_named_are_under_way_together() -> None:
         for request, result in requests if (i + r) % 2 else reversed(requests):
             got = request.wait(60)
             assert (got.tolist() == [result] * 4) if isinstance(result, int) else (got == result)
+
+
+@pytest.mark.parametrize("what", ["arrays", "objects", "functions"])
+def test_memory_of_requests_that_are_dropped_comes_back(what: str) -> None:
+    n, r = acp.procs(), acp.rank()
+    kept = []
+    for i in range(40):
+        out = np.full(5000, np.nan)
+        kept.append(weakref.ref(out))
+        if what == "arrays":
+            acp.iallreduce(np.ones(5000), out=out)
+        elif what == "functions":  # which this process must call
+            acp.iallreduce(np.ones(5000), lambda a, b: a + b, out=out)
+        else:
+            acp.iallgather(out)  # in two parts: the second begins when the first is seen to be over
+            acp.ireduce(np.ones(9), root=i % n, out=out[:9] if r == i % n else ())
+        del out
+    while any(ref() is not None for ref in kept):
+        acp.ibarrier(ranks=[r])
+    acp.sync()
+

@@ -179,3 +179,37 @@ def test_timeouts_beside_a_sender_lose_nothing():
                 break
 
     together(send, receive)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("recv", lambda: acp.recv(source=acp.rank(), tag=77)),
+        ("sendrecv", lambda: acp.sendrecv(1, acp.rank(), 76, source=acp.rank(), recvtag=77)),
+        ("probe", lambda: acp.probe(acp.rank(), 77)),
+        ("mprobe", lambda: acp.mprobe(acp.ANY_SOURCE, 77)),
+        ("waitany", lambda: acp.waitany([acp.irecv(source=acp.rank(), tag=77)])),
+        ("allreduce", lambda: acp.allreduce("objects", ranks=range(acp.procs())[::-1])),
+        ("allreduce", lambda: acp.allreduce(np.ones(9), ranks=range(acp.procs())[::-1])),
+    ],
+)
+def test_calls_of_other_threads_end_with_a_reset(name, call):
+    n, r = acp.procs(), acp.rank()
+    if n == 1 and name == "allreduce":
+        return
+
+    def hears():
+        with pytest.raises(acp.Error, match=f"{name if name != 'waitany' else 'irecv'}.*: reset came"):
+            call()
+
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(hears) if r % 2 == 0 or name != "allreduce" else None
+        while waits and DOING[_engine.doing(r)] == "computes":
+            assert not waits.done()
+        acp.reset(r)
+        if waits:
+            waits.result()
+    # Nothing of before has got past it.
+    assert acp.allreduce(r, ranks=range(n)[::-1]) == sum(range(n))
+    assert acp.allgather(r) == [*range(n)]
+    assert acp.iprobe() is None

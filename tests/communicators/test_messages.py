@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import acp_mpi as acp
+
 pytestmark = pytest.mark.mpi
 
 
@@ -252,3 +254,46 @@ def test_no_message_is_lost_to_what_is_no_status(MPI, world):
         message.recv(5)
     assert message.recv() == "kept"
     sent.wait()
+
+
+def used():
+    """Bytes of this rank's heap."""
+    return acp.heap_statistics(acp.rank()).used
+
+
+def send_many(comm):
+    for i in range(8):
+        comm.send(b"x" * 200_000, (comm.rank + 1) % comm.size, i)
+
+
+@pytest.mark.parametrize("end", ["Free", "Disconnect"])
+def test_messages_that_nobody_receives_end_with_their_communicator(several, end):
+    before = used()
+    several.Barrier()
+    comm = several.Dup()
+    posted = comm.irecv(source=several.rank, tag=99)
+    send_many(comm)
+    several.Barrier()
+    assert used() > before + 1_000_000
+    comm.send("kept", several.rank, 99)
+    getattr(comm, end)()
+    assert posted.wait() == "kept"
+    while used() > before + 100_000:  # what keeps envelopes stays
+        pass
+    several.Barrier()
+
+
+def test_messages_that_come_when_a_communicator_has_ended_are_dropped(several):
+    before = used()
+    several.Barrier()
+    comm = several.Dup()
+    if several.rank == 0:
+        comm.Free()
+    several.Barrier()
+    if several.rank:
+        send_many(comm)
+        comm.Free()
+    several.Barrier()
+    while used() > before + 100_000:
+        pass
+    several.Barrier()

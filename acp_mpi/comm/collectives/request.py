@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from _thread import TIMEOUT_MAX, allocate_lock
 from contextlib import contextmanager, suppress
+from sys import getrefcount
 
 from acp_mpi.engine._engine import Request
 from acp_mpi.rooms import on_close, on_reset
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
     from acp_mpi.engine import _engine
 
 _running: set[CollectiveRequest] = set()  # whose memory must stay, whoever drops them
+_begun = 0  # since the last sweep
+_SWEEP = 16  # so many, and one for each that was left
+_DROPPED = 3  # references to one that nobody else has: the set's, a variable's and a call's
+
+
+def _sweep() -> None:
+    """Let go of those that have ended, and take those further that have been dropped."""
+    global _begun
+    listed = list(_running)  # where this calls Python another thread may begin one
+    while listed:
+        one = listed.pop()
+        if getrefcount(one) <= _DROPPED:
+            with suppress(Exception):  # nobody asks for it
+                one.test()
+        if not one._under_way():
+            _running.discard(one)
+    _begun = -len(_running)
 
 
 def _seconds(timeout: Any) -> float | None:
@@ -47,11 +65,13 @@ class CollectiveRequest(Request):
         self._current: _engine.Collective | None = None
         self._turn = allocate_lock()  # of the thread that drives it
         self._claimed = False
-        # Of a list: where this loop calls Python another thread may begin one.
-        _running.difference_update([each for each in list(_running) if not each._under_way()])
         self._go_on()
         if self._under_way():
             _running.add(self)
+        global _begun
+        _begun += 1
+        if _begun > _SWEEP:
+            _sweep()
 
     def _go_on(self) -> None:
         try:

@@ -40,6 +40,11 @@ class Addresses(ABC):
     def check(self) -> None:
         """Raise if the communicator has been freed."""
 
+    def receives_no_more(self) -> None:
+        """Let go of messages that nobody has received."""
+        transport.end(self.context)
+        transport.end(self.context + ACKNOWLEDGEMENTS)
+
     def rank_of(self, rank: int) -> int:
         """Return the rank in the communicator of a rank of the job."""
         return int(self.peers.place.get(rank, MPI.UNDEFINED))

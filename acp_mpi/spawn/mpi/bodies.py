@@ -134,8 +134,10 @@ class Body(Objects, Belongings):
         self.check()
         self.attributes.clear()
         self._open = False
+        self.receives_no_more()
         if self._inner is not None:
             self._inner._open = False
+            self._inner.receives_no_more()
 
     def Disconnect(self) -> None:
         self.check()

@@ -78,6 +78,11 @@ def receive(
     return Posted(transfer.irecv("recv", into, source, tag, context, among))
 
 
+def end(context: int) -> None:
+    """Receive nothing of `context` any more, but by receives that are posted."""
+    transfer.end(context)
+
+
 def probe(context: int, source: int, tag: int, among: Sources, *, wait: float) -> Any:
     """Return the source, tag and size of a message that is here, or comes so soon; else None.
 
