@@ -220,6 +220,8 @@ struct acp_engine {
     _Atomic uint32_t wire_count;
     struct wire *dead_wires;
     uint64_t listen_again; /* when descriptors had run out */
+    uint64_t look_again;   /* at peers whose end no descriptor tells */
+    _Atomic bool unseen;   /* there are some that this is not set for */
     uint32_t pending_handshakes; /* of wires that others open */
     unsigned char *receive_buffer;
     uint64_t timer_at; /* for which the timer is set; 0: it is not */

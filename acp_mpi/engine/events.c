@@ -87,6 +87,7 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
         now = now_ns();
         e->timer_at = 0; /* it has rung: what is begun from here sets it anew */
         links_tick(lane, due && now > due ? now - due : 0);
+        peers_tick(e);
         visits_tick(lane);
         return;
     }

@@ -96,8 +96,10 @@ bool progress_poll(acp_engine *e)
     if (rung) /* from here on it looks at all that somebody may have been rung for */
         atomic_store(&e->rung, false);
     if (rung || inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
-        e->stalled_count || e->mail_due) {
+        e->stalled_count || e->mail_due || e->unseen) {
         pthread_mutex_lock(&e->lock);
+        if (e->unseen)
+            peers_tick(e);
         any = inbox_drain(lane);
         backlog_push(lane);
         handle_losses(lane);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +42,11 @@ uint64_t process_start_time(uint32_t pid, bool *dead)
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     *dead = true;
-    if (read_small(path, text, sizeof text) <= 0)
+    if (read_small(path, text, sizeof text) <= 0) {
+        /* Nobody is dead because this process has no descriptor left to look with. */
+        *dead = errno == ENOENT || errno == ESRCH || (kill((pid_t)pid, 0) && errno == ESRCH);
         return 0;
+    }
     char *field = strrchr(text, ')'); /* the name before it may hold anything */
     if (!field || !field[1])
         return 0;
@@ -61,7 +65,8 @@ uint64_t process_start_time(uint32_t pid, bool *dead)
 bool process_lives(uint32_t pid, uint64_t start_time)
 {
     bool dead;
-    return process_start_time(pid, &dead) == start_time && !dead;
+    uint64_t began = process_start_time(pid, &dead);
+    return !dead && (began == start_time || !began);
 }
 
 int open_pidfd(uint32_t pid)
