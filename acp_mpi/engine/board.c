@@ -72,7 +72,10 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
     struct message answer = *m;
     uint64_t first = 0;
     if (m->kind == ACP_PUBLISH) {
-        store(lane, key, value);
+        if (store(lane, key, value) != ACP_OK) {
+            serve_failure(lane, from, link, m);
+            return;
+        }
     } else if (m->a == LOOKUP_ENDS) {
         forget(e, from, m->id);
         return;
@@ -85,6 +88,9 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
                 op->client = from;
                 op->client_link = link;
                 op->client_id = m->id;
+            } else {
+                fail(lane, ACP_E_SYSTEM, 0, 0);
+                serve_failure(lane, from, link, m);
             }
             return;
         }

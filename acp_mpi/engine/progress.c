@@ -44,7 +44,7 @@ static bool must_look(const acp_engine *e)
 {
     return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests ||
            e->barred_count || e->mail_due || e->mail_stuck || e->mail_losses ||
-           e->collectives_again;
+           e->collectives_again || e->starved;
 }
 
 void leader_release(acp_engine *e)
@@ -96,8 +96,10 @@ bool progress_poll(acp_engine *e)
     if (rung) /* from here on it looks at all that somebody may have been rung for */
         atomic_store(&e->rung, false);
     if (rung || inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
-        e->stalled_count || e->mail_due || e->unseen) {
+        e->stalled_count || e->mail_due || e->unseen || e->starved) {
         pthread_mutex_lock(&e->lock);
+        if (atomic_exchange(&e->starved, false))
+            wires_feed(lane);
         if (e->unseen)
             peers_tick(e);
         any = inbox_drain(lane);
