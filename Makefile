@@ -36,7 +36,7 @@ test: $(MPIS:%=.venv/%/.extra-test) $(MPIS:%=.venv/%/.extra-fmo) ## engine tests
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py; done
 
 test-all: $(MPIS:%=.venv/%/.extra-test) $(MPIS:%=.venv/%/.extra-fmo) ## every combination, slow tests too
-	@$(MAKE) --no-print-directory -C tests/engine plain
+	@$(MAKE) --no-print-directory -C tests/engine plain pages
 	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --all; done
 
 campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention; fuzzers

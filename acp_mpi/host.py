@@ -59,19 +59,6 @@ def interfaces_of(text: str) -> bytes:
     return text.encode()
 
 
-def memory_total() -> int:
-    """Return the bytes of memory of this machine, or of this control group if less."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            text = _text(file)
-        except OSError:
-            continue
-        if text.isdigit():
-            total = min(total, int(text))
-    return total
-
-
 def launched_by_mpi(environ: Mapping[str, str]) -> bool:
     """Return whether an MPI launcher started this process."""
     return any(name in environ for name in _LAUNCHERS)

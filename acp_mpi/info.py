@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import acp_mpi as acp
-from acp_mpi import config, host, members
+from acp_mpi import config, members
 from acp_mpi.engine import _engine
 
 _ROUNDS = 30
@@ -89,7 +89,7 @@ def _facts() -> list[tuple[str, str]]:
         *_mpi(),
         ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
         ("processors", str(len(os.sched_getaffinity(0)))),
-        ("memory", f"{host.memory_total() / 2**30:.1f} GiB"),
+        ("memory", f"{_engine.memory_total() / 2**30:.1f} GiB"),
         ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
         ("starter memory", f"{starter} bytes"),
         ("MPI window", members.job().window_state),

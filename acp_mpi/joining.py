@@ -194,7 +194,7 @@ def _limit(most_here: int, heap_size: int | None, settings: Settings, starter: i
     """Return the bytes of global memory that a rank may have where so many share a node."""
     chosen = settings.heap_size if heap_size is None else _bytes_of("heap_size", heap_size)
     if chosen is None:
-        chosen = host.memory_total() // 2 // most_here
+        chosen = _engine.memory_total() // 2 // most_here
     return chosen + starter + 2**16
 
 

@@ -2,11 +2,63 @@
 
 from __future__ import annotations
 
+import _thread  # what threading makes of it takes time to load
+import errno
 import os
+import select
+
+from acp_mpi import _system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_LOOK_MS = 500
+
+
+def end_of(pid: int) -> int:
+    """Return a descriptor that is readable once a process has ended, waited for or not.
+
+    Before Linux 5.3 a thread looks twice a second. ProcessLookupError: there is no such process.
+    """
+    try:
+        return _system.pidfd_open(pid)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+    try:
+        began = start_time(pid)
+    except FileNotFoundError:
+        raise ProcessLookupError(errno.ESRCH, "there is no such process", pid) from None
+    shown, held = os.pipe()
+    _thread.start_new_thread(_look, (held, pid, began))
+    return shown
+
+
+def _look(held: int, pid: int, began: int) -> None:
+    """Write to the descriptor when the process has ended; stop when nobody reads there any more.
+
+    To close it would not do: a process that was forked meanwhile may hold it, too. Nothing is
+    imported here: that process would find the lock of a module taken.
+    """
+    reader = select.poll()
+    reader.register(held, 0)
+    while _runs(pid, began):
+        if reader.poll(_LOOK_MS):
+            break
+    else:
+        os.write(held, b"!")
+    os.close(held)
+
+
+def _runs(pid: int, began: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            state, *_, start = file.read().rpartition(")")[2].split()[:20]
+    except OSError:
+        return False
+    return state not in "ZX" and int(start) == began
 
 
 def start_time(pid: int) -> int:

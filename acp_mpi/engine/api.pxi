@@ -90,6 +90,7 @@ cdef extern from "engine.h" nogil:
 
     int64_t acp_ga_rank(acp_ga_t)
     uint32_t acp_ga_color(acp_ga_t)
+    uint64_t acp_memory_total()
     int acp_engine_create(const acp_config *, acp_engine **, acp_fault *)
     void acp_engine_row(const acp_engine *, uint8_t *)
     int acp_engine_join(acp_engine *, uint32_t, uint32_t)

@@ -2,6 +2,7 @@
  * machine has. */
 #include "blocks.h"
 #include "heap.h"
+#include "memory_limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +14,7 @@ static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault
     struct memory *m = &e->memory;
     if (m->committed >= m->next_check || size >= CHECK_BYTES) {
         uint64_t left = memory_available();
-        /* A sixteenth stays free: the machine's killer does not ask before it kills. */
-        if (size > left - left / 16) {
+        if (size > left) {
             fault->high = left;
             return ACP_E_FULL;
         }

@@ -21,7 +21,6 @@
 #define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define BOUNCE_CHUNKS 4u
-#define PAGE ((uint64_t)4096)
 #define GUARD_BYTES PAGE /* of offsets behind every region: past its end is nobody's */
 #define VIEW_LIMIT 64u /* views of a peer before those without living regions go */
 #define OPS 256u
@@ -223,10 +222,9 @@ struct acp_engine {
     _Atomic uint32_t wire_count;
     struct wire *dead_wires;
     uint64_t listen_again; /* when descriptors had run out */
-    uint64_t look_again;   /* at peers whose end no descriptor tells */
-    _Atomic bool unseen;   /* there are some that this is not set for */
     uint32_t pending_handshakes; /* of wires that others open */
     unsigned char *receive_buffer;
+    _Atomic bool looking; /* now and then, at peers whose end wakes nobody */
     uint64_t timer_at; /* for which the timer is set; 0: it is not */
 
     pthread_mutex_t mail_lock; /* the sends that wait */
@@ -299,8 +297,6 @@ uint64_t process_start_time(uint32_t pid, bool *dead);
 bool process_lives(uint32_t pid, uint64_t start_time); /* and is the one that began then */
 int open_pidfd(uint32_t pid);
 int descriptor_of(int pidfd, int number);
-uint64_t memory_available(void);
-uint64_t memory_total(void);
 struct sockaddr_un;
 socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce);
 long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared);

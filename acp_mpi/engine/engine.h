@@ -145,6 +145,7 @@ typedef struct acp_config {
 
 /* Start and end. acp_engine_join takes in `count` more members, whose rows must be in the table;
  * its first call names the own slot. */
+uint64_t acp_memory_total(void); /* bytes of this machine, or that its control groups allow this process */
 int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault);
 void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
 int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define EVENTS 32
+#define LOOK_NS ((uint64_t)500000000) /* until the death of a peer is seen that wakes nobody */
 
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
 {
@@ -87,8 +88,9 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
         now = now_ns();
         e->timer_at = 0; /* it has rung: what is begun from here sets it anew */
         links_tick(lane, due && now > due ? now - due : 0);
-        peers_tick(e);
         visits_tick(lane);
+        if (atomic_load(&e->looking))
+            peers_look(e);
         return;
     }
     if (tag & TAG_WIRE) {
@@ -121,6 +123,8 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     ops_pump(lane);
     if (e->couriers)
         couriers_push(lane);
+    if (atomic_load(&e->looking))
+        timer_until(e, now_ns() + LOOK_NS);
     pthread_mutex_unlock(&e->lock);
     return true;
 }

@@ -1,6 +1,7 @@
 /* The file behind the heap: committed by granules before they are needed, and given back to the
  * system where a mebibyte and more is free. */
 #include "heap.h"
+#include "memory_limits.h"
 #include "reach.h"
 
 #include <errno.h>
@@ -123,8 +124,7 @@ static int reserve(struct hold *hold, uint64_t size)
         return full(hold->lane, size, limit, 0);
     if (all >= head->next_check || size >= CHECK_BYTES) {
         uint64_t left = memory_available();
-        /* A sixteenth stays free: the machine's killer does not ask before it kills. */
-        if (size > left - left / 16)
+        if (size > left)
             return full(hold->lane, size, left, 0);
         head->next_check = all + CHECK_BYTES;
     }

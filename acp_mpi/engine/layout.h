@@ -11,16 +11,26 @@
 #include <stddef.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 16 /* a byte; of all that processes share or say to each other */
+#define LAYOUT_VERSION 17 /* a byte; of all that processes share or say to each other */
+
+/* The largest pages that a kernel of this processor may have: what is mapped begins at a multiple, on all
+ * hosts of a job alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
+#if !defined(PAGE)
+#if defined(__aarch64__)
+#define PAGE ((uint64_t)64 << 10)
+#else
+#define PAGE ((uint64_t)4096)
+#endif
+#endif
 
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
 #define POST_OFFSET CONTROL_SIZE /* 64 bytes for the library's own exchanges */
 #define NOTICE_OFFSET (POST_OFFSET + 48) /* of these a word that onlookers are told */
-#define STARTER_OFFSET (CONTROL_SIZE + 4096)
+#define STARTER_OFFSET (CONTROL_SIZE + PAGE)
 #define PROBE_SIZE ((uint64_t)64) /* at the end of the window part: for the test of the window */
-#define DOORS_OFFSET 0x1000
-#define ORDER_OFFSET 0x20000
+#define DOORS_OFFSET PAGE /* peers map them, and nothing else, for writing */
+#define ORDER_OFFSET 0x40000
 #define ENTRIES_OFFSET 0x200000
 #define ENTRIES_MAX (1u << 18)
 
@@ -199,7 +209,8 @@ struct doors {
     struct barrier_entry barriers[BARRIER_ENTRIES];
     _Alignas(4096) struct cell cells[INBOX_CELLS];
 };
-static_assert(DOORS_OFFSET + sizeof(struct doors) <= ORDER_OFFSET, "doors end before the order");
+static_assert(DOORS_OFFSET + sizeof(struct doors) <= ORDER_OFFSET && ORDER_OFFSET % PAGE == 0,
+              "no page of the doors reaches into the order");
 static_assert(ORDER_OFFSET + ENTRIES_MAX * sizeof(uint32_t) <= ENTRIES_OFFSET, "order fits");
 static_assert(ENTRIES_OFFSET + ENTRIES_MAX * sizeof(struct entry) <= CONTROL_SIZE, "entries fit");
 

@@ -45,6 +45,11 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     engine, lane0 = made, acp_engine_lane(made)  # both at once, for other threads
 
 
+def memory_total():
+    """Return the bytes of memory of this machine, or of what its control groups allow this process."""
+    return acp_memory_total()
+
+
 LAYOUT = LAYOUT_VERSION  # in the row of each process
 
 

@@ -78,10 +78,32 @@ int acp_window_own(const acp_engine *e, acp_window_part *part, acp_fault *fault)
     return fault->status;
 }
 
+/* The file, sealed with as many offsets as this process has addresses for: kernels with addresses of 39 bits,
+ * as small boards have, leave it half a tebibyte in all. 0 or the system's error. */
+static int file_map(struct memory *m)
+{
+    m->fd = memfd_create("acp_mpi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (m->fd < 0)
+        return errno;
+    for (;; m->span /= 2) {
+        void *base = mmap(NULL, m->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, m->fd, 0);
+        if (base != MAP_FAILED) {
+            m->base = base;
+            break;
+        }
+        if (errno != ENOMEM || m->span <= CONTROL_SIZE)
+            return errno;
+    }
+    if (ftruncate(m->fd, (off_t)m->span) ||
+        fcntl(m->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+        return errno;
+    return 0;
+}
+
 int memory_create(acp_engine *e, acp_fault *fault)
 {
     struct memory *m = &e->memory;
-    uint64_t total = memory_total();
+    uint64_t total = acp_memory_total();
     m->limit = e->config.memory_limit;
     m->starter_size = page_up(e->config.starter_size);
     if (m->limit > total || m->starter_size > m->limit) {
@@ -98,18 +120,9 @@ int memory_create(acp_engine *e, acp_fault *fault)
         if (share < m->span)
             m->span = share;
     }
-    m->fd = memfd_create("acp_mpi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (m->fd < 0 || ftruncate(m->fd, (off_t)m->span) ||
-        fcntl(m->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-        fault->error = errno;
+    fault->error = file_map(m);
+    if (fault->error)
         return ACP_E_SYSTEM;
-    }
-    m->base = mmap(NULL, m->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, m->fd, 0);
-    if (m->base == MAP_FAILED) {
-        m->base = NULL;
-        fault->error = errno;
-        return ACP_E_SYSTEM;
-    }
     e->control = (struct control *)(void *)m->base;
     e->doors = (struct doors *)(void *)(m->base + DOORS_OFFSET);
     e->order = (_Atomic uint32_t *)(void *)(m->base + ORDER_OFFSET);

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
-#define LOOK_AGAIN_NS ((uint64_t)500000000)
+#define ATTACH_AGAIN_NS ((uint64_t)500000000)
 
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
 {
@@ -147,21 +146,6 @@ bool own_want(int error)
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* Where no descriptor can tell of its end it is looked at again. With the space lock held. */
-static void look_at(acp_engine *e, struct peer *p)
-{
-    p->pidfd = open_pidfd(p->row.pid);
-    /* The number may have gone to another process since. */
-    if (!process_lives(p->row.pid, p->row.start_time)) {
-        peer_mark_lost(e, p);
-    } else if (p->pidfd >= 0 && poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot)) {
-        close(p->pidfd);
-        p->pidfd = -1;
-    }
-    if (p->pidfd < 0 && !p->lost)
-        atomic_store(&e->unseen, true);
-}
-
 /* Hears of the death of a process of this machine, whether or not its memory is in use. */
 void peer_watch(acp_engine *e, struct peer *p)
 {
@@ -170,30 +154,24 @@ void peer_watch(acp_engine *e, struct peer *p)
                  !apart(e) && !p->lost && !e->stopping;
     if (watch) {
         p->watched = true;
-        look_at(e, p);
+        p->pidfd = open_pidfd(p->row.pid);
+        /* The number may have gone to another process since. */
+        if (!process_lives(p->row.pid, p->row.start_time)) {
+            peer_mark_lost(e, p);
+        } else if (p->pidfd < 0 || poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot)) {
+            p->looked_at = true;
+            atomic_store(&e->looking, true);
+            progress_kick(e);
+        }
     }
     pthread_mutex_unlock(&e->space);
-    if (watch && e->unseen)
-        progress_kick(e);
 }
 
-void peers_tick(acp_engine *e)
+void peers_look(acp_engine *e)
 {
-    uint64_t now = now_ns();
-    if (atomic_exchange(&e->unseen, false) && !e->look_again)
-        e->look_again = now + LOOK_AGAIN_NS;
-    if (e->look_again && now >= e->look_again) {
-        e->look_again = 0;
-        pthread_mutex_lock(&e->space);
-        for (struct peer *p = NULL; (p = peer_next(e, p));)
-            if (p->watched && p->pidfd < 0 && !p->lost)
-                look_at(e, p);
-        pthread_mutex_unlock(&e->space);
-        if (atomic_exchange(&e->unseen, false))
-            e->look_again = now + LOOK_AGAIN_NS;
-    }
-    if (e->look_again)
-        timer_until(e, e->look_again);
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        if (p->looked_at && !p->lost && !process_lives(p->row.pid, p->row.start_time))
+            peer_mark_lost(e, p);
 }
 
 /* Claims a line of flags in the doors of the peer; false: none is free. */
@@ -271,9 +249,9 @@ int peer_attach(acp_engine *e, struct peer *p)
         bool later = false; /* until then it is as if it were on another node */
         int rc = attach_open(e, p, &opened, &later);
         relation = RELATION_REMOTE;
-        if (later)
-            p->attach_at = now_ns() + LOOK_AGAIN_NS;
-        else if (rc == ACP_OK && claim_line(e, p)) {
+        if (later) {
+            p->attach_at = now_ns() + ATTACH_AGAIN_NS;
+        } else if (rc == ACP_OK && claim_line(e, p)) {
             p->opened = opened;
             p->vm_refused = !vm_allowed(p);
             relation = RELATION_NODE;

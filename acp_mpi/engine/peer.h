@@ -34,6 +34,7 @@ struct peer {
     _Atomic uint32_t relation;
     _Atomic uint32_t lost;
     bool watched;
+    bool looked_at; /* its end does not wake this process: Linux is older than 5.3, or no descriptor was left */
     bool loss_handled;
     bool loss_accepted; /* by acp_refresh */
     bool missed; /* its loss counts; set before it is lost */

@@ -96,12 +96,10 @@ bool progress_poll(acp_engine *e)
     if (rung) /* from here on it looks at all that somebody may have been rung for */
         atomic_store(&e->rung, false);
     if (rung || inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
-        e->stalled_count || e->mail_due || e->unseen || e->starved) {
+        e->stalled_count || e->mail_due || e->starved) {
         pthread_mutex_lock(&e->lock);
         if (atomic_exchange(&e->starved, false))
             wires_feed(lane);
-        if (e->unseen)
-            peers_tick(e);
         any = inbox_drain(lane);
         backlog_push(lane);
         handle_losses(lane);

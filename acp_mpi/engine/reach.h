@@ -86,7 +86,7 @@ struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to 
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
 bool own_want(int error); /* the peer has no part in it that nothing is left here */
-void peers_tick(acp_engine *e); /* those whose end nothing tells; with the lock held */
+void peers_look(acp_engine *e); /* at those whose end wakes nobody */
 void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* of one of another node */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
 void peer_said_lost(acp_engine *e, struct peer *p); /* as another process says */

@@ -14,6 +14,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#if !defined(SYS_pidfd_open) /* the headers are older than Linux 5.3; the kernel need not be */
+#define SYS_pidfd_open 434
+#endif
+#if !defined(SYS_pidfd_getfd) /* than Linux 5.6 */
+#define SYS_pidfd_getfd 438
+#endif
+
 uint64_t now_ns(void)
 {
     struct timespec t;
@@ -28,22 +35,24 @@ static int read_small(const char *path, char *buffer, size_t size)
     if (fd < 0)
         return -1;
     ssize_t n = read(fd, buffer, size - 1);
+    int error = errno;
     close(fd);
+    errno = error;
     if (n < 0)
         return -1;
     buffer[n] = 0;
     return (int)n;
 }
 
-/* A process is the same while its id and this number are; *dead: gone, or a zombie all of whose threads have
- * ended. One whose first thread has, and so looks like a zombie, may still write where it was writing. */
+/* A process is the same while its id and this number are; 0: that cannot be read. *dead: gone, or a zombie all
+ * of whose threads have ended. One whose first thread has, and so looks like a zombie, may still write where it
+ * was writing. Who has no descriptor left to read it with can still ask whether somebody has that id. */
 uint64_t process_start_time(uint32_t pid, bool *dead)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     *dead = true;
     if (read_small(path, text, sizeof text) <= 0) {
-        /* Nobody is dead because this process has no descriptor left to look with. */
         *dead = errno == ENOENT || errno == ESRCH || (kill((pid_t)pid, 0) && errno == ESRCH);
         return 0;
     }
@@ -66,7 +75,7 @@ bool process_lives(uint32_t pid, uint64_t start_time)
 {
     bool dead;
     uint64_t began = process_start_time(pid, &dead);
-    return !dead && (began == start_time || !began);
+    return (began == start_time || !began) && !dead;
 }
 
 int open_pidfd(uint32_t pid)
@@ -81,50 +90,6 @@ int open_pidfd(uint32_t pid)
 int descriptor_of(int pidfd, int number)
 {
     return (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
-}
-
-static uint64_t meminfo(const char *key)
-{
-    char text[8192];
-    if (read_small("/proc/meminfo", text, sizeof text) <= 0)
-        return UINT64_MAX;
-    const char *line = strstr(text, key);
-    return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : UINT64_MAX;
-}
-
-/* The limit of this process's memory control group less `used`, version 2 and 1. */
-static uint64_t cgroup_left(bool whole)
-{
-    static const char *const files[][2] = {
-        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-        {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
-         "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
-    };
-    for (size_t i = 0; i < 2; i++) {
-        char limit[64], used[64];
-        if (read_small(files[i][0], limit, sizeof limit) <= 0 || limit[0] == 'm')
-            continue;
-        uint64_t most = strtoull(limit, NULL, 10);
-        if (whole)
-            return most;
-        if (read_small(files[i][1], used, sizeof used) <= 0)
-            continue;
-        uint64_t now = strtoull(used, NULL, 10);
-        return now < most ? most - now : 0;
-    }
-    return UINT64_MAX;
-}
-
-uint64_t memory_available(void)
-{
-    uint64_t machine = meminfo("MemAvailable:"), group = cgroup_left(false);
-    return machine < group ? machine : group;
-}
-
-uint64_t memory_total(void)
-{
-    uint64_t machine = meminfo("MemTotal:"), group = cgroup_left(true);
-    return machine < group ? machine : group;
 }
 
 /* The abstract Unix address of a process's socket of that kind; vanishes with it. */

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from acp_mpi._system import memfd_create
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -21,7 +23,7 @@ def make_window(memory: Any, comm: Any) -> Any:
 
     if sys.__stderr__ is None:  # closed when Python began: the number may be of a file of MPI's
         return MPI.Win.Create(memory, 1, comm=comm)
-    before, kept = os.dup(2), os.memfd_create("stderr")
+    before, kept = os.dup(2), memfd_create("stderr")
     os.dup2(kept, 2)
     try:
         return MPI.Win.Create(memory, 1, comm=comm)

@@ -57,14 +57,6 @@ static void who_cannot_be_opened_is_not_dead_and_near_later(void)
     cluster_stop(&c);
 }
 
-static bool is_watched(acp_engine *e, const struct peer *p)
-{
-    pthread_mutex_lock(&e->space);
-    bool is = p->pidfd >= 0;
-    pthread_mutex_unlock(&e->space);
-    return is;
-}
-
 /* Rank 1 is a child that does nothing. */
 static void who_dies_meanwhile_is_dead(bool some_left)
 {
@@ -85,10 +77,8 @@ static void who_dies_meanwhile_is_dead(bool some_left)
     leave_none();
     peer_watch(e, p);
     CHECK(!p->lost);
-    if (some_left) {
+    if (some_left)
         leave_some();
-        UNTIL(is_watched(e, p));
-    }
     CHECK(kill(child, SIGKILL) == 0 && was_killed(child));
     UNTIL(p->lost);
     leave_some();

@@ -25,7 +25,7 @@ static uint64_t blocks(acp_engine *e)
 static void memory_goes_back(acp_engine *e, acp_lane *lane)
 {
     uint64_t before = committed(e), file = blocks(e);
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < 1000; i++) {
         acp_ga_t ga;
         void *data;
         CHECK(acp_memory_alloc(lane, 20000, 0, &ga, &data) == ACP_OK);

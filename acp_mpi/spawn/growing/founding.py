@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from acp_mpi import rooms
+from acp_mpi._system import memfd_create
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.spawn.growing import starting, whereabouts, words
@@ -32,7 +33,7 @@ class _Made:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.said = os.memfd_create("acp_mpi.registry")
+        self.said = memfd_create("acp_mpi.registry")
         """Its errors."""
         self.left = os.eventfd(0)
         """Tells it that the group of this process has left the job, which may live on."""

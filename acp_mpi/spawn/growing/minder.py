@@ -10,7 +10,7 @@ import _socket
 import os
 import select
 
-from acp_mpi import processes
+from acp_mpi import _system, processes
 from acp_mpi.spawn.growing import launching, words
 from acp_mpi.spawn.macprun import family
 from acp_mpi.spawn.macprun.leavings import Leavings
@@ -59,7 +59,7 @@ class Minder:
 
     def run(self, groups: list[list[dict[str, Any]]]) -> None:
         """Start all, and return when all have ended, or nobody wants them any more."""
-        family.adopt_orphans()
+        _system.adopt_orphans()
         self._groups = [_Group() for _ in groups]
         for number, group in enumerate(groups):
             for start in group:
@@ -114,7 +114,7 @@ class Minder:
         group.running.add(pid)
         if start["mpi"]:
             group.leavings[pid] = Leavings(start["env"])
-        descriptor = os.pidfd_open(pid)
+        descriptor = processes.end_of(pid)
         self._watch(descriptor, lambda: self._reap(number, pid, descriptor, (out, err)))
 
     def _hand_on(self, number: int, pipe: int, to: int) -> bool:

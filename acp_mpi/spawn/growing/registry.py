@@ -74,7 +74,7 @@ class Registry:
             if process.host != self._host:
                 continue
             with contextlib.suppress(OSError):  # it has ended already
-                descriptor = os.pidfd_open(process.pid)
+                descriptor = processes.end_of(process.pid)
                 if _runs(process):
                     self._watched[descriptor] = slot
                     self._door.watch(descriptor, self._lose)

@@ -12,6 +12,7 @@ import gc
 import os
 import select
 
+from acp_mpi import processes
 from acp_mpi.spawn.growing import minder
 from acp_mpi.spawn.macprun import family
 
@@ -39,7 +40,7 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    starter = os.pidfd_open(os.getppid())
+    starter = processes.end_of(os.getppid())
     ready = select.poll()
     ready.register(line, select.POLLIN)
     ready.register(starter, select.POLLIN)  # a child that it forks may hold the line

@@ -6,7 +6,6 @@ import os
 import time
 
 from acp_mpi import processes
-from acp_mpi.spawn.macprun import _subreaper
 from acp_mpi.spawn.macprun.leavings import Leavings
 
 TYPE_CHECKING = False
@@ -16,11 +15,6 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # what signal makes of it takes time to load
 _GRACE = 1.0  # s for launchers to end what they started elsewhere
-
-
-def adopt_orphans() -> None:
-    """Become the parent of all descendants that lose theirs."""
-    _subreaper.become()
 
 
 def rename(title: bytes) -> None:

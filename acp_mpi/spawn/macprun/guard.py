@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
+from acp_mpi import _system
 from acp_mpi.spawn.macprun import family
 
 _PASSED_ON = (
@@ -23,7 +24,7 @@ def guarded(work: Callable[[int, int], int]) -> int:
     to call `family.clear_away`. Signals are passed on to the child. Both are subreapers: whatever
     loses its parent becomes a child of theirs, so nothing escapes.
     """
-    family.adopt_orphans()
+    _system.adopt_orphans()
     lifeline, end = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, passed_on())
     child = os.fork()
@@ -66,7 +67,7 @@ def _work(work: Callable[[int, int], int], lifeline: int) -> NoReturn:
     status = 1
     try:
         os.setsid()  # Ctrl-C comes through the keeper, and `kill` to its group stops there
-        family.adopt_orphans()
+        _system.adopt_orphans()
         family.rename(b"acp_mpi supervisor of %d" % os.getppid())
         status = work(os.getppid(), lifeline)
     except BaseException:

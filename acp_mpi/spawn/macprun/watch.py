@@ -21,7 +21,7 @@ class Watch:
     """Is readable when its process has ended."""
 
     def __init__(self, pid: int) -> None:
-        self._pid, self._fd = pid, os.pidfd_open(pid)
+        self._pid, self._fd = pid, processes.end_of(pid)
 
     @classmethod
     def of(cls, process: Process) -> Self | None:
