@@ -69,6 +69,7 @@ def init(
     the bytes of global memory of this rank (`ACP_HEAP_SIZE`; default: half of the memory divided
     by the ranks of the job on the node), `starter_size` those of starter memory
     (`ACP_STARTER_SIZE`; 10240).
+    Raises the soft limit of open files to the hard one: each rank of the node takes three of them.
     Calls are counted; the last `finalize` ends the job. Raises Error if a later call has other
     arguments, HeapFullError if the limit is beyond the machine, TimeoutError and PermissionError
     from joining other groups. Removes `--acp-*` options from `sys.argv`.

@@ -12,7 +12,7 @@ void answers_send(acp_lane *lane, struct link *link)
                         .flags = ANSWER_TOGETHER | (done.later ? ANSWER_LATER : 0),
                         .b = done.count};
     link->done = (struct answers){.count = 0};
-    link_send(lane, link, &m, NULL, 0);
+    link_answer(lane, link, &m, NULL, 0);
 }
 
 void answers_add(acp_lane *lane, struct link *link, const struct message *m)

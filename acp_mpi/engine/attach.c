@@ -121,10 +121,13 @@ static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
             struct cmsghdr *c = recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 ? CMSG_FIRSTHDR(&m) : NULL;
             if (c && c->cmsg_type == SCM_RIGHTS)
                 memcpy(fds, CMSG_DATA(c), bounded(c->cmsg_len - CMSG_LEN(0)));
+            errno = m.msg_flags & MSG_CTRUNC ? EMFILE : 0; /* the system drops what has no room here */
             break;
         }
     }
+    int error = errno;
     close(fd);
+    errno = error;
 }
 
 /* The file is what the row says it is: a sealed memory file of this layout and this libc,
@@ -202,17 +205,26 @@ static bool ended(const struct peer *p)
     return !process_lives(p->row.pid, p->row.start_time);
 }
 
-int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
+/* `later`: the peer is there, and this process has no descriptor or no memory left for it. */
+int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
 {
     int fds[GIVEN] = {-1, -1, -1};
+    errno = 0;
     take(e, p, fds);
+    *later = own_want(errno);
     *opened = OPENED_PROC;
     if (!usable(e, p, fds)) {
+        errno = 0;
         ask(e, &p->row, fds);
+        *later |= own_want(errno);
         *opened = OPENED_SOCKET;
-        if (!usable(e, p, fds))
-            return ended(p) ? ACP_E_LOST : ACP_E_SYSTEM;
+        if (!usable(e, p, fds)) {
+            bool dead = ended(p);
+            *later &= !dead;
+            return dead ? ACP_E_LOST : ACP_E_SYSTEM;
+        }
     }
+    *later = false;
     p->fd = fds[MEMORY];
     p->door_fd = fds[DOOR];
     if (e->config.map) {
@@ -228,10 +240,14 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened)
     void *doors = mmap(NULL, sizeof(struct doors), PROT_READ | PROT_WRITE, MAP_SHARED, p->fd,
                        DOORS_OFFSET);
     if (control == MAP_FAILED || doors == MAP_FAILED) {
+        *later = own_want(errno);
         if (control != MAP_FAILED)
             munmap(control, CONTROL_SIZE);
         if (doors != MAP_FAILED)
             munmap(doors, sizeof(struct doors));
+        close(p->fd);
+        close(p->door_fd); /* nobody has rung it yet */
+        p->fd = p->door_fd = -1;
         return ACP_E_SYSTEM;
     }
     p->control = control;

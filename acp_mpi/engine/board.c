@@ -90,11 +90,12 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
     const uint64_t key[2] = {m->dst, m->src}, value[2] = {m->a, m->b};
     struct message answer = *m;
     uint64_t first = 0;
-    const acp_fault *fault = NULL;
     if (m->kind == ACP_PUBLISH) {
         first = m->after;
-        if (store(lane, key, value, &first) != ACP_OK)
-            fault = &lane->fault;
+        if (store(lane, key, value, &first) != ACP_OK) {
+            serve_failure(lane, from, link, m);
+            return;
+        }
     } else if (m->a == LOOKUP_ENDS) {
         forget(e, from, m->id);
         return;
@@ -107,13 +108,16 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
                 op->client = from;
                 op->client_link = link;
                 op->client_id = m->id;
+            } else {
+                fail(lane, ACP_E_SYSTEM, 0, 0);
+                serve_failure(lane, from, link, m);
             }
             return;
         }
         first = n->value[0];
         answer.b = n->value[1];
     }
-    serve_reply(lane, from, link, &answer, fault, first);
+    serve_reply(lane, from, link, &answer, first);
 }
 
 /* Who asks again and again must not leave a question each time. */

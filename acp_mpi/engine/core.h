@@ -196,6 +196,9 @@ struct acp_engine {
         _Atomic uint32_t count, cost[2]; /* after a look; after a glance */
     } answers[2]; /* how long they take lately; those for which bytes move */
     _Atomic uint32_t rings; /* of the doors of others */
+    struct backlog *backlog_spares; /* for answers that find a ring full, and no memory */
+    uint32_t backlog_spare_count, task_count;
+    _Atomic bool starved; /* what has come waits for memory */
     bool submits;               /* whoever has the lock: it rings when it has given that back, */
     const struct peer *to_ring; /* this one's */
     struct waiter *waiters;
@@ -315,6 +318,7 @@ static inline void cpu_relax(void)
 
 /* barrier.c */
 void signal_arrived(acp_engine *e, const struct message *m);
+bool signals_provide(acp_engine *e); /* there is room for one more; false: no memory */
 void barrier_forget(acp_engine *e);
 void barriers_drop_unfinished(acp_engine *e);
 void barrier_close(acp_engine *e);

@@ -35,8 +35,8 @@ void courier_says(acp_lane *lane, struct courier *c, struct message *m, const vo
 {
     m->kind = ACP_MAIL_SAID;
     m->from = lane->engine->self;
-    if (!c->peer->lost)
-        link_command(lane, c->peer, COURIER_COLOR, m, payload, size);
+    if (!c->peer->lost && link_command(lane, c->peer, COURIER_COLOR, m, payload, size) == ACP_E_SYSTEM)
+        peer_mark_lost(lane->engine, c->peer); /* it waits for that word */
 }
 
 bool couriers_push(acp_lane *lane)

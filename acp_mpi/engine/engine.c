@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifndef PR_SET_PTRACER
@@ -45,6 +46,17 @@ static uint32_t libc_tag(void)
     return h;
 }
 
+/* Each peer takes up to three of them: a hundred ranks on a node would be past the usual limit, and hundreds
+ * are no harm to who may have them. */
+static void widen_descriptors(void)
+{
+    struct rlimit open_files;
+    if (getrlimit(RLIMIT_NOFILE, &open_files) || open_files.rlim_cur == open_files.rlim_max)
+        return;
+    open_files.rlim_cur = open_files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &open_files);
+}
+
 static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
@@ -56,6 +68,7 @@ static int create(acp_engine *e, acp_fault *fault)
         fault->error = errno;
         return ACP_E_SYSTEM;
     }
+    widen_descriptors();
     fences_start(e);
     int rc = memory_create(e, fault);
     if (rc != ACP_OK)

@@ -114,16 +114,17 @@ static struct message piece_of(const acp_engine *e, uint8_t kind, uint32_t first
 }
 
 /* Before anything that may name them: those that have joined since the peer did. */
-void growth_tell(acp_lane *lane, struct link *link)
+bool growth_tell(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
     unsigned char rows[PIECE * ACP_ROW_SIZE];
     while (link->told < e->procs) {
         struct message m = piece_of(e, ACP_ROWS, link->told, e->procs, rows);
-        link->told += (uint32_t)m.b;
         if (link_send(lane, link, &m, rows, m.b * ACP_ROW_SIZE) != ACP_OK)
-            return;
+            return false;
+        link->told += (uint32_t)m.b;
     }
+    return true;
 }
 
 /* A newcomer says first on a wire who it is: a peer that does not know it could not let it in. */

@@ -3,12 +3,13 @@
  *
  * A writer claims a cell with its own line number in it before it writes. If it dies there,
  * the owner sees whose cell it is and skips it. */
-#include "op.h"
+#include "provision.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define DRAIN_MOST 64u
+#define RESERVE 8u /* entries for answers, beside one for each task, which will have one */
 
 struct backlog {
     struct backlog *next;
@@ -72,6 +73,19 @@ void submission_end(acp_engine *e)
         door_ring(e, p);
 }
 
+bool backlog_provide(acp_engine *e)
+{
+    while (e->backlog_spare_count < RESERVE + e->task_count) {
+        struct backlog *entry = malloc(sizeof *entry);
+        if (!entry)
+            return false;
+        entry->next = e->backlog_spares;
+        e->backlog_spares = entry;
+        e->backlog_spare_count++;
+    }
+    return true;
+}
+
 static int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m)
 {
     (void)color;
@@ -84,6 +98,10 @@ static int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const stru
         return ACP_OK;
     }
     struct backlog *entry = malloc(sizeof *entry), **at = &to->backlog;
+    if (!entry && m->kind >= ACP_REPLY && (entry = e->backlog_spares)) {
+        e->backlog_spares = entry->next;
+        e->backlog_spare_count--;
+    }
     if (!entry)
         return fail(lane, ACP_E_SYSTEM, m->src, m->a);
     *entry = (struct backlog){.message = *m};
@@ -121,6 +139,15 @@ void backlog_free(struct peer *p)
     while (p->backlog) {
         struct backlog *entry = p->backlog;
         p->backlog = entry->next;
+        free(entry);
+    }
+}
+
+void backlog_close(acp_engine *e)
+{
+    while (e->backlog_spares) {
+        struct backlog *entry = e->backlog_spares;
+        e->backlog_spares = entry->next;
         free(entry);
     }
 }
@@ -166,7 +193,7 @@ bool inbox_drain(acp_lane *lane)
                 e->inbox_head = head + 1;
             continue;
         }
-        if (phase != CELL_FULL || state >> 32 != (head / INBOX_CELLS & 0xffffffff))
+        if (phase != CELL_FULL || state >> 32 != (head / INBOX_CELLS & 0xffffffff) || !provided(e))
             break;
         struct message m = cell->message;
         e->inbox_head = head + 1;

@@ -130,12 +130,6 @@ static void call_later(acp_engine *e, struct link *link)
     timer_until(e, link->retry_at);
 }
 
-/* The peer has no part in it that this process has no descriptor or no memory left. */
-static bool own_want(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
-}
-
 /* Calls the next address of the peer. Refused everywhere, the peer is dead; else this is tried
  * again until it counts as dead. */
 void link_call(acp_lane *lane, struct link *link)

@@ -83,8 +83,8 @@ void answers_add(acp_lane *lane, struct link *link, const struct message *m);
 void answers_send(acp_lane *lane, struct link *link);
 void answers_take(acp_lane *lane, struct link *link, const struct message *m);
 
-/* growth.c: what a peer may not know that has joined before the others */
-void growth_tell(acp_lane *lane, struct link *link);
+/* growth.c: what a peer may not know that has joined before the others; false: no memory */
+bool growth_tell(acp_lane *lane, struct link *link);
 
 /* traffic.c: frames on its wire */
 bool link_room(const struct link *link);
@@ -92,6 +92,9 @@ void link_push(acp_lane *lane, struct link *link);
 void link_uncork(acp_lane *lane, struct link *link); /* what was said meanwhile goes out */
 int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
               uint64_t size);
+/* What somebody waits for: if there is no memory even in what is kept for it, the peer is lost. */
+void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+                 uint64_t size);
 /* The same in two steps: where the payload is to be written, and the sum that goes on over it; then
  * the frame goes out, or not. */
 unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,

@@ -125,7 +125,9 @@ void put_served(acp_lane *lane, struct peer *from, struct link *link, const stru
 void task_reply(acp_lane *lane, struct op *op);
 void task_serve(acp_lane *lane, struct op *op);
 void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
-                 const struct message *command, const acp_fault *fault, uint64_t value);
+                 const struct message *command, uint64_t value);
+void serve_failure(acp_lane *lane, struct peer *to, struct link *link,
+                   const struct message *command); /* the lane's fault */
 
 /* news.c: who is gone, or leaves; with the lock held */
 void notify_all(acp_lane *lane, const struct message *m); /* whoever this process is in touch with */
@@ -162,6 +164,8 @@ bool inbox_waiting(const acp_engine *e);
 bool inbox_claimed(const acp_engine *e);
 bool backlog_push(acp_lane *lane);
 void backlog_free(struct peer *p);
+bool backlog_provide(acp_engine *e); /* some entries are kept for answers; false: no memory */
+void backlog_close(acp_engine *e);
 struct bounce *bounce_of(struct op *op, const struct message *reply);
 void bounce_give(acp_engine *e, struct op *op, struct bounce *b);
 void inbox_close(acp_engine *e);

@@ -44,6 +44,7 @@ struct op *task_new(acp_engine *e)
     op->state = OP_WAITING;
     op->next_task = e->tasks;
     e->tasks = op;
+    e->task_count++;
     return op;
 }
 
@@ -52,6 +53,7 @@ void task_free(acp_engine *e, struct op *op)
     for (struct op **at = &e->tasks; *at; at = &(*at)->next_task) {
         if (*at == op) {
             *at = op->next_task;
+            e->task_count--;
             break;
         }
     }
@@ -338,6 +340,7 @@ void operations_close(acp_engine *e)
         e->bounce_pool = b->next;
         free(b);
     }
+    backlog_close(e);
     free(e->call_space);
     failures_close(e);
     if (e->ops)

@@ -7,6 +7,7 @@
 #define BLOCK_BYTES ((size_t)4096 - sizeof(struct outbox_block))
 #define LARGE_BYTES ((size_t)68 << 10) /* the largest frame, and some */
 #define SPARES 64u
+#define RESERVE 2u /* of them, for answers */
 
 struct outbox_block {
     struct outbox_block *next;
@@ -20,18 +21,33 @@ struct outbox_block {
 
 /* Large blocks are used again: the system would take their pages back, and each message would have
  * to fault them in. */
-static struct outbox_block *block_take(struct outbox *o, size_t size)
+static struct outbox_block *block_take(struct outbox *o, size_t size, bool answer)
 {
+    struct outbox_spares *spares = o->spares;
     size_t room = size <= BLOCK_BYTES ? BLOCK_BYTES : size <= LARGE_BYTES ? LARGE_BYTES : size;
-    struct outbox_block *b = room == LARGE_BYTES ? o->spares->first : NULL;
-    if (b) {
-        o->spares->first = b->next;
-        o->spares->count--;
-    } else if (!(b = malloc(sizeof *b + room))) {
-        return NULL;
+    bool spare = room == LARGE_BYTES && spares->count > RESERVE;
+    struct outbox_block *b = spare ? NULL : malloc(sizeof *b + room);
+    if (!b && (spare || (answer && room <= LARGE_BYTES)) && (b = spares->first)) {
+        spares->first = b->next;
+        spares->count--;
+        room = LARGE_BYTES;
     }
-    *b = (struct outbox_block){.room = room};
+    if (b)
+        *b = (struct outbox_block){.room = room};
     return b;
+}
+
+bool outbox_provide(struct outbox_spares *spares)
+{
+    while (spares->count < RESERVE) {
+        struct outbox_block *b = malloc(sizeof *b + LARGE_BYTES);
+        if (!b)
+            return false;
+        b->next = spares->first;
+        spares->first = b;
+        spares->count++;
+    }
+    return true;
 }
 
 static void block_give(struct outbox *o, struct outbox_block *b)
@@ -55,11 +71,11 @@ void outbox_spares_free(struct outbox_spares *spares)
     spares->count = 0;
 }
 
-unsigned char *outbox_add(struct outbox *o, size_t size)
+unsigned char *outbox_add(struct outbox *o, size_t size, bool answer)
 {
     struct outbox_block *b = o->tail;
     if (!b || b->room - b->size < size) {
-        if (!(b = block_take(o, size)))
+        if (!(b = block_take(o, size, answer)))
             return NULL;
         if (o->tail)
             o->tail->next = b;

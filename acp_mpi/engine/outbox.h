@@ -29,8 +29,12 @@ struct outbox {
     size_t unsent;
 };
 
-/* Room for one more frame, which counts as added; NULL: no memory. */
-unsigned char *outbox_add(struct outbox *o, size_t size);
+/* Room for one more frame, which counts as added; NULL: no memory. An answer may use what is kept for
+ * answers. */
+unsigned char *outbox_add(struct outbox *o, size_t size, bool answer);
+
+/* Some memory is kept for answers; false: there is none to keep. */
+bool outbox_provide(struct outbox_spares *spares);
 
 /* Of `frame`, the last one added and the only one in its block that borrows, `size` bytes from `at`
  * on are not in its room but at `body`. They stay there until they have arrived or are taken in. */

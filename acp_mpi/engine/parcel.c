@@ -29,16 +29,20 @@ static bool one_frame(uint64_t size)
     return size <= FRAME_PAYLOAD_MOST;
 }
 
-static bool room(const struct courier *c)
+/* There is memory for a frame, too: the peer would wait for the rest of what has begun. */
+static bool room(acp_engine *e, const struct courier *c)
 {
     const struct link *link = c->peer->links[COURIER_COLOR];
-    return !link || link_room(link);
+    bool provided = !link || outbox_provide(&e->outbox_spares);
+    if (!provided)
+        courier_later(e, ACP_E_FULL);
+    return provided && (!link || link_room(link));
 }
 
 /* May a message begin now, and are its bytes to go with it? */
-static bool may_begin(const struct courier *c)
+static bool may_begin(acp_engine *e, const struct courier *c)
 {
-    return c->heard != WORD_FULL && room(c);
+    return c->heard != WORD_FULL && room(e, c);
 }
 static bool may_bring(const struct courier *c, uint64_t size)
 {
@@ -148,19 +152,20 @@ static void keep_copy(struct courier *c, struct parcel *p)
 /* Begins what waits, in its order; true if anything began. */
 static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
 {
+    acp_engine *e = lane->engine;
     bool any = false;
     for (struct parcel *p = c->parcels; p && *rc == ACP_OK; p = p->next) {
         if (p->state == PARCEL_TRIED && (c->heard != WORD_FULL || !p->began_in_vain))
             return any; /* it may be the next one: its peer has, or had, room since it was tried */
         if (p->state != PARCEL_WAITING || (c->heard == WORD_FULL && p->began_in_vain))
             continue;
-        if (!room(c))
+        if (!room(e, c))
             break;
         p->began_in_vain = c->heard == WORD_FULL;
         *rc = p->began_in_vain ? parcel_try(lane, c, p, 0, c->full_at) : begin(lane, c, p);
         any = true;
     }
-    if (c->heard == WORD_FULL && *rc == ACP_OK && room(c))
+    if (c->heard == WORD_FULL && *rc == ACP_OK && room(e, c))
         any |= ask_answer(lane, c, rc);
     return any;
 }
@@ -174,7 +179,7 @@ static bool go_on(acp_lane *lane, struct courier *c, int *rc)
     for (struct parcel **at = &c->parcels, *p; (p = *at) && *rc == ACP_OK;) {
         bool ready = false;
         if (p->state == PARCEL_BEGUN) {
-            if (p->done < p->envelope.size && room(c)) {
+            if (p->done < p->envelope.size && room(e, c)) {
                 *rc = bring_more(lane, c, p);
                 any = true;
             }
@@ -318,7 +323,7 @@ int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope,
     *request = NULL;
     if (!c) {
         rc = fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);
-    } else if (!c->parcels && one_frame(envelope->size) && may_begin(c) &&
+    } else if (!c->parcels && one_frame(envelope->size) && may_begin(e, c) &&
                may_bring(c, envelope->size)) {
         struct message m = opening(++e->parcel_serial, envelope);
         rc = say(lane, c, &m, data, envelope->size);

@@ -114,6 +114,19 @@ void party_give(acp_engine *e, struct party *p)
     pthread_mutex_unlock(&e->space);
 }
 
+bool signals_provide(acp_engine *e)
+{
+    if (likely(e->signal_used < e->signal_room))
+        return true;
+    uint32_t room = e->signal_room ? e->signal_room * 2 : 8;
+    struct signal_count *grown = realloc(e->signals, room * sizeof *grown);
+    if (!grown)
+        return false;
+    e->signals = grown;
+    e->signal_room = room;
+    return true;
+}
+
 void signal_arrived(acp_engine *e, const struct message *m)
 {
     uint32_t free_at = e->signal_used;
@@ -127,14 +140,8 @@ void signal_arrived(acp_engine *e, const struct message *m)
         if (!s->count)
             free_at = i;
     }
-    if (free_at == e->signal_room) {
-        uint32_t room = free_at ? free_at * 2 : 8;
-        struct signal_count *grown = realloc(e->signals, room * sizeof *grown);
-        if (!grown)
-            return;
-        e->signals = grown;
-        e->signal_room = room;
-    }
+    if (free_at == e->signal_used && !signals_provide(e))
+        return; /* asked before it was taken */
     if (free_at == e->signal_used)
         e->signal_used++;
     e->signals[free_at] = (struct signal_count){m->a, (uint32_t)m->b, 1};

@@ -2,9 +2,12 @@
  * a structure; memory of a process of the node is mapped when it is first used. */
 #include "blocks.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+
+#define ATTACH_AGAIN_NS ((uint64_t)500000000)
 
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
 {
@@ -138,6 +141,11 @@ void peers_cast_out(acp_engine *e)
         peer_mark_lost(e, p);
 }
 
+bool own_want(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 /* Hears of the death of a process of this machine, whether or not its memory is in use. */
 void peer_watch(acp_engine *e, struct peer *p)
 {
@@ -236,11 +244,14 @@ int peer_attach(acp_engine *e, struct peer *p)
     relation = p->relation;
     if (relation == RELATION_UNKNOWN && e->stopping) {
         relation = RELATION_REMOTE;
-    } else if (relation == RELATION_UNKNOWN && !p->lost) {
+    } else if (relation == RELATION_UNKNOWN && !p->lost && now_ns() >= p->attach_at) {
         uint8_t opened = OPENED_NOT;
-        int rc = attach_open(e, p, &opened);
+        bool later = false; /* until then it is as if it were on another node */
+        int rc = attach_open(e, p, &opened, &later);
         relation = RELATION_REMOTE;
-        if (rc == ACP_OK && claim_line(e, p)) {
+        if (later) {
+            p->attach_at = now_ns() + ATTACH_AGAIN_NS;
+        } else if (rc == ACP_OK && claim_line(e, p)) {
             p->opened = opened;
             p->vm_refused = !vm_allowed(p);
             relation = RELATION_NODE;
@@ -248,12 +259,15 @@ int peer_attach(acp_engine *e, struct peer *p)
             relation = RELATION_UNKNOWN;
             peer_mark_lost(e, p);
         }
-        atomic_store_explicit(&p->relation, relation, memory_order_release);
+        if (!later)
+            atomic_store_explicit(&p->relation, relation, memory_order_release);
         bool stays = p->left || !span_has(e->joined_with, p->slot); /* does this process, without it? */
         if (stays && relation == RELATION_NODE && p->control->phase == PHASE_CLOSED) {
             p->left = true; /* it may have looked for the last time whom it has to tell */
             peer_mark_lost(e, p);
         }
+    } else if (relation == RELATION_UNKNOWN && !p->lost) {
+        relation = RELATION_REMOTE;
     }
     pthread_mutex_unlock(&e->space);
     return (int)relation;

@@ -40,6 +40,7 @@ struct peer {
     bool missed; /* its loss counts; set before it is lost */
     _Atomic uint64_t shown; /* addresses in its memory that the program has, as long as the engine lives */
     uint8_t opened; /* how its memory was opened */
+    uint64_t attach_at; /* not before that: nothing was left here to open it with */
     _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
     int fd;
     int pidfd;

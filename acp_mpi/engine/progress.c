@@ -45,7 +45,7 @@ static bool must_look(const acp_engine *e)
 {
     return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests ||
            e->barred_count || e->mail_due || e->mail_stuck || e->mail_losses ||
-           e->collectives_again;
+           e->collectives_again || e->starved;
 }
 
 void leader_release(acp_engine *e)
@@ -97,8 +97,10 @@ bool progress_poll(acp_engine *e)
     if (rung) /* from here on it looks at all that somebody may have been rung for */
         atomic_store(&e->rung, false);
     if (rung || inbox_waiting(e) || inbox_claimed(e) || e->backlogged || e->loss_news ||
-        e->stalled_count || e->mail_due) {
+        e->stalled_count || e->mail_due || e->starved) {
         pthread_mutex_lock(&e->lock);
+        if (atomic_exchange(&e->starved, false))
+            wires_feed(lane);
         any = inbox_drain(lane);
         backlog_push(lane);
         handle_losses(lane);

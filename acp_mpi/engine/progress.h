@@ -62,9 +62,10 @@ bool doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_n
 void progress_kick(acp_engine *e); /* the own bell: whoever leads looks again */
 void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 
-/* wire.c */
+/* wire.c, wire_input.c */
 void wire_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+void wires_feed(acp_lane *lane); /* those that wait for memory, if there is some again */
 
 /* link.c, vigil.c, traffic.c */
 /* Deadlines, calls to be made again, signs of life, `late` after they were due. */

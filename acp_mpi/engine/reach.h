@@ -85,6 +85,7 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
 struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to */
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
+bool own_want(int error); /* the peer has no part in it that nothing is left here */
 void peers_look(acp_engine *e); /* at those whose end wakes nobody */
 void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* of one of another node */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
@@ -167,7 +168,7 @@ void growth_told(acp_engine *e, const struct message *m, const unsigned char *pa
                  uint64_t size);
 
 /* attach.c: opening the memory of a process of the node */
-int attach_open(acp_engine *e, struct peer *p, uint8_t *opened);
+int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later);
 /* The table with that nonce, of which `place` has the descriptor; its own, or -1. With the space lock. */
 int attach_table(acp_engine *e, const struct row *place, uint64_t nonce);
 int giver_open(acp_engine *e);

@@ -158,8 +158,11 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
 /* Load and store do not reach its mailbox. */
 static bool is_far(acp_engine *e, struct peer *to)
 {
-    if (unlikely(peer_attach(e, to) == RELATION_REMOTE))
+    if (unlikely(peer_attach(e, to) == RELATION_REMOTE)) {
+        if (to->relation != RELATION_REMOTE) /* for now: messages must not overtake each other */
+            atomic_store(&to->mail_far, true);
         return true;
+    }
     if (unlikely(!atomic_load_explicit(&to->heap, memory_order_relaxed)))
         mail_heap(e, to);
     return atomic_load_explicit(&to->mail_far, memory_order_relaxed) && !to->lost;

@@ -2,6 +2,7 @@
  * own operations, and notices. With the lock held. */
 #include "courier.h"
 #include "link.h"
+#include "provision.h"
 #include "visit.h"
 
 #include <stdlib.h>
@@ -39,15 +40,21 @@ static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
         m.flags |= ANSWER_COUNTED;
     if (link) {
         answers_send(lane, link);
-        link_send(lane, link, &m, payload, payload ? size : 0);
+        link_answer(lane, link, &m, payload, payload ? size : 0);
     } else if (to)
         road_to(e, to)->send(lane, to, 0, &m);
 }
 
 void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
-                 const struct message *command, const acp_fault *fault, uint64_t value)
+                 const struct message *command, uint64_t value)
 {
-    send_reply(lane, to, link, command, fault, value, NULL, 0);
+    send_reply(lane, to, link, command, NULL, value, NULL, 0);
+}
+
+void serve_failure(acp_lane *lane, struct peer *to, struct link *link,
+                   const struct message *command)
+{
+    send_reply(lane, to, link, command, &lane->fault, 0, NULL, 0);
 }
 
 static const acp_fault *earlier_failure(const struct peer *from, uint64_t id)
@@ -162,7 +169,7 @@ void task_serve(acp_lane *lane, struct op *op)
 {
     struct message m = op->command;
     m.id = op->client_id;
-    if (op->client_link && !link_room(op->client_link)) {
+    if (op->client_link && (!link_room(op->client_link) || !provided(lane->engine))) {
         op_stall(lane->engine, op);
         return;
     }

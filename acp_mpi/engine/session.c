@@ -125,10 +125,10 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     bool fresh = !link && !p->lost && m->flags & SESSION_NEW && m->b < ACP_COLORS;
     if (fresh && (link = link_new(e, p, (uint32_t)m->b)))
         link->session = m->id;
-    if (!link) {
+    if (!link && !fresh)
         session_refuse(e, wire);
-        return NULL;
-    }
+    if (!link)
+        return NULL; /* without memory for one it is not lost: it calls again */
     if (link->wire) {
         wire_close(e, link->wire);
         link_without_wire(e, link);

@@ -60,15 +60,22 @@ bool link_room(const struct link *link)
     return link->out.unsent < UNSENT_MOST && link->out.held < HELD_MOST;
 }
 
+/* What its sender cannot say again later. */
+static bool is_answer(uint8_t kind)
+{
+    return kind >= ACP_REPLY;
+}
+
 unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
                             uint64_t size, uint64_t *sum)
 {
     unsigned char *frame = NULL;
-    if (unlikely(link->told < lane->engine->procs) && m->kind != ACP_ROWS)
-        growth_tell(lane, link);
+    bool told = link->told >= lane->engine->procs || m->kind == ACP_ROWS;
+    if (unlikely(!told))
+        told = growth_tell(lane, link);
     if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
         fail(lane, ACP_E_LOST, m->dst, size);
-    else if (!(frame = outbox_add(&link->out, frame_bytes((uint32_t)size))))
+    else if (!told || !(frame = outbox_add(&link->out, frame_bytes((uint32_t)size), is_answer(m->kind))))
         fail(lane, ACP_E_SYSTEM, m->dst, size);
     if (!frame) {
         lane->fault.rank = rank_of_slot(lane->engine, link->peer->slot);
@@ -123,6 +130,13 @@ int link_send(acp_lane *lane, struct link *link, const struct message *m, const 
         sum = acp_crc32c_copy((uint32_t)sum, at, payload, size);
     link_commit(lane, link, m, at, size, sum);
     return ACP_OK;
+}
+
+void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+                 uint64_t size)
+{
+    if (link_send(lane, link, m, payload, size) == ACP_E_SYSTEM)
+        peer_mark_lost(lane->engine, link->peer);
 }
 
 /* What was to stay where it lies, between `low` and `high`, may change from now on. */

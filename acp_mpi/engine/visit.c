@@ -96,7 +96,7 @@ void guest_said(acp_lane *lane, struct peer *from, struct link *link, const stru
         atomic_fetch_add(&e->guests, come ? 1 : -1);
     from->guest = come;
     if (come && m->id)
-        serve_reply(lane, from, link, m, NULL, 0);
+        serve_reply(lane, from, link, m, 0);
 }
 
 void visits_forget(acp_engine *e, struct peer *p)

@@ -1,4 +1,5 @@
-/* Connecting, accepting, the handshake, and taking frames out of the stream. */
+/* Wires come and go: calling and accepting, deadlines, and what each waits for. What comes on one is taken by
+ * wire_input.c. */
 #include "wire.h"
 
 #include "endpoint.h"
@@ -147,152 +148,32 @@ void wires_bury(acp_engine *e)
     }
 }
 
-void wire_want(acp_engine *e, struct wire *wire, bool writing)
+static void listen_for(acp_engine *e, const struct wire *wire)
 {
-    struct epoll_event event = {.events = EPOLLIN | (writing ? EPOLLOUT : 0u),
+    struct epoll_event event = {.events = (wire->fasts ? 0u : EPOLLIN) | (wire->writing ? EPOLLOUT : 0u),
                                 .data.u64 = TAG_WIRE | wire->number};
-    if (wire->writing != writing)
-        epoll_ctl(e->epoll_fd, EPOLL_CTL_MOD, wire->fd, &event);
-    wire->writing = writing;
+    epoll_ctl(e->epoll_fd, EPOLL_CTL_MOD, wire->fd, &event);
 }
 
-static void broken(acp_lane *lane, struct wire *wire)
+void wire_want(acp_engine *e, struct wire *wire, bool writing)
+{
+    bool news = wire->writing != writing;
+    wire->writing = writing;
+    if (news)
+        listen_for(e, wire);
+}
+
+void wire_fast(acp_engine *e, struct wire *wire, bool fasts)
+{
+    wire->fasts = fasts;
+    if (wire->state != WIRE_CLOSED)
+        listen_for(e, wire);
+}
+
+void wire_broken(acp_lane *lane, struct wire *wire)
 {
     wire_close(lane->engine, wire);
     link_wire_down(lane, wire);
-}
-
-static bool speak(struct wire *wire)
-{
-    acp_handshake *hs = wire->handshake;
-    if (!hs->out_len)
-        return true;
-    ssize_t n = send(wire->fd, hs->out, hs->out_len, MSG_NOSIGNAL);
-    bool sent = n == (ssize_t)hs->out_len; /* 76 bytes into an empty socket buffer */
-    hs->out_len = 0;
-    return sent;
-}
-
-/* The table must know who speaks; the nonce tells that process from one before it. */
-bool wire_knows(acp_engine *e, struct wire *wire)
-{
-    const acp_handshake *hs = wire->handshake;
-    struct peer *p = wire->peer || !hs ? wire->peer : peer_of_slot(e, hs->peer_slot);
-    if (p && (wire->peer || p->row.nonce == hs->peer_nonce))
-        wire->peer = p;
-    return wire->peer != NULL;
-}
-
-static bool introduce(acp_engine *e, struct wire *wire)
-{
-    acp_handshake *hs = wire->handshake;
-    if (!wire->accepted)
-        return true;
-    if (hs->peer_slot == ACP_NO_SLOT)
-        return true; /* an onlooker: it may ask, and no link is for it */
-    if (!growth_reaches(e, hs->peer_slot))
-        return hs->peer_slot < ACP_RANKS_MAX; /* it will say who it is */
-    return wire_knows(e, wire);
-}
-
-/* Takes whole frames from the begin of `from`; how many bytes are left. */
-static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from, size_t size)
-{
-    unsigned char *at = from, *end = from + size;
-    while (wire->state == WIRE_OPEN) {
-        struct frame frame;
-        enum frame_result rc =
-            frame_open(at, (size_t)(end - at), link_expects(wire), &frame);
-        if (rc == FRAME_BAD || (rc == FRAME_WHOLE && !link_frame(lane, wire, &frame)))
-            broken(lane, wire);
-        if (rc != FRAME_WHOLE)
-            break;
-        at += frame.total;
-    }
-    return (size_t)(end - at);
-}
-
-/* What is in the buffer up to `end`. The begin of a frame stays where it is if the rest fits behind
- * it; so it does where all are as long as those of a long transfer. */
-static void take_input(acp_lane *lane, struct wire *wire, unsigned char *buffer, size_t end)
-{
-    acp_engine *e = lane->engine;
-    size_t begin = wire->in_begin, left = take_frames(lane, wire, buffer + begin, end - begin);
-    wire->in_begin = 0;
-    link_received(lane, wire);
-    if (wire->state == WIRE_OPEN && left) {
-        wire->in = buffer;
-        wire->in_begin = IN_BUFFER - (end - left) < FRAME_MOST ? 0 : end - left;
-        wire->in_end = wire->in_begin + left;
-        memmove(buffer + wire->in_begin, buffer + end - left, left);
-    } else if (e->receive_buffer) {
-        free(buffer);
-    } else {
-        e->receive_buffer = buffer;
-    }
-}
-
-/* A wire with the begin of a frame has a buffer of its own; all others share one. */
-static unsigned char *take_buffer(acp_engine *e, struct wire *wire)
-{
-    unsigned char *buffer = wire->in ? wire->in : e->receive_buffer;
-    if (wire->in)
-        wire->in = NULL;
-    else
-        e->receive_buffer = NULL;
-    return buffer ? buffer : malloc(IN_BUFFER);
-}
-
-static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buffer, ssize_t n)
-{
-    acp_engine *e = lane->engine;
-    size_t used = 0;
-    int rc = acp_handshake_feed(wire->handshake, buffer, (size_t)n, &used);
-    if (!speak(wire) || rc < 0 || (rc == ACP_HANDSHAKE_DONE && !introduce(e, wire))) {
-        wire->stranger = rc == ACP_HANDSHAKE_WRONG_SLOT || rc == ACP_HANDSHAKE_BAD_JOB;
-        broken(lane, wire);
-    } else if (rc == ACP_HANDSHAKE_DONE) {
-        wire->state = WIRE_OPEN;
-        wire_pace(wire->fd);
-        link_wire_up(lane, wire);
-    }
-    wire->in_begin = used;
-    take_input(lane, wire, buffer, (size_t)n);
-}
-
-static void readable(acp_lane *lane, struct wire *wire)
-{
-    acp_engine *e = lane->engine;
-    size_t have = wire->in_end;
-    unsigned char *buffer = take_buffer(e, wire);
-    ssize_t n = -1;
-    wire->in_end = 0;
-    if (buffer)
-        n = recv(wire->fd, buffer + have, IN_BUFFER - have, MSG_DONTWAIT);
-    else
-        errno = ENOMEM;
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        broken(lane, wire);
-        free(buffer);
-        return;
-    }
-    if (wire->state == WIRE_HANDSHAKE && n > 0)
-        handshake_step(lane, wire, buffer, n);
-    else
-        take_input(lane, wire, buffer, have + (n > 0 ? (size_t)n : 0));
-}
-
-static void connected(acp_lane *lane, struct wire *wire)
-{
-    int error = 0;
-    socklen_t size = sizeof error;
-    getsockopt(wire->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-    wire->state = WIRE_HANDSHAKE;
-    wire->refused = error == ECONNREFUSED;
-    if (error || !speak(wire))
-        broken(lane, wire);
-    else
-        wire_want(lane->engine, wire, false);
 }
 
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events)
@@ -302,12 +183,12 @@ void wire_ready(acp_lane *lane, uint32_t number, uint32_t events)
     if (!wire)
         return;
     if (wire->state == WIRE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
-        connected(lane, wire);
+        wire_connected(lane, wire);
     if (wire->state == WIRE_OPEN && events & EPOLLOUT)
         link_writable(lane, wire);
     if (wire->state != WIRE_CLOSED && wire->state != WIRE_CONNECTING &&
         events & (EPOLLIN | EPOLLERR | EPOLLHUP))
-        readable(lane, wire);
+        wire_readable(lane, wire);
 }
 
 uint64_t wires_tick(acp_lane *lane, uint64_t now)
@@ -325,7 +206,7 @@ uint64_t wires_tick(acp_lane *lane, uint64_t now)
         if (!wire || wire->state == WIRE_CLOSED || !wire->deadline)
             continue;
         if (now >= wire->deadline)
-            broken(lane, wire);
+            wire_broken(lane, wire);
         else if (wire->deadline < next)
             next = wire->deadline;
     }

@@ -15,6 +15,7 @@ struct wire {
     uint8_t state;
     bool accepted;
     bool writing; /* waits for the socket to take more */
+    bool fasts;   /* and for memory: nothing is read meanwhile */
     bool refused;  /* nobody listens there */
     bool stranger; /* somebody does who says to be another process, which nothing proves */
     struct peer *peer; /* NULL: an accepted one, before its handshake */
@@ -37,9 +38,14 @@ void wire_close(acp_engine *e, struct wire *wire);
 void wire_opened(acp_engine *e, struct wire *wire); /* both have named its link: no deadline any more */
 bool wire_knows(acp_engine *e, struct wire *wire); /* does this process know who has called? */
 void wire_want(acp_engine *e, struct wire *wire, bool writing);
+void wire_fast(acp_engine *e, struct wire *wire, bool fasts);
+void wire_broken(acp_lane *lane, struct wire *wire);
 
 void wire_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+/* wire_input.c */
+void wire_connected(acp_lane *lane, struct wire *wire);
+void wire_readable(acp_lane *lane, struct wire *wire);
 /* wire_options.c: a new socket; one whose round trip is known */
 void wire_tune(const acp_engine *e, int fd);
 void wire_pace(int fd);

@@ -51,7 +51,7 @@ static void add(struct model *m)
                                             : LENT + fuzz_below(3000));
     if (m->added == sizeof m->sizes / sizeof *m->sizes)
         return;
-    unsigned char *frame = outbox_add(&m->out, size);
+    unsigned char *frame = outbox_add(&m->out, size, false);
     CHECK(frame);
     memset(frame, (int)m->added & 0xff, size);
     if (size >= LENT + HEAD) {
