@@ -157,4 +157,3 @@ def test_memory_of_requests_that_are_dropped_comes_back(what: str) -> None:
     while any(ref() is not None for ref in kept):
         acp.ibarrier(ranks=[r])
     acp.sync()
-

@@ -199,7 +199,8 @@ def test_calls_of_other_threads_end_with_a_reset(name, call):
         return
 
     def hears():
-        with pytest.raises(acp.Error, match=f"{name if name != 'waitany' else 'irecv'}.*: reset came"):
+        function = "irecv" if name == "waitany" else name
+        with pytest.raises(acp.Error, match=f"{function}.*: reset came"):
             call()
 
     with ThreadPoolExecutor(1) as pool:

@@ -8,13 +8,20 @@
 
 #define LEAST ((uint64_t)64 << 30)
 
-/* Takes all addresses from which `span` bytes in one piece could be had. */
+static void *reserve(uint64_t size)
+{
+    return mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+/* Takes all addresses from which `span` bytes in one piece could be had, and leaves a piece of half of that. */
 static void occupy(uint64_t span)
 {
-    for (uint64_t piece = (uint64_t)1 << 47; piece >= span; piece /= 2)
-        while (mmap(NULL, piece, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
-               MAP_FAILED)
+    void *half = reserve(span / 2);
+    CHECK(half != MAP_FAILED);
+    for (uint64_t piece = (uint64_t)1 << 47; piece >= span / 2; piece /= 2)
+        while (reserve(piece) != MAP_FAILED)
             continue;
+    munmap(half, span / 2);
 }
 
 static acp_engine *begin(void)
