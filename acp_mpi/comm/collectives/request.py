@@ -32,6 +32,7 @@ def _sweep() -> None:
         if getrefcount(one) <= _DROPPED:
             with suppress(Exception):  # nobody asks for it
                 one.test()
+            one._error = None  # which would hold it
         if not one._under_way():
             _running.discard(one)
     _begun = -len(_running)
