@@ -24,16 +24,21 @@ def give_names_again(folder, order):
     """Publish a name in turn, lose its keeper, and give it again in that order."""
     acp.init()
     name, order = name_kept_by(VICTIM), [int(rank) for rank in order]
+
+    def after(ranks, what):
+        launch.until(lambda: all(Path(folder, f"{rank} {what}").exists() for rank in ranks))
+
     for rank in (0, 1, 3):
         if acp.rank() == rank:
             acp.publish(name, f"of {rank}")
         acp.sync()
     if acp.rank() == VICTIM:
+        after(order, "is through")  # whoever is still in the sync would hear of the death there
         os.kill(os.getpid(), signal.SIGKILL)
+    Path(folder, f"{acp.rank()} is through").touch()
     while VICTIM in acp.ranks():
         time.sleep(0.01)
-    before = order[: order.index(acp.rank())]
-    launch.until(lambda: all(Path(folder, f"{rank} has").exists() for rank in before))
+    after(order[: order.index(acp.rank())], "has")
     acp.refresh()
     Path(folder, f"{acp.rank()} has").touch()
     acp.sync()
