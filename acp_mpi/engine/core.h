@@ -18,6 +18,7 @@
 
 #define BACKGROUND_BYTES ((uint64_t)1 << 20)   /* above: the progress thread's work */
 #define SLICE_BYTES ((uint64_t)256 << 10)
+#define HALVES_BYTES ((uint64_t)2 << 20)        /* from here on two owners share a copy */
 #define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define BOUNCE_CHUNKS 4u
@@ -49,6 +50,16 @@ struct translation {
 #define LANE_CACHE 64u
 #define LANE_PEERS 16u
 #define LANE_LETTERS 32u
+/* How this lane has met others at the word that it was at last (meeting.c). */
+struct meetings {
+    const uint64_t *word;
+    uint64_t since, far; /* what it takes to fetch the word from another; 0: not known */
+    uint32_t visits;     /* since then */
+    uint32_t grace;      /* so many are not looked at */
+    uint32_t vain;       /* looks at the time that spoke against standing back */
+    bool stood_back;
+};
+
 struct acp_lane {
     acp_engine *engine;
     uint32_t index;
@@ -63,6 +74,9 @@ struct acp_lane {
     struct translation cache[LANE_CACHE];
     struct peer *peers[LANE_PEERS]; /* lately asked for, by slot */
     uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
+    struct meetings meetings;
+    uint64_t counted;  /* what the last counter has from this lane */
+    bool others_count; /* there, too */
     uint32_t letter_count, request_count;
     acp_request *requests; /* for the next ones */
     _Atomic uint32_t nowhere[2]; /* the flags for regions that never die */

@@ -1,6 +1,8 @@
 /* Counters. */
 #include "counter.h"
 
+#include "meeting.h"
+
 static int create(struct hold *hold, struct container *container, const uint64_t words[4])
 {
     section_set(hold, &((struct counter *)container)->value, words[0]);
@@ -15,7 +17,12 @@ int method_counter_add(acp_lane *lane, struct acp_call *c)
     struct counter *k = (struct counter *)container_find(lane, c, KIND_COUNTER, &h);
     if (unlikely(!k))
         return lane->fault.status;
-    c->result[0] = __atomic_fetch_add(&k->value, c->b, __ATOMIC_ACQ_REL);
+    if (unlikely(lane->others_count))
+        meeting(lane, &k->value, 1);
+    visit(lane, &k->value);
+    uint64_t found = c->result[0] = __atomic_fetch_add(&k->value, c->b, __ATOMIC_ACQ_REL);
+    lane->others_count = found != lane->counted;
+    lane->counted = found + c->b;
     if (likely(container_lives(&k->head, c)))
         return ACP_OK;
     __atomic_fetch_sub(&k->value, c->b, __ATOMIC_ACQ_REL); /* it may be another's by now */

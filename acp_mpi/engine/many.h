@@ -12,6 +12,7 @@ struct many {
     uint64_t count, next;
     uint32_t under_way;
     bool pushing;
+    bool halves; /* of one copy: the second is fetched */
     uint8_t kind;
     uint64_t *old;
     struct batch *open[OPEN_BATCHES];

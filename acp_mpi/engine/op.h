@@ -94,6 +94,7 @@ struct plan {
     uint32_t color;
     bool strip;
     bool backward;
+    bool halves; /* both owners can do it, each one half */
 };
 int route(acp_lane *lane, const struct op *op, struct plan *plan);
 const struct road *road_to(acp_engine *e, struct peer *p);
@@ -140,6 +141,7 @@ void say_news(acp_lane *lane, struct peer *to, struct link *link);
 /* many.c */
 void many_push(acp_lane *lane, struct op *op);
 void many_child_done(acp_lane *lane, struct op *child);
+bool many_halves(acp_lane *lane, struct op *op); /* false: no memory, nothing has happened */
 
 /* batch.c */
 void batch_reply(acp_lane *lane, struct op *child, const unsigned char *payload, uint64_t size);

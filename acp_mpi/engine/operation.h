@@ -45,6 +45,7 @@ struct op {
     bool stripped; /* the target answers with the old value, which goes to dst from here */
     bool stalled;    /* in the list of those that wait for room */
     bool barred;     /* there because somebody holds a lock that its method needs */
+    bool fetched;    /* by the owner of dst, though that of src could bring it */
     bool sent_after; /* went out before `then` was done: the target keeps the order */
     struct place local; /* the caller's own memory in place of src (put) or dst (get) */
     bool backward;      /* overlapping: the last slice first */

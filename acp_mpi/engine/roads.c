@@ -251,7 +251,8 @@ void op_start(acp_lane *lane, struct op *op)
         op_finish(lane, op);
         return;
     }
-    follow(lane, op, &plan);
+    if (!plan.halves || !many_halves(lane, op))
+        follow(lane, op, &plan);
 }
 
 /* Reads the part of the source at `at` into memory of this process, for a put; *sum goes on over

@@ -118,6 +118,9 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
         go(plan, WAY_GET, &s, c->src);
     } else if (s.reach == REACH_RING && d.reach == REACH_LOAD && d.mine_alone) {
         go(plan, WAY_GET, &s, c->src);
+    } else if (s.reach == REACH_VM && d.reach == REACH_VM) {
+        go(plan, WAY_ASK, op->fetched ? &d : &s, op->fetched ? c->dst : c->src);
+        plan->halves = op->handle && c->a >= HALVES_BYTES && s.t.peer != d.t.peer;
     } else if (s.reach != REACH_LOAD) {
         go(plan, WAY_ASK, &s, c->src);
     } else if (d.reach == REACH_LINK || s.mine_alone) {

@@ -2,11 +2,14 @@
 #include "section.h"
 
 #include "heap.h"
+#include "meeting.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SECTION_LINES 4u /* that change with each call: the lock, the journal, what is guarded */
 
 #ifdef ACP_FAULTS
 __attribute__((weak)) void fault_point(void) {}
@@ -158,6 +161,12 @@ int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap
 {
     *h = (struct hold){.lane = lane, .section = s, .heap = heap, .base = heap->base,
                        .last = heap->span - 8};
+    uint64_t self = lane->engine->row.pid;
+    if (s->patient) {
+        if (unlikely(__atomic_load_n(&s->holder, __ATOMIC_RELAXED) != self))
+            meeting(lane, &s->version, SECTION_LINES);
+        visit(lane, &s->version);
+    }
     int rc = pthread_mutex_trylock(&s->mutex);
     if (unlikely(rc == EBUSY))
         rc = section_lock(lane, s, patience_ns);
@@ -173,7 +182,7 @@ int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap
                                   .size = __atomic_load_n(&s->holder, __ATOMIC_RELAXED)};
         return status;
     }
-    __atomic_store_n(&s->holder, lane->engine->row.pid, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->holder, self, __ATOMIC_RELAXED);
     if (unlikely(s->version & 1) && (rc = recover(h)) != ACP_OK)
         section_leave(h);
     return rc;

@@ -12,9 +12,9 @@
  * then. Each look slows the holder, and where every call goes through one lock, handing it over for
  * each takes what it guards from one processor's cache to the other's. */
 static const struct looking {
-    uint32_t least, most, all;
-} prompt = {8, 8, 2048}, patient = {256, 1024, 16384};
-#define YIELD_EVERY 128u
+    uint32_t pauses, all;
+} prompt = {8, 2048}, patient = {256, 16384};
+#define YIELD_EVERY 128u /* pauses of who is prompt */
 /* glibc has the other function since 2.30, and the thread sanitizer does not know it. */
 #if defined(__SANITIZE_THREAD__) || __GLIBC__ * 1000 + __GLIBC_MINOR__ < 2030
 #define LOCK_CLOCK CLOCK_REALTIME
@@ -71,15 +71,12 @@ int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns)
     acp_engine *e = lane->engine;
     int rc = EBUSY;
     const struct looking *how = s->patient ? &patient : &prompt;
-    uint32_t pauses = how->least;
-    for (uint32_t all = pauses; rc == EBUSY && all <= how->all; all += pauses) {
-        for (uint32_t i = 0; i < pauses; i++)
+    for (uint32_t all = how->pauses; rc == EBUSY && all <= how->all; all += how->pauses) {
+        for (uint32_t i = 0; i < how->pauses; i++)
             cpu_relax();
-        if (all % YIELD_EVERY < pauses)
+        if (!s->patient && all % YIELD_EVERY == 0)
             sched_yield();
         rc = pthread_mutex_trylock(&s->mutex);
-        if (pauses < how->most)
-            pauses *= 2;
     }
     if (rc != EBUSY || !lane_may_wait(lane))
         return rc;
