@@ -56,7 +56,7 @@ struct meetings {
     uint64_t since, far; /* what it takes to fetch the word from another; 0: not known */
     uint32_t visits;     /* since then */
     uint32_t grace;      /* so many are not looked at */
-    uint32_t vain;       /* looks at the time that spoke against standing back */
+    uint32_t vain;
     bool stood_back;
 };
 

@@ -11,7 +11,7 @@
 #define APART_NS 4095u    /* or less, so that two who stand back at once do not come back at once */
 #define GRACE 6u
 #define TRIAL_NS 500u     /* between two calls, at the most, to find out how far the other is */
-#define VAIN_MOST 8u
+#define VAIN_MOST 8u      /* looks at the clock that spoke against it, or told nothing */
 #define TRY_AGAIN 4096u   /* calls: the system may have moved somebody */
 
 static uint64_t timed_look(const uint64_t *word, uint64_t *value)
@@ -28,11 +28,15 @@ static void stand_back(struct meetings *m, const uint64_t *word, uint32_t lines,
     uint64_t back = now + BACK_NS + (now & APART_NS);
     while (now_ns() < back)
         cpu_relax();
-    uint64_t there = timed_look(word, &value), here = timed_look(&own, &own);
-    if (value != before) /* else nobody has taken it away */
+    uint64_t here = timed_look(&own, &own); /* the first time is longer */
+    here = timed_look(&own, &own);
+    uint64_t there = timed_look(word, &value);
+    m->vain++;
+    if (value != before) { /* else nobody has taken it away meanwhile */
         m->far = there > here ? lines * (there - here) : 1;
+        m->vain = 0;
+    }
     m->stood_back = true;
-    m->grace = GRACE;
 }
 
 void meeting(acp_lane *lane, const uint64_t *word, uint32_t lines)
@@ -48,14 +52,13 @@ void meeting(acp_lane *lane, const uint64_t *word, uint32_t lines)
         return;
     }
     uint64_t worth = !m->far ? TRIAL_NS : m->stood_back ? 2 * m->far : 3 * m->far;
-    if (passed < worth * m->visits) {
+    m->grace = GRACE;
+    if (passed < worth * m->visits)
         stand_back(m, word, lines, now);
-        m->vain = 0;
-    } else if (m->vain++ < VAIN_MOST) { /* one of them may have lost its processor meanwhile */
-        m->grace = GRACE;
-    } else {
+    else
+        m->vain++; /* but one of them may have lost its processor in between */
+    if (m->vain > VAIN_MOST)
         *m = (struct meetings){.word = word, .grace = TRY_AGAIN};
-    }
     m->since = now_ns();
     m->visits = 0;
 }

@@ -1,5 +1,6 @@
 """Copies: any caller, source, destination, kind of memory, size and alignment."""
 
+import contextlib
 import itertools
 import os
 
@@ -71,6 +72,28 @@ def test_long_third_party_copies_between_all_kinds(kind, other_kind):
     acp.complete(acp.copy(sink.places[dst], source.places[src], size))
     acp.sync()
     assert np.array_equal(sink.bytes, pattern(size, (acp.rank() - 1) % acp.procs()))
+
+
+def test_long_third_party_copies_of_what_is_unregistered_meanwhile_end():
+    size = 6 * MIB  # two owners share it
+    _, source, sources = registered(size)
+    source[:] = acp.rank()
+    key, sink, sinks = registered(size)
+    src, dst = right(), (right() + 1) % acp.procs()
+    handles = []
+    acp.sync()
+    with contextlib.suppress(acp.AddressError):  # known here already
+        for _ in range(4):
+            handles.append(acp.copy(sinks[dst], sources[src], size))
+    key.close()  # of the rank before the one before
+    for handle in handles:
+        with contextlib.suppress(acp.AddressError):
+            acp.complete(handle)
+    acp.sync()
+    before = sink.copy()
+    assert set(np.unique(before)) <= {0, (acp.rank() - 1) % acp.procs()}
+    acp.sync()
+    assert np.array_equal(sink, before)  # nothing of them is written any more
 
 
 # Sizes and alignment --------------------------------------------------------------------------
