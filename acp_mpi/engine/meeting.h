@@ -4,8 +4,8 @@
 
 #include "core.h"
 
-/* Another has been at `word` since this lane was there last. May stand back for a while, if it is this lane's own
- * time and it holds nothing. `lines` of memory go to and fro with each call. */
+/* Another has been at `word` since this lane was there last: it may stand back for a while, if its time is its own.
+ * `lines` of memory go to and fro with each call. */
 void meeting(acp_lane *lane, const uint64_t *word, uint32_t lines);
 
 static inline void visit(acp_lane *lane, const uint64_t *word)
