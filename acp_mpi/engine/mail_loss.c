@@ -57,8 +57,10 @@ static void mail_bury(acp_lane *lane)
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct letter *l;
-    if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK)
-        return; /* again, soon */
+    if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK) {
+        e->mail_losses = 1; /* again, soon: who brought the last of them does not ring once more */
+        return;
+    }
     e->mail_losses = 0;
     atomic_store(&e->doors->late, 0);
     if (!h)
