@@ -57,14 +57,17 @@ static void mail_bury(acp_lane *lane)
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct letter *l;
-    if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK)
-        return; /* again, soon */
+    if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK) {
+        e->mail_losses = 1; /* again, soon: who brought the last of them does not ring once more */
+        return;
+    }
     e->mail_losses = 0;
     atomic_store(&e->doors->late, 0);
     if (!h)
         return;
     if (!held_bury(lane, h))
         e->mail_losses = 1;
+    const acp_request *unwanted = e->mail_unwanted;
     uint64_t steps = h->head->mailbox.kept, next;
     for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;
          at = next) {
@@ -74,6 +77,8 @@ static void mail_bury(acp_lane *lane)
     }
     uint32_t count = mail_wanting_take(h, false, slots);
     section_leave(&hold);
+    if (e->mail_unwanted != unwanted)
+        membarrier_all(); /* who has brought one after the look at it finds that it is to ring */
     mail_wanting_wake(e, slots, count);
 }
 

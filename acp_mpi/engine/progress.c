@@ -142,7 +142,7 @@ bool lead_asleep(acp_engine *e, int64_t timeout_ns, bool *interrupted)
         timeout_ns = 0;
     bool any = events_take(e, timeout_ns, interrupted);
     atomic_store(&e->control->asleep, 0);
-    if (any && (e->collective_count || e->mail_sends || e->mail_unwanted))
+    if (any && (e->collective_count || e->mail_sends || mail_untidy(e)))
         progress_poll(e); /* it may have been rung for them, and stop leading now */
     return any;
 }

@@ -157,3 +157,19 @@ def test_memory_of_requests_that_are_dropped_comes_back(what: str) -> None:
     while any(ref() is not None for ref in kept):
         acp.ibarrier(ranks=[r])
     acp.sync()
+
+
+def test_a_request_that_somebody_holds_is_left_to_them() -> None:
+    def refuse(a: Any, b: Any) -> None:
+        raise ZeroDivisionError
+
+    held = acp.iallreduce(np.ones(3), refuse)
+    for _ in range(100):  # as they begin those that have been dropped are asked
+        acp.ibarrier(ranks=[acp.rank()])
+    acp.sync()
+    assert not held.claimed
+    if acp.procs() == 1:  # nothing to fold
+        held.wait()
+        return
+    with pytest.raises((ZeroDivisionError, acp.Error)):
+        held.wait()

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 _running: set[CollectiveRequest] = set()  # whose memory must stay, whoever drops them
 _begun = 0  # since the last sweep
 _SWEEP = 16  # so many, and one for each that was left
-_DROPPED = 3  # references to one that nobody else has: the set's, a variable's and a call's
+
+
+def _last(listed: list[Any]) -> tuple[Any, int]:
+    """Take the last; how many references it has beside the list's."""
+    one = listed.pop()
+    return one, getrefcount(one)
+
+
+_lone = {object()}
+_DROPPED = _last([*_lone])[1]  # of one that nobody else has; releases of Python count differently
 
 
 def _sweep() -> None:
@@ -28,8 +37,8 @@ def _sweep() -> None:
     global _begun
     listed = list(_running)  # where this calls Python another thread may begin one
     while listed:
-        one = listed.pop()
-        if getrefcount(one) <= _DROPPED:
+        one, references = _last(listed)
+        if references <= _DROPPED:
             with suppress(Exception):  # nobody asks for it
                 one.test()
             one._error = None  # which would hold it
