@@ -25,7 +25,7 @@ class Stream:
         self.group, self._rank, self._marks = group, rank, marks
         self._now = rank  # whose bytes follow, if no mark says otherwise
         self._rest = b""  # of a line, before its marks are looked for
-        self._lines: dict[int | None, bytes] = {}  # the beginning of a line, by rank
+        self._lines: dict[int | None, bytearray] = {}  # the beginning of a line, by rank
 
     def feed(self, data: bytes) -> Iterator[tuple[int | None, bytes]]:
         """Yield the lines that are complete now, with the rank; None: of the launcher itself.
@@ -47,7 +47,7 @@ class Stream:
         yield from self._apart(self._rest)
         for rank, line in self._lines.items():
             if line:
-                yield rank, line + b"\n"
+                yield rank, bytes(line) + b"\n"
         self._lines, self._rest = {}, b""
 
     def _between_marks(self, at: int) -> int:
@@ -73,11 +73,11 @@ class Stream:
             self._now = self._rank
 
     def _add(self, rank: int | None, piece: bytes) -> Iterator[tuple[int | None, bytes]]:
-        line = self._lines.pop(rank, b"") + piece
+        line = self._lines.setdefault(rank, bytearray())
+        line += piece  # in place: a rank may write a few bytes at a time, each with a mark
         if line.endswith(_ENDS) or len(line) > _LINE_MOST:
-            yield rank, line
-        elif line:
-            self._lines[rank] = line
+            del self._lines[rank]
+            yield rank, bytes(line)
 
 
 class Output:
