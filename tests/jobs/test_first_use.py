@@ -59,7 +59,7 @@ assert acp.heap_statistics().blocks == 0""",
 def test_any_name_may_be_the_first(use):
     program = f"{BEGIN}{USES[use]}\n"
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-P", "-c", program],
         env={"ACP_MPI": "0"},
         capture_output=True,
         text=True,
