@@ -171,7 +171,8 @@ def from_fault(
         case Status.DAMAGED:
             return Error(
                 f"{function}: the heap of rank {rank} is damaged near {ga:#x}, something wrote "
-                "past the end of a block; look for transfers that are longer than their blocks"
+                "past the end of a block, or into one that was freed; look for transfers that are "
+                "longer than their blocks, and for addresses that are used after free"
             )
         case Status.MPI:
             return Error(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 def _listed(requests: Iterable[Request], function: str) -> list[Request]:
+    if isinstance(requests, Request):
+        raise TypeError(f"{function}: one Request is no list of them; wait() of it waits for one")
     listed = list(requests)
     for request in listed:
         if not isinstance(request, Request):

@@ -82,6 +82,11 @@ def element_of(dtype: Any, function: str) -> _engine.Element:
             f"{function}: elements of {dtype!r} would be arrays; use {kind.base.str!r} and several "
             "elements, or a structure with such a field"
         )
+    if kind.hasobject:
+        raise TypeError(
+            f"{function}: {dtype!r:.60} holds Python objects, which have no meaning on other "
+            "ranks; use a type of fixed size, or object in a List or Map"
+        )
     if kind.isnative and (letter := _LETTERS.get(kind.str[1:])):
         return element_of(letter, function)
     if kind.kind == "V" and kind.fields is None and kind.subdtype is None:

@@ -36,12 +36,18 @@ class ListWriting(ListReading):
         here = _engine.query_rank(self.ga)
         if (rank is None or rank == here) and len(data) <= _engine.inline_most:
             return self._put_bytes(function, where, *at, bytes(data))
-        block = _engine.laid(data, here if rank is None else rank)
+        block = _engine.laid(data, self._home(rank, function))
         return self._adopt(function, where, at, [(len(data), block, block)])
+
+    def _home(self, rank: int | None, function: str) -> int:
+        """Return where a block of an element goes: to `rank`, or to that of the list."""
+        if rank is None:
+            return _engine.query_rank(self.ga)
+        return _engine.existing_rank(rank, function)
 
     def _copied(self, function: str, ga: int, size: int, rank: int | None) -> int:
         """Return the address of a new block with a copy of the bytes at `ga`."""
-        block = _engine.malloc(size, _engine.query_rank(self.ga) if rank is None else rank)
+        block = _engine.malloc(size, self._home(rank, function))
         try:
             _engine.copy_all(function, [(block, ga, size)])
         except BaseException:
@@ -85,7 +91,7 @@ class ListWriting(ListReading):
 
     def _extend_apart(self, function: str, elements: list[bytes], rank: int | None) -> None:
         """Put elements in that lie in blocks of their own, all brought there at once."""
-        where = _engine.query_rank(self.ga) if rank is None else rank
+        where = self._home(rank, function)
         records: list[tuple[int, int, int]] = []
 
         def blocks() -> Iterator[tuple[int, bytes]]:

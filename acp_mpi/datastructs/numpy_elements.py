@@ -28,11 +28,6 @@ def of_numpy(dtype: Any) -> _engine.Element:
     """Return what elements of a type of NumPy's are."""
     import numpy
 
-    if dtype.hasobject:
-        raise TypeError(
-            f"{dtype} holds Python objects, which have no meaning on other ranks; use a type of "
-            "fixed size, or object in a List or Map"
-        )
     text = repr(numpy.lib.format.dtype_to_descr(dtype))
     pack = _packer_of_fields(dtype) if dtype.names is not None else functools.partial(_one, dtype)
 

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from support import right
+from support import refused, right
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
@@ -25,6 +25,14 @@ def test_waitany_wakes_for_a_collective():
     assert acp.waitany([message, total]) == (0, (rank - 1) % procs)
     with pytest.raises(ValueError, match="have been taken"):
         acp.waitany([message, total])
+
+
+@pytest.mark.parametrize("function", [acp.waitall, acp.waitany, acp.testall])
+def test_one_request_is_no_list_of_them(function):
+    request = acp.irecv()
+    with refused(TypeError, function.__name__, "one Request", "wait()"):
+        function(request)
+    assert request.cancel()
 
 
 def test_waitany_wakes_for_a_message():

@@ -318,8 +318,10 @@ def test_an_element_that_does_not_fit_changes_nothing(made):
             one.push_back(b"1")
         with pytest.raises(ValueError, match="8 bytes"):
             one.extend([b"12345678", b"1"])
-        with pytest.raises(acp.RankError):
+        with pytest.raises(acp.RankError, match=r"^List\.push_back: there is no rank"):
             one.push_back(b"12345678", rank=acp.procs())
+        with pytest.raises(acp.RankError, match=r"^List\.extend: there is no rank"):
+            one.extend([b"12345678"], rank=acp.procs())
         assert list(one) == [b"12345678"]
 
 

@@ -59,7 +59,7 @@ assert acp.heap_statistics().blocks == 0""",
 def test_any_name_may_be_the_first(use):
     program = f"{BEGIN}{USES[use]}\n"
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-P", "-c", program],
         env={"ACP_MPI": "0"},
         capture_output=True,
         text=True,
@@ -69,10 +69,19 @@ def test_any_name_may_be_the_first(use):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_source_that_is_not_built_says_so():
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-c", "import acp_mpi as acp; acp.init()"],
+        ["-c", "import acp_mpi as acp; acp.rank()"],
+        ["-m", "acp_mpi", "info"],
+        ["-m", "acp_mpi.spawn.macprun", "status"],
+    ],
+)
+def test_the_source_that_is_not_built_says_so(arguments):
     """Whoever follows the README in its folder finds that before what is installed."""
     folder = Path(__file__).parents[2]
-    command = [sys.executable, "-c", "import acp_mpi as acp; acp.init()"]
+    command = [sys.executable, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(f"ImportError: {folder}/acp_mpi/engine is the")

@@ -52,6 +52,19 @@ def test_ranks_drive_a_heap_to_its_limit_and_back_to_one_piece(passes, ranks, ro
     passes([*launch.mpiexec(ranks), *program], launch.ROADS[road] | {"ACP_WINDOW_SIZE": "0"})
 
 
+def write_into_a_freed_block():
+    acp.init()
+    freed = acp.malloc(8)
+    acp.free(freed)
+    acp.put(freed, b"x")
+    with pytest.raises(acp.Error, match=r"damaged near.*; .*used after free"):
+        acp.malloc(100)
+
+
+def test_a_heap_that_was_written_to_after_free_says_what_to_look_for(passes):
+    passes([*launch.mpiexec(1), *launch.program(write_into_a_freed_block)])
+
+
 def be_killed_while_others_use_the_heap(folder):
     acp.init()
     last = acp.procs() - 1
