@@ -93,7 +93,7 @@ def _facts() -> list[tuple[str, str]]:
         ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
         ("starter memory", f"{starter} bytes"),
         ("MPI window", members.job().window_state),
-        ("groups", ", ".join(f"{g.name} ({g.size} ranks)" for g in acp.groups())),
+        ("groups", ", ".join(f"{g.name} ({g.size} rank{'s' * (g.size > 1)})" for g in acp.groups())),
         ("threads", "one progress thread a process, asleep when there is nothing to do"),
     ]
 
