@@ -79,6 +79,10 @@ def _environment() -> list[tuple[str, str]]:
     return rows or [("ACP_*", "none set")]
 
 
+def _named(group: Any) -> str:
+    return f"{group.name} ({group.size} rank{'s' * (group.size > 1)})"
+
+
 def _facts() -> list[tuple[str, str]]:
     limit, committed, _, starter, _, _ = _engine.memory_statistics()
     return [
@@ -93,7 +97,7 @@ def _facts() -> list[tuple[str, str]]:
         ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
         ("starter memory", f"{starter} bytes"),
         ("MPI window", members.job().window_state),
-        ("groups", ", ".join(f"{g.name} ({g.size} rank{'s' * (g.size > 1)})" for g in acp.groups())),
+        ("groups", ", ".join(map(_named, acp.groups()))),
         ("threads", "one progress thread a process, asleep when there is nothing to do"),
     ]
 
