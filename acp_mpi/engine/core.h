@@ -22,6 +22,7 @@
 #define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
 #define BOUNCE_CHUNKS 4u
+#define MAIL_KEPT 3u
 #define GUARD_BYTES PAGE /* of offsets behind every region: past its end is nobody's */
 #define VIEW_LIMIT 64u /* views of a peer before those without living regions go */
 #define OPS 256u
@@ -212,6 +213,7 @@ struct acp_engine {
     _Atomic uint32_t rings; /* of the doors of others */
     struct backlog *backlog_spares; /* for answers that find a ring full, and no memory */
     uint32_t backlog_spare_count, task_count;
+    void *mail_kept[MAIL_KEPT];     /* for what a message by link needs */
     _Atomic bool starved; /* what has come waits for memory */
     bool submits;               /* whoever has the lock: it rings when it has given that back, */
     const struct peer *to_ring; /* this one's */

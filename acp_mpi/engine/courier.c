@@ -17,9 +17,10 @@ void courier_later(acp_engine *e, int rc)
 struct courier *courier_of(acp_engine *e, struct peer *p)
 {
     struct courier *c = p->courier;
-    if (c || !(c = calloc(1, sizeof *c)))
+    _Static_assert(sizeof *c <= KEPT_SMALL, "memory is kept for one");
+    if (c || !(c = mail_memory(e, sizeof *c)))
         return c;
-    c->peer = p;
+    *c = (struct courier){.peer = p};
     c->parcels_end = &c->parcels;
     c->deliveries_end = &c->deliveries;
     c->late_end = &c->late;
@@ -45,6 +46,10 @@ bool couriers_push(acp_lane *lane)
     bool any = false;
     atomic_store(&e->mail_due, false);
     for (struct courier *c = e->couriers; c; c = c->next) {
+        if (!provided(e)) {
+            courier_later(e, ACP_E_FULL);
+            break;
+        }
         if (c->late)
             deliveries_push(lane, c);
         if (c->told)

@@ -15,6 +15,7 @@
 
 #include "frame.h"
 #include "link.h"
+#include "provision.h"
 #include "request.h"
 
 #define COURIER_COLOR 0u

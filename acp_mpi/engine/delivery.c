@@ -155,13 +155,12 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
             return rc;
         if (!landing.open && !landing.held)
             return ACP_OK;
-        if (!(d = calloc(1, sizeof *d))) {
+        _Static_assert(sizeof *d <= KEPT_SMALL, "memory is kept for one");
+        if (!(d = mail_memory(e, sizeof *d))) {
             mail_failed(lane, &landing);
             return ACP_E_SYSTEM;
         }
-        d->id = m->id;
-        d->size = m->a;
-        d->landing = landing;
+        *d = (struct delivery){.id = m->id, .size = m->a, .landing = landing};
         at = c->deliveries_end;
         *at = d;
         c->deliveries_end = &d->next;
@@ -247,7 +246,9 @@ static bool not_yet(int rc)
 void deliveries_push(acp_lane *lane, struct courier *c)
 {
     for (struct late *l; (l = c->late);) {
-        int rc = frame_here(lane, c, &l->message, l->size ? l->payload : NULL, l->size);
+        int rc = ACP_E_FULL;
+        if (provided(lane->engine))
+            rc = frame_here(lane, c, &l->message, l->size ? l->payload : NULL, l->size);
         if (not_yet(rc)) {
             courier_later(lane->engine, rc);
             return;
@@ -280,7 +281,7 @@ static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
 static void come_later(acp_lane *lane, struct courier *c, const struct message *m,
                        const unsigned char *payload, uint64_t size, int rc)
 {
-    struct late *l = malloc(sizeof *l + size);
+    struct late *l = mail_memory(lane->engine, sizeof *l + size);
     if (!l) {
         peer_mark_lost(lane->engine, c->peer); /* what it said is lost */
         return;

@@ -3,7 +3,7 @@
  * Queued operations are numbered 2, 4, 6 ...; one that was complete at once has the last of
  * these + 1. The watermark is the number up to which all are done; a slot of the table is
  * free again when the watermark has passed it. */
-#include "op.h"
+#include "provision.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -341,6 +341,7 @@ void operations_close(acp_engine *e)
         free(b);
     }
     backlog_close(e);
+    mail_memory_close(e);
     free(e->call_space);
     failures_close(e);
     if (e->ops)

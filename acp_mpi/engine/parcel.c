@@ -51,10 +51,11 @@ static bool may_bring(const struct courier *c, uint64_t size)
 
 struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
 {
-    struct parcel *p = calloc(1, sizeof *p);
+    struct parcel *p = mail_memory(e, sizeof *p);
+    _Static_assert(sizeof *p <= KEPT_SMALL, "memory is kept for one");
     if (!p)
         return NULL;
-    p->id = id ? id : ++e->parcel_serial;
+    *p = (struct parcel){.id = id ? id : ++e->parcel_serial};
     *c->parcels_end = p;
     c->parcels_end = &p->next;
     return p;

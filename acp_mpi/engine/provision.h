@@ -6,7 +6,13 @@
 
 #include "op.h"
 
+#define KEPT_SMALL ((size_t)256)
+
 /* False: not now, and whoever leads looks again soon. With the lock held. */
 bool provided(acp_engine *e);
+/* For a message by link, whatever else is short: for each frame one as large as what it brings and two of
+ * KEPT_SMALL bytes. Given back with free. */
+void *mail_memory(acp_engine *e, size_t size);
+void mail_memory_close(acp_engine *e);
 
 #endif

@@ -17,7 +17,7 @@ static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void
                       uint64_t size)
 {
     struct parcel *p = parcel_new(lane->engine, c, id);
-    if (!p || !(p->own = malloc(size))) {
+    if (!p || !(p->own = mail_memory(lane->engine, size))) {
         peer_mark_lost(lane->engine, c->peer); /* it waits for what nobody has any more */
         return;
     }

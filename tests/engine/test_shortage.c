@@ -1,5 +1,6 @@
 /* An engine without memory for a while: nobody waits for ever for what it could not say, hear or keep then, and
  * nobody is held for dead because of that. */
+#include "heap.h"
 #include "link.h"
 #include "mailing.h"
 #include "methods.h"
@@ -236,6 +237,40 @@ static void a_long_message_arrives_whole(uint32_t without)
     free(to);
 }
 
+/* Nor is who sends to it, though nobody can keep what comes until its mailbox is free. */
+static void messages_come_to_a_mailbox_that_is_held(void)
+{
+    enum { MESSAGES = 20, SIZE = 60000 };
+    struct cluster c;
+    struct hold hold;
+    unsigned char *from = malloc(MESSAGES * SIZE), *to = malloc(SIZE);
+    begin(&c, 2, ACP_PATH_ANY);
+    acp_engine *e = c.engines[1];
+    acp_lane *sender = acp_engine_lane(c.engines[0]), *receiver = acp_engine_lane(e);
+    acp_request *sends[MESSAGES];
+    struct heap *h = mail_heap(e, e->own);
+    CHECK(section_enter(&hold, receiver, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
+    pthread_mutex_lock(&e->lock); /* none is taken before all are sent */
+    choose(e);
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        paint(from + i * SIZE, SIZE, i);
+        sends[i] = isend(sender, 1, i, from + i * SIZE, SIZE);
+    }
+    none = true;
+    pthread_mutex_unlock(&e->lock);
+    UNTIL(refused > 20);
+    section_leave(&hold);
+    usleep(20000);
+    none = false;
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        CHECK(take_message(receiver, 0, i, to, SIZE).size == SIZE && painted(to, SIZE, i));
+        send_end_of(sender, sends[i]);
+    }
+    cluster_stop(&c);
+    free(from);
+    free(to);
+}
+
 int main(void)
 {
     all_answers_come();
@@ -246,5 +281,6 @@ int main(void)
     who_calls_is_not_lost(sizeof(struct link));
     a_long_message_arrives_whole(0);
     a_long_message_arrives_whole(1);
+    messages_come_to_a_mailbox_that_is_held();
     return 0;
 }
