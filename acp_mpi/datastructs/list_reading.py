@@ -26,11 +26,11 @@ def element_by(dtype: Any) -> _engine.Element:
     return element_of(dtype, "List")
 
 
-def fetch_all(function: str, places: list[tuple[int, int]]) -> list[bytes]:
+def fetch_all(function: str, places: list[tuple[int, int]]) -> list[bytearray]:
     """Return the bytes at (address, size) each, all brought at the same time."""
     buffers = [bytearray(size) for _, size in places]
     _engine.get_all(function, ((ga, data) for (ga, _), data in zip(places, buffers, strict=True)))
-    return [bytes(data) for data in buffers]
+    return buffers
 
 
 class ListReading(_engine.ListHandle, Container):
@@ -90,18 +90,26 @@ class ListReading(_engine.ListHandle, Container):
     def _fetch(self, function: str, batch: _engine.Batch) -> None:
         """Bring what lies elsewhere, and make values of bytes."""
         values = batch.values
-        if batch.elsewhere:
-            fetched = fetch_all(function, [(ga, size) for _, ga, size in batch.elsewhere])
-            where = [i for i, _, _ in batch.elsewhere]
-            ids = _engine.ids_of([(batch.nodes[i], batch.numbers[i]) for i in where])
-            there = self._check(function, ids)
-            for i, data, alive in zip(where, fetched, there, strict=True):
+        long = {
+            i: value
+            for i, ga, size in batch.elsewhere
+            if (value := self._long_one(function, batch.id(i), ga, size)) is not None
+        }
+        others = [place for place in batch.elsewhere if place[0] not in long]
+        for i in long:
+            values[i] = GONE  # not to be decoded
+        if others:
+            fetched = fetch_all(function, [(ga, size) for _, ga, size in others])
+            there = self._check(function, _engine.ids_of([batch.id(i) for i, _, _ in others]))
+            for (i, _, _), data, alive in zip(others, fetched, there, strict=True):
                 values[i] = data if alive else GONE
         if not self._element.letter:
             values[:] = [v if v is GONE else self._decoded(v) for v in values]
         else:
-            for i, _, _ in batch.elsewhere:
-                values[i] = values[i] if values[i] is GONE else self._decoded(values[i])
+            for i, _, _ in others:
+                values[i] = values[i] if values[i] is GONE else self._decoded(bytes(values[i]))
+        for i, value in long.items():
+            values[i] = value
 
     def _snapshot(self, function: str) -> tuple[list[int], list[Any], int]:
         """Return nodes and values of all elements, and the number of changes they were read at."""

@@ -23,6 +23,10 @@ cdef class Batch:
     cdef readonly bint ended, stale
     cdef readonly object next
 
+    def id(self, i):
+        """Return the node and the number of one of its elements."""
+        return self.nodes[i], self.numbers[i]
+
     def ids(self, most):
         """Return what names the last of its elements, the very last one first."""
         pairs = list(zip(self.nodes[-most:], self.numbers[-most:]))[::-1]
@@ -222,6 +226,14 @@ cdef class ListHandle(ListEnds):
         cdef Call c = self.called(function, METHOD_LIST_CHECK, 0, ids, len(ids) // sizeof(list_id))
         return bytes(c.brought)
 
+    def _long_one(self, str function, id, ga, size):
+        """Return the object that lies there, which belongs to that element: its long buffers are
+        copied once. GONE: the element was erased. None: it is neither long nor in reach."""
+        if self.pickler is None or size < LONG or not acp_near(lane0, ga):
+            return None
+        found = object_from(ElementSource.of(self, function, ids_of([id]), ga), size)
+        return GONE if found is None else found[0]
+
     cdef bytes span(self, at, first, last, ListHandle other, uint64_t changes):
         cdef list_span s
         s.at.node, s.at.number = at
@@ -288,3 +300,21 @@ cdef class ListHandle(ListEnds):
         except BaseException:
             leave_orphans([o.block], c)
             raise
+
+
+cdef class ElementSource(PickleSource):
+    """The bytes of an element, as long as it is in the list."""
+    cdef ListHandle list
+    cdef str function
+    cdef bytes id
+    cdef uint64_t ga
+
+    @staticmethod
+    cdef ElementSource of(ListHandle list, str function, bytes id, uint64_t ga):
+        cdef ElementSource source = ElementSource.__new__(ElementSource)
+        source.list, source.function, source.id, source.ga = list, function, id, ga
+        return source
+
+    cdef bint fill(self, char *to, uint64_t at, uint64_t size, object room) except -1:
+        get(self.ga + at, PyMemoryView_FromMemory(to, size, PyBUF_WRITE))
+        return self.list._check(self.function, self.id) == b"\1"

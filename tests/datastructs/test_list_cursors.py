@@ -1,5 +1,6 @@
 """Cursors of lists, and iteration, while elements come and go."""
 
+import numpy as np
 import pytest
 from support import SLOW_ROAD, alone, refused, right
 
@@ -102,6 +103,25 @@ def test_an_element_that_is_there_throughout_appears_once(made):
         for _ in range(3 if SLOW_ROAD else 20):
             assert [x for x in one if x >= 0] == list(range(count))
     acp.sync()
+
+
+def test_long_objects_that_others_take_out_are_read_whole(made):
+    one, times = made(acp.List), 20 if SLOW_ROAD else 200
+    if alone():
+        one.push_back((0, np.zeros(50_000)))
+    acp.sync()
+    if alone():
+        for i in range(1, times):
+            one.push_back((i, np.full(50_000 + i, i)))
+            one.pop_front()
+    else:
+        for _ in range(times):
+            i, data = one.front()
+            assert len(data) == 50_000 + i
+            assert (data == i).all()
+            assert all((data == i).all() for i, data in one)
+    acp.sync()
+    assert len(one) == 1
 
 
 def test_iteration_goes_on_when_what_it_stood_at_is_taken_out(made):
