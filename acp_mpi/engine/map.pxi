@@ -43,6 +43,7 @@ cdef extern from "map.h" nogil:
         uint64_t stamp, key_size, value_size
 
 DEF VALUE_ROOM = 8192  # for the value of one element; what is larger comes in pieces
+DEF VALUE_WORDS = 1024
 DEF MOST = 60000      # bytes of key and value that travel with a call
 DEF CALL_MOST = 65536
 DEF PIECE_HERE = 262144  # read by load and store, between two looks whether it is the same yet
@@ -129,20 +130,35 @@ cdef class MapHandle(Handle):
                   uint64_t room, acp_call *c) except -2:
         # Numbers, by load and store: ACP_OK, or ACP_E_BUSY if there is another way to take.
         cdef request_bytes r
-        cdef uint32_t part
-        cdef int rc
-        cdef uint64_t key_size = self.key_size
+        cdef uint64_t value_size = 0
         if not stored_small(<char>self.key_code, key, r.data):
             self._key_codec.store(key, r.data, self, name)
+        if value is not MISSING:
+            value_size = self.value_size
+            if value_size and not stored_small(self._value_codec.code, value, r.data + self.key_size):
+                self._value_codec.store(value, r.data + self.key_size, self, name)
+        return self.asked_here(name, method, x, &r, self.key_size, value_size, out, room, c)
+
+    cdef int bytes_here(self, str name, uint8_t method, uint64_t x, bytes key, bytes value, void *out,
+                        uint64_t room, acp_call *c) except -2:
+        # The same with what is short.
+        cdef request_bytes r
+        cdef uint64_t key_size = len(key), value_size = 0 if value is None else len(value)
+        if key_size > ENTRIES or value_size > ENTRIES - key_size:
+            return ACP_E_BUSY
+        memcpy(r.data, PyBytes_AS_STRING(key), key_size)
+        if value_size:
+            memcpy(r.data + key_size, PyBytes_AS_STRING(value), value_size)
+        return self.asked_here(name, method, x, &r, key_size, value_size, out, room, c)
+
+    cdef int asked_here(self, str name, uint8_t method, uint64_t x, request_bytes *r, uint64_t key_size,
+                        uint64_t value_size, void *out, uint64_t room, acp_call *c) except -2:
+        cdef uint32_t part
+        cdef int rc
         r.head.hash = hash_bytes(r.data, key_size)
         r.head.key_size = key_size
-        r.head.value_size = r.head.box = r.head.stamp = 0
-        c.in_size = sizeof(map_request) + key_size
-        if value is not MISSING:
-            r.head.value_size = self.value_size
-            if self.value_size and not stored_small(self._value_codec.code, value, r.data + key_size):
-                self._value_codec.store(value, r.data + key_size, self, name)
-            c.in_size += r.head.value_size
+        r.head.value_size = value_size
+        r.head.box = r.head.stamp = r.head.where = 0
         if engine == NULL:
             no_engine(self.function(name))
         part = hash_part(r.head.hash, self.count)
@@ -150,7 +166,8 @@ cdef class MapHandle(Handle):
         c.object = self.parts[part].ga
         c.a = self.parts[part].serial
         c.b = self.kind | x << 8
-        c.in_ = &r
+        c.in_ = r
+        c.in_size = sizeof(map_request) + key_size + value_size
         c.out = out
         c.out_room = room
         rc = acp_container_here(lane0, c)
@@ -211,12 +228,12 @@ cdef class MapHandle(Handle):
             raise
         return block
 
-    cdef object value_in(self, str name, Call c, bytes key):
+    cdef object value_in(self, str name, const acp_call *c, bytes key):
         # What a find brought; MISSING: it has gone before all of its pieces were there.
         cdef map_large large
-        if c.call.result[0] != FOUND_LARGE:
-            return self._value_codec.decode(<char *>c.call.out, c.call.out_size)
-        memcpy(&large, c.call.out, sizeof(large))
+        if c.result[0] != FOUND_LARGE:
+            return self._value_codec.decode(<char *>c.out, c.out_size)
+        memcpy(&large, c.out, sizeof(large))
         cdef uint64_t key_hash = hash_bytes(PyBytes_AS_STRING(key), len(key))
         if self._value_codec.raw:
             return self.whole_bytes(name, key_hash, large.stamp, large.value_size)
@@ -276,8 +293,11 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_PUT, x, key, value, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_PUT, x, self._key_codec.encode(key, self, name),
-                        self._value_codec.encode_one(value, self, name), 0).call.result[0] != FOUND_NOT
+        cdef bytes k = self._key_codec.encode(key, self, name)
+        v = self._value_codec.encode_one(value, self, name)
+        if type(v) is bytes and self.bytes_here(name, METHOD_MAP_PUT, x, k, v, NULL, 0, &here) == ACP_OK:
+            return here.result[0] != FOUND_NOT
+        return self.ask(name, METHOD_MAP_PUT, x, k, v, 0).call.result[0] != FOUND_NOT
 
     def _put_and_get(self, str name, key, value, str how, default=None):
         """Put an element in; return what was there before, or what has become of both.
@@ -291,7 +311,7 @@ cdef class MapHandle(Handle):
             c = self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, v, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
                 return default
-            found = self.value_in(name, c, k)
+            found = self.value_in(name, &c.call, k)
             if found is not MISSING:
                 return found
 
@@ -301,19 +321,23 @@ cdef class MapHandle(Handle):
 
     cdef object look_up(self, str name, key, default):
         cdef acp_call here
-        cdef uint64_t out = 0
+        cdef const acp_call *done
+        cdef uint64_t out[VALUE_WORDS]
         cdef Call c
         cdef bytes k
-        if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, &out, 8, &here) == ACP_OK:
+        if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, out, 8, &here) == ACP_OK:
             if here.result[0] == FOUND_NOT:
                 return default
-            return self._value_codec.element.value(<char *>&out)
+            return self._value_codec.element.value(<char *>out)
         k = self._key_codec.encode(key, self, name)
         while True:
-            c = self.ask(name, METHOD_MAP_FIND, 0, k, None, VALUE_ROOM)
-            if c.call.result[0] == FOUND_NOT:
+            done = &here
+            if self.bytes_here(name, METHOD_MAP_FIND, 0, k, None, out, VALUE_ROOM, &here) != ACP_OK:
+                c = self.ask(name, METHOD_MAP_FIND, 0, k, None, VALUE_ROOM)
+                done = &c.call
+            if done.result[0] == FOUND_NOT:
                 return default
-            found = self.value_in(name, c, k)
+            found = self.value_in(name, done, k)
             if found is not MISSING:
                 return found
 
@@ -325,8 +349,10 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_FIND, 0, self._key_codec.encode(key, self, name), None,
-                        0).call.result[0] != FOUND_NOT
+        cdef bytes k = self._key_codec.encode(key, self, name)
+        if self.bytes_here(name, METHOD_MAP_FIND, 0, k, None, NULL, 0, &here) == ACP_OK:
+            return here.result[0] != FOUND_NOT
+        return self.ask(name, METHOD_MAP_FIND, 0, k, None, 0).call.result[0] != FOUND_NOT
 
     def _place(self, str name, key):
         """Return the address of a key's value, 0 if it is not there."""
@@ -341,8 +367,10 @@ cdef class MapHandle(Handle):
         cdef acp_call here
         if self.direct and self.here(name, METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_ERASE, 0, self._key_codec.encode(key, self, name), None,
-                        0).call.result[0] != FOUND_NOT
+        cdef bytes k = self._key_codec.encode(key, self, name)
+        if self.bytes_here(name, METHOD_MAP_ERASE, 0, k, None, NULL, 0, &here) == ACP_OK:
+            return here.result[0] != FOUND_NOT
+        return self.ask(name, METHOD_MAP_ERASE, 0, k, None, 0).call.result[0] != FOUND_NOT
 
     def _erase_and_get(self, str name, key, default=None):
         """Take a key out; return its value, or `default`."""
@@ -353,7 +381,7 @@ cdef class MapHandle(Handle):
             c = self.ask(name, METHOD_MAP_ERASE, 0, k, None, VALUE_ROOM)
             if c.call.result[0] == FOUND_NOT:
                 return default
-            found = self.value_in(name, c, k)
+            found = self.value_in(name, &c.call, k)
             if c.call.result[0] == FOUND:
                 return found
             memcpy(&large, c.call.out, sizeof(large))
