@@ -17,11 +17,13 @@ int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffer
 {
     uint32_t most = plan->messages ? plan->messages : 1;
     /* malloc has blocks of this size at hand for each thread, which calloc does not look at */
-    acp_collective *c = malloc(sizeof *c + most * (sizeof *c->messages + sizeof *c->steps));
+    acp_collective *c =
+        malloc(sizeof *c + most * (sizeof *c->messages + sizeof *c->steps + sizeof *c->light));
     if (!c)
         return ACP_E_SYSTEM;
     memset(c, 0, sizeof *c);
     c->steps = (uint32_t *)(c->messages + most);
+    c->light = c->steps + most;
     c->engine = e;
     c->plan = plan;
     for (uint32_t i = 0; i < ACP_BUFFERS; i++)
@@ -36,11 +38,6 @@ int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffer
     }
     *out = c;
     return ACP_OK;
-}
-
-static void *place(const acp_collective *c, uint8_t buffer, uint64_t at)
-{
-    return c->buffers[buffer] ? c->buffers[buffer] + at : NULL;
 }
 
 /* Bytes that the sender has kept are brought before a message is ended: a signal handler may end the wait
@@ -72,6 +69,7 @@ static int withdraw(acp_lane *lane, const acp_collective *c, acp_request **r)
 void collective_drop(acp_lane *lane, acp_collective *c)
 {
     bool waits = lane_may_wait(lane);
+    c->lights = 0;
     for (uint32_t i = c->open; i-- > 0;) {
         acp_request *request = c->messages[i];
         int rc;
@@ -89,10 +87,10 @@ void collective_drop(acp_lane *lane, acp_collective *c)
     }
 }
 
-void collective_begun(acp_collective *c, acp_request *request)
+void collective_begun(acp_collective *c, acp_request *request, uint32_t step)
 {
     c->messages[c->open] = request;
-    c->steps[c->open++] = c->at;
+    c->steps[c->open++] = step;
 }
 
 static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
@@ -103,20 +101,26 @@ static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
         envelope.size = 0;
         envelope.note = collective_reason(c);
     }
-    int rc = acp_send(lane, s->rank, &envelope, place(c, s->left, s->left_at), &request);
+    const void *data = collective_place(c, s->left, s->left_at);
+    if (collective_sends_eagerly(lane, c, s, &envelope, data))
+        return ACP_OK;
+    int rc = acp_send(lane, s->rank, &envelope, data, &request);
     if (rc == ACP_OK && request)
-        collective_begun(c, request);
+        collective_begun(c, request, c->at);
+    if (rc == ACP_OK)
+        collective_sent(lane, c, s);
     return rc;
 }
 
-static int begin_receive(acp_lane *lane, acp_collective *c, const acp_step *s)
+int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 {
+    const acp_step *s = &c->plan->steps[step];
     acp_envelope want = {.context = c->context, .source = s->rank, .size = s->size};
     acp_request *request;
-    int rc = acp_receive(lane, &want, place(c, s->where, s->where_at), &request);
+    int rc = acp_receive(lane, &want, collective_place(c, s->where, s->where_at), &request);
     if (rc != ACP_OK)
         return rc;
-    collective_begun(c, request);
+    collective_begun(c, request, step);
     if (request->letter) /* its receiver waits, or whoever drives its progress is to be rung for */
         __atomic_store_n(&request->letter->attention,
                          c->released ? ATTENTION_SLEEPS : ATTENTION_WAITS, __ATOMIC_RELAXED);
@@ -126,6 +130,9 @@ static int begin_receive(acp_lane *lane, acp_collective *c, const acp_step *s)
 /* ACP_OK: none is under way any more. */
 static int await(acp_lane *lane, acp_collective *c)
 {
+    int looked = c->lights ? collective_look(lane, c) : ACP_OK;
+    if (unlikely(looked != ACP_OK))
+        return looked;
     for (uint32_t i = c->open; i-- > 0;) {
         acp_request *r = c->messages[i];
         acp_envelope got = {0};
@@ -136,13 +143,17 @@ static int await(acp_lane *lane, acp_collective *c)
             return rc; /* one at a time */
         const acp_step *s = &c->plan->steps[c->steps[i]];
         rc = acp_request_end(lane, r, &got);
+        collective_received(c, s);
         c->messages[i] = c->messages[--c->open];
         c->steps[i] = c->steps[c->open];
         collective_check(c, s, rc, &got);
     }
     if (unlikely(c->status != ACP_OK))
         collective_drop(lane, c);
-    return c->open ? ACP_E_HANDLE : ACP_OK;
+    if (likely(!c->open && !c->lights))
+        return ACP_OK;
+    int closed = c->open && c->posted ? collective_close_slots(lane, c) : ACP_OK;
+    return closed == ACP_OK ? ACP_E_HANDLE : closed;
 }
 
 /* ACP_E_HANDLE: messages are under way, ACP_COLLECTIVE_FOLD: the caller folds. */
@@ -158,11 +169,11 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
     }
     if (c->status != ACP_OK)
         return ACP_OK;
-    void *where = place(c, s->where, s->where_at);
-    const void *left = place(c, s->left, s->left_at);
+    void *where = collective_place(c, s->where, s->where_at);
+    const void *left = collective_place(c, s->left, s->left_at);
     switch (s->kind) {
     case ACP_STEP_RECEIVE:
-        return begin_receive(lane, c, s);
+        return collective_expect(lane, c, c->at);
     case ACP_STEP_COPY:
         if (s->size && where != left)
             memmove(where, left, s->size);
@@ -172,7 +183,7 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
             return ACP_OK;
         if (!c->fold)
             return ACP_COLLECTIVE_FOLD;
-        c->fold(where, left, place(c, s->right, s->right_at), s->size / c->width);
+        c->fold(where, left, collective_place(c, s->right, s->right_at), s->size / c->width);
         return ACP_OK;
     }
 }
@@ -206,7 +217,9 @@ int collective_drive(acp_lane *lane, acp_collective *c)
     if (unlikely(lane->engine->departed != c->departed))
         collective_look_at_losses(lane, c);
     if (unlikely(c->watched) && c->era == lane->engine->mail_era) {
-        int rc = collective_listen(lane, c);
+        int rc = collective_close_slots(lane, c);
+        if (rc == ACP_OK)
+            rc = collective_listen(lane, c);
         if (rc != ACP_OK)
             return rc == ACP_E_INTERRUPTED ? rc : ACP_E_BUSY;
     }
@@ -277,7 +290,10 @@ static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
             left -= (int64_t)(now_ns() - start);
             left = left < 0 ? 0 : left;
         }
-        if (rc == ACP_E_HANDLE) {
+        if (rc == ACP_E_HANDLE && c->lights) {
+            collective_look_on(c);
+            rc = ACP_OK;
+        } else if (rc == ACP_E_HANDLE) {
             rc = wait(c, left);
             if (rc == ACP_E_TIMEOUT && !to_the_end)
                 break;
@@ -305,8 +321,8 @@ void acp_collective_due(const acp_collective *c, void **where, const void **left
                         const void **right, uint64_t *size)
 {
     const acp_step *s = &c->plan->steps[c->at];
-    *where = place(c, s->where, s->where_at);
-    *left = place(c, s->left, s->left_at);
-    *right = place(c, s->right, s->right_at);
+    *where = collective_place(c, s->where, s->where_at);
+    *left = collective_place(c, s->left, s->left_at);
+    *right = collective_place(c, s->right, s->right_at);
     *size = s->size;
 }

@@ -39,14 +39,26 @@ struct acp_collective {
     uint32_t rung; /* the step for whose messages whoever brings them rings */
     acp_collective *next;
     uint32_t *steps; /* of the messages under way */
+    uint32_t *light; /* steps whose messages are looked for in eager slots, */
+    uint32_t lights; /* so many */
+    bool heavy;  /* no more: they are received as all others are */
+    bool posted; /* such a receive: the slots are to be closed */
+    bool closes; /* the slots, as long as it goes on, */
+    bool cleared; /* and has emptied them */
     acp_request *messages[];
 };
+
+static inline void *collective_place(const acp_collective *c, uint8_t buffer, uint64_t at)
+{
+    return c->buffers[buffer] ? c->buffers[buffer] + at : NULL;
+}
 
 /* collective.c: as far as it goes now. ACP_OK: its state is another; ACP_E_BUSY, ACP_E_INTERRUPTED:
  * call again soon; ACP_E_HANDLE: messages are under way. */
 int collective_drive(acp_lane *lane, acp_collective *c);
 void collective_close(acp_lane *lane, acp_collective *c); /* where it is, for its mailbox goes or has gone */
-void collective_begun(acp_collective *c, acp_request *request); /* by the step that is next */
+void collective_begun(acp_collective *c, acp_request *request, uint32_t step);
+int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step);
 /* Of the messages under way none may write to the caller's memory any more. Who leads must not wait for the
  * end of what cannot be cancelled, for nobody else brings it: that stays open. */
 void collective_drop(acp_lane *lane, acp_collective *c);
@@ -57,6 +69,17 @@ static inline void collective_leave(acp_engine *e)
 {
     atomic_fetch_sub(&e->drivers, 1);
 }
+
+/* collective_eager.c: short messages of a pair that has no others in this collective */
+bool collective_sends_eagerly(acp_lane *lane, const acp_collective *c, const acp_step *s,
+                              const acp_envelope *envelope, const void *data);
+void collective_sent(acp_lane *lane, const acp_collective *c, const acp_step *s); /* to a mailbox */
+void collective_received(const acp_collective *c, const acp_step *s); /* from the mailbox */
+int collective_expect(acp_lane *lane, acp_collective *c, uint32_t step); /* ACP_STEP_RECEIVE */
+int collective_look(acp_lane *lane, acp_collective *c); /* what has come; ACP_E_BUSY: again soon */
+void collective_look_on(acp_collective *c); /* a short while, after which it is heavy */
+/* From now on all comes to the mailbox. ACP_E_BUSY: not all yet. */
+int collective_close_slots(acp_lane *lane, acp_collective *c);
 
 /* collective_trouble.c */
 void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank);

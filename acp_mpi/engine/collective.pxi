@@ -21,6 +21,7 @@ cdef class Plan:
     cdef acp_plan plan
     cdef acp_step *steps
     cdef uint32_t *ranks
+    cdef uint8_t *eager
     cdef uint64_t at[3]
     cdef uint64_t room
     cdef list spare
@@ -46,6 +47,11 @@ cdef class Plan:
         self.plan.messages = messages
         self.plan.fold = fold
         self.plan.type = kind
+        self.eager = <uint8_t *>c_malloc(self.plan.count + 1)
+        if self.eager == NULL:
+            raise MemoryError
+        acp_plan_mark(&self.plan, self.eager)
+        self.plan.eager = self.eager
         self.note = note
         self.folder = folder
         for i in range(3):
@@ -58,6 +64,7 @@ cdef class Plan:
         self.forget()
         c_free(self.steps)
         c_free(self.ranks)
+        c_free(self.eager)
 
     def forget(self):
         """Give back the room for the next use."""

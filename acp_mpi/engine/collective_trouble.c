@@ -126,7 +126,7 @@ int collective_tell(acp_lane *lane, acp_collective *c)
             return rc;
         c->told++;
         if (request)
-            collective_begun(c, request);
+            collective_begun(c, request, c->at);
         collective_drop(lane, c);
         if (c->open)
             return ACP_E_HANDLE;

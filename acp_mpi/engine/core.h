@@ -2,6 +2,7 @@
 #ifndef ACP_CORE_H
 #define ACP_CORE_H
 
+#include "eager.h"
 #include "engine.h"
 #include "layout.h"
 #include "messages.h"
@@ -211,6 +212,7 @@ struct acp_engine {
         _Atomic uint32_t count, cost[2]; /* after a look; after a glance */
     } answers[2]; /* how long they take lately; those for which bytes move */
     _Atomic uint32_t rings; /* of the doors of others */
+    _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages turned away there that this process has found */
     struct backlog *backlog_spares; /* for answers that find a ring full, and no memory */
     uint32_t backlog_spare_count, task_count;
     void *mail_kept[MAIL_KEPT];     /* for what a message by link needs */

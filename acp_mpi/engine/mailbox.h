@@ -10,6 +10,7 @@
 #ifndef ACP_MAILBOX_H
 #define ACP_MAILBOX_H
 
+#include "eager.h"
 #include "section.h"
 
 #define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
@@ -108,6 +109,7 @@ struct mailbox {
     struct mail_chain arrivals, wild;
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
     struct mail_lot ended[MAIL_LOTS];
+    struct eager eager;
 };
 
 struct heap;

@@ -17,6 +17,8 @@ cdef extern from "messages.h" nogil:
         int fold, type
         const uint32_t *ranks
         uint32_t members
+        const uint8_t *eager
+    void acp_plan_mark(const acp_plan *, uint8_t *)
     ctypedef struct acp_collective:
         pass
     const int ACP_COLLECTIVE_FOLD

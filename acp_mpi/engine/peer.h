@@ -2,6 +2,7 @@
 #ifndef ACP_PEER_H
 #define ACP_PEER_H
 
+#include "eager.h"
 #include "layout.h"
 
 #include <stdbool.h>
@@ -49,6 +50,7 @@ struct peer {
     const struct control *control;
     struct doors *doors;
     struct heap *_Atomic heap;
+    _Atomic uint32_t eager_stuck[EAGER_EACH]; /* so often had a slot there been claimed when it stayed full */
     _Atomic bool holds; /* blocks of the own heap are its, until it has pulled what is in them */
     _Atomic bool mail_far; /* its heap could not be mapped: messages to it go by link */
     struct view *views;

@@ -89,6 +89,7 @@ void acp_collective_release(acp_collective *c)
 {
     acp_engine *e = c->engine;
     c->rung = UINT32_MAX;
+    c->heavy = true;
     for (uint32_t i = 0; i < c->open; i++) /* it may have been run for a while */
         if (c->messages[i]->letter)
             letter_attend(c->messages[i]->letter, ATTENTION_SLEEPS);
@@ -227,6 +228,8 @@ void acp_collective_end(acp_collective *c)
     bool here = c->era == e->mail_era && !e->stopping;
     if (c->watched && here)
         __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    if (c->closes && here)
+        eager_open(e);
     if (here && (c->plan->messages || c->plan->members > 1))
         mail_context_ends(e, c->context, c->status != ACP_OK);
     free(c);

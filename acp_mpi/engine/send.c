@@ -168,6 +168,29 @@ static bool is_far(acp_engine *e, struct peer *to)
     return atomic_load_explicit(&to->mail_far, memory_order_relaxed) && !to->lost;
 }
 
+/* Who waits there looks for messages in its slots. */
+static struct peer *eager_peer(acp_lane *lane, uint32_t dest)
+{
+    acp_engine *e = lane->engine;
+    struct peer *to = e->crowded ? NULL : mail_peer(lane, dest);
+    return to && !is_far(e, to) && !to->control->crowded ? to : NULL;
+}
+
+bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
+{
+    struct peer *to = eager_peer(lane, dest);
+    acp_envelope m = *envelope;
+    m.source = lane->engine->rank;
+    return to && eager_put(lane->engine, to, &m, data);
+}
+
+void send_turned(acp_lane *lane, uint32_t dest, uint64_t context)
+{
+    struct peer *to = eager_peer(lane, dest);
+    if (to)
+        eager_turn(lane->engine, to, context);
+}
+
 int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
              acp_request **request)
 {

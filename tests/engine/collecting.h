@@ -12,6 +12,7 @@ enum { IN, OUT, TMP, SUM, PART };
 struct script {
     acp_plan plan;
     acp_step steps[MOST_STEPS];
+    uint8_t eager[MOST_STEPS];
     uint32_t ranks[CLUSTER_MOST];
     void *buffers[ACP_BUFFERS];
 };
@@ -22,13 +23,14 @@ static inline void script_begin(struct script *s, uint32_t ranks, int32_t fold, 
     for (uint32_t i = 0; i < ranks; i++)
         s->ranks[i] = i;
     s->plan = (acp_plan){.steps = s->steps, .messages = 2 * CLUSTER_MOST, .fold = fold,
-                         .type = type, .ranks = s->ranks, .members = ranks};
+                         .type = type, .ranks = s->ranks, .members = ranks, .eager = s->eager};
 }
 
 static inline void script_add(struct script *s, acp_step step)
 {
     CHECK(s->plan.count < MOST_STEPS);
     s->steps[s->plan.count++] = step;
+    acp_plan_mark(&s->plan, s->eager);
 }
 
 static inline void script_send(struct script *s, uint32_t to, uint8_t left, uint64_t at,

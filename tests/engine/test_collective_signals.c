@@ -109,7 +109,7 @@ static void a_handler_raises_while_the_mailbox_is_held(void)
     struct script s[2];
     unsigned char *room[2];
     pthread_t keeper, helper, partner;
-    start_pair(&c, 1, s, room, 8);
+    start_pair(&c, 1, s, room, 2 * EAGER_MOST);
     acp_collective *one = begin(c.engines[0], &s[0], 100), *other = begin(c.engines[1], &s[1], 100);
     keep(&keeper, c.engines[0]);
     CHECK(pthread_create(&helper, NULL, let_go_at_a_tick, NULL) == 0);

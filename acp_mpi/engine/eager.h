@@ -1,0 +1,38 @@
+/* Eager slots: a short message of a collective in one line of its receiver's memory, where its receiver looks
+ * before it asks its mailbox, which takes several lines and a lock. Only who is awake looks there: who is to
+ * sleep closes them first, and has what is in them brought to the mailbox, so that all that is said there of
+ * messages holds for these, too.
+ *
+ * A slot is claimed, filled, and full; who takes from it claims it again. A sender that finds it taken, or
+ * closed, goes to the mailbox, and counts there that it has: who looks for its message knows where it is. A
+ * claim of one who has died stays: others with that slot go to the mailbox then. */
+#ifndef ACP_EAGER_H
+#define ACP_EAGER_H
+
+#include <stdint.h>
+
+#define EAGER_MOST 32u  /* bytes of a message */
+#define EAGER_EACH 4u   /* slots of a sender, chosen by the context: it may be ahead of its receiver */
+#define EAGER_SLOTS 128u /* senders share them */
+
+enum { EAGER_EMPTY = 0, EAGER_CLAIMED, EAGER_FULL, EAGER_STATES = 4 };
+#define EAGER_TURN ((uint64_t)1 << 16) /* of the state: one that has gone to the mailbox instead; 16 bits of it */
+#define EAGER_CLAIM ((uint64_t)1 << 32) /* how often it was claimed */
+struct eager_slot {
+    _Alignas(64) uint64_t state;
+    uint64_t context, note;
+    uint32_t source, size;
+    unsigned char data[EAGER_MOST];
+};
+
+static inline uint32_t eager_slot_of(uint64_t context, uint32_t source)
+{
+    return (source * EAGER_EACH + (uint32_t)context % EAGER_EACH) % EAGER_SLOTS;
+}
+
+struct eager {
+    _Alignas(64) uint64_t closed; /* by so many, who may sleep */
+    struct eager_slot slots[EAGER_SLOTS];
+};
+
+#endif
