@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import index
 
 from acp_mpi.datastructs.container import Container
 from acp_mpi.engine import _engine
@@ -32,8 +33,17 @@ class Counter(_engine.CounterHandle, Container):
         One atomic step for every `step` numbers, which are yielded one after the other. A rank
         that is killed keeps those that it has taken.
         """
+        try:
+            n, step = index(n), index(step)
+        except TypeError:
+            raise TypeError(
+                f"Counter.take: {n!r} and {step!r} must be whole numbers; convert them first"
+            ) from None
         if step < 1:
             raise ValueError(f"Counter.take: the step {step} is not positive; use 1 or more")
+        return self._shares(n, step)
+
+    def _shares(self, n: int, step: int) -> Iterator[int]:
         while (first := self.next(step)) < n:
             yield from range(first, min(first + step, n))
 

@@ -58,7 +58,7 @@ cdef class Codec:
             return self.element.bytes_of(x, whose, method)
         if self.raw:
             return raw_bytes(x)
-        return key_bytes(x) if self.is_key else pickle_module().dumps(x, 5)
+        return key_bytes(x, whose, method) if self.is_key else pickle_module().dumps(x, 5)
 
     cdef object encode_one(self, object x, Handle whose, str method):
         # The same, or Pieces of what is long.
@@ -82,7 +82,7 @@ cdef class Codec:
 # numbers of any type are integers.
 
 
-cdef bytes key_bytes(object x):
+cdef bytes key_bytes(object x, Handle whose, str method):
     cdef long long n
     cdef double d
     cdef Py_ssize_t size
@@ -99,7 +99,7 @@ cdef bytes key_bytes(object x):
         return head[:9]
     if isinstance(x, float):
         if x.is_integer():
-            return key_bytes(int(x))
+            return key_bytes(int(x), whose, method)
         d = NAN if isnan(x) else x
         head[0] = c"f"
         memcpy(head + 1, &d, 8)
@@ -109,13 +109,14 @@ cdef bytes key_bytes(object x):
     if x is None:
         return b"n"
     if isinstance(x, tuple):
-        parts = [key_bytes(y) for y in x]
+        parts = [key_bytes(y, whose, method) for y in x]
         return b"t" + b"".join([len(p).to_bytes(8, "little") + p for p in parts])
     if type(x).__module__ == "numpy" and hasattr(x, "item") and getattr(x, "shape", None) == ():
         plain = x.item()
         if isinstance(plain, (bool, int, float)):
-            return key_bytes(plain)
-    raise TypeError(f"a key is None, bool, int, float, str, bytes or a tuple of these, and "
+            return key_bytes(plain, whose, method)
+    name = method if whose is None else whose.titled(method)
+    raise TypeError(f"{name}: a key is None, bool, int, float, str, bytes or a tuple of these, and "
                     f"{type(x).__name__} {x!r:.60} is not")
 
 

@@ -131,6 +131,8 @@ int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 static int await(acp_lane *lane, acp_collective *c)
 {
     int looked = c->lights ? collective_look(lane, c) : ACP_OK;
+    if (likely(looked == ACP_OK) && c->open && c->posted)
+        looked = collective_close_slots(lane, c); /* before one is given up for its sender's death */
     if (unlikely(looked != ACP_OK))
         return looked;
     for (uint32_t i = c->open; i-- > 0;) {
@@ -150,10 +152,7 @@ static int await(acp_lane *lane, acp_collective *c)
     }
     if (unlikely(c->status != ACP_OK))
         collective_drop(lane, c);
-    if (likely(!c->open && !c->lights))
-        return ACP_OK;
-    int closed = c->open && c->posted ? collective_close_slots(lane, c) : ACP_OK;
-    return closed == ACP_OK ? ACP_E_HANDLE : closed;
+    return c->open || c->lights ? ACP_E_HANDLE : ACP_OK;
 }
 
 /* ACP_E_HANDLE: messages are under way, ACP_COLLECTIVE_FOLD: the caller folds. */
@@ -216,9 +215,11 @@ int collective_drive(acp_lane *lane, acp_collective *c)
     }
     if (unlikely(lane->engine->departed != c->departed))
         collective_look_at_losses(lane, c);
-    if (unlikely(c->watched) && c->era == lane->engine->mail_era) {
+    bool clears = c->watched || (c->closes && !c->cleared);
+    if (unlikely(clears) && c->era == lane->engine->mail_era) {
+        c->cleared &= !c->watched; /* what another thread has put back */
         int rc = collective_close_slots(lane, c);
-        if (rc == ACP_OK)
+        if (rc == ACP_OK && c->watched)
             rc = collective_listen(lane, c);
         if (rc != ACP_OK)
             return rc == ACP_E_INTERRUPTED ? rc : ACP_E_BUSY;

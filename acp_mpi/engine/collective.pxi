@@ -50,7 +50,8 @@ cdef class Plan:
         self.eager = <uint8_t *>c_malloc(self.plan.count + 1)
         if self.eager == NULL:
             raise MemoryError
-        acp_plan_mark(&self.plan, self.eager)
+        if not acp_plan_mark(&self.plan, self.eager):
+            raise MemoryError
         self.plan.eager = self.eager
         self.note = note
         self.folder = folder

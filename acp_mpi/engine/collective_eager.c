@@ -6,25 +6,34 @@
 #include "request.h"
 
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define STEPS_MOST 256u /* of a plan that is looked through */
 #define LOOKS 400u
 
-static bool is_alone(const acp_plan *plan, uint32_t at)
+static bool is_message(const acp_step *s)
 {
-    const acp_step *s = &plan->steps[at];
-    if (s->kind > ACP_STEP_RECEIVE || s->size > EAGER_MOST)
-        return false;
-    for (uint32_t i = 0; i < plan->count; i++)
-        if (i != at && plan->steps[i].kind == s->kind && plan->steps[i].rank == s->rank)
-            return false;
-    return true;
+    return s->kind == ACP_STEP_SEND || s->kind == ACP_STEP_RECEIVE;
 }
 
-void acp_plan_mark(const acp_plan *plan, uint8_t *eager)
+bool acp_plan_mark(const acp_plan *plan, uint8_t *eager)
 {
+    uint32_t ranks = 0;
     for (uint32_t i = 0; i < plan->count; i++)
-        eager[i] = plan->count <= STEPS_MOST && is_alone(plan, i);
+        if (is_message(&plan->steps[i]) && plan->steps[i].rank >= ranks)
+            ranks = plan->steps[i].rank + 1;
+    memset(eager, 0, plan->count);
+    uint8_t(*several)[2] = calloc(ranks + 1, sizeof *several); /* messages from and to each: none, one, more */
+    if (!several)
+        return false;
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (is_message(&plan->steps[i]) && several[plan->steps[i].rank][plan->steps[i].kind] < 2)
+            several[plan->steps[i].rank][plan->steps[i].kind]++;
+    for (uint32_t i = 0; i < plan->count; i++)
+        eager[i] = is_message(&plan->steps[i]) && plan->steps[i].size <= EAGER_MOST &&
+                   several[plan->steps[i].rank][plan->steps[i].kind] == 1;
+    free(several);
+    return true;
 }
 
 static bool is_eager(const acp_collective *c, const acp_step *s)
@@ -53,12 +62,20 @@ static bool take(acp_collective *c, const acp_step *s)
     return true;
 }
 
-/* Its sender may fill a slot here: it is on the same node, and no rank there waits for a processor. */
-static bool may_be_eager(const acp_collective *c, const acp_step *s)
+/* Who sends it, if it may fill a slot here: it is on the same node, and no rank there waits for a processor. */
+static const struct peer *sender_of(const acp_collective *c, const acp_step *s)
 {
     acp_engine *e = c->engine;
     const struct peer *p = is_eager(c, s) && !e->crowded ? peer_of_slot(e, slot_of_rank(e, s->rank)) : NULL;
-    return p && p->row.node == e->config.node;
+    return p && p->row.node == e->config.node ? p : NULL;
+}
+
+/* And it will, if it goes the ways that this process goes. */
+static bool is_soon(const acp_collective *c, const acp_step *s)
+{
+    const acp_engine *e = c->engine;
+    const struct peer *p = apart(e) || e->config.path == ACP_PATH_OWNER ? NULL : sender_of(c, s);
+    return p && p->control && !p->control->crowded;
 }
 
 /* Where all others are received. One that is not there is awaited there: the slots are closed before that. */
@@ -66,9 +83,9 @@ static int receive(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
     int rc = collective_receive(lane, c, step);
-    if (rc != ACP_OK || !may_be_eager(c, s))
+    if (rc != ACP_OK || !sender_of(c, s))
         return rc;
-    bool there = acp_request_done(c->messages[c->open - 1]);
+    bool there = letter_state(c->messages[c->open - 1]->letter) != LETTER_POSTED;
     if (!there)
         eager_found(c->engine, c->context, s->rank, false);
     c->posted |= !there;
@@ -77,7 +94,7 @@ static int receive(acp_lane *lane, acp_collective *c, uint32_t step)
 
 void collective_received(const acp_collective *c, const acp_step *s)
 {
-    if (s->kind == ACP_STEP_RECEIVE && may_be_eager(c, s))
+    if (s->kind == ACP_STEP_RECEIVE && sender_of(c, s))
         eager_found(c->engine, c->context, s->rank, true);
 }
 
@@ -86,8 +103,7 @@ int collective_expect(acp_lane *lane, acp_collective *c, uint32_t step)
     const acp_step *s = &c->plan->steps[step];
     if (take(c, s))
         return ACP_OK;
-    bool direct = !apart(c->engine) && c->engine->config.path != ACP_PATH_OWNER; /* as its sender's way is, too */
-    if (c->heavy || !direct || !may_be_eager(c, s) || eager_turned(c->engine, c->context, s->rank))
+    if (c->heavy || !is_soon(c, s) || eager_turned(c->engine, c->context, s->rank))
         return receive(lane, c, step);
     c->light[c->lights++] = step;
     return ACP_OK;

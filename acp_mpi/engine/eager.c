@@ -164,8 +164,10 @@ static int deliver(acp_lane *lane, struct eager_slot *s)
     acp_envelope m = {.context = s->context, .source = s->source, .note = s->note,
                       .size = s->size < EAGER_MOST ? s->size : EAGER_MOST};
     int rc = mail_arrive(lane, e->own, &m, s->data, true, e->self, &landing);
-    if (rc == ACP_OK)
+    if (rc == ACP_OK) {
         __atomic_fetch_add(&s->state, EAGER_TURN, __ATOMIC_RELAXED);
+        atomic_store(&e->collective_news, true); /* it may be for one that has been driven already */
+    }
     become(s, rc == ACP_OK ? EAGER_EMPTY : EAGER_FULL);
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room: it is taken from where it is */
 }
@@ -179,6 +181,16 @@ int eager_clear(acp_lane *lane)
         if (claim_full(&eager->slots[i]))
             rc = deliver(lane, &eager->slots[i]);
     return rc;
+}
+
+void eager_forget(acp_engine *e, uint64_t context)
+{
+    struct eager *eager = eager_of(e, e->own);
+    for (uint32_t i = 0; eager && i < EAGER_SLOTS; i++) {
+        struct eager_slot *s = &eager->slots[i];
+        if (claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
+            become(s, EAGER_EMPTY);
+    }
 }
 
 void eager_close(acp_engine *e)

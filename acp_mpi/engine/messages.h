@@ -95,8 +95,8 @@ typedef struct acp_plan {
     uint32_t members;
     const uint8_t *eager; /* for each step, by acp_plan_mark; or NULL */
 } acp_plan;
-/* Which messages are short, and the only one of their plan from, or to, that rank. */
-void acp_plan_mark(const acp_plan *plan, uint8_t *eager);
+/* Which messages are short, and the only one of their plan from, or to, that rank. False: no memory. */
+bool acp_plan_mark(const acp_plan *plan, uint8_t *eager);
 #define ACP_COLLECTIVE_FOLD 1
 
 /* What a pair says to each other in `context` is of this collective alone; all members have the same

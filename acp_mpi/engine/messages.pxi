@@ -18,7 +18,7 @@ cdef extern from "messages.h" nogil:
         const uint32_t *ranks
         uint32_t members
         const uint8_t *eager
-    void acp_plan_mark(const acp_plan *, uint8_t *)
+    bint acp_plan_mark(const acp_plan *, uint8_t *)
     ctypedef struct acp_collective:
         pass
     const int ACP_COLLECTIVE_FOLD

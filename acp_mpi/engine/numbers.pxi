@@ -111,7 +111,7 @@ cdef int64_t nanoseconds(object timeout, str function) except? -2:
     if timeout is None:
         return ACP_FOREVER
     try:
-        seconds = float(timeout)
+        seconds = -1.0 if isinstance(timeout, (str, bytes, bytearray)) else float(timeout)
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not seconds >= 0:

@@ -91,6 +91,8 @@ def test_timeouts_that_are_none():
     for call in (acp.recv, acp.probe, acp.mprobe, lambda timeout: acp.send(1, 0, timeout=timeout)):
         with pytest.raises(ValueError, match="the timeout -1 is not"):
             call(timeout=-1)
+        with pytest.raises(ValueError, match="the timeout '1' is not"):
+            call(timeout="1")
 
 
 def test_a_status_is_a_status():

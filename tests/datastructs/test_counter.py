@@ -45,7 +45,10 @@ def test_steps_have_any_sign_and_reset_tells_what_was_there(counter):
         with pytest.raises(TypeError):
             counter.next(1.5)
         with refused(ValueError, "Counter.take", 0):
-            next(counter.take(5, 0))
+            counter.take(5, 0)
+        for wrong in [("a",), (5, "a"), (2.5,), (None,)]:
+            with refused(TypeError, "Counter.take"):
+                counter.take(*wrong)
 
 
 def test_it_travels_and_ends_everywhere(counter):

@@ -30,7 +30,7 @@ static inline void script_add(struct script *s, acp_step step)
 {
     CHECK(s->plan.count < MOST_STEPS);
     s->steps[s->plan.count++] = step;
-    acp_plan_mark(&s->plan, s->eager);
+    CHECK(acp_plan_mark(&s->plan, s->eager));
 }
 
 static inline void script_send(struct script *s, uint32_t to, uint8_t left, uint64_t at,

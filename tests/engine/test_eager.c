@@ -161,6 +161,40 @@ static int exchange(acp_engine *e, uint64_t context, uint64_t note, uint64_t siz
     return end_of(c, rc, NULL, NULL);
 }
 
+/* Another thread had claimed it while this one closed the slots, and has put it back: it had no time for it. */
+static void *put_back(void *slot)
+{
+    usleep(5000);
+    __atomic_fetch_add(&((struct eager_slot *)slot)->state, EAGER_FULL - EAGER_CLAIMED, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void what_is_put_back_is_found(void)
+{
+    struct cluster c;
+    struct script s;
+    pthread_t thread;
+    uint64_t out = 0;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[1];
+    acp_envelope m = {.context = 77, .size = 8, .note = 77};
+    uint64_t value = 4242;
+    if (!send_eagerly(acp_engine_lane(c.engines[0]), 1, &m, &value)) {
+        cluster_stop(&c); /* there is one processor */
+        return;
+    }
+    struct eager_slot *slot = slot_of(e, 77, 0);
+    __atomic_fetch_sub(&slot->state, EAGER_FULL - EAGER_CLAIMED, __ATOMIC_SEQ_CST);
+    CHECK(pthread_create(&thread, NULL, put_back, slot) == 0);
+    script_begin(&s, 2, -1, 0);
+    script_receive(&s, 0, OUT, 0, 8);
+    script_await(&s);
+    s.buffers[OUT] = &out;
+    CHECK(carry(e, &s, 77, false, NULL) == ACP_OK && out == 4242);
+    pthread_join(thread, NULL);
+    cluster_stop(&c);
+}
+
 /* What one has claimed that died, and what nobody ever wrote. */
 static void spoilt(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -239,6 +273,7 @@ int main(void)
     struct cluster c;
     one_at_a_time();
     each_comes_once();
+    what_is_put_back_is_found();
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     cluster_run_each(&c, bodies, sizeof bodies / sizeof *bodies);
     cluster_stop(&c);
