@@ -90,26 +90,31 @@ class ListReading(_engine.ListHandle, Container):
     def _fetch(self, function: str, batch: _engine.Batch) -> None:
         """Bring what lies elsewhere, and make values of bytes."""
         values = batch.values
-        long = {
-            i: value
-            for i, ga, size in batch.elsewhere
-            if (value := self._long_one(function, batch.id(i), ga, size)) is not None
-        }
-        others = [place for place in batch.elsewhere if place[0] not in long]
-        for i in long:
-            values[i] = GONE  # not to be decoded
+        long = self._bring(function, batch) if batch.elsewhere else {}
+        if not self._element.letter:
+            values[:] = [v if v is GONE else self._decoded(v) for v in values]
+        for i, value in long.items():
+            values[i] = value
+
+    def _bring(self, function: str, batch: _engine.Batch) -> dict[int, Any]:
+        """Bring what lies elsewhere; return the long objects of it, whose places hold GONE."""
+        values = batch.values
+        long = {}
+        others = []
+        for i, ga, size in batch.elsewhere:
+            value = self._long_one(function, batch.id(i), ga, size)
+            if value is None:
+                others.append((i, ga, size))
+            else:
+                long[i], values[i] = value, GONE
         if others:
             fetched = fetch_all(function, [(ga, size) for _, ga, size in others])
             there = self._check(function, _engine.ids_of([batch.id(i) for i, _, _ in others]))
             for (i, _, _), data, alive in zip(others, fetched, there, strict=True):
                 values[i] = data if alive else GONE
-        if not self._element.letter:
-            values[:] = [v if v is GONE else self._decoded(v) for v in values]
-        else:
-            for i, _, _ in others:
-                values[i] = values[i] if values[i] is GONE else self._decoded(bytes(values[i]))
-        for i, value in long.items():
-            values[i] = value
+                if alive and self._element.letter:
+                    values[i] = self._decoded(bytes(data))
+        return long
 
     def _snapshot(self, function: str) -> tuple[list[int], list[Any], int]:
         """Return nodes and values of all elements, and the number of changes they were read at."""

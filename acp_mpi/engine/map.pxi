@@ -346,13 +346,17 @@ cdef class MapHandle(Handle):
         return self.holds(name, key)
 
     cdef bint holds(self, str name, key) except -1:
+        return self.was_there(name, METHOD_MAP_FIND, key)
+
+    cdef bint was_there(self, str name, uint8_t method, key) except -1:
+        # What is done with a key alone: whether it was there.
         cdef acp_call here
-        if self.direct and self.here(name, METHOD_MAP_FIND, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
+        if self.direct and self.here(name, method, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
         cdef bytes k = self._key_codec.encode(key, self, name)
-        if self.bytes_here(name, METHOD_MAP_FIND, 0, k, None, NULL, 0, &here) == ACP_OK:
+        if self.bytes_here(name, method, 0, k, None, NULL, 0, &here) == ACP_OK:
             return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_FIND, 0, k, None, 0).call.result[0] != FOUND_NOT
+        return self.ask(name, method, 0, k, None, 0).call.result[0] != FOUND_NOT
 
     def _place(self, str name, key):
         """Return the address of a key's value, 0 if it is not there."""
@@ -364,13 +368,7 @@ cdef class MapHandle(Handle):
         return self.erased(name, key)
 
     cdef bint erased(self, str name, key) except -1:
-        cdef acp_call here
-        if self.direct and self.here(name, METHOD_MAP_ERASE, 0, key, MISSING, NULL, 0, &here) == ACP_OK:
-            return here.result[0] != FOUND_NOT
-        cdef bytes k = self._key_codec.encode(key, self, name)
-        if self.bytes_here(name, METHOD_MAP_ERASE, 0, k, None, NULL, 0, &here) == ACP_OK:
-            return here.result[0] != FOUND_NOT
-        return self.ask(name, METHOD_MAP_ERASE, 0, k, None, 0).call.result[0] != FOUND_NOT
+        return self.was_there(name, METHOD_MAP_ERASE, key)
 
     def _erase_and_get(self, str name, key, default=None):
         """Take a key out; return its value, or `default`."""

@@ -43,14 +43,18 @@ def _queue(line: acp.List, thing: Any, length: int, pushes: bool) -> Body:
     return loop
 
 
-def _contests(name: str, thing: Any, length: int, line: acp.List, m: acp.Map) -> list[Contest]:
+def _contests(
+    name: str, thing: Any, length: int, line: acp.List, one: acp.List, m: acp.Map
+) -> list[Contest]:
     data, goal = pickle.dumps(thing, PROTOCOL), Goal(times=1.5, plus=1.0)
     dumps, loads = calls(pickle.dumps, thing, PROTOCOL), calls(pickle.loads, data)
     pushed, popped = (_queue(line, thing, length, pushes) for pushes in (True, False))
     m[7] = thing
+    one.push_back(thing)
     return [
         (f"List.push_back of {name}", pushed, "pickle.dumps", dumps, goal),
         (f"List.pop_front of {name}", popped, "pickle.loads", loads, goal),
+        (f"List.front, {name}", calls(one.front), "pickle.loads", loads, goal),
         (f"Map[k] = {name}", calls(m.__setitem__, 7, thing), "pickle.dumps", dumps, goal),
         (f"Map[k], {name}", calls(m.__getitem__, 7), "pickle.loads", loads, goal),
     ]
@@ -61,8 +65,8 @@ def _rows(effort: Effort) -> list[Row]:
     effort = replace(effort, slice=LONG_SLICE)
     rows = []
     for name, (thing, length) in THINGS.items():
-        with acp.List(rank=1) as line, acp.Map([1]) as m:
-            rows += one_by_one(effort, _contests(name, thing, length, line, m))
+        with acp.List(rank=1) as line, acp.List(rank=1) as one, acp.Map([1]) as m:
+            rows += one_by_one(effort, _contests(name, thing, length, line, one, m))
     return rows
 
 
