@@ -3,6 +3,7 @@
  * does all others: what no step has asked for yet is in the mailbox then, too, where those listen who wait. */
 #include "collective.h"
 
+#include "eager.h"
 #include "request.h"
 
 #include <sched.h>
@@ -51,6 +52,11 @@ void collective_sent(acp_lane *lane, const acp_collective *c, const acp_step *s)
 {
     if (is_eager(c, s) && c->status == ACP_OK)
         send_turned(lane, s->rank, c->context);
+}
+
+int collective_recall(acp_lane *lane, const acp_collective *c, uint32_t rank)
+{
+    return c->plan->eager ? send_recalled(lane, rank, c->context) : ACP_OK;
 }
 
 static bool take(acp_collective *c, const acp_step *s)

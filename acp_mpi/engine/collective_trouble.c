@@ -119,9 +119,10 @@ int collective_tell(acp_lane *lane, acp_collective *c)
         uint32_t rank = c->plan->ranks[c->told];
         acp_envelope envelope = {.context = c->context, .note = collective_reason(c)};
         acp_request *request = NULL;
-        int rc = (int64_t)rank == acp_rank(c->engine)
-                     ? ACP_OK
-                     : acp_send(lane, rank, &envelope, NULL, &request);
+        bool other = (int64_t)rank != acp_rank(c->engine);
+        int rc = other ? collective_recall(lane, c, rank) : ACP_OK;
+        if (rc == ACP_OK && other)
+            rc = acp_send(lane, rank, &envelope, NULL, &request);
         if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
             return rc;
         c->told++;

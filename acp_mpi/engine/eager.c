@@ -1,8 +1,9 @@
 /* Who fills eager slots, who takes from them, and who closes them. */
-#include "request.h"
+#include "eager.h"
 
 #include "mail_match.h"
 
+#include <sched.h>
 #include <string.h>
 
 #define LOOKS 200u /* at a slot that is full */
@@ -156,17 +157,18 @@ bool eager_take(acp_engine *e, acp_envelope *m, void *buffer)
     return true;
 }
 
-/* To the mailbox, as if it had come there. ACP_E_BUSY: not yet. */
-static int deliver(acp_lane *lane, struct eager_slot *s)
+/* To the mailbox of whose slot it is, as if it had come there. ACP_E_BUSY: not yet. */
+static int deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
 {
     acp_engine *e = lane->engine;
     struct landing landing;
     acp_envelope m = {.context = s->context, .source = s->source, .note = s->note,
                       .size = s->size < EAGER_MOST ? s->size : EAGER_MOST};
-    int rc = mail_arrive(lane, e->own, &m, s->data, true, e->self, &landing);
+    int rc = mail_arrive(lane, to, &m, s->data, true, e->self, &landing);
     if (rc == ACP_OK) {
         __atomic_fetch_add(&s->state, EAGER_TURN, __ATOMIC_RELAXED);
-        atomic_store(&e->collective_news, true); /* it may be for one that has been driven already */
+        if (to == e->own)
+            atomic_store(&e->collective_news, true); /* it may be for one that has been driven already */
     }
     become(s, rc == ACP_OK ? EAGER_EMPTY : EAGER_FULL);
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room: it is taken from where it is */
@@ -179,8 +181,24 @@ int eager_clear(acp_lane *lane)
     int rc = ACP_OK;
     for (uint32_t i = 0; eager && rc == ACP_OK && i < EAGER_SLOTS; i++)
         if (claim_full(&eager->slots[i]))
-            rc = deliver(lane, &eager->slots[i]);
+            rc = deliver(lane, e->own, &eager->slots[i]);
     return rc;
+}
+
+/* While another brings it there it is not overtaken either, unless that one has died. */
+int eager_recall(acp_lane *lane, struct peer *to, uint64_t context)
+{
+    uint32_t source = lane->engine->rank;
+    struct eager *eager = eager_of(lane->engine, to);
+    struct eager_slot *s = eager ? &eager->slots[eager_slot_of(context, source)] : NULL;
+    for (uint32_t i = 0; s && i < LOOKS && is_of(s, context, source); i++) {
+        if (claim_message(s, context, source))
+            return deliver(lane, to, s);
+        if (__atomic_load_n(&s->state, __ATOMIC_SEQ_CST) % EAGER_STATES != EAGER_CLAIMED)
+            break;
+        sched_yield();
+    }
+    return ACP_OK;
 }
 
 void eager_forget(acp_engine *e, uint64_t context)

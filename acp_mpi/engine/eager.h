@@ -9,6 +9,9 @@
 #ifndef ACP_EAGER_H
 #define ACP_EAGER_H
 
+#include "messages.h"
+
+#include <stdbool.h>
 #include <stdint.h>
 
 #define EAGER_MOST 32u  /* bytes of a message */
@@ -18,6 +21,9 @@
 enum { EAGER_EMPTY = 0, EAGER_CLAIMED, EAGER_FULL, EAGER_STATES = 4 };
 #define EAGER_TURN ((uint64_t)1 << 16) /* of the state: one that has gone to the mailbox instead; 16 bits of it */
 #define EAGER_CLAIM ((uint64_t)1 << 32) /* how often it was claimed */
+
+struct peer;
+
 struct eager_slot {
     _Alignas(64) uint64_t state;
     uint64_t context, note;
@@ -34,5 +40,30 @@ struct eager {
     _Alignas(64) uint64_t closed; /* by so many, who may sleep */
     struct eager_slot slots[EAGER_SLOTS];
 };
+
+/* send.c: by a slot. False: not so, and nothing has happened; one that goes to the mailbox then is counted
+ * there once it has come. */
+bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
+void send_turned(acp_lane *lane, uint32_t dest, uint64_t context);
+/* What nobody has taken goes to the mailbox, for more of that context follows there. ACP_E_BUSY: not yet. */
+int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context);
+
+/* eager.c */
+bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data);
+void eager_turn(acp_engine *e, struct peer *to, uint64_t context);
+int eager_recall(acp_lane *lane, struct peer *to, uint64_t context);
+
+/* And of those that are for this process: */
+bool eager_here(acp_engine *e, uint64_t context, uint32_t source); /* one waits */
+/* Have some of that sender gone to the mailbox that have not been found there? One `is`, or none is there. */
+bool eager_turned(acp_engine *e, uint64_t context, uint32_t source);
+void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is);
+/* It is taken; `m`, with its context, its source and the size of the buffer, is its envelope then. */
+bool eager_take(acp_engine *e, acp_envelope *m, void *buffer);
+void eager_forget(acp_engine *e, uint64_t context); /* nobody takes what has come of it */
+/* Nobody fills them any more; what is in them is brought to the mailbox, or, ACP_E_BUSY, not all yet. */
+void eager_close(acp_engine *e);
+int eager_clear(acp_lane *lane);
+void eager_open(acp_engine *e);
 
 #endif

@@ -80,25 +80,6 @@ void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain);
 bool mail_unwant(struct hold *hold, struct letter *letter);
 void mail_drop_unwanted(acp_lane *lane);
 
-/* send.c: by an eager slot. False: not so, and nothing has happened; one that goes to the mailbox then is counted
- * there once it has come. */
-bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
-void send_turned(acp_lane *lane, uint32_t dest, uint64_t context);
-/* eager.c */
-void eager_turn(acp_engine *e, struct peer *to, uint64_t context);
-bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data);
-bool eager_here(acp_engine *e, uint64_t context, uint32_t source); /* one waits for this process */
-/* Have some of that sender gone to the mailbox that have not been found there? One `is`, or none is there. */
-bool eager_turned(acp_engine *e, uint64_t context, uint32_t source);
-void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is);
-/* It is taken; `m`, with its context, its source and the size of the buffer, is its envelope then. */
-bool eager_take(acp_engine *e, acp_envelope *m, void *buffer);
-void eager_forget(acp_engine *e, uint64_t context); /* nobody takes what has come of it */
-/* Nobody fills the own slots any more; what is in them is brought to the mailbox, or, ACP_E_BUSY, not all yet. */
-void eager_close(acp_engine *e);
-int eager_clear(acp_lane *lane);
-void eager_open(acp_engine *e);
-
 /* parcel.c: a message to a rank whose mailbox load and store do not reach. */
 int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
                   acp_request **request);

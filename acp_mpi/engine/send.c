@@ -1,6 +1,7 @@
 /* A message is sent: brought to the mailbox of its receiver by load and store. */
 #include "request.h"
 
+#include "eager.h"
 #include "held.h"
 #include "mail_match.h"
 #include "stream.h"
@@ -189,6 +190,12 @@ void send_turned(acp_lane *lane, uint32_t dest, uint64_t context)
     struct peer *to = eager_peer(lane, dest);
     if (to)
         eager_turn(lane->engine, to, context);
+}
+
+int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context)
+{
+    struct peer *to = eager_peer(lane, dest);
+    return to ? eager_recall(lane, to, context) : ACP_OK;
 }
 
 int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,

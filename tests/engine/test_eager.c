@@ -195,6 +195,32 @@ static void what_is_put_back_is_found(void)
     cluster_stop(&c);
 }
 
+/* Its note that the calls do not belong together comes after what it had sent before. */
+static void what_was_sent_first_is_heard_first(void)
+{
+    struct cluster c;
+    struct script s;
+    acp_envelope wrong = {.context = 88, .size = 8, .note = 5};
+    uint64_t in = 4242, out = 0;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_lane *lane = acp_engine_lane(c.engines[1]);
+    if (!send_eagerly(lane, 0, &wrong, &in)) {
+        cluster_stop(&c); /* there is one processor */
+        return;
+    }
+    script_begin(&s, 2, -1, 0);
+    script_send(&s, 1, IN, 0, 8);
+    script_receive(&s, 1, OUT, 0, 8);
+    script_await(&s);
+    s.buffers[IN] = &in;
+    s.buffers[OUT] = &out;
+    acp_collective *call = begin_noted(c.engines[0], &s, 88, in * 3);
+    CHECK(acp_collective_run(call, ACP_FOREVER) == ACP_E_MISMATCH);
+    CHECK(receive(lane, 88) == in);
+    end_of(call, ACP_E_MISMATCH, NULL, NULL);
+    cluster_stop(&c);
+}
+
 /* What one has claimed that died, and what nobody ever wrote. */
 static void spoilt(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -274,6 +300,7 @@ int main(void)
     one_at_a_time();
     each_comes_once();
     what_is_put_back_is_found();
+    what_was_sent_first_is_heard_first();
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     cluster_run_each(&c, bodies, sizeof bodies / sizeof *bodies);
     cluster_stop(&c);
