@@ -42,14 +42,6 @@ class List(ListCopies):
         batch = self._walk("List.begin", 0, 1, b"")
         return ListCursor(self, (batch.nodes[0], batch.numbers[0]) if batch.nodes else END)
 
-    def front(self) -> Any:
-        """Return the first element. IndexError if there is none."""
-        return self._at_end("List.front", 0)
-
-    def back(self) -> Any:
-        """Return the last element. IndexError if there is none."""
-        return self._at_end("List.back", _engine.BACKWARD)
-
     def end(self) -> ListCursor:
         """Return the cursor behind the last element, whichever that is."""
         return ListCursor(self, END)

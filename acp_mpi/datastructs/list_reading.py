@@ -52,16 +52,6 @@ class ListReading(_engine.ListHandle, Container):
             return object if self._note == OBJECTS.note else bytes
         return dtype_of(self._element)
 
-    def _at_end(self, function: str, flags: int) -> Any:
-        value: Any = GONE
-        while value is GONE:  # it was taken out before it could be fetched
-            batch = self._walk(function, flags, 1, b"")
-            if not batch.values:
-                raise IndexError(f"{function}: the list is empty; see size()")
-            self._fetch(function, batch)
-            value = batch.values[0]
-        return value
-
     def _values(self, function: str, flags: int) -> Iterator[Any]:
         for batch in self._batches(function, flags):
             for value in batch.values:

@@ -173,7 +173,7 @@ cdef class ListEnds(Handle):
         cdef Call c
         self.find_id(cursor, "List.erase", &at)
         if not at.node:
-            raise IndexError("List.erase: there is no element at the end; see size()")
+            no_element("List.erase")
         call_fill(&here, METHOD_LIST_TAKE, self, LIST_AT | 1 << 8 | <uint64_t>LIST_DROP << 32)
         here.in_ = &at
         here.in_size = sizeof(list_id)
@@ -238,14 +238,14 @@ cdef class ListEnds(Handle):
         cdef list_id *id = <list_id *>PyByteArray_AS_STRING(c.brought)
         return c.call.result[1], (id.node, id.number)
 
-    # An element, from where it lies; takes the block away if it comes with one.
-    cdef object value_of(self, str function, const list_record *r, const char *data, bint owned):
+    # An element that was taken out, from where it lies; its block goes away if it has one.
+    cdef object taken_out(self, str function, const list_record *r, const char *data):
         cdef uint64_t payload = r.payload, block = r.block, size = r.size
         if not payload:
             if self._element.code:
                 return self._element.value(data)
             return self._element.unpack(data[:size])
-        if owned and self.pickler is not None and acp_near(lane0, payload):
+        if self.pickler is not None and acp_near(lane0, payload):
             try:
                 return object_in_place(payload, size)
             finally:
@@ -254,11 +254,9 @@ cdef class ListEnds(Handle):
         try:
             get(payload, memoryview(room)[:size])
         except BaseException:
-            if owned:
-                leave_orphans([block])
+            leave_orphans([block])
             raise
-        if owned:
-            free(block)
+        free(block)
         value = self._decoded(room if self.pickler is not None else bytes(memoryview(room)[:size]))
         reading_room_give(room)
         return value
@@ -288,7 +286,7 @@ cdef class ListEnds(Handle):
         cdef list_record *r = <list_record *>(out + sizeof(list_answer))
         if self._element.code and not r.payload:
             return self._element.value(<char *>(r + 1))
-        return self.value_of(function, r, <char *>(r + 1), True)
+        return self.taken_out(function, r, <char *>(r + 1))
 
     cdef uint64_t room_of_one(self):
         if not self._element.width or self._element.width > LIST_INLINE:

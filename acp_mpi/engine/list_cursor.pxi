@@ -4,11 +4,8 @@ END = (0, 0)
 DEF FAR = 4611686018427387904  # more elements than there are
 
 
-class Gone:
-    """In place of a value: its element was taken out before it could be fetched."""
-
-
-GONE = Gone()
+cdef int no_element(str function) except -1:
+    raise IndexError(f"{function}: there is no element at the end; see size()")
 
 
 cdef class ListCursor:
@@ -17,10 +14,10 @@ cdef class ListCursor:
     It stays at its element, whatever is put in, taken out or reordered around it. Once the element
     was taken out of the list, using the cursor raises AddressError.
     """
-    cdef readonly ListEnds list
+    cdef readonly ListReader list
     cdef list_id at
 
-    def __init__(self, ListEnds list, id):
+    def __init__(self, ListReader list, id):
         self.list = list
         self.at.node, self.at.number = id
 
@@ -31,24 +28,21 @@ cdef class ListCursor:
 
     cdef Batch batch(self, str name):
         if not self.at.node:
-            raise IndexError(f"{name}: there is no element at the end; see size()")
+            no_element(name)
         cdef Batch batch = self.list._walk(name, 0, 1, ids_of([self.id]))
         if batch.stale:
-            self.raise_stale(name)
+            stale(name)
         return batch
-
-    cdef int raise_stale(self, str name) except -1:
-        self.list._step(name, 0, ids_of([self.id, END]))
-        return 0
 
     @property
     def value(self):
         """The element. IndexError at the end."""
-        batch = self.batch("Cursor.value")
-        self.list._fetch("Cursor.value", batch)
-        if batch.values[0] is GONE:
-            self.raise_stale("Cursor.value")
-        return batch.values[0]
+        if not self.at.node:
+            no_element("Cursor.value")
+        value = self.list.one("Cursor.value", 0, &self.at)
+        if value is GONE:
+            stale("Cursor.value")
+        return value
 
     @property
     def ga(self):
@@ -95,7 +89,7 @@ cdef class ListCursor:
         return f"<acp_mpi.ListCursor {self.at.node:#x} of {self.list!r}>"
 
 
-cdef ListCursor cursor_at(ListEnds list, list_id at):
+cdef ListCursor cursor_at(ListReader list, list_id at):
     cdef ListCursor cursor = ListCursor.__new__(ListCursor)
     cursor.list = list
     cursor.at = at

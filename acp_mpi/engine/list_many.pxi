@@ -1,55 +1,6 @@
-# Lists, many elements at a time: batches read and taken out, rows put in, changes of the chain.
+# Lists, many elements at a time: rows put in, batches taken out, changes of the chain.
 
-FRONT = LIST_FRONT
-BACK = LIST_BACK
-AT = LIST_AT
-DROP = LIST_DROP
-KEEP = LIST_KEEP
-BACKWARD = LIST_BACKWARD
-BEHIND = LIST_BEHIND
-ANY_CHANGES = 0xffffffffffffffff
-inline_most = LIST_INLINE
-node_bytes = LIST_NODE
-
-
-cdef class Batch:
-    """Elements that one call has brought: their nodes and numbers, and their values.
-
-    These are bytes where the type is not plain; those that lie elsewhere are missing: `elsewhere`
-    has (index, address, bytes).
-    """
-    cdef readonly list nodes, numbers, values, elsewhere, blocks
-    cdef readonly uint64_t changes, orders, size, origin
-    cdef readonly bint ended, stale
-    cdef readonly object next
-
-    def id(self, i):
-        """Return the node and the number of one of its elements."""
-        return self.nodes[i], self.numbers[i]
-
-    def ids(self, most):
-        """Return what names the last of its elements, the very last one first."""
-        pairs = list(zip(self.nodes[-most:], self.numbers[-most:]))[::-1]
-        return ids_of(pairs)
-
-
-cdef Batch batch_new():
-    cdef Batch batch = Batch.__new__(Batch)
-    batch.nodes, batch.numbers, batch.values, batch.elsewhere = [], [], [], []
-    batch.blocks = []
-    return batch
-
-
-def ids_of(pairs):
-    """Return pairs of node and number as calls take them."""
-    cdef list_id id
-    parts = []
-    for id.node, id.number in pairs:
-        parts.append((<char *>&id)[:sizeof(list_id)])
-    return b"".join(parts)
-
-
-cdef class ListHandle(ListEnds):
+cdef class ListHandle(ListReader):
     """A chain of elements on some rank."""
 
     def _put_block(self, str function, uint64_t where, uint64_t node, uint64_t number, list records):
@@ -134,43 +85,6 @@ cdef class ListHandle(ListEnds):
             done += count
         return first
 
-    cdef Batch filled(self, Batch batch, const char *out, bint values):
-        # No object is made meanwhile that the garbage collector counts: it would run finalizers, which
-        # may be other Python code and bring something else to where `out` is.
-        cdef const list_answer *a = <const list_answer *>out
-        cdef const list_record *r
-        cdef list_id following = a.next
-        cdef uint64_t i
-        cdef list far = batch.elsewhere, blocks = batch.blocks
-        batch.changes, batch.orders, batch.size = a.changes, a.orders, a.size
-        batch.ended, batch.origin = a.ended, a.origin
-        out += sizeof(list_answer)
-        for i in range(a.count):
-            r = <const list_record *>out
-            out += sizeof(list_record)
-            batch.nodes.append(r.id.node)
-            batch.numbers.append(r.id.number)
-            if not values:
-                blocks.append(r.size)
-                blocks.append(r.payload)
-                blocks.append(r.block)
-                continue
-            if r.payload:
-                far.append(i)
-                far.append(r.payload)
-                far.append(r.size)
-                batch.values.append(None)
-                continue
-            if self._element.code:
-                batch.values.append(self._element.value(out))
-            else:
-                batch.values.append(out[:r.size])
-            out += (r.size + 7) & ~<uint64_t>7
-        batch.next = (following.node, following.number)
-        batch.elsewhere = list(zip(far[::3], far[1::3], far[2::3]))
-        batch.blocks = list(zip(blocks[::3], blocks[1::3], blocks[2::3]))
-        return batch
-
     def _take(self, str function, uint64_t where, uint64_t how, uint64_t most, uint64_t node,
              uint64_t number):
         """Take out up to `most` elements but not what they hold: a Batch with `blocks`.
@@ -187,52 +101,6 @@ cdef class ListHandle(ListEnds):
         if c.call.result[0] == LIST_EMPTY:
             return None
         return self.filled(batch_new(), PyByteArray_AS_STRING(c.brought), False)
-
-    def _walk(self, str function, uint64_t flags, uint64_t most, bytes ids):
-        """Read elements from the first of `ids` that is there on.
-
-        At most `most`, 0: as many as fit. Without `ids` from the beginning, or the end if backward.
-        """
-        cdef acp_call here
-        cdef Call c
-        cdef Batch batch = batch_new()
-        cdef uint64_t room
-        call_fill(&here, METHOD_LIST_WALK, self, flags | most << 8)
-        here.in_ = PyBytes_AS_STRING(ids)
-        here.in_size = len(ids)
-        here.out = list_out
-        here.out_room = sizeof(list_out)
-        if engine == NULL:
-            no_engine(function)
-        cdef int rc = acp_container_here(lane0, &here)
-        if rc == ACP_OK:
-            batch.stale = here.result[0] == LIST_STALE
-            return self.filled(batch, list_out, True)
-        if rc != ACP_E_BUSY:
-            call_ended(function, rc, lane0)
-        room = self.room_of_one() if most == 1 else ACP_CALL_MOST
-        c = self.called(function, METHOD_LIST_WALK, flags | most << 8, ids, room)
-        batch.stale = c.call.result[0] == LIST_STALE
-        return self.filled(batch, PyByteArray_AS_STRING(c.brought), True)
-
-    def _step(self, str function, int64_t far, bytes ids):
-        """Go `far` elements from the first of two; returns how far it went, and the id there."""
-        cdef Call c = self.called(function, METHOD_LIST_STEP, <uint64_t>far, ids, sizeof(list_id))
-        cdef list_id *id = <list_id *>PyByteArray_AS_STRING(c.brought)
-        return <int64_t>c.call.result[1], (id.node, id.number)
-
-    def _check(self, str function, bytes ids):
-        """Return a byte for each of `ids`: 1 if that element is in the list."""
-        cdef Call c = self.called(function, METHOD_LIST_CHECK, 0, ids, len(ids) // sizeof(list_id))
-        return bytes(c.brought)
-
-    def _long_one(self, str function, id, ga, size):
-        """Return the object that lies there, which belongs to that element: its long buffers are
-        copied once. GONE: the element was erased. None: it is neither long nor in reach."""
-        if self.pickler is None or size < LONG or not acp_near(lane0, ga):
-            return None
-        found = object_from(ElementSource.of(self, function, ids_of([id]), ga), size)
-        return GONE if found is None else found[0]
 
     cdef bytes span(self, at, first, last, ListHandle other, uint64_t changes):
         cdef list_span s
@@ -300,21 +168,3 @@ cdef class ListHandle(ListEnds):
         except BaseException:
             leave_orphans([o.block], c)
             raise
-
-
-cdef class ElementSource(PickleSource):
-    """The bytes of an element, as long as it is in the list."""
-    cdef ListHandle list
-    cdef str function
-    cdef bytes id
-    cdef uint64_t ga
-
-    @staticmethod
-    cdef ElementSource of(ListHandle list, str function, bytes id, uint64_t ga):
-        cdef ElementSource source = ElementSource.__new__(ElementSource)
-        source.list, source.function, source.id, source.ga = list, function, id, ga
-        return source
-
-    cdef bint fill(self, char *to, uint64_t at, uint64_t size, object room) except -1:
-        get(self.ga + at, PyMemoryView_FromMemory(to, size, PyBUF_WRITE))
-        return self.list._check(self.function, self.id) == b"\1"
