@@ -2,7 +2,7 @@
 
 import pickle
 from dataclasses import replace
-from itertools import repeat
+from itertools import cycle, islice, repeat
 from time import perf_counter
 from typing import Any
 
@@ -43,6 +43,17 @@ def _queue(line: acp.List, thing: Any, length: int, pushes: bool) -> Body:
     return loop
 
 
+def _each_of(data: bytes, length: int) -> Body:
+    """Return a loop that loads copies in turn: as in a queue, each lies in memory of its own."""
+    copies = [bytes(bytearray(data)) for _ in range(length)]
+
+    def loop(count: int) -> None:
+        for copy in islice(cycle(copies), count):
+            pickle.loads(copy)
+
+    return loop
+
+
 def _contests(
     name: str, thing: Any, length: int, line: acp.List, one: acp.List, m: acp.Map
 ) -> list[Contest]:
@@ -53,7 +64,7 @@ def _contests(
     one.push_back(thing)
     return [
         (f"List.push_back of {name}", pushed, "pickle.dumps", dumps, goal),
-        (f"List.pop_front of {name}", popped, "pickle.loads", loads, goal),
+        (f"List.pop_front of {name}", popped, "pickle.loads", _each_of(data, length), goal),
         (f"List.front, {name}", calls(one.front), "pickle.loads", loads, goal),
         (f"Map[k] = {name}", calls(m.__setitem__, 7, thing), "pickle.dumps", dumps, goal),
         (f"Map[k], {name}", calls(m.__getitem__, 7), "pickle.loads", loads, goal),
