@@ -221,6 +221,7 @@ cdef class Collective:
         self.carry(limit)
 
     cdef int carry(self, int64_t limit) except -1:
+        cdef int64_t end = end_of(limit)
         cdef int rc
         while True:
             with nogil:
@@ -228,6 +229,7 @@ cdef class Collective:
             if rc != ACP_COLLECTIVE_FOLD:
                 break
             self.fold()
+            limit = left_until(end)
         if rc != ACP_OK:
             self.failed(rc)
         return self.over()
@@ -235,6 +237,7 @@ cdef class Collective:
     def run_for(self, seconds):
         """Carry it out in this thread for so long; return whether it has ended."""
         cdef int64_t limit = nanoseconds(seconds, self.function)
+        cdef int64_t end = end_of(limit)
         cdef int rc
         while True:
             with nogil:
@@ -242,6 +245,7 @@ cdef class Collective:
             if rc != ACP_COLLECTIVE_FOLD:
                 break
             self.fold()
+            limit = left_until(end)
         if rc == ACP_E_TIMEOUT:
             return False
         if rc != ACP_OK:
@@ -263,12 +267,14 @@ cdef class Collective:
     def wait(self, timeout=None):
         """Wait until it has ended; TimeoutError after `timeout` seconds, and it goes on."""
         cdef int64_t limit = nanoseconds(timeout, self.function)
+        cdef int64_t end = end_of(limit)
         cdef int rc
         while self.under_way != NULL:
             with nogil:
                 rc = acp_collective_wait(self.under_way, limit)
             if rc == ACP_COLLECTIVE_FOLD:
                 self.fold()
+                limit = left_until(end)
             elif rc == ACP_E_INTERRUPTED or rc == ACP_E_TIMEOUT:  # it may have ended just now
                 ended(self.function, rc)
             elif rc == ACP_OK:

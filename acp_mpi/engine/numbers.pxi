@@ -2,6 +2,7 @@
 
 from cpython.long cimport PyLong_AsUnsignedLongLong, PyLong_AsUnsignedLongLongMask
 from cpython.number cimport PyIndex_Check, PyNumber_Index
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
@@ -117,6 +118,21 @@ cdef int64_t nanoseconds(object timeout, str function) except? -2:
     if not seconds >= 0:
         raise ValueError(f"{function}: the timeout {timeout!r} is not a number of seconds from 0")
     return ACP_FOREVER if seconds > 9e9 else <int64_t>(seconds * 1e9)
+
+
+cdef int64_t clock() noexcept:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
+
+
+cdef int64_t end_of(int64_t limit) noexcept:
+    # When it will have passed; what takes several waits has one limit for all of them.
+    return limit if limit == ACP_FOREVER else clock() + limit
+
+
+cdef int64_t left_until(int64_t end) noexcept:
+    return end if end == ACP_FOREVER else max(end - clock(), 0)
 
 
 def query_rank(ga):

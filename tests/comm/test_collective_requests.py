@@ -1,7 +1,9 @@
 """Collectives that go on beside the program."""
 
+import contextlib
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -94,6 +96,43 @@ def test_a_timeout_of_the_operation_itself_is_why_it_fails() -> None:
 
     with pytest.raises((TimeoutError, acp.Error), match=r"of the operation|has left"):
         ask()
+
+
+@pytest.mark.parametrize("name", ["iallreduce", "allreduce"])
+def test_one_timeout_is_for_all_that_an_operation_folds(name: str) -> None:
+    n, r = acp.procs(), acp.rank()
+    if n == 1:
+        pytest.skip("nothing is folded")
+    seconds, x = 1.0, np.full(200_000, r + 1.0)
+    begun: list[float] = []
+
+    def outlasts(a: Any, b: Any) -> Any:
+        if r == 0 and not begun:
+            begun.append(time.monotonic())
+            while time.monotonic() < begun[0] + seconds:
+                pass
+            for other in range(1, n):
+                acp.send("folded", other)
+        return a + b
+
+    if r == 0:  # needs parts that the others fold when they hear that it waits no more
+        with pytest.raises(TimeoutError):
+            if name == "allreduce":
+                acp.allreduce(x, outlasts, commutative=True, timeout=seconds)
+            request = acp.iallreduce(x, outlasts, commutative=True)
+            request.wait(seconds)
+        for other in range(1, n):
+            acp.send("gave up", other)
+    else:
+        request = acp.iallreduce(x, outlasts, commutative=True)
+        assert acp.recv(source=0) == "folded"
+        with contextlib.suppress(TimeoutError):  # if it waits for longer, it gets what it needs
+            acp.recv(source=0, timeout=0.8 * seconds)
+    if name == "iallreduce":
+        assert request.wait(60)[0] == n * (n + 1) / 2
+    elif r != 0:
+        with contextlib.suppress(acp.Error):  # "rank 0 has left", for those that lack something
+            request.wait(60)
 
 
 def test_it_fails_while_other_threads_transfer() -> None:
