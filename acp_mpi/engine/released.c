@@ -166,11 +166,12 @@ bool acp_collective_done(acp_collective *c)
     return false;
 }
 
+/* A reset meanwhile has ended it where it was: it stays so. */
 void acp_collective_folded(acp_collective *c)
 {
+    uint32_t folds = COLLECTIVE_FOLDS;
     c->at++;
-    atomic_store_explicit(&c->state, COLLECTIVE_RUNS, memory_order_release);
-    if (c->released)
+    if (atomic_compare_exchange_strong(&c->state, &folds, COLLECTIVE_RUNS) && c->released)
         step_here(c->engine);
 }
 

@@ -135,6 +135,24 @@ def test_one_timeout_is_for_all_that_an_operation_folds(name: str) -> None:
             request.wait(60)
 
 
+def test_a_reset_while_an_operation_folds_ends_the_request() -> None:
+    n, r = acp.procs(), acp.rank()
+    if n == 1:
+        pytest.skip("nothing is folded")
+
+    def resets(a: Any, b: Any) -> Any:
+        acp.reset(r)
+        return a + b
+
+    request = acp.ireduce(np.ones(3), resets)
+    if r == 0:
+        with pytest.raises(acp.Error, match="reset came"):
+            request.wait(60)
+    else:
+        acp.reset(r)
+    assert acp.allreduce(1) == n
+
+
 def test_it_fails_while_other_threads_transfer() -> None:
     if acp.procs() == 1:
         pytest.skip("nothing is folded")
