@@ -201,12 +201,17 @@ int eager_recall(acp_lane *lane, struct peer *to, uint64_t context)
     return ACP_OK;
 }
 
-void eager_forget(acp_engine *e, uint64_t context)
+void eager_forget(acp_engine *e)
 {
-    struct eager *eager = eager_of(e, e->own);
-    for (uint32_t i = 0; eager && i < EAGER_SLOTS; i++) {
-        struct eager_slot *s = &eager->slots[i];
-        if (claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
+    struct heap *h = mail_heap(e, e->own);
+    for (uint32_t i = 0; h && i < EAGER_SLOTS; i++) {
+        struct eager_slot *s = &h->head->mailbox.eager.slots[i];
+        uint64_t state, context;
+        if (!is_full(s, &state))
+            continue;
+        context = __atomic_load_n(&s->context, __ATOMIC_RELAXED);
+        if (mail_context_ended(&h->head->mailbox, context) &&
+            claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
             become(s, EAGER_EMPTY);
     }
 }

@@ -60,7 +60,7 @@ bool eager_turned(acp_engine *e, uint64_t context, uint32_t source);
 void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is);
 /* It is taken; `m`, with its context, its source and the size of the buffer, is its envelope then. */
 bool eager_take(acp_engine *e, acp_envelope *m, void *buffer);
-void eager_forget(acp_engine *e, uint64_t context); /* nobody takes what has come of it */
+void eager_forget(acp_engine *e); /* what has come of contexts that have ended: nobody takes it */
 /* Nobody fills them any more; what is in them is brought to the mailbox, or, ACP_E_BUSY, not all yet. */
 void eager_close(acp_engine *e);
 int eager_clear(acp_lane *lane);

@@ -6,7 +6,7 @@
 
 #include "mail_match.h"
 
-#define ENDED_MANY 128u /* then it is time to look for what came of those that went well */
+#define ENDED_MANY 128u /* then it is time to look for what came of those that went well, or came late */
 
 static struct mail_lot *lot_of(struct mailbox *box, uint64_t context)
 {
@@ -35,6 +35,8 @@ void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)
     uint64_t kept = __atomic_load_n(&box->kept, __ATOMIC_RELAXED);
     bool look = kept && many > ENDED_MANY + kept / 4;
     atomic_store_explicit(&e->contexts_ended, look ? 0 : many, memory_order_relaxed);
+    if (in_vain || many % ENDED_MANY == 0) /* as long as they are known here */
+        eager_forget(e);
     if (!look && !in_vain)
         return;
     atomic_store(&e->mail_losses, 1);

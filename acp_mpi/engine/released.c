@@ -231,8 +231,6 @@ void acp_collective_end(acp_collective *c)
         __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     if (c->closes && here)
         eager_open(e);
-    if (here && c->status != ACP_OK)
-        eager_forget(e, c->context);
     if (here && (c->plan->messages || c->plan->members > 1))
         mail_context_ends(e, c->context, c->status != ACP_OK);
     free(c);

@@ -221,6 +221,23 @@ static void what_was_sent_first_is_heard_first(void)
     cluster_stop(&c);
 }
 
+/* Of a call that has ended here: it is gone before the mailbox has forgotten that, and would keep it. */
+static void what_came_too_late_is_gone(void)
+{
+    struct cluster c;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[1];
+    const struct mailbox *box = box_of(e);
+    mail_context_ends(e, 66, true);
+    (void)put(&c, 66, 660); /* not so if there is one processor */
+    for (uint64_t i = 0; i < 2000; i++)
+        mail_context_ends(e, 5000 + i, false);
+    eager_close(e);
+    CHECK(AGAIN(eager_clear(acp_engine_lane(e))) == ACP_OK && box->kept == 0);
+    eager_open(e);
+    cluster_stop(&c);
+}
+
 /* What one has claimed that died, and what nobody ever wrote. */
 static void spoilt(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -301,6 +318,7 @@ int main(void)
     each_comes_once();
     what_is_put_back_is_found();
     what_was_sent_first_is_heard_first();
+    what_came_too_late_is_gone();
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     cluster_run_each(&c, bodies, sizeof bodies / sizeof *bodies);
     cluster_stop(&c);
