@@ -121,10 +121,10 @@ void peer_said_lost(acp_engine *e, struct peer *p)
 {
     if (p == e->own)
         peers_cast_out(e);
-    else if (p->row.node == e->config.node && !apart(e))
-        peer_watch(e, p); /* this process can see for itself */
+    else if (p->row.node != e->config.node || apart(e) || !process_lives(p->row.pid, p->row.start_time))
+        peer_mark_lost(e, p); /* at once: who is told of it may accept it next */
     else
-        peer_mark_lost(e, p);
+        peer_watch(e, p); /* this process can see for itself */
 }
 
 bool peer_left(const struct peer *p)

@@ -4,6 +4,9 @@
 #include "courier.h"
 #include "stranger.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #define SIZE ((uint64_t)200000)
 #define PIECE ((uint64_t)FRAME_PAYLOAD_MOST)
 
@@ -320,6 +323,27 @@ static void the_dead_is_named_and_not_who_calls(void)
     free(bytes);
 }
 
+/* Not only when its own system has told this process, too: its program may accept it before that. */
+static void who_is_said_to_have_died_is_lost_at_once(void)
+{
+    struct cluster c;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    struct peer *p = peer_of_slot(e, 1);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    take_lead(e);
+    peer_watch(e, p);
+    p->row.pid = (uint32_t)child; /* whose end is an event that nobody has looked at */
+    peer_said_lost(e, p);
+    CHECK(p->lost);
+    leader_release(e);
+    close_all(&c);
+}
+
 int main(void)
 {
     struct town t;
@@ -333,5 +357,6 @@ int main(void)
     the_end_is_announced_until_it_is_heard(&t);
     who_is_held_for_dead_has_no_say();
     the_dead_is_named_and_not_who_calls();
+    who_is_said_to_have_died_is_lost_at_once();
     return 0;
 }
