@@ -1,6 +1,8 @@
 """How elements come from one map, set or multiset into another: through the caller."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
 from typing import Any, Self
 
 from acp_mpi.datastructs.alike import alike
@@ -8,6 +10,7 @@ from acp_mpi.datastructs.codecs import batches
 from acp_mpi.datastructs.container import Container
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
+from acp_mpi.errors import PeerLostError
 
 BATCH = 1 << 16
 STRIPES = 8
@@ -62,6 +65,13 @@ class HashedCopies(_engine.ManyHandle, Container):
         """Return whether `other` is this one, or a part of it, by whichever handle. TypeError."""
         return alike(self, f"{type(self).__name__}.{method}", other) == self
 
+    def _touch(self, method: str) -> None:
+        """Raise AddressError if it is gone: for a call that has nothing to do."""
+        for part in range(self._part_count):
+            with suppress(PeerLostError):  # of a rank that has died others hold parts, perhaps
+                self._look(method, part)
+                return
+
     def assign(self, other: "Self | Local") -> None:
         """Put a copy of `other` in place of what is here. Not at one instant.
 
@@ -70,11 +80,17 @@ class HashedCopies(_engine.ManyHandle, Container):
         if not self._is_own("assign", other) or isinstance(other, Local):
             theirs = list(other._elements())
             self._replace(range(self._part_count), list(self._elements()), theirs)
+        else:
+            self._touch("assign")
 
     def merge(self, other: "Self | Local") -> None:
         """Move from `other` the elements whose keys are not here. Not at one instant."""
-        if not self._is_own("merge", other):
-            self._merge_in(other._elements(), other._taker())
+        pairs = iter(()) if self._is_own("merge", other) else other._elements()
+        first = next(pairs, None)
+        if first is None:
+            self._touch("merge")
+        else:
+            self._merge_in(chain([first], pairs), other._taker())
 
     def move(self, other: "Self | Local") -> None:
         """Put what `other` holds in place of what is here; `other` is empty then. As `assign`."""
@@ -90,6 +106,7 @@ class HashedCopies(_engine.ManyHandle, Container):
         """
         whole = alike(self, f"{type(self).__name__}.swap", other)
         if whole == self:
+            self._touch("swap")
             return
         mine, theirs = list(self._elements()), list(whole._elements())
         self._replace(range(self._part_count), mine, theirs)

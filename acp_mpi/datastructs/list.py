@@ -70,6 +70,8 @@ class List(ListCopies):
                     raise  # it was taken out
                 raise ValueError(f"{name}: {last!r} is before {first!r}; turn them round") from None
             self._bury(name)
+        else:
+            self._touch(name)
         return last
 
     def clear(self) -> None:
@@ -155,6 +157,7 @@ class List(ListCopies):
         name = "List.merge"
         self._alike(name, other)
         if other == self:
+            self._touch(name)
             return
         nodes, values, changes = self._snapshot(name)
         others, their, since = other._snapshot(name)
@@ -210,7 +213,9 @@ class List(ListCopies):
                 raise IndexError("List.splice: there is no element at the end; see size()")
             following = other.advance(1).id if self._beside(other.list) else END
             self._move("List.splice", at, other.list, other.id, following, 1)
-        elif other != self:
+        elif other == self:
+            self._touch("List.splice")
+        else:
             self._move("List.splice", at, other, None, END, ANY)
 
     def splice_range(self, cursor: ListCursor, first: ListCursor, last: ListCursor) -> None:
@@ -223,6 +228,8 @@ class List(ListCopies):
         if first != last:
             count = 0 if self._beside(first.list) else first.distance(last)
             self._move("List.splice_range", at, first.list, first.id, last.id, count)
+        else:
+            self._touch("List.splice_range")
 
     def swap(self, other: Self) -> None:
         """Exchange all elements with `other`, of the same type.

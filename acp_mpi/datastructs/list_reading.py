@@ -52,6 +52,10 @@ class ListReading(_engine.ListHandle, Container):
             return object if self._note == OBJECTS.note else bytes
         return dtype_of(self._element)
 
+    def _touch(self, function: str) -> None:
+        """Raise AddressError if the list is gone: for a call that has nothing to do."""
+        self._check(function, _engine.ids_of([_engine.END]))
+
     def _values(self, function: str, flags: int) -> Iterator[Any]:
         for batch in self._batches(function, flags):
             for value in batch.values:

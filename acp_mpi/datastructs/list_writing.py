@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
+from acp_mpi.datastructs.container import listed
 from acp_mpi.datastructs.elements import pack_many
 from acp_mpi.datastructs.list_reading import RESUMED, ListReading
 from acp_mpi.engine import _engine
@@ -73,10 +74,15 @@ class ListWriting(ListReading):
         if isinstance(values, ListWriting) and values._note == self._note and values != self:
             self._copy(function, values, None, END, rank)
         elif self._element.width and self._is_beside(rank, self._element.width):
-            _, data = pack_many(self._element, values, function)
+            count, data = pack_many(self._element, values, function)
+            if not count:
+                self._touch(function)
             self._put_row(function, _engine.BACK, *END, data)
         else:
-            self._extend_bytes(function, [self._element.packed(v, function) for v in values], rank)
+            elements = [self._element.packed(v, function) for v in listed(function, values)]
+            if not elements:
+                self._touch(function)
+            self._extend_bytes(function, elements, rank)
 
     def _is_beside(self, rank: int | None, size: int) -> bool:
         return rank in (None, _engine.query_rank(self.ga)) and size <= _engine.inline_most
@@ -126,6 +132,8 @@ class ListWriting(ListReading):
             if batch.stale or batch.orders != orders:
                 raise RuntimeError(f"{function}: the list was reordered meanwhile; try again")
             stop = batch.nodes.index(last[0]) if last[0] in batch.nodes else None
+            if not batch.nodes:
+                self._touch(function)
             self._copy_batch(function, source, batch, stop, rank)
             if batch.ended or stop is not None:
                 return

@@ -47,15 +47,20 @@ class Local:
         if not self._owner._is_own("local.assign", other):
             theirs = list(self._here(other))
             self._owner._replace(self._parts, list(self._elements()), theirs)
+        else:
+            self._owner._touch("local.assign")
 
     def merge(self, other: "Hashed | Local") -> None:
         """Move from `other` the elements that belong here and whose keys are not here."""
         if not self._owner._is_own("local.merge", other):
             self._owner._merge_in(self._here(other), other._taker())
+        else:
+            self._owner._touch("local.merge")
 
     def move(self, other: "Hashed | Local") -> None:
         """Put what `other` holds and belongs here in place of what is here; `other` loses it."""
         if self._owner._is_own("local.move", other):
+            self._owner._touch("local.move")
             return
         taken = list(self._here(other))
         self._owner._replace(self._parts, list(self._elements()), taken)

@@ -171,6 +171,8 @@ class Map(_engine.MapMethods, Hashed):
         `default`, or zero), else lists. One round for each rank; each find is atomic.
         """
         keys = keys if hasattr(keys, "__len__") else listed("Map.get_many", keys)
+        if not len(keys):
+            self._touch("get_many")
         dtype = array_dtype(self._value_codec) if self._inlined else None
         array = None if dtype is None else as_array(self._key_codec, keys, "Map.get_many: keys")
         if array is None:
@@ -193,6 +195,8 @@ class Map(_engine.MapMethods, Hashed):
             raise ValueError(
                 f"Map.{name}: {len(keys)} keys and {len(values)} values; give as many of both"
             )
+        if not len(keys):
+            self._touch(name)
         array = filled = None
         if self._inlined:
             array = as_array(self._key_codec, keys, f"Map.{name}: keys")

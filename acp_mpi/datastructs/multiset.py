@@ -95,7 +95,7 @@ class MultiSet(Hashed):
         Those of a mapping come as often as its values say, as with Python's Counter. One round for
         each rank; each key is put in atomically.
         """
-        if (array := self._array_of("update", keys)) is not None:
+        if (array := self._array_of("update", keys)) is not None and len(array):
             import numpy
 
             ones = numpy.ones(len(array), "Q")
@@ -105,6 +105,8 @@ class MultiSet(Hashed):
         if isinstance(keys, Mapping):
             counts = [_positive("update", count) for count in keys.values()]
         given = listed("MultiSet.update", keys)
+        if not given:
+            self._touch("update")
         self._put_list("update", given, counts or [1] * len(given), "add")
 
     def items(self) -> Iterator[tuple[Any, int]]:

@@ -151,6 +151,7 @@ class Sequence(SequenceCopies):
             )
         self._alike("swap", other)
         if other == self:
+            self._look(self._named("swap"))  # is it there?
             return
         mine, size = self._block_of("swap", self, 0, END)
         there = 0

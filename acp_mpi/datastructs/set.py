@@ -35,8 +35,10 @@ class Set(_engine.SetMethods, Hashed):
 
     def update(self, keys: Iterable[Any]) -> None:
         """Put in many keys, an array or any others, one round for each rank; each atomically."""
-        if (array := self._array_of("update", keys)) is not None:
+        if (array := self._array_of("update", keys)) is not None and len(array):
             self._put_arrays("update", bytes_of(array), None, len(array), "insert")
             return
         given = listed("Set.update", keys)
+        if not given:
+            self._touch("update")
         self._put_list("update", given, [b""] * len(given), "insert")

@@ -84,10 +84,10 @@ class Workspace(_engine.WorkspaceHandle, Container):
 
     def size(self) -> int:
         """Return how many bytes it has."""
+        self._touch("Workspace.size")
         return self._total
 
-    def __len__(self) -> int:
-        return self._total
+    __len__ = size
 
     @property
     def default_size(self) -> int:

@@ -45,6 +45,15 @@ static int enter_both(struct pair *p, acp_lane *lane, const struct acp_call *c, 
     return rc;
 }
 
+/* One address: the same list twice, or a list and one that was there before it, which is gone. */
+static int enter_one(struct pair *p, acp_lane *lane, const struct acp_call *c, uint64_t serial)
+{
+    int rc = list_enter(&p->holds[0], lane, c, &p->to);
+    if (rc == ACP_OK && serial != c->a)
+        rc = list_done(&p->holds[0], c, container_gone(lane, c));
+    return rc;
+}
+
 static void begin_both(struct pair *p)
 {
     store(&p->from->partner, offset_of(&p->holds[0], p->to));
@@ -129,7 +138,7 @@ int method_list_splice(acp_lane *lane, struct acp_call *c)
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&s, c->in, sizeof s);
     bool own = s.from == c->object;
-    int rc = own ? list_enter(&p.holds[0], lane, c, &p.to)
+    int rc = own ? enter_one(&p, lane, c, s.from_serial)
                  : enter_both(&p, lane, c, s.from, s.from_serial);
     if (rc != ACP_OK)
         return rc;
@@ -164,8 +173,10 @@ int method_list_swap(acp_lane *lane, struct acp_call *c)
     if (c->in_size != sizeof s)
         return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
     memcpy(&s, c->in, sizeof s);
-    if (s.from == c->object)
-        return ACP_OK;
+    if (s.from == c->object) {
+        int rc = enter_one(&p, lane, c, s.from_serial);
+        return rc == ACP_OK ? list_done(&p.holds[0], c, rc) : rc;
+    }
     int rc = enter_both(&p, lane, c, s.from, s.from_serial);
     if (rc != ACP_OK)
         return rc;

@@ -89,6 +89,10 @@ cdef class WorkspaceHandle(Handle):
         r.done()
         return 0
 
+    def _touch(self, str function):
+        """Raise AddressError if it is gone."""
+        self.move(function, METHOD_WORKSPACE_READ, 0, NULL, 0, 0, None)
+
     def read(self, buffer, offset):
         """Fill `buffer` with the bytes from `offset` on; returns `buffer`.
 

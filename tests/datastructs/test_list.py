@@ -353,3 +353,33 @@ def test_finalizers_that_read_lists_do_not_mix_up_what_is_being_read(made):
             gc.enable()
             gc.collect()
     acp.sync()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_every_call_of_a_list_that_is_gone_is_refused(elsewhere):
+    # A list that a call makes for a while, or one made later, may have the address of the old one.
+    gone, other = acp.List(rank=right() if elsewhere else None), acp.List()
+    gone.extend([1, 2])
+    again, first = pickle.loads(pickle.dumps(gone)), gone.begin()
+    gone.destroy()
+    new = acp.List(rank=right() if elsewhere else None)
+    new.extend([3, 4])
+    for one in (gone, again):
+        for use in (
+            lambda one=one: one.assign([]), lambda one=one: one.assign([5]),
+            lambda one=one: one.fill(2, 6), lambda one=one: one.extend([]),
+            lambda one=one: one.extend(other), lambda one=one: one.swap(again),
+            lambda one=one: one.assign_range(new.begin(), new.end()),
+            lambda one=one: one.erase_range(first, first),
+            lambda one=one: one.merge(again), lambda one=one: one.splice(one.end(), again),
+            lambda one=one: one.splice_range(one.end(), other.end(), other.end()),
+            lambda one=one: new.splice(new.end(), one), lambda one=one: new.swap(one),
+            lambda one=one: one.swap(new), lambda one=one: one.splice(one.end(), new),
+        ):  # fmt: skip
+            with pytest.raises(acp.AddressError, match="no such container"):
+                use()
+    assert list(new) == [3, 4]
+    assert other.empty()
+    new.destroy()
+    other.destroy()
+    acp.sync()

@@ -306,3 +306,23 @@ def test_keys_with_bytes_that_mean_nothing_are_refused():
     for key in (gaps, [("x", gaps, (2,))], np.longdouble, np.clongdouble):
         with refused(TypeError, "Map", "packed"):
             acp.Map(key=key)
+
+
+@pytest.mark.parametrize("kind", [acp.Map, acp.Set, acp.MultiSet])
+def test_calls_with_nothing_to_do_are_refused_where_all_is_gone(kind):
+    gone, empty = kind(), kind()
+    again, local = kind.attach(gone.ga), gone.local
+    gone.destroy()
+    uses = [
+        lambda: again.update([]), lambda: again.update(np.array([])), lambda: again.assign(gone),
+        lambda: again.merge(gone), lambda: again.merge(empty), lambda: again.move(gone),
+        lambda: again.swap(gone), lambda: local.assign(gone), lambda: local.merge(gone),
+        lambda: local.move(gone),
+    ]  # fmt: skip
+    if kind is acp.Map:
+        uses += [lambda: again.update({}), lambda: again.get_many([])]
+        uses += [lambda: again.update([], []), lambda: again.get_many(np.array([]))]
+    for use in uses:
+        with pytest.raises(acp.AddressError, match="no such container"):
+            use()
+    empty.destroy()

@@ -271,6 +271,7 @@ def test_handles_travel_and_use_after_destroy_is_an_error_everywhere(kind):
     for use in (
         lambda: theirs.append(1), lambda: theirs.at(0), theirs.size, theirs.pop_back,
         theirs.destroy, theirs.clear, lambda: theirs.extend([1] * 50_000), again.tolist,
+        lambda: theirs.swap(again), lambda: theirs.extend([]),
     ):  # fmt: skip
         with pytest.raises(acp.AddressError, match="no such container"):
             use()

@@ -246,6 +246,8 @@ def test_it_travels_and_ends_everywhere():
             lambda other=other: other.read_ga(acp.query_starter_ga(0), 0, 10),
             lambda other=other: other.write_ga(acp.query_starter_ga(0), 0, 10),
             other.statistics,
+            other.size,
+            other.__len__,
             lambda other=other: acp.Workspace.attach(other.ga),
         ):
             with pytest.raises(acp.AddressError, match="no such container"):
