@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from acp_mpi.datastructs.list_copies import ListCopies
-from acp_mpi.datastructs.list_order import keys_of, merged
+from acp_mpi.datastructs.list_order import comparing, keys_of, merged, ordered
 from acp_mpi.datastructs.list_writing import ANY, list_of
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, GONE, ListCursor
@@ -138,8 +138,8 @@ class List(ListCopies):
         list changed meanwhile. Equal elements keep their order.
         """
         nodes, values, changes = self._snapshot("List.sort")
-        keys = keys_of(values, key, compare)
-        order = sorted(range(len(nodes)), key=keys.__getitem__, reverse=reverse)
+        keys = keys_of("List.sort", values, key, compare)
+        order = ordered("List.sort", keys, compare, reverse)
         self._reorder("List.sort", changes, [nodes[i] for i in order], len(nodes))
 
     def merge(
@@ -163,7 +163,8 @@ class List(ListCopies):
         others, their, since = other._snapshot(name)
         if not others:
             return
-        order = merged(keys_of(values + their, key, compare), len(nodes))
+        keys = keys_of(name, values + their, key, compare)
+        order = merged(name, keys, len(nodes), compare)
         self._move(name, END, other, None, END, len(others), since)
         if self._beside(other):
             now, changes = nodes + others, changes + 1
@@ -190,11 +191,12 @@ class List(ListCopies):
         `compare(a, b)` is 0 if they do. RuntimeError, and nothing is done, if the list changed
         meanwhile.
         """
+        same_as = comparing("List.unique", compare) if compare is not None else None
         nodes, values, changes = self._snapshot("List.unique")
         stays = []
         last = 0
         for i, value in enumerate(values):
-            same = i and (compare(values[last], value) == 0 if compare else values[last] == value)
+            same = i and (same_as(values[last], value) == 0 if same_as else values[last] == value)
             stays.append(not same)
             last = last if same else i
         return self._keep("List.unique", changes, nodes, stays)

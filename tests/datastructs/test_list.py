@@ -383,3 +383,37 @@ def test_every_call_of_a_list_that_is_gone_is_refused(elsewhere):
     new.destroy()
     other.destroy()
     acp.sync()
+
+
+def test_what_cannot_be_ordered_is_refused_and_nothing_happens(made):
+    one, other, empty = made(acp.List), made(acp.List), made(acp.List)
+    if alone():
+        one.extend([3, "a", None])
+        other.extend(["b"])
+        for use, name, *values in (
+            (one.sort, "sort", "'str' and 'int'"),
+            (lambda: one.merge(other), "merge", "'int'"),
+            (lambda: one.sort(key=3), "sort", "key 3"),
+            (lambda: one.sort(compare=3), "sort", "compare 3"),
+            (lambda: one.sort(key=str, compare=lambda a, b: 0), "sort", "key and compare"),
+            (lambda: one.merge(other, key=str, compare=lambda a, b: 0), "merge", "key and compare"),
+            (lambda: one.sort(compare=lambda a, b: "less"), "sort", "'less'"),
+            (lambda: one.unique(compare=lambda a, b: None), "unique", "None"),
+            (lambda: one.unique(compare="same"), "unique", "'same'"),
+            (lambda: one.extend(5), "extend", 5),
+            (lambda: one.assign(None), "assign", None),
+        ):  # fmt: skip
+            with refused(TypeError, f"List.{name}", *values):
+                use()
+        for use in (one.sort, one.unique):  # what a function raises is left as it is
+            with pytest.raises(TypeError, match=r"^mine$"):
+                use(compare=raiser)
+        assert list(one) == [3, "a", None]
+        assert list(other) == ["b"]
+        one.sort(key=str)
+        empty.sort()
+        assert list(one) == [3, None, "a"]
+
+
+def raiser(a, b):
+    raise TypeError("mine")
