@@ -7,6 +7,14 @@ if TYPE_CHECKING:
     from acp_mpi.datastructs.sequence_copies import SequenceCopies
 
 
+def steps_of(n: Any) -> int:
+    """Return by how many elements a cursor is to advance. TypeError."""
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise TypeError(f"Cursor.advance: {n!r:.60} is no number of elements; use an int") from None
+
+
 class Cursor:
     """A place in a vector or deque by its index: before element `index`, or at the end.
 
@@ -35,7 +43,7 @@ class Cursor:
 
     def advance(self, n: int = 1) -> "Cursor":
         """Return the cursor `n` elements on, back if negative. IndexError before the first."""
-        index = self.index + operator.index(n)
+        index = self.index + steps_of(n)
         if index < 0:
             raise IndexError(
                 f"Cursor.advance: {n} from index {self.index} is before the first element; see "
@@ -45,6 +53,11 @@ class Cursor:
 
     def distance(self, other: "Cursor") -> int:
         """Return how many elements `other` is further on."""
+        if not isinstance(other, Cursor):
+            raise TypeError(
+                f"Cursor.distance: {other!r:.60} is no cursor of a vector or deque; begin and end "
+                "return one"
+            )
         if other.sequence != self.sequence:
             raise ValueError("Cursor.distance: the cursors are of two containers; use one")
         return other.index - self.index

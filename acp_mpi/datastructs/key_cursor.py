@@ -1,6 +1,8 @@
 """Places in maps, sets and multisets."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from acp_mpi.datastructs.cursor import steps_of
 
 if TYPE_CHECKING:
     from acp_mpi.datastructs.hashed import Hashed
@@ -13,13 +15,23 @@ class KeyCursor:
     can still be advanced.
     """
 
-    __slots__ = ("_at", "_owner", "key", "value")
+    __slots__ = ("_at", "_key", "_owner", "_value")
 
     def __init__(self, owner: "Hashed", at: tuple[int, int, int], key: Any, value: Any) -> None:
         self._owner = owner
         self._at = at  # part, stripe, hash
-        self.key = key
-        self.value = value
+        self._key = key
+        self._value = value
+
+    @property
+    def key(self) -> Any:
+        """The key; None at the end."""
+        return self._key
+
+    @property
+    def value(self) -> Any:
+        """The value as it was found; None at the end. Not to be set: `m[cursor.key] = x` does."""
+        return self._value
 
     @property
     def is_end(self) -> bool:
@@ -33,6 +45,7 @@ class KeyCursor:
 
     def advance(self, n: int = 1) -> "KeyCursor":
         """Return a cursor `n` elements further on, or the end."""
+        n = steps_of(n)
         if n < 0:
             raise ValueError(f"Cursor.advance: {n} is negative; these cursors go forward only")
         cursor = self
@@ -45,6 +58,11 @@ class KeyCursor:
 
     def distance(self, other: "KeyCursor") -> int:
         """Return how many steps lead from here to `other`, which is not before it."""
+        if not isinstance(other, KeyCursor):
+            raise TypeError(
+                f"Cursor.distance: {other!r:.60} is no cursor of a map or set; begin, end and find "
+                "return one"
+            )
         if other._owner != self._owner:
             raise ValueError("Cursor.distance: the cursors are of two containers; use one")
         if other._at < self._at:

@@ -65,8 +65,11 @@ cdef class ListCursor:
                 )
         return ListCursor(self.list, id)
 
-    def distance(self, ListCursor other not None):
+    def distance(self, other):
         """Return how many elements `other` is further on. ValueError if it is not behind."""
+        if not isinstance(other, ListCursor):
+            raise TypeError(f"Cursor.distance: {other!r:.60} is no cursor of a list; begin, end and "
+                            "find return one")
         if other.list != self.list:
             raise ValueError("Cursor.distance: the cursors are of two lists; use one")
         total, id = 0, self.id

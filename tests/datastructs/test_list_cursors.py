@@ -209,6 +209,8 @@ def test_ranges_that_are_none_and_negative_counts_are_refused(made):
         for first, last in ((third, begin), (one.end(), begin), (one.end(), third)):
             with refused(ValueError, "List.erase_range", "before"):
                 one.erase_range(first, last)
+        with refused(TypeError, "Cursor.distance", "'end'"):
+            begin.distance("end")
         for n, error in ((-1, ValueError), (1.5, TypeError)):
             with refused(error, "List.fill", n):
                 one.fill(n, 0)

@@ -308,6 +308,22 @@ def test_keys_with_bytes_that_mean_nothing_are_refused():
             acp.Map(key=key)
 
 
+def test_a_cursor_is_read_and_its_steps_are_counted(numbers):
+    if only(0):
+        numbers[1] = 2
+        cursor = numbers.begin()
+        for name in ("key", "value"):  # to set one would change nothing of the map
+            with pytest.raises(AttributeError):
+                setattr(cursor, name, 3)
+        assert (cursor.key, cursor.value, numbers[1]) == (1, 2, 2)
+        for wrong in ("a", 0.5, None):
+            with refused(TypeError, "Cursor.advance", repr(wrong)):
+                cursor.advance(wrong)
+            with refused(TypeError, "Cursor.distance", repr(wrong)):
+                cursor.distance(wrong)
+    acp.sync()
+
+
 @pytest.mark.parametrize("kind", [acp.Map, acp.Set, acp.MultiSet])
 def test_calls_with_nothing_to_do_are_refused_where_all_is_gone(kind):
     gone, empty = kind(), kind()

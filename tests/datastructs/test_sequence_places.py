@@ -100,6 +100,16 @@ def test_places_that_are_none_are_refused(kind, made):
                 "at", "pop", "resize", "fill", "swap", "insert_range", "insert_ga")), f"{name}[]"]),
                 repr(value)):  # fmt: skip
                 use()
+        for use, method, value in (
+            (lambda: b.begin().advance(0.5), "advance", 0.5),
+            (lambda: b.begin().distance(3), "distance", 3),
+        ):
+            with refused(TypeError, f"Cursor.{method}", value):
+                use()
+        with refused(TypeError, f"{name}.insert_range", a.begin()):
+            b.insert_range(0, a.begin())
+        with refused(ValueError, f"{name}[]", 0):
+            b[::0]
         for use in (lambda: b[2**70], lambda: b.at(-(2**70)), lambda: b[2**63 - 1]):
             with refused(IndexError, f"{name}[]|{name}.at"):
                 use()
