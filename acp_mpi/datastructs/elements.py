@@ -131,7 +131,7 @@ def pack_many(element: _engine.Element, values: Any, function: str) -> tuple[int
     ):
         return _counted(element, view.cast("B"), function)
     values = _listed(values, view, function)
-    if element.letter in PLAIN and element.letter:
+    if element.letter not in ("", "?"):  # of "?" struct takes the truth of any value
         with contextlib.suppress(struct.error):  # below it is said of which value
             return len(values), struct.pack(f"{len(values)}{letter}", *values)
     return len(values), b"".join([element.packed(value, function) for value in values])

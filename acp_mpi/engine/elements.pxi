@@ -94,7 +94,13 @@ cdef class Element:
                 (<float *>p)[0] = <float>d
             return 0
         if letter == c"?":
-            p[0] = bool(x)
+            # Of other values the truth is no number: that of the text "False" is true.
+            if x is not True and x is not False:
+                d = real(x)
+                if (d == -1 and PyErr_Occurred() != NULL) or (d != 0 and d != 1):
+                    return self.refused(x, whose, method)
+                x = d != 0
+            p[0] = x
             return 0
         if letter == c"Q":
             return self.store_unsigned(x, p, whose, method)
@@ -137,6 +143,9 @@ cdef class Element:
                 return -1
             PyErr_Clear()
         name = "" if method is None else f"{method if whose is None else whose.titled(method)}: "
+        if self.code == c"?":
+            raise TypeError(f"{name}{x!r:.60} is neither true nor false, which type '?' holds; use "
+                            "bool() of it")
         if large or (self.code != c"d" and self.code != c"f" and PyIndex_Check(x)):
             raise OverflowError(f"{name}{x!r:.60} does not fit into {self.width} bytes of type "
                                 f"'{self.letter}'; use a type with more room")

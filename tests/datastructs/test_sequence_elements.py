@@ -221,6 +221,32 @@ def test_numbers_are_no_text_and_text_is_no_number(kind, made):
             assert words.empty()
 
 
+@EACH_SEQUENCE
+def test_what_is_neither_true_nor_false_is_no_bool(kind, made):
+    sequence, line = made(kind, bool), made(acp.List, bool)
+    keys, values = made(acp.Set, key=bool), made(acp.Map, value=bool)
+    if acp.rank() == 0:
+        for wrong in ("False", b"", None, [], 2, 0.5):
+            for call, name in (
+                (sequence.push_back, f"{kind.__name__}.push_back"),
+                (lambda x: sequence.extend([True, x]), f"{kind.__name__}.extend"),
+                (line.push_back, "List.push_back"), (keys.add, "Set.add"),
+                (lambda x: values.insert(1, x), "Map.insert"),
+            ):  # fmt: skip
+                with refused(TypeError, name, repr(wrong)):
+                    call(wrong)
+        right = [True, False, 1, 0.0, np.True_, np.False_, np.int8(1)]
+        sequence.extend(right)
+        line.extend(right)
+        for value in right:
+            sequence.push_back(value)
+        assert [type(x) for x in sequence] == [bool] * 14
+        assert sequence.tolist() == 2 * list(map(bool, right))
+        assert list(line) == list(map(bool, right))
+        assert keys.empty()
+        assert values.empty()
+
+
 def test_fields_are_refused_what_elements_of_their_type_are(made):
     inner = np.dtype([("x", "f4"), ("text", "U2")])
     outer = np.dtype([("n", "i4"), ("b", "S2"), ("pairs", inner, (2,)), ("m", "i2", (2, 2))])
