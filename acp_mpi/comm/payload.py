@@ -6,6 +6,7 @@ from typing import Any
 import numpy
 
 from acp_mpi.rma import buffers
+from acp_mpi.rma.arrays import kind_of
 
 
 def is_plain(x: Any) -> bool:
@@ -15,7 +16,7 @@ def is_plain(x: Any) -> bool:
 
 def width_of(dtype: Any) -> int:
     """Return the bytes of one element of a type."""
-    return int(numpy.dtype(dtype).itemsize)
+    return int(kind_of(dtype, "count").itemsize)
 
 
 def prepare(x: Any, function: str) -> tuple[Any, bytes | None]:

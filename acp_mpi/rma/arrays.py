@@ -45,10 +45,16 @@ def kind_of(dtype: Any, function: str) -> Any:
     """Return a NumPy dtype whose bytes mean the same on other ranks."""
     import numpy
 
-    kind = numpy.dtype(dtype)
+    try:
+        kind = numpy.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{function}: {dtype!r:.60} is no type of elements ({error}); use float, say"
+        ) from None
     if kind.hasobject:
         raise TypeError(
-            f"{function}: {kind} holds Python objects, which have no meaning on other ranks"
+            f"{function}: {kind} holds Python objects, which have no meaning on other ranks; use a "
+            "type of fixed size"
         )
     return kind
 

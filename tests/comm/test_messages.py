@@ -169,6 +169,8 @@ def test_the_status_counts_elements():
     assert (status.size, status.count(8), status.count("f4"), status.count()) == (40, 5, 10, 40)
     with refused(ValueError, "count", 40, 16):
         status.count("c16")
+    with refused(TypeError, "count", "'nope'"):
+        status.count("nope")
 
 
 def test_a_message_longer_than_its_buffer_is_an_error_and_is_gone():

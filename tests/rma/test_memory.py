@@ -231,6 +231,17 @@ def test_zeros_are_zero_where_other_arrays_were():
         assert not acp.zeros(50_000, np.uint8).any()
 
 
+@pytest.mark.parametrize("wrong", ["nope", 5])
+def test_what_is_no_type_is_refused_by_name(wrong):
+    ga = acp.query_starter_ga(acp.rank())
+    for call, name in (
+        (lambda: acp.view(ga, 1, wrong), "view"), (lambda: acp.empty(1, wrong), "empty"),
+        (lambda: acp.zeros(1, wrong), "zeros"), (lambda: acp.remote(ga, 1, wrong), "remote"),
+    ):  # fmt: skip
+        with refused(TypeError, name, repr(wrong)):
+            call()
+
+
 def test_objects_cannot_live_in_global_memory():
     here = acp.query_ga(acp.zeros(8))
     for make in (acp.empty, lambda *what: acp.view(here, *what),
