@@ -7,6 +7,8 @@ from operator import index
 from acp_mpi.datastructs.container import Container
 from acp_mpi.engine import _engine
 
+_MOST = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class CounterStatistics:
@@ -41,6 +43,10 @@ class Counter(_engine.CounterHandle, Container):
             ) from None
         if step < 1:
             raise ValueError(f"Counter.take: the step {step} is not positive; use 1 or more")
+        if max(n, step) > _MOST:  # to which no count of 8 bytes comes
+            raise OverflowError(
+                f"Counter.take: {max(n, step)} is more than a counter reaches; use {_MOST} or less"
+            )
         return self._shares(n, step)
 
     def _shares(self, n: int, step: int) -> Iterator[int]:

@@ -75,3 +75,10 @@ def test_a_reset_ends_all_containers():
         with pytest.raises(acp.AddressError):
             use()
     acp.sync()
+
+
+def test_numbers_that_a_counter_does_not_reach_are_refused(counter):
+    for n, step in ((2**63, 1), (5, 2**63), (2**70, 2**70)):
+        with refused(OverflowError, "Counter.take", max(n, step)):
+            counter.take(n, step)
+    assert counter.read() == 0
