@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from acp_mpi.datastructs.container import size_of
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
 from acp_mpi.datastructs.numpy_elements import fitted, numpy_in_use
 from acp_mpi.engine import _engine
@@ -97,14 +98,14 @@ def size_at(codec: _engine.Codec, size: int | None, function: str) -> int:
         raise TypeError(f"{function}: a {what} of this map has any size; give its size")
     if codec.element is not None and size not in (None, width):
         raise ValueError(f"{function}: a {what} has {width} bytes, not {size}; leave it out")
-    return width if size is None else size
+    return width if size is None else size_of(function, size)
 
 
 def key_at(codec: _engine.Codec, ga: int, size: int | None, function: str) -> Any:
     """Return the key whose bytes are at an address; those of object keys are a bytes object."""
     data = bytearray(size_at(codec, size, function))
     if data:
-        _engine.get(ga, data)
+        _engine.get_all(function, [(ga, data)])
     return bytes(data) if codec.element is None else codec.element.unpacked(bytes(data))
 
 

@@ -99,6 +99,17 @@ def count_of(function: str, n: Any, most: int = 2**63 - 1) -> int:
     return int(n)
 
 
+def size_of(function: str, size: Any) -> int:
+    """Return a number of bytes as an int from 0. TypeError, ValueError."""
+    try:
+        size = operator.index(size)
+    except TypeError:
+        raise TypeError(f"{function}: {size!r:.60} is no number of bytes; use an int") from None
+    if size < 0:
+        raise ValueError(f"{function}: there are no {size} bytes; use 0 or more")
+    return int(size)
+
+
 def listed(function: str, things: Any) -> list[Any]:
     """Return many things as a list. TypeError if it is one."""
     if not isinstance(things, Iterable) and not hasattr(things, "__getitem__"):

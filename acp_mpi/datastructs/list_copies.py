@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from acp_mpi.datastructs.container import count_of
+from acp_mpi.datastructs.container import count_of, size_of
 from acp_mpi.datastructs.list_writing import ListWriting
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, ListCursor
@@ -71,7 +71,7 @@ class ListCopies(ListWriting):
         width = self._element.width
         if size is None and not width:
             raise TypeError(f"{function}: elements of this list have any size; give `size`")
-        size = width if size is None else size
+        size = width if size is None else size_of(function, size)
         if width and size != width:
             raise ValueError(f"{function}: an element has {width} bytes, not {size}; leave it out")
         return size
@@ -79,5 +79,5 @@ class ListCopies(ListWriting):
     def _bytes_at(self, function: str, ga: int, size: int | None) -> bytes:
         data = bytearray(self._size_at(function, size))
         if data:
-            _engine.get(ga, data)
+            _engine.get_all(function, [(ga, data)])
         return bytes(data)

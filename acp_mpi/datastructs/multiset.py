@@ -1,7 +1,8 @@
 """A multiset whose keys are spread over ranks: each with how often it is there."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.codecs import batches, bytes_of
 from acp_mpi.datastructs.container import count_of, listed
@@ -134,8 +135,7 @@ class MultiSet(Hashed):
         self._put_list(name, keys, values, "take")
 
 
-def _positive(name: str, count: int) -> int:
-    count = count_of(f"MultiSet.{name}", count, _MOST)
-    if not count:
+def _positive(name: str, count: SupportsIndex) -> int:
+    if hasattr(count, "__index__") and index(count) < 1:
         raise ValueError(f"MultiSet.{name}: the count {count} is not positive; use 1 or more")
-    return count
+    return count_of(f"MultiSet.{name}", count, _MOST)

@@ -77,6 +77,11 @@ class Sequence(SequenceCopies):
         """
         name, place = "insert_range", self._place("insert_range", at)
         if last is None:
+            if isinstance(values, Cursor):
+                raise TypeError(
+                    f"{type(self).__name__}.{name}: {values!r} is where elements begin; give the "
+                    "cursor where they end as well"
+                )
             return Cursor(self, self._put_many(name, place, 0, values))
         count = self._between(name, values, last)
         return Cursor(self, self._put_copy(name, place, 0, values.sequence, values.index, count))
@@ -223,6 +228,8 @@ class Sequence(SequenceCopies):
                 raise TypeError(
                     f"{type(self).__name__}[]: {part!r:.60} is no index; use ints in a slice"
                 )
+        if index.step is not None and operator.index(index.step) == 0:
+            raise ValueError(f"{type(self).__name__}[]: the step of a slice is 0; use 1, say")
 
     def _range_of(self, index: slice) -> tuple[int, int]:
         self._check_slice(index)

@@ -83,10 +83,11 @@ class SequenceCopies(_engine.SequenceHandle, Container):
 
     def fill_ga(self, n: int, ga: int) -> None:
         """Have `n` times the element whose bytes are at `ga` in place of all elements."""
-        n = count_of(f"{type(self).__name__}.fill_ga", n)
+        name = self._named("fill_ga")
+        n = count_of(name, n)
         data = bytearray(self._element.width)
         if data:
-            _engine.get(ga, data)
+            _engine.get_all(name, [(ga, data)])
         self._splice("fill_ga", 0, END, n, CLIPS_REPEATS, data)
 
     def _ga_of(self, index: int) -> int:

@@ -57,7 +57,10 @@ cdef class Codec:
         if self.element is not None:
             return self.element.bytes_of(x, whose, method)
         if self.raw:
-            return raw_bytes(x)
+            try:
+                return raw_bytes(x)
+            except TypeError as error:
+                raise TypeError(f"{method if whose is None else whose.titled(method)}: {error}") from error
         return key_bytes(x, whose, method) if self.is_key else pickle_module().dumps(x, 5)
 
     cdef object encode_one(self, object x, Handle whose, str method):

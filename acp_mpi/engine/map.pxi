@@ -117,7 +117,7 @@ cdef class MapCalls(Handle):
     # One element.
 
     cdef str function(self, str name):
-        return f"{self.title}.{name}"
+        return f"{self.title}{'' if name == '[]' else '.'}{name}"
 
     cdef Call call_of(self, uint32_t part, uint8_t method, uint64_t x, bytes taken, uint64_t room):
         return call_new(method, self.parts[part].ga, self.parts[part].serial,

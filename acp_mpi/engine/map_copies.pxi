@@ -14,7 +14,7 @@ cdef class MapCopies(ManyHandle):
         cdef uint64_t block
         if self._inlined or size <= VALUE_ROOM:
             value = bytearray(size)
-            get(ga, value)
+            get_all(self.function(name), [(ga, value)])
             return self.ask(name, METHOD_MAP_PUT, <int>_hows[how], k, bytes(value),
                             0).call.result[0] != FOUND_NOT
         memset(&r, 0, sizeof(r))
@@ -58,7 +58,8 @@ cdef class MapCopies(ManyHandle):
                 return None
             if c.call.result[0] == FOUND:
                 if 0 < c.call.out_size <= room:
-                    put(ga, memoryview(c.brought)[:c.call.out_size])
+                    put_all(self.function(name),
+                            [(ga, memoryview(c.brought)[:c.call.out_size])])
                 return c.call.out_size
             memcpy(&large, c.call.out, sizeof(large))
             if large.value_size > room or self.copied(name, k, large, c.call.result[1], ga):

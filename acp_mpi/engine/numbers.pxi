@@ -52,9 +52,10 @@ cdef inline uint64_t address(object x, str function) except? 0xffffffffffffffff:
 cdef inline uint64_t amount(object x, str function) except? 0xffffffffffffffff:
     x = x if PyLong_CheckExact(x) else as_int(x, function, "a size")
     if x < 0:
-        raise ValueError(f"{function}: the size {x} is negative")
+        raise ValueError(f"{function}: the size {x} is negative; use 0 or more")
     if x >= 1 << 63:
-        raise ValueError(f"{function}: the size {x} is larger than any region (1 TiB)")
+        raise ValueError(f"{function}: the size {x} is larger than any region; "
+                         "use less than 1 TiB")
     return PyLong_AsUnsignedLongLong(x)
 
 

@@ -143,6 +143,34 @@ def test_of_sets_and_multisets(made, places):
         assert m.remove_ga(places[0], 5) == 3
         assert m.remove_all_ga(places[0], 5) == 3
         assert m.find_ga(places[0], 5) == m.end()
+        for size, error in ((-1, ValueError), ("a", TypeError)):
+            with refused(error, "MultiSet.insert_ga", repr(size)):
+                m.insert_ga(places[0], size)
+
+
+@EACH_SEQUENCE
+def test_errors_name_the_call_that_was_given_the_address(kind, made):
+    one, line = made(kind, "q"), made(acp.List, bytes)
+    m, s = made(acp.Map, key="q", value="q"), made(acp.Set, key="q")
+    ga = acp.query_starter_ga(0)
+    if alone():
+        m[0] = 1
+        acp.put(ga, bytes(16))
+        for use, name in (
+            (lambda: one.fill_ga(1, 0), f"{kind.__name__}.fill_ga"),
+            (lambda: line.fill_ga(1, 0, 3), "List.fill_ga"),
+            (lambda: m.insert_ga(ga, 0), "Map.insert_ga"),
+            (lambda: m.insert_ga(0, ga), "Map.insert_ga"),
+            (lambda: m.retrieve_ga(ga, 0), "Map.retrieve_ga"),
+            (lambda: s.insert_ga(0), "Set.insert_ga"),
+        ):
+            with refused(acp.AddressError, name, "null address"):
+                use()
+        for size, error in ((-1, ValueError), ("a", TypeError)):
+            with refused(error, "List.push_back_ga", repr(size)):
+                line.push_back_ga(ga, size)
+            with refused(error, "Map.retrieve_ga", repr(size)):
+                m.retrieve_ga(ga, ga, size=size)
 
 
 def test_a_value_that_others_replace_arrives_whole(made, places):

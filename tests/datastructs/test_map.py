@@ -260,6 +260,14 @@ def test_keys_values_and_arguments_of_another_type_are_refused(made):
                 use()
         with refused(OverflowError, "Map[]", 2**64):
             m[2**64]
+        raw = acp.Map(value=bytes)
+        with refused(TypeError, "Map[]", "'a'"):
+            raw[1] = "a"
+        with refused(TypeError, "Map.update", "'a'"):
+            raw.update([1], ["a"])
+        with pytest.raises(TypeError, match=r"Map: 'nope' .*; use float, say$"):
+            acp.Map(key="nope")
+        raw.destroy()
         for error, keywords in (
             (ValueError, {"slots": -1}), (TypeError, {"slots": 1.5}), (TypeError, {"ranks": 0}),
             (ValueError, {"ranks": []}), (ValueError, {"ranks": [0, 0]}),

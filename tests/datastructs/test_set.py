@@ -260,6 +260,9 @@ def test_a_multiset_takes_counts_of_a_mapping_as_counter_does(made):
         for counts, error in (({"a": 0}, ValueError), ({"a": "b"}, TypeError)):
             with refused(error, "MultiSet.update"):
                 m.update(counts)
+        for counts in ({"a": 0}, {"a": -1}):  # of neither is 0 the next thing to try
+            with refused(ValueError, "MultiSet.update", "use 1 or more"):
+                m.update(counts)
         m.update({})
         assert len(m) == 7
     acp.sync()
