@@ -49,7 +49,7 @@ sanitize: ## engine tests under the address, undefined behaviour and thread sani
 lint: .venv/mpich/.extra-lint ## ruff and mypy
 	.venv/mpich/bin/ruff check .
 	.venv/mpich/bin/ruff format --check .
-	.venv/mpich/bin/mypy $(wildcard acp_mpi examples benchmarks)
+	.venv/mpich/bin/mypy $(wildcard acp_mpi examples benchmarks tests/typed.py)
 
 docs: .venv/mpich/.extra-docs ## the documentation, into docs/_build/html
 	.venv/mpich/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html

@@ -168,6 +168,10 @@ def test_the_engine_s_stub_gives_functions_the_arguments_that_they_have():
                 assert parameters(node) == there, node.name
 
 
+def test_what_type_checkers_accept_runs():
+    subprocess.run([sys.executable, Path(__file__).with_name("typed.py")], check=True, timeout=60)
+
+
 def test_the_package_is_marked_as_typed():
     assert Path(acp.__file__).with_name("py.typed").exists()
 

@@ -1,7 +1,7 @@
 """Keys and values as bytes, one by one and in arrays."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.container import size_of
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
@@ -91,7 +91,7 @@ def note_of(codec: _engine.Codec) -> bytes:
     return RAW if codec.raw else OBJECT
 
 
-def size_at(codec: _engine.Codec, size: int | None, function: str) -> int:
+def size_at(codec: _engine.Codec, size: SupportsIndex | None, function: str) -> int:
     """Return how many bytes a key, or value, at an address has; `size`: how many were said."""
     what, width = "key" if codec.is_key else "value", codec.size
     if size is None and codec.element is None:
@@ -101,7 +101,9 @@ def size_at(codec: _engine.Codec, size: int | None, function: str) -> int:
     return width if size is None else size_of(function, size)
 
 
-def key_at(codec: _engine.Codec, ga: int, size: int | None, function: str) -> Any:
+def key_at(
+    codec: _engine.Codec, ga: SupportsIndex, size: SupportsIndex | None, function: str
+) -> Any:
     """Return the key whose bytes are at an address; those of object keys are a bytes object."""
     data = bytearray(size_at(codec, size, function))
     if data:

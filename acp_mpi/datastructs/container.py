@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, SupportsIndex
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, PeerLostError
@@ -31,7 +31,9 @@ class Container(_engine.Handle):
     _KIND: ClassVar[int]
     _destroyed = False
 
-    def _create(self, rank: int | None, words: tuple[int, ...] = (), note: bytes = b"") -> None:
+    def _create(
+        self, rank: SupportsIndex | None, words: tuple[int, ...] = (), note: bytes = b""
+    ) -> None:
         """Make the container, with what `_open` needs to know as `note`. Local to the caller."""
         name = type(self).__name__
         ga, serial = _engine.container_create(name, rank, self._KIND, words, note)
@@ -42,7 +44,7 @@ class Container(_engine.Handle):
         """Take what this handle needs from `note`."""
 
     @classmethod
-    def attach(cls, ga: int) -> Self:
+    def attach(cls, ga: SupportsIndex) -> Self:
         """Return a handle of the container at address `ga`.
 
         AddressError if there is none, or one of another type.
@@ -133,7 +135,7 @@ def destroy_parts(parts: Iterable[tuple[int, int]], function: str) -> None:
                 _engine.container_destroy(function, named(ga, serial))
 
 
-def _restored(cls: Any, ga: int, serial: int, note: bytes) -> Any:
+def _restored(cls: Any, ga: SupportsIndex, serial: int, note: bytes) -> Any:
     container = cls.__new__(cls)
     container._found(ga, serial, note)
     container._open()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import index
+from typing import SupportsIndex
 
 from acp_mpi.datastructs.container import Container
 from acp_mpi.engine import _engine
@@ -26,10 +27,10 @@ class Counter(_engine.CounterHandle, Container):
 
     _KIND = 1
 
-    def __init__(self, rank: int | None = None) -> None:
+    def __init__(self, rank: SupportsIndex | None = None) -> None:
         self._create(rank)
 
-    def take(self, n: int, step: int = 1) -> Iterator[int]:
+    def take(self, n: SupportsIndex, step: SupportsIndex = 1) -> Iterator[int]:
         """Yield the numbers below `n` that no other rank takes: all of them, shared out.
 
         One atomic step for every `step` numbers, which are yielded one after the other. A rank

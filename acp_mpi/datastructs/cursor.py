@@ -1,7 +1,7 @@
 """Places in a vector or deque."""
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 if TYPE_CHECKING:
     from acp_mpi.datastructs.sequence_copies import SequenceCopies
@@ -41,7 +41,7 @@ class Cursor:
         """The address of the element, until the sequence grows or changes before it."""
         return self.sequence._ga_of(self.index)
 
-    def advance(self, n: int = 1) -> "Cursor":
+    def advance(self, n: SupportsIndex = 1) -> "Cursor":
         """Return the cursor `n` elements on, back if negative. IndexError before the first."""
         index = self.index + steps_of(n)
         if index < 0:

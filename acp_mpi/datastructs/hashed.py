@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsIndex
 
 from acp_mpi.datastructs.codecs import as_array, codec_from, codec_of, key_at, note_of
 from acp_mpi.datastructs.container import count_of, destroy_parts
@@ -39,16 +39,21 @@ class Hashed(HashedCopies):
 
     def __init__(
         self,
-        ranks: Iterable[int] | None = None,
-        slots: int = 0,
-        rank: int | None = None,
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
         *,
         key: Any = object,
     ) -> None:
         self._spread(ranks, slots, rank, key, self._VALUE)
 
     def _spread(
-        self, ranks: Iterable[int] | None, slots: int, rank: int | None, key: Any, value: Any
+        self,
+        ranks: Iterable[SupportsIndex] | None,
+        slots: SupportsIndex,
+        rank: SupportsIndex | None,
+        key: Any,
+        value: Any,
     ) -> None:
         name = type(self).__name__
         _engine.owner(_engine.GA_NULL, name)  # it says so if there was no init
@@ -167,7 +172,7 @@ class Hashed(HashedCopies):
         part, stripe, key_hash = self._where(key)
         return KeyCursor(self, (part, stripe, key_hash), key, value)
 
-    def find_ga(self, ga: int, size: int | None = None) -> KeyCursor:
+    def find_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> KeyCursor:
         """Return a cursor to the key whose `size` bytes are at address `ga`, or the end."""
         return self.find(self._key_at("find_ga", ga, size))
 
@@ -177,7 +182,7 @@ class Hashed(HashedCopies):
             return None
         return as_array(self._key_codec, keys, f"{type(self).__name__}.{method}: keys")
 
-    def _key_at(self, method: str, ga: int, size: int | None) -> Any:
+    def _key_at(self, method: str, ga: SupportsIndex, size: SupportsIndex | None) -> Any:
         return key_at(self._key_codec, ga, size, f"{type(self).__name__}.{method}")
 
     def begin(self) -> KeyCursor:

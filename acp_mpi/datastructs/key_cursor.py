@@ -43,7 +43,7 @@ class KeyCursor:
         """The address of the value now; it changes when the map grows. 0: erased, or the end."""
         return 0 if self.is_end else self._owner._place("Cursor.ga", self.key)
 
-    def advance(self, n: int = 1) -> "KeyCursor":
+    def advance(self, n: SupportsIndex = 1) -> "KeyCursor":
         """Return a cursor `n` elements further on, or the end."""
         n = steps_of(n)
         if n < 0:

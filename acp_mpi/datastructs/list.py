@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from acp_mpi.datastructs.list_copies import ListCopies
 from acp_mpi.datastructs.list_order import comparing, keys_of, merged, ordered
@@ -85,20 +85,22 @@ class List(ListCopies):
 
     # Many ---------------------------------------------------------------------------------
 
-    def extend(self, values: Iterable[Any], rank: int | None = None) -> None:
+    def extend(self, values: Iterable[Any], rank: SupportsIndex | None = None) -> None:
         """Put all `values` behind the last element, those of an array or of another list as well.
 
         All or none up to 64 KiB; more go in so many at a time, and others may get in between.
         """
         self._extend("List.extend", values, rank)
 
-    def assign(self, values: Iterable[Any], rank: int | None = None) -> None:
+    def assign(self, values: Iterable[Any], rank: SupportsIndex | None = None) -> None:
         """Have `values` in place of all elements, at once."""
         with self._aside() as new:
             new._extend("List.assign", values, rank)
             self._exchange("List.assign", new)
 
-    def assign_range(self, first: ListCursor, last: ListCursor, rank: int | None = None) -> None:
+    def assign_range(
+        self, first: ListCursor, last: ListCursor, rank: SupportsIndex | None = None
+    ) -> None:
         """Have the elements from `first` up to `last`, of any list of this type, in their place.
 
         What lies in a block of its own goes from rank to rank without the caller.
@@ -109,7 +111,7 @@ class List(ListCopies):
             new._copy(name, first.list, first.id, first.list._id_of(last, name), rank)
             self._exchange(name, new)
 
-    def duplicate(self, rank: int | None = None) -> Self:
+    def duplicate(self, rank: SupportsIndex | None = None) -> Self:
         """Return a new list on `rank` (None: the calling one) with the same elements, all there."""
         copy = type(self)(self._element, rank)
         try:
@@ -119,7 +121,7 @@ class List(ListCopies):
             raise
         return copy
 
-    def remove_ga(self, ga: int, size: int | None = None) -> int:
+    def remove_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> int:
         """Take out all elements that equal the one whose bytes are at `ga`; as `remove`."""
         return self.remove(self._decoded(self._bytes_at("List.remove_ga", ga, size)))
 
@@ -128,7 +130,7 @@ class List(ListCopies):
     def sort(
         self,
         key: Callable[[Any], Any] | None = None,
-        compare: Callable[[Any, Any], int] | None = None,
+        compare: Callable[[Any, Any], SupportsIndex] | None = None,
         *,
         reverse: bool = False,
     ) -> None:
@@ -145,7 +147,7 @@ class List(ListCopies):
     def merge(
         self,
         other: Self,
-        compare: Callable[[Any, Any], int] | None = None,
+        compare: Callable[[Any, Any], SupportsIndex] | None = None,
         *,
         key: Callable[[Any], Any] | None = None,
     ) -> None:
@@ -185,7 +187,7 @@ class List(ListCopies):
         nodes, values, changes = self._snapshot("List.remove")
         return self._keep("List.remove", changes, nodes, [there != value for there in values])
 
-    def unique(self, compare: Callable[[Any, Any], int] | None = None) -> int:
+    def unique(self, compare: Callable[[Any, Any], SupportsIndex] | None = None) -> int:
         """Take out all elements that equal the one before them; returns how many.
 
         `compare(a, b)` is 0 if they do. RuntimeError, and nothing is done, if the list changed

@@ -1,6 +1,6 @@
 """How elements come into lists from addresses of any rank, past the caller."""
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.container import count_of, size_of
 from acp_mpi.datastructs.list_writing import ListWriting
@@ -15,19 +15,33 @@ _MANY = 1 << 20  # elements before whose making it is asked whether there can be
 class ListCopies(ListWriting):
     """A list as a place that elements are copied to."""
 
-    def push_back_ga(self, ga: int, size: int | None = None, rank: int | None = None) -> None:
+    def push_back_ga(
+        self,
+        ga: SupportsIndex,
+        size: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
+    ) -> None:
         """Put an element of the `size` bytes at address `ga` behind the last one.
 
         They go to `rank` (None: to the chain) without the caller. `size` None: that of the type.
         """
         self._put_from("List.push_back_ga", _engine.BACK, END, ga, size, rank)
 
-    def push_front_ga(self, ga: int, size: int | None = None, rank: int | None = None) -> None:
+    def push_front_ga(
+        self,
+        ga: SupportsIndex,
+        size: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
+    ) -> None:
         """Put an element of the `size` bytes at address `ga` before the first one."""
         self._put_from("List.push_front_ga", _engine.FRONT, END, ga, size, rank)
 
     def insert_ga(
-        self, cursor: ListCursor, ga: int, size: int | None = None, rank: int | None = None
+        self,
+        cursor: ListCursor,
+        ga: SupportsIndex,
+        size: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
     ) -> ListCursor:
         """Put an element of the `size` bytes at `ga` before that of `cursor`; its cursor."""
         at = self._id_of(cursor, "List.insert_ga")
@@ -36,17 +50,23 @@ class ListCopies(ListWriting):
     append_ga = push_back_ga
     appendleft_ga = push_front_ga
 
-    def fill(self, n: int, value: Any, rank: int | None = None) -> None:
+    def fill(self, n: SupportsIndex, value: Any, rank: SupportsIndex | None = None) -> None:
         """Have `n` times `value` in place of all elements, at once."""
         n = count_of("List.fill", n)
         self._fill("List.fill", n, self._element.packed(value, "List.fill"), rank)
 
-    def fill_ga(self, n: int, ga: int, size: int | None = None, rank: int | None = None) -> None:
+    def fill_ga(
+        self,
+        n: SupportsIndex,
+        ga: SupportsIndex,
+        size: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
+    ) -> None:
         """Have `n` times the element whose bytes are at `ga` in place of all elements, at once."""
         n = count_of("List.fill_ga", n)
         self._fill("List.fill_ga", n, self._bytes_at("List.fill_ga", ga, size), rank)
 
-    def _fill(self, function: str, n: int, data: bytes, rank: int | None) -> None:
+    def _fill(self, function: str, n: int, data: bytes, rank: SupportsIndex | None) -> None:
         here = _engine.query_rank(self.ga)
         if n > _MANY and n * _LEAST > (limit := _engine.heap_look(here)[-1]):
             raise from_fault(function, Status.FULL, 0, n * _LEAST, here, high=limit)
@@ -59,15 +79,15 @@ class ListCopies(ListWriting):
         function: str,
         where: int,
         at: tuple[int, int],
-        ga: int,
-        size: int | None,
-        rank: int | None,
+        ga: SupportsIndex,
+        size: SupportsIndex | None,
+        rank: SupportsIndex | None,
     ) -> tuple[int, int]:
         size = self._size_at(function, size)
         block = self._copied(function, ga, size, rank)
         return self._adopt(function, where, at, [(size, block, block)])
 
-    def _size_at(self, function: str, size: int | None) -> int:
+    def _size_at(self, function: str, size: SupportsIndex | None) -> int:
         width = self._element.width
         if size is None and not width:
             raise TypeError(f"{function}: elements of this list have any size; give `size`")
@@ -76,7 +96,7 @@ class ListCopies(ListWriting):
             raise ValueError(f"{function}: an element has {width} bytes, not {size}; leave it out")
         return size
 
-    def _bytes_at(self, function: str, ga: int, size: int | None) -> bytes:
+    def _bytes_at(self, function: str, ga: SupportsIndex, size: SupportsIndex | None) -> bytes:
         data = bytearray(self._size_at(function, size))
         if data:
             _engine.get_all(function, [(ga, data)])

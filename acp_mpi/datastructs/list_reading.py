@@ -4,7 +4,7 @@ import pickle
 from array import array
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.container import Container
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
@@ -38,7 +38,7 @@ class ListReading(_engine.ListHandle, Container):
 
     _KIND = 3
 
-    def __init__(self, dtype: Any = object, rank: int | None = None) -> None:
+    def __init__(self, dtype: Any = object, rank: SupportsIndex | None = None) -> None:
         self._create(rank, (), element_by(dtype).note)
 
     def _open(self) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from acp_mpi.datastructs.container import listed
 from acp_mpi.datastructs.elements import pack_many
@@ -31,7 +31,7 @@ class ListWriting(ListReading):
         where: int,
         at: tuple[int, int],
         data: bytes | _engine.Pieces,
-        rank: int | None,
+        rank: SupportsIndex | None,
     ) -> tuple[int, int]:
         """Put in an element of the bytes `data`, in a block of its own where that is needed."""
         here = _engine.query_rank(self.ga)
@@ -40,13 +40,15 @@ class ListWriting(ListReading):
         block = _engine.laid(data, self._home(rank, function))
         return self._adopt(function, where, at, [(len(data), block, block)])
 
-    def _home(self, rank: int | None, function: str) -> int:
+    def _home(self, rank: SupportsIndex | None, function: str) -> int:
         """Return where a block of an element goes: to `rank`, or to that of the list."""
         if rank is None:
             return _engine.query_rank(self.ga)
         return _engine.existing_rank(rank, function)
 
-    def _copied(self, function: str, ga: int, size: int, rank: int | None) -> int:
+    def _copied(
+        self, function: str, ga: SupportsIndex, size: int, rank: SupportsIndex | None
+    ) -> int:
         """Return the address of a new block with a copy of the bytes at `ga`."""
         block = _engine.malloc(size, self._home(rank, function))
         try:
@@ -70,7 +72,7 @@ class ListWriting(ListReading):
             raise
         return first or END
 
-    def _extend(self, function: str, values: Iterable[Any], rank: int | None) -> None:
+    def _extend(self, function: str, values: Iterable[Any], rank: SupportsIndex | None) -> None:
         if isinstance(values, ListWriting) and values._note == self._note and values != self:
             self._copy(function, values, None, END, rank)
         elif self._element.width and self._is_beside(rank, self._element.width):
@@ -84,10 +86,12 @@ class ListWriting(ListReading):
                 self._touch(function)
             self._extend_bytes(function, elements, rank)
 
-    def _is_beside(self, rank: int | None, size: int) -> bool:
+    def _is_beside(self, rank: SupportsIndex | None, size: int) -> bool:
         return rank in (None, _engine.query_rank(self.ga)) and size <= _engine.inline_most
 
-    def _extend_bytes(self, function: str, elements: list[bytes], rank: int | None) -> None:
+    def _extend_bytes(
+        self, function: str, elements: list[bytes], rank: SupportsIndex | None
+    ) -> None:
         small = all(self._is_beside(rank, len(data)) for data in elements)
         if small and elements:
             self._put_many(function, _engine.BACK, *END, elements)
@@ -95,7 +99,9 @@ class ListWriting(ListReading):
         for start in range(0, len(elements), MOVED):
             self._extend_apart(function, elements[start : start + MOVED], rank)
 
-    def _extend_apart(self, function: str, elements: list[bytes], rank: int | None) -> None:
+    def _extend_apart(
+        self, function: str, elements: list[bytes], rank: SupportsIndex | None
+    ) -> None:
         """Put elements in that lie in blocks of their own, all brought there at once."""
         where = self._home(rank, function)
         records: list[tuple[int, int, int]] = []
@@ -119,7 +125,7 @@ class ListWriting(ListReading):
         source: "ListWriting",
         first: tuple[int, int] | None,
         last: tuple[int, int],
-        rank: int | None,
+        rank: SupportsIndex | None,
     ) -> None:
         """Append copies of elements of `source`; those in blocks go from rank to rank."""
         if first == END:
@@ -145,7 +151,7 @@ class ListWriting(ListReading):
         source: "ListWriting",
         batch: _engine.Batch,
         stop: int | None,
-        rank: int | None,
+        rank: SupportsIndex | None,
     ) -> None:
         elsewhere = {i: (ga, size) for i, ga, size in batch.elsewhere}
         run: list[bytes] = []

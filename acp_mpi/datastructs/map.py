@@ -1,7 +1,7 @@
 """A hash table whose keys are spread over ranks."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.codecs import array_dtype, as_array, bytes_of, size_at
 from acp_mpi.datastructs.container import listed, size_of
@@ -42,9 +42,9 @@ class Map(_engine.MapMethods, Hashed):
 
     def __init__(
         self,
-        ranks: Iterable[int] | None = None,
-        slots: int = 0,
-        rank: int | None = None,
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
         *,
         key: Any = object,
         value: Any = object,
@@ -70,7 +70,11 @@ class Map(_engine.MapMethods, Hashed):
         return default
 
     def insert_ga(
-        self, key_ga: int, ga: int, key_size: int | None = None, size: int | None = None
+        self,
+        key_ga: SupportsIndex,
+        ga: SupportsIndex,
+        key_size: SupportsIndex | None = None,
+        size: SupportsIndex | None = None,
     ) -> bool:
         """Put a key in unless it is there, key and value as bytes at addresses; whether it was new.
 
@@ -81,17 +85,25 @@ class Map(_engine.MapMethods, Hashed):
         return not self._put_from("insert_ga", "insert", key_ga, ga, key_size, size)
 
     def assign_ga(
-        self, key_ga: int, ga: int, key_size: int | None = None, size: int | None = None
+        self,
+        key_ga: SupportsIndex,
+        ga: SupportsIndex,
+        key_size: SupportsIndex | None = None,
+        size: SupportsIndex | None = None,
     ) -> bool:
         """Put a key in, replacing its value, as `insert_ga`; return whether it was new."""
         return not self._put_from("assign_ga", "assign", key_ga, ga, key_size, size)
 
-    def remove_ga(self, key_ga: int, key_size: int | None = None) -> bool:
+    def remove_ga(self, key_ga: SupportsIndex, key_size: SupportsIndex | None = None) -> bool:
         """Take out the key whose bytes are at an address; return whether it was there."""
         return self.remove(self._key_at("remove_ga", key_ga, key_size))
 
     def retrieve_ga(
-        self, key_ga: int, ga: int, key_size: int | None = None, size: int | None = None
+        self,
+        key_ga: SupportsIndex,
+        ga: SupportsIndex,
+        key_size: SupportsIndex | None = None,
+        size: SupportsIndex | None = None,
     ) -> int | None:
         """Copy the value of the key whose bytes are at `key_ga` to the `size` bytes at `ga`.
 
@@ -110,10 +122,10 @@ class Map(_engine.MapMethods, Hashed):
         self,
         method: str,
         how: str,
-        key_ga: int,
-        ga: int,
-        key_size: int | None,
-        size: int | None,
+        key_ga: SupportsIndex,
+        ga: SupportsIndex,
+        key_size: SupportsIndex | None,
+        size: SupportsIndex | None,
     ) -> bool:
         key = self._key_at(method, key_ga, key_size)
         return self._put_copy(

@@ -41,7 +41,7 @@ class MultiSet(Hashed):
         """What lives on the calling rank."""
         return LocalMultiSet(self)
 
-    def insert(self, key: Any, count: int = 1) -> int:
+    def insert(self, key: Any, count: SupportsIndex = 1) -> int:
         """Put a key in `count` times; return how often it is there now.
 
         OverflowError, and nothing is done, if the keys counted with it would be 2**64 or more.
@@ -53,7 +53,7 @@ class MultiSet(Hashed):
         """Put a key in once more."""
         self.insert(key)
 
-    def remove(self, key: Any, count: int = 1) -> int:
+    def remove(self, key: Any, count: SupportsIndex = 1) -> int:
         """Take a key out `count` times, or as often as it is there; return how often it is left."""
         return int(self._put_and_get("remove", key, _positive("remove", count), "take", 0))
 
@@ -71,22 +71,26 @@ class MultiSet(Hashed):
 
     count = __getitem__ = retrieve
 
-    def insert_ga(self, ga: int, size: int | None = None, count: int = 1) -> int:
+    def insert_ga(
+        self, ga: SupportsIndex, size: SupportsIndex | None = None, count: SupportsIndex = 1
+    ) -> int:
         """Put in the key whose bytes are at address `ga`; return how often it is there now.
 
         `size` is left out where the type has one; the bytes of an object are a bytes object.
         """
         return self.insert(self._key_at("insert_ga", ga, size), count)
 
-    def remove_ga(self, ga: int, size: int | None = None, count: int = 1) -> int:
+    def remove_ga(
+        self, ga: SupportsIndex, size: SupportsIndex | None = None, count: SupportsIndex = 1
+    ) -> int:
         """Take out the key whose bytes are at address `ga`; return how often it is left."""
         return self.remove(self._key_at("remove_ga", ga, size), count)
 
-    def remove_all_ga(self, ga: int, size: int | None = None) -> int:
+    def remove_all_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> int:
         """Take out that key altogether; return how often it was there."""
         return self.remove_all(self._key_at("remove_all_ga", ga, size))
 
-    def retrieve_ga(self, ga: int, size: int | None = None) -> int:
+    def retrieve_ga(self, ga: SupportsIndex, size: SupportsIndex | None = None) -> int:
         """Return how often the key whose bytes are at address `ga` is there."""
         return self.retrieve(self._key_at("retrieve_ga", ga, size))
 

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.cursor import Cursor
@@ -38,7 +38,9 @@ class Sequence(SequenceCopies):
     that numpy.dtype takes. Local to the caller.
     """
 
-    def __init__(self, dtype: Any, size: int = 0, rank: int | None = None) -> None:
+    def __init__(
+        self, dtype: Any, size: SupportsIndex = 0, rank: SupportsIndex | None = None
+    ) -> None:
         name = type(self).__name__
         element, size = element_of(dtype, name), count_of(name, size)
         self._create(rank, (element.width,), element.note)
@@ -65,11 +67,13 @@ class Sequence(SequenceCopies):
 
     append = _engine.SequenceHandle.push_back
 
-    def insert(self, at: int | Cursor, value: Any) -> Cursor:
+    def insert(self, at: SupportsIndex | Cursor, value: Any) -> Cursor:
         """Put `value` before the element at `at`, at the end if there is none; its cursor."""
         return Cursor(self, self._insert_one("insert", self._place("insert", at), value))
 
-    def insert_range(self, at: int | Cursor, values: Any, last: Cursor | None = None) -> Cursor:
+    def insert_range(
+        self, at: SupportsIndex | Cursor, values: Any, last: Cursor | None = None
+    ) -> Cursor:
         """Put all `values` before the element at `at`, in one operation.
 
         With `last` they are the elements between two cursors of one container, `values` and
@@ -98,13 +102,13 @@ class Sequence(SequenceCopies):
         """Have `values` in place of all elements, in one operation."""
         self._put_many("assign", 0, END, values)
 
-    def fill(self, n: int, value: Any) -> None:
+    def fill(self, n: SupportsIndex, value: Any) -> None:
         """Have `n` times `value` in place of all elements, in one operation."""
         name = f"{type(self).__name__}.fill"
         data = self._element.packed(value, name)
         self._splice("fill", 0, END, count_of(name, n), CLIPS_REPEATS, data)
 
-    def resize(self, n: int, value: Any = None) -> None:
+    def resize(self, n: SupportsIndex, value: Any = None) -> None:
         """Have `n` elements: the last ones go, or copies of `value` (None: zero bytes) come."""
         name = f"{type(self).__name__}.resize"
         n = count_of(name, n)
@@ -115,11 +119,11 @@ class Sequence(SequenceCopies):
         """Take out all elements; the room for them stays."""
         self._splice("clear", 0, END, 0, _engine.CLIPS, b"")
 
-    def erase(self, at: int | Cursor) -> Cursor:
+    def erase(self, at: SupportsIndex | Cursor) -> Cursor:
         """Take out the element at `at`; the cursor of the one behind it. IndexError."""
         return Cursor(self, self._splice("erase", self._place("erase", at), 1, 0, 0, b""))
 
-    def erase_range(self, first: int | Cursor, last: int | Cursor) -> Cursor:
+    def erase_range(self, first: SupportsIndex | Cursor, last: SupportsIndex | Cursor) -> Cursor:
         """Take out the elements from `first` up to, but not with, `last`; none if it is before.
 
         The cursor of the one behind them. If one of the two is negative and the other is not, the
@@ -274,7 +278,7 @@ class Sequence(SequenceCopies):
         self.extend(values)
         return self
 
-    def duplicate(self, rank: int | None = None) -> Self:
+    def duplicate(self, rank: SupportsIndex | None = None) -> Self:
         """Return a new container on `rank` (None: the calling one) with the same elements."""
         copy = type(self)(self._element, 0, rank)
         try:

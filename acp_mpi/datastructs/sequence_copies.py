@@ -1,7 +1,7 @@
 """How elements come into vectors and deques from addresses of any rank, past the caller."""
 
 import operator
-from typing import Any
+from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.container import Container, count_of
 from acp_mpi.datastructs.cursor import Cursor
@@ -26,7 +26,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
     def _named(self, method: str) -> str:
         return f"{type(self).__name__}{'' if method == '[]' else '.'}{method}"
 
-    def _place(self, method: str, at: int | Cursor) -> int:
+    def _place(self, method: str, at: SupportsIndex | Cursor) -> int:
         """Return the index that an index or a cursor of this container means."""
         name = f"{type(self).__name__}.{method}"
         if isinstance(at, Cursor):
@@ -54,34 +54,36 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         """The NumPy type of the elements."""
         return dtype_of(self._element)
 
-    def push_back_ga(self, ga: int) -> None:
+    def push_back_ga(self, ga: SupportsIndex) -> None:
         """Put the element whose bytes are at address `ga` behind the last one."""
         self._put_from("push_back_ga", END, 0, ga, 1)
 
     append_ga = push_back_ga
 
-    def push_front_ga(self, ga: int) -> None:
+    def push_front_ga(self, ga: SupportsIndex) -> None:
         """Put the element whose bytes are at address `ga` before the first one."""
         self._put_from("push_front_ga", 0, 0, ga, 1)
 
-    def insert_ga(self, at: int | Cursor, ga: int) -> Cursor:
+    def insert_ga(self, at: SupportsIndex | Cursor, ga: SupportsIndex) -> Cursor:
         """Put the element whose bytes are at address `ga` before the element at `at`."""
         return Cursor(self, self._put_from("insert_ga", self._place("insert_ga", at), 0, ga, 1))
 
-    def insert_range_ga(self, at: int | Cursor, ga: int, n: int) -> Cursor:
+    def insert_range_ga(
+        self, at: SupportsIndex | Cursor, ga: SupportsIndex, n: SupportsIndex
+    ) -> Cursor:
         """Put `n` elements whose bytes are at address `ga` before the element at `at`."""
         place = self._place("insert_range_ga", at)
         return Cursor(self, self._put_from("insert_range_ga", place, 0, ga, n))
 
-    def extend_ga(self, ga: int, n: int) -> None:
+    def extend_ga(self, ga: SupportsIndex, n: SupportsIndex) -> None:
         """Put `n` elements whose bytes are at address `ga` behind the last one."""
         self._put_from("extend_ga", END, 0, ga, n)
 
-    def assign_ga(self, ga: int, n: int) -> None:
+    def assign_ga(self, ga: SupportsIndex, n: SupportsIndex) -> None:
         """Have `n` elements whose bytes are at address `ga` in place of all elements."""
         self._put_from("assign_ga", 0, END, ga, n)
 
-    def fill_ga(self, n: int, ga: int) -> None:
+    def fill_ga(self, n: SupportsIndex, ga: SupportsIndex) -> None:
         """Have `n` times the element whose bytes are at `ga` in place of all elements."""
         name = self._named("fill_ga")
         n = count_of(name, n)
@@ -112,20 +114,28 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         return source._read_block(self._named(method), at, count)
 
     def _put_copy(
-        self, method: str, at: int, erase: int, source: "SequenceCopies", first: int, count: int
+        self,
+        method: str,
+        at: int,
+        erase: int,
+        source: "SequenceCopies",
+        first: int,
+        count: int,
     ) -> int:
         self._alike(method, source)
         block, count = self._block_of(method, source, first, count)
         return self._put_block(method, at, erase, count, block, block)
 
-    def _put_from(self, method: str, at: int, erase: int, ga: int, count: int) -> int:
+    def _put_from(
+        self, method: str, at: int, erase: int, ga: SupportsIndex, count: SupportsIndex
+    ) -> int:
         count = count_of(self._named(method), count)
         if count * self._element.width >= 1 << 63:  # no size that malloc takes, or has
             size, rank = count * self._element.width, _engine.query_rank(self.ga)
             raise from_fault(self._named(method), Status.FULL, 0, size, rank)
         return self._put_block(method, at, erase, count, ga, 0)
 
-    def _landed(self, method: str, ga: int, count: int) -> int:
+    def _landed(self, method: str, ga: SupportsIndex, count: int) -> int:
         """Return a new block on the own rank with the bytes of `count` elements at `ga`."""
         size = count * self._element.width
         here = _engine.malloc(size, _engine.query_rank(self.ga))
@@ -137,7 +147,9 @@ class SequenceCopies(_engine.SequenceHandle, Container):
             raise
         return here
 
-    def _put_block(self, method: str, at: int, erase: int, count: int, ga: int, block: int) -> int:
+    def _put_block(
+        self, method: str, at: int, erase: int, count: int, ga: SupportsIndex, block: int
+    ) -> int:
         """Put `count` elements at `ga` in; `block`, if any, is theirs and goes with them."""
         try:
             if not block or _engine.query_rank(block) != _engine.query_rank(self.ga):

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.container import Container, destroy_parts
 from acp_mpi.engine import _engine
@@ -35,7 +35,12 @@ class Workspace(_engine.WorkspaceHandle, Container):
 
     _KIND = 8
 
-    def __init__(self, size: int, start_rank: int = 0, default_size: int | None = None) -> None:
+    def __init__(
+        self,
+        size: SupportsIndex,
+        start_rank: SupportsIndex = 0,
+        default_size: SupportsIndex | None = None,
+    ) -> None:
         name = "Workspace"
         start = _engine.existing_rank(start_rank, name)
         ranks, size = min(_engine.procs(), _MOST_PARTS), _bytes_of("size", size)
@@ -94,7 +99,7 @@ class Workspace(_engine.WorkspaceHandle, Container):
         """How many bytes are on one rank before those on the next."""
         return self._block
 
-    def read_ga(self, ga: int, offset: int, size: int) -> None:
+    def read_ga(self, ga: SupportsIndex, offset: SupportsIndex, size: SupportsIndex) -> None:
         """Copy `size` bytes from `offset` on to address `ga`, from rank to rank.
 
         IndexError if they do not lie within the workspace; nothing is moved then. Not atomic,
@@ -102,9 +107,9 @@ class Workspace(_engine.WorkspaceHandle, Container):
         """
         name = "Workspace.read_ga"
         pieces = self._pieces(name, ga, offset, size)
-        _engine.copy_all(name, [(ga + at, piece, n) for at, piece, n in pieces])
+        _engine.copy_all(name, [(index(ga) + at, piece, n) for at, piece, n in pieces])
 
-    def write_ga(self, ga: int, offset: int, size: int) -> None:
+    def write_ga(self, ga: SupportsIndex, offset: SupportsIndex, size: SupportsIndex) -> None:
         """Copy `size` bytes at address `ga` to the bytes from `offset` on, from rank to rank.
 
         IndexError if they do not lie within the workspace; nothing is moved then. Not atomic, and
@@ -112,9 +117,11 @@ class Workspace(_engine.WorkspaceHandle, Container):
         """
         name = "Workspace.write_ga"
         pieces = self._pieces(name, ga, offset, size)
-        _engine.copy_all(name, [(piece, ga + at, n) for at, piece, n in pieces])
+        _engine.copy_all(name, [(piece, index(ga) + at, n) for at, piece, n in pieces])
 
-    def _pieces(self, name: str, ga: int, offset: int, size: int) -> list[tuple[int, int, int]]:
+    def _pieces(
+        self, name: str, ga: SupportsIndex, offset: SupportsIndex, size: SupportsIndex
+    ) -> list[tuple[int, int, int]]:
         _engine.owner(ga, name)
         pieces, at = [], 0
         for place, n in self._places(name, offset, size):

@@ -9,7 +9,9 @@ from acp_mpi.engine import _engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, SupportsIndex
+
+    from numpy.typing import NDArray
 
 
 def color_of(color: Any, function: str) -> int:
@@ -59,7 +61,7 @@ def kind_of(dtype: Any, function: str) -> Any:
     return kind
 
 
-def empty(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
+def empty(shape: Any, dtype: Any = float, *, color: SupportsIndex = 0) -> NDArray[Any]:
     """Return a NumPy array in this rank's global memory; `query_ga(array)` gives its address.
 
     Local. Ranks of the same node load and store it (`view`), others reach it by get, put and
@@ -70,7 +72,7 @@ def empty(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
     return _made(shape, dtype, color, "empty")
 
 
-def _made(shape: Any, dtype: Any, color: int, function: str) -> Any:
+def _made(shape: Any, dtype: Any, color: Any, function: str) -> NDArray[Any]:
     import numpy
 
     kind, extent = kind_of(dtype, function), extent_of(shape, function)
@@ -80,12 +82,12 @@ def _made(shape: Any, dtype: Any, color: int, function: str) -> Any:
     return numpy.ndarray(extent, kind, buffer=memoryview(block))
 
 
-def zeros(shape: Any, dtype: Any = float, *, color: int = 0) -> Any:
+def zeros(shape: Any, dtype: Any = float, *, color: SupportsIndex = 0) -> NDArray[Any]:
     """Return a NumPy array of zeros in this rank's global memory (see `empty`)."""
     return _made(shape, dtype, color, "zeros")
 
 
-def view(ga: int, shape: Any, dtype: Any = float) -> Any:
+def view(ga: SupportsIndex, shape: Any, dtype: Any = float) -> NDArray[Any]:
     """Return a NumPy array over global memory that this process can load and store.
 
     That is its own memory, and memory of `acp.empty` and starter memory of ranks of its node. No

@@ -19,7 +19,7 @@ from acp_mpi.rooms import on_close, on_refresh, on_reset
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, SupportsIndex
 
 _PROTOCOL = 5
 _PAIR = struct.Struct("<QQ")
@@ -127,7 +127,7 @@ def _post(block: Any) -> None:
     _engine.put(_engine.post_ga(_engine.rank()), words)
 
 
-def _posted(function: str, rank: int) -> Any:
+def _posted(function: str, rank: SupportsIndex) -> Any:
     words = bytearray(_PAIR.size)
     _engine.get(_engine.post_ga(rank), words)
     ga, size = _PAIR.unpack(words)
@@ -183,7 +183,7 @@ def _catch_up(function: str, block: Any, meetings: int) -> None:
         _behind.release()
 
 
-def bcast(obj: Any, root: int = 0) -> Any:
+def bcast(obj: Any, root: SupportsIndex = 0) -> Any:
     """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
     _engine.demand("bcast")
     result, error, mine = obj, None, True

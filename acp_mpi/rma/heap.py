@@ -1,6 +1,7 @@
 """What is known of a rank's heap."""
 
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 from acp_mpi.engine import _engine
 
@@ -27,6 +28,6 @@ class HeapStatistics:
     """What may be committed on that rank at most, arrays and starter memory included."""
 
 
-def heap_statistics(rank: int | None = None) -> HeapStatistics:
+def heap_statistics(rank: SupportsIndex | None = None) -> HeapStatistics:
     """Return what is used and free in the heap of `rank`, the calling one if None."""
     return HeapStatistics(*_engine.heap_look(rank))

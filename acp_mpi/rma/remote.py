@@ -2,7 +2,7 @@
 
 from math import prod
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
@@ -17,7 +17,7 @@ class RemoteArray:
     `...` and None, as for views of NumPy; index arrays are refused.
     """
 
-    def __init__(self, ga: int, shape: Any, dtype: Any = float) -> None:
+    def __init__(self, ga: SupportsIndex, shape: Any, dtype: Any = float) -> None:
         import numpy
 
         kind, extent = kind_of(dtype, "remote"), extent_of(shape, "remote")
@@ -148,6 +148,6 @@ def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
             yield i * strides[0] + inner
 
 
-def remote(ga: int, shape: Any, dtype: Any = float) -> RemoteArray:
+def remote(ga: SupportsIndex, shape: Any, dtype: Any = float) -> RemoteArray:
     """Return a NumPy-like array at `ga` on any rank; slices get and put."""
     return RemoteArray(ga, shape, dtype)

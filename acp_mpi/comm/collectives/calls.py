@@ -23,7 +23,7 @@ from acp_mpi.rma import exchange
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, SupportsIndex
 
     from acp_mpi.comm.collectives.sizes import Flow
 
@@ -71,7 +71,7 @@ def _remembered(
 
 def bcast(
     x: Any,
-    root: int | None = None,
+    root: SupportsIndex | None = None,
     *,
     out: Any = None,
     ranks: Any = None,
@@ -97,7 +97,7 @@ def bcast(
 def reduce(
     x: Any,
     op: Any = "sum",
-    root: int | None = None,
+    root: SupportsIndex | None = None,
     *,
     out: Any = None,
     commutative: bool | None = None,
@@ -189,10 +189,10 @@ def exscan(
 
 def gather(
     x: Any,
-    root: int | None = None,
+    root: SupportsIndex | None = None,
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
     ranks: Any = None,
     group: Any = None,
     between: Any = None,
@@ -213,10 +213,10 @@ def gather(
 
 def scatter(
     x: Any,
-    root: int | None = None,
+    root: SupportsIndex | None = None,
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
     ranks: Any = None,
     group: Any = None,
     between: Any = None,
@@ -239,7 +239,7 @@ def allgather(
     x: Any,
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
     ranks: Any = None,
     group: Any = None,
     between: Any = None,
@@ -264,8 +264,8 @@ def alltoall(
     x: Any,
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
-    out_counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
+    out_counts: Sequence[SupportsIndex] | None = None,
     ranks: Any = None,
     group: Any = None,
     between: Any = None,
@@ -290,7 +290,7 @@ def reduce_scatter(
     op: Any = "sum",
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
     commutative: bool | None = None,
     ranks: Any = None,
     group: Any = None,

@@ -8,7 +8,7 @@ from acp_mpi.comm.collectives.request import CollectiveRequest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, SupportsIndex
 
 
 def ibarrier(*, ranks: Any = None, group: Any = None, between: Any = None) -> CollectiveRequest:
@@ -18,7 +18,7 @@ def ibarrier(*, ranks: Any = None, group: Any = None, between: Any = None) -> Co
 
 def ibcast(
     x: Any,
-    root: int | None = None,
+    root: SupportsIndex | None = None,
     *,
     out: Any = None,
     ranks: Any = None,
@@ -32,7 +32,7 @@ def ibcast(
 def ireduce(
     x: Any,
     op: Any = "sum",
-    root: int | None = None,
+    root: SupportsIndex | None = None,
     *,
     out: Any = None,
     commutative: bool | None = None,
@@ -96,10 +96,10 @@ def iexscan(
 
 def igather(
     x: Any,
-    root: int | None = None,
+    root: SupportsIndex | None = None,
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
     ranks: Any = None,
     group: Any = None,
     between: Any = None,
@@ -112,10 +112,10 @@ def igather(
 
 def iscatter(
     x: Any,
-    root: int | None = None,
+    root: SupportsIndex | None = None,
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
     ranks: Any = None,
     group: Any = None,
     between: Any = None,
@@ -130,7 +130,7 @@ def iallgather(
     x: Any,
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
     ranks: Any = None,
     group: Any = None,
     between: Any = None,
@@ -143,8 +143,8 @@ def ialltoall(
     x: Any,
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
-    out_counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
+    out_counts: Sequence[SupportsIndex] | None = None,
     ranks: Any = None,
     group: Any = None,
     between: Any = None,
@@ -160,7 +160,7 @@ def ireduce_scatter(
     op: Any = "sum",
     *,
     out: Any = None,
-    counts: Sequence[int] | None = None,
+    counts: Sequence[SupportsIndex] | None = None,
     commutative: bool | None = None,
     ranks: Any = None,
     group: Any = None,
