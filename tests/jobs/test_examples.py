@@ -121,7 +121,9 @@ def test_the_stencil_draws_a_picture(passes, tmp_path):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("page", ["docs/tour.md", "docs/collectives.md", "README.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/tour.md", "docs/messages.md", "docs/collectives.md", "README.md"]
+)
 def test_the_code_of_a_page_is_a_program_that_runs(passes, tmp_path, page, ranks):
     blocks = re.findall(r"^```python\n(.*?)^```", (launch.ROOT / page).read_text(), re.M | re.S)
     program = tmp_path / "page.py"
