@@ -80,7 +80,17 @@ class RemoteArray:
         import numpy
 
         offset, shape, strides = self._select(key)
-        data = numpy.ascontiguousarray(numpy.broadcast_to(numpy.asarray(value, self.dtype), shape))
+        source = numpy.asarray(value, self.dtype)
+        extra = max(source.ndim - len(shape), 0)
+        if source.shape[:extra] == (1,) * extra:  # assignment in NumPy, too, drops those
+            source = source.reshape(source.shape[extra:])
+        try:
+            data = numpy.ascontiguousarray(numpy.broadcast_to(source, shape))
+        except ValueError:
+            raise ValueError(
+                f"a value of shape {source.shape} cannot be broadcast to {shape}, the part of the "
+                "remote array that the index selects; give one of that shape, or a scalar"
+            ) from None
         if data.size:
             _move(self.ga + offset, data.reshape(shape), strides, write=True)
 

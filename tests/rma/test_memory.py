@@ -374,6 +374,25 @@ def test_remote_arrays_get_and_put_by_slices():
     assert np.array_equal(there[:], expected)
 
 
+def test_assignment_to_a_remote_array_drops_leading_dimensions_of_one_as_numpy_does():
+    array, places = shared((3, 4), np.float64)
+    acp.sync()
+    there, expected = acp.remote(places[right()], (3, 4)), np.zeros((3, 4))
+    for key, value in (
+        (1, np.arange(4)[None]),
+        ((0, ...), np.ones((1, 1, 4))),
+        ((slice(1, 3), 0), np.array([[[5, 6]]])),
+    ):
+        there[key] = value
+        expected[key] = value
+    assert np.array_equal(there[:], expected)
+    for value in (np.zeros((2, 4)), np.zeros((1, 3))):
+        with pytest.raises(ValueError, match=r"\(4,\), the part of the remote array"):
+            there[1] = value
+    acp.sync()
+    assert np.array_equal(array, expected)
+
+
 def test_the_elements_of_arrays_of_arrays_are_those_within():
     of_pairs = np.dtype((np.float64, 2))
     array, places = shared((3, 4), of_pairs)
