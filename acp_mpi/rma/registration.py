@@ -176,8 +176,8 @@ def query_ga(key: Any, offset: int = 0, *, address: int | None = None, view: Any
 def _inside(begin: int, size: int, offset: int, address: int | None, whose: str) -> int:
     """Return the offset of a byte, which may be given by its virtual address."""
     if address is not None:
-        offset = index(address) - begin
-    elif not (offset := index(offset)):
+        offset = _integer(address, "an address") - begin
+    elif not (offset := _integer(offset, "an offset")):
         return 0  # of an empty array, too
     if not 0 <= offset < size:
         raise AddressError(
@@ -185,6 +185,16 @@ def _inside(begin: int, size: int, offset: int, address: int | None, whose: str)
             f"0 to {size - 1}"
         )
     return offset
+
+
+def _integer(x: Any, what: str) -> int:
+    try:
+        return index(x)
+    except TypeError:
+        raise TypeError(
+            f"query_ga: {what} must be an integer, not {type(x).__name__} {x!r}; give a number of "
+            "bytes"
+        ) from None
 
 
 def _array_ga(array: Any, begin: int, size: int) -> int:

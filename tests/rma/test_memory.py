@@ -274,8 +274,15 @@ def test_part_of_an_array_has_an_address():
     for outside in ({"view": np.zeros(3)}, {"offset": 800}, {"address": array.ctypes.data - 1}):
         with refused(acp.AddressError, "query_ga"):
             acp.query_ga(array, **outside)
-    with pytest.raises(TypeError):
-        acp.query_ga(array, 1.5)
+
+
+@pytest.mark.parametrize("wrong", [1.5, "8", [8]], ids=repr)
+def test_an_offset_and_an_address_of_a_byte_are_integers(wrong):
+    with acp.register_memory(bytearray(16)) as key:
+        for memory in (key, acp.zeros(2)):
+            for place in ("offset", "address"):
+                with refused(TypeError, "query_ga", repr(wrong)):
+                    acp.query_ga(memory, **{place: wrong})
 
 
 @pytest.mark.parametrize("shape", [0, (3, 0)])
