@@ -40,6 +40,10 @@ def extent_of(shape: Any, function: str) -> tuple[int, ...]:
             ) from None
     if any(n < 0 for n in extent):
         raise ValueError(f"{function}: the shape {extent} is negative; give 0 or more")
+    if any(n >= 1 << 63 for n in extent):
+        raise ValueError(
+            f"{function}: the shape {extent} has a length that no region (1 TiB) has; give less"
+        )
     return extent
 
 

@@ -25,6 +25,10 @@ class RemoteArray:
         self.shape: tuple[int, ...] = extent + kind.shape
         if _engine.owner(ga, "remote") < 0:
             raise AddressError("remote: the null address 0 was given; ask its owner for another")
+        if self.nbytes >= 1 << 63:
+            raise ValueError(
+                f"remote: the size {self.nbytes} is larger than any region (1 TiB); give less"
+            )
         self.ga = index(ga)
         # Never read: indexing it tells which bytes are meant.
         self._plan = numpy.lib.stride_tricks.as_strided(

@@ -7,7 +7,18 @@ import pickle
 
 import numpy as np
 import pytest
-from support import CAN_LOAD, fetch, pattern, refused, registered, right, shared, starter, store
+from support import (
+    CAN_LOAD,
+    case,
+    fetch,
+    pattern,
+    refused,
+    registered,
+    right,
+    shared,
+    starter,
+    store,
+)
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
@@ -262,6 +273,30 @@ def test_a_shape_is_a_number_or_several(shape):
             make(shape)
     with refused(ValueError, "view", -1):
         acp.view(here, (2, -1))
+
+
+def makers():
+    here = starter(acp.rank())
+    return {
+        "empty": acp.empty,
+        "zeros": acp.zeros,
+        "view": lambda *what: acp.view(here, *what),
+        "remote": lambda *what: acp.remote(here, *what),
+    }
+
+
+@pytest.mark.parametrize("shape", [2**70, (2**70, 0), (0, 2**63), (2**40, 2**40)], ids=str)
+def test_a_shape_larger_than_any_region_is_refused(shape):
+    for name, make in makers().items():
+        with case(name), pytest.raises(ValueError, match=rf"{name}: .* \(1 TiB\)"):
+            make(shape)
+
+
+@pytest.mark.parametrize("kind", ["foo", 5, [("a",)]], ids=repr)
+def test_a_type_of_elements_that_numpy_does_not_know_is_refused(kind):
+    for name, make in makers().items():
+        with refused(TypeError, name, repr(kind)):
+            make(3, kind)
 
 
 def test_part_of_an_array_has_an_address():
