@@ -57,6 +57,8 @@ def kind_of(dtype: Any, function: str) -> Any:
         raise TypeError(
             f"{function}: {dtype!r:.60} is no type of elements ({error}); use float, say"
         ) from None
+    if kind.char in "SU" and not kind.itemsize:
+        kind = numpy.empty(0, kind).dtype  # one character: elements without bytes keep nothing
     if kind.hasobject:
         raise TypeError(
             f"{function}: {kind} holds Python objects, which have no meaning on other ranks; use a "

@@ -285,6 +285,17 @@ def makers():
     }
 
 
+@pytest.mark.parametrize("kind", [str, bytes, "S", "U"])
+def test_text_without_a_length_has_one_character_as_in_numpy(kind):
+    for make in makers().values():
+        assert make(3, kind).dtype == np.empty(3, kind).dtype
+    array = acp.zeros(2, kind)
+    array[1] = "x"
+    there = acp.remote(acp.query_ga(array), 2, kind)
+    there[0] = "y"
+    assert array.tolist() == there[:].tolist() == np.array(["y", "x"], kind).tolist()
+
+
 @pytest.mark.parametrize("shape", [2**70, (2**70, 0), (0, 2**63), (2**40, 2**40)], ids=str)
 def test_a_shape_larger_than_any_region_is_refused(shape):
     for name, make in makers().items():
