@@ -19,6 +19,11 @@ def _numpy_view(buffer: Any, function: str, reason: object) -> Any:
             "copy it to the host first"
         )
     if not hasattr(buffer, "__array_interface__") and not _has_buffer(buffer):
+        if not isinstance(reason, TypeError):  # it was one
+            raise ValueError(
+                f"{function}: {type(buffer).__name__} gives no buffer: {reason}; use it before it "
+                "is released or closed"
+            ) from None
         raise TypeError(
             f"{function}: {type(buffer).__name__} is no buffer: give bytes, a bytearray, an array "
             "or something with __array_interface__"

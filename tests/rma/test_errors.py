@@ -193,6 +193,18 @@ def test_what_is_no_buffer_is_refused(thing):
         acp.register_memory(thing)
 
 
+def test_a_buffer_that_was_released_is_refused_with_the_reason():
+    view, memory = memoryview(bytearray(8)), mmap.mmap(-1, 8)
+    view.release()
+    memory.close()
+    for thing, why in ((view, "released"), (memory, "closed")):
+        for call in (acp.put, acp.get, acp.iput, acp.iget):
+            with refused(ValueError, call.__name__, why):
+                call(starter(right()), thing)
+        with refused(ValueError, "register_memory", why):
+            acp.register_memory(thing)
+
+
 def test_objects_are_no_bytes():
     for call in (acp.put, acp.get):
         with pytest.raises(TypeError, match=f"{call.__name__}: "):
