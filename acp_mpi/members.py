@@ -74,11 +74,13 @@ def learn_of_newcomers() -> None:
 
 def groups() -> list[Group]:
     """Return the groups of the job in the order of their slots."""
+    _engine.demand("groups")
     return job().groups()
 
 
 def group(name: str | None = None) -> Group:
     """Return the group called `name`, or the caller's own."""
+    _engine.demand("group")
     if name is not None and not job().has_group(name):
         learn_of_newcomers()
     return job().group(name)

@@ -262,6 +262,7 @@ def reset(rank: int) -> None:
     """
     from acp_mpi.rma.exchange import allgather
 
+    _engine.demand("reset")
     _engine.sync()
     has_grown = len(_engine.together()) < _engine.procs()  # one rank alone may know that
     told = [said or (None, False) for said in allgather((rank, has_grown), "reset")]

@@ -95,8 +95,7 @@ def register_memory(buffer: Any, color: int = 0) -> AtKey:
     Local. Keeps the buffer alive until the key is closed. `color` (0 to 3) is part of the
     addresses. Raises ValueError for an empty, read-only or non-contiguous buffer.
     """
-    if not _engine.is_open():
-        _engine.rank()  # says what to do
+    _engine.demand("register_memory")
     color = color_of(color, "register_memory")
     address, size, keep = place_of(buffer, "register_memory")
     if size == 0:

@@ -213,31 +213,31 @@ def test_values_that_mean_nothing_are_refused(passes, name):
 def call_everything_too_early():
     assert not acp.is_initialized()
     acp.finalize()
-    calls = [
-        acp.rank,
-        acp.procs,
-        acp.sync,
-        acp.complete,
-        acp.ranks,
-        acp.groups,
-        acp.group,
-        acp.refresh,
-        lambda: acp.query_starter_ga(0),
-        lambda: acp.copy(1, 2, 3),
-        lambda: acp.put(1, b""),
-        lambda: acp.empty(3),
-        lambda: acp.fetch_add8(8, 1),
-        lambda: acp.register_memory(bytearray(8)),
-        lambda: acp.query_rank(1),
-        lambda: acp.bcast(1),
-        lambda: acp.lookup("x"),
-        lambda: acp.barrier([0]),
-        lambda: acp.wait(2),
-        lambda: acp.reset(0),
-        lambda: acp.remote(1, 3),
-    ]
-    for call in calls:
-        with pytest.raises(acp.NotInitializedError, match=r"acp\.init\(\)"):
+    calls = {
+        "rank": acp.rank,
+        "procs": acp.procs,
+        "sync": acp.sync,
+        "complete": acp.complete,
+        "ranks": acp.ranks,
+        "groups": acp.groups,
+        "group": acp.group,
+        "refresh": acp.refresh,
+        "query_starter_ga": lambda: acp.query_starter_ga(0),
+        "copy": lambda: acp.copy(1, 2, 3),
+        "put": lambda: acp.put(1, b""),
+        "empty": lambda: acp.empty(3),
+        "fetch_add8": lambda: acp.fetch_add8(8, 1),
+        "register_memory": lambda: acp.register_memory(bytearray(8)),
+        "query_rank": lambda: acp.query_rank(1),
+        "bcast": lambda: acp.bcast(1),
+        "lookup": lambda: acp.lookup("x"),
+        "barrier": lambda: acp.barrier([0]),
+        "wait": lambda: acp.wait(2),
+        "reset": lambda: acp.reset(0),
+        "remote": lambda: acp.remote(1, 3),
+    }
+    for name, call in calls.items():
+        with pytest.raises(acp.NotInitializedError, match=rf"^{name}: call acp\.init\(\)"):
             call()
 
 
