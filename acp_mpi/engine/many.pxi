@@ -21,6 +21,16 @@ cdef bint is_scalar(object x):
     return PyIndex_Check(x) and (not hasattr(x, "__len__") or getattr(x, "ndim", 1) == 0)
 
 
+cdef bint holds_words(const Py_buffer *view) noexcept:
+    # Those of ctypes and of arrays that are not aligned have a byte order before the letter: ours.
+    cdef const char *name = view.format
+    if name == NULL or view.itemsize != 8:
+        return False
+    if name[0] in b"@=<":
+        name += 1
+    return name[0] in b"lLqQ" and name[1] == 0
+
+
 cdef Column column_of(object x, str function, str what, bint addresses):
     cdef Column c = Column.__new__(Column)
     if is_scalar(x):
@@ -37,7 +47,7 @@ cdef Column column_of(object x, str function, str what, bint addresses):
         raise TypeError(f"{function}: {what} must be an integer or an array of 8-byte integers, "
                         f"not {type(x).__name__} {x!r}") from None
     c.exported = True
-    if c.view.itemsize != 8 or c.view.format == NULL or c.view.format[0] not in b"lLqQ":
+    if not holds_words(&c.view):
         kind = c.view.format.decode() if c.view.format != NULL else "bytes"
         raise TypeError(f"{function}: {what} must be 8-byte integers (int64 or uint64), not items "
                         f"of format {kind!r}")
@@ -45,7 +55,7 @@ cdef Column column_of(object x, str function, str what, bint addresses):
         raise ValueError(f"{function}: {what} must have one dimension, not {c.view.ndim}")
     c.count = c.view.shape[0]
     c.column.data = <char *>c.view.buf
-    c.column.stride = c.view.strides[0]
+    c.column.stride = c.view.strides[0] if c.view.strides != NULL else 8  # ctypes gives none
     return c
 
 

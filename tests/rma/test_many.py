@@ -1,6 +1,7 @@
 """Many operations in one call: arrays of addresses, sizes and values."""
 
 import array
+import ctypes
 
 import numpy as np
 import pytest
@@ -95,6 +96,35 @@ def test_arrays_may_be_of_any_integer_kind_and_stride(make):
     acp.complete(acp.copy_many(dsts, srcs, 8))
     acp.sync()
     assert np.array_equal(sink, source)
+
+
+def packed_fields(values):
+    """Words that are not aligned, as the fields of packed records are."""
+    records = np.zeros(len(values), [("mark", "u1"), ("word", "u8")])
+    records["word"] = values
+    return records["word"]
+
+
+def words_of_ctypes(values):
+    return (ctypes.c_uint64 * len(values))(*map(int, values))
+
+
+@pytest.mark.parametrize("make", [packed_fields, words_of_ctypes])
+def test_words_that_name_their_byte_order_are_integers_of_8_bytes(make):
+    words, places = shared(4, np.uint64)
+    words[:] = 1, 2, 3, 4
+    acp.sync()
+    gas = make(addresses(places[right()], 4))
+    assert acp.fetch_add8_many(gas, make([5, 6, 7, 8])).tolist() == [1, 2, 3, 4]
+    back, own = shared(4, np.uint64)
+    acp.complete(acp.copy_many(make(addresses(own[acp.rank()], 4)), gas, make([8] * 4)))
+    assert back.tolist() == [6, 8, 10, 12]
+    acp.sync()
+
+
+def test_words_of_the_other_byte_order_are_refused():
+    with pytest.raises(TypeError, match=r"fetch_add8_many: .*'>[lq]'"):
+        acp.fetch_add8_many(np.array([starter(right())], ">i8"), 0)
 
 
 def test_an_array_without_dimensions_is_a_scalar():
