@@ -12,21 +12,21 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     AddressError when another thread gives that memory back.
     """
     need("wait_until")
+    value = as_int(value, "wait_until", "a value")
     cdef uint64_t a = address(ga, "wait_until"), v = value_of(value, "wait_until")
     cdef int64_t limit = nanoseconds(timeout, "wait_until")
     cdef bint signed = value < 0
-    cdef uint32_t width
+    cdef uint64_t width = amount(size, "wait_until")
     cdef int rc, what
     cdef acp_word word
-    if op not in _compare:
+    if not isinstance(op, str) or op not in _compare:
         raise ValueError(f"wait_until: {op!r} is not one of {' '.join(_compare)}")
-    if size not in (4, 8):
+    if width != 4 and width != 8:
         raise ValueError(f"wait_until: a word has 4 or 8 bytes, not {size}")
-    width = size
     what = _compare[op]
-    if size == 4 and (value < -(1 << 31) if signed else v >> 32):
+    if width == 4 and (value < -(1 << 31) if signed else v >> 32):
         raise OverflowError(f"wait_until: the value {value} does not fit a word of 4 bytes")
-    if acp_word_find(lane0, a, width, &word) != ACP_OK:
+    if acp_word_find(lane0, a, <uint32_t>width, &word) != ACP_OK:
         if acp_lane_fault(lane0).status == ACP_E_PRIVATE and acp_ga_rank(a) != rank():
             raise _errors.AddressError(
                 f"wait_until: {a:#x} is a word of rank {acp_ga_rank(a)}; only own words can be waited "

@@ -131,12 +131,38 @@ def test_a_word_of_another_rank_is_refused():
         (("==", 1.0), TypeError, "1.0"),
         (("==", 2**64), OverflowError, str(2**64)),
         (("==", 1, -1), ValueError, "-1"),
+        (([], 1), ValueError, "[]"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments, error, words):
     with pytest.raises(error, match="wait_until") as caught:
         acp.wait_until(starter(acp.rank()), *arguments)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("size", "error"), [(8.0, TypeError), ("8", TypeError), (2, ValueError), (-8, ValueError)]
+)
+def test_a_word_has_four_or_eight_bytes(size, error):
+    with pytest.raises(error, match=f"wait_until: .*{size}"):
+        acp.wait_until(starter(acp.rank()), ">=", 0, size=size)
+
+
+class Whole:
+    """What can only be made an integer."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+def test_a_value_is_what_can_be_made_an_integer():
+    word = acp.zeros(1, np.int64)
+    word[0] = -5
+    for value in (np.int64(-5), np.array(-5), Whole(-5)):
+        acp.wait_until(acp.query_ga(word), "==", value, timeout=60)
 
 
 @pytest.mark.parametrize("value", [2**32, -(2**31) - 1])
