@@ -118,6 +118,8 @@ def complete(handle=HANDLE_ALL, timeout=None):
     if acp_quiet(engine) and not held:
         if handle is not HANDLE_ALL:
             handle_of(handle, "complete")
+        if timeout is not None:
+            nanoseconds(timeout, "complete")
         return
     wait_for_all("complete", meant_by(handle, "complete"), nanoseconds(timeout, "complete"))
 

@@ -284,6 +284,8 @@ def test_a_flag_is_an_address_and_a_value(flag):
 @pytest.mark.parametrize("timeout", ["soon", [1], float("nan"), -1], ids=repr)
 def test_a_timeout_is_a_number_of_seconds(timeout):
     calls = {
+        "complete": lambda: acp.complete(timeout=timeout),
+        "wait": lambda: acp.wait(acp.HANDLE_NULL, timeout=timeout),
         "sync": lambda: acp.sync(timeout=timeout),
         "barrier": lambda: acp.barrier([acp.rank()], timeout=timeout),
         "lookup": lambda: acp.lookup("anything", timeout=timeout),
