@@ -8,6 +8,7 @@ cdef extern from "engine.h" nogil:
     ctypedef struct acp_engine
     ctypedef struct acp_lane
     const uint64_t ACP_HANDLE_ALL
+    const uint64_t ACP_HANDLE_NULL
     const uint64_t ACP_HANDLE_CONT
     const int64_t ACP_FOREVER
     const int ACP_ROW_SIZE

@@ -4,6 +4,12 @@
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND
 from libc.string cimport strchr
 
+cdef extern from *:
+    """
+    #define buffer_given(view) ((view)->obj = NULL) /* to release it does nothing any more */
+    """
+    void buffer_given(Py_buffer *)
+
 DEF OBJECT = 79  # "O": pointers to Python objects
 
 cdef object unusual_buffer = None  # (buffer, writable, function) -> (contiguous one, finish)
@@ -34,7 +40,23 @@ cdef object plain_buffer(object buffer, Py_buffer *view, bint writable, str func
     return finish
 
 
-cdef int moved(str function, object buffer, bint write, uint64_t ga, Py_buffer *view) except -1:
+cdef class Kept:
+    """A buffer that an operation in flight reads or writes."""
+    cdef Py_buffer view
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+
+cdef Kept kept(Py_buffer *view):
+    # Takes it over, for a second one could be of other memory: what classes with __buffer__ return.
+    cdef Kept k = Kept.__new__(Kept)
+    k.view = view[0]
+    buffer_given(view)
+    return k
+
+
+cdef int moved(str function, bint write, uint64_t ga, Py_buffer *view) except -1:
     # Moves the bytes of `view`; waits if the road is long.
     cdef uint64_t pending = 0
     cdef uint64_t n = view.len
@@ -62,7 +84,7 @@ cdef int moved(str function, object buffer, bint write, uint64_t ga, Py_buffer *
             break
         wait_for_room(function)
     if pending:
-        held[pending] = memoryview(buffer)
+        held[pending] = kept(view)
         wait_alone(function, pending, ACP_FOREVER)
     acp_set_previous(1)
     return 0
@@ -85,14 +107,15 @@ def put(ga, buffer, flag=None):
     a = address(ga, "put")
     plain_buffer(buffer, &view, False, "put")
     try:
-        moved("put", <object>view.obj, True, a, &view)
+        moved("put", True, a, &view)
     finally:
         PyBuffer_Release(&view)
 
 
 cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     # Both are sent at once; who keeps the flag's memory keeps them in order.
-    cdef uint64_t word, a, data = 0, flagged = 0, more
+    cdef uint64_t word, a, target, data = 0, flagged = 0, more
+    cdef bytes value_bytes
     cdef Py_buffer view
     cdef acp_failure failure, second
     cdef int rc
@@ -107,20 +130,25 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     word = value_of(value, "put")
     if acp_check(lane0, a, 8) != ACP_OK:
         raise_fault("put", lane0)
+    target = address(ga, "put")
+    value_bytes = (<char *>&word)[:8]
     plain_buffer(buffer, &view, False, "put")
     try:
         e = hold("put")
-        data = started("put", ga, <object>view.obj, HANDLE_NULL, True)
+        data = begun("put", target, view.buf, view.len, ACP_HANDLE_NULL, True)
         if not data & 1:
             acp_await_alone(engine, data, True)
-        flagged = started("put", where, (<char *>&word)[:8], HANDLE_CONT, True, True)
+            held[data] = kept(&view)
+        flagged = begun("put", a, <char *>value_bytes, 8, ACP_HANDLE_CONT, True, True)
         if not flagged & 1:
             acp_await_alone(engine, flagged, True)
+            held[flagged] = value_bytes
         with nogil:
             rc = acp_wait(e, flagged, ACP_FOREVER)
             if rc == ACP_OK:
                 rc = acp_wait(e, data, ACP_FOREVER)
         ended("put", rc)
+        drop_held()
         need("put")
         if acp_failures_take(engine, data, True, &failure, 1, &more):
             acp_failures_take(engine, flagged, True, &second, 1, &more)  # the same error
@@ -147,7 +175,7 @@ def get(ga, buffer):
     a = address(ga, "get")
     finish = plain_buffer(buffer, &view, True, "get")
     try:
-        moved("get", <object>view.obj, False, a, &view)
+        moved("get", False, a, &view)
     finally:
         PyBuffer_Release(&view)
     if finish is not None:
@@ -155,10 +183,28 @@ def get(ga, buffer):
     return buffer
 
 
-cdef object started(str function, object ga, object buffer, object order, bint write,
-                    bint flag=False):
+cdef uint64_t begun(str function, uint64_t ga, void *memory, uint64_t size, uint64_t order,
+                    bint write, bint flag=False) except 0:
+    # Unless the handle is odd the caller holds the memory until the operation is complete.
+    cdef uint64_t h = 0
+    need(function)  # the buffer may be of a class with Python code
+    acp_lane_previous(lane0, acp_get_previous())
+    while not h:
+        if flag:
+            h = acp_iput_flag(lane0, ga, memory, order)
+        elif write:
+            h = acp_iput(lane0, ga, memory, size, order)
+        else:
+            h = acp_iget(lane0, memory, ga, size, order)
+        if not h:
+            again(function)
+    acp_set_previous(h)
+    return h
+
+
+cdef object started(str function, object ga, object buffer, object order, bint write):
     cdef Py_buffer view
-    cdef uint64_t a, o, h = 0
+    cdef uint64_t a, o, h
     if engine == NULL:
         no_engine(function)
     a = address(ga, function)
@@ -169,23 +215,13 @@ cdef object started(str function, object ga, object buffer, object order, bint w
         raise ValueError(f"{function}: the buffer is not contiguous; use {function[1:]}, or a "
                          "contiguous one")
     try:
-        need(function)  # the buffer may be of a class with Python code
-        acp_lane_previous(lane0, acp_get_previous())
-        while not h:
-            if flag:
-                h = acp_iput_flag(lane0, a, view.buf, o)
-            elif write:
-                h = acp_iput(lane0, a, view.buf, view.len, o)
-            else:
-                h = acp_iget(lane0, view.buf, a, view.len, o)
-            if not h:
-                again(function)
+        h = begun(function, a, view.buf, view.len, o, write)
         if not h & 1:
-            held[h] = memoryview(<object>view.obj)
+            held[h] = kept(&view)
             drop_held()
     finally:
         PyBuffer_Release(&view)
-    return issued(h)
+    return h
 
 
 def iput(ga, buffer, order=HANDLE_NULL):

@@ -103,8 +103,7 @@ cdef class WorkspaceHandle(Handle):
         finish = plain_buffer(buffer, &view, True, "Workspace.read")
         try:
             self.move("Workspace.read", METHOD_WORKSPACE_READ, 0, <char *>view.buf, view.len,
-                      self.span("Workspace.read", offset, view.len),
-                      memoryview(<object>view.obj))
+                      self.span("Workspace.read", offset, view.len), kept(&view))
         finally:
             PyBuffer_Release(&view)
         if finish is not None:
@@ -120,8 +119,7 @@ cdef class WorkspaceHandle(Handle):
         plain_buffer(buffer, &view, False, "Workspace.write")
         try:
             self.move("Workspace.write", METHOD_WORKSPACE_WRITE, 0, <char *>view.buf, view.len,
-                      self.span("Workspace.write", offset, view.len),
-                      memoryview(<object>view.obj))
+                      self.span("Workspace.write", offset, view.len), kept(&view))
         finally:
             PyBuffer_Release(&view)
 
@@ -149,7 +147,7 @@ cdef class WorkspaceHandle(Handle):
                         f"{function}: the {what} {number} is not a multiple of the {view.itemsize} "
                         "bytes of a number; use one that is")
             self.move(function, METHOD_WORKSPACE_ADD, letter << WORKSPACE_LETTER,
-                      <char *>view.buf, view.len, first, memoryview(<object>view.obj))
+                      <char *>view.buf, view.len, first, kept(&view))
         finally:
             PyBuffer_Release(&view)
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+import sys
 
 import numpy as np
 import pytest
@@ -238,6 +239,45 @@ class ArrayInterface:
     def __init__(self, array):
         self.array = array
         self.__array_interface__ = array.__array_interface__
+
+
+class Exporter:
+    """A class whose `__buffer__` gives other memory each time, and which knows who uses it."""
+
+    def __init__(self, *memories):
+        self.memories = iter(memories)
+        self.users = 0
+
+    def __buffer__(self, flags):
+        self.users += 1
+        return memoryview(next(self.memories))
+
+    def __release_buffer__(self, view):
+        self.users -= 1
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes have no __buffer__ before")
+@pytest.mark.parametrize("size", [8, 200_000])
+def test_what_a_class_gives_as_its_buffer_is_used_and_given_back(size):
+    _, places = shared(size + 8)
+    acp.sync()
+    ga, data = places[right()] + 8, bytes([acp.rank() + 1]) * size
+    for put in (
+        acp.put,
+        lambda ga, given: acp.wait(acp.iput(ga, given)),
+        lambda ga, given: acp.put(ga, given, flag=(ga - 8, 1)),
+    ):
+        given, sink = Exporter(data), bytearray(size)
+        acp.put(ga, bytes(size))
+        put(ga, given)
+        taken = Exporter(sink)
+        acp.get(ga, taken)
+        again = Exporter(sink2 := bytearray(size))
+        acp.wait(acp.iget(ga, again))
+        assert sink == sink2 == data
+        acp.complete()
+        assert (given.users, taken.users, again.users) == (0, 0, 0)
+    acp.sync()
 
 
 def test_the_array_interface_alone_makes_a_buffer():
