@@ -110,12 +110,15 @@ cdef bint is_somebody_new(object x) except -1:
 
 
 cdef int64_t nanoseconds(object timeout, str function) except? -2:
+    cdef bint here = engine != NULL
     if timeout is None:
         return ACP_FOREVER
     try:
         seconds = -1.0 if isinstance(timeout, (str, bytes, bytearray)) else float(timeout)
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
+    if here:
+        need(function)  # that may be Python code, as in `as_int`
     if not seconds >= 0:
         raise ValueError(f"{function}: the timeout {timeout!r} is not a number of seconds from 0")
     return ACP_FOREVER if seconds > 9e9 else <int64_t>(seconds * 1e9)

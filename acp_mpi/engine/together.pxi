@@ -99,12 +99,13 @@ def barrier(ranks, timeout=None):
     cdef int64_t limit = nanoseconds(timeout, "barrier")
     cdef int rc
     cdef acp_engine *e
-    if not isinstance(ranks, (list, tuple, range)):
+    if type(ranks) not in (list, tuple, range):
         try:
             ranks = sorted(ranks)
         except TypeError:
             raise TypeError(f"barrier: {ranks!r} is no list of ranks; acp.sync() waits for all "
                             "of them") from None
+        need("barrier")  # what gave the ranks may be Python code
     count = len(ranks)
     if count > 64:
         chosen = <uint32_t *>c_malloc(count * sizeof(uint32_t))

@@ -124,6 +124,7 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
         where, value = flag
     except (TypeError, ValueError):
         raise TypeError(f"put: flag={flag!r} is not a pair of an address and a value") from None
+    need("put")  # what gave the pair may be Python code
     a = address(where, "put")
     if a & 7:
         raise _errors.from_fault("put", _errors.Status.ALIGN, a, 8, acp_ga_rank(a))

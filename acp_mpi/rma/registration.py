@@ -98,6 +98,7 @@ def register_memory(buffer: Any, color: int = 0) -> AtKey:
     _engine.demand("register_memory")
     color = color_of(color, "register_memory")
     address, size, keep = place_of(buffer, "register_memory")
+    _engine.demand("register_memory")  # Python code of the arguments may have finalized
     if size == 0:
         raise ValueError("register_memory: the buffer is empty; there is nothing to address")
     key = AtKey(address, size, color, keep)

@@ -168,6 +168,12 @@ class Last:
         acp.finalize()
         return self.value
 
+    __float__ = __index__
+
+    def __iter__(self):
+        acp.finalize()
+        return iter(self.value)
+
 
 # What takes a number and uses the engine after that.
 USES = {
@@ -184,7 +190,15 @@ USES = {
     "empty": lambda ga: acp.empty(Last(8), np.uint8),
     "query_address": lambda ga: acp.query_address(Last(ga)),
     "query_starter_ga": lambda ga: acp.query_starter_ga(Last(0)),
+    "put with a flag": lambda ga: acp.put(ga, bytes(8), flag=Last((ga, 1))),
+    "register_memory": lambda ga: acp.register_memory(bytearray(8), Last(0)),
+    "barrier": lambda ga: acp.barrier(Last([0])),
+    "barrier with a timeout": lambda ga: acp.barrier([0], timeout=Last(1.0)),
+    "complete with a timeout": lambda ga: acp.complete(timeout=Last(1.0)),
     "wait_until": lambda ga: acp.wait_until(ga, "==", Last(0)),
+    "wait_until of a size": lambda ga: acp.wait_until(ga, "==", 0, size=Last(8)),
+    "wait_until with a timeout": lambda ga: acp.wait_until(ga, "==", 1, timeout=Last(1.0)),
+    "probe with a timeout": lambda ga: acp.probe(timeout=Last(1.0)),
     "test": lambda ga: acp.test(Last(2)),
     "send": lambda ga: acp.send(b"x", Last(0)),
     "receive": lambda ga: acp.recv(source=0, tag=Last(1)),
