@@ -106,6 +106,11 @@ def test_options_of_the_command_line_go_before_the_file(tmp_path):
         planned(f"-np 6 {file}")
 
 
+@pytest.mark.parametrize("text", [TOML, POSITIONAL.strip()])
+def test_the_mark_with_which_some_editors_begin_is_no_part_of_a_file(tmp_path, text):
+    assert written(tmp_path, f"\ufeff{text}") == written(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -129,6 +134,11 @@ def test_options_of_the_command_line_go_before_the_file(tmp_path):
         ("1\nacprun -ssh\n1\n./a\n", "-ssh needs a value"),
         ("1\nacprun\nmany\n./a\n", "line 3: 'many'"),
         ("2\nmpirun\nmpirun\n1 2 3\n./a\n./b\n", "3 numbers of processes for 2 groups"),
+        ("print('a')", "line 1.*on the command line begins with -n"),
+        ("starter_size = " + 5000 * "9", "Exceeds the limit"),
+        ("[[group]]\ncommand = 'x'\nenv = {A = 0x" + 5000 * "f" + "}", "Exceeds the limit"),
+        ("a = " + 5000 * "[", "too deep"),
+        ((1 << 24) * "#" + "#", "longer than 16 MiB"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_file_is_named(tmp_path, text, message):

@@ -12,18 +12,31 @@ _GROUP_KEYS = (
 )  # fmt: skip
 
 
+_MOST = 1 << 24  # characters; what is longer is data, of which the memory need not be full
+
+
 def read(path: str) -> Plan:
     """Return the plan in a job file of either form; UsageError names the line or the key."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        with open(path, encoding="utf-8-sig") as file:  # some editors begin with such a sign
+            text = file.read(_MOST + 1)
     except (OSError, UnicodeDecodeError) as reason:
         why = reason.strerror if isinstance(reason, OSError) else reason
         raise UsageError(
             f"the job file {path!r} cannot be read: {why}; a job given on the command line "
             "begins with -n"
         ) from None
-    return check(_positional(text, path) if _is_positional(text) else _toml(text, path))
+    if len(text) > _MOST:
+        raise UsageError(
+            f"{path!r} is no job file: it is longer than {_MOST >> 20} MiB; a job given on the "
+            "command line begins with -n"
+        )
+    try:
+        return check(_positional(text, path) if _is_positional(text) else _toml(text, path))
+    except RecursionError:
+        raise UsageError(f"{path}: tables or lists lie too deep in each other") from None
+    except ValueError as reason:  # of a number of thousands of digits
+        raise UsageError(f"{path}: {reason}") from None
 
 
 def _is_positional(text: str) -> bool:
@@ -41,7 +54,9 @@ def _toml(text: str, path: str) -> Plan:
     try:
         job = tomllib.loads(text)
     except tomllib.TOMLDecodeError as reason:
-        raise UsageError(f"{path}: {reason}") from None
+        raise UsageError(
+            f"{path}: {reason}; a job given on the command line begins with -n"
+        ) from None
     table = _Table(path, job, _JOB_KEYS)
     groups = job.get("group")
     if not isinstance(groups, list) or not all(isinstance(one, dict) for one in groups):
