@@ -1,5 +1,7 @@
 """Output of many ranks in one pipe, taken apart again."""
 
+import sys
+
 import pytest
 
 from acp_mpi.spawn.macprun.launchers import MARKS, Kind
@@ -79,6 +81,18 @@ def test_output_is_in_its_file_at_once_and_a_full_disk_does_not_end_the_job(tmp_
     assert warned.count("no more output is kept in") == 1
     assert "No space left" in warned
     assert (tmp_path / "w" / "0.out").read_bytes() == b"kept\n"
+
+
+def test_output_that_a_full_disk_does_not_take_is_missed_once(capfd, monkeypatch):
+    output = Output(None, lambda: None, lambda descriptor: None)
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        output.write("w", [(0, b"lost\n")], errors=False)
+        output.write("w", [(0, b"lost, too\n")], errors=False)
+        output.write("w", [(0, b"an error\n")], errors=True)
+    assert capfd.readouterr().err == (
+        "macprun: no more output is shown: No space left on device\n[w.0] an error\n"
+    )
 
 
 def test_lines_are_labelled_and_the_last_are_remembered(capfdbinary):

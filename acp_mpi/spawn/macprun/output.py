@@ -157,7 +157,9 @@ class Output:
                 self._room(descriptor)
                 with contextlib.suppress(BlockingIOError):  # another writer was faster
                     view = view[os.write(descriptor, view[: select.PIPE_BUF]) :]
-        except OSError:  # nobody reads any more; the job is not disturbed
+        except OSError as reason:  # nobody reads any more; the job is not disturbed
             self._deaf.add(errors)
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), descriptor)
+            if not errors and not isinstance(reason, BrokenPipeError):  # a full disk: it is missed
+                self.say(f"macprun: no more output is shown: {reason.strerror}\n".encode())
