@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun.launchers import MARKS, Kind
 from acp_mpi.spawn.macprun.output import Output, Stream
 
@@ -81,6 +82,15 @@ def test_output_is_in_its_file_at_once_and_a_full_disk_does_not_end_the_job(tmp_
     assert warned.count("no more output is kept in") == 1
     assert "No space left" in warned
     assert (tmp_path / "w" / "0.out").read_bytes() == b"kept\n"
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [("/dev/null", "File exists"), ("/dev/null/a", "Not a directory"), ("", "No such file")],
+)
+def test_a_folder_that_cannot_be_made_is_named_before_anything_starts(folder, reason):
+    with pytest.raises(Error, match=f"'{folder}' of --output-dir cannot be made: {reason}"):
+        Output(folder, lambda: None, lambda descriptor: None)
 
 
 def test_output_that_a_full_disk_does_not_take_is_missed_once(capfd, monkeypatch):

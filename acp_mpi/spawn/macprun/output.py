@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
-from acp_mpi.errors import PeerLostError
+from acp_mpi.errors import Error, PeerLostError
 
 LAST_LINES = 10
 _LINE_MOST = 1 << 20  # bytes; a longer one goes on in pieces, each labelled: memory is bounded
@@ -91,7 +91,7 @@ class Output:
     ) -> None:
         self._folder, self._before, self._room = folder, before, room
         if folder is not None:  # what cannot be kept is said before anything starts
-            os.makedirs(folder, exist_ok=True)
+            _make(folder)
         self._files: dict[tuple[str, int | None, bool], BinaryIO] = {}
         self._last: dict[str, collections.deque[bytes]] = {}
         self._deaf: set[bool] = set()
@@ -163,3 +163,13 @@ class Output:
                 os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), descriptor)
             if not errors and not isinstance(reason, BrokenPipeError):  # a full disk: it is missed
                 self.say(f"macprun: no more output is shown: {reason.strerror}\n".encode())
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as reason:
+        raise Error(
+            f"the folder {folder!r} of --output-dir cannot be made: {reason.strerror}; name one "
+            "where you may write"
+        ) from None
