@@ -13,7 +13,7 @@ from macprunning import MACPRUN, alone, is_said, macprun, mpi, nothing_is_left
 
 import acp_mpi as acp
 from acp_mpi import members
-from acp_mpi.spawn.macprun import ranks
+from acp_mpi.spawn.macprun import command, control, ranks
 from acp_mpi.spawn.macprun.inquiry import Doing
 
 WAITS = {
@@ -45,6 +45,17 @@ def shows(passes, job, states):
             assert [line[1] for line in lines] == ["master.0", "worker.0", "worker.1"], text
             return text
         assert job.running, f"{job.output}\n{text}"
+
+
+@pytest.mark.parametrize(
+    ("pids", "said"),
+    [([], "no macprun of this user runs"), ([11, 12], "give one of 11, 12")],
+)
+def test_kill_without_a_number_needs_one_job(monkeypatch, capsys, pids, said):
+    """Of jobs that are made up: others run beside this test."""
+    monkeypatch.setattr(control, "jobs", lambda: pids)
+    assert command.run(["kill"]) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("how", WAITS)

@@ -47,9 +47,11 @@ def _show(pid: int) -> None:
 
 def _only() -> int:
     pids = control.jobs()
-    if len(pids) != 1:
-        which = ", ".join(map(str, pids)) or "none"
-        raise Error(f"kill: say which macprun; of this user run {which}")
+    if not pids:
+        raise Error("kill: no macprun of this user runs on this host")
+    if len(pids) > 1:
+        which = ", ".join(map(str, pids))
+        raise Error(f"kill: several macprun of this user run here: give one of {which}")
     return pids[0]
 
 
