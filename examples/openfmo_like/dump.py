@@ -7,6 +7,7 @@ one.
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -104,10 +105,20 @@ class Dump:
             "monomers": self.monomers,
             "results": self._results,
         }
-        beside = self.path.with_name(f"{self.path.name}.new")
-        with beside.open("wb") as file:
-            file.write(json.dumps(head).encode() + b"\n" + self._data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self.path)
+        try:
+            self._replace(json.dumps(head).encode() + b"\n" + self._data)
+        except OSError as error:  # the calculation is worth more than its dump
+            print(f"openfmo_like: no new dump, the old one stays: {error}", file=sys.stderr)
         self._written = time.monotonic()
+
+    def _replace(self, content: bytes) -> None:
+        beside = self.path.with_name(f"{self.path.name}.new")
+        try:
+            with beside.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise

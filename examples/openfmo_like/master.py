@@ -11,6 +11,7 @@ from .dump import Dump
 from .fmo import NotSelfConsistent, Result, Sweep, atomic_charges, calculate
 from .jobs import Failed
 from .molecule import InputError
+from .options import check_outputs
 from .orders import Lost
 from .places import Places, allocate
 from .progress import Progress
@@ -42,21 +43,30 @@ def conduct(calculation: Calculation, cast: Cast, options: argparse.Namespace) -
         charges = atomic_charges(calculation, places, len(result.sweeps) - 1, acp)
     except (Lost, acp.PeerLostError, Failed, NotSelfConsistent) as error:
         progress.clear()
-        print(f"openfmo_like: {orders.reason(error)}", file=sys.stderr)
-        if options.dump.exists():
-            print(f"openfmo_like: go on with --restart {options.dump}", file=sys.stderr)
-        return 1
+        return _fail(orders.reason(error), options)
     finally:
         scheduler.stop()
     progress.clear()
     spent = scheduler.server_seconds()
-    _write(calculation, result, scheduler, charges, spent, options)
+    try:
+        _write(calculation, result, scheduler, charges, spent, options)
+    except OSError as error:
+        return _fail(f"the results could not be written: {error}", options)
     dump.remove()
     return 0
 
 
+def _fail(reason: str, options: argparse.Namespace) -> int:
+    """Say why there is no result, and from where to go on; return the exit code."""
+    print(f"openfmo_like: {reason}", file=sys.stderr)
+    if options.dump.exists():
+        print(f"openfmo_like: go on with --restart {options.dump}", file=sys.stderr)
+    return 1
+
+
 def _prepare(scheduler: Scheduler, cast: Cast, options: argparse.Namespace, dump: Dump) -> Places:
     """Return where the data is, after the workers know it, too."""
+    check_outputs(options)
     if options.restart is not None:
         dump.load(options.restart)
     sizes = scheduler.sizes()

@@ -1,10 +1,12 @@
 """The command line."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import gamess, reading
+from .molecule import InputError
 from .reading import Calculation
 
 
@@ -65,6 +67,21 @@ def calculation(options: argparse.Namespace) -> Calculation:
     )
     _complete(options, said)
     return found
+
+
+def check_outputs(options: argparse.Namespace) -> None:
+    """Raise InputError for a file that cannot be written: after hours that would be too late."""
+    for option, path in (
+        ("--json", options.json),
+        ("--gantt", options.gantt),
+        ("--dump", options.dump),
+    ):
+        if path is None:
+            continue
+        if path.is_dir():
+            raise InputError(f"{option} {path}: that is a folder; give the path of a file")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise InputError(f"{option} {path}: {path.parent} is no folder where you may write")
 
 
 def _complete(options: argparse.Namespace, said: gamess.Input) -> None:

@@ -37,6 +37,7 @@ def _start(options: argparse.Namespace, argv: Sequence[str]) -> int:
     """Start the job, or show how; what is wrong with the input is said here, once."""
     try:
         command_line.calculation(options)
+        command_line.check_outputs(options)
     except InputError as error:
         print(f"openfmo_like: {error}", file=sys.stderr)
         return 2

@@ -1,11 +1,13 @@
 """What the example openfmo_like shows: progress, tables, the picture."""
 
+import errno
 import io
 import itertools
+import os
 from xml.etree import ElementTree
 
 import openfmo  # noqa: F401 - makes openfmo_like importable
-from openfmo_like import gantt, jobs, molecule, report
+from openfmo_like import dump, gantt, jobs, molecule, report
 from openfmo_like.fmo import Result, Sweep
 from openfmo_like.jobs import Phase, Row
 from openfmo_like.molecule import Atom
@@ -79,3 +81,21 @@ def test_the_tables_say_how_evenly_groups_were_busy():
 def test_a_row_survives_its_way_through_memory():
     rows = [Row(3, -75.1, 1e-300, 0.5, 1.7e9, 1.7e9 + 1, 0.25, 1.0), Row(-2)]
     assert jobs.unpack_rows(b"".join(map(jobs.pack_row, rows))) == rows
+
+
+def test_a_dump_that_cannot_be_written_leaves_the_old_one_and_the_calculation_goes_on(
+    tmp_path, capsys, monkeypatch
+):
+    calculation = Calculation((), "STO-3G", 1.0, 2.0, 2.0)
+    kept = dump.Dump(tmp_path / "a.dump", 0.0, calculation, memory=None)
+    kept.after_phase("SCF pairs", {0: (1.0, 2.0)})
+    before = kept.path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    kept.after_phase("SCF pairs", {0: (1.0, 2.0), 1: (3.0, 4.0)})
+    assert "No space left on device" in capsys.readouterr().err
+    assert kept.path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [kept.path]

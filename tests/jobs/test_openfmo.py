@@ -222,6 +222,32 @@ def test_what_is_wrong_with_the_input_is_said_once(fails, tmp_path):
     assert "macprun" not in output
 
 
+@pytest.mark.parametrize("option", ["--json", "--gantt", "--dump"])
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("gone/file", "gone is no folder where you may write"), (".", "that is a folder")],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(
+    fails, tmp_path, option, path, reason
+):
+    output = fails(openfmo.program(tmp_path, WATER, "--first", 2, option, path))
+    assert f"{option} {path}: {reason}" in output
+    assert "macprun" not in output
+    one = openfmo.program(tmp_path, WATER, "--first", 2, "--groups", 1, option, path)
+    assert f"{option} {path}: {reason}" in fails(one, {"ACP_MPI": "0"})
+
+
+def test_results_that_a_full_disk_does_not_take_are_in_the_dump(fails, passes, tmp_path):
+    two = [WATER, "--first", 2]
+    output = fails(openfmo.program(tmp_path, *two, "--json", "/dev/full"), {"ACP_MPI": "0"}, LIMIT)
+    assert "Traceback" not in output
+    assert "the results could not be written" in output
+    assert "go on with --restart water16.dump" in output
+    again = [*two, "--restart", "water16.dump", "--json", "result.json"]
+    assert "sweep  1" not in passes(openfmo.program(tmp_path, *again), {"ACP_MPI": "0"}, LIMIT)
+    assert openfmo.result(tmp_path)["energy"]
+
+
 def test_a_dump_of_another_calculation_is_refused(fails, tmp_path):
     (tmp_path / "other.dump").write_bytes(
         b'{"format": 1, "calculation": "", "bytes": 0, "sweeps": [], "monomers": [], '
