@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .molecule import SYMBOLS, Atom, Fragment, InputError, element, make_fragments
+from .molecule import SYMBOLS, Atom, Fragment, InputError, element, finite, make_fragments
 
 _GROUP = re.compile(r"^\s*\$(\w+)(.*?)\$END\b", re.I | re.M | re.S)
 _ASSIGNMENT = re.compile(r"(\w+)\s*(?:\(\s*\d+\s*\))?\s*=\s*")
@@ -119,7 +119,7 @@ def _atoms(body: str, scale: float) -> list[Atom]:
         first = not words[1][0].isalpha() and words[0].capitalize() in SYMBOLS
         name = words[0 if first else 1]
         try:
-            x, y, z = (float(word) * scale for word in words[2:5])
+            x, y, z = (finite(word) * scale for word in words[2:5])
         except ValueError:
             raise InputError(f"{where}: x, y and z are numbers") from None
         atoms.append(Atom(element(name, where), x, y, z))

@@ -62,6 +62,13 @@ class Fragment(NamedTuple):
         return sum(atom.number for atom in self.atoms) - self.charge
 
 
+def finite(text: str) -> float:
+    """Return a number; ValueError for a text that is none, or no place: nan, inf."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
+
+
 def element(text: str, where: str) -> str:
     """Return the symbol of an element given as symbol or nuclear charge."""
     symbol = text.capitalize()

@@ -1,6 +1,7 @@
 """The command line."""
 
 import argparse
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,7 +49,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="where to keep what is needed to go on after a kill (INPUT's name with .dump, here)",
     )  # fmt: skip
     out.add_argument(
-        "--dump-every", type=float, default=10.0, metavar="SECONDS",
+        "--dump-every", type=_seconds, default=10.0, metavar="SECONDS",
         help="how often among the pairs (10); after each sweep in any case",
     )  # fmt: skip
     out.add_argument("--restart", type=Path, metavar="DUMP", help="go on from there")
@@ -92,11 +93,20 @@ def _complete(options: argparse.Namespace, said: gamess.Input) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not positive")
-    return number
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r}: expected a number, 1 or more")
+
+
+def _seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if (seconds := float(text)) >= 0:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds, 0 or more")
 
 
 def _integers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",")]
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers, as in 0,1,-1") from None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import gamess
-from .molecule import Atom, Fragment, InputError, element, make_fragments
+from .molecule import Atom, Fragment, InputError, element, finite, make_fragments
 
 BASIS = "STO-3G"
 THRESHOLDS = (1.0, 2.0, 2.0)  # OpenFMO's defaults
@@ -43,7 +43,7 @@ def read_xyz(text: str) -> list[Atom]:
     atoms = []
     for number, row in enumerate(rows, 3):
         try:
-            x, y, z = (float(word) for word in row[1:4])
+            x, y, z = map(finite, row[1:4])
         except ValueError:
             raise InputError(
                 f"line {number}: {' '.join(row)!r} is not an element with x, y and z"
@@ -52,19 +52,23 @@ def read_xyz(text: str) -> list[Atom]:
     return atoms
 
 
-def parse_fragments(text: str) -> list[list[int]]:
-    """Return the atoms of each fragment of a text like `1-3,4-6,7+9+8`, atoms counted from 1."""
+def parse_fragments(text: str, count: int) -> list[list[int]]:
+    """Return the atoms of each fragment of a text like `1-3,4-6,7+9+8`; there are 1 to `count`."""
     members = []
     try:
         for part in text.split(","):
             atoms: list[int] = []
             for piece in part.split("+"):
-                first, _, last = piece.partition("-")
-                atoms.extend(range(int(first) - 1, int(last or first)))
+                begin, _, end = piece.partition("-")
+                first, last = int(begin), int(end or begin)
+                if not 1 <= first <= last <= count:
+                    raise ValueError(piece)
+                atoms.extend(range(first - 1, last))
             members.append(atoms)
     except ValueError:
         raise InputError(
-            f"--fragments {text}: atoms as in 1-3,4-6,7+9+8 are expected, one part a fragment"
+            f"--fragments {text}: atoms from 1 to {count} as in 1-3,4-6,7+9+8 are expected, one "
+            "part a fragment"
         ) from None
     return members
 
@@ -85,7 +89,8 @@ def read(
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: {why}") from None
     try:
         if not text.strip():
             raise InputError("the file is empty")
@@ -94,8 +99,9 @@ def read(
             if fragments or charges:
                 raise InputError("--fragments and --charges go with XYZ files; change $FMO")
         else:
-            members = parse_fragments(fragments) if fragments else None
-            said = gamess.Input(make_fragments(read_xyz(text), members, charges))
+            atoms = read_xyz(text)
+            members = parse_fragments(fragments, len(atoms)) if fragments else None
+            said = gamess.Input(make_fragments(atoms, members, charges))
         chosen = tuple(said.fragments)[:first]
         if first is not None and not 1 <= first <= len(said.fragments):
             raise InputError(
@@ -105,9 +111,9 @@ def read(
             given if given is not None else file if file is not None else default
             for given, file, default in zip(thresholds, said.thresholds, THRESHOLDS, strict=True)
         ]
-        if min(limits) < 0 or 0 < limits[1] < limits[0]:
+        if not all(limit >= 0 for limit in limits) or 0 < limits[1] < limits[0]:
             raise InputError(
-                f"thresholds {limits}: none is negative, and resppc is 0 or at least respap"
+                f"thresholds {limits}: each is 0 or more, and resppc is 0 or at least respap"
             )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None

@@ -2,7 +2,7 @@
 
 import openfmo
 import pytest
-from openfmo_like import molecule, reading
+from openfmo_like import molecule, options, reading
 from openfmo_like.molecule import Atom, InputError
 
 ETHANE = """\
@@ -93,12 +93,15 @@ def test_options_win_over_the_file(read):
         ("2\n\nO 0 0 0\n", ["2 atoms", "1"]),
         ("1\n\nXx 0 0 0\n", ["Xx", "unknown element"]),
         ("1\n\nO 0 0\n", ["line 3"]),
+        ("1\n\nO 0 0 nan\n", ["line 3"]),
         ("1\n\nH 0 0 0\n", ["1 electrons", "charge"]),
         ("2\n\nO 0 0 0\nO 0 0 .1\n", ["overlap", "0.100"]),
         (" $FMO NFRAG=1 $END\n", ["$FMOXYZ"]),
         (TWO_WATERS.replace("NFRAG=2", "NFRAG=3"), ["NFRAG=3"]),
         (TWO_WATERS.replace("1,1,1,2,2,2", "1,1,2,2,2"), ["INDAT", "6 atoms"]),
         (TWO_WATERS.replace("O O 0 0 3", "O O 0 0 x"), ["numbers"]),
+        (TWO_WATERS.replace("O O 0 0 3", "O O 0 0 inf"), ["numbers"]),
+        (TWO_WATERS.replace("NFRAG=2", "NFRAG=2 RESDIM=nan"), ["thresholds", "nan"]),
         (TWO_WATERS.replace("NFRAG=2", "NFRAG=2 NBODY=3"), ["NBODY=3"]),
         (TWO_WATERS + " $FMOBND\n -1 2 STO-3G\n $END\n", ["$FMOBND", "not supported"]),
     ],
@@ -118,6 +121,28 @@ def test_a_bond_between_fragments_is_not_cut(read):
 def test_a_fragment_has_each_atom_once(read):
     with pytest.raises(InputError, match="each of the 8 atoms once"):
         read(ETHANE, fragments="1-4,4-8")
+
+
+@pytest.mark.parametrize("fragments", ["1-99999999999", "0-8", "4-1", "1-4,5-x", "-1"])
+def test_fragments_are_of_the_atoms_that_there_are(read, fragments):
+    with pytest.raises(InputError, match=r"atoms from 1 to 8 as in"):
+        read(ETHANE, fragments=fragments)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--groups", "x"),
+        ("--groups", "-1"),
+        ("--charges", "1,,2"),
+        ("--dump-every", "nan"),
+        ("--dump-every", "-1"),
+    ],
+)
+def test_what_an_option_expects_is_said(capsys, option, value):
+    with pytest.raises(SystemExit):
+        options.parse([str(openfmo.WATER), f"{option}={value}"])
+    assert f"argument {option}: '{value}': expected" in capsys.readouterr().err
 
 
 def test_charges_make_electrons_even(read):
