@@ -25,7 +25,10 @@ def parse_arguments() -> argparse.Namespace:
         "text", type=Path, nargs="?", default=Path(__file__), help="default: this program"
     )
     parser.add_argument("--top", type=int, default=10, help="words to print (10)")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.top < 0:
+        parser.error("--top must not be negative")
+    return arguments
 
 
 def share_of(path: Path, part: int, parts: int) -> str:
@@ -71,7 +74,7 @@ def main() -> int:
     try:
         arguments.text.open("rb").close()
     except OSError as error:
-        print(f"wordcount: {error}", file=sys.stderr)
+        print(f"wordcount: {arguments.text} cannot be read: {error.strerror}", file=sys.stderr)
         return 1
     with acp.init():
         return run(arguments.text, arguments.top)

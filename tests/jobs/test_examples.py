@@ -75,6 +75,19 @@ def test_all_words_of_a_text_are_counted_once(passes, tmp_path, ranks):
         assert re.search(rf"^ *{count} {word}$", output, re.MULTILINE), output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--top", "-1"], 2, "--top must not be negative"),
+        (["/nonexistent"], 1, "wordcount: /nonexistent cannot be read: No such file"),
+    ],
+)
+def test_what_the_counting_of_words_cannot_do_is_said(start, arguments, status, said):
+    job = start([sys.executable, str(launch.ROOT / "examples/wordcount.py"), *arguments])
+    assert job.wait() == status, job.output
+    assert said in job.output
+
+
 @pytest.mark.parametrize("elements", ["0", "1", "-5", "x"])
 def test_the_placement_of_too_few_elements_is_a_usage_error(start, elements):
     script = str(launch.ROOT / "examples/placement.py")
