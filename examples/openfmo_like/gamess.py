@@ -45,7 +45,7 @@ def read_gamess(text: str) -> Input:
     if fmo.get("NBODY", ["2"]) != ["2"]:
         raise InputError(f"NBODY={fmo['NBODY'][0]}: only pairs (NBODY=2) are supported")
     atoms = _atoms(groups["FMOXYZ"], _BOHR if in_bohr else 1.0)
-    count = _integer(fmo, "NFRAG")
+    count = _count(fmo, "NFRAG")
     members = _members(fmo.get("INDAT"), len(atoms))
     if count is not None and members is not None and count != len(members):
         raise InputError(f"NFRAG={count}, but INDAT has {len(members)} fragments")
@@ -58,8 +58,8 @@ def read_gamess(text: str) -> Input:
         fragments,
         _basis(_assignments(groups.get("BASIS", ""))),
         (_number(fmo, "RESPAP"), _number(fmo, "RESPPC"), _number(fmo, "RESDIM")),
-        _integer(gddi, "NGROUP"),
-        _integer(gddi, "NIOPROCS"),
+        _count(gddi, "NGROUP"),
+        _count(gddi, "NIOPROCS"),
     )
 
 
@@ -79,8 +79,14 @@ def _integers(values: Sequence[str], name: str) -> list[int]:
         raise InputError(f"{name}={','.join(values)}: whole numbers are expected") from None
 
 
-def _integer(group: dict[str, list[str]], name: str) -> int | None:
-    return _integers(group[name][:1], name)[0] if group.get(name) else None
+def _count(group: dict[str, list[str]], name: str) -> int | None:
+    """Return how many there are of something, None if that is not said."""
+    if not group.get(name):
+        return None
+    number = _integers(group[name][:1], name)[0]
+    if number < 0:
+        raise InputError(f"{name}={number}: it is a number of something, and not negative")
+    return number
 
 
 def _number(group: dict[str, list[str]], name: str) -> float | None:
@@ -101,8 +107,8 @@ def _basis(group: dict[str, list[str]]) -> str | None:
     if name == "STO":
         return f"STO-{group.get('NGAUSS', ['3'])[0]}G"
     if name in ("N21", "N31", "N311"):
-        return f"{gauss}-{name[1:]}G{'*' * bool(_integer(group, 'NDFUNC'))}" + (
-            "*" if _integer(group, "NPFUNC") else ""
+        return f"{gauss}-{name[1:]}G{'*' * bool(_count(group, 'NDFUNC'))}" + (
+            "*" if _count(group, "NPFUNC") else ""
         )
     return name
 

@@ -102,6 +102,7 @@ def test_options_win_over_the_file(read):
         (TWO_WATERS.replace("O O 0 0 3", "O O 0 0 x"), ["numbers"]),
         (TWO_WATERS.replace("O O 0 0 3", "O O 0 0 inf"), ["numbers"]),
         (TWO_WATERS.replace("NFRAG=2", "NFRAG=2 RESDIM=nan"), ["thresholds", "nan"]),
+        (TWO_WATERS + " $GDDI NGROUP=-3 $END\n", ["NGROUP=-3"]),
         (TWO_WATERS.replace("NFRAG=2", "NFRAG=2 NBODY=3"), ["NBODY=3"]),
         (TWO_WATERS + " $FMOBND\n -1 2 STO-3G\n $END\n", ["$FMOBND", "not supported"]),
     ],
