@@ -1,11 +1,9 @@
 """`python -m acp_mpi info`, `heap`, and `python -m acp_mpi app.py ...`."""
 
 import argparse
-import os
-import runpy
 import sys
 
-from acp_mpi import heap_command, info, runtime
+from acp_mpi import heap_command, info, program, runtime
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -17,7 +15,10 @@ def _parser() -> argparse.ArgumentParser:
         "python -m acp_mpi heap PID",
     )
     parser.add_argument(
-        "what", metavar="info | heap | PROGRAM.py", help="what to show, or the program to run"
+        "what",
+        metavar="info | heap | PROGRAM.py",
+        nargs="?",
+        help="what to show, or the program to run",
     )
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, default=[], help="the program's arguments"
@@ -25,13 +26,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(program: str, arguments: list[str]) -> int:
+def _run(path: str, arguments: list[str]) -> int:
     """Run a program as `__main__`; an error or a non-zero exit ends the group."""
-    sys.argv = [program, *arguments]
-    if not sys.flags.safe_path:  # as Python does for `python app.py`
-        sys.path[0] = os.path.dirname(os.path.abspath(program))
     try:
-        runpy.run_path(program, run_name="__main__")
+        program.run(path, arguments)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if code and runtime.is_initialized():
@@ -44,9 +42,12 @@ def _run(program: str, arguments: list[str]) -> int:
 
 def main(argv: list[str]) -> int:
     """Run the command line; return the exit code."""
-    given = _parser().parse_args(argv)
-    if given.what not in ("info", "heap") and not os.path.exists(given.what):
-        _parser().error(f"there is no program {given.what!r} here; give the path of one")
+    parser = _parser()
+    given = parser.parse_args(argv)
+    if given.what is None:
+        parser.error("say what: info, heap PID, or the program to run: app.py")
+    if given.what not in ("info", "heap") and (reason := program.refusal(given.what)):
+        parser.error(reason)
     if given.what == "info":
         return info.main(given.arguments)
     if given.what == "heap":

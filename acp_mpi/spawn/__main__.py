@@ -1,10 +1,12 @@
 """`python -m acp_mpi.spawn app.py ...`: run a program, and whatever it spawns, with our MPI."""
 
 import argparse
+import importlib.util
 import os
 import runpy
 import sys
 
+from acp_mpi import program
 from acp_mpi.spawn import hook
 
 
@@ -27,23 +29,31 @@ def _module_first(argv: list[str]) -> tuple[str, list[str]] | None:
     return (argv[1], argv[2:]) if len(argv) > 1 and argv[0] == "-m" else None
 
 
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as reason:  # of the package that it should be in
+        if reason.name is None or not module.startswith(f"{reason.name}."):
+            raise
+        return False
+
+
 def main(argv: list[str]) -> None:
     """Run the command line."""
     os.environ["ACP_SPAWN"] = "1"  # for what the program starts itself
     hook.install()
     if given := _module_first(argv):
+        if not _is_there(given[0]):
+            _parser().error(f"there is no module {given[0]!r}; give the name of one")
         sys.argv = [given[0], *given[1]]
         runpy.run_module(given[0], run_name="__main__", alter_sys=True)
         return
     arguments = _parser().parse_args(argv).arguments
     if not arguments:
         _parser().error("name the program to run: app.py, or -m MODULE")
-    if not os.path.exists(arguments[0]):
-        _parser().error(f"there is no program {arguments[0]!r} here; give the path of one")
-    sys.argv = arguments
-    if not sys.flags.safe_path:  # as Python does for `python app.py`
-        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
-    runpy.run_path(arguments[0], run_name="__main__")
+    if reason := program.refusal(arguments[0]):
+        _parser().error(reason)
+    program.run(arguments[0], arguments[1:])
 
 
 if __name__ == "__main__":

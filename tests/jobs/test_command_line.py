@@ -109,6 +109,27 @@ def test_a_program_that_is_not_there_is_a_wrong_command_line(module):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["acp_mpi"], "say what: info, heap PID, or the program to run"),
+        (["acp_mpi", "-x"], "unrecognized arguments: -x"),
+        (["acp_mpi", "."], "'.' is a folder without a __main__.py"),
+        (["acp_mpi.spawn", "."], "'.' is a folder without a __main__.py"),
+        (["acp_mpi.spawn", "-m", "nope"], "there is no module 'nope'"),
+        (["acp_mpi.spawn", "-m", "nope.x"], "there is no module 'nope.x'"),
+        (["acp_mpi.spawn", "-m", "json.nope"], "there is no module 'json.nope'"),
+    ],
+)
+def test_what_cannot_be_run_is_said_without_a_traceback(tmp_path, words, said):
+    done = subprocess.run(
+        [sys.executable, "-m", *words], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("end", ["sys.exit(0)", "sys.exit()", "pass"])
 def test_a_good_end_is_a_good_end(passes, tmp_path, end):
     passes(
