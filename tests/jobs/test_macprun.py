@@ -304,6 +304,9 @@ def test_the_secret_is_in_no_command_line(start):
         (["no-such-file"], "no-such-file"),
         ([], "nothing to start"),
         (["--strange"], "--help"),
+        (["--listen", "x", "-n", "1", "true"], "--listen: address 'x': expected HOST:PORT"),
+        (["--listen", "", "-n", "1", "true"], "--listen: address ''"),
+        (["-n", "1", "--name", "", "true"], "group name '': expected 1 to 255"),
     ],
 )
 def test_a_wrong_command_line_is_explained(start, words, text):

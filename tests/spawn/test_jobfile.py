@@ -126,6 +126,7 @@ def test_the_mark_with_which_some_editors_begin_is_no_part_of_a_file(tmp_path, t
         ("[[group]]\ncommand = 'x\"'", "No closing quotation"),
         ("[[group]]\ncommand = 'x'\nhosts = 'a'", 'expected a list such as'),
         ("[[group]]\nname = '../a'\ncommand = 'x'", "must not hold '/'"),
+        ("[[group]]\nname = ''\ncommand = 'x'", "group name '': expected 1 to 255"),
         ("[[group]]\n", "no command"),
         ("= 1", "line 1"),
         ("2\nacprun\nmpirun\n1\n1\n./a\n", "ends where the command of group 1"),

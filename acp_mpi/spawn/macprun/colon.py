@@ -4,8 +4,10 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
+from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import jobfile
 from acp_mpi.spawn.macprun.plan import Group, Plan, UsageError, check, count, variable, words
+from acp_mpi.spawn.rendezvous.address import parse_address
 
 _USAGE = """
   macprun [options] -n N [group options] PROGRAM [argument ...] [: -n N ... PROGRAM ...] ...
@@ -34,6 +36,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     options = _parsed(_job_parser(), first)
     if options.n is None and not options.rest:
         raise UsageError("nothing to start: give -n N PROGRAM, or a job file; see macprun --help")
+    if options.listen is not None:
+        _check_address(options.listen)
     groups = [options]
     parser = _group_parser()
     groups += [_parsed(parser, group) for group in others]
@@ -72,6 +76,13 @@ def plan(options: argparse.Namespace) -> Plan:
     return check(made)
 
 
+def _check_address(text: str) -> None:
+    try:
+        parse_address(text)
+    except Error as reason:
+        raise UsageError(f"--listen: {reason}") from None
+
+
 def _split(argv: Sequence[str]) -> list[list[str]]:
     groups: list[list[str]] = [[]]
     for word in argv:
@@ -86,7 +97,7 @@ def _group(number: int, options: argparse.Namespace) -> Group:
     if options.n is None:
         raise UsageError(f"group {number} says not how many processes: begin it with -n N")
     return Group(
-        name=options.name or f"group{number}",
+        name=f"group{number}" if options.name is None else options.name,
         size=count(options.n, "-n"),
         command=tuple(options.rest),
         has_mpi=options.mpi,

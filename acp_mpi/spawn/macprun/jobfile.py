@@ -81,8 +81,9 @@ def _group(path: str, number: int, entries: dict[str, Any]) -> Group:
     hosts = entries.get("hosts", [])
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
         table.refuse("hosts", 'a list such as ["node1:4", "node2:4"]')
+    name = table.text("name")
     return Group(
-        name=table.text("name") or f"group{number}",
+        name=f"group{number}" if name is None else name,
         size=count(entries.get("processes", 1), f"{where}: processes"),
         command=table.line("command"),
         has_mpi=table.switch("mpi"),
