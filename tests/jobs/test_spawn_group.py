@@ -244,6 +244,23 @@ def test_the_name_of_a_group_is_not_given_twice(passes):
     assert "Traceback" not in output  # of a process that was started all the same
 
 
+def ask_for_nothing_that_can_be():
+    with acp.init():
+        for n, kind in ((0, acp.Error), (-1, acp.Error), (1.5, TypeError), ("2", TypeError)):
+            with pytest.raises(kind, match=rf"spawn_group: n={n!r}: expected a number of proc"):
+                acp.spawn_group("true", n)
+        for command in (3, None, ["true", 3], b"true"):
+            with pytest.raises(TypeError, match=r"spawn_group: command=.*: expected a command"):
+                acp.spawn_group(command)
+        with pytest.raises(acp.Error, match=r"spawn_group: command=.*: No closing quotation"):
+            acp.spawn_group("echo 'a")
+        assert acp.procs() == 1
+
+
+def test_a_number_or_a_command_that_is_none_is_named(passes):
+    passes(launch.program(ask_for_nothing_that_can_be), {"ACP_MPI": "0"})
+
+
 def come_one_after_the_other():
     if os.environ["ACP_GROUP_RANK"] == "1":
         time.sleep(float(os.environ["LATE"]))

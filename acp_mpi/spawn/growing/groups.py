@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 import os
 import shlex
 import threading
@@ -70,8 +71,8 @@ class Request:
         mpi: bool = True,
         launcher: str | Sequence[str] = (),
     ) -> None:
-        self.command, self.launcher = _words(command), _words(launcher)
-        self.n, self.mpi = n, mpi
+        self.command, self.launcher = _words("command", command), _words("launcher", launcher)
+        self.n, self.mpi = _number(n), mpi
         if name is None:
             name = f"spawned-{_engine.slot_of(_engine.rank())}-{next(_numbers)}"
         self.name = name
@@ -127,5 +128,21 @@ def spawn_groups(
     return [job.group(name) for name in names]
 
 
-def _words(text: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(shlex.split(text) if isinstance(text, str) else map(os.fspath, text))
+def _words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(given) if isinstance(given, str) else map(os.fspath, given))
+    except TypeError:
+        expected = "expected a command line, or a list of its words"
+        raise TypeError(f"spawn_group: {name}={given!r}: {expected}") from None
+    except ValueError as reason:
+        raise Error(f"spawn_group: {name}={given!r}: {reason}") from None
+
+
+def _number(n: int) -> int:
+    try:
+        number = operator.index(n)
+    except TypeError:
+        raise TypeError(f"spawn_group: n={n!r}: expected a number of processes") from None
+    if number < 1:
+        raise Error(f"spawn_group: n={n!r}: expected a number of processes, 1 or more")
+    return number
