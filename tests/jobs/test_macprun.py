@@ -1,12 +1,16 @@
 """`macprun`: real groups of both kinds, their output, their failures, and nothing left behind."""
 
 import contextlib
+import fcntl
 import os
+import pty
 import re
 import shlex
 import signal
 import socket
+import subprocess
 import sys
+import termios
 import traceback
 from pathlib import Path
 
@@ -236,6 +240,30 @@ def test_the_first_group_has_the_input(passes):
     words = shlex.join(macprun([1, "cat"], [1, "wc", "-c"]))
     output = passes(["sh", "-c", f"echo hello | {words}"])
     assert sorted(output.splitlines()) == ["[group0.0] hello", "[group1.0] 0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [(["exec", "{}"], "hello"), (["set -m;", "{}", "& wait"], "")],
+    ids=["in the foreground", "in the background"],
+)
+def test_a_terminal_is_the_input_unless_a_shell_reads_it(words, answer):
+    ask = shlex.join(macprun([1, "sh", "-c", "read answer; echo got $answer"]))
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        ["bash", "-c", " ".join(words).format(ask)],
+        stdin=end,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # where the shell says that a job is done
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as shell:
+        os.close(end)
+        os.write(terminal, b"hello\n")
+        output = shell.communicate(timeout=60)[0]
+    os.close(terminal)
+    assert output == f"[group0.0] got {answer}".rstrip() + "\n"
 
 
 def test_check_shows_and_starts_nothing(passes):

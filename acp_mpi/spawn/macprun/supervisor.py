@@ -40,6 +40,7 @@ class Supervisor:
 
     def __init__(self, plan: Plan, given: Mapping[str, tuple[Node, ...]], listen: str) -> None:
         self._plan, self._given, self._listen = plan, given, listen
+        self._input = _own_input()  # the child has no terminal of its own to ask
         self._groups = {group.name: Running(group) for group in plan.groups}
         self._table = Table(sys.stderr)
         self._remarks = Remarks(self._table)
@@ -79,7 +80,7 @@ class Supervisor:
 
     def _start(self, start: Start) -> None:
         first = not any(r.processes for r in self._groups.values())
-        stdin = _own_input() if first else subprocess.DEVNULL
+        stdin = self._input if first else subprocess.DEVNULL
         process = launch(start, stdin, self._watch)
         running = self._groups[start.group]
         running.processes.append(process)
@@ -278,7 +279,7 @@ def _make_room(descriptors: int) -> None:
 def _own_input() -> int:
     """Return standard input for the first group, unless a shell reads it meanwhile."""
     with contextlib.suppress(OSError):
-        if not os.isatty(0) or os.tcgetpgrp(0) == os.getpgid(os.getppid()):
+        if not os.isatty(0) or os.tcgetpgrp(0) == os.getpgrp():
             return 0
     return subprocess.DEVNULL
 
