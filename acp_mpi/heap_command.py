@@ -133,6 +133,9 @@ def main(argv: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 0
-    except BrokenPipeError:  # nobody reads any more; nor what the interpreter flushes at its end
+    except OSError as reason:  # nobody reads any more; nor what the interpreter flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(reason, BrokenPipeError):  # who read it has gone, and knows
+            return 0
+        print(f"heap: it cannot be shown: {reason.strerror}", file=sys.stderr)
+        return 1

@@ -156,6 +156,16 @@ def test_a_file_that_cannot_be_written_is_named(filled):
     assert "/proc/no/such.svg" in done.stderr
 
 
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_a_full_disk_is_no_traceback(filled, option):
+    job, _ = filled
+    with open("/dev/full", "w") as full:
+        command = [*HEAP, str(job.pid), *option]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "heap: it cannot be shown: No space left on device\n"
+
+
 def test_watch_ends_with_the_job_and_has_a_course(start, tmp_path):
     job = start([*launch.mpiexec(2), *launch.program(fill, tmp_path, 0)])
     wait_for(tmp_path / "told", job)
