@@ -20,6 +20,7 @@ from macprunning import (
     macprun,
     mpi,
     nothing_is_left,
+    ranks,
     seen_segments,
     wait_for_ever,
 )
@@ -94,6 +95,23 @@ def test_the_launcher_of_a_group_is_killed(start):
     assert job.wait() == 137, job.output
     assert "[master.0] went on without them" in job.output
     assert "group 'worker' failed first: killed by SIGKILL" in job.output
+    nothing_is_left(job, job.pid, files)
+
+
+def test_a_signal_reaches_ranks_that_their_launcher_cannot_reach_any_more(start):
+    """Hydra's helper on the host was killed: its ranks live on, and it waits for them."""
+    job = start(macprun(mpi(2, "worker", wait_for_ever)))
+    is_said(job, "joined", 2)
+    files = seen_segments(job)
+    helpers = [pid for pid in children(launcher(job)) if pid not in ranks(job)]
+    if not helpers:
+        pytest.skip("this launcher starts its ranks itself")
+    for pid in helpers:
+        os.kill(pid, signal.SIGKILL)
+    (supervisor,) = children(job.pid)
+    launch.until(lambda: set(ranks(job)) <= set(children(supervisor)), job)
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait() == 143, job.output
     nothing_is_left(job, job.pid, files)
 
 

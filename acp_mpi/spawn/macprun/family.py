@@ -64,6 +64,14 @@ def end_orphans(started: Container[int], variable: str) -> None:
                 _signal(one, signal.SIGKILL)
 
 
+def signal_orphans(started: Container[int], number: int) -> None:
+    """Send a signal to what has lost its parent: a launcher whose helper was killed cannot."""
+    for pid in processes.children().get(os.getpid(), ()):
+        if pid not in started:
+            for one in list(processes.family(pid)):
+                _signal(one, number)
+
+
 def _signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)

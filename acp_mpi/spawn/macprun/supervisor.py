@@ -163,8 +163,18 @@ class Supervisor:
             self._remarks.hush()
             for running in self._groups.values():
                 running.doom()
+            family.signal_orphans(self._started(), number)
         for running in self._groups.values():
             running.signal(number)
+
+    def _started(self) -> set[int]:
+        """Return the numbers of the processes that were started here."""
+        return {
+            process.popen.pid
+            for running in self._groups.values()
+            for process in running.processes
+            if process.popen is not None
+        }
 
     def _reap(self) -> None:
         """Collect the dead: processes of groups, and orphans that have become ours."""
