@@ -1,5 +1,8 @@
 """A workspace's part on another rank, against plain memory of the same rank."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from harness import US, Effort, Row, interleave
 
@@ -13,11 +16,12 @@ def _rows(effort: Effort) -> list[Row]:
     space, ga = acp.Workspace(SIZE, 1, SIZE), acp.malloc(SIZE, 1)
     one, many = np.ones(1), np.ones(SIZE // 8)
     rows = []
-    for what, ours, theirs in [
+    calls_of: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
         ("read", space.read, acp.get),
         ("write", space.write, acp.put),
         ("accumulate", space.accumulate, acp.put),
-    ]:
+    ]
+    for what, ours, theirs in calls_of:
         a, b = interleave(effort, calls(ours, one, 0), calls(theirs, ga, one))
         against = f"{theirs.__name__} of them"
         rows.append(

@@ -299,7 +299,7 @@ def test_text_without_a_length_has_one_character_as_in_numpy(kind):
 @pytest.mark.parametrize("shape", [2**70, (2**70, 0), (0, 2**63), (2**40, 2**40)], ids=str)
 def test_a_shape_larger_than_any_region_is_refused(shape):
     for name, make in makers().items():
-        with case(name), pytest.raises(ValueError, match=rf"{name}: .* \(1 TiB\)"):
+        with case(name), pytest.raises(ValueError, match=rf"{name}: .*1 TiB"):
             make(shape)
 
 
