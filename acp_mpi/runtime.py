@@ -201,7 +201,7 @@ def _meet_the_living(function: str, purpose: int) -> None:
     while True:
         _engine.refresh()
         try:
-            _engine.meet(function, purpose, None)
+            _engine.meet(function, purpose)
             return
         except PeerLostError:
             continue
@@ -276,11 +276,11 @@ def reset(rank: int) -> None:
     slots = [0] * len(wanted)
     for old, new in enumerate(_permutation(wanted)):
         slots[new] = _engine.slot_of(old)
-    _engine.meet("reset", _EXCHANGE, None)
+    _engine.meet("reset", _EXCHANGE)
     rooms.reset()
-    _engine.meet("reset", _EXCHANGE, None)  # the ranks of a node change theirs in one table
+    _engine.meet("reset", _EXCHANGE)  # the ranks of a node change theirs in one table
     _engine.remap(slots)
-    _engine.meet("reset", _EXCHANGE, None)
+    _engine.meet("reset", _EXCHANGE)
 
 
 def _permutation(wanted: list[Any]) -> list[int]:

@@ -78,7 +78,10 @@ def run(count: int, points: int) -> int:
     else:
         total, done = hand_out(pieces)
     print(f"pi is {total:.10f}; " + ", ".join(f"rank {r} did {n}" for r, n in done.items()))
-    return 0 if abs(total - math.pi) < 1e-6 and sum(done.values()) == count else 1
+    if sum(done.values()) == count and abs(total - math.pi) < 1e-6:
+        return 0
+    print("handing_out: that is not pi; more --points are needed", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG
              Status status=None, timeout=None):
     """Send `x` and receive, neither before the other; returns what `recv` does."""
     cdef Request sending, receiving
-    cdef int64_t limit = nanoseconds(timeout, "sendrecv")
+    cdef int64_t end = end_of(nanoseconds(timeout, "sendrecv"))
     if engine == NULL:
         no_engine("sendrecv")
     receiving = receive_begin("sendrecv", buffer, OWN_CONTEXT, source_of(source, "sendrecv"),
@@ -160,9 +160,9 @@ def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG
     try:
         sending = post("sendrecv", x, dest, sendtag, False)
         if sending is not None:
-            request_block(sending, limit)
+            request_block(sending, left_until(end))
             sending.outcome()
     except BaseException:
         request_give_up(receiving)
         raise
-    return received(receiving, status, limit)
+    return received(receiving, status, left_until(end))

@@ -204,6 +204,24 @@ bool acp_collective_settled(const acp_collective *c)
     return atomic_load(&c->state) == COLLECTIVE_OVER && !c->released;
 }
 
+static bool has_mailbox(const acp_collective *c)
+{
+    return c->era == c->engine->mail_era && !c->engine->stopping;
+}
+
+/* Under the lock: whoever has driven it holds that until it lets go of it, and no reset gives it another mailbox
+ * meanwhile. */
+static void let_go(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    pthread_mutex_lock(&e->collectives_lock);
+    if (c->watched && has_mailbox(c))
+        __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    if (c->closes && has_mailbox(c))
+        eager_open(e);
+    collectives_unlock(e);
+}
+
 void acp_collective_end(acp_collective *c)
 {
     acp_engine *e = c->engine;
@@ -222,16 +240,10 @@ void acp_collective_end(acp_collective *c)
             collective_leave(e);
         } while (rc != ACP_OK && sched_yield() == 0);
         acp_lane_give(lane);
-    } else if (c->released) { /* whoever has driven it holds the lock until it lets go of it */
-        pthread_mutex_lock(&e->collectives_lock);
-        collectives_unlock(e);
     }
-    bool here = c->era == e->mail_era && !e->stopping;
-    if (c->watched && here)
-        __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
-    if (c->closes && here)
-        eager_open(e);
-    if (here && (c->plan->messages || c->plan->members > 1))
+    if (c->released || c->watched || c->closes)
+        let_go(c);
+    if (has_mailbox(c) && (c->plan->messages || c->plan->members > 1))
         mail_context_ends(e, c->context, c->status != ACP_OK);
     free(c);
 }

@@ -42,25 +42,25 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     ended("wait_until", rc)
 
 
-cdef int met(str function, int status, acp_engine *e) except -1:
-    cdef int64_t who = acp_trouble_rank(e)
+cdef int meet_by(str function, const uint32_t *ranks, uint32_t count, uint32_t purpose,
+                 int64_t end) except -1:
+    cdef int64_t who, limit = left_until(end)
+    cdef int rc
+    cdef acp_engine *e = hold(function)
+    with nogil:
+        rc = acp_barrier(e, ranks, count, purpose, limit)
+    who = acp_trouble_rank(e)
     acp_engine_exit(e)
-    return ended(function, status, who)
+    return ended(function, rc, who)
 
 
-def meet(str function, purpose, timeout, list met_in=None):
+def meet(str function, purpose, list met_in=None):
     """Wait in `function` for all living ranks; those with another `purpose` do not count.
 
     `met_in` gets one element more when they have met, whatever a signal handler raises then.
     """
     need(function)
-    cdef uint32_t why = purpose
-    cdef int64_t limit = nanoseconds(timeout, function)
-    cdef int rc
-    cdef acp_engine *e = hold(function)
-    with nogil:
-        rc = acp_barrier(e, NULL, 0, why, limit)
-    met(function, rc, e)
+    meet_by(function, NULL, 0, purpose, ACP_FOREVER)
     if met_in is not None:
         met_in.append(function)
 
@@ -96,9 +96,7 @@ def barrier(ranks, timeout=None):
     cdef uint32_t few[64]
     cdef uint32_t *chosen = few
     cdef uint32_t count
-    cdef int64_t limit = nanoseconds(timeout, "barrier")
-    cdef int rc
-    cdef acp_engine *e
+    cdef int64_t end = end_of(nanoseconds(timeout, "barrier"))
     if type(ranks) not in (list, tuple, range):
         try:
             ranks = sorted(ranks)
@@ -113,13 +111,8 @@ def barrier(ranks, timeout=None):
             raise MemoryError
     try:
         listed(ranks, chosen, count)
-        if not acp_quiet(engine) or held:
-            complete(HANDLE_ALL, timeout)
-            need("barrier")
-        e = hold("barrier")
-        with nogil:
-            rc = acp_barrier(e, chosen, count, 0, limit)
-        met("barrier", rc, e)
+        finish_all("barrier", left_until(end))
+        meet_by("barrier", chosen, count, 0, end)
     finally:
         if chosen != few:
             c_free(chosen)
@@ -132,19 +125,11 @@ def sync(timeout=None):
     PeerLostError if a rank has died that `refresh` has not accepted, Error if one is in finalize,
     TimeoutError after `timeout` seconds.
     """
-    cdef int rc
     if engine == NULL:
         no_engine("sync")
-    if not acp_quiet(engine) or held:
-        complete(HANDLE_ALL, timeout)
-        need("sync")
-    if timeout is not None:
-        meet("sync", 0, timeout)
-        return
-    cdef acp_engine *e = hold("sync")
-    with nogil:
-        rc = acp_barrier(e, NULL, 0, 0, ACP_FOREVER)
-    met("sync", rc, e)
+    cdef int64_t end = end_of(nanoseconds(timeout, "sync"))
+    finish_all("sync", left_until(end))
+    meet_by("sync", NULL, 0, 0, end)
 
 
 def board_put(low, high, first, second, since, timeout):

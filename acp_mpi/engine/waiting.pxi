@@ -100,6 +100,13 @@ cdef int wait_for_all(str function, uint64_t handle, int64_t limit) except -1:
     return 0
 
 
+cdef int finish_all(str function, int64_t limit) except -1:
+    if not acp_quiet(engine) or held:
+        wait_for_all(function, ACP_HANDLE_ALL, limit)
+        need(function)
+    return 0
+
+
 cdef inline uint64_t meant_by(object handle, str function) except? 0xffffffffffffffff:
     # HANDLE_CONT stands for the calling thread's previous operation.
     cdef uint64_t h = handle_of(handle, function)

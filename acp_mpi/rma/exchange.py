@@ -155,9 +155,9 @@ def _exchange(function: str, offered: Callable[[], Any], read: Callable[[], None
         block = offered()
         if block is not None:
             _post(block)
-        _engine.meet(function, _EXCHANGE, None, met)
+        _engine.meet(function, _EXCHANGE, met)
         read()
-        _engine.meet(function, _EXCHANGE, None, met)
+        _engine.meet(function, _EXCHANGE, met)
     except BaseException as error:
         if isinstance(error, Error) or len(met) == _MEETINGS:
             _post(None)
@@ -175,7 +175,7 @@ def _catch_up(function: str, block: Any, meetings: int) -> None:
         if meetings == _MEETINGS:
             _post(block)
         for _ in range(meetings):
-            _engine.meet(function, _EXCHANGE, None)
+            _engine.meet(function, _EXCHANGE)
         _post(None)
     except Error:  # somebody has died, or the job is over
         pass

@@ -87,6 +87,7 @@ def spawn_groups(
     Each is `(command, n)`, or `(command, n, keywords)` with what else `spawn_group` takes. If one
     fails, all are ended, and the error says which it was.
     """
+    _engine.demand("spawn_group")
     job = members.job()
     if timeout is None:
         timeout = job.place.timeout

@@ -97,7 +97,7 @@ def kind_of(launcher: str, environ: Mapping[str, str]) -> Kind:
     path = shutil.which(launcher, path=environ.get("PATH"))
     if path is None:
         raise Error(
-            f"there is no launcher {launcher!r} in PATH: name one in the group's --launcher"
+            f"there is no launcher {launcher!r} in PATH: name one as the launcher of the group"
         )
     path = os.path.realpath(path)
     name, folder = os.path.basename(path), os.path.dirname(path)
@@ -137,8 +137,8 @@ def default_launcher(group: Group, environ: Mapping[str, str]) -> str:
             if found := shutil.which(name, path=folder):
                 return found
     raise Error(
-        f"group {group.name!r} has MPI, and there is no mpiexec, mpirun or srun in PATH: name a "
-        "launcher with --launcher"
+        f"group {group.name!r} has MPI, and there is no mpiexec, mpirun or srun in PATH: name "
+        "one as the launcher of the group (--launcher)"
     )
 
 
