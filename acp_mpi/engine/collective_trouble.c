@@ -142,6 +142,12 @@ void acp_collective_lost(acp_collective *c, uint32_t rank)
 
 int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs)
 {
+    acp_engine *e = c->engine;
+    if (c->released) /* who closes the library may be about to end it */
+        pthread_mutex_lock(&e->collectives_lock);
     *theirs = c->status == ACP_E_MISMATCH ? c->theirs : 0;
-    return c->rank;
+    int64_t rank = c->rank;
+    if (c->released)
+        pthread_mutex_unlock(&e->collectives_lock);
+    return rank;
 }
