@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
-from acp_mpi.datastructs.container import size_of
+from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
 from acp_mpi.datastructs.numpy_elements import fitted, numpy_in_use
 from acp_mpi.engine import _engine
@@ -98,7 +98,7 @@ def size_at(codec: _engine.Codec, size: SupportsIndex | None, function: str) -> 
         raise TypeError(f"{function}: a {what} of this map has any size; give its size")
     if codec.element is not None and size not in (None, width):
         raise ValueError(f"{function}: a {what} has {width} bytes, not {size}; leave it out")
-    return width if size is None else size_of(function, size)
+    return width if size is None else count_of(function, size, of="bytes")
 
 
 def key_at(

@@ -88,28 +88,17 @@ class Container(_engine.Handle):
         return f"<acp_mpi.{type(self).__name__} at {self.ga:#x}>"
 
 
-def count_of(function: str, n: Any, most: int = 2**63 - 1) -> int:
-    """Return a number of elements as an int from 0. TypeError, ValueError, OverflowError."""
+def count_of(function: str, n: Any, most: int = 2**63 - 1, of: str = "elements") -> int:
+    """Return a number of things as an int from 0. TypeError, ValueError, OverflowError."""
     try:
         n = operator.index(n)
     except TypeError:
-        raise TypeError(f"{function}: {n!r:.60} is no number of elements; use an int") from None
+        raise TypeError(f"{function}: {n!r:.60} is no number of {of}; use an int") from None
     if n < 0:
-        raise ValueError(f"{function}: there are no {n} elements; use 0 or more")
+        raise ValueError(f"{function}: there are no {n} {of}; use 0 or more")
     if n > most:
         raise OverflowError(f"{function}: {n} are more than there can be; use {most} or less")
     return int(n)
-
-
-def size_of(function: str, size: Any) -> int:
-    """Return a number of bytes as an int from 0. TypeError, ValueError."""
-    try:
-        size = operator.index(size)
-    except TypeError:
-        raise TypeError(f"{function}: {size!r:.60} is no number of bytes; use an int") from None
-    if size < 0:
-        raise ValueError(f"{function}: there are no {size} bytes; use 0 or more")
-    return int(size)
 
 
 def listed(function: str, things: Any) -> list[Any]:

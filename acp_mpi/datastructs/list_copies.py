@@ -2,7 +2,7 @@
 
 from typing import Any, SupportsIndex
 
-from acp_mpi.datastructs.container import count_of, size_of
+from acp_mpi.datastructs.container import count_of
 from acp_mpi.datastructs.list_writing import ListWriting
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, ListCursor
@@ -91,7 +91,7 @@ class ListCopies(ListWriting):
         width = self._element.width
         if size is None and not width:
             raise TypeError(f"{function}: elements of this list have any size; give `size`")
-        size = width if size is None else size_of(function, size)
+        size = width if size is None else count_of(function, size, of="bytes")
         if width and size != width:
             raise ValueError(f"{function}: an element has {width} bytes, not {size}; leave it out")
         return size

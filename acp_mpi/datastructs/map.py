@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.codecs import array_dtype, as_array, bytes_of, size_at
-from acp_mpi.datastructs.container import listed, size_of
+from acp_mpi.datastructs.container import count_of, listed
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
@@ -112,7 +112,10 @@ class Map(_engine.MapMethods, Hashed):
         """
         name = "Map.retrieve_ga"
         key = self._key_at("retrieve_ga", key_ga, key_size)
-        room = size_at(self._value_codec, None, name) if size is None else size_of(name, size)
+        if size is None:
+            room = size_at(self._value_codec, None, name)
+        else:
+            room = count_of(name, size, of="bytes")
         found = self._get_copy("retrieve_ga", key, ga, room)
         if found is not None and found > room:
             raise ValueError(f"{name}: the value has {found} bytes; make room for more than {room}")
