@@ -107,9 +107,9 @@ def stale_address(rank: int) -> int:
 
 
 def pattern(size: int, seed: int = 0) -> np.ndarray:
-    """Return bytes without a short period, different for each seed."""
-    index = np.arange(size, dtype=np.uint32)
-    return ((index * 2654435761 + seed * 40503) >> 13).astype(np.uint8)
+    """Return bytes that begin anew after a prime number of them, different for each seed."""
+    index = np.arange(min(size, 65521), dtype=np.uint32)
+    return np.resize(((index * 2654435761 + seed * 40503) >> 13).astype(np.uint8), size)
 
 
 def fetch(ga: int, size: int) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from support import case, refused, right
+from support import case, refused, right, tries
 
 import acp_mpi as acp
 
@@ -190,14 +190,14 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(180))
 @given(x=arrays)
 def test_any_array(x):
     y = travels(x)
     assert (y.dtype, y.shape, y.tobytes()) == (x.dtype, x.shape, x.tobytes())
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(180))
 @given(x=values)
 def test_any_object(x):
     assert repr(travels(x)) == repr(x)
