@@ -106,6 +106,13 @@ def stale_address(rank: int) -> int:
     return acp.bcast(ga, root=rank)
 
 
+def stale_everywhere(ga: int) -> None:
+    """Check that no rank can use the address that this rank had. Collective."""
+    for old in acp.allgather(ga):
+        with pytest.raises(acp.AddressError):
+            fetch(old, 1)
+
+
 def pattern(size: int, seed: int = 0) -> np.ndarray:
     """Return bytes that begin anew after a prime number of them, different for each seed."""
     index = np.arange(min(size, 65521), dtype=np.uint32)
