@@ -124,16 +124,24 @@ static inline void cluster_stop(struct cluster *c)
         acp_engine_free(c->engines[i]);
 }
 
-/* Three ranks by each road, and on two nodes. */
+/* The ways that operations of three ranks may take: each road within a node, some or all of them apart. */
+static const struct {
+    acp_path path;
+    uint32_t nodes;
+} cluster_ways[] = {{ACP_PATH_ANY, 1}, {ACP_PATH_OWNER, 1}, {ACP_PATH_LINK, 1},
+                    {ACP_PATH_ANY, 2}, {ACP_PATH_ANY, 3}};
+#define CLUSTER_WAYS (sizeof cluster_ways / sizeof *cluster_ways)
+
+static inline void cluster_start_by(struct cluster *c, uint32_t way)
+{
+    cluster_start(c, 3, cluster_ways[way].nodes, cluster_ways[way].path, CLUSTER_SHARED);
+}
+
 static inline void cluster_by_every_road(const cluster_body *bodies, size_t count)
 {
-    static const struct {
-        acp_path path;
-        uint32_t nodes;
-    } cases[] = {{ACP_PATH_ANY, 1}, {ACP_PATH_OWNER, 1}, {ACP_PATH_LINK, 1}, {ACP_PATH_ANY, 2}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (uint32_t i = 0; i < CLUSTER_WAYS; i++) {
         struct cluster c;
-        cluster_start(&c, 3, cases[i].nodes, cases[i].path, CLUSTER_SHARED);
+        cluster_start_by(&c, i);
         cluster_run_each(&c, bodies, count);
         cluster_stop(&c);
     }

@@ -3,6 +3,7 @@
 #define ACP_TESTS_MAILING_H
 
 #include "cluster.h"
+#include "heap.h"
 #include "request.h"
 
 #include <sched.h>
@@ -107,6 +108,18 @@ static inline void pages_give(struct pages p)
 static inline struct mailbox *box_of(acp_engine *e)
 {
     return &mail_heap(e, e->own)->head->mailbox;
+}
+
+/* How many bytes nobody may have waited for. */
+static inline void set_bound(acp_engine *e, acp_lane *lane, uint64_t bytes)
+{
+    struct heap *h = mail_heap(e, e->own);
+    struct hold hold;
+    CHECK(section_enter(&hold, lane, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
+    pthread_mutex_lock(&e->lock); /* for whoever only looks */
+    h->head->mailbox.bound = bytes;
+    pthread_mutex_unlock(&e->lock);
+    section_leave(&hold);
 }
 
 #endif

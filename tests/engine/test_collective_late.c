@@ -1,25 +1,7 @@
 /* What comes of a collective that has ended: nothing of it stays in a mailbox, nor with who sent it. */
 #include "collecting.h"
 
-#include "heap.h"
 #include "progress.h"
-
-static const struct {
-    acp_path path;
-    uint32_t nodes;
-} ways[] = {{ACP_PATH_ANY, 1}, {ACP_PATH_OWNER, 1}, {ACP_PATH_LINK, 1}, {ACP_PATH_ANY, 3}};
-#define WAYS (sizeof ways / sizeof *ways)
-
-static void bound(acp_engine *e, acp_lane *lane, uint64_t bytes)
-{
-    struct heap *h = mail_heap(e, e->own);
-    struct hold hold;
-    CHECK(section_enter(&hold, lane, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
-    pthread_mutex_lock(&e->lock); /* for whoever only looks */
-    h->head->mailbox.bound = bytes;
-    pthread_mutex_unlock(&e->lock);
-    section_leave(&hold);
-}
 
 static uint64_t used(acp_engine *e, acp_lane *lane)
 {
@@ -54,7 +36,7 @@ static void left_early(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane
     uint64_t before = used(e, lane), kept = box_of(e)->bound;
     uint32_t first = full ? 1200 : 1000;
     if (full && rank == 0)
-        bound(e, lane, 4096);
+        set_bound(e, lane, 4096);
     for (uint32_t i = 0; i < 12; i++) {
         struct script s;
         script_begin(&s, c->count, -1, 0);
@@ -80,7 +62,7 @@ hears_or_has_all(e, &s, first + i);
     }
     meet(e);
     if (full && rank == 0)
-        bound(e, lane, kept);
+        set_bound(e, lane, kept);
     UNTIL(used(e, lane) <= before + (64 << 10)); /* slabs stay */
     free(in);
     free(out);
@@ -247,11 +229,6 @@ int main(void)
 {
     taken_just_then();
     rung_for_as_it_stops_leading();
-    for (uint32_t i = 0; i < WAYS; i++) {
-        struct cluster c;
-        cluster_start(&c, 3, ways[i].nodes, ways[i].path, CLUSTER_SHARED);
-        cluster_run_each(&c, bodies, sizeof bodies / sizeof *bodies);
-        cluster_stop(&c);
-    }
+    cluster_by_every_road(bodies, sizeof bodies / sizeof *bodies);
     return 0;
 }
