@@ -115,3 +115,12 @@ def ignore_ctrl_c():
     print("ready", flush=True)
     while True:
         signal.pause()
+
+
+def function_of(pid):
+    """Return the name of the test function that a process runs."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return ""
+    return words[3] if len(words) > 3 and words[1].endswith("program.py") else ""
