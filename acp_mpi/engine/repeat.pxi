@@ -1,5 +1,7 @@
 # A collective that is called again with buffers of the same kind: its plan is at hand.
 
+from libc.string cimport memcmp as c_memcmp, memset as c_memset, strlen
+
 DEF FORMAT = 4  # bytes of a buffer's format that are compared, the end among them
 
 cdef dict lately = {}  # by function: what it was called with last
