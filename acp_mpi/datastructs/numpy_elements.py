@@ -159,6 +159,10 @@ def fitted(given: Any, dtype: Any, what: str) -> Any:
     """
     import numpy
 
+    if dtype.kind == "b" and given.dtype.kind in "iuf":
+        if not numpy.isin(given, (0, 1)).all():
+            raise TypeError(f"{what} are not all 0 or 1, which {dtype} holds; convert them first")
+        return numpy.ascontiguousarray(given, dtype)
     whole = dtype.kind in "iu" and given.dtype.kind in "iub"
     text = dtype.kind in "SU"
     if not whole and (

@@ -243,6 +243,17 @@ def test_what_is_neither_true_nor_false_is_no_bool(kind, made):
         assert [type(x) for x in sequence] == [bool] * 14
         assert sequence.tolist() == 2 * list(map(bool, right))
         assert list(line) == list(map(bool, right))
+        for numbers in (np.array([0, 1]), np.array([0.0, 1.0])):
+            sequence.assign(numbers)
+            values.update([0, 1], numbers)
+            assert sequence.tolist() == [values[0], values[1]] == [False, True]
+            with refused(TypeError, f"{kind.__name__}.extend", "0 or 1"):
+                sequence.extend(numbers + 1)
+        values.update([0, 1], [1, 0])
+        with refused(TypeError, "Map.update", 2):
+            values.update([0, 1], [1, 2])
+        assert sorted(values.items()) == [(0, True), (1, False)]
+        values.clear()
         assert keys.empty()
         assert values.empty()
 
