@@ -215,8 +215,7 @@ class List(ListCopies):
         if isinstance(other, ListCursor):
             if other.id == END:
                 raise IndexError("List.splice: there is no element at the end; see size()")
-            following = other.advance(1).id if self._beside(other.list) else END
-            self._move("List.splice", at, other.list, other.id, following, 1)
+            self._move("List.splice", at, other.list, other.id, other.id, 1)
         elif other == self:
             self._touch("List.splice")
         else:

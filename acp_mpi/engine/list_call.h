@@ -25,7 +25,8 @@ struct list_order { /* then `count` offsets of nodes, unless they are in `block`
     uint64_t changes, count, kept, block; /* the first `kept` stay, in this order */
 };
 struct list_span { /* of elements; for a splice, where to and from which list as well */
-    struct list_id at, first, last; /* before which; from; up to and without; none: all */
+    /* Before which; from; up to and without. None: all. The same: of a splice it alone. */
+    struct list_id at, first, last;
     acp_ga_t from;
     uint64_t from_serial, changes; /* of the list `from`; UINT64_MAX: whatever they are */
 };

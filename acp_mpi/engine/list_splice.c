@@ -123,6 +123,17 @@ static int splice_own(struct hold *hold, struct list *l, const struct list_span 
     return rc;
 }
 
+/* An element that is its own end goes alone, whatever is behind it by now. */
+static struct list_id end_of(const struct hold *hold, const struct list *l, const struct list_span *s)
+{
+    bool alone = s->first.node == s->last.node && s->first.number == s->last.number;
+    if (!alone || !list_has(hold->heap, l, s->first))
+        return s->last;
+    uint64_t at = list_node(hold->heap, s->first.node)->next;
+    const struct list_node *n = list_node(hold->heap, at);
+    return (struct list_id){at, n ? list_number(l, n->name) : 0};
+}
+
 static struct list_id beginning(const struct hold *hold, const struct list *l)
 {
     const struct list_node *n = list_node(hold->heap, l->first);
@@ -145,6 +156,8 @@ int method_list_splice(acp_lane *lane, struct acp_call *c)
     struct list *from = own ? p.to : p.from;
     if (!s.first.node && !s.last.node)
         s.first = beginning(&p.holds[0], from);
+    else
+        s.last = end_of(&p.holds[0], from, &s);
     if ((s.at.node && !list_has(p.holds[0].heap, p.to, s.at)) ||
         !list_span(&p.holds[0], from, &s, &last, &count))
         c->result[0] = LIST_STALE;

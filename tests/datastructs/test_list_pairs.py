@@ -1,5 +1,6 @@
 """Two lists, and several ranks in one: splice, merge, swap, copies."""
 
+import numpy as np
 import pytest
 from support import SLOW_ROAD, alone, refused, right
 
@@ -114,3 +115,51 @@ def test_all_ranks_swap_and_splice_between_two_lists(made):
     acp.sync()
     assert sorted([*one, *other]) == list(range(100))
     acp.sync()
+
+
+def test_one_element_is_moved_whatever_comes_behind_it_meanwhile(made):
+    one, other = made(acp.List, "q"), made(acp.List, "q")
+    count = 20 if SLOW_ROAD else 3000
+    if alone():
+        for i in range(count):
+            other.splice(other.end(), one.insert(one.end(), -i - 1))
+    else:
+        for i in range(count):
+            at = one.insert(one.end(), i)
+            if i % 2:
+                one.erase(at)
+    acp.sync()
+    assert list(other) == [-i - 1 for i in range(count)]
+    assert sorted(one) == sorted(list(range(0, count, 2)) * (acp.procs() - 1))
+    acp.sync()
+
+
+def test_an_array_has_the_same_elements_on_every_rank(made):
+    one, two = made(acp.List, "i4"), made(acp.List, np.dtype("V70000"))
+    if alone():
+        rows = np.arange(6, dtype=">i8").reshape(2, 3)
+        for rank in (None, *acp.ranks()):
+            one.clear()
+            one.extend(rows, rank)
+            assert list(one) == list(range(6))
+            with refused(TypeError, "List.extend", "float64"):
+                one.extend(np.ones(3), rank)
+        two.extend(np.zeros((2, 2), "V70000"))
+        assert len(two) == 4
+
+
+def test_an_array_of_a_list_has_its_elements(made):
+    kind = np.dtype([("a", "i4"), ("b", "f8", 2)])
+    numbers, objects, structures = made(acp.List, "i2"), made(acp.List), made(acp.List, kind)
+    if alone(1):
+        assert np.asarray(numbers).shape == (0,)
+        numbers.extend([1, 2, 3], right())
+        array = np.asarray(numbers)
+        assert (array.dtype, array.tolist()) == (np.dtype("i2"), [1, 2, 3])
+        assert np.asarray(numbers, float).dtype == float
+        structures.push_back((1, (2, 3)))
+        assert np.asarray(structures) == np.array([(1, (2, 3))], kind)
+        objects.extend(["a", "b"])
+        assert np.asarray(objects).tolist() == ["a", "b"]
+        with refused(ValueError, "List", "copy"):
+            np.array(numbers, copy=False)
