@@ -52,6 +52,15 @@ class ListReading(_engine.ListHandle, Container):
             return object if self._note == OBJECTS.note else bytes
         return dtype_of(self._element)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        import numpy
+
+        if copy is False:
+            raise ValueError("List: its elements come as a copy; leave copy=False out")
+        own = None if self._note in (OBJECTS.note, BYTES.note) else self.dtype
+        values = list(self._values("List iteration", 0))
+        return numpy.asarray(numpy.array(values, dtype if own is None else own), dtype)
+
     def _touch(self, function: str) -> None:
         """Raise AddressError if the list is gone: for a call that has nothing to do."""
         self._check(function, _engine.ids_of([_engine.END]))

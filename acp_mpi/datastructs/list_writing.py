@@ -75,11 +75,15 @@ class ListWriting(ListReading):
     def _extend(self, function: str, values: Iterable[Any], rank: SupportsIndex | None) -> None:
         if isinstance(values, ListWriting) and values._note == self._note and values != self:
             self._copy(function, values, None, END, rank)
-        elif self._element.width and self._is_beside(rank, self._element.width):
+        elif width := self._element.width:
             count, data = pack_many(self._element, values, function)
             if not count:
                 self._touch(function)
-            self._put_row(function, _engine.BACK, *END, data)
+            if self._is_beside(rank, width):
+                self._put_row(function, _engine.BACK, *END, data)
+            else:
+                each = [bytes(data[i * width : (i + 1) * width]) for i in range(count)]
+                self._extend_bytes(function, each, rank)
         else:
             elements = [self._element.packed(v, function) for v in listed(function, values)]
             if not elements:
