@@ -242,15 +242,8 @@ class List(ListCopies):
         self._alike("List.swap", other)
         if self._beside(other):
             self._exchange("List.swap", other)
-            return
-        with other._aside() as theirs:
-            try:
-                theirs._exchange("List.swap", other)
-                other._move("List.swap", END, self, None, END, ANY)
-                self._move("List.swap", END, theirs, None, END, ANY)
-            except BaseException:
-                other._move("List.swap", END, theirs, None, END, ANY)  # which ends with the block
-                raise
+        else:
+            self._swap_apart("List.swap", other)
 
     # Python -------------------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
 """How elements come into lists from addresses of any rank, past the caller."""
 
-from typing import Any, SupportsIndex
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Self, SupportsIndex
 
 from acp_mpi.datastructs.container import count_of
-from acp_mpi.datastructs.list_writing import ListWriting
+from acp_mpi.datastructs.list_writing import ANY, ListWriting
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END, ListCursor
 from acp_mpi.errors import Status, from_fault
@@ -73,6 +75,34 @@ class ListCopies(ListWriting):
         with self._aside() as new:
             new._extend_bytes(function, n * [data], rank)
             self._exchange(function, new)
+
+    @contextlib.contextmanager
+    def _aside(self) -> Iterator[Self]:
+        """Make a list beside this one for as long as the block lasts."""
+        new = type(self)(self._element, _engine.query_rank(self.ga))
+        try:
+            yield new
+        finally:
+            new.destroy()
+
+    def _swap_apart(self: Any, function: str, other: Any) -> None:
+        """Exchange all elements with a list of another rank; what has moved goes back on errors."""
+        with other._aside() as mine:
+            swapped = False
+            try:
+                mine._move(function, END, self, None, END, ANY)
+                mine._exchange(function, other)
+                swapped = True
+                self._move(function, END, mine, None, END, ANY)
+            except BaseException:
+                try:
+                    if swapped:
+                        mine._move(function, mine.begin().id, self, None, END, ANY)
+                        mine._exchange(function, other)
+                    self._move(function, self.begin().id, mine, None, END, ANY, home=True)
+                finally:
+                    other._move(function, END, mine, None, END, ANY)  # which ends with the block
+                raise
 
     def _put_from(
         self,

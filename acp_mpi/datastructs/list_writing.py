@@ -2,14 +2,14 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Self, SupportsIndex
+from typing import Any, SupportsIndex
 
 from acp_mpi.datastructs.container import listed
 from acp_mpi.datastructs.elements import pack_many
-from acp_mpi.datastructs.list_reading import RESUMED, ListReading
+from acp_mpi.datastructs.list_reading import RESUMED, ListReading, fetch_all
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END
-from acp_mpi.errors import PeerLostError
+from acp_mpi.errors import HeapFullError, PeerLostError
 
 ANY = 2**62  # elements: as many as there are
 MOVED = 1000  # elements that are between two ranks at a time
@@ -183,6 +183,7 @@ class ListWriting(ListReading):
         last: tuple[int, int],
         count: int,
         changes: int = _engine.ANY_CHANGES,
+        home: bool = False,
     ) -> None:
         """Move elements here, from `first` (None: all) up to `last`; `count` if `other` is far."""
         self._alike(function, other)
@@ -197,7 +198,7 @@ class ListWriting(ListReading):
             if batch is None:
                 break
             moved += len(batch.blocks)
-            self._land(function, at, other, batch, first is None)
+            self._land(function, at, other, batch, first is None, home)
             if batch.next == END:
                 break
             first = first and batch.next
@@ -209,17 +210,54 @@ class ListWriting(ListReading):
         other: "ListWriting",
         batch: _engine.Batch,
         at_front: bool,
+        home: bool,
     ) -> None:
         """Put elements in that were taken out of `other`; back there if that fails."""
         where = _engine.AT if at != END else _engine.BACK
         try:
-            while batch.blocks:
-                self._put_block(function, where, *at, batch.blocks)
+            self._settle(function, where, at, batch.blocks, home)
         except BaseException:
-            back = batch.next if batch.next != END else END
-            where = _engine.FRONT if at_front else _engine.AT if back != END else _engine.BACK
-            other._adopt(function, where, END if at_front else back, batch.blocks)
+            where = _engine.FRONT if at_front else _engine.AT if batch.next != END else _engine.BACK
+            try:
+                other._settle(function, where, END if at_front else batch.next, batch.blocks, True)
+            finally:
+                _engine.forsake(block for _, _, block in batch.blocks)
             raise
+
+    def _settle(
+        self, function: str, where: int, at: tuple[int, int], records: list[Any], home: bool
+    ) -> None:
+        """Put in elements that were taken out; `records` are those that are in no list.
+
+        `home`: they were here before, and find room again, one by one if need be.
+        """
+        try:
+            while records:
+                self._put_block(function, where, *at, records)
+        except HeapFullError:
+            while home and records:
+                self._settle_one(function, where, at, records)
+            if records:
+                raise
+
+    def _settle_one(
+        self, function: str, where: int, at: tuple[int, int], records: list[Any]
+    ) -> None:
+        at_front = where == _engine.FRONT
+        one = [records.pop(-1 if at_front else 0)]
+        try:
+            self._put_block(function, where, *at, one)
+        except HeapFullError:
+            # Where it was beside its chain its block is as long as it will be: that makes room.
+            size, ga, block = one[0]
+            if not self._is_beside(_engine.query_rank(block), size):
+                raise
+            (data,) = fetch_all(function, [(ga, size)])
+            one.clear()
+            self._free([block])
+            self._put_bytes(function, where, *at, bytes(data))
+        finally:
+            records[len(records) if at_front else 0 : 0] = one
 
     def _beside(self, other: "ListWriting") -> bool:
         return _engine.query_rank(self.ga) == _engine.query_rank(other.ga)
@@ -232,15 +270,6 @@ class ListWriting(ListReading):
                 f"{function}: the elements are {other.dtype} there and {self.dtype} here; "
                 "convert them first"
             )
-
-    @contextlib.contextmanager
-    def _aside(self) -> Iterator[Self]:
-        """Make a list beside this one for as long as the block lasts."""
-        new = type(self)(self._element, _engine.query_rank(self.ga))
-        try:
-            yield new
-        finally:
-            new.destroy()
 
     def _bury(self, function: str) -> None:
         """Give back the memory of what was erased."""
