@@ -65,13 +65,10 @@ class List(ListCopies):
             try:
                 self._erase_between(name, begin, end)
             except AddressError:
-                ids = [one for one in (begin, end) if one != END]
-                if self._check(name, _engine.ids_of(ids)) != b"\1" * len(ids):
-                    raise  # it was taken out
-                raise ValueError(f"{name}: {last!r} is before {first!r}; turn them round") from None
+                raise self._no_range(name, begin, end) from None
             self._bury(name)
         else:
-            self._touch(name)
+            self._stand(name, begin)
         return last
 
     def clear(self) -> None:
@@ -103,7 +100,8 @@ class List(ListCopies):
     ) -> None:
         """Have the elements from `first` up to `last`, of any list of this type, in their place.
 
-        What lies in a block of its own goes from rank to rank without the caller.
+        What lies in a block of its own goes from rank to rank without the caller. ValueError if
+        `last` is before `first`.
         """
         name = "List.assign_range"
         list_of(name, first)._alike(name, self)
@@ -224,15 +222,22 @@ class List(ListCopies):
     def splice_range(self, cursor: ListCursor, first: ListCursor, last: ListCursor) -> None:
         """Move the elements from `first` up to `last`, of any list, before the one of `cursor`.
 
-        As `splice`.
+        As `splice`. ValueError if `last` is before `first`.
         """
-        at = self._id_of(cursor, "List.splice_range")
-        list_of("List.splice_range", first)._id_of(last, "List.splice_range")
-        if first != last:
+        name = "List.splice_range"
+        at = self._id_of(cursor, name)
+        list_of(name, first)._id_of(last, name)
+        if first == last:
+            self._touch(name)
+            first.list._stand(name, first.id)
+            return
+        try:
             count = 0 if self._beside(first.list) else first.distance(last)
-            self._move("List.splice_range", at, first.list, first.id, last.id, count)
-        else:
-            self._touch("List.splice_range")
+            self._move(name, at, first.list, first.id, last.id, count)
+        except (AddressError, ValueError):
+            if at != END and self._check(name, _engine.ids_of([at])) != b"\1":
+                raise
+            raise first.list._no_range(name, first.id, last.id) from None
 
     def swap(self, other: Self) -> None:
         """Exchange all elements with `other`, of the same type.

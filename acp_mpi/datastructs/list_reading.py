@@ -10,6 +10,7 @@ from acp_mpi.datastructs.container import Container
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import GONE
+from acp_mpi.errors import AddressError
 
 PROTOCOL = 5  # of pickle: buffers stand in one piece
 OBJECTS = _engine.Element(0, b"object", "", partial(pickle.dumps, protocol=PROTOCOL), pickle.loads)
@@ -63,7 +64,19 @@ class ListReading(_engine.ListHandle, Container):
 
     def _touch(self, function: str) -> None:
         """Raise AddressError if the list is gone: for a call that has nothing to do."""
-        self._check(function, _engine.ids_of([_engine.END]))
+        self._stand(function, _engine.END)
+
+    def _no_range(self, function: str, first: tuple[int, int], last: tuple[int, int]) -> Exception:
+        """Return why no elements lead from one place to another."""
+        ids = [one for one in (first, last) if one != _engine.END]
+        if b"\0" in self._check(function, _engine.ids_of(ids)):
+            return AddressError(
+                f"{function}: an element of the two cursors was taken out of the list; get new "
+                "cursors by begin, end, find or insert"
+            )
+        return ValueError(
+            f"{function}: the cursor of the end is before that of the beginning; turn them round"
+        )
 
     def _values(self, function: str, flags: int) -> Iterator[Any]:
         for batch in self._batches(function, flags):

@@ -133,17 +133,23 @@ class ListWriting(ListReading):
     ) -> None:
         """Append copies of elements of `source`; those in blocks go from rank to rank."""
         if first == END:
+            if last != END:
+                raise source._no_range(function, first, last)
             return
         ids = _engine.ids_of([first]) if first else b""
         flags, orders = 0, None
         while True:
             batch = source._walk(function, flags, 0, ids)
+            if batch.stale and first and not flags:
+                raise source._no_range(function, first, last)
             orders = batch.orders if orders is None else orders
             if batch.stale or batch.orders != orders:
                 raise RuntimeError(f"{function}: the list was reordered meanwhile; try again")
-            stop = batch.nodes.index(last[0]) if last[0] in batch.nodes else None
+            stop = next((i for i in range(len(batch.nodes)) if batch.id(i) == last), None)
             if not batch.nodes:
                 self._touch(function)
+            if batch.ended and stop is None and last != END:
+                raise source._no_range(function, first or END, last)
             self._copy_batch(function, source, batch, stop, rank)
             if batch.ended or stop is not None:
                 return

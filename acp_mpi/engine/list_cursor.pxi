@@ -17,9 +17,12 @@ cdef class ListCursor:
     cdef readonly ListReader list
     cdef list_id at
 
-    def __init__(self, ListReader list, id):
+    def __init__(self, ListReader list not None, id):
         self.list = list
         self.at.node, self.at.number = id
+
+    def __reduce__(self):
+        return ListCursor, (self.list, self.id)
 
     @property
     def id(self):
@@ -55,6 +58,8 @@ cdef class ListCursor:
     def advance(self, n=1):
         """Return the cursor `n` elements on, back if negative. IndexError past an end."""
         id, left = self.id, as_int(n, "Cursor.advance", "a number of elements")
+        if not left:
+            self.list._stand("Cursor.advance", id)
         while left:
             far = max(-FAR, min(left, FAR))
             done, id = self.list._step("Cursor.advance", far, ids_of([id, END]))
@@ -73,6 +78,8 @@ cdef class ListCursor:
         if other.list != self.list:
             raise ValueError("Cursor.distance: the cursors are of two lists; use one")
         total, id = 0, self.id
+        if id == other.id:
+            self.list._stand("Cursor.distance", id)
         while id != other.id:
             done, id = self.list._step("Cursor.distance", FAR, ids_of([id, other.id]))
             total += done

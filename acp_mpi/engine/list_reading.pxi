@@ -134,6 +134,11 @@ cdef class ListReader(ListEnds):
         cdef Call c = self.called(function, METHOD_LIST_CHECK, 0, ids, len(ids) // sizeof(list_id))
         return bytes(c.brought)
 
+    def _stand(self, str function, id):
+        """Raise AddressError unless that element, or with the end the list, is there."""
+        if self._check(function, ids_of([id])) != b"\1" and id != END:
+            stale(function)
+
     # The first of them from `at` on, or, without, from an end; GONE: it was erased meanwhile.
     cdef object one(self, str function, uint64_t flags, const list_id *at):
         cdef acp_call here

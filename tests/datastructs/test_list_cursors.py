@@ -1,5 +1,7 @@
 """Cursors of lists, and iteration, while elements come and go."""
 
+import pickle
+
 import numpy as np
 import pytest
 from support import SLOW_ROAD, alone, refused, right
@@ -27,6 +29,10 @@ def test_a_cursor_stays_at_its_element_until_that_is_taken_out(made):
             lambda: at.ga,
             lambda: one.erase(at),
             lambda: at.advance(),
+            lambda: at.advance(0),
+            lambda: at.distance(at),
+            lambda: one.erase_range(at, at),
+            lambda: one.splice_range(one.end(), at, at),
             lambda: one.insert(at, 0),
             lambda: one.splice_range(at, one.begin(), one.end()),
         ]
@@ -224,3 +230,53 @@ def test_ranges_that_are_none_and_negative_counts_are_refused(made):
         one.erase(begin)
         with pytest.raises(acp.AddressError, match="taken out"):
             one.erase_range(begin, third)
+
+
+@pytest.mark.parametrize("rank", [0, -1])
+def test_ranges_to_be_copied_or_moved_end_behind_their_beginning(made, rank):
+    one, other = made(acp.List, "q", maker=-1), made(acp.List, "q", rank=rank % acp.procs())
+    if acp.rank() == 0:
+        one.extend(range(5))
+        begin, third, end = one.begin(), one.begin().advance(3), one.end()
+        other.push_back(7)
+        for first, last in ((third, begin), (end, begin)):
+            with refused(ValueError, "List.assign_range", "before"):
+                other.assign_range(first, last)
+            with refused(ValueError, "List.splice_range", "before"):
+                other.splice_range(other.end(), first, last)
+        one.erase(third)
+        for again in range(2):
+            for first, last in ((begin, third), (third, end)):
+                with refused(acp.AddressError, "List.assign_range", "taken out"):
+                    other.assign_range(first, last)
+                with refused(acp.AddressError, "List.splice_range", "taken out"):
+                    other.splice_range(other.end(), first, last)
+            one.push_back(again)  # where the other was
+        assert list(other) == [7]
+        assert list(one) == [0, 1, 2, 4, 0, 1]
+
+
+@pytest.mark.parametrize("kind", [acp.Vector, acp.Deque, acp.List])
+def test_a_container_that_is_gone_has_no_beginning(kind):
+    gone = kind("q", rank=right())
+    gone.extend([1, 2])
+    begin = gone.begin()
+    gone.destroy()
+    with refused(acp.AddressError, f"{kind.__name__}.begin", "no such container"):
+        gone.begin()
+    if kind is acp.List:
+        for use in (lambda: begin.advance(0), lambda: begin.distance(begin)):
+            with pytest.raises(acp.AddressError, match="no such container"):
+                use()
+
+
+def test_a_cursor_is_the_same_place_on_every_rank(made):
+    one = made(acp.List, "q")
+    if alone():
+        one.extend([1, 2, 3])
+    acp.sync()
+    at, end = acp.bcast((one.find(2), one.end()))
+    assert at.value == 2
+    assert at == one.find(2)
+    assert end == one.end()
+    assert pickle.loads(pickle.dumps(at)) == at
