@@ -48,6 +48,8 @@ class KeyCursor:
         n = steps_of(n)
         if n < 0:
             raise ValueError(f"Cursor.advance: {n} is negative; these cursors go forward only")
+        if not n:
+            self._owner._touch("advance")
         cursor = self
         for _ in range(n):
             if cursor.is_end:

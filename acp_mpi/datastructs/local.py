@@ -17,27 +17,33 @@ class Local:
         rank = _engine.rank()
         self._parts = [p for p, r in enumerate(owner.ranks) if r == rank]
 
+    def _here_in(self, method: str) -> list[int]:
+        """Return the parts that are here; AddressError if it is gone, also if there are none."""
+        if not self._parts:
+            self._owner._touch(f"local.{method}")
+        return self._parts
+
     def size(self) -> int:
         """Return the number of elements here."""
-        return sum(self._owner._count_in(p) for p in self._parts)
+        return sum(self._owner._count_in(p) for p in self._here_in("size"))
 
     __len__ = size
 
     def empty(self) -> bool:
         """Return whether nothing is here."""
-        return not any(self._owner._size_of("empty", part) for part in self._parts)
+        return not any(self._owner._size_of("empty", part) for part in self._here_in("empty"))
 
     def clear(self) -> None:
         """Take out what is here."""
-        for part in self._parts:
+        for part in self._here_in("clear"):
             self._owner._clear_part(part)
 
     def __iter__(self) -> Iterator[Any]:
-        return self._owner._iterate(self._parts)
+        return self._owner._iterate(self._here_in("iter"))
 
     def _elements(self) -> Iterator[tuple[Any, Any]]:
         """Yield what is here as pairs of key and value (of a set b'', of a multiset a count)."""
-        return self._owner._pairs(self._parts)
+        return self._owner._pairs(self._here_in("items"))
 
     def assign(self, other: "Hashed | Local") -> None:
         """Put a copy of `other` in place of what is here, as far as its keys belong here.

@@ -182,6 +182,7 @@ class Sequence(SequenceCopies):
 
     def begin(self) -> Cursor:
         """Return the cursor of the first element."""
+        self._look(self._named("begin"))  # is it there?
         return Cursor(self, 0)
 
     def end(self) -> Cursor:

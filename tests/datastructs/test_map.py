@@ -7,7 +7,7 @@ import hypothesis
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from support import SLOW_ROAD, only, refused, tries
+from support import SLOW_ROAD, only, refused, right, tries
 
 import acp_mpi as acp
 
@@ -334,14 +334,16 @@ def test_a_cursor_is_read_and_its_steps_are_counted(numbers):
 
 @pytest.mark.parametrize("kind", [acp.Map, acp.Set, acp.MultiSet])
 def test_calls_with_nothing_to_do_are_refused_where_all_is_gone(kind):
-    gone, empty = kind(), kind()
-    again, local = kind.attach(gone.ga), gone.local
+    gone, empty = kind([right()], rank=acp.rank()), kind()
+    gone.update({1: 1})
+    again, local, at = kind.attach(gone.ga), gone.local, gone.begin()
     gone.destroy()
     uses = [
         lambda: again.update([]), lambda: again.update(np.array([])), lambda: again.assign(gone),
         lambda: again.merge(gone), lambda: again.merge(empty), lambda: again.move(gone),
         lambda: again.swap(gone), lambda: local.assign(gone), lambda: local.merge(gone),
-        lambda: local.move(gone),
+        lambda: local.move(gone), lambda: at.advance(0), local.size, local.empty, local.clear,
+        lambda: list(local),
     ]  # fmt: skip
     if kind is acp.Map:
         uses += [lambda: again.update({}), lambda: again.get_many([])]
