@@ -47,8 +47,8 @@ def _raw(width: int) -> _engine.Element:
 def _plain_or_raw(text: str) -> _engine.Element | None:
     if len(text) == 1 and text in PLAIN:
         return _engine.Element(struct.calcsize(text), text.encode(), text, None, None)
-    if text[:1] == "V" and text[1:].isdigit():
-        return _raw(int(text[1:]))
+    if text[:1] == "V" and text.isascii() and text[1:].isdigit() and int(text[1:]) < 2**31:
+        return _raw(int(text[1:]))  # more than that is no type of NumPy's either
     return None
 
 

@@ -137,6 +137,10 @@ def test_types_without_a_size_or_with_dimensions_are_refused(kind):
     for elements in ([1, 2, 3], "no type", {"a": 1}):  # what list and dict take is no type
         with refused(TypeError, kind.__name__, elements, "extend"):
             kind(elements)
+    for raw in ("V²", "V2147483648", f"V{2**64}"):
+        for make in (kind, acp.List, lambda what: acp.Map(key=what)):
+            with pytest.raises(TypeError, match=f"{raw}' is no type of elements"):
+                make(raw)
     with refused(TypeError, kind.__name__, object, "Python objects", "Map"):
         kind(object)
     with refused(TypeError, "Map", None):
