@@ -123,7 +123,21 @@ static int listen_on(const struct sockaddr_storage *s, socklen_t size)
     return fd;
 }
 
-/* One port on all addresses: chosen by the system on the first of them, free on the others. */
+static void leave_out(struct row *row, uint32_t index)
+{
+    if (row->six && index + 1 == count_of(row)) {
+        memset(row->addresses + SIX_OFFSET, 0, sizeof(struct in6_addr));
+        row->six = 0;
+        return;
+    }
+    size_t fours = row->six ? SIX_OFFSET : sizeof row->addresses, at = (index + 1) * sizeof(struct in_addr);
+    memmove(row->addresses + at - sizeof(struct in_addr), row->addresses + at, fours - at);
+    memset(row->addresses + fours - sizeof(struct in_addr), 0, sizeof(struct in_addr));
+}
+
+/* One port on all addresses: chosen by the system on the first of them, free on the others. One that
+ * cannot be used yet, as a new IPv6 address until it is known to be the only one, or never, as one that
+ * turned out to be another host's, is left out if there is one beside it. */
 static int open_all(acp_engine *e)
 {
     struct sockaddr_storage s;
@@ -134,10 +148,14 @@ static int open_all(acp_engine *e)
     if (e->listeners[0] < 0 || getsockname(e->listeners[0], (struct sockaddr *)&s, &size))
         return -1;
     row->port = ((struct sockaddr_in *)(void *)&s)->sin_port;
-    for (uint32_t i = 0; i < count_of(row); i++) {
+    for (uint32_t i = 0; i < count_of(row);) {
         size = address_of(row, i, &s);
         e->listeners[i + 1] = listen_on(&s, size);
-        if (e->listeners[i + 1] < 0)
+        if (e->listeners[i + 1] >= 0)
+            i++;
+        else if (errno == EADDRNOTAVAIL && count_of(row) > 1)
+            leave_out(row, i);
+        else
             return -1;
     }
     return 0;

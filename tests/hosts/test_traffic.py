@@ -69,6 +69,16 @@ def test_hosts_with_several_addresses_reach_each_other(connect, on_each_host):
     all_pass(on_each_host(connect(3, interfaces=2, ipv6=True), launch.program(meet)))
 
 
+def test_an_address_that_cannot_be_used_yet_is_left_out(connect, on_each_host):
+    network = connect(2, ipv6=True)
+    for host in network:  # it is looked for on the wire, for longer than this test runs
+        host.run("sh", "-c", "echo 250 > /proc/sys/net/ipv6/conf/eth0/dad_transmits")
+        address = f"fd77:0:0:0::{host.number}/64 dev eth0"
+        host.configure(f"addr del {address}", f"addr add {address}")
+        assert "tentative" in host.run("ip", "-6", "addr", "show", "dev", "eth0", "scope", "global")
+    all_pass(on_each_host(network, launch.program(meet)))
+
+
 def test_an_mpi_group_and_a_process_on_another_host_are_one_job(connect, serve, start):
     network = connect(3)
     *mpi, other = network
