@@ -1,10 +1,12 @@
 """Groups find each other through the rendezvous, or learn who is missing."""
 
+import _socket
 import contextlib
 import os
 import random
 import re
 import socket
+import threading
 
 import pytest
 from arriving import SECRET, announce, announced, row, rows, run_out_of_time, whole
@@ -61,6 +63,38 @@ def test_a_member_may_come_before_the_rendezvous(pool):
     with Server(SECRET, 1, listen=address) as server:
         assert len(early.result()) == 1
         server.wait(20)
+
+
+def addresses(monkeypatch, *those):
+    """Let names have these addresses, in this order; what is returned counts the questions."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", where) for where in those]
+    asked = threading.Semaphore(0)
+    monkeypatch.setattr(_socket, "getaddrinfo", lambda *_: asked.release() or found)
+    return asked
+
+
+def test_an_address_that_leads_nowhere_leaves_time_for_the_next(monkeypatch):
+    with (
+        Server(SECRET, 1) as server,
+        socket.create_server(("127.0.0.1", 0), backlog=0) as silent,
+        socket.create_connection(silent.getsockname()),  # whoever calls next is not heard
+    ):
+        where = parse_address(server.address)
+        addresses(monkeypatch, silent.getsockname(), where)
+        table = join(format_address("host", where[1]), SECRET, "a", 1, False, whole("a", 1), 2.0)
+        assert len(table) == 1
+
+
+def test_a_rendezvous_is_waited_for_also_if_one_of_its_addresses_is_out_of_reach(monkeypatch, pool):
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        where = holder.getsockname()
+    asked = addresses(monkeypatch, where, ("255.255.255.255", where[1]))
+    address = format_address("host", where[1])
+    early = pool.submit(join, address, SECRET, "a", 1, False, whole("a", 1), 20.0)
+    for _ in range(2):
+        assert asked.acquire(timeout=20), early.result()
+    with Server(SECRET, 1, listen=format_address(*where)):
+        assert len(early.result()) == 1
 
 
 def test_the_server_ends_when_all_have_left_and_close_is_idempotent(pool):

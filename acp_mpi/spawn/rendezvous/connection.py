@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import _socket
 import errno
+import time
 
+_GLANCE = 0.01  # s, for an address whose time is up
 _IDLE, _BETWEEN, _PROBES = 30, 10, 3  # s of silence, s between questions, and so many of these
 
 
@@ -34,25 +36,37 @@ def keep_alive(sock: _socket.socket) -> None:
 
 
 def dial(where: tuple[str, int], timeout: float) -> Connection:
-    """Connect to host and port, trying each address of the host; raises OSError."""
-    failed = OSError("the host has no address")
+    """Connect to host and port, trying each address of the host; raises OSError.
+
+    One that leads nowhere leaves time for the others. Where somebody may listen yet, that is the
+    error that is raised, and not that another address is out of reach.
+    """
+    failed: OSError | None = None
+    end = time.monotonic() + timeout
     host, port = where
     name = host.encode()  # text goes through the codec for international names: 0.3 MB more
-    for family, kind, protocol, _, address in _socket.getaddrinfo(
-        name, port, 0, _socket.SOCK_STREAM
-    ):
-        connection = Connection(family, kind, protocol)
+    found = _socket.getaddrinfo(name, port, 0, _socket.SOCK_STREAM)
+    for index, (family, kind, protocol, _, address) in enumerate(found):
+        share = (end - time.monotonic()) / (len(found) - index)
         try:
-            connection.settimeout(timeout)
-            connection.connect(address)
-            if connection.getsockname() == connection.getpeername():
-                # nobody listens, and the system gave this end the very port that it called
-                raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
-            keep_alive(connection)
-            # a short message after another would wait 40 ms for the other side's acknowledgement
-            connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-            return connection
+            return _call(Connection(family, kind, protocol), address, max(share, _GLANCE))
         except OSError as reason:
-            connection.close()
-            failed = reason
-    raise failed
+            if not isinstance(failed, (ConnectionRefusedError, TimeoutError)):
+                failed = reason
+    raise failed or OSError("the host has no address")
+
+
+def _call(connection: Connection, address: tuple[object, ...], timeout: float) -> Connection:
+    try:
+        connection.settimeout(timeout)
+        connection.connect(address)
+        if connection.getsockname() == connection.getpeername():
+            # nobody listens, and the system gave this end the very port that it called
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
+        keep_alive(connection)
+        # a short message after another would wait 40 ms for the other side's acknowledgement
+        connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+    except OSError:
+        connection.close()
+        raise
+    return connection
