@@ -5,6 +5,7 @@ import os
 import re
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import launch
 import numpy as np
@@ -14,6 +15,7 @@ from support import ROAD, fetch, pattern, refused, right, shared, stale_address,
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 from acp_mpi.mpi_group import MpiGroup
+from acp_mpi.rma import exchange
 
 pytestmark = pytest.mark.mpi
 
@@ -291,6 +293,30 @@ def test_lookup_of_a_name_that_nobody_publishes_times_out():
 
 
 # The collective helpers of the tests themselves -----------------------------------------------
+
+
+def test_all_tries_of_a_lookup_share_its_timeout(monkeypatch):
+    asked, clock = [], itertools.count()
+
+    class Board:  # each time another object, which is gone when it is read
+        demand, sha256 = _engine.demand, _engine.sha256
+
+        @staticmethod
+        def board_get(low, high, timeout):
+            asked.append(timeout)
+            if not timeout:
+                raise TimeoutError
+            return len(asked), 0
+
+        @staticmethod
+        def get(ga, data):
+            raise acp.AddressError
+
+    monkeypatch.setattr(exchange, "_engine", Board)
+    monkeypatch.setattr(exchange, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    with pytest.raises(TimeoutError):
+        acp.lookup("name", timeout=3)
+    assert asked == [3, 2.0, 2.0, 1.0, 1.0, 0.0]
 
 
 def test_a_stale_address_is_stale_for_all():

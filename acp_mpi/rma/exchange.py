@@ -9,6 +9,7 @@ from __future__ import annotations
 import _pickle as pickle  # all that `pickle` adds takes 0.2 MB and 5 ms
 import os
 import struct
+import time
 from _thread import RLock, allocate_lock, start_new_thread
 
 from acp_mpi.engine import _engine
@@ -80,13 +81,16 @@ def lookup(name: str, timeout: float | None = None) -> Any:
     """
     _engine.demand("lookup")
     low, high = _key(name, "lookup")
+    begin, left = time.monotonic(), timeout
     while True:
-        ga, size = _engine.board_get(low, high, timeout)
+        ga, size = _engine.board_get(low, high, left)
         try:
             return _object_at(ga, size)
         except AddressError:
             # It was replaced while this one was under way.
-            if _engine.board_get(low, high, timeout) == (ga, size):
+            if timeout is not None:
+                left = max(begin + timeout - time.monotonic(), 0.0)
+            if _engine.board_get(low, high, left) == (ga, size):
                 raise
 
 
