@@ -69,7 +69,7 @@ bool mail_unwant(struct hold *hold, struct letter *l)
 /* What its sender has kept is given back there. */
 static bool stays(acp_lane *lane, acp_request *r)
 {
-    if (!acp_request_done(r))
+    if (!acp_request_done(r) || pull_under_way(r)) /* by a reset it may be done before that has come */
         return true;
     int rc = acp_request_pulls(r) ? acp_request_pull(lane, r) : ACP_OK;
     if (rc == ACP_E_BUSY) /* nobody rings */

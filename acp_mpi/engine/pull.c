@@ -129,6 +129,11 @@ bool acp_request_pulls(const acp_request *r)
            letter_state(r->letter) == LETTER_DONE && r->letter->place == PLACE_HELD;
 }
 
+bool pull_under_way(const acp_request *r)
+{
+    return r->pull && r->pull->pending && !acp_done(r->engine, r->pull->pending);
+}
+
 uint64_t pull_at(const acp_request *r)
 {
     return r->pull ? r->pull->at : 0;

@@ -228,6 +228,47 @@ static void an_ended_pull(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
     free(room);
 }
 
+/* A reset comes when what nobody wants is brought, to be given back: who leads does not wait for it. */
+static void an_unwanted_pull(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { LONG = 300000, ENDS = 77 };
+    unsigned char *room = calloc(1, LONG);
+    acp_request *r = NULL;
+    (void)c;
+    small_mailbox(rank, e, lane);
+    if (rank == 0) {
+        const acp_envelope unwanted = {.context = ENDS, .size = LONG};
+        CHECK(AGAIN(acp_send(lane, 1, &unwanted, room, &r)) == ACP_OK);
+        send_end_of(lane, r);
+        UNTIL(atomic_load(&stage) == 6);
+        pthread_mutex_lock(&e->lock); /* it answers nobody */
+        atomic_store(&stage, 7);
+        UNTIL(atomic_load(&stage) == 8);
+        pthread_mutex_unlock(&e->lock);
+    } else {
+        UNTIL(__atomic_load_n(&box_of(e)->kept, __ATOMIC_ACQUIRE));
+        atomic_store(&stage, 6);
+        UNTIL(atomic_load(&stage) == 7);
+        acp_context_ends(e, ENDS);
+        for (bool under_way = false; !under_way; sched_yield()) {
+            UNTIL(leader_try(e));
+            under_way = e->mail_unwanted && e->mail_unwanted->pull && !acp_quiet(e);
+            if (under_way)
+                e->mail_era++;
+            leader_release(e);
+        }
+        progress_kick(e);
+        usleep(100000); /* it looks */
+        UNTIL(leader_try(e));
+        CHECK(e->mail_unwanted);
+        leader_release(e);
+        atomic_store(&stage, 8);
+        UNTIL(acp_quiet(e));
+    }
+    meet(e);
+    free(room);
+}
+
 static void stop(struct cluster *c) /* one is lost: they do not meet again */
 {
     for (uint32_t rank = 0; rank < c->count; rank++)
@@ -246,6 +287,7 @@ int main(void)
     cluster_start(&c, 2, 2, ACP_PATH_ANY, CLUSTER_SHARED);
     cluster_run(&c, an_ended_pull);
     cluster_run(&c, a_late_return);
+    cluster_run(&c, an_unwanted_pull);
     cluster_stop(&c);
     for (uint32_t i = 0; i < 2; i++) {
         cluster_start(&c, 3, nodes[i], ACP_PATH_ANY, CLUSTER_SHARED);
