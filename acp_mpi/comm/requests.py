@@ -39,7 +39,8 @@ def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[A
     """Wait until all are done; return what their `wait` returns, in order.
 
     Waits for all, also if some fail; raises the first error then, the others are its notes.
-    TimeoutError after `timeout` seconds: those that are not done go on.
+    TimeoutError after `timeout` seconds: those that are not done go on. So they do after what a
+    signal handler raises.
     """
     end = _end(timeout)
     results: list[Any] = []
@@ -48,7 +49,7 @@ def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[A
         try:
             results.append(request.wait(_left(end)))
         except Exception as error:
-            if isinstance(error, TimeoutError) and not request.done:
+            if not request.claimed:  # it is no error of the request, which goes on
                 raise
             errors.append(error)
     if errors:

@@ -9,17 +9,32 @@ DEF LAST_TAG = 0x4000000000000000
 ANY_SOURCE = ACP_ANY
 ANY_TAG = ACP_ANY
 
+cdef extern from "messages.h":
+    ctypedef struct acp_request
+
 cdef extern from *:
     """
-    static __thread PyObject *acp_awaited_of_thread; /* what this thread waits for */
+    struct acp_awaited {
+        PyObject *what;
+        struct acp_request *const *requests;
+        uint32_t count;
+        struct acp_awaited *outer; /* in which a signal handler has come to this one */
+    };
+    static __thread struct acp_awaited *acp_awaited_of_thread; /* what this thread waits for */
     #define acp_set_awaited(x) (acp_awaited_of_thread = (x))
     #define acp_get_awaited() (acp_awaited_of_thread)
     """
-    void acp_set_awaited(PyObject *)
-    PyObject *acp_get_awaited()
+    struct acp_awaited:
+        PyObject *what
+        acp_request **requests
+        uint32_t count
+        acp_awaited *outer
+    void acp_set_awaited(acp_awaited *)
+    acp_awaited *acp_get_awaited()
 
 cdef extern from "Python.h":
     int64_t PyLong_AsLongLongAndOverflow(object, int *) except? -1
+    unsigned long PyThread_get_thread_ident()
 
 cdef extern from "sched.h" nogil:
     int sched_yield()
@@ -27,8 +42,31 @@ cdef extern from "sched.h" nogil:
 
 def awaited():
     """Return what the calling thread waits for, "recv from rank 3, tag 5", or None."""
-    cdef PyObject *what = acp_get_awaited()
-    return str(<object>what) if what != NULL else None
+    cdef acp_awaited *innermost = acp_get_awaited()
+    return str(<object>innermost.what) if innermost != NULL else None
+
+
+cdef inline void begin_to_await(acp_awaited *a, object what, acp_request **requests,
+                                uint32_t count) noexcept:
+    # Until `end_awaiting`, of the same thread; `what` says it in words.
+    a.what, a.requests, a.count, a.outer = <PyObject *>what, requests, count, acp_get_awaited()
+    acp_set_awaited(a)
+
+
+cdef inline void end_awaiting(acp_awaited *a) noexcept:
+    acp_set_awaited(a.outer)
+
+
+cdef int awaited_here(const acp_request *request) noexcept:
+    # In how many waits this thread is for it: more than none only in a signal handler.
+    cdef acp_awaited *a = acp_get_awaited()
+    cdef uint32_t i
+    cdef int times = 0
+    while a != NULL:
+        for i in range(a.count):
+            times += a.requests[i] == request
+        a = a.outer
+    return times
 
 
 cdef class Status:

@@ -86,16 +86,16 @@ cdef class Probe:
 
 cdef int probe_waiting(str function, mail_call *c, int64_t limit) except -1:
     cdef acp_engine *e
-    cdef PyObject *outer = acp_get_awaited()
+    cdef acp_awaited awaited
     cdef int rc = ACP_E_BUSY
     cdef Probe what = Probe.__new__(Probe)
     what.function, what.source, what.tag = function, c.envelope.source, c.envelope.tag
     while rc == ACP_E_BUSY:  # no lane
         e = hold(function)
-        acp_set_awaited(<PyObject *>what)
+        begin_to_await(&awaited, what, NULL, 0)
         with nogil:
             rc = acp_probe_wait(e, &c.envelope, &c.found, &c.taken if c.takes else NULL, limit)
-        acp_set_awaited(outer)
+        end_awaiting(&awaited)
         acp_engine_exit(e)
         if rc == ACP_E_BUSY:
             wait_for_room(function)

@@ -29,6 +29,8 @@ cdef class Request:
     cdef acp_engine *home
     cdef Py_buffer view
     cdef bint viewed, sends, raw, over, busy
+    cdef bint dropped  # taken back by a signal handler, in a wait for it
+    cdef unsigned long taker  # busy: the thread that takes its result
     cdef readonly bint cancelled
     cdef readonly bint claimed  # `wait`, `waitany` or `test` has handed its result out
     cdef int waiting
@@ -95,39 +97,51 @@ cdef class Request:
         # Waits without the interpreter lock; returns what ended the wait.
         cdef acp_engine *e
         cdef acp_request *request = self.request
-        cdef PyObject *outer
+        cdef acp_awaited awaited
         cdef int rc
         if self.here():
             return ACP_OK
         e = hold(self.function)
-        outer = acp_get_awaited()
-        acp_set_awaited(<PyObject *>self)
+        begin_to_await(&awaited, self, &request, 1)
         self.waiting += 1
         with nogil:
             rc = acp_request_wait(e, request, limit)
         self.waiting -= 1
-        acp_set_awaited(outer)
+        end_awaiting(&awaited)
         acp_engine_exit(e)
         if rc == ACP_E_CLOSED:
             need(self.function)
         return rc
 
-    cdef int settle(self, int64_t limit) except -1:
-        # Until its result, or its error, is here.
+    cdef bint settle(self, int64_t limit) except -1:
+        # Until its result, or its error, is here. False: not within the given time.
         cdef int rc
         while not self.over:
             rc = self.attend(limit)
             if rc == ACP_E_TIMEOUT:
-                raise TimeoutError(f"{self}: nothing within the given time; is the other side "
-                                   "where it calls its half?")
+                return False
             ended(self.function, rc)
             self.conclude()
-        return 0
+        return True
+
+    cdef object late(self):
+        return TimeoutError(f"{self}: nothing within the given time; is the other side where it "
+                            "calls its half?")
 
     cdef int yield_to_others(self) except -1:
         # Another thread has the same request, and leaves soon: it is done.
+        if awaited_here(self.request) or self.busy and self.taker == PyThread_get_thread_ident():
+            raise _errors.Error(
+                f"{self}: the call that this signal handler has interrupted is about to return its "
+                "result; ask for `done`, or take it after that call")
+        if signals_raised():
+            return -1
         with nogil:
             sched_yield()
+        return 0
+
+    cdef int take_turn(self) noexcept:
+        self.busy, self.taker = True, PyThread_get_thread_ident()
         return 0
 
     cdef int conclude(self) except -1:
@@ -136,9 +150,11 @@ cdef class Request:
             self.yield_to_others()
         if self.over:
             return 0
-        self.busy = True
+        self.take_turn()
         try:
-            if self.sends:
+            if self.dropped:
+                self.drop()
+            elif self.sends:
                 self.sent()
             else:
                 self.received()
@@ -293,8 +309,8 @@ cdef class Request:
 
         Raises the error of the operation; TimeoutError after `timeout` seconds, and it goes on.
         """
-        if not self.over:
-            self.settle(nanoseconds(timeout, self.function))
+        if not self.over and not self.settle(nanoseconds(timeout, self.function)):
+            raise self.late()
         self.claimed = True
         return self.outcome()
 
@@ -332,19 +348,26 @@ cdef class Request:
 
     cdef bint withdrawn(self) except -1:
         # Who waits for it has been woken, and must find that it is over, not a request to take.
-        self.busy = True
+        if awaited_here(self.request):  # this is a signal handler: the wait around it ends it
+            self.dropped = True
+            return True
+        self.take_turn()
         try:
             while self.waiting and not self.over:
-                self.yield_to_others()
+                with nogil:
+                    sched_yield()
             if not self.over:  # reset may have come
-                need(self.function)
-                acp_request_end(lane0, self.request, NULL)
-                self.request = NULL
-                self.result = None
-                self.ends()
+                self.drop()
         finally:
             self.busy = False
         return True
+
+    cdef int drop(self) except -1:
+        need(self.function)
+        acp_request_end(lane0, self.request, NULL)
+        self.request = NULL
+        self.result = None
+        return self.ends()
 
 
 cdef object ended_with_reset(object what):

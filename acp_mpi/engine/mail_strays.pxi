@@ -43,11 +43,9 @@ cdef int stray_keep(Stray stray) except -1:
 cdef int request_block(Request r, int64_t limit) except -1:
     # As settle, but nothing of it is left if it fails; no message is lost.
     try:
-        try:
-            r.settle(limit)
-        except TimeoutError:
+        if not r.settle(limit):
             if r.withdraw():
-                raise
+                raise r.late()
             r.settle(ACP_FOREVER)  # it has met its other half
     except BaseException:
         request_give_up(r)

@@ -53,13 +53,11 @@ cdef class Round:
         for pending, _, _ in self.calls:
             if not pending:
                 continue
-            try:
-                wait_alone(self.function, pending, ACP_FOREVER)
-            except Exception as error:
-                if first is None:
-                    first = error
-                else:
-                    first.add_note(f"{type(error).__name__}: {error}")
+            error = error_alone(self.function, pending)
+            if first is None:
+                first = error
+            elif error is not None:
+                first.add_note(f"{type(error).__name__}: {error}")
         return first
 
     cdef list done(self):

@@ -11,11 +11,9 @@ cdef class Flight:
     cdef object error  # the first
 
     cdef int wait_for_oldest(self) except -1:
-        try:
-            wait_alone(self.function, self.handles[0], ACP_FOREVER)
-        except Exception as error:
-            self.error = self.error or error
-        del self.handles[0]  # not after Ctrl-C
+        error = error_alone(self.function, self.handles[0])
+        self.error = self.error or error
+        del self.handles[0]
         return 0
 
     cdef int forsake(self) except -1:

@@ -14,7 +14,7 @@ def wait_any(str function, requests, collectives, timeout=None):
     cdef Collective one
     cdef Request r
     cdef int rc
-    cdef PyObject *outer = acp_get_awaited()
+    cdef acp_awaited awaited
     for r in requests:
         if r.here():
             return
@@ -35,10 +35,10 @@ def wait_any(str function, requests, collectives, timeout=None):
     names = [str(r) for r in requests[:4]] + [one.function for one in collectives[:4]]
     what = f"{function} for {', '.join(names)}"
     e = hold(function)
-    acp_set_awaited(<PyObject *>what)
+    begin_to_await(&awaited, what, all, count)
     with nogil:
         rc = acp_wait_any(e, all, count, together, collective_count, limit)
-    acp_set_awaited(outer)
+    end_awaiting(&awaited)
     acp_engine_exit(e)
     c_free(all)
     for r in requests:

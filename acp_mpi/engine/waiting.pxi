@@ -67,7 +67,7 @@ cdef int wait_for_room(str function) except -1:
     return 0
 
 
-cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
+cdef int end_alone(str function, uint64_t handle, int64_t limit) except -1:
     cdef int rc
     cdef acp_engine *e = hold(function)
     with nogil:
@@ -77,8 +77,23 @@ cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
         forsake_operation(handle)
     ended(function, rc)
     drop_held()
+    return 0
+
+
+cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
+    end_alone(function, handle, limit)
     raise_failures(handle, True, None if function == "wait" else function)
     return 0
+
+
+cdef object error_alone(str function, uint64_t handle):
+    # What the operation has failed with, or None. What a signal handler raises ends the wait as any.
+    end_alone(function, handle, ACP_FOREVER)
+    try:
+        raise_failures(handle, True, function)
+    except Exception as error:
+        return error
+    return None
 
 
 cdef int forsake_operation(uint64_t handle) noexcept:
