@@ -32,7 +32,8 @@ _life = RLock()  # one thread begins or ends at a time
 os.register_at_fork(after_in_child=_life._at_fork_reinit)  # type: ignore[attr-defined]
 _beginning = False
 _arguments: tuple[Any, ...] = ()
-_hook_before: Callable[..., Any] | None = None
+_hook_before: Callable[..., Any] = sys.excepthook
+_hook: Callable[..., Any] | None = None
 _once_done = False
 _mpi_broken = False  # a rank of the own MPI group was lost
 
@@ -85,6 +86,7 @@ def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> _Sessi
         return _Session()
     arguments = (comm, heap_size, starter_size)
     if _count:
+        _engine.demand("init")  # a forked child has none
         if any(
             new is not None and new != old for new, old in zip(arguments, _arguments, strict=True)
         ):
@@ -121,7 +123,7 @@ def _describe(arguments: tuple[Any, ...]) -> str:
 
 
 def _install(job: Job) -> None:
-    global _hook_before, _once_done
+    global _hook_before, _hook, _once_done
     if not _once_done:
         atexit.register(_at_exit)
         os.register_at_fork(after_in_child=_engine._after_fork_in_child)
@@ -130,7 +132,7 @@ def _install(job: Job) -> None:
     _engine.set_unusual_buffer(_unusual_buffer)
     _engine.set_ask_for_new(members.learn_of_newcomers)
     _hook_before = sys.excepthook
-    sys.excepthook = _uncaught
+    sys.excepthook = _hook = _ending_the_group_after(_hook_before)
     job.before_mpi_finalize(_close_all)
 
 
@@ -190,7 +192,7 @@ def _close_all() -> None:
     _mpi_broken = own.has_mpi and any(rank in own.ranks for rank in _engine.lost_ranks())
     job().free(collective=not _mpi_broken)
     _engine.close()
-    if sys.excepthook is _uncaught and _hook_before is not None:
+    if sys.excepthook is _hook:
         sys.excepthook = _hook_before
     members.enter(None)
     if error is not None:
@@ -220,16 +222,21 @@ def _at_exit() -> None:
         ending.without_mpi(int(failed))
 
 
-def _uncaught(
-    kind: type[BaseException], value: BaseException, traceback: TracebackType | None
-) -> None:
-    """Print the traceback, then end the whole group: the others would wait for this rank.
+def _ending_the_group_after(before: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook that prints the traceback, and ends the group: others would wait for this rank.
 
-    A rank that is alone ends as any Python does.
+    A rank that is alone ends as any Python does. Each `init` has a hook of its own: what the program
+    has put over an earlier one still calls that.
     """
-    (_hook_before or sys.__excepthook__)(kind, value, traceback)
-    if is_initialized() and _engine.procs() > 1:
-        end_group(_INTERRUPTED if issubclass(kind, KeyboardInterrupt) else 1)
+
+    def uncaught(
+        kind: type[BaseException], value: BaseException, traceback: TracebackType | None
+    ) -> None:
+        before(kind, value, traceback)
+        if is_initialized() and _engine.procs() > 1:
+            end_group(_INTERRUPTED if issubclass(kind, KeyboardInterrupt) else 1)
+
+    return uncaught
 
 
 def end_group(code: int) -> NoReturn:

@@ -87,6 +87,26 @@ def test_an_uncaught_exception_ends_its_group_with_the_traceback(start, road):
     launch.until(lambda: not job.processes())
 
 
+def fail_below_a_hook_of_an_earlier_job():
+    acp.init()
+    ours = sys.excepthook
+
+    def over(*what):
+        print("said by the program")
+        ours(*what)
+
+    sys.excepthook = over
+    acp.finalize()
+    fail_on_one_rank()
+
+
+def test_a_hook_that_was_put_over_that_of_an_earlier_job(fails):
+    program = launch.program(fail_below_a_hook_of_an_earlier_job)
+    output = fails([*launch.mpiexec(RANKS), *program])
+    assert output.count("said by the program") == 1
+    assert "ZeroDivisionError: the reason" in output
+
+
 def fail_inside_with():
     with acp.init():
         if acp.rank() == 0:

@@ -55,6 +55,7 @@ def test_a_child_s_stores_are_seen_by_the_parent():
 
 
 CALLS = {
+    "init": acp.init,
     "rank": acp.rank,
     "sync": acp.sync,
     "get": lambda: acp.get(1, bytearray(1)),
