@@ -287,6 +287,11 @@ def test_what_was_published_before_ctrl_c_can_be_looked_up(monkeypatch):
     assert acp.lookup(name) == [acp.rank()] * 1000
 
 
+def test_what_cannot_be_pickled_is_not_published():
+    with refused(TypeError, "publish", "lambda", "pickle"):
+        acp.publish("a function", lambda: 0)
+
+
 def test_lookup_of_a_name_that_nobody_publishes_times_out():
     with pytest.raises(TimeoutError, match="lookup"):
         acp.lookup("never published", timeout=0.05)

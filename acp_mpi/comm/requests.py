@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from acp_mpi.comm.collectives.request import CollectiveRequest
+from acp_mpi.comm.collectives.request import CollectiveRequest, seconds_of
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import Request
 
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 def _listed(requests: Iterable[Request], function: str) -> list[Request]:
     if isinstance(requests, Request):
         raise TypeError(f"{function}: one Request is no list of them; wait() of it waits for one")
-    listed = list(requests)
+    try:
+        listed = list(requests)
+    except TypeError:
+        raise TypeError(
+            f"{function}: {requests!r:.60} is no list of requests; isend, irecv and the like "
+            "return them"
+        ) from None
     for request in listed:
         if not isinstance(request, Request):
             raise TypeError(
@@ -31,8 +37,9 @@ def _left(end: float | None) -> float | None:
     return None if end is None else max(end - time.monotonic(), 0.0)
 
 
-def _end(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + timeout
+def _end(timeout: float | None, function: str) -> float | None:
+    seconds = seconds_of(timeout, function)
+    return None if seconds is None else time.monotonic() + seconds
 
 
 def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[Any]:
@@ -42,7 +49,7 @@ def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[A
     TimeoutError after `timeout` seconds: those that are not done go on. So they do after what a
     signal handler raises.
     """
-    end = _end(timeout)
+    end = _end(timeout, "waitall")
     results: list[Any] = []
     errors: list[Exception] = []
     for request in _listed(requests, "waitall"):
@@ -67,7 +74,7 @@ def waitany(requests: Iterable[Request], timeout: float | None = None) -> tuple[
     seconds.
     """
     listed = _listed(requests, "waitany")
-    end = _end(timeout)
+    end = _end(timeout, "waitany")
     while True:
         waiting = [(i, request) for i, request in enumerate(listed) if not request.claimed]
         if not waiting:

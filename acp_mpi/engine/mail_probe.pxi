@@ -24,6 +24,9 @@ cdef class Message:
     cdef bint raw
     cdef uint64_t era
 
+    def __init__(self):
+        raise TypeError("Message: mprobe and improbe return messages; there are no others")
+
     def __repr__(self):
         return f"<acp_mpi.Message source={self.status.source} tag={self.status.tag} " \
                f"size={self.status.size}>"

@@ -42,6 +42,9 @@ cdef class Request:
     cdef acp_envelope message  # known: what was received
     cdef uint64_t number  # of the stray whose message it brings
 
+    def __init__(self):
+        raise TypeError("Request: isend, irecv and the like return requests; there are no others")
+
     def __str__(self):
         return f"{self.function} {whom(self.sends, self.peer, self.tag)}"
 

@@ -64,7 +64,12 @@ def publish(name: str, x: Any) -> None:
     """
     _engine.demand("publish")
     low, high = _key(name, "publish")
-    block = _block_of(x)
+    try:
+        block = _block_of(x)
+    except (pickle.PicklingError, AttributeError, TypeError) as reason:
+        raise TypeError(
+            f"publish: {x!r:.60} cannot be pickled ({reason}); publish what can, or an address"
+        ) from reason
     with _publishing:
         try:
             since = _engine.board_put(low, high, block.ga, len(block), 0, None)

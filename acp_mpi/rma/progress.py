@@ -173,7 +173,13 @@ def progress(interval: float = 1e-4) -> Progress:
         with acp.progress():
             compute()  # meanwhile Put, Get, Accumulate of other ranks go on
     """
-    if not SHORTEST <= interval <= LONGEST:
+    try:
+        fits = SHORTEST <= interval <= LONGEST
+    except TypeError:
+        raise TypeError(
+            f"progress: interval={interval!r} is no number of seconds; 1e-4 suits most programs"
+        ) from None
+    if not fits:
         raise ValueError(
             f"progress: interval={interval!r} is not a time from {SHORTEST:g} to {LONGEST:g} "
             "seconds; 1e-4 suits most programs"

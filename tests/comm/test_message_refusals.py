@@ -95,6 +95,13 @@ def test_timeouts_that_are_none():
             call(timeout="1")
 
 
+@pytest.mark.parametrize("timeout", [-1, "1", float("nan"), [], 1j])
+def test_timeouts_of_many_requests_that_are_none(timeout):
+    for function in (acp.waitall, acp.waitany):
+        with pytest.raises(ValueError, match=f"{function.__name__}: the timeout .* not a number"):
+            function([], timeout)
+
+
 def test_a_status_is_a_status():
     acp.send(1, acp.rank())
     with pytest.raises(TypeError, match="status"):

@@ -221,3 +221,11 @@ def test_only_requests_can_be_waited_for():
     for function in (acp.waitall, acp.waitany, acp.testall):
         with refused(TypeError, function.__name__, "'no'"):
             function(["no"])
+        with refused(TypeError, function.__name__, "None", "list"):
+            function(None)
+
+
+def test_requests_and_messages_come_from_calls():
+    for kind in (acp.Request, acp.Message):
+        with refused(TypeError, kind.__name__):
+            kind()

@@ -47,16 +47,16 @@ def _sweep() -> None:
     _begun = -len(_running)
 
 
-def _seconds(timeout: Any) -> float | None:
+def seconds_of(timeout: Any, function: str) -> float | None:
     """Return a timeout as a number of seconds, None: for ever. ValueError for what is none."""
     if timeout is None:
         return None
     try:
-        seconds = float(timeout)
-    except (TypeError, ValueError):
+        seconds = -1.0 if isinstance(timeout, str | bytes | bytearray) else float(timeout)
+    except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not seconds >= 0:
-        raise ValueError(f"wait: the timeout {timeout!r} is not a number of seconds from 0")
+        raise ValueError(f"{function}: the timeout {timeout!r} is not a number of seconds from 0")
     return seconds if seconds <= TIMEOUT_MAX else None
 
 
@@ -158,7 +158,7 @@ class CollectiveRequest(Request):
         TimeoutError after `timeout` seconds, and it goes on; PeerLostError if a rank that it needs
         has died.
         """
-        left = seconds = _seconds(timeout)
+        left = seconds = seconds_of(timeout, "wait")
         begin = 0.0 if seconds is None else time.monotonic()
         if not self._turn.acquire(timeout=-1 if seconds is None else seconds):
             raise TimeoutError(f"{self}: another thread waits for it, and it is not done")
