@@ -47,7 +47,9 @@ _ROOMS = {
         "Counter",
         "Cursor",
         "Deque",
+        "KeyCursor",
         "List",
+        "ListCursor",
         "Map",
         "MultiSet",
         "Set",
@@ -130,6 +132,7 @@ _ROOMS = {
         "RankError",
         "TruncationError",
     ),
+    "acp_mpi.joining": ("Group",),
     "acp_mpi.members": (
         "group",
         "groups",

@@ -32,7 +32,9 @@ from acp_mpi.datastructs import (
     Counter as Counter,
     Cursor as Cursor,
     Deque as Deque,
+    KeyCursor as KeyCursor,
     List as List,
+    ListCursor as ListCursor,
     Map as Map,
     MultiSet as MultiSet,
     Set as Set,
@@ -114,6 +116,9 @@ from acp_mpi.errors import (
     PeerLostError as PeerLostError,
     RankError as RankError,
     TruncationError as TruncationError,
+)
+from acp_mpi.joining import (
+    Group as Group,
 )
 from acp_mpi.members import (
     group as group,

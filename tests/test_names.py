@@ -26,6 +26,7 @@ INTERFACE = {
     "wait_until", "GA_NULL", "HANDLE_NULL", "HANDLE_ALL", "HANDLE_CONT",
     "Error", "NotInitializedError", "RankError", "AddressError", "AlignmentError",
     "HeapFullError", "PeerLostError", "TruncationError", "Counter", "Cursor", "Deque", "List",
+    "Group", "KeyCursor", "ListCursor",  # for annotations
     "Map", "MultiSet", "Set", "Vector", "Workspace",
     "reduce", "allreduce", "scan", "exscan", "gather", "scatter", "alltoall", "reduce_scatter",
     "ibarrier", "ibcast", "ireduce", "iallreduce", "iscan", "iexscan", "igather", "iscatter",

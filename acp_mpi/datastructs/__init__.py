@@ -6,11 +6,25 @@ What the user sees of each; the native half is the file of the same name in `eng
 from acp_mpi.datastructs.counter import Counter
 from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.deque import Deque
+from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.list import List
 from acp_mpi.datastructs.map import Map
 from acp_mpi.datastructs.multiset import MultiSet
 from acp_mpi.datastructs.set import Set
 from acp_mpi.datastructs.vector import Vector
 from acp_mpi.datastructs.workspace import Workspace
+from acp_mpi.engine._engine import ListCursor
 
-__all__ = ["Counter", "Cursor", "Deque", "List", "Map", "MultiSet", "Set", "Vector", "Workspace"]
+__all__ = [
+    "Counter",
+    "Cursor",
+    "Deque",
+    "KeyCursor",
+    "List",
+    "ListCursor",
+    "Map",
+    "MultiSet",
+    "Set",
+    "Vector",
+    "Workspace",
+]
