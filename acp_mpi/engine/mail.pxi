@@ -208,6 +208,10 @@ cdef int do_send(acp_lane *lane, mail_call *c) noexcept nogil:
     return acp_send(lane, c.dest, &c.envelope, c.data, &c.request)
 
 
+cdef int do_hand_on(acp_lane *lane, mail_call *c) noexcept nogil:
+    return acp_hand_on(lane, &c.envelope, c.data, &c.request)
+
+
 cdef int do_receive(acp_lane *lane, mail_call *c) noexcept nogil:
     return acp_receive(lane, &c.envelope, c.room, &c.request)
 

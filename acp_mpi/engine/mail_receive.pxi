@@ -41,13 +41,14 @@ cdef uint64_t room_of(Request r) noexcept:
 cdef Request receive_stray(Request r, Stray stray):
     # Where Ctrl-C interrupts it the stray is as it was, and its caller keeps it.
     cdef uint64_t n
+    r.header = stray.header
     if stray.late is not None:
         r.number = stray.number
         r.request, stray.late.request = stray.late.request, NULL
         acp_request_into(r.request, r.view.buf if r.viewed else NULL, room_of(r))
         return r
     n = len(stray.data)
-    header = r.header_of(&stray.envelope)
+    header = stray.header = r.header_of(&stray.envelope)
     if r.viewed:
         copy_bytes(r.view.buf, PyBytes_AS_STRING(stray.data), min(n, <uint64_t>r.view.len))
     if n < stray.envelope.size:

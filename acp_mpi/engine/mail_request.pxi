@@ -38,6 +38,7 @@ cdef class Request:
     cdef int64_t peer, tag
     cdef str function
     cdef object keep, finish, result, error
+    cdef object header  # how the array looks, once received: Ctrl-C may come before the array is made
     cdef bint known
     cdef acp_envelope message  # known: what was received
     cdef uint64_t number  # of the stray whose message it brings
@@ -254,13 +255,14 @@ cdef class Request:
 
     cdef object header_of(self, const acp_envelope *got):
         cdef Request r
-        if self.raw or got.note & 15 != DESCRIBED:
-            return None
+        if self.raw or got.note & 15 != DESCRIBED or self.header is not None:
+            return self.header
         r = receive_begin(self.function, None, got.context | HEADERS, got.source, got.note >> 4,
                           True)
         if not r.over:
             request_block(r, ACP_FOREVER)
-        return r.outcome()
+        self.header = r.outcome()
+        return self.header
 
     cdef int take(self, const acp_envelope *got, const char *data, object header) except -1:
         # The result: the user's buffer, which is filled, or what the bytes are. Where Ctrl-C interrupts

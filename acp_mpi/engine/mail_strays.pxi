@@ -8,6 +8,7 @@ cdef class Stray:
     """A message that no receive has taken, with its bytes, or as a request that brings them."""
     cdef acp_envelope envelope
     cdef bytes data
+    cdef object header  # how its array looks, if that has been received
     cdef Request late
     cdef uint64_t number  # in the order in which they came
 
@@ -37,6 +38,28 @@ cdef int stray_keep(Stray stray) except -1:
     while at and (<Stray>strays[at - 1]).number > stray.number:
         at -= 1
     strays.insert(at, stray)
+    return 0
+
+
+cdef int stray_hand_on(Stray stray, str function) except -1:
+    # To a receive of another thread, or of another request, that has waited for it meanwhile.
+    cdef mail_call c
+    cdef parcel p
+    if stray.data is None or stray.header is not None or len(stray.data) < stray.envelope.size:
+        return 0
+    c.envelope, c.dest = stray.envelope, stray.envelope.source
+    c.data = PyBytes_AS_STRING(stray.data)
+    p.viewed = False
+    strays.remove(stray)
+    try:
+        met = mail_do(function, do_hand_on, &c, True, stray.envelope.source)
+    except BaseException:
+        stray_keep(stray)
+        raise
+    if not met:
+        return stray_keep(stray)
+    if c.request != NULL:
+        under_way(function, &p, stray.data, &c)
     return 0
 
 
@@ -92,8 +115,9 @@ cdef int to_the_next(Request r) except -1:
     raised = arrive(r)
     stray = untaken(r)
     if stray is not None:
-        stray.envelope, stray.number = r.message, r.number
+        stray.envelope, stray.number, stray.header = r.message, r.number, r.header
         stray_keep(stray)
+        stray_hand_on(stray, r.function)
     r.ends()
     if raised is not None:
         raise raised

@@ -62,6 +62,9 @@ int acp_request_end(acp_lane *lane, acp_request *request, acp_envelope *got);
 int acp_probe(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken);
 int acp_probe_wait(acp_engine *engine, const acp_envelope *want, acp_envelope *found,
                    uint64_t *taken, int64_t timeout_ns);
+/* One that was taken out of the queue, whatever its source, meets a receive that waits; ACP_E_HANDLE: there is
+ * none. `data` as in acp_send. */
+int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, acp_request **request);
 int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t room,
                       acp_request **request);
 

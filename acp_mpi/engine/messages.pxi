@@ -27,6 +27,7 @@ cdef extern from "messages.h" nogil:
     void acp_sources_free(acp_sources *)
     int64_t acp_sources_lost(acp_engine *, acp_sources *)
     int acp_send(acp_lane *, uint32_t, const acp_envelope *, const void *, acp_request **)
+    int acp_hand_on(acp_lane *, const acp_envelope *, const void *, acp_request **)
     int acp_receive(acp_lane *, const acp_envelope *, void *, acp_request **)
     bint acp_request_done(const acp_request *)
     bint acp_request_soon(acp_engine *, acp_request *)

@@ -156,6 +156,21 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     return rc;
 }
 
+int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = e->own, .envelope = *envelope,
+                     .data = data, .era = e->mail_era, .step = STEP_OPEN};
+    *request = NULL;
+    int rc = mail_meet(lane, e->own, envelope, data, (struct places){0, UINT64_MAX}, e->self,
+                       &r.landing);
+    if (rc != ACP_OK)
+        return rc == ACP_E_FULL ? fail(lane, ACP_E_HANDLE, 0, envelope->size) : rc;
+    if (r.landing.open)
+        rc = send_advance(lane, &r, NULL);
+    return rc == ACP_E_FULL || rc == ACP_E_BUSY ? send_wait(lane, &r, request) : rc;
+}
+
 /* Load and store do not reach its mailbox. */
 static bool is_far(acp_engine *e, struct peer *to)
 {

@@ -1,12 +1,14 @@
 """Ctrl-C while a receive makes of a message what it returns: that is the next receive's."""
 
 import functools
+import signal
 
 import numpy as np
 import pytest
 from support import right
 
 import acp_mpi as acp
+from acp_mpi.comm import payload
 from acp_mpi.rma import buffers
 
 pytestmark = pytest.mark.mpi
@@ -123,3 +125,49 @@ def test_the_order_of_messages_is_kept(interrupted):
     for tag in (1, 2, 2):
         stopped(lambda tag=tag: acp.recv(source=left(), tag=tag))
     assert [acp.recv(source=left()) for _ in range(2)] == [1, 2]
+
+
+@pytest.mark.parametrize("receive", ["object", "buffer"])
+def test_while_an_array_is_made_of_what_its_header_says(receive, monkeypatch, interrupted, request):
+    made = payload.array_as
+
+    def array_as(header):
+        press()
+        return made(header)
+
+    monkeypatch.setattr(payload, "array_as", array_as)
+    room = request.getfixturevalue("strided") if receive == "buffer" else None
+    moments = np.arange(300).astype("M8[s]").reshape(30, 10)
+    if room is not None:
+        moments = moments.astype("i4").astype([("x", "i4")])  # of a type that no note has room for
+    acp.send(moments, right(), 1)
+    interrupted()
+    call = functools.partial(acp.recv, room, left(), 1, timeout=60)
+    stopped(call)
+    got = call()
+    assert (got == (moments["x"] if receive == "buffer" else moments)).all()
+    acp.sync()
+    assert acp.iprobe() is None
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+@pytest.mark.parametrize("room", [None, bytearray(200_000)], ids=["object", "buffer"])
+def test_a_receive_that_waits_gets_what_one_before_it_leaves(size, room):
+    here = acp.rank()
+
+    def handler(*_):
+        requests.append(acp.irecv(room, here, 1))
+        acp.send(b"1" * size, here, 1)  # for the one that is interrupted, which was there before
+        raise KeyboardInterrupt
+
+    requests = []
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    stopped(lambda: acp.recv(source=here, tag=1))
+    signal.signal(signal.SIGALRM, before)
+    acp.send("the next", here, 1)
+    got = requests[0].wait(20)
+    assert got[:size] == b"1" * size
+    assert requests[0].status.size == size
+    assert acp.recv(source=here, tag=1) == "the next"
+    assert acp.iprobe() is None
