@@ -225,8 +225,8 @@ def _at_exit() -> None:
 def _ending_the_group_after(before: Callable[..., Any]) -> Callable[..., Any]:
     """Return a hook that prints the traceback, and ends the group: others would wait for this rank.
 
-    A rank that is alone ends as any Python does. Each `init` has a hook of its own: what the program
-    has put over an earlier one still calls that.
+    A rank that is alone ends as any Python does. Each `init` has a hook of its own: what the
+    program has put over an earlier one still calls that.
     """
 
     def uncaught(

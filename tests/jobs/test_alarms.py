@@ -1,4 +1,4 @@
-"""An alarm of the program's raises in a call while those that the call waits for stand still: it ends.
+"""What the handler of an alarm raises ends a call, though those that it waits for stand still.
 
 What such handlers raise is an Exception, often TimeoutError, and no failure of what is waited for.
 """
@@ -31,9 +31,9 @@ def alarmed(pids, error):
         os.kill(pid, signal.SIGSTOP)
         launch.until(lambda: launch.stat(pid)[0] == "T")  # noqa: B023
     signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     try:
-        with pytest.raises(type(error)) as raised:
+        with pytest.raises(type(error)) as raised:  # noqa: PT012
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
             yield
         assert raised.value is error
     finally:
