@@ -43,6 +43,10 @@ def test_buffers(MPI, world):
     part = np.zeros(1)
     world.Reduce_scatter_block(np.arange(size, dtype=float), part)
     assert part[0] == rank * size
+    lots = [np.arange(4.0 * size), (2, 1)]  # the count is that of a part, as mpi4py has it
+    pair = np.zeros(2)
+    world.Reduce_scatter_block(lots, pair)
+    assert list(pair) == [(2 * rank + 1) * size, (2 * rank + 2) * size]
     world.Scan(MPI.IN_PLACE, part, MPI.SUM)
     assert part[0] == size * rank * (rank + 1) / 2
 
@@ -114,6 +118,9 @@ def test_two_groups_exchange_what_they_have(between):
     total = np.zeros(1)
     between.Allreduce(np.array([between.rank + 1.0]), total)
     assert total[0] == between.remote_size * (between.remote_size + 1) / 2
+    part = np.zeros(between.remote_size)  # together as many for both groups
+    between.Reduce_scatter_block([np.ones(part.size * between.size), part.size], part)
+    assert (part == between.remote_size).all()
     found = between.alltoall([between.rank * 10 + i for i in range(between.remote_size)])
     assert found == [i * 10 + between.rank for i in range(between.remote_size)]
 

@@ -143,10 +143,11 @@ class Reductions(Roots):
         size = len(self.local)
         if not self.inter and in_place(sendbuf):
             place = buffers.equal_blocks(recvbuf, size, writable=True)[0]
-            given = place.part(place.count * size, place.displacement)
+            block = place
         else:
             place = buffers.elements(recvbuf, writable=True)
-            given = buffers.elements(sendbuf)
+            block = buffers.elements(sendbuf, blocks=size)  # its count is of one, as mpi4py's
+        given = block.part(block.count * size, block.displacement)
         yield from self._scattered(
             "Reduce_scatter_block", team, given, place, [place.count] * size, op, context
         )
