@@ -95,6 +95,16 @@ def test_splitting_and_duplicating(MPI, world):
         assert comm == MPI.COMM_NULL
 
 
+def test_who_shares_memory_with_whom(MPI, world):
+    last = world.rank == world.size - 1  # it wants to be in none of these
+    made = world.Split_type(MPI.UNDEFINED if last else MPI.COMM_TYPE_SHARED)
+    assert (made == MPI.COMM_NULL) == last
+    if made:
+        assert made.allreduce(1) == made.size <= world.size - 1
+        made.Free()
+    assert world.allreduce(1) == world.size
+
+
 def test_attributes_are_copied_and_dropped(MPI, world):
     seen = []
     keyval = MPI.Comm.Create_keyval(

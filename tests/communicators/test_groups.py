@@ -79,3 +79,12 @@ def test_a_group_with_others_is_refused_where_they_are_not(MPI, several):
         MPI.COMM_WORLD.Create(stranger)
     assert caught.value.Get_error_class() == MPI.ERR_GROUP
     assert "another COMM_WORLD" in caught.value.__notes__[0]
+
+
+def test_no_communicator_has_members_of_whom_its_parent_knows_nothing(MPI, several):
+    everybody = several.Get_group()
+    own = several.Split(several.rank)
+    for call in (own.Create, own.Create_group):
+        if several.size > 1:
+            refused(MPI, lambda call=call: call(everybody), MPI.ERR_GROUP)
+    assert own.Dup().allreduce(1) == 1

@@ -102,6 +102,59 @@ def test_a_color_that_is_none_on_one_rank(several):
     made.Free()
 
 
+def test_a_type_that_one_rank_has_not(MPI, several):
+    n = several.size
+    for who in (0, n - 1):
+        guilty = several.rank == who
+        kind = 77 if guilty else MPI.COMM_TYPE_SHARED
+        heard(several, n, guilty, lambda kind=kind: several.Split_type(kind))
+    made = several.Split_type(MPI.COMM_TYPE_SHARED)
+    assert made
+    made.Free()
+
+
+def test_a_color_a_type_or_a_group_that_one_rank_of_two_groups_has_not(MPI, between_several):
+    comm, n = between_several, between_several.remote_size
+    group = comm.Get_group()
+    for who in (0, MPI.COMM_WORLD.size - 1):
+        guilty = who == MPI.COMM_WORLD.rank
+        for call in (
+            lambda guilty=guilty: comm.Split(None if guilty else 0),
+            lambda guilty=guilty: comm.Split_type(77 if guilty else MPI.COMM_TYPE_SHARED),
+            lambda guilty=guilty: comm.Create(None if guilty else group),
+        ):
+            heard(comm, n, guilty, call)
+    made = comm.Create(group)
+    assert len(made.allgather(1)) == n
+    made.Free()
+
+
+def test_a_group_that_one_rank_has_not(MPI, several):
+    n = several.size
+    group, first = several.Get_group(), several.rank == 0
+    if first:
+        with pytest.raises((TypeError, MPI.Exception)):
+            several.Create(None)
+    else:
+        several.Create(group)
+    made = several.Dup()  # all have counted alike
+    assert made.allreduce(1) == n
+    made.Free()
+
+
+def test_a_leader_that_is_not_there(MPI, several):
+    half = several.rank % 2
+    local = several.Split(half)
+    with pytest.raises(MPI.Exception) as caught:
+        local.Create_intercomm(0, several, several.size, 7)
+    if local.rank:
+        assert caught.value.Get_error_class() == MPI.ERR_COMM
+        assert "the leader, rank 0" in caught.value.__notes__[0]
+    else:
+        assert caught.value.Get_error_class() == MPI.ERR_RANK
+    local.Free()
+
+
 def test_places_before_a_buffer(several):
     n = several.size
     x, out = np.ones(4 * n), np.zeros(4 * n)

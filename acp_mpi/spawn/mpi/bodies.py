@@ -24,7 +24,7 @@ from acp_mpi.spawn.mpi.work import Done
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
 
@@ -178,12 +178,16 @@ class Body(Objects, Belongings):
 
     def Split_type(self, split_type: int, key: int = 0, info: Any = None) -> Any:
         self.check()
-        if split_type == MPI.UNDEFINED:
-            return self.Split(MPI.UNDEFINED, key)
-        if split_type != MPI.COMM_TYPE_SHARED:
-            fail(MPI.ERR_ARG)
-        names = self.among_local(str(MPI.Get_processor_name()))
-        return self.Split(names.index(names[self.local.rank]), key)
+        names = self.among_local(str(MPI.Get_processor_name()))  # of all, whatever type they give
+
+        def place() -> tuple[int, int]:
+            if split_type == MPI.UNDEFINED:
+                return MPI.UNDEFINED, index(key)
+            if split_type != MPI.COMM_TYPE_SHARED:
+                fail(MPI.ERR_ARG)
+            return names.index(names[self.local.rank]), index(key)
+
+        return self._split(place)
 
     def among_local(self, thing: Any) -> list[Any]:
         """Return what each of the local group gives."""
@@ -193,9 +197,26 @@ class Body(Objects, Belongings):
         )
         return found
 
-    @abstractmethod
     def Split(self, color: int = 0, key: int = 0) -> Any:
-        """Return a communicator of those that give the same color."""
+        # All are to find the same context, whatever kind of integer each of them gives.
+        return self._split(lambda: (index(color), index(key)))
+
+    @abstractmethod
+    def _split(self, place: Callable[[], tuple[int, int]]) -> Any:
+        """Return a communicator of those that give the same color; what `place` raises all hear."""
+
+    def _chosen(self, group: Any) -> tuple[int, ...]:
+        """Return the ranks of a group of which a communicator is to be made."""
+        ranks = ranks_of(group)
+        away = [rank for rank in ranks if rank not in self.local.place]
+        if away:
+            error = MPI.Exception(MPI.ERR_GROUP)
+            error.add_note(
+                f"the group has {len(away)} that are not in the communicator, the first is rank "
+                f"{away[0]} of the job; call this on a communicator that they are in"
+            )
+            raise error
+        return ranks
 
 
 def sorted_by_key(
@@ -236,10 +257,9 @@ class IntraBody(Body):
             return self.null()
         return IntraBody(context, Circle(ranks, own)).shown()
 
-    def Split(self, color: int = 0, key: int = 0) -> Any:
-        # All are to find the same context, whatever kind of integer each of them gives.
-        parts = self._carry_out("allgather", lambda: ((index(color), index(key)),))
-        color = index(color)
+    def _split(self, place: Callable[[], tuple[int, int]]) -> Any:
+        parts = self._carry_out("allgather", lambda: (place(),))
+        color = parts[self.local.rank][0]
         context = self.next_context("split", color)
         if color == MPI.UNDEFINED:
             return self.null()
@@ -247,12 +267,13 @@ class IntraBody(Body):
 
     def Create(self, group: Any) -> Any:
         self.check()
-        ranks = ranks_of(group)
-        return self._of(self.next_context("create", ranks), ranks)
+        context = self.next_context("create")  # counted by all, also where the group is refused
+        ranks = self._chosen(group)
+        return self._of(derived(context, ranks), ranks)
 
     def Create_group(self, group: Any, tag: int = 0) -> Any:
         self.check()
-        ranks, tag = ranks_of(group), index(tag)
+        ranks, tag = self._chosen(group), index(tag)
         with self._lock:  # only these count alike
             number = self._of_groups[tag, ranks] = self._of_groups.get((tag, ranks), 0) + 1
         return self._of(derived(self.context, "group", tag, ranks, number), ranks)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from operator import index
-
 import acp_mpi as acp
 from acp_mpi.engine import _engine
+from acp_mpi.errors import Error
 from acp_mpi.spawn.mpi.bodies import Body, IntraBody, new_context, ranks_in, sorted_by_key
-from acp_mpi.spawn.mpi.groups import Group, ranks_of
+from acp_mpi.spawn.mpi.groups import Group
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import Circle, derived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -46,10 +46,19 @@ class InterBody(Body):
         ranks = (*mine, *its) if first else (*its, *mine)
         return IntraBody(self.next_context("merge"), Circle(ranks, acp.rank())).shown()
 
-    def Split(self, color: int = 0, key: int = 0) -> Any:
-        color, key = index(color), index(key)
-        inside = self.among_local((color, key))
-        outside = self.allgather((color, key))
+    def _split(self, place: Callable[[], tuple[int, int]]) -> Any:
+        self.check()
+        own, refused = None, None
+        try:
+            own = place()
+        except Exception as error:  # whatever it is, both groups wait for it
+            refused = error
+        inside, outside = self.among_local(own), self.allgather(own)
+        if refused is not None:
+            raise refused
+        if None in (*inside, *outside):
+            raise Error("Split, Create: a rank has left it; look for the first error among them")
+        color = inside[self.local.rank][0]
         context = self.next_context("split", color)
         if color == MPI.UNDEFINED:
             return self.null()
@@ -57,13 +66,15 @@ class InterBody(Body):
         its = sorted_by_key(outside, color, self.peers.ranks)
         if not its:
             return self.null()
-        own = Circle(mine, acp.rank())
-        return InterBody(context, own, Circle(its, None)).shown()
+        return InterBody(context, Circle(mine, acp.rank()), Circle(its, None)).shown()
 
     def Create(self, group: Any) -> Any:
-        chosen = set(ranks_of(group))
-        mine = acp.rank() in chosen
-        return self.Split(0 if mine else MPI.UNDEFINED, Group.Get_rank(group) if mine else 0)
+        def place() -> tuple[int, int]:
+            ranks = self._chosen(group)
+            mine = acp.rank() in ranks
+            return (0, ranks.index(acp.rank())) if mine else (MPI.UNDEFINED, 0)
+
+        return self._split(place)
 
     def inside(self) -> Body:
         """Return the local group, as `mpi4py.util.pkl5` needs it."""
@@ -81,12 +92,22 @@ def connected(context: int, local: tuple[int, ...], peers: tuple[int, ...]) -> A
 def meet(comm: Any, leader: int, bridge: Any, remote_leader: int, tag: int) -> Any:
     """Make an intercommunicator of two groups whose leaders have a communicator in common."""
     local = ranks_in(comm)
-    found = None
+    found, failed = None, None
     if comm.Get_rank() == leader:
         own = new_context("bridge")
-        theirs = bridge.sendrecv(
-            (local, own), remote_leader, tag, source=remote_leader, recvtag=tag
-        )
-        found = (max(own, theirs[1]), theirs[0])
-    context, peers = comm.bcast(found, root=leader)
+        try:
+            theirs = bridge.sendrecv(
+                (local, own), remote_leader, tag, source=remote_leader, recvtag=tag
+            )
+            found = (max(own, theirs[1]), theirs[0])
+        except Exception as error:  # whatever it is, the others wait for it
+            failed = error
+    found, text = comm.bcast((found, None if failed is None else str(failed)), root=leader)
+    if found is None:
+        if failed is not None:
+            raise failed
+        refusal = MPI.Exception(MPI.ERR_COMM)
+        refusal.add_note(f"Create_intercomm: the leader, rank {leader}, met no other: {text}")
+        raise refusal
+    context, peers = found
     return connected(context, local, tuple(peers))
