@@ -40,5 +40,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.count < 1 or options.workers < 1:
         parser.error("--count and --workers must be at least 1")
+    if options.workers > options.count:  # a pool that cannot be started waits for ever
+        parser.error("--workers must be at most --count: the others would have nothing to do")
     if MPI.COMM_WORLD.Get_rank() == 0:
         main(options.count, options.workers)

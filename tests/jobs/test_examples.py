@@ -96,6 +96,13 @@ def test_the_placement_of_too_few_elements_is_a_usage_error(start, elements):
     assert "--elements" in job.output
 
 
+def test_a_pool_of_more_than_there_is_to_do_is_a_usage_error(start):
+    (sweep,) = (path for path in SPAWNING if path.stem == "spawn_sweep")
+    job = start([sys.executable, "-m", "acp_mpi.spawn", str(sweep), "--workers", str(10**20)])
+    assert job.wait() == 2, job.output
+    assert "--workers must be at most --count" in job.output
+
+
 @pytest.mark.parametrize("ranks", [0, 1, 2])
 @pytest.mark.parametrize("example", SPAWNING, ids=lambda path: path.stem)
 def test_an_example_of_mpi4py_spawns_as_it_is(passes, example, ranks):
