@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from acp_mpi import log, rooms
 from acp_mpi.engine import _engine
 from acp_mpi.errors import NotInitializedError
@@ -101,6 +103,11 @@ def say_who_is_missing() -> None:
         states.append(f"rank {r} ({_group_of(r)}) {what}")
     awaited = _engine.awaited()
     mine = f"is in {awaited}" if awaited else DOING[max(_engine.doing(here), 0)]
+    if short := _engine.shortage():
+        mine += (
+            f", and cannot open a connection ({os.strerror(short)}): see the limits of this "
+            "process (ulimit -a)"
+        )
     log.warning(
         "runtime", "%s", "; ".join([f"rank {here} has waited for 60 s and {mine}", *states])
     )

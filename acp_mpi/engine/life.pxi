@@ -313,6 +313,12 @@ def doing(rank):
     return <int>what if rc == ACP_OK else -1
 
 
+def shortage():
+    """Return for want of what (an errno) this process cannot open a connection, or 0."""
+    need("shortage")
+    return acp_shortage(engine)
+
+
 def road(rank):
     """Return (road, how its memory was opened, road to its registered memory, lost)."""
     need("road")

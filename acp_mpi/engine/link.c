@@ -138,11 +138,15 @@ void link_call(acp_lane *lane, struct link *link)
     uint32_t addresses = endpoint_count(e, link->peer);
     while (link->attempt < addresses) {
         link->wire = wire_call(e, link, link->attempt++);
-        if (link->wire)
+        if (link->wire) {
+            atomic_store_explicit(&e->shortage, 0, memory_order_relaxed);
             return;
+        }
         link->refusals += errno == ECONNREFUSED;
-        if (own_want(errno))
+        if (own_want(errno)) {
+            atomic_store_explicit(&e->shortage, errno, memory_order_relaxed);
             link->lost_at = now_ns() + e->config.peer_timeout_ns;
+        }
     }
     if (link->refusals >= addresses)
         link_give_up(lane, link);

@@ -1,6 +1,8 @@
 """Descriptors: a few for each peer, all closed by finalize; a child has its memory's alone."""
 
 import contextlib
+import errno
+import logging
 import os
 import resource
 import signal
@@ -127,3 +129,45 @@ def start_no_registry_at_first():
 
 def test_a_registry_that_cannot_be_made_is_made_by_the_next_call(passes):
     passes(launch.program(start_no_registry_at_first), {"ACP_MPI": "0"})
+
+
+class Listener(logging.Handler):
+    """Keeps what the library warns of, and raises the limit of open files then."""
+
+    def __init__(self, limits):
+        super().__init__()
+        self.limits, self.texts = limits, []
+
+    def emit(self, record):
+        self.texts.append(record.getMessage())
+        resource.setrlimit(resource.RLIMIT_NOFILE, self.limits)
+
+
+def want_a_descriptor_for_a_minute():
+    with acp.init():
+        keys = [acp.register_memory(bytearray(8), color=color) for color in range(2)]
+        there = acp.allgather([acp.query_ga(key) for key in keys])
+        acp.sync()
+        if acp.rank() == 0:
+            listener = Listener(resource.getrlimit(resource.RLIMIT_NOFILE))
+            logging.getLogger("acp_mpi").addHandler(listener)
+            most = max(number for number, _ in descriptors()) + 1
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, listener.limits[1]))
+            files = []
+            with contextlib.suppress(OSError):
+                while True:
+                    files.append(os.open(os.devnull, os.O_RDONLY))
+            acp.put(there[1][0], b"12345678")
+            acp.put(there[1][1], b"12345678")  # by a connection of its own
+            assert os.strerror(errno.EMFILE) in listener.texts[0]
+            for file in files:
+                os.close(file)
+        acp.sync()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_who_waits_for_want_of_descriptors_says_so(without_mpi):
+    program = launch.program(want_a_descriptor_for_a_minute)
+    for job in without_mpi(2, program, launch.ROADS["nodes"]):
+        assert job.wait(150.0) == 0, job.output
