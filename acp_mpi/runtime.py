@@ -182,6 +182,8 @@ def _close_all() -> None:
     error: BaseException | None = None
     try:
         _engine.complete()
+    except TimeoutError:  # no operation's: a signal handler's
+        raise
     except (Error, OSError, ValueError, MemoryError) as caught:
         error = caught
     _meet_the_living("finalize", _FINALIZE)  # after Ctrl-C here it can be called again

@@ -43,7 +43,8 @@ def alarmed(pids, error):
 
 def wait_for_those_who_stand_still():
     acp.init()
-    pids = acp.allgather(os.getpid())
+    pids, word = acp.allgather(os.getpid()), acp.zeros(1, np.int64)
+    words = acp.allgather(acp.query_ga(word))
     if acp.rank() == 0:
         numbers = acp.Map([1, 2], key="q", value="q")
         space = acp.Workspace(10_000, start_rank=1, default_size=5000)
@@ -60,9 +61,13 @@ def wait_for_those_who_stand_still():
         assert numbers.size() == 100
         space.read(room, 0)
         assert (acp.recv(other, source=1) == 7).all()
+        with alarmed(pids[1:], TimeoutError("of the program")):
+            acp.add8(acp.GA_NULL, words[1], 1)
+            acp.finalize()
     elif acp.rank() == 1:
         acp.send(np.full(LONG, 7, np.uint8), 0)
     acp.sync()
+    assert word[0] == (acp.rank() == 1)
     acp.finalize()
 
 
