@@ -118,10 +118,11 @@ def from_fault(
                 f"aligned to their size: use an address that is a multiple of {size}"
             )
         case Status.FULL:
-            possible = f", {high} are possible for this rank" if high else f" on rank {rank}"
+            there = f" on rank {rank}" if rank >= 0 else ""
+            possible = f", where {high} are possible" if high else ""
             return HeapFullError(
-                f"{function}: {size} bytes do not fit{possible}; free blocks, drop arrays or "
-                "raise heap_size (ACP_HEAP_SIZE) within the memory of the machine"
+                f"{function}: {size} bytes do not fit{there}{possible}; free blocks, drop arrays "
+                "or raise heap_size (ACP_HEAP_SIZE) within the memory of the machine"
             )
         case Status.REGIONS:
             return HeapFullError(

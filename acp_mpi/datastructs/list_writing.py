@@ -50,7 +50,7 @@ class ListWriting(ListReading):
         self, function: str, ga: SupportsIndex, size: int, rank: SupportsIndex | None
     ) -> int:
         """Return the address of a new block with a copy of the bytes at `ga`."""
-        block = _engine.malloc(size, self._home(rank, function))
+        block = _engine.block_of(function, size, self._home(rank, function))
         try:
             _engine.copy_all(function, [(block, ga, size)])
         except BaseException:
@@ -112,7 +112,7 @@ class ListWriting(ListReading):
 
         def blocks() -> Iterator[tuple[int, bytes]]:
             for data in elements:
-                block = _engine.malloc(len(data), where)
+                block = _engine.block_of(function, len(data), where)
                 records.append((len(data), block, block))
                 yield block, data
 

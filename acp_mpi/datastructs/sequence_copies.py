@@ -138,7 +138,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
     def _landed(self, method: str, ga: SupportsIndex, count: int) -> int:
         """Return a new block on the own rank with the bytes of `count` elements at `ga`."""
         size = count * self._element.width
-        here = _engine.malloc(size, _engine.query_rank(self.ga))
+        here = _engine.block_of(self._named(method), size, _engine.query_rank(self.ga))
         try:
             if size:
                 _engine.copy_all(self._named(method), [(here, ga, size)])

@@ -73,7 +73,12 @@ static acp_method method_of(const acp_engine *e, uint8_t number)
 int method_run(acp_lane *lane, struct acp_call *c)
 {
     c->out_size = c->result[0] = c->result[1] = 0;
-    return method_of(lane->engine, c->method)(lane, c);
+    int rc = method_of(lane->engine, c->method)(lane, c);
+    if (unlikely(rc == ACP_E_FULL)) {
+        lane->fault.ga = c->object; /* a heap does not know whose it is */
+        lane->fault.rank = acp_ga_rank(c->object);
+    }
+    return rc;
 }
 
 static int check(acp_lane *lane, const struct acp_call *c)

@@ -79,14 +79,17 @@ def malloc(size, rank=None):
     address of its own, too. HeapFullError if they do not fit. The block lives until `free`,
     `reset` or the end of that rank, not with any object.
     """
-    cdef HeapCall r
+    cdef uint64_t length
     if engine == NULL:
         no_engine("malloc")
-    r = HeapCall.__new__(HeapCall)
-    r.size = amount(size, "malloc")
-    r.rank = acp_rank(engine) if rank is None else rank_of(rank, "malloc")
-    heap_call("malloc", do_malloc, r, r.size <= COMMITTED)
-    return r.call.result[0]
+    length = amount(size, "malloc")
+    return block_take("malloc", acp_rank(engine) if rank is None else rank_of(rank, "malloc"), length)
+
+
+def block_of(str function, size, rank):
+    """Return what `malloc` would, for another function, which errors name."""
+    need(function)
+    return block_take(function, rank_of(rank, function), amount(size, function))
 
 
 def free(ga):
@@ -123,7 +126,7 @@ cdef uint64_t block_take(str function, uint32_t rank, uint64_t size) except 0:
     r.rank = rank
     r.size = size
     need(function)
-    heap_call(function, do_malloc, r, True)
+    heap_call(function, do_malloc, r, size <= COMMITTED)
     return r.call.result[0]
 
 

@@ -157,7 +157,7 @@ cdef class ListHandle(ListReader):
                         0)
             return
         cdef Call c = None
-        o.block = malloc(len(nodes), acp_ga_rank(self.ga))
+        o.block = block_take(function, acp_ga_rank(self.ga), len(nodes))
         try:
             put(o.block, nodes)
             c = call_new(METHOD_LIST_ORDER, self.ga, self.serial, 0,

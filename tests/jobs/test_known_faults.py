@@ -353,11 +353,14 @@ def use_containers_of_a_full_heap():
                 with pytest.raises(acp.HeapFullError):
                     blocks.extend(acp.malloc(size, 0) for _ in itertools.count())
             for push in (vector.push_back, deque.push_front, chain.push_back):
-                with pytest.raises(acp.HeapFullError):
+                name = rf"{type(push.__self__).__name__}\.{push.__name__}"
+                with pytest.raises(acp.HeapFullError, match=f"^{name}: "):
                     push_many(push, data)
-            with pytest.raises(acp.HeapFullError):
+            with pytest.raises(acp.HeapFullError, match=r"^Map\.insert: "):
                 insert_many(mapping, data)
             assert not mapping.insert(b"first", b"")
+            with pytest.raises(acp.HeapFullError, match=r"^Vector: .* on rank 0"):
+                acp.Vector("q", rank=0)
             with pytest.raises(acp.HeapFullError):
                 acp.Workspace(1000)
             assert set(vector) <= {data}
