@@ -62,7 +62,7 @@ def into_a_list(pid, data, ga):
     before = used()
     for place, name, call in (
         (_engine, "copy_all", lambda: line.push_back_ga(ga, LONG)),
-        (_engine, "malloc", lambda: line.push_back_ga(ga, LONG)),
+        (_engine, "block_of", lambda: line.push_back_ga(ga, LONG)),
         (_engine, "put_all", lambda: line.extend([data, data])),
         (acp.List, "_put_block", lambda: line.insert_ga(gone, ga, LONG)),
     ):
