@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 
-from acp_mpi.comm.collectives.request import CollectiveRequest, seconds_of
+from acp_mpi.comm.collectives.request import CollectiveRequest
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import Request
 
@@ -38,7 +38,7 @@ def _left(end: float | None) -> float | None:
 
 
 def _end(timeout: float | None, function: str) -> float | None:
-    seconds = seconds_of(timeout, function)
+    seconds = _engine.seconds_of(timeout, function)
     return None if seconds is None else time.monotonic() + seconds
 
 

@@ -175,7 +175,7 @@ cdef extern from "engine.h" nogil:
     uint32_t acp_lost_ranks(acp_engine *, bint, uint32_t *, uint32_t)
     void acp_refresh(acp_engine *)
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
-    int acp_shortage(const acp_engine *)
+    int acp_shortage(acp_engine *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, uint64_t *, int64_t)
     int acp_lookup(acp_engine *, const uint64_t *, uint64_t *, int64_t)
     int acp_malloc(acp_lane *, uint32_t, uint64_t, acp_call *, acp_handle_t *)

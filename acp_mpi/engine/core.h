@@ -167,7 +167,6 @@ struct acp_engine {
     _Atomic uint32_t departed, departed_accepted; /* they and the others that are gone */
     uint32_t absent; /* these and who has left, accepted */
     _Atomic bool outcast; /* the others hold this process for dead */
-    _Atomic int shortage; /* errno of the last connection that nothing was left here for; 0: of the last, there was */
     _Atomic uint32_t leavers;
     _Atomic int64_t trouble_rank; /* who made the last barrier fail */
 

@@ -265,11 +265,6 @@ int64_t acp_trouble_rank(const acp_engine *e)
     return e->trouble_rank;
 }
 
-int acp_shortage(const acp_engine *e)
-{
-    return atomic_load_explicit(&e->shortage, memory_order_relaxed);
-}
-
 void acp_refresh(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);

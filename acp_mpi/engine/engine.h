@@ -321,8 +321,8 @@ int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail
 uint32_t acp_lost_ranks(acp_engine *engine, bool accepted, uint32_t *out, uint32_t most);
 void acp_refresh(acp_engine *engine);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
-/* Why (an errno) this process could not open its last connection for want of something of its own; 0: it could. */
-int acp_shortage(const acp_engine *engine);
+/* The errno for which it cannot open a connection, for want of something of its own; 0: none. */
+int acp_shortage(acp_engine *engine);
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. */
 /* *since 0: from now on, which it is set to; else what it was set to: given again, to who keeps the name in place

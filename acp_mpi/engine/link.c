@@ -110,6 +110,16 @@ bool links_reach(const acp_engine *e, const struct peer *p)
     return false;
 }
 
+int acp_shortage(acp_engine *e)
+{
+    int error = 0;
+    pthread_mutex_lock(&e->lock);
+    for (const struct link *link = e->links; link && !error; link = link->next)
+        error = link->shortage;
+    pthread_mutex_unlock(&e->lock);
+    return error;
+}
+
 /* Who waits for one that has ended in order and alone hears of that with its last link: then all has come
  * that it said before. */
 void link_give_up(acp_lane *lane, struct link *link)
@@ -138,15 +148,12 @@ void link_call(acp_lane *lane, struct link *link)
     uint32_t addresses = endpoint_count(e, link->peer);
     while (link->attempt < addresses) {
         link->wire = wire_call(e, link, link->attempt++);
-        if (link->wire) {
-            atomic_store_explicit(&e->shortage, 0, memory_order_relaxed);
+        link->shortage = !link->wire && own_want(errno) ? errno : 0;
+        if (link->wire)
             return;
-        }
         link->refusals += errno == ECONNREFUSED;
-        if (own_want(errno)) {
-            atomic_store_explicit(&e->shortage, errno, memory_order_relaxed);
+        if (link->shortage)
             link->lost_at = now_ns() + e->config.peer_timeout_ns;
-        }
     }
     if (link->refusals >= addresses)
         link_give_up(lane, link);

@@ -44,6 +44,7 @@ struct link {
     bool moved;        /* something was said or heard on it */
     /* without a wire */
     uint32_t attempt, refusals; /* addresses called in this round; of them refused */
+    int shortage; /* errno: nothing was left here to call with; 0 */
     uint32_t strangers;         /* met in a row: one may be a flipped bit, more are none */
     uint64_t retry_at, pause;   /* the next round; the time between two */
     uint64_t lost_at;           /* then the peer counts as dead */

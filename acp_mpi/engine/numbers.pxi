@@ -124,6 +124,12 @@ cdef int64_t nanoseconds(object timeout, str function) except? -2:
     return ACP_FOREVER if seconds > 9e9 else <int64_t>(seconds * 1e9)
 
 
+def seconds_of(timeout, str function):
+    """Return a timeout as a number of seconds, None: for ever. ValueError for what is none."""
+    cdef int64_t limit = nanoseconds(timeout, function)
+    return None if limit == ACP_FOREVER else limit / 1e9
+
+
 cdef int64_t clock() noexcept:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC, &now)

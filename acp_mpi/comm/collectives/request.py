@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from _thread import TIMEOUT_MAX, allocate_lock
+from _thread import allocate_lock
 from contextlib import contextmanager, suppress
 from sys import getrefcount
 
-from acp_mpi.engine._engine import Request
+from acp_mpi.engine._engine import Request, seconds_of
 from acp_mpi.rooms import on_close, on_reset
 
 TYPE_CHECKING = False
@@ -45,19 +45,6 @@ def _sweep() -> None:
         if not one._under_way():
             _running.discard(one)
     _begun = -len(_running)
-
-
-def seconds_of(timeout: Any, function: str) -> float | None:
-    """Return a timeout as a number of seconds, None: for ever. ValueError for what is none."""
-    if timeout is None:
-        return None
-    try:
-        seconds = -1.0 if isinstance(timeout, str | bytes | bytearray) else float(timeout)
-    except (TypeError, ValueError, OverflowError):
-        seconds = -1.0
-    if not seconds >= 0:
-        raise ValueError(f"{function}: the timeout {timeout!r} is not a number of seconds from 0")
-    return seconds if seconds <= TIMEOUT_MAX else None
 
 
 class CollectiveRequest(Request):
