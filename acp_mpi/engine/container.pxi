@@ -45,7 +45,7 @@ cdef Call call_new(uint8_t method, uint64_t ga, uint64_t a, uint64_t b, bytes ta
 
 
 cdef uint64_t call_begin(str function, Call c) except? 0xffffffffffffffff:
-    # What to wait for, 0 if it is done; one that an exception interrupts keeps its buffers.
+    # What to wait for, 0 if it is done. Its buffers are kept by who waits.
     cdef uint64_t pending = 0
     cdef int rc = ACP_E_BUSY
     cdef bint brief = c.call.in_size <= SMALL and c.call.out_room <= SMALL
@@ -64,9 +64,7 @@ cdef uint64_t call_begin(str function, Call c) except? 0xffffffffffffffff:
         finally:
             if lane != NULL:
                 acp_lane_give(lane)
-    if pending:
-        held[pending] = c
-        c.pending = pending
+    c.pending = pending
     return pending
 
 
@@ -74,7 +72,7 @@ cdef int call_done(str function, Call c) except -1:
     # Until it is done, here or at the owner.
     cdef uint64_t pending = call_begin(function, c)
     if pending:
-        wait_alone(function, pending, ACP_FOREVER)
+        wait_alone(function, pending, ACP_FOREVER, c)
     acp_set_previous(1)
     return 0
 

@@ -242,6 +242,9 @@ struct acp_engine {
     uint64_t listen_again; /* when descriptors had run out */
     uint32_t pending_handshakes; /* of wires that others open */
     unsigned char *receive_buffer;
+    struct wire *last_input;     /* from there */
+    struct wire *_Atomic talker; /* it has brought the last two */
+    uint32_t looks;
     _Atomic bool looking; /* now and then, at peers whose end wakes nobody */
     uint64_t timer_at; /* for which the timer is set; 0: it is not */
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define EVENTS 32
+#define ASK_ALL 4u /* the talker is asked three times in four */
 #define LOOK_NS ((uint64_t)500000000) /* until the death of a peer is seen that wakes nobody */
 
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
@@ -104,6 +105,39 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
     }
 }
 
+/* After what has come. */
+static void settle(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    links_bury(e);
+    ops_pump(lane);
+    if (e->couriers)
+        couriers_push(lane);
+    if (atomic_load(&e->looking))
+        timer_until(e, now_ns() + LOOK_NS);
+}
+
+/* The wire that mostly brings the next input is read at once, which spares a call of the system on
+ * the way of each answer. */
+static bool ask_talker(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    pthread_mutex_lock(&e->lock);
+    bool any = talker_ask(lane);
+    if (any)
+        settle(lane);
+    pthread_mutex_unlock(&e->lock);
+    return any;
+}
+
+bool events_look(acp_engine *e)
+{
+    bool interrupted;
+    if (!atomic_load_explicit(&e->talker, memory_order_relaxed) || ++e->looks % ASK_ALL == 0)
+        return events_take(e, 0, &interrupted);
+    return !e->stopping && ask_talker(&e->lanes[LANE_LEADER]);
+}
+
 bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
@@ -119,12 +153,7 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     pthread_mutex_lock(&e->lock);
     for (int i = 0; i < n; i++)
         dispatch(lane, &events[i]);
-    links_bury(e);
-    ops_pump(lane);
-    if (e->couriers)
-        couriers_push(lane);
-    if (atomic_load(&e->looking))
-        timer_until(e, now_ns() + LOOK_NS);
+    settle(lane);
     pthread_mutex_unlock(&e->lock);
     return true;
 }

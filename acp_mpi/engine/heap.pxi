@@ -61,9 +61,8 @@ cdef int heap_call(str function, heap_function what, HeapCall r, bint brief) exc
         if rc == ACP_E_BUSY:
             wait_for_room(function)
     if pending:
-        held[pending] = r
         try:
-            wait_alone(function, pending, ACP_FOREVER)
+            wait_alone(function, pending, ACP_FOREVER, r)
         except BaseException:
             if what == do_malloc:
                 leave_allocation(r, pending)

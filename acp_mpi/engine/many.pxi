@@ -174,8 +174,7 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
                     acp_lane_give(taken)
             wait_for_room(function)
         if not h & 1:
-            held[h] = (out, memoryview(out))
-            wait_alone(function, h, ACP_FOREVER)
+            wait_alone(function, h, ACP_FOREVER, (out, memoryview(out)))
     finally:
         PyBuffer_Release(&view)
     acp_set_previous(1)

@@ -45,6 +45,8 @@ cdef class Round:
         except Exception as error:
             self.wait_for(error)
             raise
+        if pending:
+            held[pending] = c
         self.calls.append((pending, c, what))
         return not pending and c.call.result[0] < c.call.in_size
 

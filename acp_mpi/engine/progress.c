@@ -90,7 +90,7 @@ static void handle_losses(acp_lane *lane)
 bool progress_poll(acp_engine *e)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
-    bool any = false, interrupted;
+    bool any = false;
     if (e->stopping)
         return false;
     bool rung = unlikely(atomic_load_explicit(&e->rung, memory_order_acquire));
@@ -110,7 +110,7 @@ bool progress_poll(acp_engine *e)
         pthread_mutex_unlock(&e->lock);
     }
     if (e->wire_count || ++e->polls % POLLS_BLIND == 0)
-        any |= events_take(e, 0, &interrupted);
+        any |= events_look(e);
     if (e->held_links && now_ns() - e->held_at > COMPANY_NS)
         links_release(e); /* whoever leads may never rest */
     any |= work_step(lane);

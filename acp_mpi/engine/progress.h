@@ -48,6 +48,7 @@ void events_arm(acp_engine *e, bool on);  /* they wake the progress thread, too 
 bool events_await(acp_engine *e);         /* how the progress thread sleeps; false: no more */
 bool events_leave(acp_engine *e);         /* to whoever leads */
 bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted); /* leader only */
+bool events_look(acp_engine *e); /* leader only: takes some of them, and all within a few looks */
 void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
@@ -65,6 +66,7 @@ void watch_hit(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
 /* wire.c, wire_input.c */
 void wire_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
+bool talker_ask(acp_lane *lane); /* false: it has brought nothing */
 void wires_feed(acp_lane *lane); /* those that wait for memory, if there is some again */
 
 /* link.c, vigil.c, traffic.c */

@@ -84,8 +84,7 @@ cdef int moved(str function, bint write, uint64_t ga, Py_buffer *view) except -1
             break
         wait_for_room(function)
     if pending:
-        held[pending] = kept(view)
-        wait_alone(function, pending, ACP_FOREVER)
+        wait_alone(function, pending, ACP_FOREVER, kept(view))
     acp_set_previous(1)
     return 0
 
@@ -261,7 +260,6 @@ cdef object fetch(str function, acp_kind kind, object ga, object value, object c
             break
         again(function)
     if pending:
-        held[pending] = cell
-        wait_alone(function, pending, ACP_FOREVER)
+        wait_alone(function, pending, ACP_FOREVER, cell)
     acp_set_previous(1)
     return cell.value

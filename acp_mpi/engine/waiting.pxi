@@ -67,21 +67,24 @@ cdef int wait_for_room(str function) except -1:
     return 0
 
 
-cdef int end_alone(str function, uint64_t handle, int64_t limit) except -1:
+cdef int end_alone(str function, uint64_t handle, int64_t limit, object used=None) except -1:
+    # `used`: what the operation reads or writes, which it keeps should it outlive this call.
     cdef int rc
     cdef acp_engine *e = hold(function)
     with nogil:
         rc = acp_wait(e, handle, limit)
     acp_engine_exit(e)
     if rc != ACP_OK:
+        if used is not None and rc != ACP_E_CLOSED and engine != NULL:
+            held[handle] = used
         forsake_operation(handle)
     ended(function, rc)
     drop_held()
     return 0
 
 
-cdef int wait_alone(str function, uint64_t handle, int64_t limit) except -1:
-    end_alone(function, handle, limit)
+cdef int wait_alone(str function, uint64_t handle, int64_t limit, object used=None) except -1:
+    end_alone(function, handle, limit, used)
     raise_failures(handle, True, None if function == "wait" else function)
     return 0
 

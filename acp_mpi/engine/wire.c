@@ -123,11 +123,19 @@ void wire_opened(acp_engine *e, struct wire *wire)
     wire->deadline = 0;
 }
 
+/* Nothing is taken from it as if it talked on. */
+static void wire_silent(acp_engine *e, const struct wire *wire)
+{
+    if (e->last_input == wire)
+        e->last_input = e->talker = NULL;
+}
+
 void wire_close(acp_engine *e, struct wire *wire)
 {
     if (wire->state == WIRE_CLOSED)
         return;
     wire->state = WIRE_CLOSED;
+    wire_silent(e, wire);
     wire_opened(e, wire);
     close(wire->fd);
     wire->fd = -1;
@@ -166,6 +174,7 @@ void wire_want(acp_engine *e, struct wire *wire, bool writing)
 void wire_fast(acp_engine *e, struct wire *wire, bool fasts)
 {
     wire->fasts = fasts;
+    wire_silent(e, wire);
     if (wire->state != WIRE_CLOSED)
         listen_for(e, wire);
 }

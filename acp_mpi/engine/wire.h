@@ -45,7 +45,7 @@ void wire_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
 /* wire_input.c */
 void wire_connected(acp_lane *lane, struct wire *wire);
-void wire_readable(acp_lane *lane, struct wire *wire);
+bool wire_readable(acp_lane *lane, struct wire *wire); /* false: nothing had come */
 /* wire_options.c: a new socket; one whose round trip is known */
 void wire_tune(const acp_engine *e, int fd);
 void wire_pace(int fd);

@@ -112,7 +112,13 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
     take_input(lane, wire, buffer, (size_t)n);
 }
 
-void wire_readable(acp_lane *lane, struct wire *wire)
+static void note_input(acp_engine *e, struct wire *wire)
+{
+    e->talker = e->last_input == wire ? wire : NULL;
+    e->last_input = wire;
+}
+
+bool wire_readable(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
     size_t have = wire->in_end;
@@ -120,19 +126,26 @@ void wire_readable(acp_lane *lane, struct wire *wire)
     if (!buffer) {
         wire_fast(e, wire, true);
         atomic_store(&e->starved, true);
-        return;
+        return true;
     }
     wire->in_end = 0;
     ssize_t n = recv(wire->fd, buffer + have, IN_BUFFER - have, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         wire_broken(lane, wire);
         free(buffer);
-        return;
+        return true;
     }
-    if (wire->state == WIRE_HANDSHAKE && n > 0)
+    if (n < 0) {
+        *(have ? &wire->in : &e->receive_buffer) = buffer;
+        wire->in_end = have;
+        return false;
+    }
+    note_input(e, wire);
+    if (wire->state == WIRE_HANDSHAKE)
         handshake_step(lane, wire, buffer, n);
     else
-        take_input(lane, wire, buffer, have + (n > 0 ? (size_t)n : 0));
+        take_input(lane, wire, buffer, have + (size_t)n);
+    return true;
 }
 
 void wire_connected(acp_lane *lane, struct wire *wire)
@@ -148,6 +161,11 @@ void wire_connected(acp_lane *lane, struct wire *wire)
         wire_want(lane->engine, wire, false);
 }
 
+bool talker_ask(acp_lane *lane)
+{
+    struct wire *wire = lane->engine->talker;
+    return wire && wire_readable(lane, wire);
+}
 
 void wires_feed(acp_lane *lane)
 {
