@@ -155,10 +155,13 @@ static void a_death_elsewhere(struct cluster *c, uint32_t rank, acp_engine *e, a
     (void)c;
     (void)lane;
     CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_OK);
-    if (rank == 1)
+    atomic_fetch_add(&stage, 1);
+    if (rank == 1) {
+        until(4); /* nobody learns of the death before it is through */
         peer_mark_lost(e, peer_of_slot(e, 3));
+    }
     if (rank == 2)
-        until(2); /* rank 0 waits no more */
+        until(6); /* rank 0 waits no more */
     if (rank < 3) {
         CHECK(acp_barrier(e, NULL, 0, 0, LATE_NS) == ACP_E_LOST && acp_trouble_rank(e) == 3);
         atomic_fetch_add(&stage, 1);
