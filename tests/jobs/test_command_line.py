@@ -6,6 +6,7 @@ import warnings
 
 import launch
 import pytest
+from macprunning import macprun
 
 import acp_mpi as acp
 from acp_mpi.__main__ import main
@@ -195,6 +196,12 @@ def test_a_timeout_may_be_for_ever(passes, timeout):
     for name in ("ACP_PEER_TIMEOUT", "ACP_JOIN_TIMEOUT"):
         command = [*launch.mpiexec(2), *launch.program(wait_long_for_the_dead)]
         passes(command, {name: timeout} | launch.ROADS["link"])
+
+
+@pytest.mark.parametrize("timeout", ["inf", "1e12"])
+def test_groups_may_wait_for_each_other_for_ever(passes, timeout):
+    group = [1, *launch.program(wait_long_for_the_dead)]
+    passes(macprun(group, group), {"ACP_JOIN_TIMEOUT": timeout})
 
 
 def warn():

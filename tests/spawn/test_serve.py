@@ -27,9 +27,11 @@ def serve(*arguments, environ=None):
     )
 
 
-def test_the_program_prints_its_address_and_ends_when_all_have_left(pool, tmp_path):
+@pytest.mark.parametrize("timeout", ["60", "inf"])
+def test_the_program_prints_its_address_and_ends_when_all_have_left(pool, tmp_path, timeout):
     key = secret.create(tmp_path / "secret")
-    with serve("--groups", "b=1,a=1", "--secret-file", str(tmp_path / "secret")) as program:
+    arguments = ["--groups", "b=1,a=1", "--secret-file", str(tmp_path / "secret")]
+    with serve(*arguments, "--timeout", timeout) as program:
         name, _, address = program.stdout.readline().strip().partition("=")
         assert name == "ACP_RENDEZVOUS"
         assert address.startswith("127.0.0.1:")

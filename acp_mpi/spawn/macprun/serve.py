@@ -95,8 +95,8 @@ def _groups(text: str) -> int | dict[str, int]:
 
 def _seconds(text: str) -> float:
     try:
-        if 0 < (seconds := float(text)) < 1e9:
-            return seconds
+        if (seconds := float(text)) > 0:
+            return min(seconds, 1e9)
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds above 0")

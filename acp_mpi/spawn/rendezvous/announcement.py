@@ -43,7 +43,7 @@ class Announcement(Record):
                 f"{min(ranks, default=None)} to {max(ranks, default=None)}: expected "
                 f"one or more different ones from 0 to {self.size - 1}"
             )
-        if not 0 <= self.patience < 1e9:
+        if not 0 <= self.patience <= 1e9:
             raise Error(f"a timeout of {self.patience} s: expected 0 to 1e9")
         if self.has_mpi and len(ranks) < self.size:
             raise Error(
