@@ -83,4 +83,5 @@ class KeyCursor:
         return hash((self._owner, self._at))
 
     def __repr__(self) -> str:
-        return "<Cursor at the end>" if self.is_end else f"<Cursor at {self.key!r}>"
+        place = "the end" if self.is_end else f"{self.key!r}"
+        return f"<acp_mpi.KeyCursor at {place} of {self._owner!r}>"

@@ -80,3 +80,6 @@ class Local:
         wanted = set(self._parts)
         owner = self._owner
         return ((k, v) for k, v in other._elements() if owner._part_of(k) in wanted)
+
+    def __repr__(self) -> str:
+        return f"<local part of {self._owner!r}>"

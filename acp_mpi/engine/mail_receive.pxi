@@ -107,6 +107,12 @@ cdef Request lasting(Request r):
     return r
 
 
+cdef Status room_for(object status, str function):
+    if status is None or isinstance(status, Status):
+        return status
+    raise TypeError(f"{function}: status={status!r:.60} is no Status of acp_mpi; give acp.Status()")
+
+
 cdef object received(Request r, Status status, int64_t limit):
     if not r.over:
         request_block(r, limit)
@@ -115,7 +121,7 @@ cdef object received(Request r, Status status, int64_t limit):
     return r.outcome()
 
 
-def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, Status status=None, timeout=None):
+def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, status=None, timeout=None):
     """Receive a message from rank `source` under `tag`; return `buffer`, or what was sent.
 
     With a writable `buffer` its bytes are filled, TruncationError if the message is longer (the
@@ -128,17 +134,18 @@ def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, Status status=None, timeou
     if engine == NULL:
         no_engine("recv")
     cdef Request r
+    cdef Status room = room_for(status, "recv")
     cdef int64_t s = source_of(source, "recv"), t = tag_of(tag, "recv", True)
     if ndarray_type is None:
         know_numpy()
-    if (status is None and limit == ACP_FOREVER and not strays and ndarray_type is not None
+    if (room is None and limit == ACP_FOREVER and not strays and ndarray_type is not None
             and type(buffer) is ndarray_type):
         r = receive_at_once(buffer, s, t)
         if r is None:
             return buffer
     else:
         r = receive_begin("recv", buffer, OWN_CONTEXT, s, t, False)
-    return received(r, status, limit)
+    return received(r, room, limit)
 
 
 def irecv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG):
@@ -150,9 +157,10 @@ def irecv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG):
 
 
 def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG,
-             Status status=None, timeout=None):
+             status=None, timeout=None):
     """Send `x` and receive, neither before the other; returns what `recv` does."""
     cdef Request sending, receiving
+    cdef Status room = room_for(status, "sendrecv")
     cdef int64_t end = end_of(nanoseconds(timeout, "sendrecv"))
     if engine == NULL:
         no_engine("sendrecv")
@@ -166,4 +174,4 @@ def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG
     except BaseException:
         request_give_up(receiving)
         raise
-    return received(receiving, status, left_until(end))
+    return received(receiving, room, left_until(end))

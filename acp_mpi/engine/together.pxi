@@ -39,6 +39,11 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
     acp_engine_exit(e)
     if rc == ACP_E_UNREGISTERED:  # by another thread, meanwhile
         raise _errors.from_fault("wait_until", rc, a, width, acp_ga_rank(a))
+    if rc == ACP_E_TIMEOUT:
+        raise TimeoutError(
+            f"wait_until: the word at {a:#x} did not become {op} {value} within {timeout} s; give "
+            "more time, or look at who is to write there"
+        )
     ended("wait_until", rc)
 
 

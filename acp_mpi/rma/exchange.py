@@ -88,7 +88,13 @@ def lookup(name: str, timeout: float | None = None) -> Any:
     low, high = _key(name, "lookup")
     begin, left = time.monotonic(), timeout
     while True:
-        ga, size = _engine.board_get(low, high, left)
+        try:
+            ga, size = _engine.board_get(low, high, left)
+        except TimeoutError:
+            raise TimeoutError(
+                f"lookup: nobody has published {name!r:.60} within {timeout} s; give more time, or "
+                "look at who is to publish it"
+            ) from None
         try:
             return _object_at(ga, size)
         except AddressError:

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 
 import launch
 import pytest
@@ -254,11 +255,39 @@ def ask_for_nothing_that_can_be():
                 acp.spawn_group(command)
         with pytest.raises(acp.Error, match=r"spawn_group: command=.*: No closing quotation"):
             acp.spawn_group("echo 'a")
+        for name, wrong in (
+            ("name", 5), ("env", {"LEVEL": 2}), ("env", {2: "x"}), ("env", ["LEVEL=2"]),
+            ("env", 5), ("wdir", 5), ("wdir", b"/tmp"), ("mpi", "no"),
+        ):  # fmt: skip
+            with pytest.raises(TypeError, match=rf"^spawn_group: {name}[=:].*: expected "):
+                acp.spawn_group("true", **{name: wrong})
+        for timeout in ("5", -1, float("nan")):
+            with pytest.raises(ValueError, match=rf"^spawn_group: the timeout {timeout!r} is not"):
+                acp.spawn_group("true", timeout=timeout)
+        for requests in (5, ["true"], [("true",)], [("true", 1, 2)], [("true", 1, {"nix": 2})],
+                         [("true", 1, {"timeout": 5})], [5]):  # fmt: skip
+            with pytest.raises(TypeError, match=r"^spawn_groups: .* give .*\(command, n, keywords"):
+                acp.spawn_groups(requests)
         assert acp.procs() == 1
 
 
-def test_a_number_or_a_command_that_is_none_is_named(passes):
+def test_what_cannot_be_asked_for_is_named(passes):
     passes(launch.program(ask_for_nothing_that_can_be), {"ACP_MPI": "0"})
+
+
+def say_where():
+    with acp.init():
+        acp.send(os.getcwd(), 0)
+
+
+def start_in_a_folder(folder):
+    with acp.init():
+        acp.spawn_group(newcomer(say_where), mpi=False, wdir=Path(folder), timeout=float("inf"))
+        assert acp.recv() == os.path.realpath(folder)
+
+
+def test_a_group_runs_in_the_folder_of_a_path(passes, tmp_path):
+    passes(launch.program(start_in_a_folder, tmp_path), {"ACP_MPI": "0"})
 
 
 def come_one_after_the_other():

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from support import registered, right, shared, starter
+from support import refused, registered, right, shared, starter
 
 import acp_mpi as acp
 
@@ -62,8 +62,9 @@ def test_a_comparison_that_does_not_hold_times_out(op):
     word = acp.empty(1, np.uint64)
     word[0] = 7
     wrong = {"==": 8, "!=": 7, "<": 7, "<=": 6, ">": 7, ">=": 8}[op]
-    with pytest.raises(TimeoutError, match="wait_until"):
-        acp.wait_until(acp.query_ga(word), op, wrong, timeout=0.01)
+    ga = acp.query_ga(word)
+    with refused(TimeoutError, "wait_until", hex(ga), f"{op} {wrong}", "0.01 s"):
+        acp.wait_until(ga, op, wrong, timeout=0.01)
 
 
 def test_values_are_signed_if_the_value_is_negative():

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from acp_mpi.joining import Group
 
 _numbers = itertools.count()
+_FOR_EVER = 1e9  # seconds, as of the variables
+_KEYWORDS = ("name", "env", "wdir", "mpi", "launcher")
+_FORM = "(command, n) or (command, n, keywords), with the keywords of spawn_group but timeout"
 _lock = threading.Lock()  # of what this process knows of its job
 
 
@@ -32,7 +35,7 @@ def spawn_group(
     *,
     name: str | None = None,
     env: Mapping[str, str] | None = None,
-    wdir: str | None = None,
+    wdir: str | os.PathLike[str] | None = None,
     mpi: bool = True,
     launcher: str | Sequence[str] = (),
     timeout: float | None = None,
@@ -67,16 +70,18 @@ class Request:
         *,
         name: str | None = None,
         env: Mapping[str, str] | None = None,
-        wdir: str | None = None,
+        wdir: str | os.PathLike[str] | None = None,
         mpi: bool = True,
         launcher: str | Sequence[str] = (),
     ) -> None:
         self.command, self.launcher = _words("command", command), _words("launcher", launcher)
-        self.n, self.mpi = _number(n), mpi
+        self.n, self.mpi = _number(n), _choice(mpi)
+        if not isinstance(name, str | None):
+            raise TypeError(f"spawn_group: name={name!r}: expected a text")
+        self.env, self.wdir = _variables(env), _folder(wdir)
         if name is None:
             name = f"spawned-{_engine.slot_of(_engine.rank())}-{next(_numbers)}"
         self.name = name
-        self.env, self.wdir = dict(env or {}), wdir
 
 
 def spawn_groups(
@@ -91,7 +96,12 @@ def spawn_groups(
     job = members.job()
     if timeout is None:
         timeout = job.place.timeout
-    wanted = [Request(command, n, **dict(*more)) for command, n, *more in requests]
+    else:
+        seconds = _engine.seconds_of(timeout, "spawn_group")
+        timeout = _FOR_EVER if seconds is None else min(seconds, _FOR_EVER)
+    if not hasattr(requests, "__iter__"):
+        raise TypeError(f"spawn_groups: {requests!r:.60} is no list; give one of {_FORM}")
+    wanted = [_request(each) for each in requests]
     if not wanted:
         return []
     if not isinstance(job.own.ranks, range):
@@ -129,6 +139,19 @@ def spawn_groups(
     return [job.group(name) for name in names]
 
 
+def _request(given: Any) -> Request:
+    try:
+        if isinstance(given, str):  # it would come apart into letters
+            raise TypeError
+        command, n, *more = given
+        keywords = dict(*more)
+    except (TypeError, ValueError):
+        raise TypeError(f"spawn_groups: {given!r:.60} is no group; give {_FORM}") from None
+    if unknown := [name for name in keywords if name not in _KEYWORDS]:
+        raise TypeError(f"spawn_groups: {unknown[0]!r} is no keyword of a group; give {_FORM}")
+    return Request(command, n, **keywords)
+
+
 def _words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(given) if isinstance(given, str) else map(os.fspath, given))
@@ -147,3 +170,28 @@ def _number(n: int) -> int:
     if number < 1:
         raise Error(f"spawn_group: n={n!r}: expected a number of processes, 1 or more")
     return number
+
+
+def _choice(mpi: object) -> bool:
+    if mpi not in (True, False):
+        raise TypeError(f"spawn_group: mpi={mpi!r}: expected True or False")
+    return bool(mpi)
+
+
+def _variables(env: Any) -> dict[str, str]:
+    try:
+        variables = dict(env or {})
+    except (TypeError, ValueError):
+        raise TypeError(f"spawn_group: env={env!r:.60}: expected a dict of texts") from None
+    for name, value in variables.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise TypeError(f"spawn_group: env: {name!r}: {value!r}: expected two texts")
+    return variables
+
+
+def _folder(wdir: object) -> str | None:
+    if wdir is None or isinstance(wdir, str):
+        return wdir
+    if isinstance(wdir, os.PathLike) and isinstance(path := os.fspath(wdir), str):
+        return path
+    raise TypeError(f"spawn_group: wdir={wdir!r}: expected the path of a folder")
