@@ -96,6 +96,14 @@ def test_the_placement_of_too_few_elements_is_a_usage_error(start, elements):
     assert "--elements" in job.output
 
 
+@pytest.mark.parametrize("example", ["groups", "handing_out"])
+def test_an_example_that_fails_says_why(start, example):
+    script = str(launch.ROOT / f"examples/{example}.py")
+    job = start([*launch.mpiexec(2), sys.executable, script, "--pieces", "1", "--points", "1"])
+    assert job.wait() == 1, job.output
+    assert f"{example}: that is not pi; more " in job.output
+
+
 def test_a_pool_of_more_than_there_is_to_do_is_a_usage_error(start):
     (sweep,) = (path for path in SPAWNING if path.stem == "spawn_sweep")
     job = start([sys.executable, "-m", "acp_mpi.spawn", str(sweep), "--workers", str(10**20)])
