@@ -182,7 +182,7 @@ def _open_table(pid: int) -> int:
 
 def _name(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/comm") as file:
+        with open(f"/proc/{pid}/comm", errors="replace") as file:
             return file.read().strip()
     except OSError:
         return "gone"

@@ -1,4 +1,7 @@
-"""The processes of this host: when one began, who its descendants are, how one ended."""
+"""The processes of this host: when one began, who its descendants are, how one ended.
+
+What the system says of one is read as bytes: a name need be no text, and is cut after 15 of them.
+"""
 
 from __future__ import annotations
 
@@ -54,17 +57,17 @@ def _look(held: int, pid: int, began: int) -> None:
 
 def _runs(pid: int, began: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            state, *_, start = file.read().rpartition(")")[2].split()[:20]
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, *_, start = file.read().rpartition(b")")[2].split()[:20]
     except OSError:
         return False
-    return state not in "ZX" and int(start) == began
+    return state not in b"ZX" and int(start) == began
 
 
 def start_time(pid: int) -> int:
     """Return when a process began, in clock ticks after the boot."""
-    with open(f"/proc/{pid}/stat") as file:
-        return int(file.read().rpartition(")")[2].split()[19])
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
 
 
 def children() -> dict[int, list[int]]:
@@ -72,8 +75,8 @@ def children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{name}/stat") as file:
-                parent = int(file.read().rpartition(")")[2].split()[1])
+            with open(f"/proc/{name}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
         except OSError:  # it has ended
             continue
         found.setdefault(parent, []).append(int(name))

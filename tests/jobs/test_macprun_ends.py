@@ -1,6 +1,7 @@
 """Jobs of `macprun` that are told to end, or lose macprun: all end, nothing is left."""
 
 import contextlib
+import ctypes
 import os
 import shlex
 import signal
@@ -96,6 +97,24 @@ def test_signals_reach_processes_of_all_kinds(start):
         os.kill(job.pid, signal.SIGUSR1)
     assert job.wait() == 0, job.output
     assert "[there.0] two\n" in job.output
+
+
+def wait_under_a_name_that_is_no_text():
+    _set_name("日本語の計算".encode()[:14])  # as the system cuts it
+    print("named", flush=True)
+    signal.pause()
+
+
+def _set_name(name):
+    assert ctypes.CDLL(None).prctl(15, name) == 0  # PR_SET_NAME
+
+
+def test_a_process_whose_name_is_no_text_disturbs_nobody(start):
+    job = start(macprun(alone(1, "named", wait_under_a_name_that_is_no_text)))
+    is_said(job, "[named.0] named")
+    os.kill(job.pid, signal.SIGTERM)
+    assert job.wait() == 143, job.output
+    nothing_is_left(job, job.pid)
 
 
 def test_a_host_that_does_not_answer_holds_nobody_up(start):

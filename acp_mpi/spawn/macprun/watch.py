@@ -68,8 +68,8 @@ class Watch:
 
     def _shown(self) -> int | None:
         try:
-            with open(f"/proc/{self._pid}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
+            with open(f"/proc/{self._pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
         except OSError:
             return None
-        return int(fields[_STATUS]) if fields[0] in "ZX" else None
+        return int(fields[_STATUS]) if fields[0] in b"ZX" else None
