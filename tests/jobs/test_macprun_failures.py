@@ -241,6 +241,19 @@ def test_how_a_process_ended_is_seen_before_its_parent_collects_it():
         watch.close()
 
 
+INHERITED = (
+    "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])",
+)
+
+
+@pytest.mark.parametrize("inherited", INHERITED)
+def test_the_code_is_returned_although_who_starts_macprun_hears_of_no_child(start, inherited):
+    program = f"import os, signal, sys; {inherited}; os.execv(sys.argv[1], sys.argv[1:])"
+    job = start([sys.executable, "-c", program, *macprun([1, "sh", "-c", "exit 7"])])
+    assert job.wait() == 7, job.output
+
+
 UNREAD = "r, w = os.pipe(); os.close(r); os.dup2(w, 1); os.dup2(w, 2)"  # a pipe without a reader
 
 

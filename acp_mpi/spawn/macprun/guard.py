@@ -25,6 +25,7 @@ def guarded(work: Callable[[int, int], int]) -> int:
     loses its parent becomes a child of theirs, so nothing escapes.
     """
     _system.adopt_orphans()
+    _hear_of_the_dead()
     lifeline, end = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, passed_on())
     child = os.fork()
@@ -55,6 +56,12 @@ def catch(handler: Callable[[int, FrameType | None], object]) -> None:
     for number in numbers:
         signal.signal(number, handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+
+def _hear_of_the_dead() -> None:
+    """Undo what whoever started this process may have left: the dead are not to vanish unseen."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 
 def exit_status(status: int) -> int:
