@@ -74,6 +74,7 @@ def test_a_group_takes_its_own_hosts():
     given = nodes.assign(plan(5, hosts=("a:2", "b")), {})
     assert given == {"g0": (Node("a", 3), Node("b", 2))}
     assert nodes.assign(plan(2, hosts=("a:2", "b")), {}) == {"g0": (Node("a", 2),)}
+    assert nodes.assign(plan(3, hosts=("a", "b", "a")), {}) == {"g0": (Node("a", 2), Node("b", 1))}
     assert not nodes.shares_a_host("g0", given)
 
 

@@ -75,8 +75,8 @@ def dealt(nodes: Sequence[Node], size: int) -> tuple[Node, ...]:
     places = list(itertools.islice(_places(nodes), size))
     while len(places) < size:
         places += [node.host for node in nodes][: size - len(places)]
-    order = {node.host: number for number, node in enumerate(nodes)}
-    return _packed(sorted(places, key=order.__getitem__))
+    order = list(dict.fromkeys(node.host for node in nodes))
+    return _packed(sorted(places, key=order.index))
 
 
 def spread(nodes: Iterable[Node]) -> Iterator[str]:
