@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import subprocess
 
 import pytest
@@ -230,7 +231,7 @@ def test_another_host_gets_the_folder_and_the_bytes_of_this_one(tmp_path, monkey
     group = Group("m", 1, ("prog",), hosts=("other",), directory="sub", env={"A": "\udcff"})
     plan = Plan((group,))
     (start,) = launchers.starts(plan, nodes.assign(plan, {}), MEETING, {})
-    assert f"cd {tmp_path}/sub || exit 126\n" in start.script
+    assert f"cd {tmp_path}/sub || exit 127\n" in start.script
     assert b"export A='\xff'\n" in os.fsencode(start.script)
 
 
@@ -248,3 +249,20 @@ def test_what_runs_on_another_host_ends_with_its_connection(tmp_path):
 
     assert select.select([end], [], [], 20)[0]
     os.close(end)
+
+
+def test_what_a_program_leaves_on_another_host_ends_with_it(tmp_path):
+    """Else a connection whose output it has would never end."""
+    group = Group("m", 1, ("sh", "-c", "sleep 1000 & echo $!; exit 3"), hosts=("other",),
+                  directory=str(tmp_path))  # fmt: skip
+    plan = Plan((group,))
+    (start,) = launchers.starts(plan, nodes.assign(plan, {}), MEETING, os.environ)
+    with subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        shell.stdin.write(start.script.encode())
+        shell.stdin.flush()
+        left = int(shell.stdout.readline())
+        closed = select.select([shell.stdout], [], [], 20)[0]
+        if not closed:
+            os.kill(left, signal.SIGKILL)
+        assert shell.wait(20) == 3
+    assert closed

@@ -191,7 +191,8 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
     """Return what a shell on another host reads: the secret is in no command line there.
 
     Its input ends with the connection, however that comes, and the program ends with it. Until
-    then each line of it is a signal for the program.
+    then each line of it is a signal for the program. What that leaves behind would keep the
+    connection open, and is out of reach when that is gone, so it ends with the program.
     """
     exports = [
         f"export {name}={shlex.quote(value)}"
@@ -200,7 +201,7 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
     lines = [
         "{",
         *exports,
-        f"cd {shlex.quote(folder_there(group))} || exit 126",
+        f"cd {shlex.quote(folder_there(group))} || exit 127",
         "exec 3<&0 </dev/null",
         f"setsid {shlex.join(group.command)} 3<&- & program=$!",
         "( while read -r signal <&3; do kill -s $signal -- -$program; done; "
@@ -208,6 +209,7 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
         ">/dev/null 2>&1 & guard=$!",
         "wait $program; status=$?",
         "kill $guard",
+        "kill -s KILL -- -$program 2>/dev/null",
         "exit $status",
         "}",
     ]
