@@ -112,10 +112,22 @@ def test_srun_gets_a_step_of_its_own(programs):
     folder = programs("srun")
     start = only(folder, hosts=("a:2", "b:2"))
     assert " ".join(start.command[1:]) == (
-        "--overlap --exact --label --nodes=2 --ntasks-per-node=2 --nodelist=a,b -n 4 prog arg"
+        "--overlap --exact --export=ALL --label --nodes=2 --ntasks-per-node=2 --nodelist=a,b "
+        "-n 4 prog arg"
     )
     start = only(folder, hosts=("a:3", "b:1"))
     assert "--distribution=arbitrary --nodelist=a,a,a,b" in " ".join(start.command)
+
+
+def test_processes_of_a_batch_script_without_an_environment_have_that_of_their_group(programs):
+    """SLURM_EXPORT_ENV is the default of --export, and NONE after `sbatch --export=NONE`."""
+    text = """#!/bin/sh
+        export=$SLURM_EXPORT_ENV
+        for word; do case $word in --export=*) export=${word#*=}; esac; done
+        [ $export = NONE ] || echo $ACP_GROUP
+    """
+    start = only(programs("srun", text=text), {"SLURM_EXPORT_ENV": "NONE"})
+    assert subprocess.check_output(start.command, env=start.env, text=True) == "w\n"
 
 
 def test_slurm_lets_other_launchers_share_nodes(programs):

@@ -272,7 +272,8 @@ def _open_mpi(
 
 
 def _srun(where: Sequence[Node], marked: bool, shares_host: bool) -> list[str]:
-    options = ["--overlap", "--exact"]
+    # The processes of a job with --export=NONE would not hear where the groups meet.
+    options = ["--overlap", "--exact", "--export=ALL"]
     if marked:
         options.append("--label")
     if shares_host:
