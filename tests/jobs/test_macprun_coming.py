@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import os
 import re
+import shlex
 import signal
 import sys
 
@@ -39,6 +40,21 @@ def test_init_fails_at_once_if_a_group_ends_before_it_has_joined(start, kind):
     assert job.output.count("group 'early' ended before it had joined") == 2
     assert "exit code 3" in job.output
     assert "macprun: its last lines:\n  [early.0] the last words\n" in job.output
+
+
+def join_and_leave():
+    acp.init()
+    print("joined", flush=True)
+    acp.finalize()
+
+
+def test_a_second_program_in_the_place_of_the_first_is_refused_at_once(start):
+    """Its wait for the rendezvous would last a minute."""
+    program = shlex.join(launch.program(join_and_leave))
+    job = start(macprun([1, "sh", "-c", f"{program} && {program}"]))
+    assert job.wait() == 1, job.output
+    assert job.output.count("[group0.0] joined\n") == 1
+    assert "the job is complete, and nobody else can join it" in job.output
 
 
 def test_nobody_is_blamed_for_leaving_when_macprun_says_so(start):

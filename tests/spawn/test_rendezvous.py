@@ -107,6 +107,14 @@ def test_the_server_ends_when_all_have_left_and_close_is_idempotent(pool):
     assert "closed" in repr(server)
 
 
+def test_one_that_stays_refuses_whoever_comes_later():
+    with Server(SECRET, 1, stays=True) as server:
+        table = join(server.address, SECRET, "a", 1, False, whole("a", 1))
+        assert server.wait(20).pack() == table.pack()
+        with pytest.raises(Error, match="the job is complete, and nobody else can join it"):
+            join(server.address, SECRET, "a", 1, False, whole("a", 1))
+
+
 # ---- Somebody is missing -------------------------------------------------------------------
 
 

@@ -57,7 +57,7 @@ class Supervisor:
         wakeup = self._catch_signals()
         key = self._secret = secrets.token_bytes(secret.SIZE)
         sizes = {group.name: group.size for group in self._plan.groups}
-        with Server(key, sizes, listen=self._listen, timeout=_PATIENCE) as server:
+        with Server(key, sizes, listen=self._listen, timeout=_PATIENCE, stays=True) as server:
             self._server = server
             self._attendance = Attendance(server, self._groups, self._events)
             self._events.register(lifeline, selectors.EVENT_READ, self._lose_keeper)

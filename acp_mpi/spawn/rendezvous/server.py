@@ -45,7 +45,8 @@ class Server:
     `expected` is how many groups there will be, or their names and sizes in the order of their
     slots. `listen` is "host:port", port 0 any free one. `timeout` seconds after its start the
     server gives up and tells everybody who is missing. Runs in a thread of its own from
-    construction to `close`, asleep while nothing arrives; any thread may call its methods.
+    construction until all have left, or, if it `stays` to refuse whoever comes later, to `close`;
+    asleep while nothing arrives; any thread may call its methods.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class Server:
         *,
         listen: str = "127.0.0.1:0",
         timeout: float = 60.0,
+        stays: bool = False,
     ) -> None:
         self._secret, self._job = secret, job_id(secret)
         self._roll, self._lock = Roll(expected), threading.Lock()  # also of the verdict
         self._timeout, self._end = timeout, time.monotonic() + timeout
+        self._stays = stays
         self._door = Reception(listen, self._talk, self._out_of_patience, self._gone)
         self.address = self._door.address
         self._verdict: tuple[int, bytes] | None = None
@@ -157,7 +160,7 @@ class Server:
             if self._verdict is not None and not self._last_word:
                 self._tell_all(self._verdict)
             if self._last_word and not self._door.guests:
-                if over or not self._failed:
+                if over or not (self._failed or self._stays):
                     return True
                 self._settle(self._said())  # and stay: whoever comes later is told, too
             self._door.turn(None if over or (self._last_word and not self._failed) else self._end)
@@ -218,7 +221,10 @@ class Server:
                     self._table = self._roll.membership()
                     self._verdict = Kind.TABLE, self._table.pack()
             elif self._verdict[0] == Kind.TABLE:
-                raise Error("the job is complete, and nobody else can join it")
+                raise Error(
+                    "the job is complete, and nobody else can join it; a process of a group joins "
+                    "once, in the first program that it runs, and acp.spawn_group starts more"
+                )
             return visitor.waiting is not None
 
     def _tell_all(self, verdict: tuple[int, bytes]) -> None:
