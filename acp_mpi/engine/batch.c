@@ -13,14 +13,17 @@
 
 #define ELEMENT_MOST ((uint64_t)4096) /* larger ones gain nothing by company */
 #define ATOMIC_RECORD ((uint64_t)24)
+#define GATHERED_MOST ((uint64_t)1 << 20) /* bytes of batches that are begun: then all of them go */
+#define FIRST_BYTES ((uint64_t)512) /* of one that is begun where there are others: few may come */
 
 struct batch {
+    struct batch *next; /* in its bucket */
     struct peer *target;
     uint32_t color;
     uint8_t kind; /* ACP_PUT, ACP_GET, an atomic */
     bool wants_old;
     uint64_t element; /* bytes */
-    uint64_t count, room;
+    uint64_t count, room, most;
     uint64_t *index; /* of the elements in the call */
     unsigned char data[];
 };
@@ -94,67 +97,100 @@ static void batch_send(acp_lane *lane, struct op *op, struct batch *b)
     }
 }
 
-void batches_send(acp_lane *lane, struct op *op)
+/* What a batch of so many elements takes beside itself. */
+static uint64_t bytes_of(const struct batch *b, uint64_t room)
 {
-    for (uint32_t i = 0; i < OPEN_BATCHES; i++) {
-        struct batch *b = op->many->open[i];
-        op->many->open[i] = NULL;
-        if (b && op->fault.status == ACP_OK)
-            batch_send(lane, op, b);
-        else
-            free(b);
-    }
+    return room * (record_of(b->kind, b->element) + sizeof *b->index);
 }
 
-static struct batch *batch_new(const struct many *m, const struct plan *plan,
-                               const struct message *element)
+void batches_send(acp_lane *lane, struct op *op)
 {
-    uint8_t kind = kind_of(plan, element);
-    uint64_t size = size_of(element), room = most_of(kind, size), left = m->count - m->next;
-    room = left < room ? left : room;
-    uint64_t bytes = room * record_of(kind, size);
-    struct batch *b = malloc(sizeof *b + bytes + room * sizeof *b->index);
-    if (b)
-        *b = (struct batch){.target = plan->target, .color = plan->color, .kind = kind,
-                            .wants_old = m->old, .element = size, .room = room,
-                            .index = (uint64_t *)(void *)(b->data + bytes)};
+    struct many *m = op->many;
+    for (uint32_t i = 0; m->gathered && i < OPEN_BUCKETS; i++) {
+        for (struct batch *b = m->open[i], *next; b; b = next) {
+            next = b->next;
+            if (op->fault.status == ACP_OK)
+                batch_send(lane, op, b);
+            else
+                free(b);
+        }
+        m->open[i] = NULL;
+    }
+    m->gathered = 0;
+}
+
+/* The same batch with room for so many elements, in another place; NULL: there is no memory. */
+static struct batch *batch_with(struct many *m, const struct batch *before, uint64_t room)
+{
+    uint64_t record = record_of(before->kind, before->element);
+    struct batch *b = malloc(sizeof *b + bytes_of(before, room));
+    if (!b)
+        return NULL;
+    *b = *before;
+    b->room = room;
+    b->index = (uint64_t *)(void *)(b->data + room * record);
+    if (b->count) {
+        memcpy(b->data, before->data, b->count * record);
+        memcpy(b->index, before->index, b->count * sizeof *b->index);
+    }
+    m->gathered += bytes_of(b, room);
     return b;
 }
 
-/* The open batch that an element belongs to; a new one takes the place of the first. */
-static struct batch **batch_for(acp_lane *lane, struct op *op, const struct plan *plan,
+/* The first is mostly the only one. */
+static struct batch *batch_new(struct many *m, const struct plan *plan,
+                               const struct message *element)
+{
+    struct batch empty = {.target = plan->target, .color = plan->color,
+                          .kind = kind_of(plan, element), .wants_old = m->old,
+                          .element = size_of(element)};
+    uint64_t few = FIRST_BYTES / record_of(empty.kind, empty.element) + 1;
+    uint64_t most = most_of(empty.kind, empty.element), left = m->count - m->next;
+    empty.most = left < most ? left : most;
+    return batch_with(m, &empty, m->gathered && few < empty.most ? few : empty.most);
+}
+
+static struct batch *batch_longer(struct many *m, struct batch *b)
+{
+    uint64_t twice = 2 * b->room;
+    struct batch *longer = batch_with(m, b, twice < b->most ? twice : b->most);
+    if (longer) {
+        m->gathered -= bytes_of(b, b->room);
+        free(b);
+    }
+    return longer;
+}
+
+/* The batch that an element belongs to, or where it is to be begun. */
+static struct batch **batch_for(struct many *m, const struct plan *plan,
                                 const struct message *element)
 {
-    struct many *m = op->many;
-    struct batch **at = m->open;
     uint8_t kind = kind_of(plan, element);
-    for (uint32_t i = 0; i < OPEN_BATCHES; i++) {
-        struct batch *b = m->open[i];
-        if (b && b->target == plan->target && b->color == plan->color && b->kind == kind &&
-            b->element == size_of(element))
-            return &m->open[i];
-        if (!b)
-            at = &m->open[i];
-    }
-    if (!plan->road->room(lane, plan->target, plan->color))
-        return NULL;
-    struct batch *first = *at;
-    *at = NULL;
-    if (first)
-        batch_send(lane, op, first);
-    if (!(*at = batch_new(m, plan, element))) {
-        fail(lane, ACP_E_SYSTEM, element->src, element->a);
-        op_fault(op, &lane->fault);
-    }
+    uint64_t size = size_of(element);
+    uint64_t key = plan->target->slot ^ size << 24 ^ (uint64_t)kind << 40;
+    struct batch **at = &m->open[key * 0x9E3779B97F4A7C15u >> (64 - OPEN_BITS)];
+    while (*at && ((*at)->target != plan->target || (*at)->color != plan->color ||
+                   (*at)->kind != kind || (*at)->element != size))
+        at = &(*at)->next;
     return at;
 }
 
 bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *plan,
                const struct message *element)
 {
-    struct batch **at = batch_for(lane, op, plan, element), *b = at ? *at : NULL;
-    if (!b)
-        return at; /* an error, not want of room */
+    struct many *m = op->many;
+    struct batch **at = batch_for(m, plan, element), *b = *at;
+    if (!b && !plan->road->room(lane, plan->target, plan->color))
+        return false;
+    if (!b || b->count == b->room) {
+        b = b ? batch_longer(m, b) : batch_new(m, plan, element);
+        if (!b) {
+            fail(lane, ACP_E_SYSTEM, element->src, element->a);
+            op_fault(op, &lane->fault);
+            return true;
+        }
+        *at = b;
+    }
     unsigned char *record = b->data + b->count * record_of(b->kind, b->element);
     if (b->kind == ACP_PUT) {
         memcpy(record, &element->dst, 8);
@@ -167,9 +203,12 @@ bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *pla
         memcpy(record, words, record_of(b->kind, b->element));
     }
     b->index[b->count++] = i;
-    if (b->count == b->room) {
-        *at = NULL;
+    if (b->count == b->most) {
+        *at = b->next;
+        m->gathered -= bytes_of(b, b->room);
         batch_send(lane, op, b);
+    } else if (m->gathered > GATHERED_MOST) {
+        batches_send(lane, op);
     }
     return true;
 }

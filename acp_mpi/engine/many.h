@@ -4,7 +4,8 @@
 
 #include "op.h"
 
-#define OPEN_BATCHES 4u /* targets whose elements are gathered at a time */
+#define OPEN_BITS 8u
+#define OPEN_BUCKETS (1u << OPEN_BITS) /* of batches that are begun, one for each target and size */
 
 struct batch;
 
@@ -15,7 +16,8 @@ struct many {
     bool halves; /* of one copy: the second is fetched */
     uint8_t kind;
     uint64_t *old;
-    struct batch *open[OPEN_BATCHES];
+    uint64_t gathered; /* bytes of the batches that are begun */
+    struct batch *open[OPEN_BUCKETS];
     /* copies, atomics: dst or null | src | size or value | compare */
     uint64_t *columns[4];
     uint64_t data[];
