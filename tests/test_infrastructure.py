@@ -153,6 +153,23 @@ def test_reset_zeroes_starter_memory_and_ends_all_addresses():
     key.close()
 
 
+def test_an_array_that_outlives_a_reset_can_be_registered():
+    array, _ = shared(100, np.uint64)
+    acp.reset(acp.rank())
+    keys = [acp.register_memory(array, color=1), acp.register_memory(array[40:])]
+    whole, part = zip(*acp.allgather([acp.query_ga(key) for key in keys]), strict=True)
+    store(whole[right()] + 80, bytes([7] * 8))
+    assert acp.fetch_add8(part[right()], 5) == 0
+    acp.sync()
+    assert array[10] == 0x0707070707070707
+    assert array[40] == 5
+    for key in keys:
+        key.close()
+    acp.sync()
+    with pytest.raises(acp.AddressError):
+        fetch(whole[right()], 1)
+
+
 def test_reset_to_what_is_no_permutation_is_refused_on_all_ranks():
     wanted = acp.procs() if acp.procs() == 1 else 0
     with refused(acp.RankError, "reset"):

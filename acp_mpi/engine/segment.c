@@ -108,14 +108,12 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
     lane->fault = (acp_fault){.size = size, .rank = acp_rank(e)};
     if (color >= ACP_COLORS || !size || size > m->span)
         return lane->fault.status = ACP_E_ARGUMENT;
-    bool global = virtual >= base && virtual - base < m->span;
     struct region whole;
     pthread_mutex_lock(&e->space);
-    if (global && (directory_find(e->control, virtual - base, &whole) != ACP_OK ||
-                   size > whole.offset + whole.length - (virtual - base))) {
-        pthread_mutex_unlock(&e->space);
-        return lane->fault.status = ACP_E_BOUNDS;
-    }
+    /* What had its address before a reset is memory as any other. */
+    bool global = virtual >= base && virtual - base < m->span &&
+                  directory_find(e->control, virtual - base, &whole) == ACP_OK &&
+                  size <= whole.offset + whole.length - (virtual - base);
     uint64_t offset = take_offsets(m, page_up(into_page + size) + GUARD_BYTES);
     int rc = offset ? ACP_OK : ACP_E_FULL;
     if (rc == ACP_OK) {
