@@ -20,10 +20,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
+# Only `environments` makes them at the same time: in each, one pip runs after the other.
+ifeq ($(MAKELEVEL),0)
 .NOTPARALLEL:
+endif
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all campaign lint docs bench sanitize clean
+.PHONY: help demo test test-all campaign environments lint docs bench sanitize clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -31,17 +34,14 @@ help: ## print this list
 demo: .venv/mpich/.extra-fmo ## a quantum-chemical calculation by 6 processes in 4 groups
 	@cd examples && ../.venv/mpich/bin/python -m openfmo_like.demo
 
-test: $(MPIS:%=.venv/%/.extra-test) $(MPIS:%=.venv/%/.extra-fmo) ## engine tests, then ranks x MPI x road, every pair covered
-	@$(MAKE) --no-print-directory -C tests/engine plain
-	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py; done
+test: environments ## engine tests in C; ranks x MPI x road, every pair covered
+	@.venv/mpich/bin/python tests/run.py --both
 
-test-all: $(MPIS:%=.venv/%/.extra-test) $(MPIS:%=.venv/%/.extra-fmo) ## every combination, slow tests too
-	@$(MAKE) --no-print-directory -C tests/engine plain pages
-	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --all; done
+test-all: environments ## every combination, slow tests too
+	@.venv/mpich/bin/python tests/run.py --both --all
 
-campaign: $(MPIS:%=.venv/%/.extra-test) ## repeat what fails rarely: starts, kills, contention; fuzzers
-	@$(MAKE) --no-print-directory -C tests/engine fuzz crashes
-	@set -e; for mpi in $(MPIS); do .venv/$$mpi/bin/python tests/run.py --campaign; done
+campaign: environments ## repeat what fails rarely: starts, kills, contention; fuzzers
+	@.venv/mpich/bin/python tests/run.py --both --campaign
 
 sanitize: ## engine tests under the address, undefined behaviour and thread sanitizers
 	@$(MAKE) --no-print-directory -C tests/engine address undefined thread
@@ -72,6 +72,9 @@ clean: ## remove everything that make made, the environments too
 	rm -rf .venv build docs/_build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # How the environments are made -------------------------------------------------------------
+
+environments:
+	@$(MAKE) --no-print-directory -j2 $(MPIS:%=.venv/%/.extra-test,fmo)
 
 .venv/%/.created:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or later is needed;" \

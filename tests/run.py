@@ -1,11 +1,12 @@
 """Run the tests of one environment: every number of ranks with every road, every pair covered.
 
-    .venv/mpich/bin/python tests/run.py [--all | --campaign] [-k EXPRESSION ...]
+    .venv/mpich/bin/python tests/run.py [--all | --campaign] [--both] [-k EXPRESSION ...]
 
 One line for each job; a job that fails shows all that its ranks printed. The two MPIs share the
 combinations like the fields of a chessboard, so that `make test` covers every pair of rank number,
-road and MPI; of the tests on several hosts, those without MPI run in one environment. Jobs run side
-by side as far as there are processors for their ranks.
+road and MPI; of the tests on several hosts, those without MPI run in one environment. With `--both`
+the tests of both environments are one list, and those of the engine in C are in it. Jobs run side
+by side, those of one MPI beside those of the other: most of them wait for half of their time.
 """
 
 import argparse
@@ -30,13 +31,16 @@ ELSEWHERE = "this test failed on another rank"  # as tests/conftest.py says it
 WITHOUT_RANKS = ("fmo", "hosts", "jobs", "spawn")  # no test there runs on all ranks of a job
 NO_TESTS = 5  # pytest's exit status when nothing was selected
 PROCESSORS = len(os.sched_getaffinity(0))
-PARTS = PROCESSORS  # of the tests that start their own jobs: most of their time they wait
+PLACES = 2 * PROCESSORS  # whoever runs waits half of its time
+PARTS = PLACES  # of the tests that start their own jobs
+IN_C = {"test": ["plain"], "all": ["plain", "pages"], "campaign": ["fuzz", "crashes"]}
 
 
 class Work(NamedTuple):
     """One run of pytest: under mpiexec on some ranks and a road, or alone for all other tests.
 
     With a `network` the ranks are on its hosts. `part`: of those tests only one of `PARTS` parts.
+    `python`: of the environment. Without tests it is the engine's tests in C.
     """
 
     ranks: int
@@ -44,16 +48,26 @@ class Work(NamedTuple):
     tests: Sequence[str] = (str(launch.TESTS),)
     network: Network | None = None
     part: int | None = None
+    python: str = sys.executable
 
     def __str__(self) -> str:
-        if self in (HOSTS, HOSTS_BY_MPI):
-            return "tests on several hosts"
+        if not self.tests:
+            return "tests of the engine in C"
+        mpi = launch.mpi_name(self.python)
+        if self.on_hosts:
+            return f"{mpi}, tests on several hosts"
         if not self.ranks:
             part = "" if self.part is None else f", part {self.part + 1} of {PARTS}"
-            return f"tests that start their own jobs{part}"
-        return f"{self.ranks} rank{'s' * (self.ranks > 1)}, road {self.road}"
+            return f"{mpi}, tests that start their own jobs{part}"
+        return f"{mpi}, {self.ranks} rank{'s' * (self.ranks > 1)}, road {self.road}"
+
+    @property
+    def on_hosts(self) -> bool:
+        """Whether its tests make hosts of their own."""
+        return self.tests in (HOSTS.tests, HOSTS_BY_MPI.tests)
 
 
+ENGINE = Work(0, "any", ())
 ALONE = Work(0, "any")
 HOSTS = Work(0, "any", (str(launch.TESTS / "hosts"),))
 # Those in which it matters which MPI it is.
@@ -61,9 +75,9 @@ _BY_MPI = ("test_mpi.py", "test_suite.py", "test_traffic.py")
 HOSTS_BY_MPI = Work(0, "any", tuple(str(launch.TESTS / "hosts" / name) for name in _BY_MPI))
 
 
-def selection(mode: str, mpi: str) -> list[Work]:
-    """Return what to run in this environment."""
-    colour = 0 if mpi == "mpich" else 1
+def selection(mode: str, python: str) -> list[Work]:
+    """Return what to run in an environment."""
+    colour = _colour(python)
     combinations = itertools.product(RANKS, enumerate(launch.ROADS))
     works = [
         Work(ranks, road)
@@ -73,9 +87,14 @@ def selection(mode: str, mpi: str) -> list[Work]:
     if mode == "campaign":
         works = [Work(ranks, road) for ranks in (2, 4) for road in launch.ROADS]
     own = [] if why_not() else [HOSTS_BY_MPI if mode == "test" and colour else HOSTS]
-    if mode == "campaign":
-        return [ALONE, *own, *works]
-    return [*own, *(ALONE._replace(part=part) for part in range(PARTS)), *works]
+    parts = [None] if mode == "campaign" else range(PARTS)
+    own += [ALONE._replace(part=part) for part in parts]
+    return [work._replace(python=python) for work in [*own, *works]]
+
+
+def _colour(python: str) -> int:
+    """Return which fields of the chessboard are those of an environment."""
+    return 0 if launch.mpi_name(python) == "mpich" else 1
 
 
 class Run(contextlib.ExitStack):
@@ -111,7 +130,8 @@ class Run(contextlib.ExitStack):
         paths = sorted(self._folder.glob("rank-*"))
         logs = [(log.name, log.read_text(errors="replace")) for log in paths]
         if status in (0, NO_TESTS):
-            return True, logs[0][1].rstrip().rpartition("\n")[2].strip("= ") if logs else "no tests"
+            said = logs[0][1] if logs else self._job.output
+            return True, said.rstrip().rpartition("\n")[2].strip("= ") or "no tests"
         # The rank that failed comes first, or for which the others waited in vain: a reader may see
         # no more than the beginning.
         printed = [*logs, ("launcher", self._job.output)]
@@ -120,15 +140,16 @@ class Run(contextlib.ExitStack):
 
 
 def _command(work: Work, mode: str, extra: Sequence[str], folder: Path) -> list[str]:
-    on_hosts = work in (HOSTS, HOSTS_BY_MPI)
-    kind = "mpi" if work.ranks else "hosts" if on_hosts else "not mpi and not hosts"
+    if not work.tests:
+        return ["make", "--no-print-directory", "-C", str(launch.TESTS / "engine"), *IN_C[mode]]
+    kind = "mpi" if work.ranks else "hosts" if work.on_hosts else "not mpi and not hosts"
     marker = f"{kind} and {MARKERS[mode]}"
     options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
     if mode == "campaign":  # long by intent, and a dump of running threads can crash Python
         options += ["-o", "faulthandler_timeout=0"]
-    command = [sys.executable, __file__, "--rank", str(folder), *options]
+    command = [work.python, __file__, "--rank", str(folder), *options]
     if work.ranks:
-        launcher = launch.mpiexec(work.ranks, network=work.network)
+        launcher = launch.mpiexec(work.ranks, python=work.python, network=work.network)
         elsewhere = [f"--ignore={launch.TESTS / name}" for name in WITHOUT_RANKS]
         # Where each rank was must fit into what a reader of several logs gets to see.
         command = [*launcher, *command, "--with-mpi", "-x", "--tb=short", *elsewhere]
@@ -136,13 +157,15 @@ def _command(work: Work, mode: str, extra: Sequence[str], folder: Path) -> list[
 
 
 def _environment(work: Work, mode: str) -> dict[str, str]:
-    env = launch.ROADS[work.road] | _other_python()
+    env = dict(launch.ROADS[work.road])
+    if other := _other_python(work.python):
+        env["OTHER_PYTHON"] = other
     if work.network:
         env["ACROSS_HOSTS"] = "1"
     if mode == "all":
         env["TESTS_THOROUGH"] = "1"
     if mode == "test":
-        env["ACP_TEST_SHARE"] = "0" if launch.mpi_name() == "mpich" else "1"
+        env["ACP_TEST_SHARE"] = str(_colour(work.python))
     if work.part is not None:
         env["ACP_TEST_PART"] = f"{work.part}/{PARTS}"
     return env
@@ -159,11 +182,11 @@ def run(work: Work, mode: str, extra: Sequence[str]) -> tuple[bool, str]:
 def run_all(
     works: Sequence[Work], mode: str, extra: Sequence[str]
 ) -> Generator[tuple[Run, bool, str], None, None]:
-    """Run works, the first that there are processors for first; yield each that is over."""
+    """Run works, the first that there are places for first; yield each that is over."""
     waiting, running = list(works), list[Run]()
     with contextlib.ExitStack() as stack:
         while waiting or running:
-            free = PROCESSORS - sum(_needs(each.work, mode) for each in running)
+            free = PLACES - sum(_needs(each.work, mode) for each in running)
             if ready := [work for work in waiting if _needs(work, mode) <= free][:1]:
                 waiting.remove(ready[0])
                 running.append(stack.enter_context(Run(ready[0], mode, extra)))
@@ -177,8 +200,10 @@ def run_all(
 
 
 def _needs(work: Work, mode: str) -> int:
-    """Return how many processors it keeps busy; what seeks contention finds it by itself."""
-    return PROCESSORS if mode == "campaign" else min(work.ranks or 1, PROCESSORS)
+    """Return how many of the places it takes; what seeks contention finds it by itself."""
+    if mode == "campaign":
+        return PLACES
+    return min(work.ranks or 1, PROCESSORS) if work.tests else PROCESSORS
 
 
 def main(argv: Sequence[str]) -> int:
@@ -191,25 +216,34 @@ def main(argv: Sequence[str]) -> int:
     ):
         mode.add_argument(f"--{name}", dest="mode", action="store_const", const=name, help=text)
     parser.set_defaults(mode="test")
+    text = "in the environment with the other MPI as well, and the engine's tests in C"
+    parser.add_argument("--both", action="store_true", help=text)
     options, extra = parser.parse_known_args(argv)
     # Tests press Ctrl-C; a shell that runs this in the background has all processes ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     launch.end_in_order()
     if reason := why_not():
         print(f"no tests on several hosts: {reason}", flush=True)
-    mpi, began, failures = launch.mpi_name(), time.monotonic(), 0
-    works = selection(options.mode, mpi)
+    began, failures = time.monotonic(), 0
+    works = selection(options.mode, sys.executable)
+    if options.both:
+        if (other := _other_python(sys.executable)) is None:
+            parser.error("no environment with the other MPI; ACP_TEST_OTHER_PYTHON names one")
+        works = [ENGINE, *works, *selection(options.mode, other)]
+    if options.mode != "campaign":  # the longest first: at the end all have something to do
+        works.sort(key=lambda work: (work.ranks > 0, not work.on_hosts, -work.ranks))
     with (
-        tempfile.TemporaryDirectory(prefix="bytecode-", ignore_cleanup_errors=True) as bytecode,
+        tempfile.TemporaryDirectory(prefix="shared-", ignore_cleanup_errors=True) as folder,
         contextlib.closing(run_all(works, options.mode, extra)) as all_of_them,
     ):
-        # Each rank of each job would compile all tests, where nothing of it may be written.
-        os.environ["PYTHONPYCACHEPREFIX"] = bytecode
+        # Each rank of each job would compile all tests, where nothing of it may be written, and
+        # Hypothesis seek all characters that there are.
+        os.environ["PYTHONPYCACHEPREFIX"] = os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = folder
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         for ended, good, text in all_of_them:
             launch.sweep()
             print(
-                f"{mpi}, {ended.work}: {'passed' if good else 'FAILED'} in "
+                f"{ended.work}: {'passed' if good else 'FAILED'} in "
                 f"{ended.seconds:.1f} s{f' ({text})' if good else ''}",
                 flush=True,
             )
@@ -217,20 +251,22 @@ def main(argv: Sequence[str]) -> int:
                 failures += 1
                 print(text, flush=True)
     print(
-        f"{mpi}: {failures or 'no'} job{'s' * (failures != 1)} failed, "
+        f"{failures or 'no'} job{'s' * (failures != 1)} failed, "
         f"{time.monotonic() - began:.0f} s in all",
         flush=True,
     )
     return 1 if failures else 0
 
 
-def _other_python() -> dict[str, str]:
-    """Say where the environment with the other MPI is, if there is one beside this."""
+def _other_python(python: str) -> str | None:
+    """Return the Python of the environment with the other MPI, if there is one beside this."""
+    if python != sys.executable:
+        return sys.executable
     if name := os.environ.get("ACP_TEST_OTHER_PYTHON"):
-        return {"OTHER_PYTHON": name}
+        return name
     name = "openmpi" if launch.mpi_name() == "mpich" else "mpich"
     beside = Path(sys.prefix).with_name(name) / "bin" / "python"
-    return {"OTHER_PYTHON": str(beside)} if beside.exists() else {}
+    return str(beside) if beside.exists() else None
 
 
 def _be_rank(folder: Path, argv: list[str]) -> int:
