@@ -6,7 +6,8 @@ One line for each job; a job that fails shows all that its ranks printed. The tw
 combinations like the fields of a chessboard, so that `make test` covers every pair of rank number,
 road and MPI; of the tests on several hosts, those without MPI run in one environment. With `--both`
 the tests of both environments are one list, and those of the engine in C are in it. Jobs run side
-by side, those of one MPI beside those of the other: most of them wait for half of their time.
+by side, those of one MPI beside those of the other, for one rank more than there are processors:
+most of them wait for a part of their time.
 """
 
 import argparse
@@ -31,8 +32,8 @@ ELSEWHERE = "this test failed on another rank"  # as tests/conftest.py says it
 WITHOUT_RANKS = ("fmo", "hosts", "jobs", "spawn")  # no test there runs on all ranks of a job
 NO_TESTS = 5  # pytest's exit status when nothing was selected
 PROCESSORS = len(os.sched_getaffinity(0))
-PLACES = 2 * PROCESSORS  # whoever runs waits half of its time
-PARTS = PLACES  # of the tests that start their own jobs
+PLACES = PROCESSORS + 1  # whoever runs waits for a part of its time
+PARTS = 2 * PROCESSORS  # of the tests that start their own jobs
 IN_C = {"test": ["plain"], "all": ["plain", "pages"], "campaign": ["fuzz", "crashes"]}
 
 
