@@ -17,6 +17,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 MOST = 1 << 60  # bytes
 _FOR_EVER = 1e9  # seconds: what more, and "inf", mean; clocks in nanoseconds can count to it
 PATHS = {"": 0, "owner": 1, "link": 2, "window": 3}
+APART = ("link", "window")  # as if the other ranks of the node were elsewhere
 
 
 def size_of(text: str) -> int:

@@ -23,15 +23,17 @@ def _number_of(parts: tuple[str, ...], size: int) -> int:
     return int.from_bytes(_engine.sha256("\0".join(parts).encode())[:size], "little")
 
 
-def node_key(name: str | None) -> int:
+def node_key(name: str | None, apart: bool) -> int:
     """Return the number that processes which may share memory have in common.
 
     Same boot, host name, namespaces of network and process ids (by which processes know each
-    other) and `ACP_NODE` (`name`; unset is a value too).
+    other) and `ACP_NODE` (`name`; unset is a value too). Whoever keeps `apart` by its `ACP_PATH`
+    has none in common with those who do not.
     """
     boot = _text("/proc/sys/kernel/random/boot_id")
     spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid")]
-    parts = (boot, os.uname().nodename, *spaces, "unset" if name is None else f"={name}")
+    named = "unset" if name is None else f"={name}"
+    parts = (boot, os.uname().nodename, *spaces, named, "apart" * apart)
     return _number_of(parts, 8)
 
 

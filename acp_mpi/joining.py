@@ -6,7 +6,7 @@ import os
 import sys
 
 from acp_mpi import host, log, meeting
-from acp_mpi.config import MOST, PATHS, Settings
+from acp_mpi.config import APART, MOST, PATHS, Settings
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.meeting import Meeting
@@ -233,7 +233,7 @@ def _join(
     starter_size: int | None,
 ) -> Job:
     place: Meeting = process.from_first(lambda: meeting.find(settings, process.size))
-    node = host.node_key(settings.node)
+    node = host.node_key(settings.node, settings.path in APART)
     host_key = host.host_key()
     company = process.company(node, host_key)
     needless = settings.parent is not None and company.nodes == 1 and settings.path != "window"

@@ -117,6 +117,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     if (!e)
         return fault->status = ACP_E_SYSTEM;
     e->config = *config;
+    e->config.node = apart(e) ? config->node | NODE_APART : config->node & ~NODE_APART;
     e->work_tail = &e->work;
     e->stalled_end = &e->stalled;
     e->mail_tail = &e->mail_waiting;

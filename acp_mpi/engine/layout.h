@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 19 /* a byte; of all that processes share or say to each other */
+#define LAYOUT_VERSION 20 /* a byte; of all that processes share or say to each other */
 
 /* The largest pages that a kernel of this processor may have: what is mapped begins at a multiple, on all
  * hosts of a job alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -67,6 +67,9 @@ struct table_head {
     _Atomic uint32_t count; /* of rows; the others may be ahead of it */
     _Atomic uint32_t nodes, mates;
 };
+/* Of the node of ranks that take each other for ranks of other nodes: it has none in common with others,
+ * so that all agree on how they meet. */
+#define NODE_APART ((uint64_t)1 << 63)
 #define TABLE_MAGIC 0x314b4e5250434121ull /* "!ACPRNK1" */
 #define TABLE_ROW offsetof(struct row, host)
 #define TABLE_ROWS ((uint64_t)64) /* the first ones share the page of the head */

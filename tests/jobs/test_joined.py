@@ -1,5 +1,6 @@
 """A process without MPI and groups of either MPI in one job, over all roads."""
 
+import os
 import sys
 
 import launch
@@ -41,6 +42,17 @@ def meet(groups):
     acp.sync()
     assert "numpy" not in sys.modules
     acp.finalize()
+
+
+def meet_by_different_roads():
+    """Each rank has been told another one."""
+    roads = ("", "owner", "link", "window", "link")
+    os.environ["ACP_PATH"] = roads[int(os.environ["ACP_GROUP_RANK"])]
+    meet("alone")
+
+
+def test_ranks_that_were_told_different_roads_are_one_job(groups, meeting, all_pass):
+    all_pass(groups({"alone": ("acp", 5)}, meet_by_different_roads, env=meeting({"alone": 5})))
 
 
 @pytest.mark.parametrize("road", launch.ROADS)
