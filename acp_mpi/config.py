@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 MOST = 1 << 60  # bytes
-_FOR_EVER = 1e9  # seconds: what more, and "inf", mean; clocks in nanoseconds can count to it
+FOR_EVER = 1e9  # seconds: what more, and "inf", mean; clocks in nanoseconds can count to it
 PATHS = {"": 0, "owner": 1, "link": 2, "window": 3}
 APART = ("link", "window")  # as if the other ranks of the node were elsewhere
 
@@ -52,7 +52,7 @@ def _positive(text: str) -> float:
         seconds = 0.0
     if not seconds > 0:
         raise ValueError(f"{text!r} is not a positive number of seconds")
-    return min(seconds, _FOR_EVER)
+    return min(seconds, FOR_EVER)
 
 
 def _count(text: str) -> int:

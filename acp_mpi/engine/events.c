@@ -119,23 +119,20 @@ static void settle(acp_lane *lane)
 
 /* The wire that mostly brings the next input is read at once, which spares a call of the system on
  * the way of each answer. */
-static bool ask_talker(acp_lane *lane)
+bool events_look(acp_engine *e)
 {
-    acp_engine *e = lane->engine;
+    acp_lane *lane = &e->lanes[LANE_LEADER];
+    bool interrupted;
+    if (!atomic_load_explicit(&e->talker, memory_order_relaxed) || ++e->looks % ASK_ALL == 0)
+        return events_take(e, 0, &interrupted);
+    if (e->stopping)
+        return false;
     pthread_mutex_lock(&e->lock);
     bool any = talker_ask(lane);
     if (any)
         settle(lane);
     pthread_mutex_unlock(&e->lock);
     return any;
-}
-
-bool events_look(acp_engine *e)
-{
-    bool interrupted;
-    if (!atomic_load_explicit(&e->talker, memory_order_relaxed) || ++e->looks % ASK_ALL == 0)
-        return events_take(e, 0, &interrupted);
-    return !e->stopping && ask_talker(&e->lanes[LANE_LEADER]);
 }
 
 bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)

@@ -247,14 +247,19 @@ def test_another_host_gets_the_folder_and_the_bytes_of_this_one(tmp_path, monkey
     assert b"export A='\xff'\n" in os.fsencode(start.script)
 
 
-def test_what_runs_on_another_host_ends_with_its_connection(tmp_path):
-    group = Group("m", 1, ("sh", "-c", "echo $$; exec sleep 1000"), hosts=("other",),
-                  directory=str(tmp_path))  # fmt: skip
+def on_another_host(command, folder):
+    """Return a shell that runs there what it reads, with its input open."""
+    group = Group("m", 1, ("sh", "-c", command), hosts=("other",), directory=str(folder))
     plan = Plan((group,))
     (start,) = launchers.starts(plan, nodes.assign(plan, {}), MEETING, os.environ)
-    with subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
-        shell.stdin.write(start.script.encode())
-        shell.stdin.flush()
+    shell = subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    shell.stdin.write(start.script.encode())
+    shell.stdin.flush()
+    return shell
+
+
+def test_what_runs_on_another_host_ends_with_its_connection(tmp_path):
+    with on_another_host("echo $$; exec sleep 1000", tmp_path) as shell:
         end = os.pidfd_open(int(shell.stdout.readline()))
         shell.stdin.close()
         assert shell.wait(20) == 143
@@ -265,13 +270,7 @@ def test_what_runs_on_another_host_ends_with_its_connection(tmp_path):
 
 def test_what_a_program_leaves_on_another_host_ends_with_it(tmp_path):
     """Else a connection whose output it has would never end."""
-    group = Group("m", 1, ("sh", "-c", "sleep 1000 & echo $!; exit 3"), hosts=("other",),
-                  directory=str(tmp_path))  # fmt: skip
-    plan = Plan((group,))
-    (start,) = launchers.starts(plan, nodes.assign(plan, {}), MEETING, os.environ)
-    with subprocess.Popen(["sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
-        shell.stdin.write(start.script.encode())
-        shell.stdin.flush()
+    with on_another_host("sleep 1000 & echo $!; exit 3", tmp_path) as shell:
         left = int(shell.stdout.readline())
         closed = select.select([shell.stdout], [], [], 20)[0]
         if not closed:

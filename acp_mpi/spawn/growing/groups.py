@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from acp_mpi import members
+from acp_mpi.config import FOR_EVER
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.spawn.growing import founding, starting
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from acp_mpi.joining import Group
 
 _numbers = itertools.count()
-_FOR_EVER = 1e9  # seconds, as of the variables
 _KEYWORDS = ("name", "env", "wdir", "mpi", "launcher")
 _FORM = "(command, n) or (command, n, keywords), with the keywords of spawn_group but timeout"
 _lock = threading.Lock()  # of what this process knows of its job
@@ -98,7 +98,7 @@ def spawn_groups(
         timeout = job.place.timeout
     else:
         seconds = _engine.seconds_of(timeout, "spawn_group")
-        timeout = _FOR_EVER if seconds is None else min(seconds, _FOR_EVER)
+        timeout = FOR_EVER if seconds is None else min(seconds, FOR_EVER)
     if not hasattr(requests, "__iter__"):
         raise TypeError(f"spawn_groups: {requests!r:.60} is no list; give one of {_FORM}")
     wanted = [_request(each) for each in requests]

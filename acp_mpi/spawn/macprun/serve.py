@@ -5,6 +5,7 @@ import resource
 import sys
 from collections.abc import Mapping, Sequence
 
+from acp_mpi.config import FOR_EVER
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun.remarks import Remarks
 from acp_mpi.spawn.macprun.table import Table
@@ -96,7 +97,7 @@ def _groups(text: str) -> int | dict[str, int]:
 def _seconds(text: str) -> float:
     try:
         if (seconds := float(text)) > 0:
-            return min(seconds, 1e9)
+            return min(seconds, FOR_EVER)
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"{text!r}: expected a number of seconds above 0")
