@@ -47,6 +47,7 @@ X86_FOLD static inline __m256i fold(__m256i sum, __m256i next)
 X86_FOLD static inline __m256i moved(uint8_t *to, const uint8_t *from, size_t at)
 {
     __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)(from + at));
+    __asm__("" : "+x"(bytes)); /* else the compiler may load it again for the sum */
     if (to)
         _mm256_storeu_si256((__m256i *)(void *)(to + at), bytes);
     return bytes;

@@ -4,6 +4,8 @@
 #include "draws.h"
 #include "hmac.h"
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 static int is_hex(const uint8_t *p, const char *hex)
@@ -102,6 +104,35 @@ static void test_a_copy_is_summed_at_every_size_and_start(void)
         check_copy((uint32_t)(n * 0x9e3779b9u), data, n % 33, n);
     for (size_t start = 0; start < START; start++)
         check_copy(~0u, data + start, START - start, SIZE);
+}
+
+enum { RESTLESS = 512 };
+static uint8_t restless[RESTLESS];
+static _Atomic bool enough;
+
+/* That others read it meanwhile is what is tested. */
+__attribute__((no_sanitize("thread"))) static void *keep_changing(void *unused)
+{
+    for (uint64_t i = 0; !enough; i += sizeof(uint64_t)) {
+        volatile uint64_t *word = (volatile uint64_t *)(void *)(restless + i % RESTLESS);
+        *word = i * 0x9e3779b97f4a7c15u;
+    }
+    return unused;
+}
+
+/* A frame whose sum is not that of its bytes would be sent again and again, and refused each time. */
+static void test_what_changes_while_it_is_copied_has_the_sum_of_the_copy(void)
+{
+    enum { COPIES = 100000 };
+    static uint8_t to[RESTLESS];
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, keep_changing, NULL) == 0);
+    for (int i = 0; i < COPIES; i++) {
+        uint32_t crc = acp_crc32c_copy(0, to, restless, RESTLESS - (size_t)(i % 200));
+        CHECK(crc == acp_crc32c_portable(0, to, RESTLESS - (size_t)(i % 200)));
+    }
+    enough = true;
+    CHECK(pthread_join(thread, NULL) == 0);
 }
 
 static void check_sha(const char *text, const char *hex)
@@ -209,6 +240,7 @@ int main(void)
     test_crc_has_the_published_values();
     test_crc_at_every_size_start_and_split();
     test_a_copy_is_summed_at_every_size_and_start();
+    test_what_changes_while_it_is_copied_has_the_sum_of_the_copy();
     test_sha256_has_the_published_values();
     test_hmac_has_the_values_of_rfc_4231();
     test_equality_sees_every_bit();
