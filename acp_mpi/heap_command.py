@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from acp_mpi import heap_svg, heap_text
+from acp_mpi import audience, heap_svg, heap_text
 from acp_mpi.errors import Error
 from acp_mpi.heap_survey import JobSurvey, Picture
 
@@ -133,9 +133,5 @@ def main(argv: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 0
-    except OSError as reason:  # nobody reads any more; nor what the interpreter flushes at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(reason, BrokenPipeError):  # who read it has gone, and knows
-            return 0
-        print(f"heap: it cannot be shown: {reason.strerror}", file=sys.stderr)
-        return 1
+    except OSError as reason:
+        return audience.lost("heap", reason)

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import acp_mpi as acp
-from acp_mpi import config, members
+from acp_mpi import audience, config, members
 from acp_mpi.engine import _engine
 
 _ROUNDS = 30
@@ -143,5 +143,8 @@ def main(argv: list[str]) -> int:
             acp.sync()
         everyone = acp.allgather(mine)
         if acp.rank() == 0:
-            _print(everyone, environment)
+            try:
+                _print(everyone, environment)
+            except OSError as reason:
+                return audience.lost("info", reason)
     return 0

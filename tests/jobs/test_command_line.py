@@ -1,5 +1,6 @@
 """What users type: `python -m acp_mpi`, options, variables; and what importing brings in."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -58,6 +59,16 @@ def test_info_does_not_show_the_secret(passes):
     output = passes([*MODULE, "info"], {"ACP_MPI": "0", "ACP_SECRET": digits})
     assert digits not in output
     assert "not shown" in output
+
+
+def test_info_that_cannot_be_written_is_no_traceback():
+    env = os.environ | {"ACP_MPI": "0"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*MODULE, "info"], env=env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert done.returncode == 1
+    assert done.stderr == "info: it cannot be shown: No space left on device\n"
 
 
 # Running a program ----------------------------------------------------------------------------

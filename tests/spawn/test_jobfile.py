@@ -120,6 +120,8 @@ def test_the_mark_with_which_some_editors_begin_is_no_part_of_a_file(tmp_path, t
         ("[[group]]\ncommand = 'x'\nprocesses = 2.7", "processes: 2.7: expected a number"),
         ("[[group]]\ncommand = 'x'\nprocesses = true", "processes: True: expected a number"),
         ("[[group]]\ncommand = 'x'\nenv = {'A=B' = '1'}", "no variable of env can be called 'A=B'"),
+        ("[[group]]\ncommand = 'x'\nenv = {A = true}", "group 0: env: A = True: expected a text"),
+        ("[[group]]\ncommand = 'x'\nenv = 'A=1'", "env = 'A=1': expected a table of names"),
         ("[[group]]\ncommand = \"a b\\u0000\"", "'b.x00' holds a zero"),
         ("starter_size = 'foo'\n[[group]]\ncommand = 'x'", "starter memory: 'foo' is not a size"),
         ("[[group]]\ncommand = 'x'\nmpi = 1", "mpi = 1: expected true or false"),

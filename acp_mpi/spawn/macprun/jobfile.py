@@ -76,8 +76,9 @@ def _group(path: str, number: int, entries: dict[str, Any]) -> Group:
     where = f"{path}: group {entries.get('name', number)!r}"
     table = _Table(where, entries, _GROUP_KEYS)
     env = entries.get("env", {})
-    if not isinstance(env, dict) or not all(isinstance(v, str | int) for v in env.values()):
+    if not isinstance(env, dict):
         table.refuse("env", "a table of names and texts")
+    texts = _Table(f"{where}: env", env, tuple(env))
     hosts = entries.get("hosts", [])
     if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
         table.refuse("hosts", 'a list such as ["node1:4", "node2:4"]')
@@ -88,7 +89,7 @@ def _group(path: str, number: int, entries: dict[str, Any]) -> Group:
         command=table.line("command"),
         has_mpi=table.switch("mpi"),
         hosts=tuple(hosts),
-        env={name: str(value) for name, value in env.items()},
+        env={name: str(texts.text(name, int)) for name in env},
         directory=table.text("directory"),
         launcher=table.line("launcher"),
         optional=table.switch("optional"),

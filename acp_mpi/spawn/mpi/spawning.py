@@ -33,7 +33,7 @@ class _Program:
         listed = [] if args is None else [args] if isinstance(args, (str, bytes)) else args
         self.words = [os.fsdecode(command), *map(os.fsdecode, listed)]
         self.count = count = operator.index(count)
-        self.hints = {} if info is None or info == MPI.INFO_NULL else dict(info.items())
+        self.hints = {} if info is None or info == MPI.INFO_NULL else _hints(info)
         if count < 0:
             raise ValueError(f"Spawn: maxprocs={count} is negative; give at least 1")
 
@@ -65,6 +65,14 @@ class _Program:
         lines += [f"export {name}={shlex.quote(value)}" for name, value in self.env.items()]
         lines.append(f"exec {shlex.join(self.words)}")
         return " && ".join(lines)
+
+
+def _hints(info: Any) -> dict[str, str]:
+    if not hasattr(info, "items"):
+        raise TypeError(
+            f"Spawn: info={info!r:.60} is no Info; give MPI.Info.Create({{'wdir': ...}})"
+        )
+    return dict(info.items())
 
 
 def _listed(things: Any, count: int, what: str) -> list[Any]:

@@ -1,0 +1,13 @@
+"""Who reads standard output may go before all is said, and its disk may be full."""
+
+import os
+import sys
+
+
+def lost(command: str, reason: OSError) -> int:
+    """Return the exit code of a command that could not show all; nothing more is written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is flushed at the end
+    if isinstance(reason, BrokenPipeError):  # who read it has gone, and knows
+        return 0
+    print(f"{command}: it cannot be shown: {reason.strerror}", file=sys.stderr)
+    return 1
