@@ -3,10 +3,11 @@
     python benchmarks/spawning.py [--rounds 3] [--quick]
 
 The same unmodified program, with MPI's dynamic processes and with groups that join the job, in
-turn: one group of so many children, and 32 groups of one. Children are workers: they say who they
-are and wait for work, while others are still started. Medians of the wall time inside the parent;
-its own start is not counted. Run it with the Python beside each MPI. A slow figure is no error; a
-run that fails is.
+turn: one group of so many children, and 32 groups of one, which Spawn starts one after the other.
+The last row has a program of ours on our side, that starts all of them by one call of
+`spawn_groups`. Children are workers: they say who they are and wait for work, while others are
+still started. Medians of the wall time inside the parent; its own start is not counted. Run it with
+the Python beside each MPI. A slow figure is no error; a run that fails is.
 """
 
 import argparse
@@ -20,13 +21,25 @@ from collections.abc import Sequence
 from harness import Goal, Row, environment, positive, print_environment, progress, table
 from jobs import LAUNCHER, JobError, launcher, run
 
-CASES = {(1, 1): 1.0, (1, 4): 1.0, (1, 16): 1.0, (1, 32): 1.0, (32, 1): 0.25}
-"""Groups and children of each: at most so many times MPI's time."""
-QUICK = {(1, 1): 1.0, (1, 4): 1.0, (4, 1): None}
+SPAWN, AT_ONCE = "Spawn", "spawn_groups"
+CASES = {
+    (SPAWN, 1, 1): 1.0,
+    (SPAWN, 1, 4): 1.0,
+    (SPAWN, 1, 16): 1.0,
+    (SPAWN, 1, 32): 1.0,
+    (SPAWN, 32, 1): 0.25,
+    (AT_ONCE, 32, 1): 0.25,
+}
+"""Our way, groups and children of each: at most so many times the time of MPI's Spawn."""
+QUICK = {(SPAWN, 1, 1): 1.0, (SPAWN, 1, 4): 1.0, (SPAWN, 4, 1): None, (AT_ONCE, 4, 1): None}
 LIMIT = 120.0  # s for one run
 CHILD = (
     "from mpi4py import MPI; parent = MPI.Comm.Get_parent();"
     "parent.send(MPI.COMM_WORLD.Get_rank(), 0); parent.recv(); parent.Disconnect()"
+)
+CHILD_OF_OURS = (
+    "from mpi4py import MPI; import acp_mpi as acp; acp.init();"
+    "acp.send(MPI.COMM_WORLD.Get_rank(), 0); acp.recv(source=0); acp.finalize()"
 )
 
 
@@ -47,28 +60,50 @@ def parent(groups: int, children: int) -> None:
         comm.Disconnect()
 
 
-def once(groups: int, children: int, by_us: bool) -> float:
+def parent_of_all(groups: int, children: int) -> None:
+    """Start the groups by one call, hear of all children, print the seconds."""
+    import acp_mpi as acp
+
+    with acp.init():
+        began = time.perf_counter()
+        command = [sys.executable, "-P", "-c", CHILD_OF_OURS]
+        started = acp.spawn_groups([(command, children)] * groups)
+        for group in started:
+            heard = sorted(acp.recv(source=rank) for rank in group.ranks)
+            if heard != list(range(children)):
+                raise RuntimeError(f"the children of a group said that they are {heard}")
+        print(f"seconds {time.perf_counter() - began:.6f}", flush=True)
+        for group in started:
+            for rank in group.ranks:
+                acp.send("done", rank)
+
+
+PARENTS = {SPAWN: parent, AT_ONCE: parent_of_all}
+
+
+def once(way: str, groups: int, children: int, by_us: bool) -> float:
     """Return the seconds of one run; JobError if it did not come to its end."""
     command = [launcher(), "-n", "1", sys.executable, __file__, "--parent"]
-    env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(by_us))}
-    output, status = run([*command, str(groups), str(children)], env, LIMIT)
+    env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(by_us and way == SPAWN))}
+    way = way if by_us else SPAWN
+    output, status = run([*command, way, str(groups), str(children)], env, LIMIT)
     said = re.search(r"^seconds ([\d.]+)$", output, re.MULTILINE)
     if status or not said:
         tail = "\n".join(output.splitlines()[-25:])
         side = "ours" if by_us else "MPI's"
-        raise JobError(f"{groups} x {children} by {side}: exit status {status}\n{tail}")
+        raise JobError(f"{groups} x {children} by {side} ({way}): exit status {status}\n{tail}")
     return float(said[1])
 
 
-def compare(groups: int, children: int, rounds: int, goal: Goal) -> Row:
+def compare(way: str, groups: int, children: int, rounds: int, goal: Goal) -> Row:
     """Return the medians of both sides, which begin in turn."""
     times: dict[bool, list[float]] = {False: [], True: []}
     for number in range(rounds):
-        progress(f"{groups} x {children}: round {number + 1} of {rounds}")
+        progress(f"{way}, {groups} x {children}: round {number + 1} of {rounds}")
         for by_us in (False, True) if number % 2 == 0 else (True, False):
-            times[by_us].append(once(groups, children, by_us))
+            times[by_us].append(once(way, groups, children, by_us))
     theirs, ours = map(statistics.median, times.values())
-    what = f"{groups} group{'s' * (groups > 1)} of {children}, Spawn to the last first message"
+    what = f"{groups} group{'s' * (groups > 1)} of {children}, {way} to the last first message"
     return Row(what, "s", ours, "Spawn of MPI", theirs, goal)
 
 
@@ -77,16 +112,17 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=positive, default=3, metavar="N", help="default: 3")
     parser.add_argument("--quick", action="store_true", help="few children, one round")
-    parser.add_argument("--parent", nargs=2, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--parent", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.parent:
-        parent(*options.parent)
+        way, *numbers = options.parent
+        PARENTS[way](*map(int, numbers))
         return 0
     rounds = 1 if options.quick else options.rounds
     rows, failures = [], 0
-    for (groups, children), times in (QUICK if options.quick else CASES).items():
+    for case, times in (QUICK if options.quick else CASES).items():
         try:
-            rows.append(compare(groups, children, rounds, Goal(times=times)))
+            rows.append(compare(*case, rounds, Goal(times=times)))
         except JobError as reason:
             failures += 1
             progress(f"FAILED {reason}")

@@ -10,6 +10,7 @@ from harness import Body, Effort, Goal, Row, interleave, progress
 from mpi4py import MPI
 
 import acp_mpi as acp
+from rows.bare_flags import Flags
 from rows.cores import ProcessorTime
 from rows.messages import check
 
@@ -72,25 +73,27 @@ def measure(quick: bool) -> list[Row]:
     left, partner = ((comm.rank + far) % comm.size for far in (-1, comm.size // 2))
     specified = [out, MPI.BYTE], [back, MPI.BYTE]
     with acp.init(comm):
-        for name, pattern, source in (("ring", _ring, left), ("pairs", _pairs, partner)):
+        ring, pairs = Flags(), Flags()
+        flags = (
+            ring.body((comm.rank + 1) % comm.size, first=True),
+            pairs.body(partner, first=comm.rank < partner),
+        )
+        for name, pattern, source, bare in (
+            ("ring", _ring, left, flags[0]),
+            ("pairs", _pairs, partner, flags[1]),
+        ):
             ours = pattern(comm.rank, comm.size, acp.send, acp.recv, out, back)
             theirs = pattern(comm.rank, comm.size, comm.Send, comm.Recv, *specified)
-            a, b = interleave(effort, ours, theirs, comm=comm)
+            a, b, c = interleave(effort, ours, theirs, bare, comm=comm)
             for side, body in (("acp_mpi", ours), (vendor, theirs)):
                 check(side, body, back, source, comm)
             # in a turn of either each rank sends one message
-            each = comm.size
-            rows.append(
-                Row(
-                    f"{name} of {comm.size} ranks on {cores} cores, {BYTES} B",
-                    "k/s",
-                    each / a.median / 1e3,
-                    vendor,
-                    each / b.median / 1e3,
-                    Goal(speed=1.5) if comm.size > cores else Goal(),
-                    rate=True,
-                )
-            )
+            own, mpi, words = (comm.size / side.median / 1e3 for side in (a, b, c))
+            goal = Goal(speed=1.5) if comm.size > cores else Goal()
+            what = f"{name} of {comm.size} ranks on {cores} cores, {BYTES} B"
+            rows.append(Row(what, "k/s", own, vendor, mpi, goal, rate=True))
+            what = f"{name} of {comm.size} ranks, against words that C sets"
+            rows.append(Row(what, "k/s", own, "C", words, Goal(), rate=True))
         if comm.rank == 0:
             progress("messages: who waits")
         ways = ((acp.send, acp.recv, out), (comm.Send, comm.Recv, specified[0]))
