@@ -21,17 +21,21 @@ from collections.abc import Sequence
 from harness import Goal, Row, environment, positive, print_environment, progress, table
 from jobs import LAUNCHER, JobError, launcher, run
 
-SPAWN, AT_ONCE = "Spawn", "spawn_groups"
-CASES = {
-    (SPAWN, 1, 1): 1.0,
-    (SPAWN, 1, 4): 1.0,
-    (SPAWN, 1, 16): 1.0,
-    (SPAWN, 1, 32): 1.0,
-    (SPAWN, 32, 1): 0.25,
-    (AT_ONCE, 32, 1): 0.25,
+OF_MPI, SPAWN, AT_ONCE = "MPI's Spawn", "our Spawn", "spawn_groups"
+Goals = dict[str, float | None]
+CASES: dict[tuple[int, int], Goals] = {
+    (1, 1): {SPAWN: 1.0},
+    (1, 4): {SPAWN: 1.0},
+    (1, 16): {SPAWN: 1.0},
+    (1, 32): {SPAWN: 1.0},
+    (32, 1): {SPAWN: 0.25, AT_ONCE: 0.25},
 }
-"""Our way, groups and children of each: at most so many times the time of MPI's Spawn."""
-QUICK = {(SPAWN, 1, 1): 1.0, (SPAWN, 1, 4): 1.0, (SPAWN, 4, 1): None, (AT_ONCE, 4, 1): None}
+"""Groups and children of each; of our ways, at most so many times the time of MPI's."""
+QUICK: dict[tuple[int, int], Goals] = {
+    (1, 1): {SPAWN: 1.0},
+    (1, 4): {SPAWN: 1.0},
+    (4, 1): {SPAWN: None, AT_ONCE: None},
+}
 LIMIT = 120.0  # s for one run
 CHILD = (
     "from mpi4py import MPI; parent = MPI.Comm.Get_parent();"
@@ -43,6 +47,12 @@ CHILD_OF_OURS = (
 )
 
 
+def check(heard: list[int]) -> None:
+    """Raise RuntimeError unless each child of a group has said its own number."""
+    if sorted(heard) != list(range(len(heard))):
+        raise RuntimeError(f"the children of a group said that they are {heard}")
+
+
 def parent(groups: int, children: int) -> None:
     """Spawn the groups one after the other, hear of all children, print the seconds."""
     from mpi4py import MPI
@@ -50,9 +60,7 @@ def parent(groups: int, children: int) -> None:
     began = time.perf_counter()
     comms = [MPI.COMM_SELF.Spawn(sys.executable, ["-c", CHILD], children) for _ in range(groups)]
     for comm in comms:
-        heard = sorted(comm.recv() for _ in range(children))
-        if heard != list(range(children)):
-            raise RuntimeError(f"the children of a group said that they are {heard}")
+        check([comm.recv() for _ in range(children)])
     print(f"seconds {time.perf_counter() - began:.6f}", flush=True)
     for comm in comms:
         for child in range(children):
@@ -69,42 +77,43 @@ def parent_of_all(groups: int, children: int) -> None:
         command = [sys.executable, "-P", "-c", CHILD_OF_OURS]
         started = acp.spawn_groups([(command, children)] * groups)
         for group in started:
-            heard = sorted(acp.recv(source=rank) for rank in group.ranks)
-            if heard != list(range(children)):
-                raise RuntimeError(f"the children of a group said that they are {heard}")
+            check([acp.recv(source=rank) for rank in group.ranks])
         print(f"seconds {time.perf_counter() - began:.6f}", flush=True)
         for group in started:
             for rank in group.ranks:
                 acp.send("done", rank)
 
 
-PARENTS = {SPAWN: parent, AT_ONCE: parent_of_all}
+PARENTS = {OF_MPI: parent, SPAWN: parent, AT_ONCE: parent_of_all}
 
 
-def once(way: str, groups: int, children: int, by_us: bool) -> float:
+def once(way: str, groups: int, children: int) -> float:
     """Return the seconds of one run; JobError if it did not come to its end."""
-    command = [launcher(), "-n", "1", sys.executable, __file__, "--parent"]
-    env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(by_us and way == SPAWN))}
-    way = way if by_us else SPAWN
-    output, status = run([*command, way, str(groups), str(children)], env, LIMIT)
+    command = [launcher(), "-n", "1", sys.executable, __file__, "--parent", way]
+    env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(way == SPAWN))}
+    output, status = run([*command, str(groups), str(children)], env, LIMIT)
     said = re.search(r"^seconds ([\d.]+)$", output, re.MULTILINE)
     if status or not said:
         tail = "\n".join(output.splitlines()[-25:])
-        side = "ours" if by_us else "MPI's"
-        raise JobError(f"{groups} x {children} by {side} ({way}): exit status {status}\n{tail}")
+        raise JobError(f"{groups} x {children} by {way}: exit status {status}\n{tail}")
     return float(said[1])
 
 
-def compare(way: str, groups: int, children: int, rounds: int, goal: Goal) -> Row:
-    """Return the medians of both sides, which begin in turn."""
-    times: dict[bool, list[float]] = {False: [], True: []}
+def compare(groups: int, children: int, goals: Goals, rounds: int) -> list[Row]:
+    """Return the medians of our ways beside MPI's; they begin in turn."""
+    ways = [OF_MPI, *goals]
+    times: dict[str, list[float]] = {way: [] for way in ways}
     for number in range(rounds):
-        progress(f"{way}, {groups} x {children}: round {number + 1} of {rounds}")
-        for by_us in (False, True) if number % 2 == 0 else (True, False):
-            times[by_us].append(once(way, groups, children, by_us))
-    theirs, ours = map(statistics.median, times.values())
-    what = f"{groups} group{'s' * (groups > 1)} of {children}, {way} to the last first message"
-    return Row(what, "s", ours, "Spawn of MPI", theirs, goal)
+        progress(f"{groups} x {children}: round {number + 1} of {rounds}")
+        first = number % len(ways)
+        for way in ways[first:] + ways[:first]:
+            times[way].append(once(way, groups, children))
+    medians = {way: statistics.median(each) for way, each in times.items()}
+    what = f"{groups} group{'s' * (groups > 1)} of {children}, {{}} to the last first message"
+    return [
+        Row(what.format(way), "s", medians[way], OF_MPI, medians[OF_MPI], Goal(times=goal))
+        for way, goal in goals.items()
+    ]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -119,10 +128,11 @@ def main(argv: Sequence[str]) -> int:
         PARENTS[way](*map(int, numbers))
         return 0
     rounds = 1 if options.quick else options.rounds
-    rows, failures = [], 0
-    for case, times in (QUICK if options.quick else CASES).items():
+    rows: list[Row] = []
+    failures = 0
+    for case, goals in (QUICK if options.quick else CASES).items():
         try:
-            rows.append(compare(*case, rounds, Goal(times=times)))
+            rows += compare(*case, goals, rounds)
         except JobError as reason:
             failures += 1
             progress(f"FAILED {reason}")

@@ -38,7 +38,7 @@ def compile_c(source: str, output: Path, *flags: str) -> Path:
 
 @cache
 def library(source: str) -> ctypes.CDLL:
-    """Compile a C source of the benchmarks and load it; its functions return 0 or an errno."""
+    """Compile a C source of the benchmarks and load it."""
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
         output = Path(folder, source).with_suffix(".so")
         return ctypes.CDLL(str(compile_c(source, output, "-shared", "-fPIC")))

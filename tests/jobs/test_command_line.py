@@ -71,6 +71,17 @@ def test_info_that_cannot_be_written_is_no_traceback():
     assert done.stderr == "info: it cannot be shown: No space left on device\n"
 
 
+def test_info_that_nobody_reads_any_more_ends_in_silence():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as pipe:
+        env = os.environ | {"ACP_MPI": "0"}
+        done = subprocess.run(
+            [*MODULE, "info"], env=env, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # Running a program ----------------------------------------------------------------------------
 
 
