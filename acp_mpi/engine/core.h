@@ -213,6 +213,7 @@ struct acp_engine {
     } answers[2]; /* how long they take lately; those for which bytes move */
     _Atomic uint32_t rings; /* of the doors of others */
     _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages turned away there that this process has found */
+    _Atomic uint32_t fast_turn; /* the box at which a receive from whomever begins to look */
     struct backlog *backlog_spares; /* for answers that find a ring full, and no memory */
     uint32_t backlog_spare_count, task_count;
     void *mail_kept[MAIL_KEPT];     /* for what a message by link needs */

@@ -67,6 +67,10 @@ static void mail_bury(acp_lane *lane)
         return;
     if (!held_bury(lane, h))
         e->mail_losses = 1;
+    if (fast_clear(&hold) == ACP_OK)
+        fast_release(&hold);
+    else
+        e->mail_losses = 1;
     const acp_request *unwanted = e->mail_unwanted;
     uint64_t steps = h->head->mailbox.kept, next;
     for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;

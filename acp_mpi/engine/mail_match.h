@@ -25,6 +25,10 @@ static inline void envelope_of(const struct letter *letter, acp_envelope *envelo
 }
 /* A message is taken out: inside a change. */
 void mail_unkeep(struct hold *hold, struct letter *letter);
+/* In the section of `to`'s mailbox a short message arrives there, whatever its bound, and in the same change the
+ * word becomes `value`. ACP_E_FULL, ACP_E_BUSY: nothing has happened. */
+int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
+               uint64_t *word, uint64_t value);
 /* mail_room.c: a sender waits for room. False: so many do that this one must look again by itself. */
 bool mail_want_room(struct mailbox *box, uint32_t slot);
 /* Who waits for room in the own mailbox, if there is enough again, or (`asked`) a receive has been

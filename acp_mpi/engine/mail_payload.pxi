@@ -77,7 +77,7 @@ cdef object pack(object x, parcel *p, str function):
     # Fills the parcel; returns what keeps its bytes, and with DESCRIBED the header beside it.
     p.viewed = False
     kind = type(x)
-    if kind is bytes:
+    if kind is bytes or kind is bytearray:
         return raw_parcel(x, p, function)
     if kind is int or kind is str or kind is tuple or kind is list or kind is dict or x is None:
         return object_parcel(x, p, function)

@@ -1,6 +1,8 @@
 # Receives: posted where senders find them.
 
 DEF MAIL_SHORT = 256  # bytes that come with their envelope
+DEF MOMENT = 1000000  # ns: who has less time does not look for what is not here
+cdef object NOTHING_HERE = object()
 
 
 cdef Request receive_new(str function, object buffer, uint64_t context, int64_t source,
@@ -59,6 +61,82 @@ cdef Request receive_stray(Request r, Stray stray):
     return r
 
 
+cdef bint box_soon(const acp_envelope *want, acp_fast *message, bint waits) noexcept:
+    # A short message is in a box, or comes there within a moment.
+    cdef acp_engine *e = engine
+    cdef int rc
+    if acp_fast_look(e, want, message):
+        return True
+    if not waits:
+        return False
+    rc = acp_fast_soon(e, want, True)
+    if rc == ACP_E_BUSY:
+        acp_engine_enter(e)
+        with nogil:
+            rc = acp_fast_soon(e, want, False)
+        if engine != e:  # another thread may have finalized meanwhile
+            rc = ACP_E_CLOSED
+        acp_engine_exit(e)
+    return rc == ACP_OK and acp_fast_look(e, want, message)
+
+
+cdef bint taken_into(const Py_buffer *view, const acp_envelope *want, bint raw, bint waits,
+                     Status status) except -1:
+    # One that fits, and is not to be made into anything else.
+    cdef acp_fast m
+    if not box_soon(want, &m, waits and <uint64_t>view.len <= ACP_FAST_MOST):
+        return False
+    if m.envelope.size > <uint64_t>view.len or not raw and (m.envelope.note & 15) not in (BYTES, ARRAY):
+        return False
+    if not acp_fast_take(&m):
+        return False
+    memcpy(view.buf, m.data, m.envelope.size)
+    if status is not None:
+        status.fill(&m.envelope)
+    return True
+
+
+cdef Stray stray_of(const acp_fast *m):
+    cdef Stray stray = Stray.__new__(Stray)
+    stray.envelope, stray.data = m.envelope, raw_bytes_of(<const char *>m.data, m.envelope.size)
+    return stray
+
+
+cdef object taken_out(const acp_envelope *want, bint raw, bint waits, Status status):
+    # What one of them is; NOTHING_HERE. Where Ctrl-C comes while it is unpickled it is the next receive's.
+    cdef acp_fast m
+    if not box_soon(want, &m, waits) or m.envelope.note & 15 == DESCRIBED or not acp_fast_take(&m):
+        return NOTHING_HERE
+    if status is not None:
+        status.fill(&m.envelope)
+    if raw:
+        return raw_bytes_of(<const char *>m.data, m.envelope.size)
+    try:
+        return unpacked(&m.envelope, <const char *>m.data, None)
+    except Exception:
+        raise
+    except BaseException:
+        stray_keep(stray_of(&m))
+        raise
+
+
+cdef object received_at_once(str function, object buffer, const acp_envelope *want, bint raw,
+                             bint waits, Status status):
+    cdef Py_buffer view
+    if strays:
+        return NOTHING_HERE
+    if buffer is None:
+        return taken_out(want, raw, waits, status)
+    finish = plain_buffer(buffer, &view, True, function)
+    try:
+        need(function)  # the buffer may be of a class with Python code
+        if finish is None and taken_into(&view, want, raw, waits, status):
+            return buffer
+    finally:
+        PyBuffer_Release(&view)
+    return NOTHING_HERE
+
+
 cdef Request receive_at_once(object array, int64_t source, int64_t tag):
     # A short message into an array that is here, or comes within a moment, needs no Request: None.
     cdef Py_buffer view
@@ -72,8 +150,13 @@ cdef Request receive_at_once(object array, int64_t source, int64_t tag):
     c.request = NULL
     c.envelope.context, c.envelope.source, c.envelope.tag = OWN_CONTEXT, source, tag
     c.envelope.size, c.envelope.among = view.len, NULL
-    if view.len > MAIL_SHORT or strchr(view.format, OBJECT) != NULL or acp_receive(
-            lane0, &c.envelope, view.buf, &c.request) != ACP_OK:
+    if view.len > MAIL_SHORT or strchr(view.format, OBJECT) != NULL:
+        PyBuffer_Release(&view)
+        return receive_begin("recv", array, OWN_CONTEXT, source, tag, False)
+    if taken_into(&view, &c.envelope, False, True, None):
+        PyBuffer_Release(&view)
+        return None
+    if acp_receive(lane0, &c.envelope, view.buf, &c.request) != ACP_OK:
         PyBuffer_Release(&view)
         return receive_begin("recv", array, OWN_CONTEXT, source, tag, False)
     if (come(c.request) and acp_request_look(c.request, &got) == ACP_OK
@@ -98,6 +181,17 @@ cdef bint come(acp_request *request) noexcept:
     here = here and engine == e  # another thread may have finalized meanwhile
     acp_engine_exit(e)
     return here
+
+
+cdef object receive_blocking(str function, object buffer, uint64_t context, int64_t source, int64_t tag,
+                             bint raw, Status status, int64_t limit):
+    cdef acp_envelope want
+    want.context, want.source, want.tag = context, source, tag
+    want.size, want.among = 0, NULL
+    result = received_at_once(function, buffer, &want, raw, limit > MOMENT, status)
+    if result is NOTHING_HERE:
+        result = received(receive_begin(function, buffer, context, source, tag, raw), status, limit)
+    return result
 
 
 cdef Request lasting(Request r):
@@ -136,16 +230,15 @@ def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, status=None, timeout=None)
     cdef Request r
     cdef Status room = room_for(status, "recv")
     cdef int64_t s = source_of(source, "recv"), t = tag_of(tag, "recv", True)
-    if ndarray_type is None:
+    if ndarray_type is None and buffer is not None and type(buffer) is not bytearray:
         know_numpy()
     if (room is None and limit == ACP_FOREVER and not strays and ndarray_type is not None
             and type(buffer) is ndarray_type):
         r = receive_at_once(buffer, s, t)
         if r is None:
             return buffer
-    else:
-        r = receive_begin("recv", buffer, OWN_CONTEXT, s, t, False)
-    return received(r, room, limit)
+        return received(r, room, limit)
+    return receive_blocking("recv", buffer, OWN_CONTEXT, s, t, False, room, limit)
 
 
 def irecv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG):

@@ -25,7 +25,10 @@ cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, in
     c.dest, c.data = dest, p.data
     c.envelope.context, c.envelope.tag = context, tag
     c.envelope.size, c.envelope.note = p.size, p.note
-    mail_do(function, do_send, &c, p.size <= SMALL, dest)
+    if p.size <= ACP_FAST_MOST and acp_send_fast(lane0, dest, &c.envelope, p.data):
+        c.request = NULL
+    else:
+        mail_do(function, do_send, &c, p.size <= SMALL, dest)
     if c.request == NULL and not wanted:
         return None
     return under_way(function, p, keep, &c)

@@ -43,7 +43,9 @@ def transfer_recv(str function, buffer, source, tag, context, Status status=None
                   timeout=None):
     """Receive bytes in `context`; returns `buffer`, or bytes without one. Fills `status`."""
     cdef int64_t limit = nanoseconds(timeout, function)
-    return received(transfer_begin(function, buffer, source, tag, context, None), status, limit)
+    need(function)
+    return receive_blocking(function, buffer, context, source_of(source, function),
+                            tag_of(tag, function, True), True, status, limit)
 
 
 def transfer_irecv(str function, buffer, source, tag, context, Sources among=None):

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #define LOOKS 400u /* before a wait that costs more */
+#define GLANCES 40u /* of who has the interpreter lock */
 #define YIELDS_LEAST 4u /* where others want this processor: who brings it may run on another */
 #define YIELDS_MOST 128u
 #define YIELDS_NS 100000u
@@ -20,6 +21,7 @@ struct request_wait {
     bool near;              /* who brings one may be another process, by load and store */
     const uint32_t *departed; /* of a collective: another number of the departed ends it, too */
     const uint64_t *heard;    /* the same with messages that have come */
+    const acp_envelope *want; /* not posted yet: it looks whether there is a message in a box */
     uint64_t arm_at;
 };
 
@@ -30,6 +32,8 @@ static bool follow(acp_request *r)
 
 static bool one_done(struct request_wait *w)
 {
+    if (w->want)
+        return fast_here(w->engine, w->want);
     for (uint32_t i = 0; i < w->count; i++) {
         while (follow(w->requests[i]))
             w->followed = true;
@@ -163,6 +167,33 @@ bool acp_request_soon(acp_engine *e, acp_request *request)
     struct request_wait w = {.engine = e, .requests = &request, .count = 1,
                              .near = near(e, request)};
     return soon(&w) || doze_over(&w, MAIL_FIRST_NS);
+}
+
+/* Only what is near comes by a box. */
+static bool comes_near(acp_engine *e, const acp_envelope *want)
+{
+    acp_request draft = {.engine = e, .any = want->source == ACP_ANY};
+    if (!draft.any && growth_reaches(e, (uint64_t)want->source))
+        draft.peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
+    return near(e, &draft) && !(draft.peer && (draft.peer->lost || draft.peer == e->own));
+}
+
+static bool glance(const struct request_wait *w)
+{
+    for (uint32_t i = 0; !w->engine->crowded && i < GLANCES; i++) {
+        if (fast_here(w->engine, w->want))
+            return true;
+        cpu_relax();
+    }
+    return false;
+}
+
+int acp_fast_soon(acp_engine *e, const acp_envelope *want, bool briefly)
+{
+    struct request_wait w = {.engine = e, .want = want, .near = true};
+    if (!comes_near(e, want))
+        return ACP_E_HANDLE;
+    return (briefly ? glance(&w) : soon(&w)) ? ACP_OK : ACP_E_BUSY;
 }
 
 /* Whom it waits for, for those who look at this process from outside. */

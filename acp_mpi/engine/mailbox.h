@@ -11,6 +11,7 @@
 #define ACP_MAILBOX_H
 
 #include "eager.h"
+#include "fastbox.h"
 #include "section.h"
 
 #define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
@@ -110,6 +111,7 @@ struct mailbox {
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
     struct mail_lot ended[MAIL_LOTS];
     struct eager eager;
+    struct fastboxes fast;
 };
 
 struct heap;
@@ -162,6 +164,7 @@ struct landing {
     const unsigned char *whole; /* all of them, until they are there; NULL: they come in parts */
     unsigned char *base; /* where they go, in this process; NULL: not by load and store */
     uint64_t size;       /* of them: as much of the message as there is room for */
+    uint64_t *word, value; /* of the mailbox: set with the same change; NULL: none */
 };
 
 /* The heap of a process of the node; NULL: it is not in reach of load and store. */

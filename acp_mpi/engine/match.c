@@ -202,6 +202,8 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
         match(hold, letter, e, data, filler);
     else
         rc = keep(hold, e, data, filler, &landing->held, &letter);
+    if (landing->word)
+        section_set(hold, landing->word, landing->value);
     if (unlikely(rc != ACP_OK)) {
         section_cancel(hold);
         return rc;
@@ -242,6 +244,21 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
         landing->size = letter->room;
     if (!landing->open)
         letter_done(lane, to, letter, LETTER_DONE);
+    return ACP_OK;
+}
+
+int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
+               uint64_t *word, uint64_t value)
+{
+    struct landing landing = {.to = to, .heap = hold->heap, .size = e->size, .word = word, .value = value};
+    int rc = arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX},
+                    hold->lane->engine->self, &landing);
+    if (rc != ACP_OK)
+        return rc;
+    if (landing.late)
+        __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+    else if (landing.matched)
+        letter_done(hold->lane, to, landing.letter, LETTER_DONE);
     return ACP_OK;
 }
 

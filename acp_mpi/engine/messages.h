@@ -22,11 +22,28 @@ typedef struct acp_envelope {
     uint64_t note;    /* a word of the sender for the layer above */
     acp_sources *among; /* of a receive from ACP_ANY: nobody else sends it; NULL: all may */
 } acp_envelope;
+/* A short message that waits in a box of its sender: copied, and not taken yet. */
+#define ACP_FAST_MOST 160u /* bytes */
+typedef struct acp_fast {
+    acp_envelope envelope;
+    uint64_t data[ACP_FAST_MOST / 8];
+    uint64_t number; /* there */
+    void *place;
+} acp_fast;
 typedef struct acp_request acp_request; /* a send or a receive of this process that is not over */
 
 /* No request: `data` is free again. Else it must stay until the request is done. */
 int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
              acp_request **request);
+/* As acp_send of what is short, by lane 0, if it can be left where a receiver that is awake looks first; false:
+ * nothing has happened. Such a message is received as all others are, or at once: acp_fast_look copies the first
+ * that fits, if nothing else comes before it; acp_fast_take: it is the caller's now, and false: it is not. */
+bool acp_send_fast(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
+bool acp_fast_look(acp_engine *engine, const acp_envelope *want, acp_fast *message);
+bool acp_fast_take(const acp_fast *message);
+/* As acp_request_soon. ACP_OK: something has come that may be for that receive; ACP_E_BUSY: not yet; ACP_E_HANDLE:
+ * it will not come that way. Briefly: without giving up the processor, by who has the interpreter lock. */
+int acp_fast_soon(acp_engine *engine, const acp_envelope *want, bool briefly);
 /* Without a buffer, and room for UINT64_MAX bytes, whatever comes is kept in the own heap:
  * acp_request_data. The request may be done already. */
 int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request);

@@ -8,6 +8,10 @@ cdef extern from "messages.h" nogil:
         int64_t source, tag
         uint64_t size, note
         acp_sources *among
+    const uint32_t ACP_FAST_MOST
+    ctypedef struct acp_fast:
+        acp_envelope envelope
+        uint64_t *data
     ctypedef struct acp_request
     ctypedef struct acp_step:
         pass
@@ -27,6 +31,10 @@ cdef extern from "messages.h" nogil:
     void acp_sources_free(acp_sources *)
     int64_t acp_sources_lost(acp_engine *, acp_sources *)
     int acp_send(acp_lane *, uint32_t, const acp_envelope *, const void *, acp_request **)
+    bint acp_send_fast(acp_lane *, uint32_t, const acp_envelope *, const void *)
+    bint acp_fast_look(acp_engine *, const acp_envelope *, acp_fast *)
+    bint acp_fast_take(const acp_fast *)
+    int acp_fast_soon(acp_engine *, const acp_envelope *, bint)
     int acp_hand_on(acp_lane *, const acp_envelope *, const void *, acp_request **)
     int acp_receive(acp_lane *, const acp_envelope *, void *, acp_request **)
     bint acp_request_done(const acp_request *)

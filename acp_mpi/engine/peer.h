@@ -3,6 +3,7 @@
 #define ACP_PEER_H
 
 #include "eager.h"
+#include "fastbox.h"
 #include "layout.h"
 
 #include <stdbool.h>
@@ -51,6 +52,7 @@ struct peer {
     struct doors *doors;
     struct heap *_Atomic heap;
     _Atomic uint32_t eager_stuck[EAGER_EACH]; /* so often had a slot there been claimed when it stayed full */
+    struct fast_sender fast; /* this process, at its mailbox */
     _Atomic bool holds; /* blocks of the own heap are its, until it has pulled what is in them */
     _Atomic bool mail_far; /* its heap could not be mapped: messages to it go by link */
     struct view *views;

@@ -17,11 +17,15 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
         lane->fault.rank = want->source;
         return lane->fault.status;
     }
-    if (!__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE) && !fast_any(h))
         return ACP_E_HANDLE;
     int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
+    if ((rc = fast_clear(&hold)) != ACP_OK) {
+        section_leave(&hold);
+        return rc;
+    }
     struct letter *l = mail_find_message(h, want);
     if (l)
         envelope_of(l, found);

@@ -56,6 +56,25 @@ static void ask_for_bytes(acp_engine *e, const acp_request *r)
     progress_kick(e);
 }
 
+/* What was put into a box before its sender could see the receive comes to it, too. */
+static int match_all(struct hold *hold, acp_request *r, const acp_envelope *want)
+{
+    int rc = fast_clear(hold);
+    if (rc == ACP_OK)
+        rc = match(hold, r, want);
+    if (rc != ACP_OK || letter_state(r->letter) != LETTER_POSTED)
+        return rc;
+    atomic_thread_fence(memory_order_seq_cst);
+    rc = fast_clear(hold);
+    if (likely(rc == ACP_OK) || letter_state(r->letter) != LETTER_POSTED)
+        return ACP_OK;
+    section_begin(hold);
+    letter_unlink(hold, r->letter);
+    letter_drop(hold, r->letter);
+    section_commit(hold);
+    return rc;
+}
+
 static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
 {
     acp_engine *e = lane->engine;
@@ -67,7 +86,7 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
     if (rc != ACP_OK)
         return rc;
-    rc = match(&hold, r, want);
+    rc = match_all(&hold, r, want);
     bool posted = rc == ACP_OK && letter_state(r->letter) == LETTER_POSTED;
     uint64_t sequence = posted ? r->letter->sequence : 0;
     uint32_t count = mail_wanting_take(h, posted, slots);

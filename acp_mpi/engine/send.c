@@ -132,6 +132,10 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     if (r->peer->lost)
         rc = ACP_E_LOST;
     if (rc == ACP_OK && r->step == STEP_ARRIVE) {
+        if (unlikely(fast_before(e, r->peer)) && (rc = fast_bring(lane, r->peer)) != ACP_OK) {
+            r->landing.looks = true;
+            return rc;
+        }
         rc = first ? mail_meet(lane, r->peer, &r->envelope, r->data,
                                (struct places){0, first->landing.before}, e->self, &r->landing)
                    : mail_arrive(lane, r->peer, &r->envelope, r->data, false, e->self,
@@ -211,6 +215,14 @@ int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context)
 {
     struct peer *to = eager_peer(lane, dest);
     return to ? eager_recall(lane, to, context) : ACP_OK;
+}
+
+bool acp_send_fast(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
+{
+    acp_engine *e = lane->engine;
+    struct peer *to = envelope->size <= ACP_FAST_MOST && envelope->tag >= 0 ? mail_peer(lane, dest) : NULL;
+    return to && !is_far(e, to) && (likely(!atomic_load(&e->mail_sends)) || !sends_before(e, to)) &&
+           fast_put(lane, to, envelope, data);
 }
 
 int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,

@@ -1,6 +1,7 @@
 """Ctrl-C while a receive makes of a message what it returns: that is the next receive's."""
 
 import functools
+import pickle
 import signal
 
 import numpy as np
@@ -27,7 +28,7 @@ def press():
         raise KeyboardInterrupt
 
 
-def restored(step):
+def restored(step, padding):
     press()
     return step
 
@@ -35,11 +36,22 @@ def restored(step):
 class Thing:
     """An object whose unpickling Ctrl-C interrupts."""
 
+    padding = b""
+
     def __init__(self, step):
         self.step = step
 
     def __reduce__(self):
-        return restored, (self.step,)
+        return restored, (self.step, self.padding)
+
+
+@pytest.fixture(params=["in a fast box", "in a letter"])
+def length(request, monkeypatch):
+    """Let a Thing be so short that its receiver may find it in a fast box, or longer."""
+    short = request.param == "in a fast box"
+    if not short:
+        monkeypatch.setattr(Thing, "padding", bytes(200))
+    assert (len(pickle.dumps(Thing("it"), 5)) <= 160) == short
 
 
 @pytest.fixture
@@ -98,6 +110,7 @@ def test_while_the_buffer_of_a_request_is_filled(strided):
     assert request.status.size == NUMBERS.nbytes
 
 
+@pytest.mark.usefixtures("length")
 def test_while_an_object_is_unpickled_again_and_again(interrupted):
     acp.send(Thing("it"), right(), 1)
     interrupted(3)
@@ -108,6 +121,7 @@ def test_while_an_object_is_unpickled_again_and_again(interrupted):
     assert acp.iprobe() is None
 
 
+@pytest.mark.usefixtures("length")
 def test_what_was_taken_out_of_the_queue_stays_its_message(interrupted):
     acp.send(Thing("it"), right(), 1)
     interrupted(2)
@@ -118,6 +132,7 @@ def test_what_was_taken_out_of_the_queue_stays_its_message(interrupted):
     assert message.recv() == "it"
 
 
+@pytest.mark.usefixtures("length")
 def test_the_order_of_messages_is_kept(interrupted):
     for tag in (1, 2):
         acp.send(Thing(tag), right(), tag)

@@ -1,0 +1,91 @@
+/* What is in fast boxes is brought to the mailbox, in its section. Who dies meanwhile leaves `taken` as it was
+ * before the message on which it worked, or as it is after it, and busy: only who has the section sets that, so the next
+ * one to enter knows that nobody works there any more. */
+#include "fastbox.h"
+
+#include "mail_match.h"
+
+static bool is_full(const struct fastbox *b, uint64_t number, uint64_t *size)
+{
+    uint64_t stamp = __atomic_load_n(&b->slots[number % FAST_SLOTS].stamp, __ATOMIC_SEQ_CST);
+    *size = (stamp & 0xff) < ACP_FAST_MOST ? stamp & 0xff : ACP_FAST_MOST;
+    return stamp >> 8 == number + 1;
+}
+
+static int bring_one(struct hold *hold, struct peer *to, struct fastbox *b, uint64_t number, uint64_t size)
+{
+    const struct fast_slot *slot = &b->slots[number % FAST_SLOTS];
+    uint64_t data[ACP_FAST_MOST / 8];
+    acp_envelope m = {.context = __atomic_load_n(&slot->context, __ATOMIC_RELAXED),
+                      .source = (int64_t)b->owner - 1,
+                      .tag = (int64_t)__atomic_load_n(&slot->tag, __ATOMIC_RELAXED),
+                      .note = __atomic_load_n(&slot->note, __ATOMIC_RELAXED), .size = size};
+    for (uint64_t i = 0; i < (size + 7) / 8; i++)
+        data[i] = __atomic_load_n(&slot->data[i], __ATOMIC_RELAXED);
+    return mail_place(hold, to, &m, data, &b->taken, (number + 1) | FAST_BUSY);
+}
+
+/* Nobody takes from it meanwhile. After its end a look: what has come since then its sender has taken back, or it
+ * is seen. */
+static int empty(struct hold *hold, struct peer *to, struct fastbox *b)
+{
+    for (;;) {
+        uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST), number = taken & ~FAST_BUSY, size;
+        if (!(taken & FAST_BUSY) &&
+            (!is_full(b, number, &size) ||
+             !__atomic_compare_exchange_n(&b->taken, &taken, taken | FAST_BUSY, false, __ATOMIC_SEQ_CST,
+                                          __ATOMIC_RELAXED))) {
+            if (!is_full(b, __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST), &size))
+                return ACP_OK;
+            continue;
+        }
+        int rc = ACP_OK;
+        for (; rc == ACP_OK && is_full(b, number, &size); number += rc == ACP_OK)
+            rc = bring_one(hold, to, b, number, size);
+        fault_point();
+        __atomic_store_n(&b->taken, number, __ATOMIC_SEQ_CST);
+        if (rc != ACP_OK)
+            return rc;
+    }
+}
+
+int fast_clear(struct hold *hold)
+{
+    struct fastboxes *all = &hold->heap->head->mailbox.fast;
+    uint64_t owned = fast_owned(all);
+    int rc = ACP_OK;
+    for (; owned && rc == ACP_OK; owned &= owned - 1)
+        rc = empty(hold, hold->lane->engine->own, &all->boxes[__builtin_ctzll(owned)]);
+    return rc;
+}
+
+/* Cleared before: they send no more. */
+void fast_release(struct hold *hold)
+{
+    acp_engine *e = hold->lane->engine;
+    struct fastboxes *all = &hold->heap->head->mailbox.fast;
+    uint64_t owned = fast_owned(all);
+    for (; owned; owned &= owned - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(owned);
+        uint64_t rank = __atomic_load_n(&all->boxes[i].owner, __ATOMIC_RELAXED) - 1;
+        const struct peer *p = rank < e->procs ? peer_known(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
+        if (!p || !p->lost)
+            continue;
+        __atomic_fetch_and(&all->owned, ~((uint64_t)1 << i), __ATOMIC_SEQ_CST);
+        __atomic_store_n(&all->boxes[i].owner, 0, __ATOMIC_SEQ_CST);
+    }
+}
+
+int fast_bring(acp_lane *lane, struct peer *to)
+{
+    struct hold hold;
+    struct heap *h = mail_heap(lane->engine, to);
+    if (!h)
+        return fail_lost(lane, to, 0, 0);
+    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    rc = empty(&hold, to, to->fast.box);
+    section_leave(&hold);
+    return rc;
+}
