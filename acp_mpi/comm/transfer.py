@@ -10,7 +10,6 @@ from acp_mpi.engine._engine import transfer_give_up as give_up
 from acp_mpi.engine._engine import transfer_irecv as irecv
 from acp_mpi.engine._engine import transfer_isend as isend
 from acp_mpi.engine._engine import transfer_probe as probe
-from acp_mpi.engine._engine import transfer_recv as recv
-from acp_mpi.engine._engine import transfer_send as send
+from acp_mpi.engine._engine import transfer_soon as soon
 
-__all__ = ["end", "give_up", "irecv", "isend", "probe", "recv", "send"]
+__all__ = ["end", "give_up", "irecv", "isend", "probe", "soon"]

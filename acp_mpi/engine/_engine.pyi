@@ -600,26 +600,11 @@ def probe(source: Int = ..., tag: Int = ..., timeout: float | None = ...) -> Sta
 def iprobe(source: Int = ..., tag: Int = ...) -> Status | None: ...
 def mprobe(source: Int = ..., tag: Int = ..., timeout: float | None = ...) -> Message: ...
 def improbe(source: Int = ..., tag: Int = ...) -> Message | None: ...
-def transfer_send(
-    function: str,
-    data: Any,
-    dest: int,
-    tag: int,
-    context: int,
-    note: int = ...,
-    timeout: float | None = ...,
-) -> None: ...
 def transfer_isend(
     function: str, data: Any, dest: int, tag: int, context: int, note: int = ...
-) -> Request: ...
-def transfer_recv(
-    function: str,
-    buffer: Any,
-    source: int,
-    tag: int,
-    context: int,
-    status: Status | None = ...,
-    timeout: float | None = ...,
+) -> Request | None: ...
+def transfer_soon(
+    function: str, buffer: Any, source: int, tag: int, context: int, status: Status
 ) -> Any: ...
 def transfer_irecv(
     function: str,

@@ -1,8 +1,8 @@
 # Messages of the library itself: bytes with a note, in a context that users' messages never meet.
 
 
-cdef Request transfer_post(str function, object data, object dest, object tag, object context,
-                           object note, bint wanted):
+def transfer_isend(str function, data, dest, tag, context, note=0):
+    """Start sending a buffer as bytes in `context`; returns a Request, None if that was all."""
     cdef parcel p
     cdef uint32_t d
     cdef int64_t t
@@ -13,39 +13,22 @@ cdef Request transfer_post(str function, object data, object dest, object tag, o
     try:
         keep = raw_parcel(data, &p, function)
         p.note = note
-        return post_parcel(function, &p, keep, d, t, context, wanted)
+        return post_parcel(function, &p, keep, d, t, context, False)
     finally:
         unpack_nothing(&p)
 
 
-def transfer_send(str function, data, dest, tag, context, note=0, timeout=None):
-    """Send a buffer as bytes in `context`; as `send` otherwise."""
-    cdef int64_t limit = nanoseconds(timeout, function)
-    cdef Request r = transfer_post(function, data, dest, tag, context, note, False)
-    if r is not None:
-        request_block(r, limit)
-        r.outcome()
+def transfer_soon(str function, buffer, source, tag, context, Status status):
+    """Receive short bytes in `context` that are here, or come within a moment; None: there are none.
 
-
-def transfer_isend(str function, data, dest, tag, context, note=0):
-    """Start sending a buffer as bytes in `context`; returns a Request."""
-    return transfer_post(function, data, dest, tag, context, note, True)
-
-
-cdef Request transfer_begin(str function, object buffer, object source, object tag,
-                            object context, Sources among):
+    Returns `buffer`, or bytes without one, and fills `status`. What does not fit stays.
+    """
+    cdef acp_envelope want
     need(function)
-    return receive_begin(function, buffer, context, source_of(source, function),
-                         tag_of(tag, function, True), True, among)
-
-
-def transfer_recv(str function, buffer, source, tag, context, Status status=None,
-                  timeout=None):
-    """Receive bytes in `context`; returns `buffer`, or bytes without one. Fills `status`."""
-    cdef int64_t limit = nanoseconds(timeout, function)
-    need(function)
-    return receive_blocking(function, buffer, context, source_of(source, function),
-                            tag_of(tag, function, True), True, status, limit)
+    want.context, want.source, want.tag = context, source_of(source, function), tag_of(tag, function, True)
+    want.size, want.among = 0, NULL
+    result = received_at_once(function, buffer, &want, True, True, status)
+    return None if result is NOTHING_HERE else result
 
 
 def transfer_irecv(str function, buffer, source, tag, context, Sources among=None):
@@ -53,7 +36,9 @@ def transfer_irecv(str function, buffer, source, tag, context, Sources among=Non
 
     From any source it ends with PeerLostError when one of `among` dies; without, any rank.
     """
-    return lasting(transfer_begin(function, buffer, source, tag, context, among))
+    need(function)
+    return lasting(receive_begin(function, buffer, context, source_of(source, function),
+                                 tag_of(tag, function, True), True, among))
 
 
 def transfer_give_up(Request request):

@@ -43,15 +43,19 @@ class Elements:
     __slots__ = ("_whole", "bytes", "count", "data", "datatype", "displacement", "extent")
 
     def __init__(
-        self, data: Any, whole: memoryview | None, count: int, displacement: int, datatype: Any
+        self,
+        data: Any,
+        whole: memoryview | None,
+        count: int,
+        displacement: int,
+        datatype: Any,
+        measures: tuple[int, int, bool] | None = None,
     ) -> None:
         self.data, self.count, self.displacement = data, count, displacement
-        self.datatype, self._whole = datatype, whole
-        size = datatype.Get_size()
-        self.extent = datatype.Get_extent()[1] if datatype != MPI.DATATYPE_NULL else 0
+        self.datatype = datatype
+        size, self.extent, gapless = measures or _measures(datatype)
         self.bytes = count * size
-        if whole is not None and not (datatype.is_predefined and size == self.extent):
-            self._whole = None
+        self._whole = whole if gapless else None
 
     @property
     def specification(self) -> list[Any]:
@@ -109,6 +113,13 @@ class Elements:
         return Elements(self.data, self._whole, count, displacement, self.datatype)
 
 
+def _measures(datatype: Any) -> tuple[int, int, bool]:
+    """Return size and extent, and whether elements lie side by side, each in one piece."""
+    size = datatype.Get_size()
+    extent = datatype.Get_extent()[1] if datatype != MPI.DATATYPE_NULL else 0
+    return size, extent, datatype.is_predefined and size == extent
+
+
 def _datatype(given: Any) -> Any:
     if isinstance(given, MPI.Datatype):
         return given
@@ -119,6 +130,26 @@ def _datatype(given: Any) -> Any:
 
 def _datatype_of(code: str) -> Any:
     return _datatype(code[1:] if code[0] in "@<" else code)
+
+
+_by_code: dict[str, tuple[Any, tuple[int, int, bool]]] = {}  # MPI is slow to say what they measure
+
+
+def _all_of(data: Any, writable: bool) -> Elements | None:
+    """Return all elements of an array of the usual kind; None: there is more to be said of it."""
+    try:
+        view = memoryview(data)
+    except (TypeError, ValueError):
+        return None
+    code = view.format
+    if code not in _by_code:
+        datatype = _datatype_of(code)
+        _by_code[code] = datatype, _measures(datatype)
+    datatype, measures = _by_code[code]
+    size, _, gapless = measures
+    if not gapless or not view.c_contiguous or (writable and view.readonly) or not view.nbytes:
+        return None
+    return Elements(data, view.cast("B"), view.nbytes // size, 0, datatype, measures)
 
 
 def _is_datatype(given: Any) -> bool:
@@ -178,6 +209,10 @@ def _infer(length: int, kind: Any) -> int:
 
 def elements(message: Any, *, writable: bool = False, blocks: int = 1) -> Elements:
     """Return what a specification means; without a count: one of so many equal blocks."""
+    if blocks == 1 and not isinstance(message, (list, tuple)):
+        plain = _all_of(message, writable)
+        if plain is not None:
+            return plain
     data, whole, length, count, displacement, kind = _base(message, (list, tuple), writable)
     start = 0 if displacement is None else operator.index(displacement)
     if start < 0:

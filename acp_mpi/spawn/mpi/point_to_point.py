@@ -11,10 +11,21 @@ from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.prequests import Prequest
 from acp_mpi.spawn.mpi.probes import Probes, in_place, object_of
 from acp_mpi.spawn.mpi.requests import Request, check_status
-from acp_mpi.spawn.mpi.work import Both, Done, Receiving, Sending, Work, complete, finish
+from acp_mpi.spawn.mpi.work import (
+    Attended,
+    Both,
+    Done,
+    Received,
+    Receiving,
+    Sending,
+    Work,
+    complete,
+    finish,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _serials = itertools.count(1)  # of synchronous sends: the tags of their acknowledgements
@@ -33,7 +44,8 @@ class PointToPoint(Probes):
             return Done()
         rank = self._dest(dest)
         if not synchronous:
-            return Sending(transport.send(self.context, rank, tag, data), keep=data)
+            posted = transport.send(self.context, rank, tag, data)
+            return Done() if posted is None else Sending(posted, keep=data)
         serial = next(_serials)
         answer = transport.receive(self.context + ACKNOWLEDGEMENTS, rank, serial)
         return Sending(transport.send(self.context, rank, tag, data, serial), answer, keep=data)
@@ -94,33 +106,39 @@ class PointToPoint(Probes):
 
     # Receives -------------------------------------------------------------------------------
 
-    def _posted(self, source: int, tag: int, into: Any = None) -> transport.Posted:
-        rank, among = self._source(source), self.peers.sources
-        return transport.receive(self.context, rank, tag, into, among)
+    def _receiving(
+        self, source: int, tag: int, into: Any, land: Callable[[Any], Any], blocks: bool
+    ) -> Work:
+        rank = self._source(source)
+        if blocks and not Attended.any():  # else they are to go on meanwhile
+            arrived = transport.receive_soon(self.context, rank, tag, into)
+            if arrived is not None:
+                return Received(self, arrived, land)
+        posted = transport.receive(self.context, rank, tag, into, self.peers.sources)
+        return Receiving(self, posted, land)
 
-    def _start_receive(self, buf: Any, source: int, tag: int) -> Work:
+    def _start_receive(self, buf: Any, source: int, tag: int, blocks: bool = False) -> Work:
         self.check()
         tag = self._wanted(tag)
         if source == MPI.PROC_NULL:
             return Done(MPI.PROC_NULL)
         place = buffers.elements(buf, writable=True)
         into = place.direct
-        posted = self._posted(source, tag, into)
-        return Receiving(self, posted, place.unpack if into is None else in_place)
+        land = place.unpack if into is None else in_place
+        return self._receiving(source, tag, into, land, blocks)
 
-    def _start_receive_object(self, source: int, tag: int) -> Work:
+    def _start_receive_object(self, source: int, tag: int, blocks: bool = False) -> Work:
         self.check()
         tag = self._wanted(tag)
         if source == MPI.PROC_NULL:
             return Done(MPI.PROC_NULL)
-        posted = self._posted(source, tag)
-        return Receiving(self, posted, object_of)
+        return self._receiving(source, tag, None, object_of, blocks)
 
     def Recv(
         self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG, status: Any = None
     ) -> None:
         check_status(status)
-        work = self._start_receive(buf, source, tag)
+        work = self._start_receive(buf, source, tag, True)
         try:
             complete(work)
         finally:
@@ -138,7 +156,7 @@ class PointToPoint(Probes):
     ) -> Any:
         _warn_of(buf)
         check_status(status)
-        work = self._start_receive_object(source, tag)
+        work = self._start_receive_object(source, tag, True)
         found = complete(work)
         work.describe(status)
         return found

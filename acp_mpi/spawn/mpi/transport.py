@@ -68,7 +68,14 @@ class Posted:
 def send(context: int, dest: int, tag: int, data: Any, note: int = 0) -> Posted | None:
     """Start sending; None if that was all, and the bytes are free again."""
     request = transfer.isend("send", data, dest, tag, context, note)
-    return None if request.done and request.test() else Posted(request)
+    return None if request is None else Posted(request)
+
+
+def receive_soon(context: int, source: int, tag: int, into: Any = None) -> Arrived | None:
+    """Return a short message that is here, or comes within a moment; else None."""
+    status = _engine.Status()
+    data = transfer.soon("recv", into, source, tag, context, status)
+    return None if data is None else Arrived(status, data, False)
 
 
 def receive(
