@@ -257,6 +257,8 @@ struct acp_engine {
     _Atomic uint32_t contexts_ended; /* since somebody has looked for such letters */
     acp_request *mail_unwanted; /* receives of the latter whose bytes are under way: leader only */
     _Atomic uint32_t mail_era; /* one more with each reset */
+    _Atomic uint32_t send_looks; /* so many are worth while before a long message is kept */
+    _Atomic uint32_t sends_kept; /* how often that was asked */
     bool crowded; /* more ranks here than processors for them */
     _Atomic uint32_t yields; /* then so many are worth while before a sleep; 0: none has been tried */
 

@@ -7,8 +7,9 @@
 #include "stream.h"
 
 #define KEPT_PART ((uint64_t)64 << 10) /* then the sender looks whether a receive has come */
-#define LOOK_BYTES 1024u
-#define LOOKS_MOST 64u
+#define LOOKS_LEAST 16u
+#define LOOKS_MOST 512u
+#define LOOKS_AGAIN 32u /* so seldom a long one, whatever has been */
 
 static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
 {
@@ -60,14 +61,22 @@ static int keep_here(acp_lane *lane, acp_request *r)
     return ACP_OK;
 }
 
-/* A receive that comes now saves one copy of the bytes: it is worth a look, a small part of what that
- * takes. */
-static bool wanted_soon(const acp_engine *e, const struct landing *l)
+/* A receive that comes now saves one copy of the bytes, and a sender that waits for it does not run ahead of its
+ * receiver, who then would copy all of them alone. How often that was so lately tells how long to look; now and then a
+ * long look lets a receiver that is behind catch up. */
+static bool wanted_soon(acp_engine *e, const struct landing *l)
 {
-    uint64_t looks = e->crowded || l->size < KEPT_PART / 2 ? 0 : l->size / LOOK_BYTES;
-    for (uint64_t i = 0; i < looks && i < LOOKS_MOST && !mail_wanted(l); i++)
+    if (e->crowded || l->size < KEPT_PART / 2)
+        return mail_wanted(l);
+    uint32_t looks = atomic_load_explicit(&e->send_looks, memory_order_relaxed);
+    bool anew = atomic_fetch_add_explicit(&e->sends_kept, 1, memory_order_relaxed) % LOOKS_AGAIN == 0;
+    for (uint32_t i = 0; i < (anew ? LOOKS_MOST : looks) && !mail_wanted(l); i++)
         cpu_relax();
-    return mail_wanted(l);
+    bool is = mail_wanted(l);
+    looks = is ? 2 * looks : looks / 2;
+    looks = looks < LOOKS_LEAST ? LOOKS_LEAST : looks > LOOKS_MOST ? LOOKS_MOST : looks;
+    atomic_store_explicit(&e->send_looks, looks, memory_order_relaxed);
+    return is;
 }
 
 /* Past the bound the bytes stay here; if there is no memory for that either, here or there, then
