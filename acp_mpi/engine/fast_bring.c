@@ -27,7 +27,7 @@ static int bring_one(struct hold *hold, struct peer *to, struct fastbox *b, uint
 
 /* Nobody takes from it meanwhile. After its end a look: what has come since then its sender has taken back, or it
  * is seen. */
-static int empty(struct hold *hold, struct peer *to, struct fastbox *b)
+static int bring_all(struct hold *hold, struct peer *to, struct fastbox *b)
 {
     for (;;) {
         uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST), number = taken & ~FAST_BUSY, size;
@@ -55,24 +55,33 @@ int fast_clear(struct hold *hold)
     uint64_t owned = fast_owned(all);
     int rc = ACP_OK;
     for (; owned && rc == ACP_OK; owned &= owned - 1)
-        rc = empty(hold, hold->lane->engine->own, &all->boxes[__builtin_ctzll(owned)]);
+        rc = bring_all(hold, hold->lane->engine->own, &all->boxes[__builtin_ctzll(owned)]);
     return rc;
 }
 
-/* Cleared before: they send no more. */
+/* Its process is known to have ended, or not to send any more: else it may fill it beside the next owner. */
+static bool is_gone(const struct peer *p)
+{
+    return p->lost && (p->left || !process_lives(p->row.pid, p->row.start_time));
+}
+
 void fast_release(struct hold *hold)
 {
     acp_engine *e = hold->lane->engine;
     struct fastboxes *all = &hold->heap->head->mailbox.fast;
-    uint64_t owned = fast_owned(all);
-    for (; owned; owned &= owned - 1) {
-        uint32_t i = (uint32_t)__builtin_ctzll(owned);
-        uint64_t rank = __atomic_load_n(&all->boxes[i].owner, __ATOMIC_RELAXED) - 1;
+    for (uint32_t i = 0; i < FAST_BOXES; i++) {
+        struct fastbox *b = &all->boxes[i];
+        uint64_t rank = __atomic_load_n(&b->owner, __ATOMIC_RELAXED) - 1, size;
         const struct peer *p = rank < e->procs ? peer_known(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
-        if (!p || !p->lost)
+        if (!p || !is_gone(p))
             continue;
+        uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST);
+        if (taken & FAST_BUSY || is_full(b, taken, &size)) { /* it has come since they were cleared */
+            e->mail_losses = 1;
+            continue;
+        }
         __atomic_fetch_and(&all->owned, ~((uint64_t)1 << i), __ATOMIC_SEQ_CST);
-        __atomic_store_n(&all->boxes[i].owner, 0, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&b->owner, 0, __ATOMIC_SEQ_CST);
     }
 }
 
@@ -85,7 +94,7 @@ int fast_bring(acp_lane *lane, struct peer *to)
     int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
     if (rc != ACP_OK)
         return rc;
-    rc = empty(&hold, to, to->fast.box);
+    rc = bring_all(&hold, to, to->fast.box);
     section_leave(&hold);
     return rc;
 }

@@ -30,15 +30,28 @@ static struct fastboxes *boxes_of(acp_engine *e, struct peer *p)
     return h ? &h->head->mailbox.fast : NULL;
 }
 
-/* Nobody sleeps, nothing waits: who comes next looks into the boxes first. */
+/* Nobody sleeps, nothing waits: who comes next looks into the boxes. */
 static bool is_quiet(const struct mailbox *box)
 {
     return !(__atomic_load_n(&box->posted, __ATOMIC_SEQ_CST) | __atomic_load_n(&box->probing, __ATOMIC_SEQ_CST));
 }
 
-static bool is_empty(const struct mailbox *box)
+static bool keeps_none(const struct mailbox *box)
 {
     return !__atomic_load_n(&box->kept, __ATOMIC_ACQUIRE);
+}
+
+/* Nothing comes before what is in a box: no message that its sender sent earlier, and no receive that was posted
+ * earlier, which gets it if its sender has not seen that in time. */
+static bool is_first(const struct mailbox *box)
+{
+    return !__atomic_load_n(&box->posted, __ATOMIC_ACQUIRE) && keeps_none(box);
+}
+
+/* Letters are there to bring it to the mailbox, even if the heap is full. */
+static bool has_letters(const struct mailbox *box)
+{
+    return __atomic_load_n(&box->free, __ATOMIC_RELAXED) != 0;
 }
 
 /* The box in which this process leaves what it sends there: the first time after a reset it may get one. */
@@ -46,7 +59,7 @@ static struct fastbox *box_at(acp_engine *e, struct peer *to)
 {
     struct fast_sender *s = &to->fast;
     uint32_t era = e->mail_era + 1;
-    if (likely(s->era == era))
+    if (likely(atomic_load_explicit(&s->era, memory_order_relaxed) == era))
         return s->box;
     struct fastboxes *all = boxes_of(e, to);
     if (!all || to == e->own)
@@ -56,21 +69,24 @@ static struct fastbox *box_at(acp_engine *e, struct peer *to)
     uint64_t nobody = 0;
     bool mine = __atomic_compare_exchange_n(&b->owner, &nobody, (uint64_t)e->rank + 1, false,
                                             __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    s->era = era;
     s->box = mine ? b : NULL;
-    s->taken = __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE) & ~FAST_BUSY; /* it is empty, or new */
-    atomic_store_explicit(&s->sent, s->taken, memory_order_relaxed);
+    s->seen = __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE) & ~FAST_BUSY; /* it is empty, or new */
+    atomic_store_explicit(&s->sent, s->seen, memory_order_relaxed);
     if (mine)
         __atomic_fetch_or(&all->owned, (uint64_t)1 << i, __ATOMIC_SEQ_CST);
+    atomic_store_explicit(&s->era, era, memory_order_release); /* now other threads may look */
     return s->box;
 }
 
 static bool has_room(struct fast_sender *s, uint64_t sent)
 {
-    if (likely(sent - s->taken < FAST_SLOTS))
+    if (likely(sent - s->seen < FAST_SLOTS))
         return true;
-    s->taken = __atomic_load_n(&s->box->taken, __ATOMIC_ACQUIRE) & ~FAST_BUSY;
-    return sent - s->taken < FAST_SLOTS;
+    uint64_t taken = __atomic_load_n(&s->box->taken, __ATOMIC_ACQUIRE);
+    if (taken & FAST_BUSY) /* who brings it may die, and then that is taken back */
+        return false;
+    s->seen = taken;
+    return sent - taken < FAST_SLOTS;
 }
 
 static void fill(struct fast_slot *slot, const acp_envelope *m, const void *data, uint64_t number)
@@ -92,7 +108,8 @@ bool fast_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void
 {
     struct fastbox *b = lane->index == LANE_CALLER ? box_at(lane->engine, to) : NULL;
     struct heap *h = b ? atomic_load_explicit(&to->heap, memory_order_relaxed) : NULL;
-    if (!h || !is_quiet(&h->head->mailbox) || !is_empty(&h->head->mailbox))
+    const struct mailbox *box = h ? &h->head->mailbox : NULL;
+    if (!box || !is_quiet(box) || !keeps_none(box) || !has_letters(box))
         return false;
     struct fast_sender *s = &to->fast;
     uint64_t number = atomic_load_explicit(&s->sent, memory_order_relaxed), untaken = number;
@@ -102,7 +119,7 @@ bool fast_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void
     fault_point();
     fill(&b->slots[number % FAST_SLOTS], m, data, number);
     fault_point();
-    if (likely(is_quiet(&h->head->mailbox)))
+    if (likely(is_quiet(box)))
         return true;
     /* Who has posted a receive meanwhile may have looked before this was there. If another is before it, then that
      * was seen, and this is brought with it. */
@@ -112,7 +129,7 @@ bool fast_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void
 bool fast_before(const acp_engine *e, const struct peer *to)
 {
     const struct fast_sender *s = &to->fast;
-    return s->box && s->era == e->mail_era + 1 &&
+    return atomic_load_explicit(&s->era, memory_order_acquire) == e->mail_era + 1 && s->box &&
            __atomic_load_n(&s->box->taken, __ATOMIC_ACQUIRE) !=
                atomic_load_explicit(&s->sent, memory_order_relaxed);
 }
@@ -171,7 +188,6 @@ static bool look_at_all(acp_engine *e, struct fastboxes *all, const acp_envelope
     return look_at_some(e, all, behind, want, message) || look_at_some(e, all, owned ^ behind, want, message);
 }
 
-/* What is in the mailbox was sent before what is in a box, by the same rank. */
 bool acp_fast_look(acp_engine *e, const acp_envelope *want, acp_fast *message)
 {
     struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_acquire);
@@ -179,9 +195,9 @@ bool acp_fast_look(acp_engine *e, const acp_envelope *want, acp_fast *message)
         return false;
     struct fastboxes *all = &h->head->mailbox.fast;
     if (want->source == ACP_ANY)
-        return look_at_all(e, all, want, message) && is_empty(&h->head->mailbox);
+        return look_at_all(e, all, want, message) && is_first(&h->head->mailbox);
     struct fastbox *b = box_of_source(all, want->source);
-    return b && read_first(b, message) && fits(message, want) && is_empty(&h->head->mailbox);
+    return b && read_first(b, message) && fits(message, want) && is_first(&h->head->mailbox);
 }
 
 bool acp_fast_take(const acp_fast *message)
@@ -195,7 +211,7 @@ static bool is_there(const struct fastbox *b)
 {
     uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE);
     return taken & FAST_BUSY ||
-           number_of(__atomic_load_n(&b->slots[taken % FAST_SLOTS].stamp, __ATOMIC_ACQUIRE)) == taken + 1;
+           number_of(__atomic_load_n(&b->slots[taken % FAST_SLOTS].stamp, __ATOMIC_SEQ_CST)) == taken + 1;
 }
 
 static bool any_there(const struct fastboxes *all)
@@ -212,10 +228,10 @@ bool fast_any(const struct heap *h)
     return any_there(&h->head->mailbox.fast);
 }
 
-bool fast_here(acp_engine *e, const acp_envelope *want)
+bool fast_stirs(acp_engine *e, const acp_envelope *want)
 {
     struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_acquire);
-    if (!h || !is_empty(&h->head->mailbox) || !is_quiet(&h->head->mailbox))
+    if (!h || !keeps_none(&h->head->mailbox) || !is_quiet(&h->head->mailbox))
         return true;
     struct fastboxes *all = &h->head->mailbox.fast;
     if (want->source == ACP_ANY)

@@ -6,10 +6,18 @@
  * `taken` on, and has a message if it was the one that did.
  *
  * Boxes are used only while there is nothing else to look at: no message is kept in the mailbox, no receive is
- * posted there, and nobody probes. Who posts a receive, or probes, first has what is in the boxes brought to the
- * mailbox, and once more after that; a sender looks at the mailbox after it has filled a slot. So one of the two sees the
- * other, and all that is said of the mailbox, of who sleeps, of what is cancelled or dropped, holds for these
- * messages, too. A sender that goes to the mailbox brings first what is in its box. */
+ * posted there, and nobody probes. A sender looks at that before it fills a slot and once more after it; who posts a
+ * receive, or probes, has what is in the boxes brought to the mailbox, before that can be seen and once more after it.
+ *
+ * - So of one sender at most one message is on its way past its first look, and either its second look sees the
+ *   receive, and takes the message back, or the receive's second look sees the message. Where another message is
+ *   before it, or somebody works at the box, it cannot be taken back, and need not: they look once more when they are
+ *   done.
+ * - All that is said of the mailbox, of who sleeps, of what is cancelled or dropped, holds for these messages, too.
+ * - A sender that goes to the mailbox brings first what is in its box; so what is kept there was sent before what is in
+ *   the box, and who finds anything kept, or a receive posted, takes nothing from a box.
+ * - What is brought counts `taken` on in the same change as its letter, and the box is busy: whoever is killed leaves it
+ *   here or there. Until that change has happened it may be taken back, and its slot is not free. */
 #ifndef ACP_FASTBOX_H
 #define ACP_FASTBOX_H
 
@@ -24,7 +32,7 @@
 
 /* All are words, for who takes may read what its sender overwrites: it is told so by `taken`. */
 struct fast_slot {
-    _Alignas(64) uint64_t stamp; /* number of the message, size */
+    _Alignas(64) uint64_t stamp; /* number of the message + 1, size */
     uint64_t context, tag, note;
     uint64_t data[ACP_FAST_MOST / 8];
 };
@@ -47,10 +55,10 @@ static inline uint64_t fast_owned(const struct fastboxes *all) /* whatever is wr
 
 /* A sender's view of its box. */
 struct fast_sender {
-    struct fastbox *box; /* NULL: another has it */
-    uint32_t era;        /* of the mailbox, + 1 */
+    _Atomic uint32_t era; /* of the mailbox, + 1: the rest is of that one */
+    struct fastbox *box;  /* NULL: another has it */
     _Atomic uint64_t sent;
-    uint64_t taken; /* when that was looked at last */
+    uint64_t seen; /* what `taken` was when this process looked last */
 };
 
 struct hold;
@@ -59,15 +67,15 @@ struct peer;
 
 /* fastbox.c. True: it is there. By the lane of whoever holds the interpreter lock, for a box has one sender. */
 bool fast_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data);
-/* Is one there, or something else for which a receiver is to look? */
-bool fast_here(acp_engine *e, const acp_envelope *want);
+/* There is one, or something else for which a receiver is to look into its mailbox. */
+bool fast_stirs(acp_engine *e, const acp_envelope *want);
 
 /* fast_bring.c: to the mailbox, in the order in which they were sent. In the section of one's own mailbox all, of
  * another's mailbox one's own. ACP_E_FULL, ACP_E_BUSY: some are still in their boxes. */
 int fast_clear(struct hold *hold);
 int fast_bring(acp_lane *lane, struct peer *to);
 bool fast_any(const struct heap *h); /* is there anything to clear? */
-void fast_release(struct hold *hold); /* the boxes of the dead, which are clear */
+void fast_release(struct hold *hold); /* the boxes of those who have ended, after they were cleared */
 /* This process has sent some that are still in its box there. */
 bool fast_before(const acp_engine *e, const struct peer *to);
 

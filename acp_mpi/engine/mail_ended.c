@@ -37,6 +37,7 @@ void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)
     atomic_store_explicit(&e->contexts_ended, look ? 0 : many, memory_order_relaxed);
     if (in_vain || many % ENDED_MANY == 0) /* as long as they are known here */
         eager_forget(e);
+    look |= many % ENDED_MANY == 0 && fast_any(h); /* it is not known for ever, and what is in a box would be kept */
     if (!look && !in_vain)
         return;
     atomic_store(&e->mail_losses, 1);

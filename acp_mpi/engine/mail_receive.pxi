@@ -77,7 +77,8 @@ cdef bint box_soon(const acp_envelope *want, acp_fast *message, bint waits) noex
         if engine != e:  # another thread may have finalized meanwhile
             rc = ACP_E_CLOSED
         acp_engine_exit(e)
-    return rc == ACP_OK and acp_fast_look(e, want, message)
+    # What another receive has left meanwhile comes before it.
+    return rc == ACP_OK and not strays and acp_fast_look(e, want, message)
 
 
 cdef bint taken_into(const Py_buffer *view, const acp_envelope *want, bint raw, bint waits,
@@ -102,9 +103,10 @@ cdef Stray stray_of(const acp_fast *m):
     return stray
 
 
-cdef object taken_out(const acp_envelope *want, bint raw, bint waits, Status status):
+cdef object taken_out(str function, const acp_envelope *want, bint raw, bint waits, Status status):
     # What one of them is; NOTHING_HERE. Where Ctrl-C comes while it is unpickled it is the next receive's.
     cdef acp_fast m
+    cdef Stray stray
     if not box_soon(want, &m, waits) or m.envelope.note & 15 == DESCRIBED or not acp_fast_take(&m):
         return NOTHING_HERE
     if status is not None:
@@ -116,7 +118,9 @@ cdef object taken_out(const acp_envelope *want, bint raw, bint waits, Status sta
     except Exception:
         raise
     except BaseException:
-        stray_keep(stray_of(&m))
+        stray = stray_of(&m)
+        stray_keep(stray)
+        stray_hand_on(stray, function)
         raise
 
 
@@ -126,7 +130,7 @@ cdef object received_at_once(str function, object buffer, const acp_envelope *wa
     if strays:
         return NOTHING_HERE
     if buffer is None:
-        return taken_out(want, raw, waits, status)
+        return taken_out(function, want, raw, waits, status)
     finish = plain_buffer(buffer, &view, True, function)
     try:
         need(function)  # the buffer may be of a class with Python code
@@ -156,6 +160,9 @@ cdef Request receive_at_once(object array, int64_t source, int64_t tag):
     if taken_into(&view, &c.envelope, False, True, None):
         PyBuffer_Release(&view)
         return None
+    if engine == NULL:  # another thread has finalized meanwhile
+        PyBuffer_Release(&view)
+        no_engine("recv")
     if acp_receive(lane0, &c.envelope, view.buf, &c.request) != ACP_OK:
         PyBuffer_Release(&view)
         return receive_begin("recv", array, OWN_CONTEXT, source, tag, False)
@@ -190,6 +197,7 @@ cdef object receive_blocking(str function, object buffer, uint64_t context, int6
     want.size, want.among = 0, NULL
     result = received_at_once(function, buffer, &want, raw, limit > MOMENT, status)
     if result is NOTHING_HERE:
+        need(function)  # another thread may have finalized meanwhile
         result = received(receive_begin(function, buffer, context, source, tag, raw), status, limit)
     return result
 

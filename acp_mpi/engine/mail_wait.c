@@ -33,7 +33,7 @@ static bool follow(acp_request *r)
 static bool one_done(struct request_wait *w)
 {
     if (w->want)
-        return fast_here(w->engine, w->want);
+        return fast_stirs(w->engine, w->want);
     for (uint32_t i = 0; i < w->count; i++) {
         while (follow(w->requests[i]))
             w->followed = true;
@@ -181,7 +181,7 @@ static bool comes_near(acp_engine *e, const acp_envelope *want)
 static bool glance(const struct request_wait *w)
 {
     for (uint32_t i = 0; !w->engine->crowded && i < GLANCES; i++) {
-        if (fast_here(w->engine, w->want))
+        if (fast_stirs(w->engine, w->want))
             return true;
         cpu_relax();
     }

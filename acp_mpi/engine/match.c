@@ -213,6 +213,14 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
     return ACP_OK;
 }
 
+/* One is kept there: who sleeps until then is woken. */
+static void kept_ring(acp_engine *e, struct peer *to, const struct mailbox *box)
+{
+    told(e, to);
+    if (unlikely(__atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
+        door_ring(e, to);
+}
+
 static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
                  enum keeping keeping, struct places among, uint32_t filler,
                  struct landing *landing)
@@ -232,12 +240,14 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     if (unlikely(rc != ACP_OK))
         return rc;
     struct letter *letter = landing->letter;
-    if (!landing->matched) {
+    if (unlikely(landing->late)) {
         told(lane->engine, to);
-        if (unlikely(landing->late))
-            atomic_store(&to->doors->late, 1);
-        if (unlikely(landing->late || __atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
-            door_ring(lane->engine, to);
+        atomic_store(&to->doors->late, 1);
+        door_ring(lane->engine, to);
+        return ACP_OK;
+    }
+    if (!landing->matched) {
+        kept_ring(lane->engine, to, box);
         return ACP_OK;
     }
     if (letter->room < landing->size)
@@ -259,6 +269,8 @@ int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const 
         __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
     else if (landing.matched)
         letter_done(hold->lane, to, landing.letter, LETTER_DONE);
+    else
+        kept_ring(hold->lane->engine, to, &hold->heap->head->mailbox);
     return ACP_OK;
 }
 

@@ -142,6 +142,25 @@ def test_the_order_of_messages_is_kept(interrupted):
     assert [acp.recv(source=left()) for _ in range(2)] == [1, 2]
 
 
+def test_a_receive_that_was_posted_meanwhile_gets_what_was_unpickled(interrupted, monkeypatch):
+    requests, interrupt = [], press
+
+    def post():
+        requests.append(acp.irecv(source=left(), tag=1))
+        interrupt()
+
+    acp.send(1, right(), 1)  # the mailbox has letters from now on, and a fast box is used
+    assert acp.recv(source=left(), tag=1) == 1
+    acp.sync()
+    acp.send(Thing("it"), right(), 1)
+    monkeypatch.setattr(f"{__name__}.press", post)
+    interrupted()
+    stopped(lambda: acp.recv(source=left(), tag=1))
+    monkeypatch.undo()
+    assert requests[0].wait(60) == "it"
+    assert acp.iprobe() is None
+
+
 @pytest.mark.parametrize("receive", ["object", "buffer"])
 def test_while_an_array_is_made_of_what_its_header_says(receive, monkeypatch, interrupted, request):
     made = payload.array_as
