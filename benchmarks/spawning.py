@@ -4,10 +4,11 @@
 
 The same unmodified program, with MPI's dynamic processes and with groups that join the job, in
 turn: one group of so many children, and 32 groups of one, which Spawn starts one after the other.
-The last row has a program of ours on our side, that starts all of them by one call of
-`spawn_groups`. Children are workers: they say who they are and wait for work, while others are
-still started. Medians of the wall time inside the parent; its own start is not counted. Run it with
-the Python beside each MPI. A slow figure is no error; a run that fails is.
+The row after that has a program of ours on our side, that starts all of them by one call of
+`spawn_groups`. The last two are of a message to a child and back, once there is one. Children are
+workers: they say who they are and wait for work, while others are still started. Medians of the
+wall time inside the parent; its own start is not counted. Run it with the Python beside each MPI. A
+slow figure is no error; a run that fails is.
 """
 
 import argparse
@@ -47,6 +48,22 @@ CHILD_OF_OURS = (
 )
 
 
+CHILD_THAT_TALKS = """
+from mpi4py import MPI
+import numpy as np
+parent, number = MPI.Comm.Get_parent(), np.zeros(1)
+for count in iter(parent.recv, 0):
+    for _ in range(count):
+        parent.Recv(number)
+        parent.Send(number, 0)
+    for _ in range(count):
+        parent.send(parent.recv(), 0)
+parent.Disconnect()
+"""
+TALK = {"array": "Send and Recv of 8 B", "object": "send and recv of a number"}
+SLICES, COUNT = 9, 2000
+
+
 def check(heard: list[int]) -> None:
     """Raise RuntimeError unless each child of a group has said its own number."""
     if sorted(heard) != list(range(len(heard))):
@@ -68,6 +85,38 @@ def parent(groups: int, children: int) -> None:
         comm.Disconnect()
 
 
+def parent_that_talks(slices: int, count: int) -> None:
+    """Spawn one child; print what half a round trip of an array and an object takes with it."""
+    import numpy as np
+    from mpi4py import MPI
+
+    comm = MPI.COMM_SELF.Spawn(sys.executable, ["-c", CHILD_THAT_TALKS], 1)
+    out, back = np.ones(1), np.zeros(1)
+
+    def arrays() -> None:
+        for _ in range(count):
+            comm.Send(out, 0)
+            comm.Recv(back)
+
+    def objects() -> None:
+        for number in range(count):
+            comm.send(number, 0)
+            assert comm.recv() == number
+
+    times: dict[str, list[float]] = {"array": [], "object": []}
+    for _ in range(slices):
+        comm.send(count, 0)
+        for name, exchange in (("array", arrays), ("object", objects)):
+            began = time.perf_counter()
+            exchange()
+            times[name].append((time.perf_counter() - began) / count / 2)
+    assert back[0] == 1
+    comm.send(0, 0)
+    comm.Disconnect()
+    for name in times:
+        print(f"{name} seconds {statistics.median(times[name]):.9f}", flush=True)
+
+
 def parent_of_all(groups: int, children: int) -> None:
     """Start the groups by one call, hear of all children, print the seconds."""
     import acp_mpi as acp
@@ -84,19 +133,19 @@ def parent_of_all(groups: int, children: int) -> None:
                 acp.send("done", rank)
 
 
-PARENTS = {OF_MPI: parent, SPAWN: parent, AT_ONCE: parent_of_all}
+PARENTS = {"start": parent, "start all": parent_of_all, "talk": parent_that_talks}
 
 
-def once(way: str, groups: int, children: int) -> float:
-    """Return the seconds of one run; JobError if it did not come to its end."""
-    command = [launcher(), "-n", "1", sys.executable, __file__, "--parent", way]
+def once(way: str, task: str, *numbers: int) -> dict[str, float]:
+    """Return the seconds that one run prints, by name; JobError if it did not come to its end."""
+    command = [launcher(), "-n", "1", sys.executable, __file__, "--parent", task]
     env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(way == SPAWN))}
-    output, status = run([*command, str(groups), str(children)], env, LIMIT)
-    said = re.search(r"^seconds ([\d.]+)$", output, re.MULTILINE)
+    output, status = run([*command, *map(str, numbers)], env, LIMIT)
+    said = re.findall(r"^(\w*) ?seconds ([\d.]+)$", output, re.MULTILINE)
     if status or not said:
         tail = "\n".join(output.splitlines()[-25:])
-        raise JobError(f"{groups} x {children} by {way}: exit status {status}\n{tail}")
-    return float(said[1])
+        raise JobError(f"{task} {numbers} by {way}: exit status {status}\n{tail}")
+    return {name: float(seconds) for name, seconds in said}
 
 
 def compare(groups: int, children: int, goals: Goals, rounds: int) -> list[Row]:
@@ -107,12 +156,31 @@ def compare(groups: int, children: int, goals: Goals, rounds: int) -> list[Row]:
         progress(f"{groups} x {children}: round {number + 1} of {rounds}")
         first = number % len(ways)
         for way in ways[first:] + ways[:first]:
-            times[way].append(once(way, groups, children))
+            task = "start all" if way == AT_ONCE else "start"
+            times[way].append(once(way, task, groups, children)[""])
     medians = {way: statistics.median(each) for way, each in times.items()}
     what = f"{groups} group{'s' * (groups > 1)} of {children}, {{}} to the last first message"
     return [
         Row(what.format(way), "s", medians[way], OF_MPI, medians[OF_MPI], Goal(times=goal))
         for way, goal in goals.items()
+    ]
+
+
+def talk(quick: bool) -> list[Row]:
+    """Return what a message to a spawned child and back takes, ours beside MPI's; in turn."""
+    rounds = 1 if quick else 3
+    times: dict[str, list[dict[str, float]]] = {OF_MPI: [], SPAWN: []}
+    for number in range(rounds):
+        progress(f"messages: round {number + 1} of {rounds}")
+        for way in times:
+            times[way].append(once(way, "talk", SLICES, COUNT))
+    ours, theirs = (
+        {name: 1e6 * statistics.median(each[name] for each in times[way]) for name in TALK}
+        for way in (SPAWN, OF_MPI)
+    )
+    return [
+        Row(f"half a round trip, {what}", "µs", ours[name], OF_MPI, theirs[name], Goal())
+        for name, what in TALK.items()
     ]
 
 
@@ -136,6 +204,11 @@ def main(argv: Sequence[str]) -> int:
         except JobError as reason:
             failures += 1
             progress(f"FAILED {reason}")
+    try:
+        rows += talk(options.quick)
+    except JobError as reason:
+        failures += 1
+        progress(f"FAILED {reason}")
     print_environment(environment())
     print(table(rows))
     return 1 if failures else 0

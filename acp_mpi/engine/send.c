@@ -64,9 +64,10 @@ static int keep_here(acp_lane *lane, acp_request *r)
 /* A receive that comes now saves one copy of the bytes, and a sender that waits for it does not run ahead of its
  * receiver, who then would copy all of them alone. How often that was so lately tells how long to look; now and then a
  * long look lets a receiver that is behind catch up. */
-static bool wanted_soon(acp_engine *e, const struct landing *l)
+static bool wanted_soon(const acp_lane *lane, const struct landing *l)
 {
-    if (e->crowded || l->size < KEPT_PART / 2)
+    acp_engine *e = lane->engine;
+    if (e->crowded || lane->index == LANE_LEADER || l->size < KEPT_PART / 2)
         return mail_wanted(l);
     uint32_t looks = atomic_load_explicit(&e->send_looks, memory_order_relaxed);
     bool anew = atomic_fetch_add_explicit(&e->sends_kept, 1, memory_order_relaxed) % LOOKS_AGAIN == 0;
@@ -85,7 +86,7 @@ static int open(acp_lane *lane, acp_request *r)
 {
     struct landing *l = &r->landing;
     l->whole = r->data;
-    if (!l->matched && wanted_soon(lane->engine, l) && mail_taken(lane, l) == ACP_OK)
+    if (!l->matched && wanted_soon(lane, l) && mail_taken(lane, l) == ACP_OK)
         l->held = false;
     int rc = l->held ? keep_here(lane, r) : mail_open(lane, l);
     if (rc == ACP_E_FULL && !l->held)
