@@ -1,0 +1,164 @@
+/* Senders that fill boxes of a mailbox, and what must be received of what they have sent. */
+#ifndef ACP_TESTS_BOXING_H
+#define ACP_TESTS_BOXING_H
+
+#include "mail_stage.h"
+
+#include "fastbox.h"
+
+#define LONGEST 400u
+
+/* Another process that reaches the mailbox of the stage. */
+struct sender {
+    struct actor actor;
+    struct peer to, own;
+};
+
+static inline void sender_start(struct sender *s, int fd, uint32_t rank)
+{
+    memset(s, 0, sizeof *s);
+    actor_start(&s->actor, fd);
+    acp_engine *e = s->actor.engine;
+    e->rank = e->self = rank;
+    e->procs = SOURCES;
+    e->doors = &doors;
+    e->own = &s->own;
+    e->door_fd = e->epoll_fd = -1;
+    e->fenced = true;
+    pthread_mutex_init(&e->bell, NULL);
+    s->to.control = e->control;
+    s->to.heap = &s->actor.heap;
+    s->to.relation = RELATION_NODE;
+    s->to.door_fd = -1;
+    s->to.doors = &doors;
+}
+
+/* A mailbox that has letters, without which no box is used. */
+static inline int open_mailbox(struct stage *s)
+{
+    int fd = crash_memory(CRASH_SPAN);
+    acp_request *r;
+    stage_start(s, fd);
+    CHECK(acp_receive(s->actor.lane, &(acp_envelope){.size = 8}, NULL, &r) == ACP_OK);
+    CHECK(acp_request_cancel(s->actor.lane, r) == ACP_OK);
+    CHECK(acp_request_end(s->actor.lane, r, NULL) == ACP_E_CANCELLED);
+    return fd;
+}
+
+static inline void sender_end(struct sender *s)
+{
+    actor_end(&s->actor);
+}
+
+/* A few are too long for a box. */
+static inline uint64_t size_of(uint64_t number)
+{
+    return number % 5 ? number % (ACP_FAST_MOST + 1) : ACP_FAST_MOST + 1 + number % 100;
+}
+
+static inline void paint_it(unsigned char *p, uint64_t number)
+{
+    for (uint64_t i = 0; i < size_of(number); i++)
+        p[i] = (unsigned char)(number * 13 + i);
+}
+
+static inline bool is_it(const void *data, uint64_t number)
+{
+    unsigned char right[LONGEST] = {0};
+    paint_it(right, number);
+    return size_of(number) == 0 || memcmp(data, right, size_of(number)) == 0;
+}
+
+static inline bool by_box(struct sender *s, acp_envelope m, uint64_t number)
+{
+    unsigned char data[LONGEST] = {0};
+    paint_it(data, number);
+    m.size = size_of(number);
+    m.note = number;
+    return m.size <= ACP_FAST_MOST && fast_put(s->actor.lane, &s->to, &m, data);
+}
+
+/* As send.c does it. */
+static inline bool send_it(struct sender *s, acp_envelope m, uint64_t number)
+{
+    unsigned char data[LONGEST] = {0};
+    struct landing l;
+    if (by_box(s, m, number))
+        return true;
+    paint_it(data, number);
+    m.size = size_of(number);
+    m.note = number;
+    if (fast_before(s->actor.engine, &s->to))
+        CHECK(fast_bring(s->actor.lane, &s->to) == ACP_OK);
+    CHECK(mail_arrive(s->actor.lane, &s->to, &m, data, true, s->actor.engine->self, &l) == ACP_OK);
+    return false;
+}
+
+struct said {
+    acp_envelope envelope;
+    uint64_t number;
+};
+
+/* What has been sent and not received, in that order. */
+struct said_all {
+    struct said list[MOST];
+    uint32_t count;
+};
+
+static inline bool fits(const acp_envelope *want, const acp_envelope *is)
+{
+    return want->context == is->context && (want->source == ACP_ANY || want->source == is->source) &&
+           (want->tag == ACP_ANY || want->tag == is->tag);
+}
+
+/* It is the first one of its source that fits. */
+static inline void must_be(struct said_all *all, const acp_envelope *want, const acp_envelope *got)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (!fits(want, &all->list[i].envelope) || all->list[i].envelope.source != got->source)
+            continue;
+        CHECK(all->list[i].number == got->note && all->list[i].envelope.tag == got->tag);
+        memmove(&all->list[i], &all->list[i + 1], (--all->count - i) * sizeof *all->list);
+        return;
+    }
+    CHECK(!"a message that was not sent");
+}
+
+static inline bool any_fits(const struct said_all *all, const acp_envelope *want)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        if (fits(want, &all->list[i].envelope))
+            return true;
+    return false;
+}
+
+static inline bool take_from_box(struct stage *s, struct said_all *all, const acp_envelope *want)
+{
+    acp_fast m;
+    if (!acp_fast_look(s->actor.engine, want, &m))
+        return false;
+    CHECK(acp_fast_take(&m) && !acp_fast_take(&m));
+    CHECK(is_it(m.data, m.envelope.note));
+    must_be(all, want, &m.envelope);
+    return true;
+}
+
+static inline void receive_it(struct stage *s, struct said_all *all, acp_envelope want)
+{
+    acp_request *r;
+    acp_envelope got;
+    bool is = any_fits(all, &want);
+    want.size = UINT64_MAX;
+    CHECK(acp_receive(s->actor.lane, &want, NULL, &r) == ACP_OK);
+    CHECK(acp_request_done(r) == is && !fast_any(&s->actor.heap));
+    if (!is) {
+        CHECK(acp_request_cancel(s->actor.lane, r) == ACP_OK);
+        CHECK(acp_request_end(s->actor.lane, r, NULL) == ACP_E_CANCELLED);
+        return;
+    }
+    CHECK(acp_request_look(r, &got) == ACP_OK && is_it(acp_request_data(s->actor.lane, r), got.note));
+    CHECK(acp_request_end(s->actor.lane, r, NULL) == ACP_OK);
+    must_be(all, &want, &got);
+}
+
+#endif
