@@ -16,6 +16,8 @@ from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.membership import ROW_SIZE, Membership, first_without
 from acp_mpi.spawn.rendezvous.membership import Group as Member
 
+_HEAD = 2**17  # bytes of a heap's head, with its mailbox, and some more
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,7 +197,7 @@ def _limit(most_here: int, heap_size: int | None, settings: Settings, starter: i
     chosen = settings.heap_size if heap_size is None else _bytes_of("heap_size", heap_size)
     if chosen is None:
         chosen = _engine.memory_total() // 2 // most_here
-    return chosen + starter + 2**16
+    return chosen + starter + _HEAD
 
 
 def _bytes_of(name: str, size: Any) -> int:

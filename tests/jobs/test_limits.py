@@ -177,7 +177,7 @@ def share_the_node(size):
     asked = int(size) or None
     with acp.init(heap_size=asked):
         acp.sync()
-        limit = (asked or _engine.memory_total() // 2 // acp.procs()) + 10240 + 2**16
+        limit = (asked or _engine.memory_total() // 2 // acp.procs()) + 10240 + 2**17
         assert [acp.heap_statistics(rank).limit for rank in acp.ranks()] == [limit] * 5
         acp.free(acp.malloc(MIB, (acp.rank() + 1) % 5))
         acp.sync()
@@ -193,7 +193,7 @@ def test_ranks_of_all_groups_share_the_memory_of_their_node(groups, meeting, all
 def come_later(sharers):
     """Have the part of a node that so many ranks share, and say so."""
     with acp.init():
-        limit = _engine.memory_total() // 2 // int(sharers) + 10240 + 2**16
+        limit = _engine.memory_total() // 2 // int(sharers) + 10240 + 2**17
         assert acp.heap_statistics().limit == limit
         acp.put(word(acp.rank()), os.getpid().to_bytes(8, "little"))
         await_leave()
