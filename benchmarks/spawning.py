@@ -17,7 +17,7 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness import Goal, Row, environment, positive, print_environment, progress, table
 from jobs import LAUNCHER, JobError, launcher, run
@@ -48,18 +48,6 @@ CHILD_OF_OURS = (
 )
 
 
-CHILD_THAT_TALKS = """
-from mpi4py import MPI
-import numpy as np
-parent, number = MPI.Comm.Get_parent(), np.zeros(1)
-for count in iter(parent.recv, 0):
-    for _ in range(count):
-        parent.Recv(number)
-        parent.Send(number, 0)
-    for _ in range(count):
-        parent.send(parent.recv(), 0)
-parent.Disconnect()
-"""
 TALK = {"array": "Send and Recv of 8 B", "object": "send and recv of a number"}
 SLICES, COUNT = 9, 2000
 
@@ -90,7 +78,7 @@ def parent_that_talks(slices: int, count: int) -> None:
     import numpy as np
     from mpi4py import MPI
 
-    comm = MPI.COMM_SELF.Spawn(sys.executable, ["-c", CHILD_THAT_TALKS], 1)
+    comm = MPI.COMM_SELF.Spawn(sys.executable, [__file__, "--task", "answer"], 1)
     out, back = np.ones(1), np.zeros(1)
 
     def arrays() -> None:
@@ -117,6 +105,21 @@ def parent_that_talks(slices: int, count: int) -> None:
         print(f"{name} seconds {statistics.median(times[name]):.9f}", flush=True)
 
 
+def answer() -> None:
+    """Answer the parent, as its child."""
+    import numpy as np
+    from mpi4py import MPI
+
+    comm, number = MPI.Comm.Get_parent(), np.zeros(1)
+    for count in iter(comm.recv, 0):
+        for _ in range(count):
+            comm.Recv(number)
+            comm.Send(number, 0)
+        for _ in range(count):
+            comm.send(comm.recv(), 0)
+    comm.Disconnect()
+
+
 def parent_of_all(groups: int, children: int) -> None:
     """Start the groups by one call, hear of all children, print the seconds."""
     import acp_mpi as acp
@@ -133,12 +136,17 @@ def parent_of_all(groups: int, children: int) -> None:
                 acp.send("done", rank)
 
 
-PARENTS = {"start": parent, "start all": parent_of_all, "talk": parent_that_talks}
+TASKS: dict[str, Callable[..., None]] = {
+    "start": parent,
+    "start all": parent_of_all,
+    "talk": parent_that_talks,
+    "answer": answer,
+}
 
 
 def once(way: str, task: str, *numbers: int) -> dict[str, float]:
     """Return the seconds that one run prints, by name; JobError if it did not come to its end."""
-    command = [launcher(), "-n", "1", sys.executable, __file__, "--parent", task]
+    command = [launcher(), "-n", "1", sys.executable, __file__, "--task", task]
     env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(way == SPAWN))}
     output, status = run([*command, *map(str, numbers)], env, LIMIT)
     said = re.findall(r"^(\w*) ?seconds ([\d.]+)$", output, re.MULTILINE)
@@ -189,11 +197,11 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=positive, default=3, metavar="N", help="default: 3")
     parser.add_argument("--quick", action="store_true", help="few children, one round")
-    parser.add_argument("--parent", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    if options.parent:
-        way, *numbers = options.parent
-        PARENTS[way](*map(int, numbers))
+    if options.task:
+        task, *numbers = options.task
+        TASKS[task](*map(int, numbers))
         return 0
     rounds = 1 if options.quick else options.rounds
     rows: list[Row] = []
@@ -204,12 +212,16 @@ def main(argv: Sequence[str]) -> int:
         except JobError as reason:
             failures += 1
             progress(f"FAILED {reason}")
+    here = environment()
     try:
-        rows += talk(options.quick)
+        if here["MPI name"] == "MPICH":
+            progress("messages: left out, the second one to a child of MPICH 5.0.2 does not arrive")
+        else:
+            rows += talk(options.quick)
     except JobError as reason:
         failures += 1
         progress(f"FAILED {reason}")
-    print_environment(environment())
+    print_environment(here)
     print(table(rows))
     return 1 if failures else 0
 

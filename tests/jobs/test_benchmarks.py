@@ -36,6 +36,6 @@ def test_a_side_that_fails_is_a_failure_of_the_benchmark(start):
     program = str(launch.ROOT / "benchmarks" / "spawning.py")
     job = start([sys.executable, program, "--quick"], {"ACP_JOIN_TIMEOUT": "never"})
     assert job.wait() == 1, job.output
-    assert job.output.count("FAILED") == 4
+    assert job.output.count("FAILED") == 3 + ("left out" not in job.output)
     assert "by our Spawn: exit status" in job.output
     assert "ACP_JOIN_TIMEOUT" in job.output
