@@ -50,6 +50,13 @@ static inline void sender_end(struct sender *s)
     actor_end(&s->actor);
 }
 
+static inline void close_mailbox(struct stage *s, int fd)
+{
+    requests_close(s->actor.engine);
+    actor_end(&s->actor);
+    close(fd);
+}
+
 /* A few are too long for a box. */
 static inline uint64_t size_of(uint64_t number)
 {
@@ -76,6 +83,12 @@ static inline bool by_box(struct sender *s, acp_envelope m, uint64_t number)
     m.size = size_of(number);
     m.note = number;
     return m.size <= ACP_FAST_MOST && fast_put(s->actor.lane, &s->to, &m, data);
+}
+
+static inline void fill_box(struct sender *s, acp_envelope m)
+{
+    for (uint64_t number = 1; number <= FAST_SLOTS; number++)
+        CHECK(by_box(s, m, number * 5 + 1));
 }
 
 /* As send.c does it. */

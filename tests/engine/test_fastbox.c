@@ -81,10 +81,8 @@ static void a_full_box_is_brought_first(void)
         CHECK(acp_request_end(s.actor.lane, r, &got) == ACP_OK && got.note == number * 5 + 1);
     }
     CHECK(send_it(&from, m, 1)); /* and then it is used again */
-    requests_close(s.actor.engine);
     sender_end(&from);
-    actor_end(&s.actor);
-    close(fd);
+    close_mailbox(&s, fd);
 }
 
 /* Words of which nothing is true: others get through, and nothing is read that is not there. */
@@ -114,10 +112,8 @@ static void garbage_is_not_believed(void)
         CHECK(acp_request_end(s.actor.lane, r, &got) == ACP_OK && got.note == round * 5 + 1);
         CHECK(!(all->boxes[2].taken & FAST_BUSY));
     }
-    requests_close(s.actor.engine);
     sender_end(&from);
-    actor_end(&s.actor);
-    close(fd);
+    close_mailbox(&s, fd);
 }
 
 enum { EACH = 20000, RANKS = 3 };

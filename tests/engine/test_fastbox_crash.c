@@ -161,10 +161,8 @@ static void at_the_same_time(void)
     what_is_kept_was_before(&s, &from);
     a_receive_that_is_posted_comes_first(&s, &from);
     a_probe_that_sleeps_is_woken(&s, &from);
-    requests_close(s.actor.engine);
     sender_end(&from);
-    actor_end(&s.actor);
-    close(fd);
+    close_mailbox(&s, fd);
 }
 
 /* At each store of what brings them: all are there afterwards, once, for the next one to enter. */
@@ -181,8 +179,7 @@ static void one_that_brings_them_dies(void)
         if (!child) {
             struct sender from;
             sender_start(&from, fd, 1);
-            for (uint64_t number = 1; number <= FAST_SLOTS; number++)
-                CHECK(by_box(&from, m, number * 5 + 1));
+            fill_box(&from, m);
             fault_left = fault + 1;
             CHECK(fast_bring(from.actor.lane, &from.to) == ACP_OK);
             _exit(0);
@@ -209,9 +206,7 @@ static void one_that_brings_them_dies(void)
     }
     CHECK(deaths > 20);
     printf("fast boxes: %lu senders killed\n", (unsigned long)deaths);
-    requests_close(s.actor.engine);
-    actor_end(&s.actor);
-    close(fd);
+    close_mailbox(&s, fd);
 }
 
 /* Another thread of its process fills a box of which it has brought the first message, as it believes. */
@@ -238,8 +233,7 @@ static void what_may_be_taken_back_is_not_overwritten(void)
     if (!child) {
         struct sender from;
         sender_start(&from, fd, 1);
-        for (uint64_t number = 1; number <= FAST_SLOTS; number++)
-            CHECK(by_box(&from, m, number * 5 + 1));
+        fill_box(&from, m);
         owner = &s;
         other = &from;
         at_each_store = they_fill;
@@ -251,9 +245,7 @@ static void what_may_be_taken_back_is_not_overwritten(void)
         all.list[all.count++] = (struct said){m, number * 5 + 1};
     while (all.count)
         receive_it(&s, &all, m);
-    requests_close(s.actor.engine);
-    actor_end(&s.actor);
-    close(fd);
+    close_mailbox(&s, fd);
 }
 
 /* It came after the boxes were cleared, and before its sender had ended; the box is released the next time. */
@@ -276,10 +268,8 @@ static void what_came_last_is_not_released(void)
         section_leave(&hold);
     }
     CHECK(acp_receive(s.actor.lane, &want, NULL, &r) == ACP_OK && end_of(&s, r).note == 1);
-    requests_close(s.actor.engine);
     sender_end(&from);
-    actor_end(&s.actor);
-    close(fd);
+    close_mailbox(&s, fd);
 }
 
 int main(void)
