@@ -16,8 +16,6 @@ from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.membership import ROW_SIZE, Membership, first_without
 from acp_mpi.spawn.rendezvous.membership import Group as Member
 
-_HEAD = 2**17  # bytes of a heap's head, with its mailbox, and some more
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from acp_mpi.roster import Company
 
     Known: TypeAlias = tuple[tuple[Member, ...], int]  # groups, and ranks that the job began with
+
+_HEAD = 2**17  # bytes of a heap's head, with its mailbox, and some more
 
 
 class Group(Record):

@@ -5,24 +5,11 @@
 
 #include "mail_match.h"
 
-static bool is_full(const struct fastbox *b, uint64_t number, uint64_t *size)
-{
-    uint64_t stamp = __atomic_load_n(&b->slots[number % FAST_SLOTS].stamp, __ATOMIC_SEQ_CST);
-    *size = (stamp & 0xff) < ACP_FAST_MOST ? stamp & 0xff : ACP_FAST_MOST;
-    return stamp >> 8 == number + 1;
-}
-
 static int bring_one(struct hold *hold, struct peer *to, struct fastbox *b, uint64_t number, uint64_t size)
 {
-    const struct fast_slot *slot = &b->slots[number % FAST_SLOTS];
-    uint64_t data[ACP_FAST_MOST / 8];
-    acp_envelope m = {.context = __atomic_load_n(&slot->context, __ATOMIC_RELAXED),
-                      .source = (int64_t)b->owner - 1,
-                      .tag = (int64_t)__atomic_load_n(&slot->tag, __ATOMIC_RELAXED),
-                      .note = __atomic_load_n(&slot->note, __ATOMIC_RELAXED), .size = size};
-    for (uint64_t i = 0; i < (size + 7) / 8; i++)
-        data[i] = __atomic_load_n(&slot->data[i], __ATOMIC_RELAXED);
-    return mail_place(hold, to, &m, data, &b->taken, (number + 1) | FAST_BUSY);
+    acp_fast m;
+    fast_read(b, number, size, &m);
+    return mail_place(hold, to, &m.envelope, m.data, &b->taken, (number + 1) | FAST_BUSY);
 }
 
 /* Nobody takes from it meanwhile. After its end a look: what has come since then its sender has taken back, or it
@@ -32,15 +19,15 @@ static int bring_all(struct hold *hold, struct peer *to, struct fastbox *b)
     for (;;) {
         uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST), number = taken & ~FAST_BUSY, size;
         if (!(taken & FAST_BUSY) &&
-            (!is_full(b, number, &size) ||
+            (!fast_full(b, number, &size) ||
              !__atomic_compare_exchange_n(&b->taken, &taken, taken | FAST_BUSY, false, __ATOMIC_SEQ_CST,
                                           __ATOMIC_RELAXED))) {
-            if (!is_full(b, __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST), &size))
+            if (!fast_full(b, __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST), &size))
                 return ACP_OK;
             continue;
         }
         int rc = ACP_OK;
-        for (; rc == ACP_OK && is_full(b, number, &size); number += rc == ACP_OK)
+        for (; rc == ACP_OK && fast_full(b, number, &size); number += rc == ACP_OK)
             rc = bring_one(hold, to, b, number, size);
         fault_point();
         __atomic_store_n(&b->taken, number, __ATOMIC_SEQ_CST);
@@ -76,7 +63,7 @@ void fast_release(struct hold *hold)
         if (!p || !is_gone(p))
             continue;
         uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST);
-        if (taken & FAST_BUSY || is_full(b, taken, &size)) { /* it has come since they were cleared */
+        if (taken & FAST_BUSY || fast_full(b, taken, &size)) { /* it has come since they were cleared */
             e->mail_losses = 1;
             continue;
         }

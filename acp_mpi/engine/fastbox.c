@@ -14,16 +14,6 @@ static uint64_t stamp_of(uint64_t number, uint64_t size)
     return (number + 1) << 8 | size;
 }
 
-static uint64_t number_of(uint64_t stamp) /* + 1 */
-{
-    return stamp >> 8;
-}
-
-static uint64_t words_of(uint64_t size)
-{
-    return (size + 7) / 8;
-}
-
 static struct fastboxes *boxes_of(acp_engine *e, struct peer *p)
 {
     struct heap *h = mail_heap(e, p);
@@ -91,7 +81,7 @@ static bool has_room(struct fast_sender *s, uint64_t sent)
 
 static void fill(struct fast_slot *slot, const acp_envelope *m, const void *data, uint64_t number)
 {
-    uint64_t words[WORDS], count = words_of(m->size);
+    uint64_t words[WORDS], count = fast_words(m->size);
     if (count) {
         words[count - 1] = 0; /* what is behind its end */
         memcpy(words, data, m->size);
@@ -134,22 +124,25 @@ bool fast_before(const acp_engine *e, const struct peer *to)
                atomic_load_explicit(&s->sent, memory_order_relaxed);
 }
 
-/* The first message of a box: copied, so that it is whole if nobody has taken it when this one does. */
-static bool read_first(struct fastbox *b, acp_fast *message)
+void fast_read(const struct fastbox *b, uint64_t number, uint64_t size, acp_fast *message)
 {
-    uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE);
-    const struct fast_slot *slot = &b->slots[taken % FAST_SLOTS];
-    uint64_t stamp = __atomic_load_n(&slot->stamp, __ATOMIC_ACQUIRE), size = stamp & 0xff;
-    if (taken & FAST_BUSY || number_of(stamp) != taken + 1)
-        return false;
+    const struct fast_slot *slot = &b->slots[number % FAST_SLOTS];
     message->envelope = (acp_envelope){
         .context = __atomic_load_n(&slot->context, __ATOMIC_RELAXED),
         .source = (int64_t)__atomic_load_n(&b->owner, __ATOMIC_RELAXED) - 1,
         .tag = (int64_t)__atomic_load_n(&slot->tag, __ATOMIC_RELAXED),
-        .note = __atomic_load_n(&slot->note, __ATOMIC_RELAXED),
-        .size = size < ACP_FAST_MOST ? size : ACP_FAST_MOST};
-    for (uint64_t i = 0; i < words_of(message->envelope.size); i++)
+        .note = __atomic_load_n(&slot->note, __ATOMIC_RELAXED), .size = size};
+    for (uint64_t i = 0; i < fast_words(size); i++)
         message->data[i] = __atomic_load_n(&slot->data[i], __ATOMIC_RELAXED);
+}
+
+/* The first message of a box: copied, so that it is whole if nobody has taken it when this one does. */
+static bool read_first(struct fastbox *b, acp_fast *message)
+{
+    uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE), size;
+    if (taken & FAST_BUSY || !fast_full(b, taken, &size))
+        return false;
+    fast_read(b, taken, size, message);
     message->number = taken;
     message->place = b;
     return true;
@@ -209,9 +202,8 @@ bool acp_fast_take(const acp_fast *message)
 
 static bool is_there(const struct fastbox *b)
 {
-    uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE);
-    return taken & FAST_BUSY ||
-           number_of(__atomic_load_n(&b->slots[taken % FAST_SLOTS].stamp, __ATOMIC_SEQ_CST)) == taken + 1;
+    uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_ACQUIRE), size;
+    return taken & FAST_BUSY || fast_full(b, taken, &size);
 }
 
 static bool any_there(const struct fastboxes *all)

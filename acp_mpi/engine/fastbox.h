@@ -53,6 +53,18 @@ static inline uint64_t fast_owned(const struct fastboxes *all) /* whatever is wr
     return __atomic_load_n(&all->owned, __ATOMIC_SEQ_CST) & (((uint64_t)1 << FAST_BOXES) - 1);
 }
 
+/* Is the message of that number there? As long as it is not taken it stays; its size, whatever is written there. */
+static inline bool fast_full(const struct fastbox *b, uint64_t number, uint64_t *size)
+{
+    uint64_t stamp = __atomic_load_n(&b->slots[number % FAST_SLOTS].stamp, __ATOMIC_SEQ_CST);
+    *size = (stamp & 0xff) < ACP_FAST_MOST ? stamp & 0xff : ACP_FAST_MOST;
+    return stamp >> 8 == number + 1;
+}
+static inline uint64_t fast_words(uint64_t size)
+{
+    return (size + 7) / 8;
+}
+
 /* A sender's view of its box. */
 struct fast_sender {
     _Atomic uint32_t era; /* of the mailbox, + 1: the rest is of that one */
@@ -67,6 +79,7 @@ struct peer;
 
 /* fastbox.c. True: it is there. By the lane of whoever holds the interpreter lock, for a box has one sender. */
 bool fast_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data);
+void fast_read(const struct fastbox *b, uint64_t number, uint64_t size, acp_fast *message);
 /* There is one, or something else for which a receiver is to look into its mailbox. */
 bool fast_stirs(acp_engine *e, const acp_envelope *want);
 

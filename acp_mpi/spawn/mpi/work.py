@@ -76,22 +76,14 @@ class Done(Work):
         return iter(())
 
 
-class Received(Work):
+class Received(Done):
     """A message that was here at once; `land` gets its bytes, or None if they are in place."""
 
     def __init__(self, body: Any, arrived: Any, land: Callable[[Any], Any]) -> None:
-        self.source = body.rank_of(arrived.source)
+        super().__init__(body.rank_of(arrived.source))
         self.tag, self.size = arrived.tag, arrived.size
         body.acknowledge(arrived)
         self.result = land(arrived.data)
-
-    def step(self) -> bool:
-        """Return that it is over."""
-        return True
-
-    def pending(self) -> Iterator[Any]:
-        """Return nothing."""
-        return iter(())
 
 
 class Sending(Work):
