@@ -187,11 +187,13 @@ def _close_all() -> None:
     except (Error, OSError, ValueError, MemoryError) as caught:
         error = caught
     _meet_the_living("finalize", _FINALIZE)  # after Ctrl-C here it can be called again
+    # Whoever has ended since has met the others, and finalizes MPI as they do.
+    lost = _engine.lost_ranks(accepted=True)
     _count = 0
     rooms.close()
     _engine.leaving()
     own = job().own
-    _mpi_broken = own.has_mpi and any(rank in own.ranks for rank in _engine.lost_ranks())
+    _mpi_broken = own.has_mpi and any(rank in own.ranks for rank in lost)
     job().free(collective=not _mpi_broken)
     _engine.close()
     if sys.excepthook is _hook:

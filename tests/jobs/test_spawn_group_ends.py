@@ -62,6 +62,46 @@ def test_who_waits_for_anybody_goes_on_when_another_group_has_ended(start, road)
     launch.until(lambda: not job.processes())
 
 
+def end_after_the_other(folder):
+    """MPI rank 0 takes its time in finalize; it still looks for the other when that has closed."""
+    from acp_mpi import rooms
+    from acp_mpi.engine import _engine
+
+    acp.init()
+    say_word(acp.rank())
+    first, other = acp.group().ranks
+    closed = Path(folder, "closed")
+
+    @rooms.on_close
+    def linger():
+        if acp.rank() == first:
+            launch.until(closed.exists)
+            with pytest.raises(acp.PeerLostError):
+                acp.get(acp.query_starter_ga(other), bytearray(8))
+            assert other in _engine.lost_ranks()
+
+    await_leave()
+    acp.finalize()
+    closed.touch()
+
+
+def live_on_while_they_end(folder):
+    with acp.init():
+        ranks = acp.spawn_group(newcomer(end_after_the_other, folder), 2).ranks
+        await_words(ranks)
+        give_leave(ranks)
+        launch.until(lambda: not set(ranks) & {*acp.refresh()})
+
+
+def test_who_has_ended_in_order_keeps_nobody_from_finalizing_mpi(start, tmp_path):
+    program = launch.program(live_on_while_they_end, tmp_path)
+    no_window = {"ACP_WINDOW_SIZE": "0"}  # ranks wait for each other where they free one
+    job = start([*launch.mpiexec(1), *program], no_window)
+    assert job.wait() == 0, job.output
+    launch.until(lambda: not job.processes())
+    assert not job.output  # launchers complain of those that end without MPI_Finalize
+
+
 def grow_when_the_first_has_left(folder):
     acp.init()
     say_word(acp.rank())
