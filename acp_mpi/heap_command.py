@@ -126,6 +126,7 @@ def _run(options: argparse.Namespace) -> int:
 def main(argv: list[str]) -> int:
     """Run the command; return the exit code."""
     options = _parser().parse_args(argv)
+    audience.stand_in()
     try:
         return _run(options)
     except Error as error:

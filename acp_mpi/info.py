@@ -131,6 +131,7 @@ def main(argv: list[str]) -> int:
         epilog="Under the launcher of the program: mpiexec -n 4 python -m acp_mpi info",
     )
     parser.parse_args(argv)
+    audience.stand_in()
     environment = _environment()
     with acp.init():
         mine: dict[str, Any] = {"roads": [], "ranks": acp.ranks()}

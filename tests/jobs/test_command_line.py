@@ -82,6 +82,13 @@ def test_info_that_nobody_reads_any_more_ends_in_silence():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_info_with_a_closed_output_ends_in_silence():
+    env = os.environ | {"ACP_MPI": "0"}
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *MODULE, "info"]
+    done = subprocess.run(closed, env=env, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 # Running a program ----------------------------------------------------------------------------
 
 

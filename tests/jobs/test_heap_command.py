@@ -166,6 +166,15 @@ def test_a_full_disk_is_no_traceback(filled, option):
     assert done.stderr == "heap: it cannot be shown: No space left on device\n"
 
 
+def test_a_closed_output_does_not_keep_the_picture_from_being_written(filled, tmp_path):
+    job, _ = filled
+    picture = tmp_path / "heap.svg"
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *HEAP, str(job.pid), "--svg", str(picture)]
+    done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert picture.read_text().startswith("<svg")
+
+
 def test_watch_ends_with_the_job_and_has_a_course(start, tmp_path):
     job = start([*launch.mpiexec(2), *launch.program(fill, tmp_path, 0)])
     wait_for(tmp_path / "told", job)

@@ -178,7 +178,8 @@ class Body(Objects, Belongings):
 
     def Split_type(self, split_type: int, key: int = 0, info: Any = None) -> Any:
         self.check()
-        names = self.among_local(str(MPI.Get_processor_name()))  # of all, whatever type they give
+        host = str(MPI.Get_processor_name())
+        names = self.among_local("Split_type", host)  # of all, whatever type they give
 
         def place() -> tuple[int, int]:
             if split_type == MPI.UNDEFINED:
@@ -189,9 +190,9 @@ class Body(Objects, Belongings):
 
         return self._split(place)
 
-    def among_local(self, thing: Any) -> list[Any]:
-        """Return what each of the local group gives."""
-        name, team = "allgather", self.teams.inside
+    def among_local(self, name: str, thing: Any) -> list[Any]:
+        """Return what each of the local group gives to the collective `name`."""
+        team = self.teams.inside
         found: list[Any] = carry_out(
             counted(name, team, lambda context: objects.allgather(name, team, context, thing))
         )

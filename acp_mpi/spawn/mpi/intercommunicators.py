@@ -53,7 +53,7 @@ class InterBody(Body):
             own = place()
         except Exception as error:  # whatever it is, both groups wait for it
             refused = error
-        inside, outside = self.among_local(own), self.allgather(own)
+        inside, outside = self.among_local("Split", own), self.allgather(own)
         if refused is not None:
             raise refused
         if None in (*inside, *outside):
