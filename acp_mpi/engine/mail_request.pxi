@@ -28,7 +28,7 @@ cdef class Request(Pending):
         raise TypeError("Request: isend, irecv and the like return requests; there are no others")
 
     def __repr__(self):
-        state = "cancelled" if self.cancelled else "done" if self.done else "pending"
+        state = "cancelled" if self.cancelled else "done" if self.here() else "pending"
         return f"<acp_mpi.Request {self}, {state}>"
 
     cdef bint settle(self, int64_t limit) except -1:
@@ -150,8 +150,12 @@ cdef class Request(Pending):
 
     @property
     def done(self):
-        """Whether it is over, well or not; never waits."""
-        return self.here()
+        """Whether it is over, well or not, and a buffer filled; never waits."""
+        cdef bint done = self.here()
+        # A thread that waits for it concludes it; so does the call that a signal handler has interrupted.
+        if done and not (self.over or self.busy or self.waiting):
+            self.conclude()
+        return done
 
     @property
     def status(self):

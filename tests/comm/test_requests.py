@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+import launch
 import numpy as np
 import pytest
 from support import pattern, refused, right, tries
@@ -31,6 +32,20 @@ def test_a_receive_is_pending_until_its_message_comes():
     assert request.wait() == "here"
     assert (request.status.source, request.status.tag) == (left(), 1)
     assert not request.cancelled
+
+
+@pytest.mark.parametrize("size", [1, 8, 200, 3000, 100_000, 4 * MIB])
+@pytest.mark.parametrize("place", [np.zeros, acp.zeros])
+def test_what_is_done_is_in_the_buffer_without_another_call(size, place):
+    room = place(size, np.uint8)
+    request = acp.irecv(room, left(), 2)
+    acp.sync()
+    sent = acp.isend(pattern(size, right()), right(), 2)
+    launch.until(lambda: request.done)
+    assert room.tobytes() == pattern(size, acp.rank()).tobytes()
+    assert request.status.size == size
+    assert request.wait() is room
+    sent.wait()
 
 
 def test_a_send_has_no_result_and_no_status():

@@ -72,9 +72,11 @@ def deliver_beside_computation(folder):
         second = acp.irecv(small, 0, 4)
         acp.sync()
         busy_until(done)
-        assert second.wait() == b"after it"
+        launch.until(lambda: second.done)  # no call that waits has driven anything
+        assert small == b"after it"
         assert request.done
-        assert (request.wait() == 7).all()
+        assert (room == 7).all()
+        assert (request.status.size, second.status.size) == (size, 8)
     acp.finalize()
 
 
