@@ -22,9 +22,15 @@ from pathlib import Path
 import launch
 
 ALL = ["spawn", "dynproc", "futures"]
+UNMODIFIED = [
+    "comm", "comm_inter", "group", "request", "win", "p2p_buf", "p2p_buf_matched", "p2p_obj",
+    "p2p_obj_matched", "util_pkl5",
+]  # fmt: skip
+"""What has no processes to start: all of it is to be as it was where the module is ours."""
 JOINED = [
-    "p2p_obj_matched", "cco_obj", "cco_obj_inter", "cco_buf", "cco_buf_inter", "cco_vec",
-    "cco_vec_inter", "cco_nb_buf", "cco_pr_buf",
+    "p2p_obj_matched", "p2p_buf_matched", "request", "group", "status", "msgzero", "pickle",
+    "cco_obj", "cco_obj_inter", "cco_buf", "cco_buf_inter", "cco_vec", "cco_vec_inter",
+    "cco_nb_buf", "cco_nb_vec", "cco_pr_buf", "cco_pr_vec",
 ]  # fmt: skip
 
 

@@ -30,6 +30,46 @@ def world() -> Any:
     world.Free()
 
 
+NAMES = ["SUM", "PROD", "MIN", "MAX", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operations_of_mpi_are_what_they_are_there(world: Any, name: str) -> None:
+    from mpi4py import MPI
+
+    for dtype in "i4", "u2":
+        x = data(500, dtype) % 5
+        theirs = np.empty_like(x)
+        world.Allreduce(x, theirs, getattr(MPI, name))
+        assert np.array_equal(acp.allreduce(x, getattr(MPI, name)), theirs)
+    if name[0] != "B":
+        found = acp.allreduce(acp.rank() + 2, getattr(MPI, name))
+        assert found == world.allreduce(acp.rank() + 2, getattr(MPI, name))
+
+
+@pytest.mark.parametrize("name", ["MAXLOC", "MINLOC"])
+@pytest.mark.parametrize("count", COUNTS)
+def test_places_of_extremes_are_those_of_mpi(world: Any, name: str, count: int) -> None:
+    from mpi4py import MPI
+
+    x = np.zeros(count, np.dtype("f8,i4", align=True))
+    x["f0"], x["f1"] = data(count, "i4") % 3, acp.rank()
+    theirs = np.zeros_like(x)
+    world.Allreduce([x, count, MPI.DOUBLE_INT], [theirs, count, MPI.DOUBLE_INT], getattr(MPI, name))
+    assert np.array_equal(acp.allreduce(x, getattr(MPI, name)), theirs)
+    pair = float(acp.rank() % 2), acp.rank()
+    assert acp.allreduce(pair, getattr(MPI, name)) == world.allreduce(pair, getattr(MPI, name))
+
+
+def test_operations_that_arrays_have_not_are_refused_on_all(world: Any) -> None:
+    from mpi4py import MPI
+
+    for op in MPI.MAXLOC, MPI.MINLOC, MPI.REPLACE, MPI.NO_OP:
+        with refused(TypeError, "allreduce", "there is no MPI."):
+            acp.allreduce(np.arange(3.0), op)
+    assert acp.allreduce(1) == acp.procs()
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_reductions_are_those_of_mpi(world: Any, count: int) -> None:
     x = data(count)

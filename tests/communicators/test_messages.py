@@ -38,6 +38,54 @@ def test_a_column_is_sent_by_its_datatype(MPI, world):
     kind.Free()
 
 
+def test_a_datatype_may_be_freed_while_an_operation_is_under_way(MPI, world):
+    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    table, found = np.arange(20.0) * (world.rank + 1), np.zeros(20)
+    kind = MPI.DOUBLE.Create_vector(4, 1, 5).Commit()
+    received = world.Irecv([found, 1, kind], left)
+    again = world.Send_init([table, 1, kind], right)
+    kind.Free()
+    again.Start()
+    again.Wait()
+    received.Wait()
+    again.Free()
+    assert (found[::5] == np.arange(20.0)[::5] * (left + 1)).all()
+    assert not found.reshape(4, 5)[:, 1:].any()
+
+
+def test_the_datatype_of_a_persistent_collective_may_be_freed(MPI, several):
+    """Open MPI 5.0.11 ends in a segmentation fault here."""
+    table = np.arange(20.0) * (several.rank + 1)
+    kind = MPI.DOUBLE.Create_vector(4, 1, 5).Commit()
+    again = several.Bcast_init([table, 1, kind])
+    kind.Free()
+    again.Start()
+    again.Wait()
+    again.Free()
+    assert (table[::5] == np.arange(20.0)[::5]).all()
+    assert (table[1::5] == np.arange(20.0)[1::5] * (several.rank + 1)).all()
+
+
+@pytest.mark.parametrize("probe", ["probe", "iprobe"])
+def test_a_message_class_finds_objects(MPI, world, probe):
+    sent = world.isend({"a": 1}, world.rank, 5)
+    message = None
+    while message is None:
+        message = getattr(MPI.Message, probe)(world, world.rank, 5)
+    assert message.recv() == {"a": 1}
+    assert message == MPI.MESSAGE_NULL
+    sent.wait()
+
+
+@pytest.mark.parametrize("probe", ["mprobe", "Mprobe", "improbe", "Improbe"])
+def test_a_message_from_nobody_is_null_when_it_is_received(MPI, world, probe):
+    message = getattr(world, probe)(MPI.PROC_NULL)
+    assert message == MPI.MESSAGE_NO_PROC
+    message.recv() if probe.islower() else message.Recv([None, MPI.BYTE])
+    assert message == MPI.MESSAGE_NULL
+    assert MPI.MESSAGE_NO_PROC != MPI.MESSAGE_NULL
+
+
 def test_synchronous_sends_end_when_both_sides_wait_for_theirs(MPI, world):
     other = world.size - 1 - world.rank
     requests = [world.issend(world.rank, other), world.irecv(source=other)]

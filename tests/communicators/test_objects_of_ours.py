@@ -33,6 +33,53 @@ def test_what_is_no_communicator_equals_none(MPI, things):
         assert thing in [None, thing]
 
 
+def test_a_class_makes_objects_of_its_own_kind_only(MPI, world, between):
+    request = world.Irecv(bytearray(1), MPI.PROC_NULL)
+    for kind, other in (
+        (MPI.Intercomm, world), (MPI.Intracomm, between), (MPI.Prequest, request),
+        (MPI.Request, world), (MPI.Message, request), (MPI.Comm, MPI.COMM_WORLD.Get_group()),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            kind(other)
+    assert MPI.Comm(between) == between
+    request.Wait()
+
+
+def test_what_is_predefined_is_not_given_back(MPI, world):
+    for comm in MPI.COMM_WORLD, MPI.COMM_SELF:
+        comm.free()
+        assert comm.Get_size() in (1, world.size)
+    copy = world.Dup()
+    copy.free()
+    copy.free()
+    assert copy == MPI.COMM_NULL
+
+
+def test_what_is_made_of_a_handle_is_of_the_module_s_own_class(MPI):
+    persistent = MPI.Prequest(MPI.COMM_SELF.Send_init(b"", MPI.PROC_NULL))
+    group = MPI.COMM_SELF.Get_group()
+    for thing in group, persistent, MPI.Request(MPI.REQUEST_NULL), MPI.Message(MPI.MESSAGE_NULL):
+        kind = type(thing)
+        copies = [kind.f2py(thing.py2f())] if thing.py2f() != -1 else []
+        if hasattr(kind, "fromhandle"):  # before 4.1 mpi4py had none
+            copies.append(kind.fromhandle(thing.handle))
+        for copy_of_it in copies:
+            assert type(copy_of_it) is kind is getattr(MPI, kind.__name__)
+            assert copy_of_it == thing
+    persistent.Free()
+    group.Free()
+
+
+def test_groups_are_of_the_module_s_own_class(MPI, world, between):
+    window = MPI.Win.Create(None, comm=MPI.COMM_SELF)
+    groups = [world.group, world.Get_group(), between.remote_group, between.Get_remote_group()]
+    for group in (*groups, window.group):
+        assert type(group) is MPI.Group
+        group.Free()
+        assert group == MPI.GROUP_NULL
+    window.Free()
+
+
 def test_who_knows_what_it_is_compared_with_is_asked(things):
     class Anything:
         def __eq__(self, other):

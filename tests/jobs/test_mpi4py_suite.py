@@ -14,7 +14,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.timeout(1000)
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("test", ["spawn", "dynproc"])
+@pytest.mark.parametrize("test", ["spawn", "dynproc", *mpi4py_suite.UNMODIFIED])
 def test_what_mpi_passes_passes_on_ours(folder, test, ranks):
     good, said = mpi4py_suite.run(folder, test, ranks, False, LIMIT)
     assert good, said

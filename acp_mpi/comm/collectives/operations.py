@@ -42,7 +42,7 @@ class Operation:
     """One operation: `code` of the engine (-1: it has none), and functions that do it.
 
     `divides`: it may be done in parts and in any order; else on the whole, in the order of the
-    ranks.
+    ranks. `predefined`: what it does to arrays is no function of the program's, and can be tried.
     """
 
     def __init__(
@@ -53,9 +53,10 @@ class Operation:
         on_objects: Callable[[Any, Any], Any],
         divides: bool,
         on_arrays: Callable[[Any, Any], Any] | None = None,
+        predefined: bool = False,
     ) -> None:
         self.op, self.name, self.code, self.on_objects = op, name, code, on_objects
-        self.divides = divides
+        self.divides, self._predefined = divides, predefined or on_arrays is None
         self._on_arrays = on_arrays
         self._folders: dict[Any, Any] = {}
 
@@ -83,9 +84,8 @@ class Operation:
     def _made(self, function: str, dtype: Any, shape: tuple[int, ...] | None) -> Any:
         import numpy
 
-        combine = self._on_arrays
-        if combine is None:
-            combine = getattr(numpy, _UFUNCS[self.code])
+        combine = self._on_arrays or getattr(numpy, _UFUNCS[self.code])
+        if self._predefined:
             try:
                 combine(numpy.zeros(1, dtype), numpy.zeros(1, dtype))
             except TypeError:
@@ -168,4 +168,36 @@ def _from_mpi(op: Any, commutative: bool | None) -> Operation:
         return result
 
     divides = op.Is_commutative() if commutative is None else commutative
+    for name, by_numpy in _MPI_ALONE:
+        if op == getattr(mpi, name):
+            return Operation(op, f"MPI.{name}", -1, op, divides, by_numpy, predefined=True)
     return Operation(op, "MPI.Op", -1, op, divides, on_arrays)
+
+
+def _placed(sign: int) -> Callable[[Any, Any], Any]:
+    """Return what chooses of two arrays of pairs (value, place) the pairs with the larger value.
+
+    The smaller one for sign -1; of equal ones that with the lower place (MPI 4.1, section 6.9.4).
+    """
+
+    def choose(left: Any, right: Any) -> Any:
+        import numpy
+
+        names = left.dtype.names or ()
+        if len(names) != 2:
+            raise TypeError("no pairs")
+        (a, at), (b, bt) = ([pairs[name] for name in names] for pairs in (left, right))
+        better = (a > b) if sign > 0 else (a < b)
+        return numpy.where(better | ((a == b) & (at <= bt)), left, right)
+
+    return choose
+
+
+def _for_windows(left: Any, right: Any) -> Any:
+    raise TypeError("for windows only")
+
+
+_MPI_ALONE = (
+    ("MAXLOC", _placed(1)), ("MINLOC", _placed(-1)), ("REPLACE", _for_windows),
+    ("NO_OP", _for_windows),
+)  # fmt: skip

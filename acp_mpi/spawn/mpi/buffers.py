@@ -120,9 +120,26 @@ def _measures(datatype: Any) -> tuple[int, int, bool]:
     return size, extent, datatype.is_predefined and size == extent
 
 
+class _Kept(MPI.Datatype):  # type: ignore[misc]
+    """A copy of a program's datatype, which it may free while an operation is under way."""
+
+    def __del__(self) -> None:
+        if not MPI.Is_finalized():
+            self.Free()
+
+
+def kept(given: Any) -> Any:
+    """Return a datatype, or a specification with its datatypes, that outlives the program's."""
+    if isinstance(given, (list, tuple)):
+        copies = map(kept, given)
+        return list(copies) if isinstance(given, list) else tuple(copies)
+    lasts = not isinstance(given, MPI.Datatype) or isinstance(given, _Kept) or given.is_predefined
+    return given if lasts else _Kept(given.Dup())
+
+
 def _datatype(given: Any) -> Any:
     if isinstance(given, MPI.Datatype):
-        return given
+        return kept(given)
     if given not in MPI._typedict:
         raise KeyError(f"cannot map {given!r} to MPI datatype")
     return MPI._typedict[given]

@@ -218,6 +218,7 @@ def _methods(name: str, flow: Callable[..., Flow], ordered: bool) -> dict[str, A
             given = given[:-1]  # mpi4py takes hints last; nothing here depends on them
         named.pop("info", None)
         flow(self, teams, 0, *given, **named).close()  # TypeError for arguments that it has not
+        given, named = buffers.kept(given), {name: buffers.kept(x) for name, x in named.items()}
         return Prequest._of(lambda: Running(begin(self, teams, given, named)))
 
     return {name: blocking, f"I{name.lower()}": immediate, f"{name}_init": persistent}

@@ -11,7 +11,7 @@ import functools
 import sys
 
 from acp_mpi.spawn.mpi.family import Embodied, Family
-from acp_mpi.spawn.mpi.groups import known_to_mpi
+from acp_mpi.spawn.mpi.groups import Group, known_to_mpi
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -65,10 +65,10 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
 
     def free(self) -> None:
         """Give the communicator back unless it is null or predefined."""
-        if getattr(self, "_body", None) is None:
-            MPI.Comm.free(self)
-        else:
+        if getattr(self, "_body", None) is not None:
             _end(self, "Free")
+        elif not any(self is predefined(name) for name in ("COMM_WORLD", "COMM_SELF")):
+            MPI.Comm.free(self)
 
     def Disconnect(self) -> None:
         """Wait until all members are done with it; it then equals COMM_NULL."""
@@ -164,19 +164,21 @@ class Intercomm(Comm, MPI.Intercomm):  # type: ignore[misc]
     _original: ClassVar[Any] = MPI.Intercomm
 
 
-def ours(comm: Any) -> Any:
-    """Return a communicator that mpi4py has made as one of ours."""
-    if type(comm) is MPI.Intracomm:
-        return Intracomm(comm)
-    if type(comm) is MPI.Intercomm:
-        return Intercomm(comm)
-    return comm
+def ours(thing: Any) -> Any:
+    """Return a communicator or group that mpi4py has made as one of ours."""
+    if type(thing) is MPI.Intracomm:
+        return Intracomm(thing)
+    if type(thing) is MPI.Intercomm:
+        return Intercomm(thing)
+    if type(thing) is MPI.Group:
+        return Group(thing)
+    return thing
 
 
-# What mpi4py answers with a communicator of its own type, whoever is asked.
+# What mpi4py answers with a communicator or group of its own type, whoever is asked.
 _MAKERS = frozenset(
     ("Create", "Split", "Split_type", "Create_group", "Create_intercomm", "Merge", "Shrink")
-)
+) | {"Get_group", "Get_remote_group", "group", "remote_group"}
 _OF_A_GROUP = frozenset(("Create", "Create_group"))
 # What answers with one of the type, perhaps the program's own, of the communicator that is asked.
 _COPIERS = frozenset(("Clone", "Dup", "Dup_with_info", "Idup", "Idup_with_info"))
@@ -240,9 +242,14 @@ for _kind, _name in (
 
 
 def _property_of_the_body(name: str, original: Any) -> Any:
+    makes = name in _MAKERS
+
     def read(self: Any) -> Any:
         body = self._body
-        return original.__get__(self) if body is None else getattr(body, name)
+        if body is not None:
+            return getattr(body, name)
+        answer = original.__get__(self)
+        return ours(answer) if makes else answer
 
     def write(self: Any, value: Any) -> None:
         if self._body is None:

@@ -62,11 +62,15 @@ class Embodied:
 
     __slots__ = ()
     _body: Any = None
+    _original: ClassVar[Any]
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
         """Return a copy that names the same thing."""
         made: Self = new(cls, *given, **named)  # which knows what the argument is called
         for other in (*given, *named.values()):
+            if other is not None and not isinstance(other, cls._original):
+                wanted, got = cls._original.__name__, type(other).__name__
+                raise TypeError(f"{wanted}: expected a {wanted}, and {other!r} is a {got}")
             body = getattr(other, "_body", None)
             if body is not None:
                 made._body = body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from acp_mpi.spawn.mpi.family import kinds
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -29,8 +30,23 @@ def _asked(name: str, original: Any) -> Any:
     return ask
 
 
+def _making(name: str, original: Any) -> Any:
+    @functools.wraps(original)
+    def make(cls: Any, *given: Any) -> Any:
+        made = getattr(cls._original, name)(*given)
+        return kinds.get(type(made).__name__, type(made))(made)
+
+    return classmethod(make)
+
+
 def cover(kind: type, original: type) -> None:
-    """Have the methods of a class that give its objects to foreign code refuse those of ours."""
+    """Have the methods of a class that give its objects to foreign code refuse those of ours.
+
+    What they make of foreign code's handles is of the class of ours.
+    """
+    for name in ("f2py", "fromint", "fromhandle"):
+        if hasattr(original, name):
+            setattr(kind, name, _making(name, getattr(original, name)))
     for name in ("py2f", "toint"):
         if hasattr(original, name):
             setattr(kind, name, _asked(f"{original.__name__}.{name}", getattr(original, name)))

@@ -37,6 +37,17 @@ class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
         return cls._found("Mprobe", comm, source, tag, status)
 
     @classmethod
+    def probe(
+        cls,
+        comm: Any,
+        source: int = MPI.ANY_SOURCE,
+        tag: int = MPI.ANY_TAG,
+        status: Any = None,
+    ) -> Any:
+        """Wait for an object and keep it for its own receive."""
+        return cls._found("mprobe", comm, source, tag, status)
+
+    @classmethod
     def Iprobe(
         cls,
         comm: Any,
@@ -47,7 +58,16 @@ class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
         """Keep a message for its own receive if there is one."""
         return cls._found("Improbe", comm, source, tag, status)
 
-    probe, iprobe = Probe, Iprobe
+    @classmethod
+    def iprobe(
+        cls,
+        comm: Any,
+        source: int = MPI.ANY_SOURCE,
+        tag: int = MPI.ANY_TAG,
+        status: Any = None,
+    ) -> Any:
+        """Keep an object for its own receive if there is one."""
+        return cls._found("improbe", comm, source, tag, status)
 
     def _start(self, name: str, *given: Any) -> Work:
         work: Work = getattr(self._body, name)(*given)

@@ -265,16 +265,19 @@ class PointToPoint(Probes):
 
     def Send_init(self, buf: Any, dest: int, tag: int = 0) -> Any:
         self._check_send(buf, dest, tag)
+        buf = buffers.kept(buf)
         return Prequest._of(lambda: self._start_buffer(buf, dest, tag))
 
     Rsend_init = Send_init
 
     def Ssend_init(self, buf: Any, dest: int, tag: int = 0) -> Any:
         self._check_send(buf, dest, tag)
+        buf = buffers.kept(buf)
         return Prequest._of(lambda: self._start_buffer(buf, dest, tag, True))
 
     def Bsend_init(self, buf: Any, dest: int, tag: int = 0) -> Any:
         self._check_send(buf, dest, tag)
+        buf = buffers.kept(buf)
         return Prequest._of(lambda: self._start_copy(buf, dest, tag))
 
     def Recv_init(self, buf: Any, source: int = MPI.ANY_SOURCE, tag: int = MPI.ANY_TAG) -> Any:
@@ -283,6 +286,7 @@ class PointToPoint(Probes):
         if source != MPI.PROC_NULL:
             self._source(source)
             buffers.elements(buf, writable=True)
+        buf = buffers.kept(buf)
         return Prequest._of(lambda: self._start_receive(buf, source, tag))
 
 

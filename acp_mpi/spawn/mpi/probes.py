@@ -68,7 +68,7 @@ class Probes(Addresses):
         check_status(status)
         if source == MPI.PROC_NULL:
             Done(MPI.PROC_NULL).describe(status)
-            return MPI.MESSAGE_NO_PROC
+            return Message(MPI.MESSAGE_NO_PROC)
         found = self._look(transport.take, source, tag, wait)
         if found is None:
             return None

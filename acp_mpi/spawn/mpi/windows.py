@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from acp_mpi.spawn.mpi.family import Family, new
+from acp_mpi.spawn.mpi.groups import Group
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -28,6 +29,12 @@ class Win(MPI.Win, metaclass=Family):  # type: ignore[misc]
         made: Self = new(cls, win)
         return made
 
+    def Get_group(self) -> Any:
+        """Return the processes of the window."""
+        return Group(MPI.Win.Get_group(self))
+
+    group = property(Get_group)
+
 
 class File(MPI.File, metaclass=Family):  # type: ignore[misc]
     """mpi4py's file."""
@@ -39,6 +46,12 @@ class File(MPI.File, metaclass=Family):  # type: ignore[misc]
         """Return a copy that names the same file."""
         made: Self = new(cls, file)
         return made
+
+    def Get_group(self) -> Any:
+        """Return the processes that have opened the file."""
+        return Group(MPI.File.Get_group(self))
+
+    group = property(Get_group)
 
 
 def _maker(kind: type, original: type, name: str) -> None:
