@@ -5,9 +5,9 @@ import sys
 
 
 def stand_in() -> None:
-    """Let what is written go nowhere where this process was started with a closed standard output."""
+    """Let what is written go nowhere if standard output was closed from the beginning."""
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  as long as the process
 
 
 def lost(command: str, reason: OSError) -> int:

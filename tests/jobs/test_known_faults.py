@@ -320,6 +320,40 @@ def switches():
     return sum(int(line.split()[1]) for line in lines)
 
 
+WAITS = {
+    "recv": lambda: acp.recv(source=1, tag=1),
+    "probe": lambda: (acp.probe(1, 1), acp.recv(source=1, tag=1)),
+    "request": lambda: acp.irecv(source=1, tag=1).wait(),
+    "any": lambda: acp.waitany([acp.irecv(source=1, tag=1), acp.irecv(source=1, tag=2)]),
+    "collective": lambda: acp.bcast(None, root=1, ranks=[0, 1]),
+}
+
+
+def sleep_in_a_wait(how):
+    """Count how often the threads of this process run while it waits for a rank that sleeps."""
+    with acp.init():
+        acp.allgather(acp.rank())
+        acp.sync()
+        if acp.rank() == 1:
+            time.sleep(1.5)
+            acp.send("late", 0, 1)
+            if how == "collective":
+                acp.bcast("late", root=1, ranks=[0, 1])
+        else:
+            before = switches()
+            WAITS[how]()
+            assert switches() - before < 150, "something wakes up again and again"
+        acp.sync()
+
+
+@pytest.mark.parametrize("how", WAITS)
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_who_waits_for_a_message_sleeps(without_mpi, road, how):
+    jobs = without_mpi(2, launch.program(sleep_in_a_wait, how), launch.ROADS[road])
+    for job in jobs:
+        assert job.wait() == 0, job.output
+
+
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_an_idle_process_sleeps(without_mpi, road):
     jobs = without_mpi(2, launch.program(sleep_after_traffic), launch.ROADS[road])

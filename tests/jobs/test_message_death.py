@@ -53,6 +53,12 @@ def kill_in_waits(folder):
     assert lost(lambda: acp.recv(source=2, tag=3))
     assert lost(from_the_dead.wait)
     assert lost(lambda: acp.probe(2, 3))
+    assert lost(lambda: acp.mprobe(2, 3))
+    assert lost(lambda: acp.sendrecv(b"x", other, 10, None, 2, 10))
+    assert acp.recv(source=other, tag=10) == b"x"
+    assert lost(lambda: acp.waitany([from_the_living, acp.irecv(source=2, tag=3)]))
+    assert lost(lambda: acp.waitall([acp.irecv(source=2, tag=3), acp.isend(rank, other, 11)]))
+    assert acp.recv(source=other, tag=11) == other
     assert not from_the_living.done
     for size in SIZES:
         acp.send(bytes([rank]) * size, other, 4)
