@@ -17,19 +17,6 @@ COUNTS = [1, 0, 3, 700, 9000, 140_000]
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "g", "c8", "c16"]
 
 
-@pytest.fixture
-def world() -> Any:
-    """mpi4py's communicator over the same ranks, in the same order."""
-    MPI = pytest.importorskip("mpi4py.MPI")
-    comm = acp.group().comm
-    if comm is None or comm.size != acp.procs():
-        pytest.skip("the job is not one MPI group")
-    world = comm.Split(0, acp.rank())
-    assert isinstance(world, MPI.Intracomm)
-    yield world
-    world.Free()
-
-
 NAMES = ["SUM", "PROD", "MIN", "MAX", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR"]
 
 

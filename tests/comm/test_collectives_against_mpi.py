@@ -55,16 +55,9 @@ class Ours:
 
 
 @pytest.fixture(params=["blocking", "started"])
-def both(request: Any) -> Any:
+def both(request: Any, world: Any) -> Any:
     """mpi4py's calls and ours over the same ranks, in the same order."""
-    MPI = pytest.importorskip("mpi4py.MPI")
-    comm = acp.group().comm
-    if comm is None or comm.size != acp.procs():
-        pytest.skip("the job is not one MPI group")
-    world = comm.Split(0, acp.rank())
-    assert isinstance(world, MPI.Intracomm)
-    yield [kind(world, request.param == "started") for kind in (Theirs, Ours)]
-    world.Free()
+    return [kind(world, request.param == "started") for kind in (Theirs, Ours)]
 
 
 def same(both: Any, name: str, x: Any, out: Any, root: int | None = None, *counts: Any) -> None:
