@@ -227,6 +227,81 @@ def test_a_spawn_that_fails_says_why_on_all_ranks(passes, command, expected):
     passes([*launch.mpiexec(2), *program], HOOK)
 
 
+def one_that_does_not_exist(count):
+    from mpi4py import MPI
+
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.COMM_SELF.Spawn("/no/such/program", ["x"], int(count))
+    assert caught.value.Get_error_class() == MPI.ERR_SPAWN
+    assert any("/no/such/program" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_command_that_does_not_exist_is_named(passes, count):
+    passes(launch.program(one_that_does_not_exist, count), HOOK)
+
+
+def objects_and_work_among_all_that_were_merged():
+    """Buffers in pickles, between both groups and among all; all ranks are a pool."""
+    import numpy as np
+    from mpi4py import MPI
+    from mpi4py.futures import MPICommExecutor
+    from mpi4py.util import pkl5
+
+    other = MPI.Comm.Get_parent()
+    spawned = other != MPI.COMM_NULL
+    if not spawned:
+        command, *arguments = launch.program(objects_and_work_among_all_that_were_merged)
+        other = MPI.COMM_SELF.Spawn(command, arguments, 2)
+    merged = other.Merge(spawned)
+    between, everybody = pkl5.Intercomm(other), pkl5.Intracomm(merged)
+    large = np.arange(100_000.0)
+    if spawned:
+        between.send((merged.rank, large), 0)
+    for child in range(0 if spawned else 2):
+        rank, found = between.recv(source=child)
+        assert rank == child + 1
+        assert np.array_equal(found, large)
+    said = between.allgather((spawned, large))
+    assert [who for who, _ in said] == ([False] if spawned else [True] * 2)
+    for rank, found in enumerate(everybody.allgather(large + merged.rank)):
+        assert np.array_equal(found, large + rank)
+    assert np.array_equal(everybody.bcast(large if merged.rank == 0 else None), large)
+    with MPICommExecutor(merged) as pool:
+        if pool is not None:
+            assert list(pool.map(abs, range(-20, 0))) == list(range(20, 0, -1))
+            print("the pool is done")
+    merged.Free()
+    other.Disconnect()
+
+
+def test_merged_communicators_serve_pkl5_and_futures(passes):
+    program = launch.program(objects_and_work_among_all_that_were_merged)
+    assert "the pool is done" in passes(program, HOOK)
+
+
+def abort_with_children():
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    if parent != MPI.COMM_NULL:
+        parent.send("here", 0)
+        parent.recv(source=0)
+        return
+    command, *arguments = launch.program(abort_with_children)
+    children = MPI.COMM_SELF.Spawn(command, arguments, 2)
+    assert [children.recv(source=child) for child in range(2)] == ["here"] * 2
+    children.Abort(7)
+    print("after the end")
+
+
+def test_abort_of_a_communicator_with_children_ends_the_job(start):
+    job = start([*launch.mpiexec(1), *launch.program(abort_with_children)], HOOK)
+    assert job.wait() != 0, job.output
+    assert "after the end" not in job.output
+    launch.until(lambda: not job.processes())
+
+
 def one_whose_arguments_are_wrong_at_the_root():
     from mpi4py import MPI
 
@@ -281,6 +356,9 @@ def what_mpi_alone_can_do():
         lambda: merged.handle,
         lambda: merged.Psend_init(bytearray(8), 1, 0),
         lambda: MPI.Win.Create(bytearray(8), comm=merged),
+        lambda: MPI.Win.Allocate(8, comm=merged),
+        lambda: MPI.Win.Allocate_shared(8, comm=merged),
+        lambda: MPI.Win.Create_dynamic(comm=merged),
         lambda: MPI.File.Open(merged, "nothing"),
     ):
         with pytest.raises(NotImplementedError, match=r"several groups.*docs/spawn.md"):
