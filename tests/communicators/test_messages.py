@@ -86,6 +86,32 @@ def test_a_message_from_nobody_is_null_when_it_is_received(MPI, world, probe):
     assert MPI.MESSAGE_NO_PROC != MPI.MESSAGE_NULL
 
 
+MODES = ["Send", "Bsend", "Rsend", "Ssend", "send", "bsend", "ssend"]
+STARTED = ["Isend", "Ibsend", "Irsend", "Issend", "isend", "ibsend", "issend"]
+AGAIN = ["Send_init", "Bsend_init", "Rsend_init", "Ssend_init"]
+
+
+@pytest.mark.parametrize("mode", [*MODES, *STARTED, *AGAIN])
+def test_each_mode_of_sending_arrives(MPI, world, mode):
+    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    sent, found = np.arange(5.0) + world.rank, np.zeros(5)
+    if "bsend" in mode.lower():
+        MPI.Attach_buffer(bytearray(10_000 + MPI.BSEND_OVERHEAD))
+    received = world.irecv(source=left) if mode.islower() else world.Irecv(found, left)
+    world.Barrier()  # a ready send has its receive
+    request = getattr(world, mode)(sent, right)
+    if mode in AGAIN:
+        request.Start()
+    if mode in (*STARTED, *AGAIN):
+        request.wait()
+    got = received.wait()
+    assert np.array_equal(got if mode.islower() else found, np.arange(5.0) + left)
+    if mode in AGAIN:
+        request.Free()
+    if "bsend" in mode.lower():
+        MPI.Detach_buffer()
+
+
 def test_synchronous_sends_end_when_both_sides_wait_for_theirs(MPI, world):
     other = world.size - 1 - world.rank
     requests = [world.issend(world.rank, other), world.irecv(source=other)]
