@@ -12,62 +12,31 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar
 
 
+def _finder(name: str) -> Any:
+    """Return a class method that finds messages by a method of the communicator."""
+
+    def find(
+        cls: type[Message],
+        comm: Any,
+        source: int = MPI.ANY_SOURCE,
+        tag: int = MPI.ANY_TAG,
+        status: Any = None,
+    ) -> Any:
+        """Find a message, and keep it for its own receive."""
+        found = getattr(comm, name)(source, tag, status)
+        return found if getattr(found, "_body", None) is None else cls(found)
+
+    return classmethod(find)
+
+
 class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
     """mpi4py's message, or one of a communicator of several groups."""
 
     __module__ = MPI.__name__
     _original: ClassVar[Any] = MPI.Message
 
-    @classmethod
-    def _found(cls, name: str, comm: Any, *given: Any) -> Any:
-        found = getattr(comm, name)(*given)
-        if found is None or getattr(found, "_body", None) is None:
-            return found
-        return cls(found)
-
-    @classmethod
-    def Probe(
-        cls,
-        comm: Any,
-        source: int = MPI.ANY_SOURCE,
-        tag: int = MPI.ANY_TAG,
-        status: Any = None,
-    ) -> Any:
-        """Wait for a message and keep it for its own receive."""
-        return cls._found("Mprobe", comm, source, tag, status)
-
-    @classmethod
-    def probe(
-        cls,
-        comm: Any,
-        source: int = MPI.ANY_SOURCE,
-        tag: int = MPI.ANY_TAG,
-        status: Any = None,
-    ) -> Any:
-        """Wait for an object and keep it for its own receive."""
-        return cls._found("mprobe", comm, source, tag, status)
-
-    @classmethod
-    def Iprobe(
-        cls,
-        comm: Any,
-        source: int = MPI.ANY_SOURCE,
-        tag: int = MPI.ANY_TAG,
-        status: Any = None,
-    ) -> Any:
-        """Keep a message for its own receive if there is one."""
-        return cls._found("Improbe", comm, source, tag, status)
-
-    @classmethod
-    def iprobe(
-        cls,
-        comm: Any,
-        source: int = MPI.ANY_SOURCE,
-        tag: int = MPI.ANY_TAG,
-        status: Any = None,
-    ) -> Any:
-        """Keep an object for its own receive if there is one."""
-        return cls._found("improbe", comm, source, tag, status)
+    Probe, Iprobe = _finder("Mprobe"), _finder("Improbe")
+    probe, iprobe = _finder("mprobe"), _finder("improbe")
 
     def _start(self, name: str, *given: Any) -> Work:
         work: Work = getattr(self._body, name)(*given)
