@@ -1,0 +1,105 @@
+"""Known fault 8: what comes is served while a program computes; who has nothing to do sleeps."""
+
+import time
+from pathlib import Path
+
+import launch
+import numpy as np
+import pytest
+
+import acp_mpi as acp
+
+RANKS = 3
+
+
+def be_served_while_computing():
+    """Rank 0 works on memory of ranks whose Python never enters the library."""
+    with acp.init():
+        array = np.zeros(1, np.uint64)
+        key = acp.register_memory(array)
+        places = acp.allgather(acp.query_ga(key))
+        if acp.rank() == 0:
+            for ga in places:
+                for _ in range(10):
+                    acp.fetch_add8(ga, 1)
+            assert [acp.fetch_add8(ga, 1) for ga in places] == [10] * acp.procs()
+        else:
+            end = time.monotonic() + 60
+            while array[0] != 11:  # plain loads: no call that could make progress
+                assert time.monotonic() < end
+        acp.sync()
+        key.close()
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_atomics_on_registered_memory_run_while_the_owner_computes(passes, road):
+    passes([*launch.mpiexec(RANKS), *launch.program(be_served_while_computing)], launch.ROADS[road])
+
+
+def sleep_after_traffic():
+    """Count how often the threads of this process run while it does nothing."""
+    with acp.init():
+        array = np.zeros(1, np.uint64)
+        key = acp.register_memory(array)
+        for ga in acp.allgather(acp.query_ga(key)):
+            acp.fetch_add8(ga, 1)
+            acp.put(ga & ~7, bytes(8))
+        acp.sync()
+        time.sleep(0.5)  # what comes late is done
+        before = switches()
+        time.sleep(1)
+        assert switches() - before < 25, "something wakes up again and again"
+        acp.sync()
+        key.close()
+
+
+def switches():
+    """Return how often the threads of this process have gone to sleep, or lost their processor."""
+    lines = [
+        line
+        for task in Path("/proc/self/task").iterdir()
+        for line in (task / "status").read_text().splitlines()
+        if "ctxt_switches" in line
+    ]
+    return sum(int(line.split()[1]) for line in lines)
+
+
+WAITS = {
+    "recv": lambda: acp.recv(source=1, tag=1),
+    "probe": lambda: (acp.probe(1, 1), acp.recv(source=1, tag=1)),
+    "request": lambda: acp.irecv(source=1, tag=1).wait(),
+    "any": lambda: acp.waitany([acp.irecv(source=1, tag=1), acp.irecv(source=1, tag=2)]),
+    "collective": lambda: acp.bcast(None, root=1, ranks=[0, 1]),
+}
+
+
+def sleep_in_a_wait(how):
+    """Count how often the threads of this process run while it waits for a rank that sleeps."""
+    with acp.init():
+        acp.allgather(acp.rank())
+        acp.sync()
+        if acp.rank() == 1:
+            time.sleep(1.5)
+            acp.send("late", 0, 1)
+            if how == "collective":
+                acp.bcast("late", root=1, ranks=[0, 1])
+        else:
+            before = switches()
+            WAITS[how]()
+            assert switches() - before < 150, "something wakes up again and again"
+        acp.sync()
+
+
+@pytest.mark.parametrize("how", WAITS)
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_who_waits_for_a_message_sleeps(without_mpi, road, how):
+    jobs = without_mpi(2, launch.program(sleep_in_a_wait, how), launch.ROADS[road])
+    for job in jobs:
+        assert job.wait() == 0, job.output
+
+
+@pytest.mark.parametrize("road", launch.ROADS)
+def test_an_idle_process_sleeps(without_mpi, road):
+    jobs = without_mpi(2, launch.program(sleep_after_traffic), launch.ROADS[road])
+    for job in jobs:
+        assert job.wait() == 0, job.output
