@@ -280,28 +280,6 @@ def test_merged_communicators_serve_pkl5_and_futures(passes):
     assert "the pool is done" in passes(program, HOOK)
 
 
-def abort_with_children():
-    from mpi4py import MPI
-
-    parent = MPI.Comm.Get_parent()
-    if parent != MPI.COMM_NULL:
-        parent.send("here", 0)
-        parent.recv(source=0)
-        return
-    command, *arguments = launch.program(abort_with_children)
-    children = MPI.COMM_SELF.Spawn(command, arguments, 2)
-    assert [children.recv(source=child) for child in range(2)] == ["here"] * 2
-    children.Abort(7)
-    print("after the end")
-
-
-def test_abort_of_a_communicator_with_children_ends_the_job(start):
-    job = start([*launch.mpiexec(1), *launch.program(abort_with_children)], HOOK)
-    assert job.wait() != 0, job.output
-    assert "after the end" not in job.output
-    launch.until(lambda: not job.processes())
-
-
 def one_whose_arguments_are_wrong_at_the_root():
     from mpi4py import MPI
 

@@ -6,6 +6,7 @@ import os
 
 from acp_mpi import host
 from acp_mpi.spawn.mpi.addresses import fail
+from acp_mpi.spawn.mpi.errhandlers import told
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -24,7 +25,8 @@ class _Key:
     """A key and its functions. MPI gives the number of one that was freed to another one."""
 
     def __init__(self, keyval: int, copy: Any, delete: Any) -> None:
-        self.keyval, self.copy, self.delete = keyval, copy, delete
+        self.keyval, self.copy = keyval, copy
+        self.delete = None if isinstance(delete, bool) else delete  # mpi4py takes these for none
 
 
 def _key(keyval: int) -> _Key:
@@ -88,12 +90,19 @@ class Attributes:
         key = _key(keyval)
         if key not in self._values:
             fail(MPI.ERR_KEYVAL)
-        self._dropped(key)
+        if (code := self._dropped(key)) != MPI.SUCCESS:
+            fail(code)
 
-    def _dropped(self, key: _Key) -> None:
+    def _dropped(self, key: _Key) -> int:
+        """Take an attribute away; return how its function has ended."""
         value = self._values.pop(key)
-        if key.delete is not None:
+        if key.delete is None:
+            return int(MPI.SUCCESS)
+        try:
             key.delete(self._shown(), key.keyval, value)
+        except BaseException as error:
+            return told(error)
+        return int(MPI.SUCCESS)
 
     def clear(self) -> None:
         """Take all away, the last first."""
@@ -106,6 +115,9 @@ class Attributes:
             copy = key.copy
             if copy is None or copy is False:
                 continue
-            copied = value if copy is True else copy(self._shown(), key.keyval, value)
+            try:
+                copied = value if copy is True else copy(self._shown(), key.keyval, value)
+            except BaseException as error:
+                fail(told(error))
             if copied is not NotImplemented:
                 other._values[key] = copied

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from acp_mpi.spawn.mpi.attributes import Attributes
+from acp_mpi.spawn.mpi.errhandlers import Errors
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.work import Done
@@ -19,8 +20,8 @@ class Belongings(ABC):
 
     def __init__(self) -> None:
         self.name = ""
-        self.errhandler = MPI.ERRORS_RETURN
         self.attributes = Attributes(self.shown)
+        self.errors = Errors(self.shown, self.Abort)
         self.locks: dict[Any, Any] = {}
         self._hints: dict[str, str] = {}
         self._buffer: Any = None
@@ -36,7 +37,6 @@ class Belongings(ABC):
         """Give a duplicate what it is to have, too."""
         self.attributes.copy_to(other.attributes)
         other._hints = dict(self._hints)
-        other.errhandler = self.errhandler
 
     def Get_attr(self, keyval: int) -> Any:
         return self.attributes.get(keyval)
@@ -58,14 +58,13 @@ class Belongings(ABC):
         self.name = name
 
     def Get_errhandler(self) -> Any:
-        return self.errhandler
+        return self.errors.get()
 
     def Set_errhandler(self, errhandler: Any) -> None:
-        self.errhandler = errhandler
+        self.errors.set(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:
-        if self.errhandler == MPI.ERRORS_ARE_FATAL:
-            self.Abort(errorcode)
+        self.errors.call(errorcode)
 
     def Get_info(self) -> Any:
         return MPI.Info.Create(self._hints)

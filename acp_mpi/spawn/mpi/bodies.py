@@ -19,6 +19,7 @@ from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import Circle, derived
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.running import carry_out
+from acp_mpi.spawn.mpi.split_types import shares_memory
 from acp_mpi.spawn.mpi.teams import Teams
 from acp_mpi.spawn.mpi.work import Done
 
@@ -133,6 +134,7 @@ class Body(Objects, Belongings):
     def Free(self) -> None:
         self.check()
         self.attributes.clear()
+        self.errors.clear()
         self._open = False
         self.receives_no_more()
         if self._inner is not None:
@@ -182,10 +184,8 @@ class Body(Objects, Belongings):
         names = self.among_local("Split_type", host)  # of all, whatever type they give
 
         def place() -> tuple[int, int]:
-            if split_type == MPI.UNDEFINED:
+            if not shares_memory(split_type, info):
                 return MPI.UNDEFINED, index(key)
-            if split_type != MPI.COMM_TYPE_SHARED:
-                fail(MPI.ERR_ARG)
             return names.index(names[self.local.rank]), index(key)
 
         return self._split(place)

@@ -8,20 +8,16 @@ that spawn or connect is loaded by the call; it knows bodies, and nothing of thi
 from __future__ import annotations
 
 import functools
-import sys
 
-from acp_mpi.spawn.mpi.family import Embodied, Family
+from acp_mpi.errors import Error
+from acp_mpi.spawn.mpi.family import Embodied, Family, predefined
 from acp_mpi.spawn.mpi.groups import Group, known_to_mpi
 from acp_mpi.spawn.mpi.original import MPI
+from acp_mpi.spawn.mpi.requests import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
-
-
-def predefined(name: str) -> Any:
-    """Return what the module of ours, or mpi4py's if it is gone again, has by a name."""
-    return getattr(sys.modules[MPI.__name__], name)
 
 
 def _end(comm: Any, name: str) -> None:
@@ -38,6 +34,7 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
 
     __module__ = MPI.__name__  # which pickle is told
     _original: ClassVar[Any] = MPI.Comm
+    _predefined = ("COMM_WORLD", "COMM_SELF", "COMM_NULL")
 
     def __reduce__(self) -> Any:
         if self._body is not None:
@@ -45,10 +42,6 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
                 "pickle: a communicator of several groups cannot be pickled; send the ranks that "
                 "the other side is to use"
             )
-        for name in ("COMM_WORLD", "COMM_SELF", "COMM_NULL"):
-            if self == getattr(MPI, name):
-                constant = predefined(name)
-                return (predefined, (name,)) if self is constant else (type(self), (constant,))
         return super().__reduce__()
 
     def Compare(self, comm: Any) -> int:
@@ -113,6 +106,13 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
 
         return attributes.free_keyval(keyval)
 
+    @classmethod
+    def Create_errhandler(cls, errhandler_fn: Any) -> Any:
+        """Return a handler that calls a function with the communicator and the error."""
+        from acp_mpi.spawn.mpi import errhandlers
+
+        return errhandlers.create(errhandler_fn)
+
 
 class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
     """mpi4py's intracommunicator."""
@@ -166,6 +166,8 @@ class Intercomm(Comm, MPI.Intercomm):  # type: ignore[misc]
 
 def ours(thing: Any) -> Any:
     """Return a communicator or group that mpi4py has made as one of ours."""
+    if type(thing) is MPI.Comm:
+        return Comm(thing)
     if type(thing) is MPI.Intracomm:
         return Intracomm(thing)
     if type(thing) is MPI.Intercomm:
@@ -179,22 +181,28 @@ def ours(thing: Any) -> Any:
 _MAKERS = frozenset(
     ("Create", "Split", "Split_type", "Create_group", "Create_intercomm", "Merge", "Shrink")
 ) | {"Get_group", "Get_remote_group", "group", "remote_group"}
-_OF_A_GROUP = frozenset(("Create", "Create_group"))
+_OF_GROUPS = frozenset(("Create", "Create_group", "Create_from_group", "Create_from_groups"))
 # What answers with one of the type, perhaps the program's own, of the communicator that is asked.
 _COPIERS = frozenset(("Clone", "Dup", "Dup_with_info", "Idup", "Idup_with_info"))
 
 
-def _with_mpi_s_group(original: Any) -> Any:
+def _with_mpi_s_groups(original: Any) -> Any:
     """Return a method that takes groups of ranks of the job, too, as far as MPI knows those."""
 
-    def make(comm: Any, group: Any, *given: Any, **named: Any) -> Any:
-        if getattr(group, "_ranks", None) is None:
-            return original(comm, group, *given, **named)
-        known = known_to_mpi(group)
+    def make(*given: Any, **named: Any) -> Any:
+        known: list[Any] = []
+
+        def mpi_s(thing: Any) -> Any:
+            if getattr(thing, "_ranks", None) is None:
+                return thing
+            known.append(known_to_mpi(thing))
+            return known[-1]
+
         try:
-            return original(comm, known, *given, **named)
+            return original(*map(mpi_s, given), **{name: mpi_s(named[name]) for name in named})
         finally:
-            known.Free()
+            for group in known:
+                group.Free()
 
     return make
 
@@ -209,13 +217,20 @@ def _typed(answer: Any, comm: Any) -> Any:
 def _to_the_body(name: str, original: Any) -> Any:
     """Return a method that mpi4py answers for its own communicators, the body for ours."""
     makes, copies = name in _MAKERS, name in _COPIERS
-    by_mpi = _with_mpi_s_group(original) if name in _OF_A_GROUP else original
+    starts = (name[0] in "Ii" and "probe" not in name) or name.endswith("_init")
+    by_mpi = _with_mpi_s_groups(original) if name in _OF_GROUPS else original
 
     @functools.wraps(original)
     def method(self: Any, *given: Any, **named: Any) -> Any:
         body = getattr(self, "_body", None)  # mpi4py's own topologies may come here, too
         if body is not None:
-            answer = getattr(body, name)(*given, **named)
+            try:
+                answer = getattr(body, name)(*given, **named)
+            except (MPI.Exception, Error) as error:
+                body.errors.failed(error)
+                raise
+            if starts and isinstance(answer, Request):  # Is_inter starts nothing
+                answer._reports_to(body.errors)
             return _typed(answer, self) if copies else answer
         answer = by_mpi(self, *given, **named)
         return ours(answer) if makes else answer
@@ -223,11 +238,12 @@ def _to_the_body(name: str, original: Any) -> Any:
     return method
 
 
-def _makes_ours(original: Any) -> Any:
+def _makes_ours(name: str, original: Any) -> Any:
     """Return a class method whose communicator, which mpi4py makes, is one of ours."""
+    by_mpi = _with_mpi_s_groups(original) if name in _OF_GROUPS else original
 
     def make(cls: type, *given: Any, **named: Any) -> Any:
-        return ours(original(*given, **named))
+        return ours(by_mpi(*given, **named))
 
     make.__doc__ = original.__doc__
     return classmethod(make)
@@ -238,7 +254,7 @@ for _kind, _name in (
     (Intercomm, "Create_from_groups"),
 ):  # fmt: skip
     if hasattr(_kind._original, _name):
-        setattr(_kind, _name, _makes_ours(getattr(_kind._original, _name)))
+        setattr(_kind, _name, _makes_ours(_name, getattr(_kind._original, _name)))
 
 
 def _property_of_the_body(name: str, original: Any) -> Any:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+from acp_mpi.spawn.mpi.original import MPI
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar, NoReturn, Self
@@ -49,6 +53,20 @@ def unless(same: Any) -> Any:
     return same if same is NotImplemented else not same
 
 
+def predefined(name: str) -> Any:
+    """Return what the module of ours, or mpi4py's if it is gone again, has by a name."""
+    return getattr(sys.modules[MPI.__name__], name)
+
+
+def reduced(thing: Any, *names: str) -> Any:
+    """Return what pickle needs of one that equals something predefined; None for any other."""
+    for name in names:
+        if thing == getattr(MPI, name):
+            constant = predefined(name)
+            return (predefined, (name,)) if thing is constant else (type(thing), (constant,))
+    return None
+
+
 def refuse_copies(thing: Any) -> NoReturn:
     """Raise what mpi4py raises where pickle or copy would make a null one of it."""
     raise ValueError(
@@ -63,12 +81,13 @@ class Embodied:
     __slots__ = ()
     _body: Any = None
     _original: ClassVar[Any]
+    _predefined: ClassVar[tuple[str, ...]]  # the names of objects of this kind
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
         """Return a copy that names the same thing."""
         made: Self = new(cls, *given, **named)  # which knows what the argument is called
         for other in (*given, *named.values()):
-            if other is not None and not isinstance(other, cls._original):
+            if other is not None and not isinstance(other, cls._original) and other:
                 wanted, got = cls._original.__name__, type(other).__name__
                 raise TypeError(f"{wanted}: expected a {wanted}, and {other!r} is a {got}")
             body = getattr(other, "_body", None)
@@ -95,7 +114,7 @@ class Embodied:
     def __reduce__(self) -> Any:
         if self._body is not None:
             refuse_copies(self)
-        return super().__reduce__()
+        return reduced(self, *self._predefined) or super().__reduce__()
 
     def __bool__(self) -> bool:
         return self._body is not None or bool(super().__bool__())  # type: ignore[misc]

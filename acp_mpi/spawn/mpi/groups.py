@@ -6,7 +6,7 @@ import operator
 
 import acp_mpi as acp
 from acp_mpi.spawn.mpi.addresses import fail
-from acp_mpi.spawn.mpi.family import Family, new, refuse_copies, unless
+from acp_mpi.spawn.mpi.family import Family, new, reduced, refuse_copies, unless
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -92,7 +92,7 @@ class Group(MPI.Group, metaclass=Family):  # type: ignore[misc]
     def __reduce__(self) -> Any:
         if self._ranks is not None:
             refuse_copies(self)
-        return super().__reduce__()
+        return reduced(self, "GROUP_NULL", "GROUP_EMPTY") or super().__reduce__()
 
     def __bool__(self) -> bool:
         return self._ranks is not None or bool(super().__bool__())

@@ -34,6 +34,7 @@ class Message(Embodied, MPI.Message, metaclass=Family):  # type: ignore[misc]
 
     __module__ = MPI.__name__
     _original: ClassVar[Any] = MPI.Message
+    _predefined = ("MESSAGE_NULL", "MESSAGE_NO_PROC")
 
     Probe, Iprobe = _finder("Mprobe"), _finder("Improbe")
     probe, iprobe = _finder("mprobe"), _finder("improbe")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import acp_mpi as acp
 from acp_mpi.spawn.mpi import handles, names, ports
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from typing import Any
 
+_NULL: dict[str, Any] = {
+    "COMM_NULL": Comm, "GROUP_NULL": Group, "REQUEST_NULL": Request, "MESSAGE_NULL": Message,
+    "WIN_NULL": Win, "FILE_NULL": File,
+}  # fmt: skip
 _PKL5 = 0  # the tag that pkl5 uses on a communicator that is for nothing else
 
 
@@ -74,16 +78,29 @@ def _init_thread(required: int = MPI.THREAD_MULTIPLE) -> int:
     return provided
 
 
+def _explain(thing: Any, original: Any) -> None:
+    """Let `help` say what mpi4py says, whose users look there."""
+    thing = getattr(thing, "__func__", thing)  # of a class method
+    if isinstance(thing, FunctionType) and original is not None:  # an older mpi4py has fewer
+        thing.__name__, thing.__doc__ = original.__name__, original.__doc__
+
+
 def _make() -> ModuleType:
     made = ModuleType(MPI.__name__, MPI.__doc__)
-    for kind in (Group, Request, Message):  # a communicator's body says that itself
+    kinds: tuple[Any, ...] = (
+        Comm, Intracomm, Intercomm, Group, Request, Prequest, Message, Win, File
+    )  # fmt: skip
+    for kind in (Group, Request, Message, Win, File):  # a communicator's body says that itself
         handles.cover(kind, kind._original)
+    for kind in kinds:
+        kind.__doc__ = kind._original.__doc__
+        for name, thing in vars(kind).items():
+            if not name.startswith("_"):
+                _explain(thing, getattr(kind._original, name, None))
     replaced: dict[str, Any] = {
-        **{kind.__name__: kind for kind in (Comm, Intracomm, Intercomm, Group)},
-        **{kind.__name__: kind for kind in (Request, Prequest, Message)},
-        **{kind.__name__: kind for kind in (Win, File)},
-        "COMM_WORLD": Intracomm(MPI.COMM_WORLD),
-        "COMM_SELF": Intracomm(MPI.COMM_SELF),
+        **{kind.__name__: kind for kind in kinds},
+        **{name: Intracomm(getattr(MPI, name)) for name in ("COMM_WORLD", "COMM_SELF")},
+        **{name: kind(getattr(MPI, name)) for name, kind in _NULL.items()},
         "Init": _init,
         "Init_thread": _init_thread,
         "Open_port": ports.open_port,
@@ -97,6 +114,8 @@ def _make() -> ModuleType:
         "_comm_lock_table": _comm_lock_table,
         **handles.functions(),
     }
+    for name, thing in replaced.items():
+        _explain(thing, getattr(MPI, name, None))
     vars(made).update({**vars(MPI), **replaced})
     return made
 

@@ -25,6 +25,7 @@ class Operation:
 
     def __init__(self, work: Work | None, again: Callable[[], Work] | None = None) -> None:
         self.work, self.again = work, again
+        self.errors: Any = None  # of its communicator: what an error calls
 
 
 class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
@@ -32,10 +33,16 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
 
     __module__ = MPI.__name__
     _original: ClassVar[Any] = MPI.Request
+    _predefined = ("REQUEST_NULL",)
 
     @classmethod
     def _of(cls, work: Work | None, again: Callable[[], Work] | None = None) -> Self:
         return super()._of(Operation(work, again))
+
+    def _reports_to(self, errors: Any) -> None:
+        """Call the error handler of a communicator when it fails."""
+        if self._body is not None:
+            self._body.errors = errors
 
     # One ------------------------------------------------------------------------------------
 
@@ -48,6 +55,8 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         body.work = None
         if body.again is None:
             self._body = None
+        if work.error is not None and body.errors is not None:
+            body.errors.failed(work.error)
         return outcome(work)
 
     def Wait(self, status: Any = None) -> bool:

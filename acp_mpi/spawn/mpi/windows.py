@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acp_mpi.spawn.mpi.family import Family, new
+from acp_mpi.spawn.mpi.family import Family, new, reduced
 from acp_mpi.spawn.mpi.groups import Group
 from acp_mpi.spawn.mpi.original import MPI
 
@@ -29,6 +29,9 @@ class Win(MPI.Win, metaclass=Family):  # type: ignore[misc]
         made: Self = new(cls, win)
         return made
 
+    def __reduce__(self) -> Any:
+        return reduced(self, "WIN_NULL") or super().__reduce__()
+
     def Get_group(self) -> Any:
         """Return the processes of the window."""
         return Group(MPI.Win.Get_group(self))
@@ -46,6 +49,9 @@ class File(MPI.File, metaclass=Family):  # type: ignore[misc]
         """Return a copy that names the same file."""
         made: Self = new(cls, file)
         return made
+
+    def __reduce__(self) -> Any:
+        return reduced(self, "FILE_NULL") or super().__reduce__()
 
     def Get_group(self) -> Any:
         """Return the processes that have opened the file."""
