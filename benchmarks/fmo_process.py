@@ -1,7 +1,7 @@
 """One process of `fmo_spawn.py`: `fmo_process.py FOLDER NAP PART ARGUMENTS...`.
 
-PART is "acp" for any process of the example itself, else "master", "server" or "worker" of the
-same program by MPI_Comm_spawn; ARGUMENTS are the example's. Master and servers write into FOLDER
+PART is "acp" for any process of the example itself, else "master", "server" or "worker" of
+`openfmo_by_spawn`; ARGUMENTS are the example's. Master and servers write into FOLDER
 what they took.
 """
 
@@ -60,29 +60,14 @@ def by_acp(arguments: list[str], witness: Witness) -> int:
 
 def by_spawn(folder: str, nap: str, part: str, arguments: list[str], witness: Witness) -> None:
     """Be a process of the spawned program."""
-    if part == "server":
-        from fmo_by_spawn.server import serve
-        from openfmo_like import options
-
-        serve(options.parse(arguments).groups, float(nap), witness.look)
-        witness.write(part)
-        return
-    from openfmo_like import options
-
-    parsed = options.parse(arguments)
-    calculation = options.calculation(parsed)
-    if part == "worker":
-        from fmo_by_spawn.worker import work
-
-        work(calculation)
-        return
-    from fmo_by_spawn.master import conduct
+    from openfmo_by_spawn.program import play
 
     def command(part: str) -> list[str]:
         return [__file__, folder, nap, part, *arguments]
 
-    conduct(calculation, parsed, command, float(nap), witness.look)
-    witness.write(part)
+    play(part.removeprefix("master"), arguments, command, float(nap), witness.look)
+    if part != "worker":
+        witness.write(part)
 
 
 def main(folder: str, nap: str, part: str, *arguments: str) -> int:

@@ -13,7 +13,7 @@ sys.path.append(str(launch.ROOT / "benchmarks"))
 import fmo_spawn
 
 pytestmark = openfmo.needs_pyscf
-PROCESS = launch.ROOT / "benchmarks" / "fmo_process.py"
+EXAMPLES = launch.ROOT / "examples"
 ENERGIES = ("energy", "monomers", "corrections", "electrostatic_batches", "sweeps")
 
 
@@ -24,16 +24,38 @@ def test_all_sides_of_the_benchmark_find_the_same_energies():
     assert len({outcome.energies for outcome in outcomes}) == 1
 
 
-@pytest.mark.slow
+def spawned(hook, *arguments):
+    """Return the command and the environment of the example, by MPI's Spawn or by ours."""
+    program = [sys.executable, "-m", "openfmo_by_spawn", *map(str, arguments)]
+    return [*launch.mpiexec(1), *program], {"ACP_SPAWN": hook, "PYTHONPATH": str(EXAMPLES)}
+
+
 def test_spawned_servers_and_workers_find_the_same_energies_on_ours(passes, tmp_path):
     found = []
     for hook in ("0", "1"):
-        folder = tmp_path / hook
-        folder.mkdir()
-        program = [sys.executable, PROCESS, folder, "0.0", "master", WATER, "--first", 4]
-        program += ["--basis", "STO-3G", "--groups", 2, "--group-size", 1, "--servers", 1]
-        program += ["--json", folder / "result.json", "--dump", folder / "dump"]
-        passes([*launch.mpiexec(1), *map(str, program)], {"ACP_SPAWN": hook}, 90.0)
-        result = json.loads((folder / "result.json").read_text())
-        found.append({name: result[name] for name in ENERGIES})
+        file, drawn = tmp_path / f"{hook}.json", tmp_path / f"{hook}.svg"
+        layout = ["--groups", 2, "--group-size", 1, "--servers", 2, "--dump", tmp_path / "dump"]
+        command, env = spawned(hook, WATER, "--first", 3, *layout, "--json", file, "--gantt", drawn)
+        passes(command, env, 90.0)
+        assert "<svg" in drawn.read_text()
+        found.append({name: json.loads(file.read_text())[name] for name in ENERGIES})
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((WATER, "--first", 2, "--basis", "no such"), "basis 'no such' of fragment 1"),
+        (("/nonexistent",), "/nonexistent: No such file"),
+        ((WATER, "--dry-run"), "--dry-run: there is no job file"),
+        ((WATER, "--restart", WATER), "no dump of this program"),
+    ],
+    ids=["basis", "input", "job file", "dump"],
+)
+def test_what_is_wrong_with_the_input_ends_the_spawned_program(start, arguments, said):
+    command, env = spawned("1", *arguments)
+    job = start(command, env)
+    assert job.wait() == 2, job.output
+    assert "openfmo_by_spawn: " in job.output
+    assert said in job.output
+    launch.until(lambda: not job.processes())

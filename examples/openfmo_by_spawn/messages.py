@@ -19,7 +19,11 @@ class Servers:
     `servers` are ranks of communicators, one for each server.
     """
 
-    def __init__(self, servers: Sequence[tuple[MPI.Comm, int]]) -> None:
+    def __init__(self, servers: Sequence[tuple[MPI.Comm, int]] = ()) -> None:
+        self._servers = servers
+
+    def are(self, servers: Sequence[tuple[MPI.Comm, int]]) -> None:
+        """Say who the servers are, now that they have been started."""
         self._servers = servers
 
     def malloc(self, size: int, server: int, /) -> int:

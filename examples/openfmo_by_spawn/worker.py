@@ -26,8 +26,17 @@ def work(calculation: Calculation) -> None:
     molecules = Molecules(calculation.fragments, calculation.basis)
     if world.rank == 0:
         parent.send(sizes(molecules), 0)
-    data = Data(_told(world, parent), Servers([(server, 0) for server in servers]))
-    team = Team(world, calculation, molecules, data)
+    memory = Servers([(server, 0) for server in servers])
+    if (places := _told(world, parent)) is not None:
+        data = Data(places, memory)
+        _calculate(group, Team(world, calculation, molecules, data), data)
+    for comm in (*servers, parent):
+        comm.Disconnect()
+
+
+def _calculate(group: int, team: Team, data: Data) -> None:
+    """Do the jobs of all phases, as one of a group."""
+    world, parent = MPI.COMM_WORLD, MPI.Comm.Get_parent()
     while (phase := _told(world, parent)) is not None:
         kind, sweep, pairs = phase
         data.turn_to(sweep)
@@ -35,8 +44,6 @@ def work(calculation: Calculation) -> None:
             _lead(group, kind, pairs, team, data)
         elif kind != FREE:
             _help(kind, pairs, team)
-    for comm in (*servers, parent):
-        comm.Disconnect()
 
 
 def _told(world: MPI.Intracomm, parent: MPI.Intercomm) -> Any:

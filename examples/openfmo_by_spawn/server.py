@@ -7,9 +7,10 @@ from mpi4py import MPI
 from .messages import ANSWER, ASK, GET, HEAD, MALLOC, PUT, STOP, wait_any
 
 
-def serve(groups: int, nap: float, look: Callable[[str], None]) -> None:
-    """Let so many groups of workers connect, and answer them and the master until he says STOP."""
+def serve(nap: float, look: Callable[[str], None]) -> None:
+    """Let the groups of workers connect, and answer them and the master until he says STOP."""
     parent = MPI.Comm.Get_parent()
+    groups = parent.recv(source=0)
     port = MPI.Open_port()
     parent.send(port, 0)
     comms = [MPI.COMM_SELF.Accept(port) for _ in range(groups)]
