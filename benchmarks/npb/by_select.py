@@ -53,7 +53,7 @@ class BySelect(Pairwise):
             self._all, source, tag, array.ctypes.data, array.nbytes
         )
         if not request:
-            raise MemoryError("no memory for a receive, or a message is longer than its buffer")
+            raise MemoryError("no memory for a receive")
         return request
 
     def wait(self, request: Any) -> None:
