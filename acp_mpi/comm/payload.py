@@ -43,7 +43,7 @@ def _has_note(array: Any) -> bool:
         and array.dtype.metadata is None
         and array.ndim <= 7
         and all(0 < n < 1 << 48 // len(rest) for n in rest)
-        and not (array.dtype.char in "lL" and not array.dtype.isnative)
+        and not (array.dtype.char in "lLgG" and not array.dtype.isnative)
     )
 
 

@@ -17,8 +17,9 @@ import acp_mpi as acp
 
 pytestmark = pytest.mark.mpi
 
-TYPES = [*np.typecodes["All"].replace("O", ""), ">i4", ">f8", ">i8", ">c16", "S5", "U3", "V7"]
-TYPES += ["M8[ns]", "m8[D]", [("a", "i4"), ("b", "f8", (2, 3))], np.dtype("i4,f8", align=True)]
+TYPES = [*np.typecodes["All"].replace("O", ""), ">i4", ">f8", ">i8", ">c16", ">g", ">G"]
+TYPES += ["S5", "U3", "V7", "M8[ns]", "m8[D]"]
+TYPES += [[("a", "i4"), ("b", "f8", (2, 3))], np.dtype("i4,f8", align=True)]
 SHAPES = [(), (0,), (7,), (3, 4), (2, 3, 4), (0, 5), (5, 0), (1, 2, 1, 3, 1, 2, 1), (1,) * 9]
 
 

@@ -65,7 +65,9 @@ class Buffer:
                     array[...] = plain
 
                 self.back = back
-        self.memory = plain if dtype.kind in "biuf" else plain.reshape(-1).view("u1")
+        # Some have no name among buffers, as dates and long doubles of the other byte order.
+        named = dtype.kind in "biuf" and dtype.isnative
+        self.memory = plain if named else plain.reshape(-1).view("u1")
 
     @property
     def size(self) -> int:

@@ -19,8 +19,8 @@ _MPI = ("SUM", "PROD", "MIN", "MAX", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR
 _ON_OBJECTS: tuple[Callable[[Any, Any], Any], ...] = (
     operator.add,
     operator.mul,
-    lambda a, b: b if b < a else a,
-    lambda a, b: b if b > a else a,
+    lambda a, b: b if b < a or b != b else a,  # what is no number stays
+    lambda a, b: b if b > a or b != b else a,
     operator.and_,
     operator.or_,
     operator.xor,
@@ -73,7 +73,7 @@ class Operation:
     def folder(self, function: str, dtype: Any, shape: tuple[int, ...]) -> Any:
         """Return what folds memory that holds arrays of this dtype; whole ones get the shape.
 
-        TypeError if NumPy has no such operation on them.
+        TypeError if NumPy has no such operation on them, or one that gives what they cannot hold.
         """
         key = (dtype, None if self.divides else shape)
         found = self._folders.get(key)
@@ -86,13 +86,19 @@ class Operation:
 
         combine = self._on_arrays or getattr(numpy, _UFUNCS[self.code])
         if self._predefined:
+            nothing = numpy.zeros(0, dtype)  # its type is enough
             try:
-                combine(numpy.zeros(1, dtype), numpy.zeros(1, dtype))
+                gives = combine(nothing, nothing).dtype
             except TypeError:
                 raise TypeError(
                     f"{function}: there is no {self.name} of {dtype}; give another operation, or a "
                     "function of two arrays"
                 ) from None
+            if not _holds(dtype, gives):
+                raise TypeError(
+                    f"{function}: {self.name} of {dtype} is {gives}, which an array of {dtype} "
+                    "cannot hold; give an array of that type, or another operation"
+                )
 
         def fold(where: memoryview, left: memoryview, right: memoryview) -> None:
             into, a, b = (numpy.frombuffer(m, dtype) for m in (where, left, right))
@@ -101,6 +107,20 @@ class Operation:
             into[...] = combine(a, b)
 
         return fold
+
+
+def _holds(dtype: Any, gives: Any) -> bool:
+    """Return whether an array can hold what an operation gives: no text is cut off, for one.
+
+    Truth values are numbers, and neither dates nor text.
+    """
+    import numpy
+
+    if gives.hasobject:  # a function in Python that is called for each element
+        return True
+    if dtype.kind in "biufc":
+        return bool(numpy.can_cast(gives, dtype, "safe"))
+    return bool(gives.kind == dtype.kind and gives.itemsize <= dtype.itemsize)
 
 
 def operation_of(op: Any, function: str, commutative: bool | None = None) -> Operation:
@@ -134,16 +154,32 @@ def _made(op: Any, function: str, commutative: bool | None) -> Operation:
                 f"{function}: the ufunc {name} takes {op.nin} and gives {op.nout}; an operation "
                 "makes one of two"
             )
-        code = _UFUNCS.index(name) if name in _UFUNCS else -1
+        if name not in _UFUNCS:
+            # Those of whole arrays depend on their shape.
+            return Operation(op, name, -1, op, commutative is True, op, op.signature is None)
+        code = _UFUNCS.index(name)
     elif not callable(op):
         raise TypeError(
             f"{function}: {op!r} is no operation; give a name as 'sum', a NumPy ufunc, an MPI.Op "
             "or a function of two arguments"
         )
     if code >= 0:
-        return Operation(op, _NAMES[code], code, _ON_OBJECTS[code], commutative is not False)
-    name = name or getattr(op, "__qualname__", type(op).__name__)
+        return Operation(op, _NAMES[code], code, _on_objects(code), commutative is not False)
+    name = getattr(op, "__qualname__", type(op).__name__)
     return Operation(op, name, -1, op, commutative is True, op)
+
+
+def _on_objects(code: int) -> Callable[[Any, Any], Any]:
+    """Return what a name means for objects, and for arrays of them: element by element."""
+    plain = _ON_OBJECTS[code]
+
+    def on_objects(left: Any, right: Any) -> Any:
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(left, numpy.ndarray):
+            return getattr(numpy, _UFUNCS[code])(left, right)
+        return plain(left, right)
+
+    return on_objects
 
 
 def _is_ufunc(op: Any) -> bool:
@@ -160,7 +196,7 @@ def _from_mpi(op: Any, commutative: bool | None) -> Operation:
     mpi = sys.modules["mpi4py.MPI"]
     for code, name in enumerate(_MPI):
         if op == getattr(mpi, name):
-            return Operation(op, _NAMES[code], code, _ON_OBJECTS[code], commutative is not False)
+            return Operation(op, _NAMES[code], code, _on_objects(code), commutative is not False)
 
     def on_arrays(left: Any, right: Any) -> Any:
         result = right.copy()
