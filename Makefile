@@ -59,8 +59,9 @@ bench: $(MPIS:%=.venv/%/.installed) $(MPIS:%=.venv/%/.extra-fmo) ## both sides i
 	@set -e; for mpi in $(MPIS); do \
 	    for what in basic_layer heap containers directory messages npb_is npb_cg \
 	        $$(command -v strace >/dev/null && echo npb_calls) \
-	        mpi_progress joining launching spawning fmo_spawn; do \
+	        mpi_progress joining launching fmo_spawn; do \
 	        .venv/$$mpi/bin/python benchmarks/$$what.py; done; done
+	@.venv/mpich/bin/python benchmarks/spawning.py
 	@.venv/mpich/bin/python benchmarks/spawn_memory.py
 	@.venv/mpich/bin/python benchmarks/fmo.py
 	@if [ "$$(id -u)" = 0 ]; then for what in across_nodes npb_2003; do \

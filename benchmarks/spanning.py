@@ -61,7 +61,7 @@ def run(
 
 def _slow(hosts: network.Network, wire: "Wire") -> None:
     for host in hosts:
-        for direction in ("rmem", "wmem"):
+        for direction in ("rmem", "wmem") if wire.buffers else ():
             sizes = f"4096 {wire.buffers} {wire.buffers}"
             host.run("sh", "-c", f"echo {sizes} > /proc/sys/net/ipv4/tcp_{direction}")
         hosts.shape(host, delay=wire.delay, rate=wire.rate)

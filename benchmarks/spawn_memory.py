@@ -12,20 +12,19 @@ Python with the other MPI, by default the one of the environment beside this one
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness import Goal, Row, environment, print_environment, progress, table, wait_for_quiet
+from both import NAMES, pythons, surroundings
+from harness import Goal, Row, print_environment, progress, table, wait_for_quiet
 from jobs import JobError
-from layouts import Course, Helpers, Layout, Outcome, median, most, mpi_name, run
+from layouts import Course, Helpers, Layout, Outcome, median, most, run
 from memory_svg import draw
 
 LAYOUTS = tuple(Layout(groups, 32 // groups) for groups in (1, 2, 4, 8, 16, 32))
 WAYS = {"ours": "acp_mpi", "plain": "without us", "spawn": "Spawn", "own": "our Spawn",
         "split": "one mpirun"}  # fmt: skip
-NAMES = {"mpich": "MPICH", "openmpi": "Open MPI"}
 QUANTITIES = {"heap": "Heap (mallinfo2)", "pss": "PSS", "uss": "USS"}
 MB = 1e6
 
@@ -141,20 +140,6 @@ def _record(results: dict[Key, Outcome]) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _pythons(other: str | None) -> dict[str, str]:
-    """Return a Python for each MPI there is: this one, and the other."""
-    mpis = {mpi_name(): sys.executable}
-    beside = {"mpich": "openmpi", "openmpi": "mpich"}[next(iter(mpis))]
-    python = other or os.path.join(sys.prefix, os.pardir, beside, "bin", "python")
-    if os.path.exists(python):
-        mpis[mpi_name(python)] = os.path.abspath(python)
-    elif other:
-        raise JobError(f"--other {other}: there is no such Python")
-    else:
-        progress(f"only one MPI: there is no {os.path.normpath(python)}")
-    return mpis
-
-
 def main(argv: Sequence[str]) -> int:
     """Run all jobs, print the tables and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -165,17 +150,18 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     layouts = (LAYOUTS[0], LAYOUTS[-1]) if options.quick else LAYOUTS
     try:
-        results = _measure(_pythons(options.other), layouts, 1 if options.quick else 3)
+        mpis = pythons(options.other)
+        results = _measure(mpis, layouts, 1 if options.quick else 3)
     except JobError as reason:
         print(reason, file=sys.stderr)
         return 1
-    surroundings = environment()
-    print_environment(surroundings)
+    here = surroundings(mpis)
+    print_environment(here)
     print("\n\n".join(_tables(results)), end="\n\n")
     rows = list(_rows(results))
     print(table(rows))
     if options.json:
-        record = {"environment": surroundings, "jobs": _record(results),
+        record = {"environment": here, "jobs": _record(results),
                   "rows": [row.as_dict() for row in rows]}  # fmt: skip
         options.json.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     if options.svg:

@@ -1,17 +1,20 @@
-"""Measure how long it takes from Spawn to the first message of the last child: ours and MPI's.
+"""Measure how long it takes from Spawn to the first message of the last child: ours and both MPIs'.
 
-    python benchmarks/spawning.py [--rounds 3] [--quick]
+    python benchmarks/spawning.py [--rounds 3] [--quick] [--other PYTHON]
 
-The same unmodified program, with MPI's dynamic processes and with groups that join the job, in
-turn: one group of so many children, and 32 groups of one, which Spawn starts one after the other.
-The row after that has a program of ours on our side, that starts all of them by one call of
-`spawn_groups`. The last two are of a message to a child and back, once there is one. Children are
-workers: they say who they are and wait for work, while others are still started. Medians of the
-wall time inside the parent; its own start is not counted. Run it with the Python beside each MPI. A
-slow figure is no error; a run that fails is.
+The same unmodified program, under each MPI with its dynamic processes and with groups that join the
+job, all in turn: one group of so many children, and 32 groups of one, which Spawn starts one after
+the other. The row after that has a program of ours on our side, that starts all of them by one call
+of `spawn_groups`. The last two are of a message to a child and back, once there is one. Children
+are workers: they say who they are and wait for work, while others are still started. Medians of the
+wall time inside the parent; its own start is not counted. `--other` names a Python with the other
+MPI, by default the one of the environment beside this one. A slow figure is no error; a run that
+fails is.
 """
 
 import argparse
+import functools
+import itertools
 import os
 import re
 import statistics
@@ -19,7 +22,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from harness import Goal, Row, environment, positive, print_environment, progress, table
+from both import NAMES, pythons, surroundings
+from harness import Goal, Row, positive, print_environment, progress, table
 from jobs import LAUNCHER, JobError, launcher, run
 
 OF_MPI, SPAWN, AT_ONCE = "MPI's Spawn", "our Spawn", "spawn_groups"
@@ -144,50 +148,61 @@ TASKS: dict[str, Callable[..., None]] = {
 }
 
 
-def once(way: str, task: str, *numbers: int) -> dict[str, float]:
+def once(python: str, way: str, task: str, *numbers: int) -> dict[str, float]:
     """Return the seconds that one run prints, by name; JobError if it did not come to its end."""
-    command = [launcher(), "-n", "1", sys.executable, __file__, "--task", task]
+    command = [launcher(python), "-n", "1", python, __file__, "--task", task]
     env = os.environ | LAUNCHER | {"ACP_SPAWN": str(int(way == SPAWN))}
     output, status = run([*command, *map(str, numbers)], env, LIMIT)
     said = re.findall(r"^(\w*) ?seconds ([\d.]+)$", output, re.MULTILINE)
     if status or not said:
         tail = "\n".join(output.splitlines()[-25:])
-        raise JobError(f"{task} {numbers} by {way}: exit status {status}\n{tail}")
+        raise JobError(f"{python}: {task} {numbers} by {way}: exit status {status}\n{tail}")
     return {name: float(seconds) for name, seconds in said}
 
 
-def compare(groups: int, children: int, goals: Goals, rounds: int) -> list[Row]:
-    """Return the medians of our ways beside MPI's; they begin in turn."""
-    ways = [OF_MPI, *goals]
-    times: dict[str, list[float]] = {way: [] for way in ways}
+def compare(
+    mpis: dict[str, str], groups: int, children: int, goals: Goals, rounds: int
+) -> list[Row]:
+    """Return the medians of our ways beside each MPI's own; all of them begin in turn."""
+    sides = list(itertools.product(mpis, (OF_MPI, *goals)))
+    times: dict[tuple[str, str], list[float]] = {side: [] for side in sides}
     for number in range(rounds):
         progress(f"{groups} x {children}: round {number + 1} of {rounds}")
-        first = number % len(ways)
-        for way in ways[first:] + ways[:first]:
+        first = number % len(sides)
+        for mpi, way in sides[first:] + sides[:first]:
             task = "start all" if way == AT_ONCE else "start"
-            times[way].append(once(way, task, groups, children)[""])
-    medians = {way: statistics.median(each) for way, each in times.items()}
+            times[mpi, way].append(once(mpis[mpi], way, task, groups, children)[""])
+    medians = {side: statistics.median(each) for side, each in times.items()}
     what = f"{groups} group{'s' * (groups > 1)} of {children}, {{}} to the last first message"
     return [
-        Row(what.format(way), "s", medians[way], OF_MPI, medians[OF_MPI], Goal(times=goal))
+        Row(
+            what.format(way),
+            "s",
+            medians[mpi, way],
+            f"{NAMES[mpi]}'s Spawn",
+            medians[mpi, OF_MPI],
+            Goal(times=goal),
+        )
+        for mpi in mpis
         for way, goal in goals.items()
     ]
 
 
-def talk(quick: bool) -> list[Row]:
-    """Return what a message to a spawned child and back takes, ours beside MPI's; in turn."""
+def talk(mpi: str, python: str, quick: bool) -> list[Row]:
+    """Return what a message to a spawned child and back takes, ours beside that MPI's; in turn."""
     rounds = 1 if quick else 3
     times: dict[str, list[dict[str, float]]] = {OF_MPI: [], SPAWN: []}
     for number in range(rounds):
         progress(f"messages: round {number + 1} of {rounds}")
         for way in times:
-            times[way].append(once(way, "talk", SLICES, COUNT))
+            times[way].append(once(python, way, "talk", SLICES, COUNT))
     ours, theirs = (
         {name: 1e6 * statistics.median(each[name] for each in times[way]) for name in TALK}
         for way in (SPAWN, OF_MPI)
     )
+    against = f"{NAMES[mpi]}'s Spawn"
     return [
-        Row(f"half a round trip, {what}", "µs", ours[name], OF_MPI, theirs[name], Goal())
+        Row(f"half a round trip, {what}", "µs", ours[name], against, theirs[name])
         for name, what in TALK.items()
     ]
 
@@ -197,31 +212,36 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=positive, default=3, metavar="N", help="default: 3")
     parser.add_argument("--quick", action="store_true", help="few children, one round")
+    parser.add_argument("--other", metavar="PYTHON", help="a Python with the other MPI")
     parser.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.task:
         task, *numbers = options.task
         TASKS[task](*map(int, numbers))
         return 0
+    try:
+        mpis = pythons(options.other)
+    except JobError as reason:
+        parser.error(str(reason))
     rounds = 1 if options.quick else options.rounds
+    measures: list[Callable[[], list[Row]]] = [
+        functools.partial(compare, mpis, *case, goals, rounds)
+        for case, goals in (QUICK if options.quick else CASES).items()
+    ]
+    for mpi, python in mpis.items():
+        if mpi == "mpich":
+            progress("messages: left out, the second one to a child of MPICH 5.0.2 does not arrive")
+        else:
+            measures.append(functools.partial(talk, mpi, python, options.quick))
     rows: list[Row] = []
     failures = 0
-    for case, goals in (QUICK if options.quick else CASES).items():
+    for measure in measures:
         try:
-            rows += compare(*case, goals, rounds)
+            rows += measure()
         except JobError as reason:
             failures += 1
             progress(f"FAILED {reason}")
-    here = environment()
-    try:
-        if here["MPI name"] == "MPICH":
-            progress("messages: left out, the second one to a child of MPICH 5.0.2 does not arrive")
-        else:
-            rows += talk(options.quick)
-    except JobError as reason:
-        failures += 1
-        progress(f"FAILED {reason}")
-    print_environment(here)
+    print_environment(surroundings(mpis))
     print(table(rows))
     return 1 if failures else 0
 

@@ -1,4 +1,7 @@
-"""NPB IS on three transports between hosts with slow wires, for the class in `NPB_CLASS`."""
+"""NPB IS on three transports between hosts, for the class in `NPB_CLASS`.
+
+How they are connected stands in `NPB_CONDITIONS`.
+"""
 
 import os
 import socket
@@ -15,7 +18,7 @@ def measure(quick: bool) -> list[Row]:
     """Measure as one rank of the job; rank 0 returns the rows."""
     comm, name = MPI.COMM_WORLD, os.environ["NPB_CLASS"]
     kernel = IntegerSort(name, comm.rank, comm.size)
-    title = f"IS {name}, {comm.size} hosts"
+    title = f"IS {name}, {comm.size} hosts, {os.environ['NPB_CONDITIONS']}"
     accounts = measuring.run_all(
         comm,
         kernel.run,

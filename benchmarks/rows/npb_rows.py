@@ -29,6 +29,8 @@ def rows_of(
         f"{each.median('switches'):,.0f} changes of context"
         for each in accounts
     ]
+    if ours.not_counted:
+        shares.append(f"system calls are not counted: {ours.not_counted}")
     rows.append(
         Row(
             f"{title}: processor time of all ranks",
@@ -39,4 +41,15 @@ def rows_of(
             note=", ".join(shares),
         )
     )
+    if not ours.not_counted:
+        rows.append(
+            Row(
+                f"{title}: system calls of all ranks",
+                "calls",
+                ours.median("calls"),
+                select.name,
+                select.median("calls"),
+                note=", ".join(f"{each.name} {each.median('calls'):,.0f}" for each in accounts),
+            )
+        )
     return rows
