@@ -260,4 +260,8 @@ def test_names_are_text(world):
 def test_a_buffer_is_given_back(several):
     buffer = bytearray(100)
     several.Attach_buffer(buffer)
+    several.bsend("kept", several.rank)
+    several.Flush_buffer()
+    several.Iflush_buffer().Wait()
     assert several.Detach_buffer() is buffer
+    assert several.recv(source=several.rank) == "kept"

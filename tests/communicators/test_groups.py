@@ -53,6 +53,7 @@ def test_a_group_of_nobody_is_the_empty_one(MPI, group):
         group.Excl(range(group.size)),
         MPI.Group.Difference(group, group),
         MPI.Group.Intersection(group, MPI.GROUP_EMPTY),
+        MPI.Group.Intersect(MPI.GROUP_EMPTY, group),
     ):
         assert made == MPI.GROUP_EMPTY
         assert made.Compare(MPI.GROUP_EMPTY) == MPI.IDENT

@@ -28,6 +28,16 @@ def test_buffers_go_around(MPI, world, count):
     assert (found == np.arange(count) + left).all()
 
 
+@pytest.mark.parametrize("name", ["Sendrecv_replace", "Isendrecv_replace"])
+def test_what_comes_takes_the_place_of_what_was_sent(MPI, world, name):
+    right, left = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    data = np.arange(100.0) + world.rank
+    request = getattr(world, name)(data, right, 3, left, 3)
+    if request is not None:
+        request.Wait()
+    assert (data == np.arange(100.0) + left).all()
+
+
 def test_a_column_is_sent_by_its_datatype(MPI, world):
     kind = MPI.DOUBLE.Create_vector(4, 1, 5).Commit()
     table = np.arange(20.0).reshape(4, 5) * (world.rank + 1)

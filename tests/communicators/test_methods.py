@@ -64,6 +64,7 @@ def test_foreign_code_gets_nothing_that_it_would_take_for_null(MPI, several):
         for ask in (
             lambda thing: thing.handle,
             lambda thing: thing.py2f(),
+            *([lambda thing: thing.toint()] if hasattr(MPI.Comm, "toint") else []),  # since 4.2
             MPI._addressof,
             MPI._handleof,
         ):
@@ -91,3 +92,59 @@ def test_what_is_made_of_a_handle_is_of_ours(MPI, several):
     made = MPI.Comm.f2py(MPI.COMM_WORLD.py2f())
     assert type(made) is MPI.Intracomm
     assert made == MPI.COMM_WORLD
+
+
+def test_a_communicator_says_of_what_kind_it_is(MPI, world):
+    assert (world.Is_intra(), world.is_intra) == (True, True)
+    assert (world.Is_inter(), world.is_inter) == (False, False)
+    assert world.Get_topology() == world.topology == MPI.UNDEFINED
+    assert not world.is_topo
+
+
+def test_a_communicator_of_two_groups_says_so(MPI, between):
+    assert (between.Is_intra(), between.is_intra) == (False, False)
+    assert (between.Is_inter(), between.is_inter) == (True, True)
+    assert between.Get_topology() == between.topology == MPI.UNDEFINED
+    assert not between.is_topo
+
+
+def test_hints_are_kept_and_given_to_duplicates(MPI, several):
+    """MPI's own keep those that they know."""
+    info = MPI.Info.Create({"of the program": "first"})
+    several.Set_info(info)
+    info["another"] = "second"
+    info.Free()
+    more = MPI.Info.Create({"another": "third"})
+    copy = several.Dup_with_info(more)
+    more.Free()
+    several.info = MPI.INFO_NULL
+    for comm, expected in (
+        (several, {"of the program": "first"}),
+        (copy, {"of the program": "first", "another": "third"}),
+    ):
+        for found in (comm.Get_info(), comm.info):
+            assert dict(found) == expected
+            found.Free()
+    copy.Free()
+
+
+def test_hints_that_are_unknown_do_no_harm(MPI, world):
+    info = MPI.Info.Create({"of the program": "value"})
+    world.Set_info(info)
+    info.Free()
+    found = world.Get_info()
+    assert isinstance(found, MPI.Info)
+    found.Free()
+    assert world.allreduce(1) == world.size
+
+
+def test_groups_of_a_session_are_of_the_module_s_own_class(MPI, several):
+    session = MPI.Session.Init()
+    group = MPI.Group.Create_from_session_pset(session, "mpi://SELF")
+    assert type(group) is MPI.Group
+    comm = MPI.Intracomm.Create_from_group(group, "alone")
+    assert type(comm) is MPI.Intracomm
+    assert comm.allreduce(several.rank) == several.rank
+    comm.Free()
+    group.Free()
+    session.Finalize()

@@ -114,3 +114,83 @@ def test_statuses_may_be_too_few(MPI, world):
     request, statuses = world.Isend(np.zeros(1), MPI.PROC_NULL), []
     MPI.Request.Waitall([request], statuses)
     assert isinstance(statuses[0], MPI.Status)
+
+
+def calls_that_look(MPI, spelled, of):
+    """Return the calls that look for any, some and all requests."""
+    if of == "mpi4py" and MPI.Get_version() < (4, 1):
+        pytest.skip("this MPI has no Get_status_any, Get_status_some and Get_status_all")
+    return [getattr(MPI.Request, f"{spelled}_{what}") for what in ("any", "some", "all")]
+
+
+@pytest.mark.parametrize("of", ["mpi4py", "ours", "both"])
+@pytest.mark.parametrize("spelled", ["Get_status", "get_status"])
+def test_who_looks_at_several_leaves_them_as_they_are(MPI, several, of, spelled):
+    look_any, look_some, look_all = calls_that_look(MPI, spelled, of)
+    world = MPI.COMM_WORLD
+    kinds = {"mpi4py": [world] * 3, "ours": [several] * 3, "both": [several, world, several]}[of]
+    rank, rooms = several.rank, np.zeros((3, 1))
+    requests = [comm.Irecv(rooms[i], rank, i) for i, comm in enumerate(kinds)]
+    assert look_any(requests) == (MPI.UNDEFINED, False)
+    assert look_some(requests) == []
+    assert not look_all(requests)
+    kinds[1].Send(np.ones(1), rank, 1)
+    status = MPI.Status()
+    while (found := look_any(requests, status)) != (1, True):
+        assert found == (MPI.UNDEFINED, False)
+    assert (status.Get_source(), status.Get_tag()) == (rank, 1)
+    assert look_some(requests) == [1]
+    assert not look_all(requests)
+    for tag in (0, 2):
+        kinds[tag].Send(np.ones(1), rank, tag)
+    statuses = []
+    while not look_all(requests, statuses):
+        pass
+    assert [status.Get_tag() for status in statuses] == [0, 1, 2]
+    assert MPI.REQUEST_NULL not in requests
+    MPI.Request.Waitall(requests)
+    assert (rooms == 1).all()
+
+
+@pytest.mark.parametrize("of", ["mpi4py", "ours"])
+@pytest.mark.parametrize("spelled", ["Get_status", "get_status"])
+def test_who_looks_where_there_is_nothing_to_wait_for_hears_so(MPI, several, of, spelled):
+    look_any, look_some, look_all = calls_that_look(MPI, spelled, of)
+    comm = several if of == "ours" else MPI.COMM_WORLD
+    idle = comm.Recv_init(np.zeros(1), comm.rank)
+    for requests in ([idle], [idle, MPI.REQUEST_NULL]):
+        assert look_any(requests) == (MPI.UNDEFINED, True)
+        assert look_some(requests) is None
+        assert look_all(requests)
+    idle.Free()
+
+
+@pytest.mark.parametrize("name", ["Cancel", "cancel"])
+def test_a_status_says_that_a_request_was_taken_back(MPI, world, name):
+    request, status = world.Irecv(np.zeros(1), world.rank, 9), MPI.Status()
+    getattr(request, name)()
+    request.Wait(status)
+    assert status.cancelled
+    request, status = world.Irecv(np.zeros(4), world.rank, 9), MPI.Status()
+    world.Send(np.zeros(3), world.rank, 9)
+    request.Wait(status)
+    assert not status.cancelled
+    assert (status.source, status.tag, status.count) == (world.rank, 9, 24)
+    assert status.Get_elements(MPI.DOUBLE) == status.Get_count(MPI.DOUBLE) == 3
+
+
+def test_a_request_without_partitions_refuses_them(MPI, several):
+    """MPICH would look where there is no memory."""
+    request = several.Send_init(np.zeros(4), several.rank)
+    for call, given in (
+        (request.Pready, (0,)),
+        (request.Pready_range, (0, 1)),
+        (request.Pready_list, ([0, 1],)),
+        (request.Parrived, (0,)),
+    ):
+        with pytest.raises(MPI.Exception) as caught:
+            call(*given)
+        assert caught.value.Get_error_class() == MPI.ERR_REQUEST
+        assert "no partitions" in caught.value.__notes__[0]
+        assert "Psend_init" in caught.value.__notes__[0]
+    request.Free()

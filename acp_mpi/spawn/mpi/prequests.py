@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.requests import Request
 from acp_mpi.spawn.mpi.several import any_ours, body_of
@@ -41,3 +43,25 @@ class Prequest(Request, MPI.Prequest):  # type: ignore[misc]
             return
         for request in requests:
             Prequest.Start(request)
+
+
+def _of_parts(name: str) -> Any:
+    """Return a method for a request whose buffer has partitions, which none of ours has."""
+    original = getattr(MPI.Prequest, name)
+
+    @functools.wraps(original)
+    def method(self: Any, *given: Any, **named: Any) -> Any:
+        if body_of(self) is None:
+            return original(self, *given, **named)
+        error = MPI.Exception(MPI.ERR_REQUEST)
+        error.add_note(
+            f"{name}: the request has no partitions, as none on a communicator of several groups; "
+            "start it, or make one by Psend_init or Precv_init on a communicator of one group"
+        )
+        raise error
+
+    return method
+
+
+for _name in ("Pready", "Pready_range", "Pready_list", "Parrived"):
+    setattr(Prequest, _name, _of_parts(_name))
