@@ -4,7 +4,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import launch
@@ -12,6 +11,16 @@ import pytest
 
 HOOK = {"ACP_SPAWN": "1"}
 THREADS = 6
+
+
+def are_in(function):
+    """Return how many threads are in a function, or in what it has called."""
+    code, count = function.__code__, 0
+    for frame in sys._current_frames().values():
+        while frame is not None and frame.f_code is not code:
+            frame = frame.f_back
+        count += frame is not None
+    return count
 
 
 def ask_for_the_parents():
@@ -23,7 +32,7 @@ def ask_for_the_parents():
     begin, hear = threading.Barrier(THREADS), strangers.hear
 
     def held_up(*given):
-        time.sleep(0.2)
+        launch.until(lambda: are_in(strangers.parent) == THREADS)
         return hear(*given)
 
     def ask(number):
@@ -66,7 +75,7 @@ def connect_by_two_threads():
     """Rank 1 asks with rank 2 and then alone, but looks for the second answer first."""
     from mpi4py import MPI
 
-    from acp_mpi.spawn.mpi import ports
+    from acp_mpi.spawn.mpi import ports, strangers
 
     world = MPI.COMM_WORLD
     pair = world.Split(0 if world.rank == 0 else 1)
@@ -74,7 +83,7 @@ def connect_by_two_threads():
     if world.rank == 0:
         accept_two(port)
         return
-    asked, listens, tell, hear = threading.Event(), threading.Event(), ports.tell, ports.hear
+    asked, tell, hear = threading.Event(), ports.tell, ports.hear
 
     def tell_first(*given):
         tell(*given)
@@ -82,10 +91,7 @@ def connect_by_two_threads():
 
     def hear_last(*given):
         if threading.current_thread() is threading.main_thread():
-            listens.wait()
-            time.sleep(0.2)
-        else:
-            listens.set()
+            launch.until(lambda: are_in(strangers.pause))  # the other one has looked
         return hear(*given)
 
     def connect(comm):
