@@ -220,6 +220,21 @@ class Job:
                 f"no end within {limit:g} s; its output and stacks:\n{self.output}"
             ) from None
 
+    def wait_for_all(self, limit: float = 40.0) -> None:
+        """Return when no process is left, or kill those that are and raise Hang after `limit` s.
+
+        Killed in MPI_Finalize, as children of Spawn may be when their parents have ended, Open
+        MPI's leave files in /dev/shm.
+        """
+        try:
+            until(lambda: not self.processes(), limit=limit)
+        except AssertionError:
+            left = "\n".join(f"{pid}: {command_line(pid)}" for pid in self.processes())
+            self.kill()
+            raise Hang(
+                f"still there after {limit:g} s:\n{left}\ntheir output and stacks:\n{self.output}"
+            ) from None
+
     def kill(self) -> None:
         """End all processes; those of Python print the stacks of their threads first."""
         for pid in self.processes():
@@ -308,6 +323,14 @@ def maps(pid: int) -> str:
 def stat(pid: int) -> list[str]:
     """Return what the kernel says of a process, from its state on (proc_pid_stat)."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def command_line(pid: int) -> str:
+    """Return what a process was started with, "" if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def executable(pid: int) -> str:

@@ -31,7 +31,10 @@ LAUNCHER_FAILED = "The PMIx server's listener thread failed to start"
 
 @pytest.fixture
 def passes(start: Start) -> Callable[..., str]:
-    """passes(command, env) runs a job to its end, checks that it went well, returns its output."""
+    """passes(command, env) runs a job to its end, checks that it went well, returns its output.
+
+    All of its processes end by themselves.
+    """
 
     def run(command: list[str], env: dict[str, str] | None = None, limit: float = 40.0) -> str:
         job = start(command, env)
@@ -41,6 +44,7 @@ def passes(start: Start) -> Callable[..., str]:
             job = start(command, env)
             status = job.wait(limit)
         assert status == 0, f"exit status {status}:\n{job.output}"
+        job.wait_for_all(limit)
         return job.output
 
     return run

@@ -82,7 +82,8 @@ def all_pass() -> Callable[[dict[str, list[launch.Job]]], None]:
         flat = [job for group in jobs.values() for job in group]
         for job in flat:
             assert job.wait() == 0, "\n".join(job.output for job in flat)
-        launch.until(lambda: not any(job.processes() for job in flat))  # a minder ends after it
+        for job in flat:
+            job.wait_for_all()  # a minder ends after it
 
     return check
 
