@@ -14,4 +14,4 @@ def test_who_is_left_of_a_job_is_named_and_killed(start):
     assert job.wait() == 0
     with pytest.raises(launch.Hang, match="sleep 1000"):
         job.wait_for_all(0.1)
-    assert job.processes() == []
+    launch.until(lambda: not job.processes())
