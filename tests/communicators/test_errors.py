@@ -132,3 +132,26 @@ def test_a_node_is_split_by_its_memory_only(MPI, world):
         assert world.Split_type(MPI.COMM_TYPE_HW_GUIDED, info=info) == MPI.COMM_NULL
     shared.Free()
     unknown.Free()
+
+
+class Unpackable:
+    """An object that cannot be unpacked again."""
+
+    def __reduce__(self):
+        return (int, ("no number",))
+
+
+def test_a_handler_hears_of_mpi_s_errors_only(MPI, several):
+    heard = []
+    with handled(MPI, several, heard):
+        several.send(Unpackable(), several.rank)
+        with pytest.raises(ValueError, match="no number"):
+            several.recv(source=several.rank)
+        several.send(Unpackable(), several.rank)
+        with pytest.raises(ValueError, match="no number"):
+            several.irecv(source=several.rank).wait()
+        with pytest.raises(TypeError):
+            several.send(None, "nobody")
+        with pytest.raises(NotImplementedError):
+            several.Create_cart([1])
+    assert heard == []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 
-from acp_mpi.errors import Error
 from acp_mpi.spawn.mpi.family import Embodied, Family, predefined
 from acp_mpi.spawn.mpi.groups import Group, known_to_mpi
 from acp_mpi.spawn.mpi.original import MPI
@@ -226,7 +225,7 @@ def _to_the_body(name: str, original: Any) -> Any:
         if body is not None:
             try:
                 answer = getattr(body, name)(*given, **named)
-            except (MPI.Exception, Error) as error:
+            except Exception as error:
                 body.errors.failed(error)
                 raise
             if starts and isinstance(answer, Request):  # Is_inter starts nothing

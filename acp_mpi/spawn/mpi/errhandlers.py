@@ -8,6 +8,7 @@ from _thread import allocate_lock
 import mpi4py
 
 import acp_mpi as acp
+from acp_mpi.errors import Error
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -76,14 +77,17 @@ class Errors:
         if counted:
             handler.Free()
 
-    def failed(self, error: Exception) -> None:
-        """Call the handler for what a call is about to raise."""
-        if self._handler == MPI.ERRORS_RETURN:
-            return
-        known = isinstance(error, MPI.Exception)
-        self.call(error.Get_error_code() if known else MPI.ERR_OTHER, error)  # type: ignore[attr-defined]
+    def failed(self, error: BaseException) -> None:
+        """Call the handler for what a call is about to raise, unless that is none of MPI's errors.
 
-    def call(self, code: int, error: Exception | None = None) -> None:
+        Ctrl-C is not one, nor what an object raises where it is unpacked.
+        """
+        if isinstance(error, MPI.Exception):
+            self.call(error.Get_error_code(), error)
+        elif isinstance(error, Error):
+            self.call(MPI.ERR_OTHER, error)
+
+    def call(self, code: int, error: BaseException | None = None) -> None:
         """Call the handler; one that ends the program does not return."""
         if self._handler == MPI.ERRORS_RETURN:
             return
