@@ -24,9 +24,11 @@ def killed_after_it_joined(folder):
 
     import acp_mpi as acp
 
-    code = f"{folder!r}; from mpi4py import MPI; p = MPI.Comm.Get_parent(); {MINE}; p.recv()"
+    code = f"{folder!r}; from mpi4py import MPI; p = MPI.Comm.Get_parent(); {MINE}; "
+    code += "p.send('said', 0); p.recv()"
     for _ in range(3):
         child = MPI.COMM_SELF.Spawn(sys.executable, ["-c", code])
+        child.recv()
         launch.until(lambda: len(_processes_of(code)) == 1)
         launch.until(lambda: _was_looked_at(*_processes_of(code)))
         os.kill(*_processes_of(code), signal.SIGKILL)
