@@ -1,6 +1,7 @@
 """The main job by mpi4py's Spawn, unmodified, with our communicators: the same bits as by MPI's."""
 
 import json
+import shutil
 import sys
 
 import launch
@@ -59,3 +60,25 @@ def test_what_is_wrong_with_the_input_ends_the_spawned_program(start, arguments,
     assert "openfmo_by_spawn: " in job.output
     assert said in job.output
     launch.until(lambda: not job.processes())
+
+
+def test_a_spawned_calculation_goes_on_from_its_dump(start, passes, tmp_path):
+    dump, copy, files = tmp_path / "dump", tmp_path / "copy", [tmp_path / "1", tmp_path / "2"]
+    layout = [WATER, "--first", 6, "--group-size", 1, "--dump", dump]
+
+    def copied():
+        """Take a dump of which more than the first sweep is: it is whole at any time."""
+        if not dump.exists():
+            return False
+        shutil.copy(dump, copy)
+        with copy.open("rb") as file:
+            return len(json.loads(file.readline())["sweeps"]) > 2
+
+    command, env = spawned("1", *layout, "--json", files[0])
+    job = start(command, env)
+    launch.until(copied)
+    assert job.wait() == 0, job.output
+    command, env = spawned("1", *layout, "--json", files[1], "--restart", copy)
+    assert "sweep  1 " not in passes(command, env)
+    first, again = (json.loads(file.read_text()) for file in files)
+    assert [first[name] for name in ENERGIES[:4]] == [again[name] for name in ENERGIES[:4]]
