@@ -27,7 +27,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(path: str, arguments: list[str]) -> int:
-    """Run a program as `__main__`; an error or a non-zero exit ends the group."""
+    """Run a program as `__main__`; an error or a non-zero exit ends the group, a kill does not."""
+    program.shelter()
     try:
         program.run(path, arguments)
     except SystemExit as end:

@@ -4,6 +4,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -42,10 +43,44 @@ static PyObject *memory_file(PyObject *module, PyObject *name)
     return descriptor < 0 ? PyErr_SetFromErrno(PyExc_OSError) : PyLong_FromLong(descriptor);
 }
 
+static void nothing(int number)
+{
+    (void)number;
+}
+
+static PyObject *survive(PyObject *module, PyObject *signal_number)
+{
+    (void)module;
+    long number = PyLong_AsLong(signal_number);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    struct sigaction now, harmless = {.sa_handler = nothing, .sa_flags = SA_RESTART};
+    if (sigaction((int)number, NULL, &now) ||
+        (now.sa_handler == SIG_DFL && sigaction((int)number, &harmless, NULL)))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static PyObject *end_with(PyObject *module, PyObject *parent)
+{
+    (void)module;
+    long number = PyLong_AsLong(parent);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM))
+        return PyErr_SetFromErrno(PyExc_OSError);
+    if (getppid() != number) /* it ended before this process had asked to hear of that */
+        _exit(128 + SIGTERM);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"adopt_orphans", adopt_orphans, METH_NOARGS, "Become the parent of all descendants that lose theirs."},
     {"pidfd_open", pidfd_open, METH_O, "Return a descriptor that is readable when a process has ended."},
     {"memfd_create", memory_file, METH_O, "Return the descriptor of a new file that is in memory only."},
+    {"end_with", end_with, METH_O,
+     "Have this process, just forked by the main thread of its parent, terminated when that ends."},
+    {"survive", survive, METH_O, "Have a signal do nothing if it would end this process, until its end."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import struct
 
+from acp_mpi import _system
 from acp_mpi.errors import Error
 from acp_mpi.patience import Patience
 from acp_mpi.roster import Company
@@ -14,21 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-
-def _outlive_the_launcher_s_warning() -> None:
-    """Do nothing at SIGUSR1 unless the program handles it.
-
-    MPICH's launcher sends it to the survivors when a rank has died, even if told to leave them
-    alone (`-disable-auto-cleanup`); its default action would end them too. To ignore it would
-    have all programs ignore it that this one starts.
-    """
-    if _signal.getsignal(_signal.SIGUSR1) != _signal.SIG_DFL:
-        return
-    try:  # not by contextlib, which takes 35 KB
-        _signal.signal(_signal.SIGUSR1, lambda *of: None)
-    except ValueError:  # only the main thread may do that
-        pass
 
 
 _SHORT = 1024  # bytes that travel with their size
@@ -55,7 +41,9 @@ class MpiGroup:
         self._calls = Patience(self.comm)
         self.size = self.comm.Get_size()
         self.rank = self.comm.Get_rank()
-        _outlive_the_launcher_s_warning()
+        # Hydra sends it when a rank ends early, also if told to leave the others alone. MPICH has a
+        # handler in C; one of Python would be undone at exit, and to ignore it is inherited.
+        _system.survive(_signal.SIGUSR1)
 
     def company(self, node: int, host: int) -> Company:
         """Return those with whom this process learns who there is."""

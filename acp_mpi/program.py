@@ -2,8 +2,13 @@
 
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Sequence
+
+from acp_mpi import _system, processes
+
+_HYDRA = "PMI_FD"  # in the environment of its ranks
 
 
 def refusal(path: str) -> str:
@@ -23,3 +28,21 @@ def run(path: str, arguments: Sequence[str]) -> None:
     if not sys.flags.safe_path:  # as Python does for `python app.py`
         sys.path[0] = os.path.dirname(os.path.abspath(path))
     runpy.run_path(path, run_name="__main__")
+
+
+def shelter() -> None:
+    """Go on in a child if Hydra has started this process, which ends with the child's exit code.
+
+    MPICH's launcher kills a whole group of which it sees a rank killed by a signal, also where
+    `-disable-auto-cleanup` says that the others may go on. An exit code is no signal.
+    """
+    if _HYDRA not in os.environ:
+        return
+    parent = os.getpid()
+    child = os.fork()
+    if child:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the child's
+        status = os.waitpid(child, 0)[1]
+        os._exit(processes.outcome(os.waitstatus_to_exitcode(status))[0])
+    _system.end_with(parent)
+    _system.survive(signal.SIGUSR1)  # how Hydra tells of a loss, maybe before MPI expects it

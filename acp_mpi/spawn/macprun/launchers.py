@@ -52,6 +52,11 @@ MARKS = {
     Kind.ORTE: re.compile(rb"\[\d+,(\d+)\]<std(?:out|err)>:"),
     Kind.SRUN: re.compile(rb"^ *(\d+): "),
 }
+# Even with this option Hydra kills a group of which it sees a rank killed by a signal, and it tells
+# ranks of a loss by one that MPI may not expect yet. A shell that waits for each rank turns the
+# signal into an exit code.
+_OUTLIVE = "disable-auto-cleanup"
+_SHELTER = ("sh", "-c", 'trap "" USR1; "$@"; exit $?', "sh")
 _BINDING = {
     Kind.PRRTE: "PRTE_MCA_hwloc_default_binding_policy",
     Kind.ORTE: "OMPI_MCA_hwloc_base_binding_policy",
@@ -243,8 +248,10 @@ def _by_launcher(
         options = _srun(where, marked, shares_host)
     else:
         options = []
+    outlives = kind is Kind.HYDRA and any(word.lstrip("-") == _OUTLIVE for word in line[1:])
+    program = (*_SHELTER, *group.command) if outlives else group.command
     # Hydra wants what concerns all processes first, and the user's may not.
-    command = (line[0], *options, *line[1:], "-n", str(group.size), *group.command)
+    command = (line[0], *options, *line[1:], "-n", str(group.size), *program)
     marks = MARKS.get(kind) if marked else None
     return Start(group.name, None, nodes.HERE, command, env, group.directory, None, marks)
 
