@@ -113,6 +113,7 @@ _ROOMS = {
         "recv",
         "send",
         "sendrecv",
+        "size",
         "swap4",
         "swap8",
         "sync",

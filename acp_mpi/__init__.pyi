@@ -98,6 +98,7 @@ from acp_mpi.engine._engine import (
     recv as recv,
     send as send,
     sendrecv as sendrecv,
+    size as size,
     swap4 as swap4,
     swap8 as swap8,
     sync as sync,

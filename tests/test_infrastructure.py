@@ -93,7 +93,7 @@ def fail_with(text):
 
 def test_ranks_are_those_of_the_communicator_before_any_reset():
     comm = acp.group().comm
-    assert (acp.rank(), acp.procs()) == (comm.rank, comm.size)
+    assert (acp.rank(), acp.procs(), acp.size()) == (comm.rank, comm.size, comm.size)
     assert list(acp.ranks()) == list(range(comm.size))
 
 
@@ -226,12 +226,22 @@ def test_overlapping_barriers_do_not_disturb_each_other():
     acp.barrier(everyone)
 
 
+def test_barrier_without_a_list_is_of_all():
+    flags, places = shared(acp.procs())
+    ones = np.ones(1, np.uint8)
+    for place in places:
+        acp.iput(place + acp.rank(), ones)
+    acp.barrier()
+    assert flags.all()
+    acp.barrier(timeout=60)
+
+
 def test_barrier_with_a_rank_that_does_not_exist_is_refused():
     with pytest.raises(acp.RankError, match=rf"barrier: .*{acp.procs()}"):
         acp.barrier([acp.rank(), acp.procs()])
 
 
-@pytest.mark.parametrize("ranks", [0, None, 1.5], ids=repr)
+@pytest.mark.parametrize("ranks", [0, 1.5], ids=repr)
 def test_barrier_of_what_is_no_list_is_refused(ranks):
     with refused(TypeError, "barrier", repr(ranks)):
         acp.barrier(ranks)

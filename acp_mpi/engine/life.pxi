@@ -245,6 +245,13 @@ def procs():
     return acp_procs(engine)
 
 
+def size():
+    """Return `procs()`."""
+    if engine == NULL:
+        no_engine("size")
+    return acp_procs(engine)
+
+
 def slot_of(rank):
     """Return the slot of `rank`."""
     need("slot_of")

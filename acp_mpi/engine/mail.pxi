@@ -6,8 +6,12 @@ DEF OWN_CONTEXT = 0  # of acp.send; collectives and communicators have contexts 
 DEF HEADERS = 0x8000000000000000  # in a context: how arrays look whose note has no room for it
 DEF LAST_TAG = 0x4000000000000000
 
-ANY_SOURCE = ACP_ANY
-ANY_TAG = ACP_ANY
+DEF FROM_ANY = -1001  # what users call so, far from what any MPI calls PROC_NULL
+DEF OF_ANY_TAG = -1002
+DEF NOBODY = -3  # an MPI's PROC_NULL, for which nothing happens
+
+ANY_SOURCE = FROM_ANY
+ANY_TAG = OF_ANY_TAG
 
 cdef extern from "messages.h":
     ctypedef struct acp_request
@@ -75,7 +79,7 @@ cdef class Status:
     cdef readonly uint64_t size, note
 
     def __cinit__(self):
-        self.source = self.tag = ACP_ANY
+        self.source, self.tag = FROM_ANY, OF_ANY_TAG
 
     cdef void fill(self, const acp_envelope *got) noexcept:
         self.source, self.tag = got.source, got.tag
@@ -108,19 +112,44 @@ cdef int64_t tag_of(object tag, str function, bint wild) except? -2:
     if not PyLong_CheckExact(tag):
         tag = as_int(tag, function, "a tag")
     t = PyLong_AsLongLongAndOverflow(tag, &overflow)
-    if not overflow and (0 <= t <= LAST_TAG or wild and t == ACP_ANY):
+    if not overflow and 0 <= t <= LAST_TAG:
         return t
+    if wild and not overflow and (t == OF_ANY_TAG or is_of_mpi(tag, "ANY_TAG")):
+        return ACP_ANY
     raise ValueError(f"{function}: {tag} is no tag; one is an integer from 0 to 2**62"
                      f"{', or ANY_TAG' if wild else ''}")
 
 
+cdef bint is_of_mpi(object x, str name) except -1:
+    # Is it what the MPI of this program, if it has loaded one, calls so?
+    mpi = _sys.modules.get("mpi4py.MPI")
+    return mpi is not None and getattr(mpi, name, None) == x
+
+
 cdef int64_t source_of(object source, str function) except? -2:
     cdef int overflow = 0
-    if not PyLong_CheckExact(source):
+    cdef int64_t r
+    if PyLong_CheckExact(source):
+        r = PyLong_AsLongLongAndOverflow(source, &overflow)
+        if not overflow and 0 <= r < acp_procs(engine):
+            return r
+        if not overflow and r == FROM_ANY:
+            return ACP_ANY
+    else:
         source = as_int(source, function, "a rank")
-    if PyLong_AsLongLongAndOverflow(source, &overflow) == ACP_ANY and not overflow:
+    if source == FROM_ANY or is_of_mpi(source, "ANY_SOURCE"):
         return ACP_ANY
-    return mail_rank(source, function)
+    return dest_of(source, function)
+
+
+cdef inline int64_t dest_of(object dest, str function) except? -2:
+    cdef int overflow = 0
+    cdef int64_t r
+    if PyLong_CheckExact(dest):
+        r = PyLong_AsLongLongAndOverflow(dest, &overflow)
+        if not overflow and 0 <= r < acp_procs(engine):
+            return r
+    return NOBODY if is_of_mpi(dest, "PROC_NULL") else no_mail_rank(dest, function)
 
 
 cdef inline uint32_t mail_rank(object rank, str function) except? 0xffffffff:
@@ -142,7 +171,8 @@ cdef uint32_t no_mail_rank(object rank, str function) except? 0xffffffff:
 
 
 cdef str whom(bint sends, int64_t rank, int64_t tag):
-    return (f"{'to' if sends else 'from'} {'any rank' if rank < 0 else f'rank {rank}'}, "
+    who = "any rank" if rank == ACP_ANY else "nobody" if rank < 0 else f"rank {rank}"
+    return (f"{'to' if sends else 'from'} {who}, "
             f"{'any tag' if tag < 0 else f'tag {tag}'}")
 
 

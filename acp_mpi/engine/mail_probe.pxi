@@ -21,7 +21,7 @@ cdef class Message:
     cdef Stray stray
     cdef acp_engine *home
     cdef readonly Status status
-    cdef bint raw
+    cdef bint raw, nothing
     cdef uint64_t era
 
     def __init__(self):
@@ -38,6 +38,10 @@ cdef class Message:
             taken_drop(self.home, self.taken)
         acp_engine_free(self.home)
 
+    def __reduce__(self):
+        raise TypeError(f"Message: {self!r} is of this process and cannot be pickled; receive it, and "
+                        "send what it is")
+
     cdef Request begin(self, str function, object buffer):
         cdef Request r
         cdef mail_call c
@@ -45,6 +49,9 @@ cdef class Message:
         need(function)
         if self.era != mail_era:
             raise ValueError(f"{function}: {self!r} ended with reset; receive messages before it")
+        if self.nothing:
+            return receive_nothing(receive_new(
+                function, buffer, OWN_CONTEXT, NOBODY, ACP_ANY, False))
         if stray is None and not self.taken:
             raise ValueError(f"{function}: {self!r} has been received; mprobe finds the next one")
         r = receive_new(function, buffer, OWN_CONTEXT, self.status.source, self.status.tag,
@@ -119,6 +126,8 @@ cdef object look_for(str function, uint64_t context, int64_t source, int64_t tag
     cdef Message message
     cdef int64_t limit = nanoseconds(timeout, function)
     cdef Stray stray = stray_find(context, source, tag, take) if strays else None
+    if source == NOBODY:
+        return look_at_nothing(take)
     c.envelope.context, c.envelope.source, c.envelope.tag = context, source, tag
     c.envelope.among, c.takes = held_by(among), take
     if stray is not None:
@@ -136,6 +145,13 @@ cdef object look_for(str function, uint64_t context, int64_t source, int64_t tag
         message.taken, message.home = c.taken, engine
         acp_engine_hold(engine)
     return message
+
+
+cdef object look_at_nothing(bint take):
+    cdef Message message = Message.__new__(Message)
+    message.status, message.nothing, message.era = Status.__new__(Status), True, mail_era
+    message.status.source = _sys.modules["mpi4py.MPI"].PROC_NULL
+    return message if take else message.status
 
 
 cdef object users_look(str function, object source, object tag, bint wait, bint take,

@@ -21,6 +21,8 @@ cdef Request receive_begin(str function, object buffer, uint64_t context, int64_
                            int64_t tag, bint raw, Sources among=None):
     cdef mail_call c
     cdef Request r = receive_new(function, buffer, context, source, tag, raw)
+    if source == NOBODY:
+        return receive_nothing(r)
     cdef Stray stray = stray_find(context, source, tag, True) if strays else None
     if stray is not None:
         try:
@@ -33,6 +35,13 @@ cdef Request receive_begin(str function, object buffer, uint64_t context, int64_
     c.envelope.among = held_by(among)
     mail_do(function, do_receive, &c, True, source)
     r.request = c.request
+    return r
+
+
+cdef Request receive_nothing(Request r):
+    r.known, r.message.note = True, BYTES
+    r.message.source, r.message.tag, r.message.size = _sys.modules["mpi4py.MPI"].PROC_NULL, OF_ANY_TAG, 0
+    r.ends()
     return r
 
 
@@ -195,7 +204,8 @@ cdef object receive_blocking(str function, object buffer, uint64_t context, int6
     cdef acp_envelope want
     want.context, want.source, want.tag = context, source, tag
     want.size, want.among = 0, NULL
-    result = received_at_once(function, buffer, &want, raw, limit > MOMENT, status)
+    result = NOTHING_HERE if source == NOBODY else received_at_once(
+        function, buffer, &want, raw, limit > MOMENT, status)
     if result is NOTHING_HERE:
         need(function)  # another thread may have finalized meanwhile
         result = received(receive_begin(function, buffer, context, source, tag, raw), status, limit)
@@ -230,7 +240,8 @@ def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, status=None, timeout=None)
     rest of it is lost). Without one returns the object, an array like the one that was sent, or the
     bytes of another buffer. Messages of one rank that fit come in the order of their sends.
     `status` is filled. Raises PeerLostError if that rank has died, TimeoutError after `timeout`
-    seconds; no message is lost by that or by Ctrl-C.
+    seconds; no message is lost by that or by Ctrl-C. Where mpi4py is loaded its ANY_SOURCE and
+    ANY_TAG mean the same; from its PROC_NULL nothing comes, and `buffer`, or None, is returned.
     """
     cdef int64_t limit = nanoseconds(timeout, "recv")
     if engine == NULL:
@@ -240,8 +251,8 @@ def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, status=None, timeout=None)
     cdef int64_t s = source_of(source, "recv"), t = tag_of(tag, "recv", True)
     if ndarray_type is None and buffer is not None and type(buffer) is not bytearray:
         know_numpy()
-    if (room is None and limit == ACP_FOREVER and not strays and ndarray_type is not None
-            and type(buffer) is ndarray_type):
+    if (room is None and limit == ACP_FOREVER and not strays and s != NOBODY
+            and ndarray_type is not None and type(buffer) is ndarray_type):
         r = receive_at_once(buffer, s, t)
         if r is None:
             return buffer

@@ -27,6 +27,10 @@ cdef class Request(Pending):
     def __init__(self):
         raise TypeError("Request: isend, irecv and the like return requests; there are no others")
 
+    def __reduce__(self):
+        raise TypeError(f"Request: {self!r} is of this process and cannot be pickled; send what its "
+                        "wait() returns, or have the other rank begin a request of its own")
+
     def __repr__(self):
         state = "cancelled" if self.cancelled else "done" if self.here() else "pending"
         return f"<acp_mpi.Request {self}, {state}>"

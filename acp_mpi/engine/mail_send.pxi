@@ -17,6 +17,13 @@ cdef Request under_way(str function, parcel *p, object keep, const mail_call *c)
     return r
 
 
+cdef Request over_at_once(str function, int64_t tag, bint sends):
+    # With nobody.
+    cdef Request r = Request.__new__(Request)
+    r.function, r.peer, r.tag, r.sends, r.over = function, NOBODY, tag, sends, True
+    return r
+
+
 cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, int64_t tag,
                          uint64_t context, bint wanted):
     # None: it is done, and no request was wanted. What of the parcel is viewed stays the caller's
@@ -45,12 +52,13 @@ cdef int announce(str function, bytes header, uint64_t number, uint32_t dest,
 
 cdef Request post(str function, object x, object dest, object tag, bint wanted):
     cdef parcel p
-    cdef uint32_t d
-    cdef int64_t t
+    cdef int64_t d, t
     if engine == NULL:
         no_engine(function)
-    d = mail_rank(dest, function)
+    d = dest_of(dest, function)
     t = tag_of(tag, function, False)
+    if d == NOBODY:
+        return over_at_once(function, t, True) if wanted else None
     p.viewed = False
     try:
         keep = pack(x, &p, function)

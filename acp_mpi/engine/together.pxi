@@ -90,14 +90,23 @@ cdef int listed(object ranks, uint32_t *chosen, uint32_t count) except -1:
     return 0
 
 
-def barrier(ranks, timeout=None):
-    """Complete this process's operations, then wait for the listed ranks.
+cdef int meet_all(str function, object timeout) except -1:
+    cdef int64_t end = end_of(nanoseconds(timeout, function))
+    finish_all(function, left_until(end))
+    return meet_by(function, NULL, 0, 0, end)
+
+
+def barrier(ranks=None, timeout=None):
+    """Complete this process's operations, then wait for the listed ranks; None: for all, as `sync`.
 
     Collective over `ranks`, which contain the caller. Raises RankError for a rank that does not
     exist, one that is named twice or an absent caller; PeerLostError; TimeoutError after
     `timeout` seconds.
     """
     need("barrier")
+    if ranks is None:
+        meet_all("barrier", timeout)
+        return
     cdef uint32_t few[64]
     cdef uint32_t *chosen = few
     cdef uint32_t count
@@ -106,8 +115,8 @@ def barrier(ranks, timeout=None):
         try:
             ranks = sorted(ranks)
         except TypeError:
-            raise TypeError(f"barrier: {ranks!r} is no list of ranks; acp.sync() waits for all "
-                            "of them") from None
+            raise TypeError(f"barrier: {ranks!r} is no list of ranks; barrier() waits for all of "
+                            "them") from None
         need("barrier")  # what gave the ranks may be Python code
     count = len(ranks)
     if count > 64:
@@ -132,9 +141,7 @@ def sync(timeout=None):
     """
     if engine == NULL:
         no_engine("sync")
-    cdef int64_t end = end_of(nanoseconds(timeout, "sync"))
-    finish_all("sync", left_until(end))
-    meet_by("sync", NULL, 0, 0, end)
+    meet_all("sync", timeout)
 
 
 def board_put(low, high, first, second, since, timeout):

@@ -33,7 +33,7 @@ def nothing_was_sent():
 @pytest.mark.parametrize("name", [*SENDS, *RECEIVES])
 def test_ranks_that_do_not_exist(name):
     call = SENDS.get(name) or RECEIVES[name]
-    for rank in (acp.procs(), 10**6, -2, 2**70, *([-1] if name in SENDS else [])):
+    for rank in (acp.procs(), 10**6, -7, 2**70, *([acp.ANY_SOURCE] if name in SENDS else [])):
         with refused(acp.RankError, name, rank, f"0 to {acp.procs() - 1}"):
             call(rank)
     for rank in (0.0, "0", None):
@@ -44,7 +44,7 @@ def test_ranks_that_do_not_exist(name):
 @pytest.mark.parametrize("name", [*SENDS, *RECEIVES])
 def test_tags_that_are_none(name):
     call = SENDS.get(name) or RECEIVES[name]
-    for tag in (-2, 2**62 + 1, 2**64, -(2**70), *([-1] if name in SENDS else [])):
+    for tag in (-7, 2**62 + 1, 2**64, -(2**70), *([acp.ANY_TAG] if name in SENDS else [])):
         with refused(ValueError, name, tag, "2**62"):
             call(0, tag)
     for tag in (1.0, "1", None, np.float64(1)):

@@ -1,6 +1,7 @@
 """Requests: sends and receives beside the program, alone and several at once."""
 
 import gc
+import pickle
 import weakref
 
 import launch
@@ -244,3 +245,15 @@ def test_requests_and_messages_come_from_calls():
     for kind in (acp.Request, acp.Message):
         with refused(TypeError, kind.__name__):
             kind()
+
+
+def test_a_request_cannot_be_pickled_and_says_what_to_send_instead():
+    acp.send("x", acp.rank())
+    request, message = acp.irecv(tag=5), acp.mprobe()
+    for each in (request, acp.ibarrier()):
+        with refused(TypeError, "Request", "cannot be pickled; send what its "):
+            pickle.dumps(each)
+    with refused(TypeError, "Message", "cannot be pickled; receive it"):
+        acp.send(message, acp.rank())
+    assert message.recv() == "x"
+    assert request.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from operator import index
 
+from acp_mpi.engine import _engine
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.ranks import Circle
@@ -64,12 +65,12 @@ class Addresses(ABC):
 
     def _source(self, rank: int) -> int:
         if rank == MPI.ANY_SOURCE:  # of one peer it is known: the end of others is nothing to it
-            return self.peers.ranks[0] if len(self.peers) == 1 else -1
+            return self.peers.ranks[0] if len(self.peers) == 1 else _engine.ANY_SOURCE
         return self._dest(rank)
 
     def _wanted(self, tag: int) -> int:
         if tag == MPI.ANY_TAG:
-            return -1
+            return _engine.ANY_TAG
         return self._sent(tag)
 
     def _sent(self, tag: int) -> int:

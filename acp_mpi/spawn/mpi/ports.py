@@ -141,7 +141,7 @@ def accept(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0) 
         context = new_context("port")
         while True:
             with contextlib.suppress(PeerLostError):  # it has died since; the next one may live
-                (peers, ticket), asker = hear(_REQUESTS, -1, serial)
+                (peers, ticket), asker = hear(_REQUESTS, acp.ANY_SOURCE, serial)
                 tell(_ANSWERS, asker, ticket, (context, ranks))
                 return context, peers
 

@@ -59,7 +59,7 @@ def hear(
 
 def heard(context: int, tag: int) -> tuple[Any, int] | None:
     """Return an object that nobody has heard yet, and who has said it; None: there is none."""
-    posted = transport.receive(context, -1, tag, among=_NOBODY)
+    posted = transport.receive(context, _engine.ANY_SOURCE, tag, among=_NOBODY)
     if not posted.done() and posted.cancel():
         return None
     arrived = posted.take()

@@ -81,7 +81,7 @@ def receive_soon(context: int, source: int, tag: int, into: Any = None) -> Arriv
 def receive(
     context: int, source: int, tag: int, into: Any = None, among: Sources | None = None
 ) -> Posted:
-    """Start receiving, from any rank (-1) of `among` and with any tag (-1) if so wanted."""
+    """Start receiving, from ANY_SOURCE of `among` and with ANY_TAG if so wanted."""
     return Posted(transfer.irecv("recv", into, source, tag, context, among))
 
 
