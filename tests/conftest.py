@@ -23,11 +23,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import launch
 import support
+from guard import Guard
 from share import Part, Share
+from watchdog import Watchdog
 
 pytest_plugins = ["starting"]
 
-GUARD = 90.0  # seconds that ranks may drift apart; below the timeout of a test
+GUARD = 90.0  # quiet seconds that ranks may drift apart; below the limit of a test
 FAREWELL = 20.0  # seconds in which all ranks print after a failure
 
 # Ranks draw the same examples, and no folder is written by several of them.
@@ -72,10 +74,23 @@ def pytest_configure(config: pytest.Config) -> None:
     launch.take_place()
     if not config.getoption("--with-mpi", False):  # ranks start no jobs, and MPI ends them
         launch.end_in_order()
+    dog = Watchdog()
+    dog.start()
+    config.pluginmanager.register(dog)
     if half := os.environ.get("ACP_TEST_SHARE"):
         config.pluginmanager.register(Share(int(half)))
     if part := os.environ.get("ACP_TEST_PART"):
         config.pluginmanager.register(Part(part))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the marker `smoke` with the cases of a test that it names."""
+    for item in items:
+        mark = item.get_closest_marker("smoke")
+        spec = getattr(item, "callspec", None)
+        if mark and spec and spec.id not in mark.args:
+            item.own_markers.remove(mark)
 
 
 def pytest_collection_finish() -> None:
@@ -92,6 +107,17 @@ def job() -> Iterator[None]:
         acp.finalize()
 
 
+def meet() -> None:
+    """Wait for all ranks; a rank that does not come fails the test."""
+    guard = Guard(GUARD)
+    while True:
+        try:
+            return acp.sync(timeout=1.0)
+        except TimeoutError:
+            if guard.over:
+                raise
+
+
 @pytest.fixture(autouse=True)
 def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
     """Begin and end each collective test together; an error that nobody completed fails it."""
@@ -99,10 +125,10 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("job")
-    acp.sync(timeout=GUARD)
+    meet()
     yield
     if not company.failed:
-        acp.sync(timeout=GUARD)
+        meet()
         support.release()
 
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from guard import Guard
+
 if TYPE_CHECKING:
     from hosts.network import Network
 
@@ -211,14 +213,14 @@ class Job:
         return [pid for pid in _all_processes() if self._mark in _environment(pid)]
 
     def wait(self, limit: float = 40.0) -> int:
-        """Return the exit status, or kill the job and raise Hang after `limit` seconds."""
-        try:
-            return self._process.wait(limit)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise Hang(
-                f"no end within {limit:g} s; its output and stacks:\n{self.output}"
-            ) from None
+        """Return the exit status, or kill the job and raise Hang after `limit` quiet seconds."""
+        guard = Guard(limit)
+        while (status := self._process.poll()) is None:
+            if guard.over:
+                self.kill()
+                raise Hang(f"no end within {limit:g} s; its output and stacks:\n{self.output}")
+            time.sleep(0.01)
+        return status
 
     def wait_for_all(self, limit: float = 40.0) -> None:
         """Return when no process is left, or kill those that are and raise Hang after `limit` s.
@@ -262,11 +264,11 @@ class Job:
 def until(condition: Callable[[], object], *jobs: Job, limit: float = 40.0) -> None:
     """Return when something has become true that the first of these jobs brings about.
 
-    Fails with their output after `limit` seconds, or when that job ends without it.
+    Fails with their output after `limit` quiet seconds, or when that job ends without it.
     """
-    deadline = time.monotonic() + limit
+    guard = Guard(limit)
     while True:
-        over = time.monotonic() > deadline or (bool(jobs) and not jobs[0].running)
+        over = guard.over or (bool(jobs) and not jobs[0].running)
         if condition():
             return
         assert not over, "\n".join(["it has not come about", *(job.output for job in jobs)])

@@ -107,7 +107,7 @@ def wait_for_ever():
     acp.init()
     print("joined", flush=True)
     with contextlib.suppress(TimeoutError):
-        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1, timeout=100)
+        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1, timeout=600)
 
 
 def ignore_ctrl_c():

@@ -1,13 +1,15 @@
-"""Run the tests of one environment: every number of ranks with every road, every pair covered.
+"""Run the tests of one environment, or with `--both` those of the environments of both MPIs.
 
-    .venv/mpich/bin/python tests/run.py [--all | --campaign] [--both] [-k EXPRESSION ...]
+    .venv/mpich/bin/python tests/run.py [--matrix | --all | --campaign] [--both] [-k EXPRESSION ...]
 
-One line for each job; a job that fails shows all that its ranks printed. The two MPIs share the
-combinations like the fields of a chessboard, so that `make test` covers every pair of rank number,
-road and MPI; of the tests on several hosts, those without MPI run in one environment. With `--both`
-the tests of both environments are one list, and those of the engine in C are in it. Jobs run side
-by side, those of one MPI beside those of the other, for one rank more than there are processors:
-most of them wait for a part of their time.
+One line for each job; a job that fails shows all that its ranks printed. Without a mode these are
+the tests of a newcomer: in-job tests at one number of ranks on one road for each MPI, those that
+start nothing, and one for each kind of started job (marker `smoke`). `--matrix` is every number of
+ranks with every road; the two MPIs share the combinations like the fields of a chessboard, so that
+every pair of rank number, road and MPI is covered. Of the tests on several hosts, those without MPI
+run in one environment. With `--both` the tests of the engine in C are in the list. Jobs run side by
+side, those of one MPI beside those of the other, for one rank more than there are processors: most
+of them wait for a part of their time.
 """
 
 import argparse
@@ -23,74 +25,97 @@ from pathlib import Path
 from typing import NamedTuple
 
 import launch
+from guard import PROCESSORS, Guard
 from hosts.network import Network, why_not
 
 RANKS = (1, 2, 3, 4)
-LIMITS = {"test": 900.0, "all": 1800.0, "campaign": 7200.0}  # seconds for one job
-MARKERS = {"test": "not slow and not campaign", "all": "not campaign", "campaign": "campaign"}
+LIMITS = {
+    "test": 600.0,
+    "matrix": 1800.0,
+    "all": 3600.0,
+    "campaign": 14400.0,
+}  # quiet seconds
+MARKERS = {
+    "test": "not slow and not campaign",
+    "matrix": "not slow and not campaign",
+    "all": "not campaign",
+    "campaign": "campaign",
+}
 ELSEWHERE = "this test failed on another rank"  # as tests/conftest.py says it
 WITHOUT_RANKS = ("fmo", "hosts", "jobs", "spawn")  # no test there runs on all ranks of a job
 NO_TESTS = 5  # pytest's exit status when nothing was selected
-PROCESSORS = len(os.sched_getaffinity(0))
 PLACES = PROCESSORS + 1  # whoever runs waits for a part of its time
 PARTS = 2 * PROCESSORS  # of the tests that start their own jobs
-IN_C = {"test": ["plain"], "all": ["plain", "pages"], "campaign": ["fuzz", "crashes"]}
+C_TESTS = {"test": ["plain"], "all": ["plain", "pages"], "campaign": ["fuzz", "crashes"]}
+NEWCOMER = {"mpich": (2, "any"), "openmpi": (3, "link")}  # what else there is, the matrix has
+
+
+def _elsewhere(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what there is in the folder of tests besides these folders."""
+    names = {path.parent.name for path in launch.TESTS.glob("*/test_*.py")} - set(folders)
+    return (*sorted(names), *(path.name for path in launch.TESTS.glob("test_*.py")))
+
+
+class Kind(NamedTuple):
+    """What one run of pytest is for: what it is called, the marker of its tests, where they are."""
+
+    text: str
+    marker: str = ""
+    tests: tuple[str, ...] = (".",)
+
+
+_OWN = ("hosts", "jobs")  # where tests start jobs
+_BY_MPI = ("test_mpi.py", "test_suite.py", "test_traffic.py")  # hosts: which MPI it is matters
+IN_C = Kind("tests of the engine in C")
+IN_JOB = Kind("{ranks} ranks, road {road}", "mpi")
+ALONE = Kind("tests that start their own jobs", "not mpi and not hosts")
+SMOKE = Kind("a test of each kind of started job", "smoke", _OWN)
+IN_PROCESS = Kind("tests that start no jobs", "not mpi", _elsewhere(_OWN))
+HOSTS = Kind("tests on several hosts", "hosts", ("hosts",))
+HOSTS_BY_MPI = HOSTS._replace(tests=tuple(f"hosts/{name}" for name in _BY_MPI))
 
 
 class Work(NamedTuple):
     """One run of pytest: under mpiexec on some ranks and a road, or alone for all other tests.
 
     With a `network` the ranks are on its hosts. `part`: of those tests only one of `PARTS` parts.
-    `python`: of the environment. Without tests it is the engine's tests in C.
+    `python`: of the environment.
     """
 
-    ranks: int
-    road: str
-    tests: Sequence[str] = (str(launch.TESTS),)
+    kind: Kind
+    ranks: int = 0
+    road: str = "any"
     network: Network | None = None
     part: int | None = None
     python: str = sys.executable
 
     def __str__(self) -> str:
-        if not self.tests:
-            return "tests of the engine in C"
-        mpi = launch.mpi_name(self.python)
-        if self.on_hosts:
-            return f"{mpi}, tests on several hosts"
-        if not self.ranks:
-            part = "" if self.part is None else f", part {self.part + 1} of {PARTS}"
-            return f"{mpi}, tests that start their own jobs{part}"
-        return f"{mpi}, {self.ranks} rank{'s' * (self.ranks > 1)}, road {self.road}"
-
-    @property
-    def on_hosts(self) -> bool:
-        """Whether its tests make hosts of their own."""
-        return self.tests in (HOSTS.tests, HOSTS_BY_MPI.tests)
-
-
-ENGINE = Work(0, "any", ())
-ALONE = Work(0, "any")
-HOSTS = Work(0, "any", (str(launch.TESTS / "hosts"),))
-# Those in which it matters which MPI it is.
-_BY_MPI = ("test_mpi.py", "test_suite.py", "test_traffic.py")
-HOSTS_BY_MPI = Work(0, "any", tuple(str(launch.TESTS / "hosts" / name) for name in _BY_MPI))
+        text = self.kind.text.format(ranks=self.ranks, road=self.road)
+        if self.kind is IN_C:
+            return text
+        part = "" if self.part is None else f", part {self.part + 1} of {PARTS}"
+        return f"{launch.mpi_name(self.python)}, {text}{part}"
 
 
 def selection(mode: str, python: str) -> list[Work]:
     """Return what to run in an environment."""
     colour = _colour(python)
-    combinations = itertools.product(RANKS, enumerate(launch.ROADS))
-    works = [
-        Work(ranks, road)
-        for ranks, (column, road) in combinations
-        if mode == "all" or (ranks + column + colour) % 2
-    ]
-    if mode == "campaign":
-        works = [Work(ranks, road) for ranks in (2, 4) for road in launch.ROADS]
-    own = [] if why_not() else [HOSTS_BY_MPI if mode == "test" and colour else HOSTS]
-    parts = [None] if mode == "campaign" else range(PARTS)
-    own += [ALONE._replace(part=part) for part in parts]
-    return [work._replace(python=python) for work in [*own, *works]]
+    if mode == "test":
+        own = [SMOKE] if colour else [SMOKE, IN_PROCESS]
+        works = [Work(IN_JOB, *NEWCOMER[launch.mpi_name(python)]), *map(Work, own)]
+    elif mode == "campaign":
+        works = [Work(IN_JOB, ranks, road) for ranks in (2, 4) for road in launch.ROADS]
+        works += [Work(HOSTS), Work(ALONE)]
+    else:
+        fields = itertools.product(RANKS, enumerate(launch.ROADS))
+        works = [
+            Work(IN_JOB, ranks, road)
+            for ranks, (column, road) in fields
+            if mode == "all" or (ranks + column + colour) % 2
+        ]
+        works.append(Work(HOSTS_BY_MPI if mode == "matrix" and colour else HOSTS))
+        works += [Work(ALONE, part=part) for part in range(PARTS)]
+    return [work._replace(python=python) for work in works]
 
 
 def _colour(python: str) -> int:
@@ -103,7 +128,7 @@ class Run(contextlib.ExitStack):
 
     def __init__(self, work: Work, mode: str, extra: Sequence[str]) -> None:
         super().__init__()
-        self.work, self._mode, self._began = work, mode, time.monotonic()
+        self.work, self._began, self._guard = work, time.monotonic(), Guard(LIMITS[mode])
         folder = tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True)
         self._folder = Path(self.enter_context(folder))
         # In a folder of its own: the checkout's acp_mpi has no extension module and must not be
@@ -119,7 +144,7 @@ class Run(contextlib.ExitStack):
     @property
     def over(self) -> bool:
         """Whether it has ended, or should have."""
-        return not self._job.running or self.seconds > LIMITS[self._mode]
+        return not self._job.running or self._guard.over
 
     def outcome(self) -> tuple[bool, str]:
         """Return whether it passed, and its output or, if it passed, a summary."""
@@ -127,7 +152,7 @@ class Run(contextlib.ExitStack):
         try:
             status = self._job.wait(0.0)
         except launch.Hang:
-            status, hung = -1, f"no end within {LIMITS[self._mode]:g} s\n"
+            status, hung = -1, f"no end within {self._guard.limit:g} s of a quiet machine\n"
         paths = sorted(self._folder.glob("rank-*"))
         logs = [(log.name, log.read_text(errors="replace")) for log in paths]
         if status in (0, NO_TESTS):
@@ -141,31 +166,26 @@ class Run(contextlib.ExitStack):
 
 
 def _command(work: Work, mode: str, extra: Sequence[str], folder: Path) -> list[str]:
-    if not work.tests:
-        return ["make", "--no-print-directory", "-C", str(launch.TESTS / "engine"), *IN_C[mode]]
-    kind = "mpi" if work.ranks else "hosts" if work.on_hosts else "not mpi and not hosts"
-    marker = f"{kind} and {MARKERS[mode]}"
+    if work.kind is IN_C:
+        return ["make", "--no-print-directory", "-C", str(launch.TESTS / "engine"), *C_TESTS[mode]]
+    marker = f"{work.kind.marker} and {MARKERS[mode]}"
     options = ["-q", "--no-header", "--color=no", "-p", "no:cacheprovider", "-m", marker]
-    if mode == "campaign":  # long by intent, and a dump of running threads can crash Python
-        options += ["-o", "faulthandler_timeout=0"]
     command = [work.python, __file__, "--rank", str(folder), *options]
     if work.ranks:
         launcher = launch.mpiexec(work.ranks, python=work.python, network=work.network)
         elsewhere = [f"--ignore={launch.TESTS / name}" for name in WITHOUT_RANKS]
         # Where each rank was must fit into what a reader of several logs gets to see.
         command = [*launcher, *command, "--with-mpi", "-x", "--tb=short", *elsewhere]
-    return [*command, *extra, *work.tests]
+    return [*command, *extra, *(str(launch.TESTS / name) for name in work.kind.tests)]
 
 
 def _environment(work: Work, mode: str) -> dict[str, str]:
-    env = dict(launch.ROADS[work.road])
+    env = {**launch.ROADS[work.road], "TESTS_MODE": mode}
     if other := _other_python(work.python):
         env["OTHER_PYTHON"] = other
     if work.network:
         env["ACROSS_HOSTS"] = "1"
-    if mode == "all":
-        env["TESTS_THOROUGH"] = "1"
-    if mode == "test":
+    if mode == "matrix":
         env["ACP_TEST_SHARE"] = str(_colour(work.python))
     if work.part is not None:
         env["ACP_TEST_PART"] = f"{work.part}/{PARTS}"
@@ -204,7 +224,7 @@ def _needs(work: Work, mode: str) -> int:
     """Return how many of the places it takes; what seeks contention finds it by itself."""
     if mode == "campaign":
         return PLACES
-    return min(work.ranks or 1, PROCESSORS) if work.tests else PROCESSORS
+    return PROCESSORS if work.kind is IN_C else min(work.ranks or 1, PROCESSORS)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -212,6 +232,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     mode = parser.add_mutually_exclusive_group()
     for name, text in (
+        ("matrix", "every pair of rank number, road and MPI"),
         ("all", "every combination, slow tests too"),
         ("campaign", "only what is repeated until rare failures show"),
     ):
@@ -230,9 +251,11 @@ def main(argv: Sequence[str]) -> int:
     if options.both:
         if (other := _other_python(sys.executable)) is None:
             parser.error("no environment with the other MPI; ACP_TEST_OTHER_PYTHON names one")
-        works = [ENGINE, *works, *selection(options.mode, other)]
+        works += selection(options.mode, other)
+        if options.mode in C_TESTS:
+            works.insert(0, Work(IN_C))
     if options.mode != "campaign":  # the longest first: at the end all have something to do
-        works.sort(key=lambda work: (work.ranks > 0, not work.on_hosts, -work.ranks))
+        works.sort(key=lambda work: (work.ranks > 0, "hosts" not in work.kind.marker, -work.ranks))
     with (
         tempfile.TemporaryDirectory(prefix="shared-", ignore_cleanup_errors=True) as folder,
         contextlib.closing(run_all(works, options.mode, extra)) as all_of_them,

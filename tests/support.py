@@ -17,7 +17,7 @@ elif "ACROSS_HOSTS" in os.environ:  # the next rank is on another host, those af
 else:
     ROAD = os.environ.get("ACP_PATH") or "any"
 SLOW_ROAD = ROAD != "any"  # operations on other ranks take microseconds, not nanoseconds
-THOROUGH = "TESTS_THOROUGH" in os.environ
+SHARE = {"matrix": 3, "all": 1, "campaign": 1}.get(os.environ.get("TESTS_MODE", ""), 6)
 CAN_LOAD = ROAD in ("any", "owner")  # a rank can load and store the global memory of another
 
 EACH_SEQUENCE = pytest.mark.parametrize("kind", [acp.Vector, acp.Deque], ids=["vector", "deque"])
@@ -41,11 +41,11 @@ def case(*what: object) -> Iterator[None]:
 
 
 def tries(count: int) -> int:
-    """Return how often to try what is random: `count` times in `make test-all`, else a third.
+    """Return how often to try what is random: `count` times in `make test-all`.
 
-    A fifth of that on slow roads.
+    A third of that in `make test-matrix`, a sixth in `make test`; a fifth of it on slow roads.
     """
-    return max(count // (1 if THOROUGH else 3) // (5 if SLOW_ROAD else 1), 2)
+    return max(count // SHARE // (5 if SLOW_ROAD else 1), 2)
 
 
 def alone(rank: int = 0) -> bool:

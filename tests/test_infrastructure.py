@@ -262,7 +262,7 @@ def test_sync_with_a_timeout_gives_up_and_can_be_repeated():
         for ga in places:
             acp.fetch_add8(ga, 1)
     acp.wait_until(acp.query_ga(go), "==", 1)
-    acp.sync(timeout=60)
+    acp.sync(timeout=600)
     acp.sync()
 
 

@@ -40,7 +40,7 @@ def whole_numbers(n: np.int64, ga: np.uint64) -> int:
     assert acp.get(ga, np.empty(1, np.int64))[0] == n
     acp.add8(acp.GA_NULL, ga, np.uint64(1), order=acp.HANDLE_ALL)
     acp.complete(np.int64(acp.copy(ga, ga, np.int64(8))))
-    acp.wait_until(ga, "==", np.int64(n + 1), timeout=60)
+    acp.wait_until(ga, "==", np.int64(n + 1), timeout=600)
     block = np.uint64(acp.malloc(np.int64(8), rank=n - 1))
     acp.copy_many(block, ga, np.int64(8))
     acp.complete()

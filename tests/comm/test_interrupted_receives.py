@@ -114,7 +114,7 @@ def test_while_the_buffer_of_a_request_is_filled(strided):
 def test_while_an_object_is_unpickled_again_and_again(interrupted):
     acp.send(Thing("it"), right(), 1)
     interrupted(3)
-    receive = functools.partial(acp.recv, source=left(), tag=1, timeout=60)
+    receive = functools.partial(acp.recv, source=left(), tag=1, timeout=600)
     for _ in range(3):
         stopped(receive)
     assert receive() == "it"
@@ -176,7 +176,7 @@ def test_while_an_array_is_made_of_what_its_header_says(receive, monkeypatch, in
         moments = moments.astype("i4").astype([("x", "i4")])  # of a type that no note has room for
     acp.send(moments, right(), 1)
     interrupted()
-    call = functools.partial(acp.recv, room, left(), 1, timeout=60)
+    call = functools.partial(acp.recv, room, left(), 1, timeout=600)
     stopped(call)
     got = call()
     assert (got == (moments["x"] if receive == "buffer" else moments)).all()

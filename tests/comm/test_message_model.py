@@ -73,7 +73,7 @@ class Player:
         receiver, message = self.model.arrives(tag, number)
         if receiver:
             _, request, buffer = receiver
-            got = request.wait(timeout=60)
+            got = request.wait(timeout=600)
             self.check(got, message, request.status)
             assert buffer is None or got is buffer
 
@@ -82,16 +82,16 @@ class Player:
         message = self.model.takes(wanted)
         if name == "recv" and message:
             status = acp.Status()
-            got = acp.recv(None, source, wanted, status, timeout=60)
+            got = acp.recv(None, source, wanted, status, timeout=600)
             self.check(got, message, status)
         elif name == "mprobe" and message:
-            taken = acp.mprobe(source, wanted, timeout=60)
+            taken = acp.mprobe(source, wanted, timeout=600)
             self.check(taken.recv(), message, taken.status)
         elif name.startswith("irecv"):
             buffer = bytearray(70_000) if "buffer" in name else None
             request = acp.irecv(buffer, source, wanted)
             if message:
-                self.check(request.wait(timeout=60), message, request.status)
+                self.check(request.wait(timeout=600), message, request.status)
             else:
                 assert not request.done
                 self.model.posted.append((wanted, request, buffer))
@@ -105,7 +105,7 @@ class Player:
             self.cancel(0)
         while self.model.kept:
             self.receive("recv", acp.ANY_TAG, False)
-        acp.waitall(self.requests, timeout=60)
+        acp.waitall(self.requests, timeout=600)
         acp.sync()
         assert acp.iprobe() is None
 

@@ -95,7 +95,7 @@ def test_waits_of_several_threads_for_different_requests():
     acp.sync()
 
     def wait(tag):
-        return requests[tag].wait(timeout=60)
+        return requests[tag].wait(timeout=600)
 
     def send():
         for tag in reversed(range(THREADS)):
@@ -110,8 +110,8 @@ def test_a_request_that_two_threads_wait_for():
         request = acp.irecv(source=left())
         acp.sync()
         return together(
-            lambda: request.wait(timeout=60),
-            lambda: acp.waitall([request], timeout=60)[0],
+            lambda: request.wait(timeout=600),
+            lambda: acp.waitall([request], timeout=600)[0],
             lambda: acp.send(step, right()),
         )
 
@@ -120,9 +120,9 @@ def test_a_request_that_two_threads_wait_for():
 
 
 WAYS_TO_WAIT = [
-    lambda request: request.wait(timeout=60),
-    lambda request: acp.waitall([request], timeout=60)[0],
-    lambda request: acp.waitany([request], timeout=60)[1],
+    lambda request: request.wait(timeout=600),
+    lambda request: acp.waitall([request], timeout=600)[0],
+    lambda request: acp.waitany([request], timeout=600)[1],
 ]
 
 

@@ -30,7 +30,7 @@ def left():
 def travels(x):
     """Send `x` around by one; return what came."""
     acp.send(x, right())
-    return acp.recv(source=left(), timeout=60)
+    return acp.recv(source=left(), timeout=600)
 
 
 def filled(shape, dtype):

@@ -30,7 +30,7 @@ def test_iprobe_returns_at_once():
     assert acp.iprobe() is None
     acp.sync()
     acp.send(1, right(), 5)
-    acp.probe(left(), 5, timeout=60)
+    acp.probe(left(), 5, timeout=600)
     assert acp.iprobe(left(), 5).tag == 5
     assert acp.iprobe(left(), 6) is None
     assert acp.recv() == 1
@@ -81,7 +81,7 @@ def test_improbe_takes_what_is_there():
     assert acp.improbe() is None
     acp.sync()
     acp.send([1], right())
-    acp.probe(left(), timeout=60)
+    acp.probe(left(), timeout=600)
     message = acp.improbe(left())
     assert acp.improbe(left()) is None
     assert message.recv() == [1]
@@ -105,7 +105,7 @@ def test_a_probe_wakes_when_the_message_comes():
     for step in range(tries(60)):
         if acp.rank() == 0:
             acp.send(step, right(), 1)
-        assert acp.probe(left(), 1, timeout=60).tag == 1
+        assert acp.probe(left(), 1, timeout=600).tag == 1
         assert acp.recv(source=left(), tag=1) == step
         if acp.rank() != 0:
             acp.send(step, right(), 1)

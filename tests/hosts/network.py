@@ -117,7 +117,7 @@ class Host:
     def run(self, *command: str | os.PathLike[str], stdin: str = "") -> str:
         """Run a short command here and return what it prints; OSError if it fails."""
         outcome = subprocess.run(
-            self.command(command), input=stdin, capture_output=True, text=True, timeout=60
+            self.command(command), input=stdin, capture_output=True, text=True, timeout=600
         )
         if outcome.returncode:
             raise OSError(f"host {self.name}: {' '.join(map(str, command))}: {outcome.stderr}")

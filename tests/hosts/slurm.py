@@ -46,7 +46,7 @@ def pmi(environment: dict[str, str], network: Network) -> tuple[str, str]:
     wanted = "pmi2" if launch.mpi_name() == "mpich" else "pmix"
     command = network.switch.command(["srun", f"--mpi={wanted}", "-n", "1", "true"])
     tried = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     return wanted, tried.stderr.strip() if tried.returncode else ""
 

@@ -41,6 +41,7 @@ def live_together():
     acp.finalize()
 
 
+@pytest.mark.smoke
 def test_a_group_with_mpi_and_one_without_span_the_same_hosts(three_hosts, serve, start):
     place = serve(three_hosts, {"ocean": 3, "ice": 3})
     ice = place | {"ACP_GROUP": "ice", "ACP_MPI": "0", "ACP_GROUP_SIZE": "3"}

@@ -43,6 +43,7 @@ def started(network, function):
     return network.switch.command([str(word) for word in words])
 
 
+@pytest.mark.smoke
 def test_processes_with_and_without_mpi_start_on_other_hosts(two_hosts, passes):
     a, b = (host.name for host in two_hosts)
     output = passes(started(two_hosts, join))

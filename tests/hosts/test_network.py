@@ -72,6 +72,7 @@ def test_each_host_has_its_own_name_and_knows_the_others(three_hosts):
             assert host.run("getent", "hosts", other.name).split()[0] == other.address
 
 
+@pytest.mark.smoke
 def test_hosts_reach_each_other(three_hosts):
     for source in three_hosts:
         for target in three_hosts:

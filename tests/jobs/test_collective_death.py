@@ -171,6 +171,7 @@ def ask_again_and_again(folder: str) -> None:
     assert acp.allreduce(1) == RANKS - 1
 
 
+@pytest.mark.smoke("any")
 @pytest.mark.parametrize("road", ROADS)
 def test_who_only_asks_hears_of_a_death(without_mpi: Any, tmp_path: Path, road: str) -> None:
     program = launch.program(ask_again_and_again, tmp_path)

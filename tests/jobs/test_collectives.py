@@ -140,7 +140,7 @@ def beside_messages() -> None:
         late = turn % n
         if r == late:
             for other in set(range(n)) - {r}:
-                assert acp.recv(source=other, tag=turn, timeout=60) == other
+                assert acp.recv(source=other, tag=turn, timeout=600) == other
         request.wait()
         if r != late:
             acp.send(r, late, turn)

@@ -64,6 +64,7 @@ def test_a_program_that_imports_mpi4py_gets_the_module_of_ours(passes, function,
     passes([*launch.mpiexec(ranks), *launch.program(function)], HOOK)
 
 
+@pytest.mark.smoke("options0")
 @pytest.mark.parametrize("options", [[], ["-m"]])
 def test_a_program_is_run_as_it_is(passes, tmp_path, options):
     program = tmp_path / "alone.py"
@@ -144,6 +145,7 @@ def together_and_each_alone():
         assert children == MPI.COMM_NULL
 
 
+@pytest.mark.smoke("2")
 @pytest.mark.parametrize("ranks", [0, 1, 2])
 def test_processes_are_spawned(passes, ranks):
     command = launch.program(together_and_each_alone)

@@ -295,6 +295,7 @@ def be_killed_while_others_use_containers(folder):
     Path(folder, f"{acp.rank()} survived").touch()
 
 
+@pytest.mark.smoke("any")
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_a_rank_that_is_killed_leaves_whole_containers(two_survive, tmp_path, road):
     program = launch.program(be_killed_while_others_use_containers, tmp_path)

@@ -126,6 +126,7 @@ def test_the_same_example_spawns_by_mpi(passes, example):
     assert "by 2 workers" in output or "by 2 processes" in output
 
 
+@pytest.mark.smoke
 def test_the_example_of_groups_is_started_by_its_job_file(passes):
     folder = Path(sys.executable).parent
     command = f"cd {launch.ROOT / 'examples'} && {folder / 'macprun'} groups.toml"
@@ -150,6 +151,7 @@ def test_the_stencil_draws_a_picture(passes, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.smoke("docs/tour.md-4", "README.md-4")
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 @pytest.mark.parametrize(
     "page", ["docs/tour.md", "docs/messages.md", "docs/collectives.md", "README.md"]

@@ -139,6 +139,7 @@ def interrupted_among_others():
     acp.sync()
 
 
+@pytest.mark.smoke
 def test_ctrl_c_on_one_of_several_is_known_by_its_code(without_mpi):
     jobs = without_mpi(2, launch.program(interrupted_among_others))
     assert sorted(job.wait() for job in jobs) == [1, 130], [job.output for job in jobs]

@@ -63,7 +63,7 @@ def test_any_name_may_be_the_first(use):
         env={"ACP_MPI": "0"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -182,6 +182,7 @@ def test_everything_works_over_the_ranks_of_all_groups(groups, meeting, all_pass
     all_pass(groups(sizes, live_together, described(sizes), road, env=place))
 
 
+@pytest.mark.smoke
 def test_a_process_without_mpi_and_three_groups_with(groups, meeting, all_pass):
     sizes = {"master": ("acp", 1), "a": ("mpi", 3), "b": ("mpi", 2), "c": ("mpi", 1)}
     place = meeting(expected(sizes))

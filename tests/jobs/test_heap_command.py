@@ -21,7 +21,7 @@ HEAP = [sys.executable, "-P", "-m", "acp_mpi", "heap"]
 def heap(*arguments, columns=100):
     environment = os.environ | {"COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
-        [*HEAP, *map(str, arguments)], capture_output=True, text=True, timeout=60, env=environment
+        [*HEAP, *map(str, arguments)], capture_output=True, text=True, timeout=600, env=environment
     )
 
 
@@ -161,7 +161,7 @@ def test_a_full_disk_is_no_traceback(filled, option):
     job, _ = filled
     with open("/dev/full", "w") as full:
         command = [*HEAP, str(job.pid), *option]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=600)
     assert done.returncode == 1
     assert done.stderr == "heap: it cannot be shown: No space left on device\n"
 
@@ -170,11 +170,12 @@ def test_a_closed_output_does_not_keep_the_picture_from_being_written(filled, tm
     job, _ = filled
     picture = tmp_path / "heap.svg"
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *HEAP, str(job.pid), "--svg", str(picture)]
-    done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert picture.read_text().startswith("<svg")
 
 
+@pytest.mark.smoke
 def test_watch_ends_with_the_job_and_has_a_course(start, tmp_path):
     job = start([*launch.mpiexec(2), *launch.program(fill, tmp_path, 0)])
     wait_for(tmp_path / "told", job)
@@ -246,7 +247,7 @@ def test_a_job_of_another_user_is_refused(start, tmp_path):
     job = start(launch.program(change, tmp_path), {"ACP_MPI": "0"})
     wait_for(tmp_path / "told", job)
     done = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, str(job.pid)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", AS_NOBODY, str(job.pid)], capture_output=True, text=True, timeout=600
     )
     assert (done.returncode, done.stdout) == (0, "")
     assert f"process {job.pid} of user 0" in done.stderr

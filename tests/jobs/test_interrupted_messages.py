@@ -227,8 +227,8 @@ def interrupt_twice_while_bytes_come(seconds):
     room[:] = b"7" * len(room)
     thread.join()
     assert caught.value.args == (2,)
-    assert acp.recv(source=1, tag=1, timeout=60) == data
-    assert acp.recv(source=1, tag=1, timeout=60) == "next"
+    assert acp.recv(source=1, tag=1, timeout=600) == data
+    assert acp.recv(source=1, tag=1, timeout=600) == "next"
     assert room == b"7" * len(room)
     acp.send(None, 1, 3)
     acp.finalize()

@@ -113,6 +113,7 @@ def fail_inside_with():
         acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1)
 
 
+@pytest.mark.smoke
 def test_an_exception_inside_a_with_block_is_no_hang_either(fails):
     assert "KeyError: 'inside'" in fails([*launch.mpiexec(2), *launch.program(fail_inside_with)])
 
@@ -254,6 +255,7 @@ def fill_and_check(seed):
             acp.sync()
 
 
+@pytest.mark.smoke("any")
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_two_jobs_on_one_machine_do_not_see_each_other(start, road):
     jobs = [

@@ -66,6 +66,7 @@ def keep_the_limit():
         acp.sync()
 
 
+@pytest.mark.smoke
 def test_the_limit_is_hard_and_released_memory_counts_no_more(passes):
     passes([*launch.mpiexec(2), *launch.program(keep_the_limit)])
 

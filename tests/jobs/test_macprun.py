@@ -51,6 +51,7 @@ def show_surroundings():
     print("processors", sorted(os.sched_getaffinity(0)), flush=True)
 
 
+@pytest.mark.smoke
 def test_programs_with_and_without_mpi_are_one_job(passes):
     names = ("master", "ocean", "ice", "air")
     output = passes(
@@ -66,6 +67,7 @@ def test_programs_with_and_without_mpi_are_one_job(passes):
         assert f"[{label}] rank {rank} of 6\n" in output
 
 
+@pytest.mark.smoke
 def test_both_mpis_are_one_job(passes):
     other = os.environ.get("OTHER_PYTHON")
     if not other:
@@ -261,7 +263,7 @@ def test_a_terminal_is_the_input_unless_a_shell_reads_it(words, answer):
     ) as shell:
         os.close(end)
         os.write(terminal, b"hello\n")
-        output = shell.communicate(timeout=60)[0]
+        output = shell.communicate(timeout=600)[0]
     os.close(terminal)
     assert output == f"[group0.0] got {answer}".rstrip() + "\n"
 

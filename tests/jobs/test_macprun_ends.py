@@ -83,6 +83,7 @@ def count_to_two():
             signal.sigwait([signal.SIGUSR1])
 
 
+@pytest.mark.smoke
 def test_signals_reach_processes_of_all_kinds(start):
     agent = ["--ssh", "sh -c 'exec sh' agent", "--listen", "127.0.0.1:0"]
     job = start(

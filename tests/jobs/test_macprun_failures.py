@@ -92,6 +92,7 @@ def test_the_launcher_of_a_group_is_killed(start):
     nothing_is_left(job, job.pid, files)
 
 
+@pytest.mark.smoke
 def test_the_group_whose_rank_was_killed_failed_first(start):
     function = join_and_hear_of_nothing
     job = start(macprun(alone(1, "master", die_of_a_loss), mpi(2, "worker", function)))

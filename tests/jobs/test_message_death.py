@@ -79,6 +79,7 @@ def send_until_it_fails(rank):
         acp.send(b"x" * 1000, rank, 5)
 
 
+@pytest.mark.smoke("link")
 @pytest.mark.parametrize("road", launch.ROADS)
 def test_the_wait_for_the_dead_ends_and_the_others_go_on(two_survive, tmp_path, road):
     two_survive(launch.program(kill_in_waits, tmp_path), road)

@@ -82,6 +82,7 @@ def test_the_job_of_figure_5_meets_in_any_order(table, by_hand, seed):
         assert "0 1 4 6" in job.output
 
 
+@pytest.mark.smoke
 def test_a_group_with_mpi_may_come_first_and_others_without(table, by_hand):
     path = table(4)
     jobs = [by_hand(path, 3, 0), by_hand(path, 2, 0), by_hand(path, 0, 2)]

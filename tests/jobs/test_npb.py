@@ -64,6 +64,7 @@ def test_all_threads_are_counted_and_the_counting_is_not():
     calls.close()
 
 
+@pytest.mark.smoke
 def test_where_system_calls_are_not_counted_the_reason_is_said(monkeypatch):
     monkeypatch.setattr(syscalls, "PLACES", (launch.ROOT / "nothing",))
     monkeypatch.delenv(syscalls.VARIABLE, raising=False)

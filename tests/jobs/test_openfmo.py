@@ -184,6 +184,7 @@ def test_pairs_that_a_dump_has_are_not_done_again(start, joined, passes, alone, 
     assert energies(tmp_path) == alone(*eight)
 
 
+@pytest.mark.smoke
 def test_the_program_starts_its_job_by_macprun(start, alone, tmp_path):
     command = openfmo.program(tmp_path, *SMALL, "--group-size", 1, "--json", "result.json")
     job = start(command)

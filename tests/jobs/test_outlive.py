@@ -130,6 +130,7 @@ def two_users():
         acp.sync()
 
 
+@pytest.mark.smoke
 def test_two_users_in_one_program_do_not_disturb_each_other(passes):
     passes([*launch.mpiexec(2), *launch.program(two_users)])
 

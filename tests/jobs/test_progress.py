@@ -129,6 +129,7 @@ def test_a_program_that(start, which):
     assert job.wait() == 0, job.output
 
 
+@pytest.mark.smoke
 def test_without_a_launcher(start):
     job = start(launch.program(it_finalizes_mpi_inside))
     assert job.wait() == 0, job.output

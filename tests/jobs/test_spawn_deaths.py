@@ -296,6 +296,7 @@ def a_parent_whose_child_dies():
     os._exit(0)
 
 
+@pytest.mark.smoke
 def test_a_child_that_dies_is_noticed_by_who_waits_for_it(passes):
     assert "noticed" in passes(launch.program(a_parent_whose_child_dies), HOOK)
 

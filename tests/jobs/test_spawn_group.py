@@ -94,6 +94,7 @@ def meet_all():
         acp.sync()
 
 
+@pytest.mark.smoke
 def test_after_refresh_sync_means_all(start):
     job = start([*launch.mpiexec(2), *launch.program(meet_all)])
     assert job.wait() == 0, job.output

@@ -274,6 +274,7 @@ def die_when_told():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.smoke
 def test_a_group_that_dies_is_a_loss(start):
     job = start(launch.program(leave_a_dead_group), {"ACP_MPI": "0"})
     assert job.wait() == 0, job.output

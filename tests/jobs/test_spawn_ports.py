@@ -78,6 +78,7 @@ def the_dead_are_passed_over():
     os._exit(0)  # without the dead one, which finalize would wait for
 
 
+@pytest.mark.smoke
 def test_a_client_that_has_died_is_passed_over(passes):
     passes(launch.program(the_dead_are_passed_over), HOOK)
 

@@ -220,7 +220,7 @@ def take_long_objects_out_of_groups_again_and_again(rounds):
             line.pop_front()
         acp.put(acp.query_starter_ga(partner) + 16, (7).to_bytes(8, "little"))
         word = acp.query_starter_ga(0) + 24
-        acp.wait_until(word, "==", 9, timeout=30)
+        acp.wait_until(word, "==", 9, timeout=600)
         acp.put(word, bytes(8))
 
     with acp.init():
@@ -259,7 +259,7 @@ def spawn_while_others_use_memory():
     acp.get(counter, said)
     assert list(memoryview(said).cast("q")) == counts
     acp.put(acp.query_starter_ga(partner) + 16, (7).to_bytes(8, "little"))
-    acp.wait_until(word + 24, "==", 9, timeout=30)
+    acp.wait_until(word + 24, "==", 9, timeout=600)
     acp.finalize()
 
 

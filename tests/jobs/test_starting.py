@@ -4,6 +4,7 @@ import launch
 import pytest
 
 
+@pytest.mark.smoke
 def test_a_job_passes_when_its_last_process_has_ended(passes, tmp_path):
     passes(["sh", "-c", f"(sleep 0.2; touch '{tmp_path}/late') & exit 0"])
     assert (tmp_path / "late").exists()

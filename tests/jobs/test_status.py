@@ -32,7 +32,7 @@ def wait_for_rank_0(how):
     print("joined", flush=True)
     if acp.rank() == 0:
         with contextlib.suppress(TimeoutError):
-            acp.wait_until(acp.query_starter_ga(0), "==", 1, timeout=100)
+            acp.wait_until(acp.query_starter_ga(0), "==", 1, timeout=600)
     WAITS[how][1]()
 
 
@@ -79,6 +79,7 @@ def come_late(go):
     acp.finalize()
 
 
+@pytest.mark.smoke
 def test_it_shows_who_has_come_and_for_whom_they_wait(start, passes, tmp_path):
     late = str(tmp_path / "go")
     groups = alone(1, "early", come_late, __file__), mpi(2, "late", come_late, late)

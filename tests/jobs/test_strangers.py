@@ -131,6 +131,7 @@ def be_refused():
     assert not acp.is_initialized()
 
 
+@pytest.mark.smoke
 def test_a_process_with_another_secret_is_refused(passes, meeting, tmp_path):
     other = tmp_path / "other"
     secret.create(other)

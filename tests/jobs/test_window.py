@@ -164,6 +164,7 @@ def has_a_window():
         assert acp.group().window is not None
 
 
+@pytest.mark.smoke
 def test_with_stderr_closed_there_is_a_window_all_the_same(passes):
     closed = ["sh", "-c", 'exec 2>&-; exec "$@"', "sh"]
     passes([*launch.mpiexec(2), *closed, *launch.program(has_a_window)])

@@ -37,7 +37,7 @@ def one():
 def test_every_operation_that_writes_the_word_wakes_its_owner(name, one):
     word, places = shared(2, np.uint64)
     WRITES[name](places[right()], one)
-    acp.wait_until(places[acp.rank()], "==", 1, timeout=60)
+    acp.wait_until(places[acp.rank()], "==", 1, timeout=600)
     assert word[0] == 1
 
 
@@ -45,7 +45,7 @@ def test_every_operation_that_writes_the_word_wakes_its_owner(name, one):
 def test_words_in_registered_memory_can_be_waited_for(name, one):
     _, word, places = registered(2, np.uint64)
     WRITES[name](places[right()], one)
-    acp.wait_until(places[acp.rank()], "==", 1, timeout=60)
+    acp.wait_until(places[acp.rank()], "==", 1, timeout=600)
     assert word[0] == 1
 
 
@@ -54,7 +54,7 @@ def test_a_comparison_that_holds_returns_at_once(op):
     word = acp.empty(1, np.uint64)
     word[0] = 7
     for value in COMPARISONS[op]:
-        acp.wait_until(acp.query_ga(word), op, value, timeout=60)
+        acp.wait_until(acp.query_ga(word), op, value, timeout=600)
 
 
 @pytest.mark.parametrize("op", COMPARISONS)
@@ -71,16 +71,16 @@ def test_values_are_signed_if_the_value_is_negative():
     word = acp.empty(1, np.int64)
     word[0] = -5
     ga = acp.query_ga(word)
-    acp.wait_until(ga, "==", -5, timeout=60)
-    acp.wait_until(ga, "<", -4, timeout=60)
-    acp.wait_until(ga, ">", 2**63, timeout=60)
+    acp.wait_until(ga, "==", -5, timeout=600)
+    acp.wait_until(ga, "<", -4, timeout=600)
+    acp.wait_until(ga, ">", 2**63, timeout=600)
 
 
 def test_words_of_four_bytes_can_be_waited_for():
     words, places = shared(2, np.uint32)
     acp.fetch_add4(places[right()] + 4, 3)
-    acp.wait_until(places[acp.rank()] + 4, "==", 3, timeout=60, size=4)
-    acp.wait_until(places[acp.rank()], "==", 0, timeout=60, size=4)
+    acp.wait_until(places[acp.rank()] + 4, "==", 3, timeout=600, size=4)
+    acp.wait_until(places[acp.rank()], "==", 0, timeout=600, size=4)
     assert words.tolist() == [0, 3]
 
 
@@ -99,7 +99,7 @@ def test_a_third_party_copy_wakes_the_owner_of_its_destination(one):
     word, places = shared(1, np.uint64)
     sources = acp.allgather(acp.query_ga(one))
     acp.complete(acp.copy(places[(right() + 1) % acp.procs()], sources[right()], 8))
-    acp.wait_until(places[acp.rank()], "==", 1, timeout=60)
+    acp.wait_until(places[acp.rank()], "==", 1, timeout=600)
     assert word[0] == 1
     acp.sync()  # another may still be copying from here
 
@@ -163,7 +163,7 @@ def test_a_value_is_what_can_be_made_an_integer():
     word = acp.zeros(1, np.int64)
     word[0] = -5
     for value in (np.int64(-5), np.array(-5), Whole(-5)):
-        acp.wait_until(acp.query_ga(word), "==", value, timeout=60)
+        acp.wait_until(acp.query_ga(word), "==", value, timeout=600)
 
 
 @pytest.mark.parametrize("value", [2**32, -(2**31) - 1])
