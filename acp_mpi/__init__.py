@@ -148,6 +148,7 @@ _ROOMS = {
     "acp_mpi.rma.exchange": (
         "lookup",
         "publish",
+        "withdraw",
     ),
     "acp_mpi.rma.heap": (
         "HeapStatistics",

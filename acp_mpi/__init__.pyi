@@ -135,6 +135,7 @@ from acp_mpi.rma.arrays import (
 from acp_mpi.rma.exchange import (
     lookup as lookup,
     publish as publish,
+    withdraw as withdraw,
 )
 from acp_mpi.rma.heap import (
     HeapStatistics as HeapStatistics,

@@ -66,6 +66,7 @@ class Status:
     LEFT = -24
     OVERFLOW = -25
     REGIONS = -26
+    TAKEN = -27
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:

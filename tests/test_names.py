@@ -18,7 +18,7 @@ ATOMICS = [
 ]
 INTERFACE = {
     "init", "finalize", "is_initialized", "refresh", "ranks", "reset", "abort", "sync", "barrier",
-    "rank", "procs", "groups", "group", "publish", "lookup", "bcast", "allgather",
+    "rank", "procs", "groups", "group", "publish", "withdraw", "lookup", "bcast", "allgather",
     "query_starter_ga", "register_memory", "unregister_memory", "query_ga", "query_address", "view",
     "malloc", "free", "heap_statistics", "progress",
     "query_rank", "query_color", "colors", "empty", "zeros", "remote", "AtKey",

@@ -29,6 +29,7 @@ cdef extern from "engine.h" nogil:
         ACP_E_CLOSED
         ACP_E_SYSTEM
         ACP_E_TRUNCATED
+        ACP_E_TAKEN
         ACP_TICK_SIGNAL
     ctypedef enum acp_kind:
         ACP_COPY
@@ -176,7 +177,12 @@ cdef extern from "engine.h" nogil:
     void acp_refresh(acp_engine *)
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_shortage(acp_engine *)
-    int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, uint64_t *, int64_t)
+    int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, uint32_t, int64_t *, int64_t)
+    int acp_withdraw(acp_engine *, const uint64_t *, int64_t *, int64_t)
+    int acp_publish_again(acp_engine *, int64_t)
+    void acp_names_bury(acp_lane *)
+    const uint32_t ACP_REPLACE
+    const uint32_t ACP_GIVEN
     int acp_lookup(acp_engine *, const uint64_t *, uint64_t *, int64_t)
     int acp_malloc(acp_lane *, uint32_t, uint64_t, acp_call *, acp_handle_t *)
     acp_handle_t acp_icall(acp_lane *, acp_call *, acp_handle_t)

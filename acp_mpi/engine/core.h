@@ -283,7 +283,9 @@ struct acp_engine {
     struct unfinished *unfinished; /* barriers that were left half-way; who has not `space` looks whether any are */
     struct signal_count *signals;
     uint32_t signal_used, signal_room;
-    struct name *names;
+    struct name *names;  /* kept here, for all */
+    struct name *offers; /* that this process has published, with memory of its own */
+    struct name *_Atomic ended; /* of these: their memory is to be given back */
 
     acp_lane lanes[ATTACH_LANES];
 };
@@ -349,6 +351,7 @@ void barrier_close(acp_engine *e);
 
 /* board.c */
 void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
+void board_reset(acp_engine *e);
 void board_close(acp_engine *e);
 
 #endif

@@ -32,7 +32,7 @@ const char *acp_status_name(int status)
         "unknown handle", "closed", "bad argument", "an error of MPI",
         "no such block", "damaged heap", "destroyed", "message longer than its room", "cancelled",
         "another collective meanwhile", "a rank has left the collective", "a count overflows",
-        "too many regions"};
+        "too many regions", "a name of another rank"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
 }
@@ -204,7 +204,7 @@ static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     memory_reset(e);
     inbox_close(e);
     window_forget(e);
-    board_close(e);
+    board_reset(e);
     barrier_forget(e);
     couriers_reset(e);
     e->slot_of_rank = identity ? NULL : table_slots(e);
@@ -222,6 +222,7 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     collectives_stop(e);
     int rc = reset(e, slot_of, count);
     collectives_go_on(e);
+    acp_names_bury(&e->lanes[LANE_CALLER]);
     return rc;
 }
 

@@ -49,6 +49,7 @@ typedef enum acp_status {
     ACP_E_LEFT = -24,       /* a rank has left the collective */
     ACP_E_OVERFLOW = -25,   /* a count has no room in its word */
     ACP_E_REGIONS = -26,    /* the rank has as many regions as its directory holds: `high` */
+    ACP_E_TAKEN = -27,      /* a name that another rank has published */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -324,11 +325,17 @@ int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
 /* The errno for which it cannot open a connection, for want of something of its own; 0: none. */
 int acp_shortage(acp_engine *engine);
 
-/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. */
-/* *since 0: from now on, which it is set to; else what it was set to: given again, to who keeps the name in place
- * of a lost rank, which what was published later under the same name does not yield to. NULL: 0. */
-int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2], uint64_t *since,
-                int64_t timeout_ns);
+/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another rank that
+ * lives, `*whose`, has published that name; -1: nobody has. */
+#define ACP_REPLACE 1u /* also what another rank has published */
+#define ACP_GIVEN 2u   /* the value is the address and size of memory by acp_memory_alloc, which goes with the name:
+                        * it stays the caller's only after ACP_E_TAKEN and ACP_E_SYSTEM */
+int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2], uint32_t how,
+                int64_t *whose, int64_t timeout_ns);
+int acp_withdraw(acp_engine *engine, const uint64_t key[2], int64_t *whose, int64_t timeout_ns);
+/* What was given, to those who keep it in place of lost ranks. */
+int acp_publish_again(acp_engine *engine, int64_t timeout_ns);
+void acp_names_bury(acp_lane *lane); /* at once what the progress thread would: memory of names that are over */
 int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
 
 /* Diagnosis. */

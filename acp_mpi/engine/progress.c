@@ -45,7 +45,7 @@ static bool must_look(const acp_engine *e)
 {
     return e->backlogged || e->memory.retiring || inbox_claimed(e) || e->guests ||
            e->barred_count || e->mail_due || e->mail_stuck || e->mail_losses ||
-           e->collectives_again || e->starved;
+           e->collectives_again || e->starved || e->ended;
 }
 
 void leader_release(acp_engine *e)
@@ -121,6 +121,8 @@ bool progress_poll(acp_engine *e)
     if (e->collective_count)
         any |= collectives_step(lane);
     window_drive(e);
+    if (e->ended)
+        acp_names_bury(lane);
     segment_retirees_step(e);
     return any;
 }

@@ -144,24 +144,61 @@ def sync(timeout=None):
     meet_all("sync", timeout)
 
 
-def board_put(low, high, first, second, since, timeout):
-    """Store two words under a 128-bit name, for every rank to see; return since when they stand there.
+cdef object asked_about_name(str function, int rc, int64_t whose):
+    if rc != ACP_E_TAKEN:
+        ended(function, rc)
+        return None
+    return whose
 
-    `since`: 0, or what an earlier call returned, which another rank's later words do not yield to.
+
+def board_put(low, high, Block block, bint replace):
+    """Have a 128-bit name stand for a block, which goes with it, for every rank.
+
+    Return None, or the rank that has published the name; then nothing has happened.
     """
     need("publish")
     cdef uint64_t key[2]
     cdef uint64_t value[2]
-    cdef int64_t limit = nanoseconds(timeout, "publish")
+    cdef int64_t whose = -1
     cdef int rc
-    cdef uint64_t stands = since
-    key[0], key[1], value[0], value[1] = low, high, first, second
+    key[0], key[1], value[0], value[1] = low, high, block.ga, block.bytes
     cdef acp_engine *e = hold("publish")
     with nogil:
-        rc = acp_publish(e, key, value, &stands, limit)
+        rc = acp_publish(e, key, value, ACP_GIVEN | (ACP_REPLACE if replace else 0), &whose,
+                         ACP_FOREVER)
+    block.owned = rc == ACP_E_TAKEN or rc == ACP_E_SYSTEM
+    acp_names_bury(acp_engine_lane(e))
     acp_engine_exit(e)
-    ended("publish", rc)
-    return stands
+    return asked_about_name("publish", rc, whose)
+
+
+def board_withdraw(low, high):
+    """Have a 128-bit name stand for nothing.
+
+    Return None, or the rank that has published it, -1 if none has; then nothing has happened.
+    """
+    need("withdraw")
+    cdef uint64_t key[2]
+    cdef int64_t whose = -1
+    cdef int rc
+    key[0], key[1] = low, high
+    cdef acp_engine *e = hold("withdraw")
+    with nogil:
+        rc = acp_withdraw(e, key, &whose, ACP_FOREVER)
+    acp_names_bury(acp_engine_lane(e))
+    acp_engine_exit(e)
+    return asked_about_name("withdraw", rc, whose)
+
+
+def board_put_again():
+    """Give the names of this process to those who keep them in place of lost ranks."""
+    need("refresh")
+    cdef int rc
+    cdef acp_engine *e = hold("refresh")
+    with nogil:
+        rc = acp_publish_again(e, ACP_FOREVER)
+    acp_engine_exit(e)
+    ended("refresh", rc)
 
 
 def board_get(low, high, timeout):

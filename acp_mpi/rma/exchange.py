@@ -27,14 +27,12 @@ _PAIR = struct.Struct("<QQ")
 _EXCHANGE = 1  # barriers of the library's own collectives
 _MEETINGS = 2  # in each: when all offer, and when all have read
 
-# One thread publishes at a time: the block that is kept is the one that others were told of last.
+# One thread publishes at a time: what a name stands for is what its keeper was told last.
 _publishing = RLock()
 os.register_at_fork(after_in_child=_publishing._at_fork_reinit)  # type: ignore[attr-defined]
 _behind = allocate_lock()  # while another thread ends what Ctrl-C has ended for its caller
 os.register_at_fork(after_in_child=_behind._at_fork_reinit)  # type: ignore[attr-defined]
-_offered: dict[str, tuple[Any, int]] = {}  # name -> the block behind it, since when it stands there
 _missed: set[int] = set()  # ranks whose loss was accepted: what they kept has another keeper
-_perhaps: list[Any] = []  # those whose publishing was interrupted: it may have arrived all the same
 
 
 def _block_of(x: Any) -> Any:
@@ -56,14 +54,15 @@ def _key(name: str, function: str) -> tuple[int, int]:
     return _PAIR.unpack(_engine.sha256(name.encode())[:16])
 
 
-def publish(name: str, x: Any) -> None:
-    """Make object `x` available to every rank under `name`; a later one replaces it.
+def publish(name: str, x: Any, *, replace: bool = False) -> None:
+    """Make object `x` available to every rank under `name`.
 
-    Local: nobody waits. `x` is pickled; addresses are ints. Kept until `reset` or `finalize`,
-    or this rank is lost.
+    Local: nobody waits. `x` is pickled; addresses are ints. Kept until `withdraw`, `reset` or
+    `finalize`, or this rank is lost. A later one of this rank replaces it; ValueError if another
+    rank that lives has published the name, unless `replace`.
     """
     _engine.demand("publish")
-    low, high = _key(name, "publish")
+    key = _key(name, "publish")
     try:
         block = _block_of(x)
     except (pickle.PicklingError, AttributeError, TypeError) as reason:
@@ -71,12 +70,31 @@ def publish(name: str, x: Any) -> None:
             f"publish: {x!r:.60} cannot be pickled ({reason}); publish what can, or an address"
         ) from reason
     with _publishing:
-        try:
-            since = _engine.board_put(low, high, block.ga, len(block), 0, None)
-        except BaseException:
-            _perhaps.append(block)
-            raise
-        _offered[name] = block, since
+        whose = _engine.board_put(*key, block, bool(replace))
+    if whose is not None:
+        raise ValueError(
+            f"publish: rank {whose} has published {name!r:.60}; take another name, or give "
+            "replace=True"
+        )
+
+
+def withdraw(name: str) -> None:
+    """Take back what this rank has published under `name`: nothing of it is left.
+
+    Local. KeyError if nobody has published it, ValueError if another rank has.
+    """
+    _engine.demand("withdraw")
+    key = _key(name, "withdraw")
+    with _publishing:
+        whose = _engine.board_withdraw(*key)
+    if whose is None:
+        return
+    if whose < 0:
+        raise KeyError(f"withdraw: nobody has published {name!r:.60}, or not any more")
+    raise ValueError(
+        f"withdraw: rank {whose} has published {name!r:.60}; have that rank withdraw it, or "
+        "publish it with replace=True"
+    )
 
 
 def lookup(name: str, timeout: float | None = None) -> Any:
@@ -112,11 +130,10 @@ def _publish_again() -> None:
     if lost == _missed:
         return
     with _publishing:
-        for name, (block, since) in list(_offered.items()):
-            try:
-                _engine.board_put(*_key(name, "refresh"), block.ga, len(block), since, None)
-            except PeerLostError:  # one more, which the next refresh accepts
-                return
+        try:
+            _engine.board_put_again()
+        except PeerLostError:  # one more, which the next refresh accepts
+            return
         _missed.update(lost)
 
 
@@ -258,9 +275,5 @@ def allgather(obj: Any, function: str = "allgather") -> list[Any]:
     return result
 
 
-@on_reset
-@on_close
-def _withdraw() -> None:
-    _offered.clear()
-    _missed.clear()
-    _perhaps.clear()
+on_reset(_missed.clear)
+on_close(_missed.clear)

@@ -243,7 +243,7 @@ static void private_object(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     if (rank == 0) {
         CHECK(acp_segment_register(lane, words, sizeof words, 1, &ga) == ACP_OK);
         value[0] = ga;
-        CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_publish(e, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     }
     CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
     struct acp_call call = {.method = ADD, .object = value[0] + 8, .a = 1};

@@ -50,7 +50,7 @@ static struct rows *rows_new(struct cluster *c, uint32_t rank, acp_engine *e, ac
     void *address;
     CHECK(acp_memory_alloc(lane, COUNT * LINE, 0, &value[0], &address) == ACP_OK);
     r->bytes = address;
-    CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(e, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     for (uint32_t i = 0; i < c->count; i++) {
         key[0] = i;
         CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);

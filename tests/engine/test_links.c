@@ -51,7 +51,7 @@ static void work(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane
     CHECK(acp_memory_alloc(lane, BLOCK, 0, &ga, &address) == ACP_OK);
     there = address;
     value[0] = ga;
-    CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(e, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     key[0] = other;
     CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
     meet(e);
@@ -211,7 +211,7 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
     memset(address, 5, size);
     memset(here, 6, size);
     value[0] = ga;
-    CHECK(acp_publish(server, key, value, NULL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(server, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
     struct acp_call calls[200];
     for (int way = 0; way < 3; way++) {

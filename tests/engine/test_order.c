@@ -38,7 +38,7 @@ static void old_values_are_there(struct cluster *c, uint32_t rank, acp_engine *e
     mine[0] = 10;
     if (rank == 1) {
         CHECK(acp_segment_register(lane, registered, sizeof registered, 0, &value[0]) == ACP_OK);
-        CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_publish(e, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     }
     CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
     private = value[0];

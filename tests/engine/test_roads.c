@@ -119,7 +119,7 @@ static void long_copies(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
     for (uint64_t i = 0; i < size; i++)
         data[i] = (unsigned char)(i * 31 + rank);
     value[0] = ga;
-    CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(e, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     uint32_t next = (rank + 1) % c->count;
     key[0] = next;
     CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
@@ -152,7 +152,7 @@ static void private_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     CHECK(acp_segment_register(lane, data, size, 1, &ga) == ACP_OK);
     CHECK(acp_ga_color(ga) == 1);
     value[0] = ga;
-    CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(e, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     uint32_t next = (rank + 1) % c->count, after = (rank + 2) % c->count;
     acp_ga_t there, beyond;
     key[0] = next;
@@ -211,7 +211,7 @@ static void names_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
         key[1] = 1000 + rank;
         CHECK(acp_lookup(e, key, value, 0) == ACP_E_TIMEOUT);
         key[1] = 2000 + rank; /* its keeper has heard of the end when it has answered this */
-        CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_publish(e, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     }
     meet(e);
     pthread_mutex_lock(&e->lock);
@@ -219,6 +219,51 @@ static void names_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
         asked += task->command.kind == ACP_LOOKUP;
     pthread_mutex_unlock(&e->lock);
     CHECK(asked == 0);
+    meet(e);
+}
+
+static bool none_left(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool none = !e->names && !e->offers && !e->ended;
+    pthread_mutex_unlock(&e->lock);
+    return none;
+}
+
+/* Names that are over leave nothing with their keepers, nor with those who published them. */
+static void names_that_are_over(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint32_t next = (rank + 1) % c->count;
+    uint64_t key[2] = {0, 0}, value[2];
+    int64_t whose;
+    void *address;
+    for (uint32_t i = 0; i < 4 * c->count; i++) {
+        key[0] = i;
+        key[1] = 3000 + rank;
+        value[1] = 100;
+        CHECK(acp_memory_alloc(lane, value[1], 0, &value[0], &address) == ACP_OK);
+        CHECK(acp_publish(e, key, value, ACP_GIVEN, NULL, ACP_FOREVER) == ACP_OK);
+    }
+    meet(e);
+    for (uint32_t i = 0; i < 4 * c->count; i++) {
+        key[0] = i;
+        key[1] = 3000 + next;
+        value[0] = value[1] = 0;
+        if (c->count > 1)
+            CHECK(acp_publish(e, key, value, 0, &whose, ACP_FOREVER) == ACP_E_TAKEN && whose == next);
+        if (i % 2)
+            CHECK(acp_publish(e, key, value, ACP_REPLACE, NULL, ACP_FOREVER) == ACP_OK);
+    }
+    meet(e);
+    for (uint32_t i = 0; i < 4 * c->count; i++) {
+        key[0] = i;
+        key[1] = 3000 + (i % 2 ? next : rank);
+        CHECK(acp_withdraw(e, key, &whose, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_withdraw(e, key, &whose, ACP_FOREVER) == ACP_E_TAKEN && whose == -1);
+    }
+    meet(e);
+    while (!none_left(e))
+        sched_yield();
     meet(e);
 }
 
@@ -302,7 +347,8 @@ int main(int argc, char **argv)
                 {"window", ACP_PATH_WINDOW, 1, true},
                 {"two nodes and a window", ACP_PATH_ANY, 2, true}};
     static const cluster_body bodies[] = {
-        copies, atomics, chain, long_copies, private_memory, many, flags, names_in_vain};
+        names_that_are_over, copies, atomics, chain, long_copies, private_memory, many, flags,
+        names_in_vain};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         for (uint32_t count = 1; count <= 4; count++) {
             struct cluster c;

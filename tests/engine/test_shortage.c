@@ -188,9 +188,9 @@ static void a_name_that_is_not_kept_is_not_published(void)
     uint64_t found[2];
     begin(&c, 2, ACP_PATH_ANY);
     take_memory(c.engines[1]);
-    CHECK(acp_publish(c.engines[0], key, value, NULL, ACP_FOREVER) == ACP_E_SYSTEM);
+    CHECK(acp_publish(c.engines[0], key, value, 0, NULL, ACP_FOREVER) == ACP_E_SYSTEM);
     none = false;
-    CHECK(acp_publish(c.engines[0], key, value, NULL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(c.engines[0], key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     CHECK(acp_lookup(c.engines[0], key, found, ACP_FOREVER) == ACP_OK && found[1] == value[1]);
     cluster_stop(&c);
 }

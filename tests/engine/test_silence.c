@@ -289,7 +289,7 @@ static void who_takes_nothing_is_dead(void)
     acp_engine *e = c.engines[0], *other = c.engines[1];
     CHECK(acp_memory_alloc(acp_engine_lane(other), size, 0, &ga, &there) == ACP_OK);
     value[0] = ga;
-    CHECK(acp_publish(other, key, value, NULL, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_publish(other, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
     CHECK(acp_lookup(e, key, value, ACP_FOREVER) == ACP_OK);
     relayed_stall(&c, proxies, true);
     acp_handle_t h = acp_iput(acp_engine_lane(e), ga, here, size, ACP_HANDLE_NULL);

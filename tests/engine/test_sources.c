@@ -123,7 +123,7 @@ static void a_word_and_a_name(struct cluster *c, uint32_t rank, acp_engine *e, a
         CHECK(acp_lookup(e, key, found, ACP_FOREVER) == ACP_OK && found[1] == 6);
     } else if (rank == 2) {
         UNTIL(knows(c->engines[0], 3) && knows(c->engines[1], 3));
-        CHECK(acp_publish(e, key, value, NULL, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_publish(e, key, value, 0, NULL, ACP_FOREVER) == ACP_OK);
         CHECK(acp_put(lane, acp_starter(e, 0), &word, 8, &pending) == ACP_OK);
         CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
     }

@@ -39,6 +39,13 @@ def meet(groups):
     assert acp.allgather((rank, acp.group().name))[rank] == (rank, acp.group().name)
     acp.publish(f"from {rank}", rank)
     assert [acp.lookup(f"from {r}") for r in range(procs)] == list(range(procs))
+    following = (rank + 1) % procs
+    with pytest.raises(ValueError, match=f"rank {following} has published 'from {following}'"):
+        acp.publish(f"from {following}", rank)
+    acp.sync()
+    acp.withdraw(f"from {rank}")
+    with pytest.raises(KeyError):
+        acp.withdraw(f"from {rank}")
     acp.sync()
     assert "numpy" not in sys.modules
     acp.finalize()

@@ -30,7 +30,7 @@ def give_names_again(folder, order):
 
     for rank in (0, 1, 3):
         if acp.rank() == rank:
-            acp.publish(name, f"of {rank}")
+            acp.publish(name, f"of {rank}", replace=True)
         acp.sync()
     if acp.rank() == VICTIM:
         after(order, "is through")  # whoever is still in the sync would hear of the death there
@@ -45,7 +45,7 @@ def give_names_again(folder, order):
     assert acp.lookup(name) == "of 3"
     acp.sync()
     if acp.rank() == 0:
-        acp.publish(name, "later")
+        acp.publish(name, "later", replace=True)
     acp.sync()
     assert acp.lookup(name) == "later"
     acp.finalize()

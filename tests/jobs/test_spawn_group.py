@@ -91,7 +91,13 @@ def meet_all():
         assert acp.allgather(acp.rank()) == [0, 1, 2, 3]
         assert [group.size for group in acp.groups()] == [2, 2]
         assert acp.bcast("all", root=3) == "all"
+        acp.publish(f"of {acp.rank()}", 0)
         acp.sync()
+        other = 3 - acp.rank()  # of the other group
+        with pytest.raises(ValueError, match=f"rank {other} has published"):
+            acp.publish(f"of {other}", 1)
+        acp.sync()
+        acp.withdraw(f"of {acp.rank()}")
 
 
 @pytest.mark.smoke

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ANSWER = 0.5  # s for the rank that keeps a name to answer: for one that is not there it waits
-_own: dict[str, str] = {}  # the ports that this process has published
+_own: set[str] = set()  # services of this process
 
 
 def _key(service: str) -> str:
@@ -35,16 +35,20 @@ def publish(service_name: str, port_name: str, info: Any = MPI.INFO_NULL) -> Non
     """Make a port known by the name of a service."""
     if service_name in _own:
         _fail(MPI.ERR_SERVICE, f"Publish_name: {service_name!r} is published here already")
-    acp.publish(_key(service_name), port_name)
-    _own[service_name] = port_name
+    try:
+        acp.publish(_key(service_name), port_name)
+    except ValueError as reason:
+        _fail(MPI.ERR_SERVICE, f"Publish_name: {reason}")
+    _own.add(service_name)
 
 
 def unpublish(service_name: str, port_name: str, info: Any = MPI.INFO_NULL) -> None:
-    """Take the name of a service back, unless another rank has published it since."""
-    if service_name not in _own:
+    """Take the name of a service back."""
+    try:
+        _own.discard(service_name)
+        acp.withdraw(_key(service_name))
+    except (KeyError, ValueError):
         _fail(MPI.ERR_SERVICE, f"Unpublish_name: {service_name!r} was not published here")
-    if _find(service_name) == _own.pop(service_name):
-        acp.publish(_key(service_name), None)
 
 
 def lookup(service_name: str, info: Any = MPI.INFO_NULL) -> str:
