@@ -141,17 +141,17 @@ def take_arguments(argv: list[str]) -> dict[str, str]:
     taken: dict[str, str] = {}
     at = 1
     while at < len(argv) and argv[at] != "--":
-        if not argv[at].startswith("--acp-"):
+        if not str(argv[at]).startswith("--acp-"):  # paths have been put there, too
             at += 1
             continue
-        option, equals, value = argv.pop(at).partition("=")
+        option, equals, value = str(argv.pop(at)).partition("=")
         values = [value] if equals else []
         wanted = 2 if option == _TWO_VALUES else 1
         if len(argv) - at < wanted - len(values):
             needed = "a value" if wanted == 1 else "two values: a table of ports and an offset"
             raise Error(f"init: {option} needs {needed}")
         while len(values) < wanted:
-            values.append(argv.pop(at))
+            values.append(str(argv.pop(at)))
         if option == _NO_OPTION:
             raise Error(
                 f"init: {option}: every user of the host can read command lines; give the "

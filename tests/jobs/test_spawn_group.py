@@ -282,19 +282,51 @@ def test_what_cannot_be_asked_for_is_named(passes):
     passes(launch.program(ask_for_nothing_that_can_be), {"ACP_MPI": "0"})
 
 
-def say_where():
+def say_what_was_given(*arguments):
     with acp.init():
-        acp.send(os.getcwd(), 0)
+        acp.send((os.getcwd(), os.environ["LEVEL"], arguments, acp.group().name), 0)
 
 
-def start_in_a_folder(folder):
+def give_kinds_of_texts_and_numbers(folder):
+    """NumPy has such, a debugger has such a `__file__`, and paths are texts."""
+    import numpy as np
+
+    class Text(str):
+        __slots__ = ()
+
+        def __str__(self):
+            return "no such text"
+
+        __repr__ = __str__
+
+    class Number(int):
+        def __str__(self):
+            return "no such number"
+
+        __repr__ = __str__
+
     with acp.init():
-        acp.spawn_group(newcomer(say_where), mpi=False, wdir=Path(folder), timeout=float("inf"))
-        assert acp.recv() == os.path.realpath(folder)
+        program = newcomer(say_what_was_given, "a b")
+        for rank, (kind, count) in enumerate(
+            ((np.str_, np.int64(1)), (Text, Number(1)), (Path, True)), start=1
+        ):
+            texts = Text if kind is Path else kind
+            group = acp.spawn_group(
+                [kind(word) if os.path.exists(word) else texts(word) for word in program],
+                count,
+                mpi=False,
+                name=texts(f"group {rank}"),
+                env={texts("LEVEL"): kind("high")},
+                wdir=kind(folder),
+                timeout=float("inf"),
+            )
+            assert list(group.ranks) == [rank]
+            found = acp.recv(source=rank)
+            assert found == (os.path.realpath(folder), "high", ("a b",), f"group {rank}")
 
 
-def test_a_group_runs_in_the_folder_of_a_path(passes, tmp_path):
-    passes(launch.program(start_in_a_folder, tmp_path), {"ACP_MPI": "0"})
+def test_a_group_is_told_what_texts_and_numbers_say(passes, tmp_path):
+    passes(launch.program(give_kinds_of_texts_and_numbers, tmp_path), {"ACP_MPI": "0"})
 
 
 def come_one_after_the_other():

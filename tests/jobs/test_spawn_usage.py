@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import launch
 import pytest
@@ -57,6 +58,25 @@ def one_argument_may_stand_alone(script):
 def test_one_argument_may_stand_alone(passes, tmp_path):
     script = script_in(tmp_path, "parent.send(sys.argv[1:], 0)")
     passes(launch.program(one_argument_may_stand_alone, script), HOOK, 60.0)
+
+
+def kinds_of_texts_and_numbers(script, folder):
+    """As NumPy has them, and paths; what an Info says, too, and a dict in its place."""
+    import numpy as np
+    from mpi4py import MPI
+
+    for kind in (np.str_, Path):
+        for info in ({"wdir": kind(folder)}, MPI.Info.Create({"wdir": np.str_(folder)})):
+            for count in (np.int64(1), np.int64(2)):
+                children = MPI.COMM_SELF.Spawn(kind(script), kind("an argument"), count, info)
+                for rank in range(count):
+                    assert children.recv(source=rank) == ["an argument", os.path.realpath(folder)]
+                children.Disconnect()
+
+
+def test_a_program_is_told_what_texts_and_numbers_say(passes, tmp_path):
+    script = script_in(tmp_path, "import os; parent.send([*sys.argv[1:], os.getcwd()], 0)")
+    passes(launch.program(kinds_of_texts_and_numbers, script, tmp_path), HOOK, 60.0)
 
 
 def each_program_knows_its_number(script):

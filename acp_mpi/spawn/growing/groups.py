@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import operator
 import os
 import shlex
 import threading
@@ -15,7 +14,7 @@ from acp_mpi import members
 from acp_mpi.config import FOR_EVER
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
-from acp_mpi.spawn.growing import founding, starting
+from acp_mpi.spawn.growing import founding, given, starting
 from acp_mpi.spawn.growing.minding import Minding
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _lock = threading.Lock()  # of what this process knows of its job
 
 
 def spawn_group(
-    command: str | Sequence[str],
+    command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     n: int = 1,
     *,
     name: str | None = None,
@@ -65,7 +64,7 @@ class Request:
 
     def __init__(
         self,
-        command: str | Sequence[str],
+        command: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         n: int = 1,
         *,
         name: str | None = None,
@@ -78,6 +77,7 @@ class Request:
         self.n, self.mpi = _number(n), _choice(mpi)
         if not isinstance(name, str | None):
             raise TypeError(f"spawn_group: name={name!r}: expected a text")
+        name = None if name is None else given.text(name)
         self.env, self.wdir = _variables(env), _folder(wdir)
         if name is None:
             name = f"spawned-{_engine.slot_of(_engine.rank())}-{next(_numbers)}"
@@ -139,32 +139,34 @@ def spawn_groups(
     return [job.group(name) for name in names]
 
 
-def _request(given: Any) -> Request:
+def _request(asked: Any) -> Request:
     try:
-        if isinstance(given, str):  # it would come apart into letters
+        if isinstance(asked, str):  # it would come apart into letters
             raise TypeError
-        command, n, *more = given
+        command, n, *more = asked
         keywords = dict(*more)
     except (TypeError, ValueError):
-        raise TypeError(f"spawn_groups: {given!r:.60} is no group; give {_FORM}") from None
+        raise TypeError(f"spawn_groups: {asked!r:.60} is no group; give {_FORM}") from None
     if unknown := [name for name in keywords if name not in _KEYWORDS]:
         raise TypeError(f"spawn_groups: {unknown[0]!r} is no keyword of a group; give {_FORM}")
     return Request(command, n, **keywords)
 
 
-def _words(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+def _words(name: str, line: Any) -> tuple[str, ...]:
     try:
-        return tuple(shlex.split(given) if isinstance(given, str) else map(os.fspath, given))
+        if isinstance(line, os.PathLike):
+            return (given.text(line),)
+        return tuple(map(given.text, shlex.split(line) if isinstance(line, str) else line))
     except TypeError:
-        expected = "expected a command line, or a list of its words"
-        raise TypeError(f"spawn_group: {name}={given!r}: {expected}") from None
+        expected = "expected a command line, a path, or a list of words"
+        raise TypeError(f"spawn_group: {name}={line!r}: {expected}") from None
     except ValueError as reason:
-        raise Error(f"spawn_group: {name}={given!r}: {reason}") from None
+        raise Error(f"spawn_group: {name}={line!r}: {reason}") from None
 
 
 def _number(n: int) -> int:
     try:
-        number = operator.index(n)
+        number = given.number(n)
     except TypeError:
         raise TypeError(f"spawn_group: n={n!r}: expected a number of processes") from None
     if number < 1:
@@ -180,18 +182,22 @@ def _choice(mpi: object) -> bool:
 
 def _variables(env: Any) -> dict[str, str]:
     try:
-        variables = dict(env or {})
+        pairs = dict(env or {}).items()
     except (TypeError, ValueError):
         raise TypeError(f"spawn_group: env={env!r:.60}: expected a dict of texts") from None
-    for name, value in variables.items():
-        if not (isinstance(name, str) and isinstance(value, str)):
-            raise TypeError(f"spawn_group: env: {name!r}: {value!r}: expected two texts")
+    variables = {}
+    for name, value in pairs:
+        try:
+            variables[given.text(name)] = given.text(value)
+        except TypeError:
+            expected = "expected two texts"
+            raise TypeError(f"spawn_group: env: {name!r}: {value!r}: {expected}") from None
     return variables
 
 
-def _folder(wdir: object) -> str | None:
-    if wdir is None or isinstance(wdir, str):
-        return wdir
-    if isinstance(wdir, os.PathLike) and isinstance(path := os.fspath(wdir), str):
-        return path
-    raise TypeError(f"spawn_group: wdir={wdir!r}: expected the path of a folder")
+def _folder(wdir: Any) -> str | None:
+    try:
+        return None if wdir is None else given.text(wdir)
+    except TypeError:
+        expected = "expected the path of a folder"
+        raise TypeError(f"spawn_group: wdir={wdir!r}: {expected}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 import shlex
 import sys
@@ -11,7 +10,7 @@ import sys
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
-from acp_mpi.spawn.growing import starting
+from acp_mpi.spawn.growing import given, starting
 from acp_mpi.spawn.macprun.nodes import HERE, Node, dealt, is_here, parse
 from acp_mpi.spawn.mpi import transport
 from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
@@ -30,9 +29,10 @@ class _Program:
     """One command of a spawn, and how many processes of it."""
 
     def __init__(self, command: Any, args: Any, count: int, info: Any) -> None:
-        listed = [] if args is None else [args] if isinstance(args, (str, bytes)) else args
-        self.words = [os.fsdecode(command), *map(os.fsdecode, listed)]
-        self.count = count = operator.index(count)
+        alone = isinstance(args, (str, bytes, os.PathLike))
+        listed = [] if args is None else [args] if alone else args
+        self.words = [given.text(os.fsdecode(word)) for word in (command, *listed)]
+        self.count = count = given.number(count)
         self.hints = {} if info is None or info == MPI.INFO_NULL else _hints(info)
         if count < 0:
             raise ValueError(f"Spawn: maxprocs={count} is negative; give at least 1")
@@ -72,7 +72,7 @@ def _hints(info: Any) -> dict[str, str]:
         raise TypeError(
             f"Spawn: info={info!r:.60} is no Info; give MPI.Info.Create({{'wdir': ...}})"
         )
-    return dict(info.items())
+    return {given.text(key): given.text(value) for key, value in info.items()}
 
 
 def _listed(things: Any, count: int, what: str) -> list[Any]:
