@@ -90,6 +90,15 @@ static void drop(int fds[GIVEN])
     }
 }
 
+/* Abstract names are free for all users of the host: whose process listens at this one? */
+static bool is_of(int fd, const struct row *row)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == row->uid &&
+           who.pid == (pid_t)row->pid;
+}
+
 /* Asks the peer; meanwhile answers those who ask this process, or two would wait for each
  * other. */
 static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
@@ -99,7 +108,7 @@ static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    if (connect(fd, (struct sockaddr *)&name, size)) {
+    if (connect(fd, (struct sockaddr *)&name, size) || !is_of(fd, row)) {
         close(fd);
         return;
     }
@@ -131,11 +140,12 @@ static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
 }
 
 /* The file is what the row says it is: a sealed memory file of this layout and this libc,
- * of that very process. */
+ * of that very process and its user. */
 static bool genuine(const acp_engine *e, int fd, const struct row *row, struct control *head)
 {
     struct stat st;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < CONTROL_SIZE)
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != row->uid ||
+        (uint64_t)st.st_size < CONTROL_SIZE)
         return false;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK))
@@ -182,7 +192,7 @@ int attach_table(acp_engine *e, const struct row *place, uint64_t nonce)
         if (way == 1)
             ask(e, place, fds);
         int table = fds[TABLE];
-        if (table >= 0 && table_genuine(e, table, nonce)) {
+        if (table >= 0 && table_genuine(e, table, place->uid, nonce)) {
             fds[TABLE] = -1;
             drop(fds);
             return table;

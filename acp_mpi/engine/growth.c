@@ -62,7 +62,7 @@ static void look_into_others(acp_engine *e, uint32_t slot)
 {
     for (uint32_t i = 1; i < ATTACH_LINES && slot >= e->table.head->count; i++) {
         const struct attach_line *l = &e->doors->lines[i];
-        struct row holder = {.pid = l->pid, .nonce = l->nonce};
+        struct row holder = {.pid = l->pid, .uid = e->row.uid, .nonce = l->nonce};
         if (l->holder && !(l->holder & CLAIMING))
             copy_from(e, &holder, l->table_fd, l->table_nonce);
     }

@@ -229,7 +229,8 @@ static bool vm_allowed(const struct peer *p)
            magic == LAYOUT_MAGIC;
 }
 
-/* Who closes opens nothing any more, for nobody would close it: to whom it has not talked is out of reach. */
+/* Who closes opens nothing any more, for nobody would close it: to whom it has not talked is out of reach. So
+ * is who has left: its name is anybody's. */
 int peer_attach(acp_engine *e, struct peer *p)
 {
     uint32_t relation = atomic_load_explicit(&p->relation, memory_order_acquire);
@@ -242,7 +243,7 @@ int peer_attach(acp_engine *e, struct peer *p)
     peer_watch(e, p);
     pthread_mutex_lock(&e->space);
     relation = p->relation;
-    if (relation == RELATION_UNKNOWN && e->stopping) {
+    if (relation == RELATION_UNKNOWN && (e->stopping || p->gone || (p->left && !p->alone))) {
         relation = RELATION_REMOTE;
     } else if (relation == RELATION_UNKNOWN && !p->lost && now_ns() >= p->attach_at) {
         uint8_t opened = OPENED_NOT;

@@ -60,7 +60,7 @@ static inline const uint32_t *table_slots(const acp_engine *e)
 }
 void table_close(acp_engine *e); /* the descriptor */
 void table_free(acp_engine *e);  /* the mapping */
-bool table_genuine(const acp_engine *e, int fd, uint64_t nonce);
+bool table_genuine(const acp_engine *e, int fd, uint32_t uid, uint64_t nonce);
 struct row table_row(const acp_engine *e, uint32_t slot);
 uint64_t table_node(const acp_engine *e, uint32_t slot);
 bool table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, uint32_t count);

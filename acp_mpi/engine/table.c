@@ -91,12 +91,13 @@ int table_map(acp_engine *e, int fd)
     return ACP_OK;
 }
 
-/* A table of this layout and this node, made by the process with that nonce. */
-bool table_genuine(const acp_engine *e, int fd, uint64_t nonce)
+/* A table of this layout and this node, made by that user's process with that nonce. */
+bool table_genuine(const acp_engine *e, int fd, uint32_t uid, uint64_t nonce)
 {
     struct stat st;
     struct table_head head;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != TABLE_SIZE)
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != uid ||
+        (uint64_t)st.st_size != TABLE_SIZE)
         return false;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK))
