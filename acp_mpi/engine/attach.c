@@ -246,9 +246,8 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
         *opened = OPENED_GIVEN;
         return ACP_OK;
     }
-    void *control = mmap(NULL, CONTROL_SIZE, PROT_READ, MAP_SHARED, p->fd, 0);
-    void *doors = mmap(NULL, sizeof(struct doors), PROT_READ | PROT_WRITE, MAP_SHARED, p->fd,
-                       DOORS_OFFSET);
+    void *control = map_undumped(p->fd, 0, CONTROL_SIZE, PROT_READ);
+    void *doors = map_undumped(p->fd, DOORS_OFFSET, sizeof(struct doors), PROT_READ | PROT_WRITE);
     if (control == MAP_FAILED || doors == MAP_FAILED) {
         *later = own_want(errno);
         if (control != MAP_FAILED)

@@ -23,8 +23,7 @@ struct heap *heap_map(acp_engine *e, struct peer *p)
     h->others = &c->committed;
     h->base = p == e->own      ? e->memory.base + position
               : e->config.map ? e->config.map(e->config.map_context, &p->row, position, span)
-                              : mmap(NULL, span, PROT_READ | PROT_WRITE,
-                                     MAP_SHARED | MAP_NORESERVE, p->fd, (off_t)position);
+                              : map_undumped(p->fd, position, span, PROT_READ | PROT_WRITE);
     if (h->base == MAP_FAILED || !h->base) {
         free(h);
         return NULL;

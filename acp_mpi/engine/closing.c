@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <time.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define LINGER_NS ((uint64_t)1000000000)
@@ -166,5 +167,5 @@ void acp_engine_free(acp_engine *e)
     pthread_mutex_destroy(&e->collectives_lock);
     pthread_mutex_destroy(&e->leader);
     pthread_mutex_destroy(&e->waiters_lock);
-    free(e);
+    munmap(e, sizeof *e);
 }

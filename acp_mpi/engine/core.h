@@ -329,6 +329,7 @@ int open_pidfd(uint32_t pid);
 int descriptor_of(int pidfd, int number);
 int memory_file_resize(int fd, uint64_t size); /* -1: errno */
 int memory_file_write(int fd, uint64_t at, const void *data, uint64_t size);
+void *map_undumped(int fd, uint64_t at, uint64_t size, int protection); /* MAP_FAILED: errno */
 struct sockaddr_un;
 socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce);
 long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared);

@@ -4,6 +4,7 @@
 #include "endpoint.h"
 
 #include "progress.h"
+#include "reach.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -195,16 +196,45 @@ void endpoints_watch(acp_engine *e, bool on)
             epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, e->listeners[i], &event);
 }
 
-int endpoint_accept(acp_engine *e)
+/* Is it an address of this host or of another one of the job? */
+static bool is_neighbour(const acp_engine *e, const struct sockaddr_storage *s, const uint8_t *source)
 {
+    uint32_t count = 0;
+    struct in_addr here = {htonl(INADDR_LOOPBACK)};
+    if (s->ss_family == AF_INET && !memcmp(source, &here, sizeof here))
+        return true;
+    const uint32_t *firsts = e->table.base ? table_firsts(e, &count) : NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        struct row row = table_row(e, firsts[i]);
+        uint32_t fours = count_of(&row) - row.six;
+        bool found = s->ss_family == AF_INET6 && row.six &&
+                     !memcmp(row.addresses + SIX_OFFSET, source, sizeof(struct in6_addr));
+        for (uint32_t k = 0; k < fours && !found && s->ss_family == AF_INET; k++)
+            found = !memcmp(row.addresses + 4 * k, source, sizeof(struct in_addr));
+        if (found)
+            return true;
+    }
+    return false;
+}
+
+int endpoint_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbour)
+{
+    struct sockaddr_storage s;
     int fd = -1;
     for (uint32_t i = 0; i < LISTENERS && e->listeners[i] >= 0; i++) {
+        socklen_t size = sizeof s;
         do
-            fd = accept4(e->listeners[i], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+            fd = accept4(e->listeners[i], (struct sockaddr *)&s, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
         if (fd >= 0 || errno != EAGAIN)
-            return fd;
+            break;
     }
+    memset(source, 0, ENDPOINT_SOURCE);
+    if (fd >= 0 && s.ss_family == AF_INET6)
+        memcpy(source, &((struct sockaddr_in6 *)(void *)&s)->sin6_addr, sizeof(struct in6_addr));
+    else if (fd >= 0)
+        memcpy(source, &((struct sockaddr_in *)(void *)&s)->sin_addr, sizeof(struct in_addr));
+    *neighbour = fd >= 0 && is_neighbour(e, &s, source);
     return fd;
 }
 

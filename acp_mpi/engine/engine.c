@@ -112,9 +112,9 @@ static int create(acp_engine *e, acp_fault *fault)
 int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault)
 {
     pthread_mutexattr_t recursive;
-    acp_engine *e = calloc(1, sizeof *e);
+    acp_engine *e = map_undumped(-1, 0, sizeof *e, PROT_READ | PROT_WRITE);
     memset(fault, 0, sizeof *fault);
-    if (!e)
+    if (e == MAP_FAILED)
         return fault->status = ACP_E_SYSTEM;
     e->config = *config;
     e->config.node = apart(e) ? config->node | NODE_APART : config->node & ~NODE_APART;

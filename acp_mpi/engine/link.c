@@ -14,8 +14,24 @@
 #include <sys/socket.h>
 
 #define LINGER_NS ((uint64_t)1000000000)
+#define SILENT_TIMES 8u
 #define PAUSE_NS ((uint64_t)50000000)
 #define PAUSE_MOST_NS ((uint64_t)1000000000)
+
+static void link_lost_after(const acp_engine *e, struct link *link)
+{
+    link->lost_at = now_ns() + e->config.peer_timeout_ns;
+    link->silent_at = now_ns() + SILENT_TIMES * e->config.peer_timeout_ns;
+}
+
+/* Its host has taken a call: the peer may be busy with those of others. */
+void link_taken(acp_engine *e, struct link *link)
+{
+    uint64_t at = now_ns() + e->config.peer_timeout_ns;
+    at = at < link->silent_at ? at : link->silent_at;
+    if (at > link->lost_at)
+        link->lost_at = at;
+}
 
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
 {
@@ -29,7 +45,7 @@ struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
     link->state = LINK_CALLING;
     link->pause = PAUSE_NS;
     link->heard = now_ns();
-    link->lost_at = link->heard + e->config.peer_timeout_ns;
+    link_lost_after(e, link);
     link->next = e->links;
     e->links = link;
     if (!p->links[color])
@@ -153,7 +169,7 @@ void link_call(acp_lane *lane, struct link *link)
             return;
         link->refusals += errno == ECONNREFUSED;
         if (link->shortage)
-            link->lost_at = now_ns() + e->config.peer_timeout_ns;
+            link_lost_after(e, link);
     }
     if (link->refusals >= addresses)
         link_give_up(lane, link);
@@ -200,7 +216,7 @@ void link_without_wire(acp_engine *e, struct link *link)
         link->pause = PAUSE_NS;
     }
     if (link->state == LINK_OPEN && (moved || !link->needed))
-        link->lost_at = now_ns() + e->config.peer_timeout_ns;
+        link_lost_after(e, link);
     link_count_down(e, link);
 }
 

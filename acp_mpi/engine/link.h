@@ -48,6 +48,7 @@ struct link {
     uint32_t strangers;         /* met in a row: one may be a flipped bit, more are none */
     uint64_t retry_at, pause;   /* the next round; the time between two */
     uint64_t lost_at;           /* then the peer counts as dead */
+    uint64_t silent_at;         /* and then also if its listener still takes calls */
 };
 
 /* Does the answer end a command that is counted in `unanswered`? Questions that are no commands have

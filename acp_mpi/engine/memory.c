@@ -101,7 +101,7 @@ static int file_map(struct memory *m, uint64_t least)
     if (m->fd < 0)
         return errno;
     for (;; m->span /= 2) {
-        void *base = mmap(NULL, m->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, m->fd, 0);
+        void *base = map_undumped(m->fd, 0, m->span, PROT_READ | PROT_WRITE);
         if (base != MAP_FAILED) {
             m->base = base;
             break;

@@ -74,8 +74,7 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
     if (!v)
         return ACP_E_SYSTEM;
     v->base = e->config.map ? e->config.map(e->config.map_context, &p->row, from, to - from)
-                            : mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED, p->fd,
-                                   (off_t)from);
+                            : map_undumped(p->fd, from, to - from, PROT_READ | PROT_WRITE);
     if (v->base == MAP_FAILED || !v->base) {
         free(v);
         return ACP_E_SYSTEM;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -146,6 +147,16 @@ int memory_file_write(int fd, uint64_t at, const void *data, uint64_t size)
     }
     sizes_restore(&sizes);
     return size ? -1 : 0;
+}
+
+/* The file, or (-1) fresh zeroes, in no core file: what is mapped may be another process's, or hold the secret. */
+void *map_undumped(int fd, uint64_t at, uint64_t size, int protection)
+{
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED | MAP_NORESERVE;
+    void *base = mmap(NULL, size, protection, flags, fd, (off_t)at);
+    if (base != MAP_FAILED)
+        madvise(base, size, MADV_DONTDUMP);
+    return base;
 }
 
 /* The abstract Unix address of a process's socket of that kind; vanishes with it. */

@@ -84,7 +84,7 @@ const uint32_t *table_mates(const acp_engine *e, uint32_t *count)
 
 int table_map(acp_engine *e, int fd)
 {
-    void *base = mmap(NULL, TABLE_SIZE, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *base = map_undumped(fd, 0, TABLE_SIZE, PROT_READ);
     if (base == MAP_FAILED)
         return ACP_E_SYSTEM;
     e->table = (struct table){fd, base, base};

@@ -50,6 +50,7 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
     acp_engine *e = lane->engine;
     uint64_t timeout = e->config.peer_timeout_ns;
     link->lost_at += late;
+    link->silent_at += late;
     if (link->state == LINK_CALLING)
         return without_wire(lane, link, now);
     if (link->heard >= link->asked || !expects(e, link))

@@ -2,18 +2,22 @@
  * wire_input.c. */
 #include "wire.h"
 
-#include "endpoint.h"
 #include "link.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define HANDSHAKE_NS ((uint64_t)5000000000)
 #define PENDING_MOST 256u
+#define PENDING_EACH 32u /* from one address that is of no host of the job */
+#define CROWD_NS ((uint64_t)500000000) /* of a handshake, while others cannot be let in */
+#define CROWD_STRANGER_NS ((uint64_t)100000000) /* of one with such an address */
+#define AT_A_TIME 64u /* let in before those who are in have their turn */
 #define LISTEN_AGAIN_NS ((uint64_t)1000000000)
 
 static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t patience_ns)
@@ -31,12 +35,14 @@ static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t pa
         e->wire_room = room;
     }
     struct wire *wire = calloc(1, sizeof *wire);
-    if (!wire || !(wire->handshake = calloc(1, sizeof *wire->handshake)) ||
-        poll_add(e, fd, events, TAG_WIRE | number)) {
-        free(wire ? wire->handshake : NULL);
+    acp_handshake *hs = map_undumped(-1, 0, sizeof *hs, PROT_READ | PROT_WRITE);
+    if (!wire || hs == MAP_FAILED || poll_add(e, fd, events, TAG_WIRE | number)) {
+        if (hs != MAP_FAILED)
+            munmap(hs, sizeof *hs);
         free(wire);
         return NULL;
     }
+    wire->handshake = hs;
     wire_tune(e, fd);
     wire->fd = fd;
     wire->number = number;
@@ -83,43 +89,105 @@ struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
     return wire;
 }
 
-static void listen_as_room(acp_engine *e)
+static void listen_as_told(acp_engine *e)
 {
-    endpoints_watch(e, !e->listen_again && e->pending_handshakes < PENDING_MOST);
+    endpoints_watch(e, !e->listen_again);
+}
+
+static void listen_later(acp_engine *e, uint64_t when)
+{
+    e->listen_again = when;
+    timer_until(e, when);
+    listen_as_told(e);
+}
+
+/* Which handshake, of those with that address (NULL: any), makes room for another: the oldest that has had its
+ * time, one of a stranger first. NULL: none yet; *due: when one has. */
+static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, uint32_t *count, uint64_t *due)
+{
+    struct wire *oldest = NULL;
+    uint64_t now = now_ns();
+    *count = 0;
+    *due = UINT64_MAX;
+    for (uint32_t i = 0; i < e->wire_room; i++) {
+        struct wire *w = e->wires[i];
+        if (!w || w->state == WIRE_CLOSED || !w->accepted || !w->deadline ||
+            (source && memcmp(w->source, source, sizeof w->source)))
+            continue;
+        uint64_t at = w->deadline - HANDSHAKE_NS + (w->neighbour ? CROWD_NS : CROWD_STRANGER_NS);
+        ++*count;
+        *due = at < *due ? at : *due;
+        if (at <= now && (!oldest || w->neighbour < oldest->neighbour ||
+                          (w->neighbour == oldest->neighbour && w->deadline < oldest->deadline)))
+            oldest = w;
+    }
+    return oldest;
+}
+
+/* May one more from there begin a handshake? If need be another of theirs ends. */
+static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
+{
+    uint32_t count;
+    uint64_t due;
+    struct wire *oldest = neighbour ? NULL : pending_oldest(lane->engine, source, &count, &due);
+    if (neighbour || count < PENDING_EACH)
+        return true;
+    if (oldest)
+        wire_broken(lane, oldest);
+    return oldest != NULL;
 }
 
 void wire_accept(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    while (e->pending_handshakes < PENDING_MOST) {
-        int fd = endpoint_accept(e);
+    for (uint32_t turn = 0; turn < AT_A_TIME; turn++) {
+        uint8_t source[ENDPOINT_SOURCE];
+        bool neighbour;
+        uint32_t count;
+        uint64_t due;
+        bool full = e->pending_handshakes >= PENDING_MOST;
+        struct wire *leaves = full ? pending_oldest(e, NULL, &count, &due) : NULL;
+        if (full && !leaves) {
+            listen_later(e, due);
+            return;
+        }
+        int fd = endpoint_accept(e, source, &neighbour);
         if (fd < 0 && errno == EAGAIN)
             return;
+        if (fd >= 0 && !welcome(lane, source, neighbour)) {
+            close(fd);
+            continue;
+        }
+        if (leaves && e->pending_handshakes >= PENDING_MOST)
+            wire_broken(lane, leaves);
         struct wire *wire = fd < 0 ? NULL : wire_new(e, fd, EPOLLIN, HANDSHAKE_NS);
         if (!wire) { /* no descriptor or memory is left: the listener would ring for ever */
             if (fd >= 0)
                 close(fd);
-            e->listen_again = now_ns() + LISTEN_AGAIN_NS;
-            timer_until(e, e->listen_again);
-            break;
+            listen_later(e, now_ns() + LISTEN_AGAIN_NS);
+            return;
         }
+        memcpy(wire->source, source, sizeof source);
+        wire->neighbour = neighbour;
         wire->accepted = true;
         wire->state = WIRE_HANDSHAKE;
         e->pending_handshakes++;
         if (acp_handshake_server(wire->handshake, e->config.secret, e->config.job, e->self) < 0)
             wire_close(e, wire);
     }
-    listen_as_room(e);
 }
 
 void wire_opened(acp_engine *e, struct wire *wire)
 {
-    if (wire->handshake)
+    if (wire->handshake) {
         acp_handshake_cancel(wire->handshake);
-    free(wire->handshake);
+        munmap(wire->handshake, sizeof *wire->handshake);
+    }
     wire->handshake = NULL;
-    if (wire->deadline && wire->accepted && e->pending_handshakes-- == PENDING_MOST)
-        listen_as_room(e);
+    if (wire->deadline && wire->accepted && e->pending_handshakes-- == PENDING_MOST) {
+        e->listen_again = 0;
+        listen_as_told(e);
+    }
     wire->deadline = 0;
 }
 
@@ -206,7 +274,7 @@ uint64_t wires_tick(acp_lane *lane, uint64_t now)
     uint64_t next = UINT64_MAX;
     if (e->listen_again && now >= e->listen_again) {
         e->listen_again = 0;
-        listen_as_room(e);
+        listen_as_told(e);
     } else if (e->listen_again) {
         next = e->listen_again;
     }

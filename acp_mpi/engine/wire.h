@@ -3,6 +3,7 @@
 #ifndef ACP_WIRE_H
 #define ACP_WIRE_H
 
+#include "endpoint.h"
 #include "frame.h"
 #include "handshake.h"
 #include "op.h"
@@ -14,6 +15,8 @@ struct wire {
     int fd;
     uint8_t state;
     bool accepted;
+    bool neighbour; /* from an address of a host of the job */
+    uint8_t source[ENDPOINT_SOURCE];
     bool writing; /* waits for the socket to take more */
     bool fasts;   /* and for memory: nothing is read meanwhile */
     bool refused;  /* nobody listens there */
@@ -61,6 +64,7 @@ void session_refuse(const acp_engine *e, const struct wire *wire); /* the peer c
 void session_knock(const struct wire *wire); /* the peer is to call */
 /* link.c: */
 void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
+void link_taken(acp_engine *e, struct link *link); /* somebody listens there */
 void link_knocked(acp_engine *e, struct wire *wire);
 void links_knocked_at(acp_lane *lane, const struct peer *p);
 /* traffic.c: */

@@ -155,6 +155,8 @@ void wire_connected(acp_lane *lane, struct wire *wire)
     getsockopt(wire->fd, SOL_SOCKET, SO_ERROR, &error, &size);
     wire->state = WIRE_HANDSHAKE;
     wire->refused = error == ECONNREFUSED;
+    if (!error && wire->link)
+        link_taken(lane->engine, wire->link);
     if (error || !speak(wire))
         wire_broken(lane, wire);
     else
