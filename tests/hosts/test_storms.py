@@ -7,6 +7,7 @@ import time
 import launch
 import pytest
 import storming
+from hosts import group
 from hosts.network import Network, why_not
 from support import tries
 
@@ -41,7 +42,7 @@ class OverHosts(storming.Weather):
 
 
 @pytest.fixture
-def storm(on_each_host, tmp_path):
+def storm(start, tmp_path):
     """storm(seed) has one storm pass over hosts."""
     if reason := why_not():
         pytest.skip(reason)
@@ -50,7 +51,13 @@ def storm(on_each_host, tmp_path):
         folder = tmp_path / f"storm {seed}"
         folder.mkdir()
         with Network(HOSTS) as network:
-            jobs = on_each_host(network, launch.program(storming.program, folder, seed))
+            command = launch.program(storming.program, folder, seed)
+            serve, places = group.apart(network, folder)
+            start(serve)
+            jobs = [
+                start(host.command(command), place)
+                for host, place in zip(network, places, strict=True)
+            ]
             weather = OverHosts(network, folder, jobs, seed)
             events = [weather.kill, weather.stop, weather.pull, weather.down, weather.reset]
             storming.storm(weather, events, EVENTS)

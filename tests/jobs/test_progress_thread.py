@@ -78,27 +78,27 @@ WAITS = {
 }
 
 
-def sleep_in_a_wait(how):
+def sleep_in_waits():
     """Count how often the threads of this process run while it waits for a rank that sleeps."""
     with acp.init():
         acp.allgather(acp.rank())
-        acp.sync()
-        if acp.rank() == 1:
-            time.sleep(1.5)
-            acp.send("late", 0, 1)
-            if how == "collective":
-                acp.bcast("late", root=1, ranks=[0, 1])
-        else:
-            before = switches()
-            WAITS[how]()
-            assert switches() - before < 150, "something wakes up again and again"
+        for how, wait in WAITS.items():
+            acp.sync()
+            if acp.rank() == 1:
+                time.sleep(1.5)
+                acp.send("late", 0, 1)
+                if how == "collective":
+                    acp.bcast("late", root=1, ranks=[0, 1])
+            else:
+                before = switches()
+                wait()
+                assert switches() - before < 150, f"{how}: something wakes up again and again"
         acp.sync()
 
 
-@pytest.mark.parametrize("how", WAITS)
 @pytest.mark.parametrize("road", launch.ROADS)
-def test_who_waits_for_a_message_sleeps(without_mpi, road, how):
-    jobs = without_mpi(2, launch.program(sleep_in_a_wait, how), launch.ROADS[road])
+def test_who_waits_for_a_message_sleeps(without_mpi, road):
+    jobs = without_mpi(2, launch.program(sleep_in_waits), launch.ROADS[road])
     for job in jobs:
         assert job.wait() == 0, job.output
 
