@@ -70,7 +70,7 @@ def test_open_mpi_4_is_told_in_its_own_words(programs):
     folder = programs("mpirun", "orterun")
     start = only(folder, hosts=("a:2", "b:2"))
     command = " ".join(start.command[1:])
-    words = "--tag-output --host a:2,b:2 --map-by slot:nooversubscribe -x ACP_GROUP "
+    words = "--tag-output --host a:2,b:2 --map-by slot -x ACP_GROUP "
     assert command.startswith(words)
     assert start.marks is launchers.MARKS[Kind.ORTE]
     shared = only(folder, hosts=("elsewhere",))
@@ -91,7 +91,7 @@ def test_prrte_gets_hosts_and_the_names_of_variables(programs):
     start = only(folder, hosts=("a:2", "b:2"), env={"DATA": "/d"})
     command = " ".join(start.command)
     assert command.startswith(
-        f"{folder}/mpirun --output tag --host a:2,b:2 --map-by slot:nooversubscribe -x ACP_GROUP "
+        f"{folder}/mpirun --output tag --host a:2,b:2 --map-by slot -x ACP_GROUP "
     )
     assert " -x ACP_SECRET " in command
     assert " -x DATA " in command
@@ -154,6 +154,80 @@ def test_open_mpi_yields_where_there_are_more_processes_than_cores(
     assert start.env.get("OMPI_MCA_mpi_yield_when_idle") == yields
 
 
+NETWORKS = ("UCX_TLS", "OMPI_MCA_btl")
+
+
+def _networks(start):
+    return [start.env.get(name) for name in NETWORKS]
+
+
+def test_mpi_does_not_listen_where_no_rank_can_be_elsewhere(programs):
+    off, as_it_was = ["^tcp"] * 2, [None] * 2
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    assert _networks(only(folder)) == off
+    assert _networks(only(folder, hosts=(f"{nodes.HERE}:4",))) == off
+    assert _networks(only(folder, hosts=("localhost:2", "elsewhere:2"))) == as_it_was
+    assert _networks(only(folder, launcher=("mpiexec", "-f", "hosts"))) == as_it_was
+    assert _networks(only(folder, launcher=("mpiexec", "-configfile", "all"))) == as_it_was
+    # Hydra finds hosts by itself; one that is told hosts does not look for them
+    here = (f"{nodes.HERE}:4",)
+    for found in ("HYDRA_HOST_FILE", "PE_HOSTFILE", "LSB_HOSTS"):
+        assert _networks(only(folder, {found: "/dev/null"}, hosts=here)) == as_it_was
+    assert _networks(only(folder, {"SLURM_JOB_NODELIST": "a,b"}, hosts=here)) == as_it_was
+    assert _networks(only(folder, {"SLURM_JOB_NODELIST": "localhost"}, hosts=here)) == off
+    programs("srun")
+    assert _networks(only(folder, launcher=("srun",))) == as_it_was
+
+
+def test_a_launcher_of_open_mpi_is_told_its_host_and_finds_no_other(programs):
+    folder = programs("mpiexec", "orterun")
+    here = (f"{nodes.HERE}:4",)
+    assert _networks(only(folder, {"SLURM_JOB_NODELIST": "a,b"}, hosts=here)) == ["^tcp"] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"OMPI_MCA_btl": "^ofi"}, ["^tcp", "^ofi,tcp"]),
+        ({"OMPI_MCA_btl": "^tcp,ofi", "UCX_TLS": "^sm"}, ["^sm,tcp", "^tcp,ofi"]),
+        ({"OMPI_MCA_btl": "tcp,self"}, ["^tcp", "tcp,self"]),
+        ({"UCX_TLS": "all"}, ["all", "^tcp"]),
+        ({"UCX_TLS": ""}, ["", "^tcp"]),
+    ],
+)
+def test_lists_of_what_to_leave_out_are_one_and_any_other_is_the_user_s(programs, given, told):
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    start = only(folder, given)
+    assert _networks(start) == told
+    handed_on = only(folder, start.env, hosts=("elsewhere:4",))
+    assert [handed_on.env.get(name) for name in NETWORKS] == [given.get(n) for n in NETWORKS]
+
+
+def test_files_of_parameters_are_settings_of_the_user(programs, tmp_path):
+    folder = programs("mpiexec", "orterun")
+    home = tmp_path / "home"
+    (home / ".openmpi").mkdir(parents=True)
+    file = home / ".openmpi" / "mca-params.conf"
+    env = {"HOME": str(home)}
+    for line, told in (
+        ("btl = ^uct, ofi # slow", "^uct,ofi,tcp"), ("btl=tcp,self", None), ("# btl = self", "^tcp")
+    ):  # fmt: skip
+        file.write_text(f"# mine\n{line}\nmpi_yield_when_idle = 0\n")
+        assert only(folder, env).env.get("OMPI_MCA_btl") == told
+    start = only(folder, env, present=100)
+    assert "OMPI_MCA_mpi_yield_when_idle" not in start.env
+    file.unlink()
+    (home / "ucx.conf").write_text("UCX_TLS=rc,sm\n")
+    assert _networks(only(folder, env)) == [None, "^tcp"]
+    etc = tmp_path / "opt" / "etc"  # of an Open MPI that was moved
+    etc.mkdir(parents=True)
+    (etc / "openmpi-mca-params.conf").write_text("btl = self,sm\n")
+    moved = {"HOME": "/nowhere", "OPAL_PREFIX": str(etc.parent)}
+    assert _networks(only(folder, moved)) == ["^tcp", None]
+    listed = moved | {"OMPI_MCA_mca_base_param_files": "/nowhere"}
+    assert _networks(only(folder, listed)) == ["^tcp"] * 2
+
+
 def _hooks(folder, given, *hosts):
     env = only(folder, given, hosts=hosts).env
     return env.get("UCX_MEM_MMAP_HOOK_MODE")
@@ -205,21 +279,54 @@ def test_the_environment_has_the_job_and_nothing_of_a_launcher(programs):
     assert job.items() <= env.items()
 
 
-@pytest.mark.parametrize(
-    ("settings", "signs"),
-    [
-        (("SLURM_MPI_TYPE", "SLURM_CPU_BIND_TYPE", "SLURM_DISTRIBUTION"), ("SLURM_STEP_ID",)),
-        (("OMPI_MCA_orte_base_help_aggregate", "OMPI_MCA_ess_base_verbose"),
-         ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK")),
-    ],
-)  # fmt: skip
-def test_what_users_and_launchers_set_is_of_the_launcher_that_there_is(programs, settings, signs):
+def test_what_users_and_slurm_set_is_of_the_step_that_there_is(programs):
     folder = programs("mpiexec", "hydra_pmi_proxy")
-    given = dict.fromkeys(settings, "1")
+    given = dict.fromkeys(("SLURM_MPI_TYPE", "SLURM_CPU_BIND_TYPE", "SLURM_DISTRIBUTION"), "1")
     others = {"PMI_RANK": "0", "SLURM_JOB_ID": "1"}
     assert given.items() <= only(folder, given | others).env.items()
-    for sign in signs:
-        assert not set(given) & set(only(folder, given | {sign: "1"}).env)
+    assert not set(given) & set(only(folder, given | {"SLURM_STEP_ID": "1"}).env)
+
+
+def test_what_open_mpi_4_says_of_a_rank_is_not_taken_for_a_setting_of_the_user(programs):
+    """Of the same names but for their ends."""
+    folder = programs("mpiexec", "orterun")
+    of_the_rank = dict.fromkeys(
+        ("OMPI_MCA_ess", "OMPI_MCA_ess_base_vpid", "OMPI_MCA_pmix", "OMPI_MCA_orte_hnp_uri"), "1"
+    )
+    of_the_user = dict.fromkeys(
+        ("OMPI_MCA_ess_base_verbose", "OMPI_MCA_pmix_base_verbose", "OMPI_MCA_orte_tmpdir_base"),
+        "1",
+    )
+    env = only(folder, of_the_rank | of_the_user | {"OMPI_COMM_WORLD_SIZE": "1"}).env
+    assert of_the_user.items() <= env.items()
+    assert not set(of_the_rank) & set(env)
+    assert only(folder, {"OMPI_MCA_pmix": "mine"}).env["OMPI_MCA_pmix"] == "mine"
+
+
+PLACES = ("OPAL_PREFIX", "PMIX_PREFIX", "PRTE_PREFIX")
+
+
+def test_a_launcher_is_told_where_its_own_open_mpi_lies_and_not_another(programs, tmp_path):
+    programs("mpirun", "orterun")
+    rank = {"OMPI_COMM_WORLD_SIZE": "1"}
+    for prefix, known in ((tmp_path.parent, True), (tmp_path / "elsewhere", False)):
+        places = dict.fromkeys(PLACES, str(prefix))
+        assert (places.items() <= only(tmp_path, places | rank).env.items()) == known
+        assert places.items() <= only(tmp_path, places).env.items()  # the user's own word
+        chosen = only(tmp_path, places | rank, env={"OPAL_PREFIX": "/mine"}).env
+        assert chosen["OPAL_PREFIX"] == "/mine"
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["--map-by", "-map-by=node", "--bynode", "-npernode", "-N", "--rankfile", "--cpus-per-proc"],
+)
+def test_the_user_says_which_process_goes_where(programs, word):
+    """A second word on it would be a conflict."""
+    folder = programs("mpirun", "orterun")
+    assert " --map-by slot -x" in " ".join(only(folder, hosts=("a:2", "b:2")).command)
+    own = only(folder, hosts=("a:2", "b:2"), launcher=("mpirun", word, "1")).command
+    assert "slot" not in own
 
 
 def test_processes_without_mpi_are_started_one_by_one():

@@ -1,6 +1,8 @@
 """What a group finds in its environment: the user's, nothing of a launcher's, and the job's."""
 
 import itertools
+import os
+import sys
 from collections.abc import Container, Mapping
 
 from acp_mpi.spawn.macprun.hints import without_hints
@@ -20,10 +22,22 @@ _LAUNCHER = (
 # Also settings of users, so they go only where there is what a process has of that launcher.
 _DOUBTFUL = {
     ("SLURM_STEP_ID", "SLURM_STEPID"): ("SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_DISTRIBUTION"),
-    ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK"): ("OMPI_MCA_orte_", "OMPI_MCA_ess_"),
 }
 _OF_OPEN_MPI = "OMPI_COMM_WORLD_SIZE"  # every process has it that this launcher has started
-_SETTINGS = ("PRTE_MCA_", "PMIX_MCA_")  # of users, though they begin so, too
+# What that of Open MPI 4 sets among settings of users, which a process without launcher needs, too.
+_ORTE = frozenset(
+    ("OMPI_MCA_ess", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_ess_base_vpid", "OMPI_MCA_pmix",
+     *(f"OMPI_MCA_orte_{name}" for name in (
+        "app_num", "bound_at_launch", "ess_jobid", "ess_node_rank", "ess_num_procs", "ess_vpid",
+        "hnp_uri", "jobfam_session_dir", "launch", "local_daemon_uri", "num_nodes",
+        "num_restarts", "parent_uri", "precondition_transports", "top_session_dir",
+     )))
+)  # fmt: skip
+# Where an Open MPI lies that was moved: of users, and what a launcher says of its own.
+_PLACES = frozenset(
+    ("OPAL_PREFIX", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "PRTE_PREFIX", "PRTE_INSTALL_PREFIX")
+)
+_SETTINGS = ("PRTE_MCA_", "PMIX_MCA_", *_PLACES)  # of users, though they begin so, too
 # What macprun decides; an outer job's must not be joined.
 _JOB = frozenset(
     ("ACP_RENDEZVOUS", "ACP_SECRET", "ACP_SECRET_FILE", "ACP_GROUP", "ACP_GROUP_SIZE",
@@ -44,14 +58,31 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """
     found = (names for signs, names in _DOUBTFUL.items() if any(sign in environ for sign in signs))
     launchers = tuple(itertools.chain(_LAUNCHER, *found))
-    kept = {
+    set_for_a_rank = _JOB | _ORTE if _OF_OPEN_MPI in environ else _JOB
+    return {
         name: value
         for name, value in without_hints(environ).items()
-        if name not in _JOB and (name.startswith(_SETTINGS) or not name.startswith(launchers))
+        if name not in set_for_a_rank
+        and (name.startswith(_SETTINGS) or not name.startswith(launchers))
     }
-    if _OF_OPEN_MPI in environ:  # which says where it lies itself; another one lies elsewhere
-        kept.pop("OPAL_PREFIX", None)
-    return kept
+
+
+def for_launcher(
+    launcher: str | None, env: Mapping[str, str], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of a group without what misleads the Open MPI of its launcher.
+
+    The launcher of `environ`, where this process is from, says where it lies itself, and another
+    one lies elsewhere.
+    """
+    prefix = env.get("OPAL_PREFIX")
+    if prefix is None or launcher is None or _OF_OPEN_MPI not in environ:
+        return dict(env)
+    folder = os.path.dirname(os.path.realpath(launcher))
+    own = (os.path.realpath(prefix), os.path.realpath(os.path.dirname(sys.executable)))
+    if any(os.path.commonpath((folder, place)) == place for place in own):
+        return dict(env)
+    return {name: value for name, value in env.items() if name not in _PLACES}
 
 
 def portable(environ: Mapping[str, str], chosen: Container[str]) -> dict[str, str]:

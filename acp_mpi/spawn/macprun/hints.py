@@ -1,35 +1,98 @@
 """What an MPI is told about where it runs, by variables that the user has not set.
 
 It holds for one group: what that starts itself may run elsewhere. So the group is told which of its
-variables are hints, and does not hand them on.
+variables are hints, and does not hand them on. A list of what an MPI is to leave out, `^a,b`, has
+those of the user first and ours behind them; any other setting of the user stays as it is. Settings
+are variables, and lines of files of parameters, which a variable would override.
 """
 
 from __future__ import annotations
 
+import glob
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-_NAMED = "ACP_HINTS"
+_NAMED = "ACP_HINTS"  # NAME=value of a variable that is ours, NAME+=,tcp of what is ours at its end
 
 # UCX patches the C library in each process, to hear of memory that goes back to the system. Only
 # networks with registered memory need that, and it is a quarter of MPI's start.
 ONE_HOST = {"UCX_MEM_MMAP_HOOK_MODE": "none"}
+# Both MPIs listen for TCP on every interface, and UCX reads and writes memory for whoever connects.
+# Where no rank can be elsewhere nobody needs that. What remains, shared memory and devices, is the
+# same as before.
+NO_NETWORK = {"UCX_TLS": "^tcp", "OMPI_MCA_btl": "^tcp"}
 # Open MPI's processes spin while they wait, and yield only if they know that cores are scarce. They
 # do not: the slots that they are told are as many as processes.
 CROWDED = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
+_NAME = "openmpi-mca-params.conf"
+_FILES = "OMPI_MCA_mca_base_param_files"  # in place of all
 
-def with_hints(env: Mapping[str, str], hints: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with those of the hints for which it has nothing else."""
-    new = {name: value for name, value in hints.items() if name not in env}
-    named = {_NAMED: " ".join(f"{name}={value}" for name, value in new.items())} if new else {}
-    return {**env, **new, **named}
+
+def with_hints(
+    env: Mapping[str, str], hints: Mapping[str, str], files: Mapping[str, str]
+) -> dict[str, str]:
+    """Return an environment with the hints that contradict nothing in it, or in the `files`."""
+    new, named = dict(env), []
+    for name, value in hints.items():
+        said = env.get(name, files.get(name))
+        if said is None:
+            new[name] = value
+        elif said[:1] == value[:1] == "^" and value[1:] not in said[1:].split(","):
+            new[name] = f"{said},{value[1:]}"
+        else:
+            continue
+        named.append(f"{name}+=,{value[1:]}" if name in env else f"{name}={new[name]}")
+    return {**new, _NAMED: " ".join(named)} if named else new
 
 
 def without_hints(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without the hints that were given to this process."""
-    hints = {tuple(word.split("=", 1)) for word in env.get(_NAMED, "").split()}
-    return {
-        name: value for name, value in env.items() if name != _NAMED and (name, value) not in hints
-    }
+    kept = {name: value for name, value in env.items() if name != _NAMED}
+    for word in env.get(_NAMED, "").split():
+        name, _, value = word.partition("=")
+        if not name.endswith("+"):
+            if kept.get(name) == value:
+                del kept[name]
+        elif kept.get(name[:-1], "").endswith(value):
+            kept[name[:-1]] = kept[name[:-1]].removesuffix(value)
+    return kept
+
+
+def parameters(launcher: str | None, env: Mapping[str, str]) -> dict[str, str]:
+    """Return what files of parameters say, as the variables that would override them.
+
+    Those of the user, and those of installations in which `launcher` may be.
+    """
+    found: dict[str, str] = {}
+    for path, prefix in _files(launcher, env):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                lines = [line.partition("#")[0].partition("=") for line in file]
+        except OSError:  # most are not there
+            continue
+        for name, _, value in lines:
+            if text := "".join(value.split()):
+                found.setdefault(prefix + name.strip(), text)
+    return found
+
+
+def _files(launcher: str | None, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield paths and what a variable has in front of a name in the file; first what counts."""
+    home, folders = env.get("HOME", "/"), ["/etc/ucx", env.get("UCX_CONFIG_DIR", "/")]
+    for folder in (home, *folders):
+        yield os.path.join(folder, "ucx.conf"), ""
+    if _FILES in env:
+        paths = env[_FILES].split(":")
+    else:
+        paths = [os.path.join(home, ".openmpi", "mca-params.conf")]
+        prefixes = [env.get("OPAL_PREFIX", "/")]
+        if launcher is not None:
+            prefixes.append(os.path.dirname(os.path.dirname(os.path.realpath(launcher))))
+        paths += [os.path.join(prefix, "etc", _NAME) for prefix in prefixes]
+        paths += glob.glob(os.path.join("/etc/openmpi*", _NAME))  # of distributions
+    for path in paths:
+        yield path, "OMPI_MCA_"

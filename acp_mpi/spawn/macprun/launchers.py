@@ -57,6 +57,11 @@ MARKS = {
 # signal into an exit code.
 _OUTLIVE = "disable-auto-cleanup"
 _SHELTER = ("sh", "-c", 'trap "" USR1; "$@"; exit $?', "sh")
+# The user's own word on which process goes where; a second one would be a conflict. Whether hosts
+# may have more processes than slots is not said: each has its slots, and users say it in many ways.
+_MAPS = re.compile(
+    r"--?(map-?by|by(node|slot|core|socket)|n?per(node|socket)|N|ppr|rf|rankfile|cpus-per-\w+)(=|$)"
+)
 _BINDING = {
     Kind.PRRTE: "PRTE_MCA_hwloc_default_binding_policy",
     Kind.ORTE: "OMPI_MCA_hwloc_base_binding_policy",
@@ -84,16 +89,23 @@ def starts(
     crowded = crowd > len(os.sched_getaffinity(0))
     made = []
     for group in plan.groups:
-        env = {**base, **group.env, **_of_job(plan, group, meeting)}
+        where, job = given[group.name], _of_job(plan, group, meeting)
+        env = {**base, **group.env, **job}
+        kind, alone = None, single and group.size == 1 and not group.launcher
         if group.has_mpi:
-            env = hints.with_hints(env, _hints(given[group.name], crowded))
-        alone = single and group.size == 1 and not group.launcher
-        if group.has_mpi and not alone:
-            shared = nodes.shares_a_host(group.name, given)
-            made.append(_by_launcher(group, given[group.name], env, shared, marked))
-        else:
-            for rank, host in enumerate(nodes.spread(given[group.name])):
+            launcher = _launcher_of(group, env, alone)
+            env = {**environment.for_launcher(launcher, base, environ), **group.env, **job}
+            if not alone:
+                kind = kind_of(launcher or group.launcher[0], env)
+            told = _hints(where, crowded, kind, env)
+            env = hints.with_hints(env, told, hints.parameters(launcher, env))
+        if kind is None:
+            for rank, host in enumerate(nodes.spread(where)):
                 made.append(_alone(plan, group, rank, host, env))
+        else:
+            line = group.launcher or (str(launcher),)
+            shared = nodes.shares_a_host(group.name, given)
+            made.append(_by_launcher(group, line, kind, where, env, shared, marked))
     return made
 
 
@@ -221,19 +233,40 @@ def _script(group: Group, env: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _hints(where: Sequence[Node], crowded: bool) -> dict[str, str]:
+def _launcher_of(group: Group, env: Mapping[str, str], alone: bool) -> str | None:
+    """Return the path of the launcher of a group; None: there is none, which one `alone` allows."""
+    if group.launcher:
+        return shutil.which(group.launcher[0], path=env.get("PATH"))
+    try:
+        return default_launcher(group, env)
+    except Error:
+        if alone:
+            return None
+        raise
+
+
+def _hints(
+    where: Sequence[Node], crowded: bool, kind: Kind | None, env: Mapping[str, str]
+) -> dict[str, str]:
     """Return what the MPI of a group is told of its nodes; of unknown ones nothing is known."""
     found = dict(hints.CROWDED) if crowded else {}
     if where and all(nodes.is_here(node.host) for node in where):
         found |= hints.ONE_HOST
+        told = kind in (None, *_BINDING) or not _only_here(where)  # no launcher, or it has hosts
+        if told or (kind is Kind.HYDRA and not nodes.finds_others(env)):
+            found |= hints.NO_NETWORK
     return found
 
 
 def _by_launcher(
-    group: Group, where: Sequence[Node], env: dict[str, str], shares_host: bool, marked: bool
+    group: Group,
+    line: Sequence[str],
+    kind: Kind,
+    where: Sequence[Node],
+    env: dict[str, str],
+    shares_host: bool,
+    marked: bool,
 ) -> Start:
-    line = group.launcher or (default_launcher(group, env),)
-    kind = kind_of(line[0], env)
     marked &= not any(re.match("--?(prepend|tag|output|label|l$)", word) for word in line[1:])
     if "SLURM_JOB_ID" in env:  # a launcher that starts its own by srun would wait for free nodes
         env = {**env, "SLURM_OVERLAP": "1"}
@@ -269,8 +302,8 @@ def _open_mpi(
     options = [*tag]
     if where:  # on this host, too: as many slots as processes, whatever the number of cores
         options += ["--host", _with_slots(where)]
-        if not any("map-by" in word for word in group.launcher):
-            options += ["--map-by", "slot:nooversubscribe"]
+        if not any(map(_MAPS.match, group.launcher[1:])):
+            options += ["--map-by", "slot"]
     if where and _only_here(where):
         return options
     # Processes on other hosts inherit nothing but what is named.

@@ -11,6 +11,11 @@ from acp_mpi.spawn.macprun.plan import Plan, UsageError
 from acp_mpi.spawn.rendezvous.address import address_towards, own_address
 
 HERE = "localhost"
+# Where Hydra, that of Intel too, looks for hosts if it is told none.
+_HOSTS_OF_HYDRA = (
+    "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_HOSTS", "LSB_MCPU_HOSTS",
+    "LSB_DJOB_HOSTFILE", "PE_HOSTFILE", "COBALT_NODEFILE", "LOADL_HOSTFILE",
+)  # fmt: skip
 
 
 class Node(NamedTuple):
@@ -63,6 +68,13 @@ def shares_a_host(group: str, given: Mapping[str, tuple[Node, ...]]) -> bool:
 def is_here(host: str) -> bool:
     """Return whether a host is this one."""
     return _canonical(host) == HERE
+
+
+def finds_others(environ: Mapping[str, str]) -> bool:
+    """Return whether Hydra, if it is told no hosts, might start processes on others than this."""
+    if named := environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST"):
+        return not all(map(is_here, _expand(named)))
+    return any(name in environ for name in _HOSTS_OF_HYDRA)
 
 
 def number_here(given: Iterable[Iterable[Node]]) -> int:

@@ -9,7 +9,8 @@ from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous.membership import RANKS_MAX, check_group
 
 _LAUNCHERS_OWN_HOSTS = frozenset(
-    ("-f", "-hosts", "-machinefile", "-hostfile", "-host", "-H", "-w", "-nodelist", "-nodefile")
+    ("-f", "-configfile", "-default-hostfile", "-hosts", "-machinefile", "-hostfile", "-host", "-H",
+     "-w", "-nodelist", "-nodefile")
 )  # fmt: skip
 
 

@@ -115,10 +115,10 @@ def _launcher(wanted: Sequence[_Program]) -> list[str]:
     line = [beside if os.path.exists(beside) else "mpiexec"]
     if any(program.hosts for program in wanted):
         named = ",".join(f"{node.host}:{node.slots}" for node in _places(wanted))
-        if "MPICH" in MPI.Get_library_version():
-            line += ["-hosts", named]
+        if "Open MPI" in MPI.Get_library_version():
+            line += ["--host", named, "--map-by", "slot"]
         else:
-            line += ["--host", named, "--map-by", "slot:nooversubscribe"]
+            line += ["-hosts", named]
     return line
 
 
