@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Part: TypeAlias = tuple[int, int, int, int, int]  # address, size, of the test, of the heap
 
 _SIZE = 64 << 20
+_NOTHING_TO_DO = "nothing to do: ranks of one node share memory and need no window of MPI"
 NO_PART = 0, 0, 0, 0, 0
 REMEDY = 'set mpi4py.rc.thread_level = "multiple" before the first import of mpi4py.MPI'
 
@@ -128,7 +129,8 @@ def make(
 
     `process` speaks for the caller in it, which is on `node`, one of `nodes`; `slots` are those of
     its members in MPI order; `refused` is what `refusal` said. Links do what the window cannot;
-    a warning says so where it could have been a road.
+    a warning says so where it could have been a road. Where it could not, MPI may have printed
+    errors of its own, and a warning says that they do not matter.
     """
     if not process.has_mpi:
         return Window(refused)
@@ -144,7 +146,8 @@ def make(
         window.state = why_not or window.state
     if why_not:
         if process.rank == 0:
-            log.warning("rma.window", "links only between nodes, MPI window %s", why_not)
+            lost = "links only between nodes" if wanted else _NOTHING_TO_DO
+            log.warning("rma.window", "%s, MPI window %s", lost, why_not)
         return window
     if wanted:
         from acp_mpi.rma import window_test

@@ -72,6 +72,17 @@ def test_long_transfers_by_the_window(passes, ranks):
     passes([*launch.mpiexec(ranks), *command], launch.ROADS["window"])
 
 
+@pytest.mark.skipif(launch.mpi_name() != "openmpi", reason="the variable is Open MPI's")
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [({}, "nothing to do: ranks of one node"), (NODES, "links only between nodes")],
+)
+def test_a_warning_of_a_window_that_mpi_cannot_make_says_what_to_do(passes, env, said):
+    no_component = {"OMPI_MCA_osc": "^sm,rdma,ucx,monitoring,portals4"}
+    output = passes([*launch.mpiexec(2), *launch.program(exchange, "none")], no_component | env)
+    assert said in output
+
+
 @mpich_only
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_where_the_network_does_it_alone_the_window_is_the_road_between_nodes(passes, ranks):
