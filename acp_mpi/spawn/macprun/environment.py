@@ -33,7 +33,8 @@ _ORTE = frozenset(
         "num_restarts", "parent_uri", "precondition_transports", "top_session_dir",
      )))
 )  # fmt: skip
-# Where an Open MPI lies that was moved: of users, and what a launcher says of its own.
+# Where an Open MPI lies that was moved: of users, and what a launcher says of its own, which would
+# mislead another one.
 _PLACES = frozenset(
     ("OPAL_PREFIX", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "PRTE_PREFIX", "PRTE_INSTALL_PREFIX")
 )
@@ -58,31 +59,30 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """
     found = (names for signs, names in _DOUBTFUL.items() if any(sign in environ for sign in signs))
     launchers = tuple(itertools.chain(_LAUNCHER, *found))
-    set_for_a_rank = _JOB | _ORTE if _OF_OPEN_MPI in environ else _JOB
+    left_out = _JOB | _ORTE | _PLACES if _OF_OPEN_MPI in environ else _JOB
     return {
         name: value
         for name, value in without_hints(environ).items()
-        if name not in set_for_a_rank
+        if name not in left_out
         and (name.startswith(_SETTINGS) or not name.startswith(launchers))
     }
 
 
-def for_launcher(
-    launcher: str | None, env: Mapping[str, str], environ: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the environment of a group without what misleads the Open MPI of its launcher.
+def places(launcher: str | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a rank's variables say of where Open MPI lies; {} if `launcher` is another's.
 
-    The launcher of `environ`, where this process is from, says where it lies itself, and another
-    one lies elsewhere.
+    The user's word, or that of the launcher of the rank, which is about itself. None: a process
+    that needs no launcher.
     """
-    prefix = env.get("OPAL_PREFIX")
-    if prefix is None or launcher is None or _OF_OPEN_MPI not in environ:
-        return dict(env)
-    folder = os.path.dirname(os.path.realpath(launcher))
-    own = (os.path.realpath(prefix), os.path.realpath(os.path.dirname(sys.executable)))
-    if any(os.path.commonpath((folder, place)) == place for place in own):
-        return dict(env)
-    return {name: value for name, value in env.items() if name not in _PLACES}
+    prefix = environ.get("OPAL_PREFIX")
+    if prefix is None or _OF_OPEN_MPI not in environ:
+        return {}
+    if launcher is not None:
+        folder = os.path.dirname(os.path.realpath(launcher))
+        own = map(os.path.realpath, (prefix, os.path.dirname(sys.executable)))
+        if not any(os.path.commonpath((folder, place)) == place for place in own):
+            return {}
+    return {name: environ[name] for name in _PLACES if name in environ}
 
 
 def portable(environ: Mapping[str, str], chosen: Container[str]) -> dict[str, str]:

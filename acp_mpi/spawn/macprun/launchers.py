@@ -94,7 +94,7 @@ def starts(
         kind, alone = None, single and group.size == 1 and not group.launcher
         if group.has_mpi:
             launcher = _launcher_of(group, env, alone)
-            env = {**environment.for_launcher(launcher, base, environ), **group.env, **job}
+            env = {**base, **environment.places(launcher, environ), **group.env, **job}
             if not alone:
                 kind = kind_of(launcher or group.launcher[0], env)
             told = _hints(where, crowded, kind, env)
