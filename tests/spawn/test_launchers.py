@@ -216,6 +216,9 @@ def test_files_of_parameters_are_settings_of_the_user(programs, tmp_path):
         assert only(folder, env).env.get("OMPI_MCA_btl") == told
     start = only(folder, env, present=100)
     assert "OMPI_MCA_mpi_yield_when_idle" not in start.env
+    file.write_text("hwloc_base_binding_policy = core\n")
+    shared = only(folder, env, hosts=("elsewhere",))
+    assert "OMPI_MCA_hwloc_base_binding_policy" not in shared.env
     file.unlink()
     (home / "ucx.conf").write_text("UCX_TLS=rc,sm\n")
     assert _networks(only(folder, env)) == [None, "^tcp"]

@@ -63,8 +63,7 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in without_hints(environ).items()
-        if name not in left_out
-        and (name.startswith(_SETTINGS) or not name.startswith(launchers))
+        if name not in left_out and (name.startswith(_SETTINGS) or not name.startswith(launchers))
     }
 
 

@@ -28,9 +28,6 @@ NO_NETWORK = {"UCX_TLS": "^tcp", "OMPI_MCA_btl": "^tcp"}
 # do not: the slots that they are told are as many as processes.
 CROWDED = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
-_NAME = "openmpi-mca-params.conf"
-_FILES = "OMPI_MCA_mca_base_param_files"  # in place of all
-
 
 def with_hints(
     env: Mapping[str, str], hints: Mapping[str, str], files: Mapping[str, str]
@@ -82,17 +79,17 @@ def parameters(launcher: str | None, env: Mapping[str, str]) -> dict[str, str]:
 
 def _files(launcher: str | None, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield paths and what a variable has in front of a name in the file; first what counts."""
-    home, folders = env.get("HOME", "/"), ["/etc/ucx", env.get("UCX_CONFIG_DIR", "/")]
-    for folder in (home, *folders):
+    home = env.get("HOME", "/")
+    for folder in (home, "/etc/ucx", env.get("UCX_CONFIG_DIR", "/")):
         yield os.path.join(folder, "ucx.conf"), ""
-    if _FILES in env:
-        paths = env[_FILES].split(":")
-    else:
-        paths = [os.path.join(home, ".openmpi", "mca-params.conf")]
-        prefixes = [env.get("OPAL_PREFIX", "/")]
-        if launcher is not None:
-            prefixes.append(os.path.dirname(os.path.dirname(os.path.realpath(launcher))))
-        paths += [os.path.join(prefix, "etc", _NAME) for prefix in prefixes]
-        paths += glob.glob(os.path.join("/etc/openmpi*", _NAME))  # of distributions
-    for path in paths:
-        yield path, "OMPI_MCA_"
+    prefixes = [env.get("OPAL_PREFIX", "/")]
+    if launcher is not None:
+        prefixes.append(os.path.dirname(os.path.dirname(os.path.realpath(launcher))))
+    for name, prefix in (("openmpi", "OMPI_MCA_"), ("prte", "PRTE_MCA_")):
+        file = f"{name}-mca-params.conf"
+        paths = [os.path.join(home, f".{name}", "mca-params.conf")]
+        paths += [os.path.join(place, "etc", file) for place in prefixes]
+        paths += glob.glob(f"/etc/{name}*/{file}")  # of distributions
+        if all_of_them := env.get(f"{prefix}mca_base_param_files"):
+            paths = all_of_them.split(":")
+        yield from ((path, prefix) for path in paths)

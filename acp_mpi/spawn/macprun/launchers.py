@@ -97,14 +97,16 @@ def starts(
             env = {**base, **environment.places(launcher, environ), **group.env, **job}
             if not alone:
                 kind = kind_of(launcher or group.launcher[0], env)
-            told = _hints(where, crowded, kind, env)
-            env = hints.with_hints(env, told, hints.parameters(launcher, env))
+            told, files = _hints(where, crowded, kind, env), hints.parameters(launcher, env)
+            env = hints.with_hints(env, told, files)
         if kind is None:
             for rank, host in enumerate(nodes.spread(where)):
                 made.append(_alone(plan, group, rank, host, env))
         else:
             line = group.launcher or (str(launcher),)
             shared = nodes.shares_a_host(group.name, given)
+            if shared and kind in _BINDING and _BINDING[kind] not in files:
+                env = {_BINDING[kind]: "none", **env}
             made.append(_by_launcher(group, line, kind, where, env, shared, marked))
     return made
 
@@ -275,8 +277,6 @@ def _by_launcher(
     elif kind in _BINDING:
         tag = ("--output", "tag") if kind is Kind.PRRTE else ("--tag-output",)
         options = _open_mpi(group, where, env, tag if marked else ())
-        if shares_host:
-            env = {_BINDING[kind]: "none", **env}
     elif kind is Kind.SRUN:
         options = _srun(where, marked, shares_host)
     else:
