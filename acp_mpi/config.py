@@ -97,6 +97,7 @@ class Settings:
     interfaces: str = ""
     parent: int | None = None
     hints: str = ""
+    rank_of: str = ""
     spawn: bool = False
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -124,6 +125,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_INTERFACES": str,
     "ACP_PARENT": _count,
     "ACP_HINTS": str,  # read by who starts groups: acp_mpi/spawn/macprun/hints.py
+    "ACP_RANK_OF": str,  # read by acp_mpi/host.py: what a rank starts is not the rank
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
 _TESTS = "ACP_TEST_"  # read by the tests, not by the library
@@ -134,6 +136,7 @@ _PLACE = (
     "ACP_SECRET", "ACP_RENDEZVOUS", "ACP_GROUP", "ACP_GROUP_SIZE", "ACP_GROUP_RANK", "ACP_MPI",
     "ACP_PARENT",
 )  # fmt: skip
+_NOT_INHERITED = (*_PLACE, "ACP_SECRET_FILE", "ACP_MULTIRUN")
 
 
 def take_arguments(argv: list[str]) -> dict[str, str]:
@@ -165,9 +168,19 @@ def _option(name: str) -> str:
     return f"--{name.lower().replace('_', '-')}"
 
 
-def load(environ: MutableMapping[str, str], argv: list[str]) -> Settings:
-    """Read the settings; a secret and its place go from `environ`, options from `argv`."""
-    given = {name: text for name, text in environ.items() if name.startswith("ACP_")}
+def load(
+    environ: MutableMapping[str, str], argv: list[str], *, inherited: bool = False
+) -> Settings:
+    """Read the settings; a secret and its place go from `environ`, options from `argv`.
+
+    What is `inherited` from a rank says where that one belongs, and not this process.
+    """
+    unread = _NOT_INHERITED if inherited else ()
+    given = {
+        name: text
+        for name, text in environ.items()
+        if name.startswith("ACP_") and name not in unread
+    }
     if "ACP_SECRET" in environ:
         for name in _PLACE:
             environ.pop(name, None)

@@ -9,9 +9,14 @@ from acp_mpi.errors import Error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, MutableMapping
 
 _LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+_OWN_RANK = ("PMI_RANK", "PMIX_RANK")  # a rank does not hand them on: they are of a new launcher
+# What makes a process one of MPI's, and which names that begin so are settings of users.
+_OF_MPI = ("PMI_", "PMIX_", "PRTE_", "HYDI_")
+_SETTINGS = ("PMIX_MCA_", "PRTE_MCA_")
+_RANK_OF = "ACP_RANK_OF"
 
 
 def _text(path: str) -> str:
@@ -61,12 +66,48 @@ def interfaces_of(text: str) -> bytes:
     return text.encode()
 
 
+_launched = False  # by an MPI launcher, as the environment no longer says
+
+
 def launched_by_mpi(environ: Mapping[str, str]) -> bool:
     """Return whether an MPI launcher started this process."""
-    return any(name in environ for name in _LAUNCHERS)
+    if is_inherited(environ):
+        return any(name in environ for name in _OWN_RANK)
+    return _launched or any(name in environ for name in _LAUNCHERS)
+
+
+def keep_mpi_to_oneself(environ: MutableMapping[str, str]) -> None:
+    """Take out what would make a child of this process, where MPI has begun, take itself for it."""
+    global _launched
+    _launched = launched_by_mpi(environ)
+    for name in tuple(environ):
+        local = "LOCAL" in name and "RANK" in name
+        if name.startswith(_OF_MPI) and not (local or name.startswith(_SETTINGS)):
+            del environ[name]
+
+
+def mark_rank(environ: MutableMapping[str, str]) -> None:
+    """Have the processes that this one starts know that they are not the rank."""
+    environ[_RANK_OF] = _own_name()
+
+
+def is_inherited(environ: Mapping[str, str]) -> bool:
+    """Return whether the environment says where a rank belongs that has started this process."""
+    rank = environ.get(_RANK_OF)
+    return rank is not None and rank != _own_name() and environ.get("ACP_MPI") != "1"
+
+
+def is_helper(environ: Mapping[str, str]) -> bool:
+    """Return whether a rank has started this process, and no launcher has made it another rank."""
+    return is_inherited(environ) and not launched_by_mpi(environ)
+
+
+def _own_name() -> str:
+    """Return this process's number, which another one has later, and when it began."""
+    return f"{os.getpid()}:{_text('/proc/self/stat').rpartition(')')[2].split()[19]}"
 
 
 def tasks_of_srun(environ: Mapping[str, str]) -> int:
     """Return how many tasks srun has started if this is the first of them; else 1."""
-    first = environ.get("SLURM_PROCID") == "0"
+    first = environ.get("SLURM_PROCID") == "0" and not is_helper(environ)
     return int(environ.get("SLURM_STEP_NUM_TASKS", "1")) if first else 1

@@ -63,6 +63,9 @@ class Group(Record):
         return len(self.ranks)
 
 
+mpi_is_the_parent_s = False  # in a forked child
+
+
 def mpi_group(comm: Any, settings: Settings) -> Alone | MpiGroup:
     """Return the group of this process: MPI is used if there is a reason to."""
     use = settings.mpi
@@ -72,12 +75,14 @@ def mpi_group(comm: Any, settings: Settings) -> Alone | MpiGroup:
         use = True
     if use is None:
         mpi = sys.modules.get("mpi4py.MPI")
-        use = (mpi is not None and mpi.Is_initialized()) or host.launched_by_mpi(os.environ)
+        begun = mpi is not None and mpi.Is_initialized() and not mpi_is_the_parent_s
+        use = begun or host.launched_by_mpi(os.environ)
     process: Alone | MpiGroup
     if use:
         from acp_mpi.mpi_group import MpiGroup
 
         process = MpiGroup(comm)
+        host.keep_mpi_to_oneself(os.environ)
     else:
         from acp_mpi.alone import Alone
 

@@ -11,7 +11,7 @@ import os
 import sys
 from _thread import RLock
 
-from acp_mpi import config, ending, log, members, rooms
+from acp_mpi import config, ending, host, joining, log, members, rooms
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError, RankError
 from acp_mpi.joining import Job, join_job, mpi_group
@@ -100,7 +100,9 @@ def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> _Sessi
     given = {name: text for name, text in os.environ.items() if name.startswith("ACP_")}
     words = sys.argv[:]
     try:
-        settings = config.load(os.environ, sys.argv)
+        helper = host.is_helper(os.environ)
+        inherited = host.is_inherited(os.environ)
+        settings = config.load(os.environ, sys.argv, inherited=inherited)
         group = mpi_group(comm, settings)
         joined = join_job(group, settings, heap_size, starter_size)
     except BaseException:
@@ -111,6 +113,8 @@ def _begin(comm: Any, heap_size: int | None, starter_size: int | None) -> _Sessi
     finally:
         _beginning = False
     _count, _arguments = _count + 1, arguments
+    if not helper:  # for good: it may begin again
+        host.mark_rank(os.environ)
     members.enter(joined)
     _install(joined)
     log.info("runtime", "rank %d of %d", _engine.rank(), _engine.procs())
@@ -126,7 +130,7 @@ def _install(job: Job) -> None:
     global _hook_before, _hook, _once_done
     if not _once_done:
         atexit.register(_at_exit)
-        os.register_at_fork(after_in_child=_engine._after_fork_in_child)
+        os.register_at_fork(after_in_child=_leave_all_to_the_parent)
         _once_done = True
     _engine.set_long_wait(members.say_who_is_missing)
     _engine.set_unusual_buffer(_unusual_buffer)
@@ -134,6 +138,16 @@ def _install(job: Job) -> None:
     _hook_before = sys.excepthook
     sys.excepthook = _hook = _ending_the_group_after(_hook_before)
     job.before_mpi_finalize(_close_all)
+
+
+def _leave_all_to_the_parent() -> None:
+    """Have no job and no MPI in a forked child: its end is not that of the rank."""
+    _engine._after_fork_in_child()
+    members.enter(None)
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized():
+        joining.mpi_is_the_parent_s = True
+        _engine.never_finalize_mpi(0)
 
 
 def is_initialized() -> bool:

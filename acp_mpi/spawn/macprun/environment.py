@@ -42,7 +42,7 @@ _SETTINGS = ("PRTE_MCA_", "PMIX_MCA_", *_PLACES)  # of users, though they begin 
 # What macprun decides; an outer job's must not be joined.
 _JOB = frozenset(
     ("ACP_RENDEZVOUS", "ACP_SECRET", "ACP_SECRET_FILE", "ACP_GROUP", "ACP_GROUP_SIZE",
-     "ACP_GROUP_RANK", "ACP_MPI", "ACP_MULTIRUN", "ACP_PARENT")
+     "ACP_GROUP_RANK", "ACP_MPI", "ACP_MULTIRUN", "ACP_PARENT", "ACP_RANK_OF")
 )  # fmt: skip
 # What belongs to a host, or to the session there, and means nothing on another.
 _HOST = frozenset(
