@@ -1,0 +1,191 @@
+"""Change the engine in one place, and see whether a test in C notices: `make mutate`.
+
+    python tests/mutate.py [--entries] [--changed BASE] [--random N [--seed S]] [--only WORD]
+
+Without an option: the entries, and 100 changes drawn anew each day. What is planted:
+
+- the entries of tests/mutation/entries.toml: a function, a text in it, what it becomes, and the
+  tests each of which must notice; an entry that does not apply to one place any more ends the run;
+- operators (off by one, a comparison or condition negated, a check skipped, a fence or an order of
+  memory dropped) on the lines that have changed since BASE, and on as many others as are asked for,
+  drawn from the lines that tests run. The tests are those that run the line, the fastest first.
+
+The rate is printed, and what has survived. That is a failure, unless entries.toml says with the
+reason that the change changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mutation import build, source
+from mutation.source import Mutant
+
+NOTICED, SURVIVED, EQUIVALENT, NO_C, NOT_RUN = (
+    "noticed",
+    "survived",
+    "equivalent",
+    "does not compile",
+    "not run",
+)
+
+
+class Trial:
+    """What becomes of mutants, of which several are planted at once."""
+
+    def __init__(self, engine: build.Engine, cover: build.Coverage, effort: float) -> None:
+        self.engine, self.cover, self.effort = engine, cover, effort
+        self.equivalents = source.equivalents()
+
+    def run(self, mutant: Mutant) -> tuple[str, str]:
+        """Return what has become of it, and by which tests, or why."""
+        reason = self.equivalents.get((mutant.function, *mutant.lines()))
+        if reason:
+            return EQUIVALENT, reason
+        tests = mutant.tests or self._affordable(self.cover.tests(mutant))
+        if not tests:
+            return NOT_RUN, "no test in C runs the line"
+        with tempfile.TemporaryDirectory(prefix="planted.", dir=build.CACHE) as folder:
+            planted = build.Planted(self.engine, mutant, Path(folder))
+            if not planted.compiles:
+                return NO_C, ""
+            if mutant.tests:
+                blind = [t for t in tests if not planted.notices(t, self.cover.limit(t))]
+                return (
+                    (SURVIVED, "not noticed by " + ", ".join(blind))
+                    if blind
+                    else (NOTICED, ", ".join(tests))
+                )
+            for test in tests:
+                if planted.notices(test, self.cover.limit(test)):
+                    return NOTICED, test
+        return SURVIVED, f"{len(tests)} tests run the line"
+
+    def _affordable(self, tests: list[str]) -> list[str]:
+        chosen: list[str] = []
+        left = self.effort
+        for test in tests:
+            left -= self.cover.seconds.get(test, 1.0)
+            if left < 0 and chosen:
+                break
+            chosen.append(test)
+        return chosen
+
+
+def changed_lines(base: str) -> dict[Path, set[int]]:
+    """Return the lines of the engine that are not as they were at BASE."""
+    command = ["git", "diff", "-U0", "--no-color", base, "--", "acp_mpi/*.c", "acp_mpi/*.h"]
+    text = subprocess.run(
+        command, cwd=source.TOP, capture_output=True, text=True, check=True
+    ).stdout
+    found: dict[Path, set[int]] = {}
+    lines: set[int] = set()
+    for line in text.splitlines():
+        if line.startswith("+++ "):
+            lines = (
+                set() if line == "+++ /dev/null" else found.setdefault(source.TOP / line[6:], set())
+            )
+        elif match := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line):
+            first, count = int(match[1]), int(match[2] or 1)
+            lines.update(range(first, first + count))
+    return found
+
+
+def drawn(cover: build.Coverage, count: int, seed: int) -> list[Mutant]:
+    """Return so many mutants of lines that tests run."""
+    possible = [m for file in source.files() for m in source.operated(file) if cover.tests(m)]
+    return random.Random(seed).sample(possible, min(count, len(possible)))
+
+
+def report(title: str, trial: Trial, mutants: Iterable[Mutant], say_all: bool) -> int:
+    """Try them, print what came of it; how many have survived."""
+    start, mutants = time.monotonic(), list(mutants)
+    with ThreadPoolExecutor(build.JOBS) as pool:
+        results = []
+        for mutant, result in zip(mutants, pool.map(trial.run, mutants), strict=True):
+            results.append(result[0])
+            if say_all or result[0] in (SURVIVED, NOT_RUN):
+                before, after = mutant.lines()
+                print(f"{result[0]}: {mutant} ({result[1]})", flush=True)
+                if result[0] in (SURVIVED, NOT_RUN):
+                    print(f"    {before}\n    {after}", flush=True)
+    tried = [r for r in results if r in (NOTICED, SURVIVED, NOT_RUN)]
+    noticed, survived = tried.count(NOTICED), len(tried) - tried.count(NOTICED)
+    rate = f"{100 * noticed / len(tried):.1f} %" if tried else "nothing to notice"
+    print(
+        f"{title}: {noticed} of {len(tried)} noticed ({rate}), "
+        f"{results.count(EQUIVALENT)} equivalent, {results.count(NO_C)} do not compile, "
+        f"{time.monotonic() - start:.0f} s",
+        flush=True,
+    )
+    return survived
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--entries", action="store_true", help="those that are written down")
+    parser.add_argument(
+        "--changed", metavar="BASE", help="lines that have changed since that commit"
+    )
+    parser.add_argument(
+        "--random", metavar="N", type=int, help="as many, of all lines that tests run"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=datetime.date.today().toordinal(),
+        help="of these (today's date)",
+    )
+    parser.add_argument(
+        "--only", metavar="WORD", help="entries whose description or function has it"
+    )
+    parser.add_argument(
+        "--effort", type=float, default=60.0, help="seconds of tests for one change (60)"
+    )
+    parser.add_argument("--verbose", action="store_true", help="say of each what has noticed it")
+    arguments = parser.parse_args()
+    if not (arguments.entries or arguments.changed or arguments.random or arguments.only):
+        arguments.entries, arguments.random = True, 100
+    by_line = arguments.changed or arguments.random
+    try:
+        written = source.entries()
+        engine = build.Engine("plain", "-O1")
+        cover = build.coverage() if by_line else build.Coverage({}, {})
+    except (source.StaleEntryError, build.BuildError) as error:
+        print(f"mutate: {error}", file=sys.stderr)
+        return 2
+    trial = Trial(engine, cover, arguments.effort)
+    survived = 0
+    if arguments.entries or arguments.only:
+        word = arguments.only or ""
+        some = [m for m in written if word in m.what or word in m.function]
+        survived += report("entries", trial, some, True)
+    if arguments.changed:
+        lines = changed_lines(arguments.changed)
+        some = [
+            m
+            for file, numbers in lines.items()
+            if file.exists()
+            for m in source.operated(file, numbers)
+        ]
+        survived += report(f"changed since {arguments.changed}", trial, some, arguments.verbose)
+    if arguments.random:
+        some = drawn(cover, arguments.random, arguments.seed)
+        survived += report(f"random, seed {arguments.seed}", trial, some, arguments.verbose)
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

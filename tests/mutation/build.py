@@ -1,0 +1,210 @@
+"""How mutants are built and run.
+
+What depends on the changed file is compiled again, and each test is linked with that when it is its
+turn. What the commands are the Makefile of the engine's tests says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from .source import SOURCES, TOP, Mutant, files
+
+TESTS = TOP / "tests" / "engine"
+CACHE = TOP / "build" / "mutate"
+JOBS = len(os.sched_getaffinity(0))
+PATIENCE = 20.0  # seconds that a test has beside ten times of what it takes
+
+
+class BuildError(Exception):
+    """What should have been built was not."""
+
+
+def _make(*arguments: str) -> str:
+    command = ["make", "-C", str(TESTS), "--no-print-directory", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(done.stdout + done.stderr)
+    return done.stdout
+
+
+def run(command: list[str], limit: float, environment: dict[str, str] | None = None) -> bool:
+    """Run a test in a session of its own; False: it has failed, or was not over in time."""
+    with subprocess.Popen(
+        command,
+        cwd=TESTS,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, **(environment or {})},
+    ) as child:
+        try:
+            return child.wait(limit) == 0
+        except subprocess.TimeoutExpired:
+            return False
+        finally:  # what it has started goes with it
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+
+class Engine:
+    """The tests and the library without a change, built in a folder, and how they are built."""
+
+    def __init__(self, name: str, flags: str) -> None:
+        self.folder = CACHE / name
+        self.tests = sorted(p.stem for p in TESTS.glob("test_*.c"))
+        variables = [f"BUILD={self.folder}", f"FLAGS_plain={flags}"]
+        (self.folder / "plain" / "engine").mkdir(parents=True, exist_ok=True)
+        programs = [str(self.program(test)) for test in self.tests]
+        self.compile: dict[Path, list[str]] = {}
+        self.link: dict[str, list[str]] = {}
+        for line in _make("-n", "-B", *variables, *programs).splitlines():
+            words = shlex.split(line)
+            if "-o" not in words or "echo" in words[0]:
+                continue
+            output = Path(words[words.index("-o") + 1])
+            if "-c" in words:
+                self.compile[output] = words
+            else:
+                self.link[output.name] = words
+        _make(f"-j{JOBS}", *variables, *programs)
+        self.needs = {o: self._read_needs(o) for o in self.compile}
+
+    def program(self, test: str) -> Path:
+        return self.folder / "plain" / test
+
+    @staticmethod
+    def _read_needs(output: Path) -> set[str]:
+        text = output.with_suffix(".d").read_text().replace("\\\n", " ")
+        rule = text.split("\n", 1)[0].split(": ", 1)[1]
+        return {os.path.normpath(TESTS / word) for word in rule.split()}
+
+
+class Planted:
+    """A mutant in a folder of its own. `compiles` is False if it is no C."""
+
+    def __init__(self, engine: Engine, mutant: Mutant, folder: Path) -> None:
+        self.engine, self.folder = engine, folder
+        shutil.rmtree(folder, ignore_errors=True)
+        shadow = folder / SOURCES.name
+        for file in files():
+            there = shadow / file.relative_to(SOURCES)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            if file == mutant.file:
+                there.write_text(mutant.apply())
+            else:
+                there.symlink_to(file)
+        self._rebuilt: dict[str, str] = {}
+        self._own: dict[str, list[str]] = {}  # commands of tests that contain the changed file
+        near, far = os.path.relpath(SOURCES, TESTS), str(shadow)
+        self.compiles = True
+        for output, words in engine.compile.items():
+            if str(mutant.file) not in engine.needs[output]:
+                continue
+            of_test = output.parent.name == "plain"  # built when it is linked
+            own = folder / ("tests" if of_test else "engine") / output.name
+            own.parent.mkdir(exist_ok=True)
+            command = [w.replace(near, far).replace(str(output), str(own)) for w in words]
+            self._rebuilt[str(output)] = str(own)
+            if of_test:
+                self._own[output.stem] = [*command, "-w"]
+            elif not self._quietly([*command, "-w"]):
+                self.compiles = False
+                return
+
+    @staticmethod
+    def _quietly(command: list[str]) -> bool:
+        return subprocess.run(command, cwd=TESTS, capture_output=True).returncode == 0
+
+    def notices(self, test: str, limit: float) -> bool:
+        """Whether a test fails with it."""
+        program = self.folder / test
+        if test in self._own and not self._quietly(self._own[test]):
+            return True
+        words = [self._rebuilt.get(w, w) for w in self.engine.link[test]]
+        words[words.index("-o") + 1] = str(program)
+        if not self._quietly(words):
+            return True
+        fails = not run([str(program)], limit)
+        program.unlink()
+        return fails
+
+
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for file in [*files(), *sorted(TESTS.glob("*.[ch]")), TESTS / "Makefile"]:
+        digest.update(str(file).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+class Coverage:
+    """What each test takes, and which lines it runs."""
+
+    def __init__(self, seconds: dict[str, float], lines: dict[str, dict[str, list[int]]]) -> None:
+        self.seconds = seconds
+        self.by_line: dict[tuple[str, int], list[str]] = {}
+        for test in sorted(lines, key=lambda t: seconds[t]):
+            for file, numbers in lines[test].items():
+                for number in numbers:
+                    self.by_line.setdefault((file, number), []).append(test)
+
+    def limit(self, test: str) -> float:
+        return PATIENCE + 10 * self.seconds.get(test, 6.0)
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Return those that run its line, the fastest first."""
+        return self.by_line.get((str(mutant.file.relative_to(TOP)), mutant.line), [])
+
+
+def coverage() -> Coverage:
+    """Measure it, or take what was measured if no source has changed since."""
+    kept, digest = CACHE / "coverage.json", _digest()
+    if kept.exists():
+        found = json.loads(kept.read_text())
+        if found["digest"] == digest:
+            return Coverage(found["seconds"], found["lines"])
+    engine = Engine("coverage", "-O0 --coverage")
+    with ThreadPoolExecutor(JOBS) as pool:
+        each = dict(
+            zip(engine.tests, pool.map(lambda t: _cover(engine, t), engine.tests), strict=True)
+        )
+    seconds = {test: taken for test, (taken, _) in each.items()}
+    lines = {test: run_lines for test, (_, run_lines) in each.items()}
+    kept.write_text(json.dumps({"digest": digest, "seconds": seconds, "lines": lines}))
+    return Coverage(seconds, lines)
+
+
+def _cover(engine: Engine, test: str) -> tuple[float, dict[str, list[int]]]:
+    counts = engine.folder / "counts" / test
+    shutil.rmtree(counts, ignore_errors=True)
+    counts.mkdir(parents=True)
+    start = time.monotonic()
+    if not run([str(engine.program(test))], 300.0, {"GCOV_PREFIX": str(counts)}):
+        raise BuildError(f"{test} fails without any change; mend that first")
+    taken = time.monotonic() - start
+    found: dict[str, set[int]] = {}
+    data = sorted(counts.rglob("*.gcda"))
+    for file in data:
+        notes = Path("/") / file.relative_to(counts).with_suffix(".gcno")
+        file.with_suffix(".gcno").symlink_to(notes)
+    command = ["gcov", "--json-format", "--stdout", *map(str, data)]
+    out = subprocess.run(command, cwd=TESTS, capture_output=True, text=True).stdout if data else ""
+    for text in out.splitlines():
+        for part in json.loads(text)["files"]:
+            name = os.path.normpath(TESTS / part["file"])
+            if name.startswith(f"{SOURCES}/"):
+                known = found.setdefault(os.path.relpath(name, TOP), set())
+                known.update(n["line_number"] for n in part["lines"] if n["count"])
+    shutil.rmtree(counts)
+    return taken, {name: sorted(numbers) for name, numbers in found.items()}
