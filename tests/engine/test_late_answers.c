@@ -93,6 +93,41 @@ static void test_many_answers_are_said_as_one(struct town *t)
     stranger_leave(&s);
 }
 
+/* One answer is for commands whose numbers follow each other: of others, between them, it says nothing. */
+static void test_an_answer_leaves_out_what_was_not_asked(struct town *t)
+{
+    static const uint64_t gaps[] = {2, 4, 8, 10, 12, 20, 24, 26};
+    enum { COUNT = sizeof gaps / sizeof *gaps };
+    static unsigned char frames[COUNT][FRAME_HEAD];
+    struct message answer, add = stranger_add_to(0);
+    uint64_t before = stranger_look(t, 0);
+    struct stranger s;
+    struct frame f;
+    stranger_enter(t, &s, 16);
+    CHECK(stranger_session(&s, 16, true, 0, &answer) && answer.status == ACP_OK);
+    for (uint64_t round = 0, asked = 0; round < 50; round++) {
+        for (uint32_t k = 0; k < COUNT; k++) {
+            struct message m = add;
+            m.id = 100 * round + gaps[k];
+            m.flags = ANSWER_TOGETHER;
+            frame_write(frames[k], &m, s.said++, s.heard, NULL, 0);
+        }
+        CHECK(stranger_send(&s, frames, sizeof frames));
+        for (uint32_t k = 0; k < COUNT;) {
+            CHECK(stranger_hear(&s, &f));
+            if (f.message.kind != ACP_REPLY)
+                continue;
+            uint64_t count = f.message.flags & ANSWER_TOGETHER ? f.message.b : 1;
+            CHECK(f.message.status == ACP_OK && count > 0 && k + count <= COUNT);
+            for (uint64_t i = count; i-- > 0; k++)
+                CHECK(f.message.id - 2 * i == 100 * round + gaps[k]);
+            asked += count;
+        }
+        CHECK(stranger_look(t, 0) == before + asked);
+    }
+    stranger_leave(&s);
+}
+
 /* Who waits believes no answer for more than it has asked there. */
 static void test_an_answer_for_others_is_none(struct town *t)
 {
@@ -138,6 +173,7 @@ int main(void)
     town_start(&t, 30000000000);
     test_an_answer_that_has_time_comes(&t);
     test_many_answers_are_said_as_one(&t);
+    test_an_answer_leaves_out_what_was_not_asked(&t);
     test_an_answer_for_others_is_none(&t);
     town_stop(&t);
     return 0;

@@ -128,15 +128,81 @@ static void test_an_engine_is_not_taken_in_by_its_own_words(struct town *t)
 static void test_a_process_that_is_not_in_the_table_is_refused(struct town *t)
 {
     struct town other = *t;
+    struct message answer;
     struct stranger s;
     other.rows[6].nonce++;
     stranger_call(t, &s, 6, 0);
     CHECK(stranger_prove(&other, &s, 0, stranger_secret) == ACP_HANDSHAKE_DONE);
-    stranger_sees_the_end(&s);
+    CHECK(!stranger_session(&s, 6, true, 0, &answer));
+    stranger_leave(&s);
     stranger_call(t, &s, 7, 0); /* as another member */
     other.rows[7].nonce = t->rows[6].nonce;
     CHECK(stranger_prove(&other, &s, 0, stranger_secret) == ACP_HANDSHAKE_DONE);
-    stranger_sees_the_end(&s);
+    CHECK(!stranger_session(&s, 7, true, 0, &answer));
+    stranger_leave(&s);
+}
+
+/* A link is of one of the colours that there are. */
+static void test_a_colour_that_there_is_not_opens_no_link(struct town *t)
+{
+    static const uint64_t wrong[] = {ACP_COLORS, ACP_COLORS + 1, 1ull << 32, UINT64_MAX};
+    struct message m = {.kind = ACP_SESSION, .flags = 1};
+    struct stranger s;
+    struct frame f;
+    for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        stranger_enter(t, &s, 16);
+        m.id = 1600 + i;
+        m.b = wrong[i];
+        CHECK(stranger_say(&s, &m, 0, NULL, 0) && stranger_hear(&s, &f));
+        CHECK(f.message.kind == ACP_SESSION && f.message.status == ACP_E_LOST);
+        stranger_sees_the_end(&s);
+    }
+    town_check_served(t, 0);
+}
+
+/* A get brings at most a chunk. */
+static void test_a_get_is_no_longer_than_a_chunk(struct town *t)
+{
+    acp_lane *lane = acp_engine_lane(t->engines[0]);
+    struct message answer, m = {.kind = ACP_GET, .id = 2};
+    struct stranger s;
+    struct frame f;
+    void *data;
+    CHECK(acp_memory_alloc(lane, 2 * CHUNK_BYTES, 0, &m.src, &data) == ACP_OK);
+    stranger_enter(t, &s, 18);
+    CHECK(stranger_session(&s, 18, true, 0, &answer) && answer.status == ACP_OK);
+    for (uint64_t size = CHUNK_BYTES; size <= CHUNK_BYTES + 1; size++, m.id += 2) {
+        bool refused = size > CHUNK_BYTES;
+        m.a = size;
+        CHECK(stranger_say(&s, &m, s.heard, NULL, 0) && stranger_hear(&s, &f));
+        CHECK(f.message.kind == ACP_REPLY && f.message.id == m.id);
+        CHECK(f.message.status == (refused ? ACP_E_ARGUMENT : ACP_OK));
+        CHECK(f.size == (refused ? 0 : size));
+    }
+    stranger_leave(&s);
+    acp_memory_drop(lane, data, 2 * CHUNK_BYTES);
+}
+
+/* Connections that say nothing take no more than the places there are for them. */
+static void test_connections_that_say_nothing_are_bounded(struct town *t)
+{
+    enum { CALLS = 300, PLACES = 256, LOOKS = 50 };
+    struct stranger silent[CALLS];
+    struct pollfd ends[CALLS];
+    acp_engine *e = t->engines[0];
+    for (uint32_t i = 0; i < CALLS; i++) {
+        stranger_call(t, &silent[i], 6, 0);
+        ends[i] = (struct pollfd){.fd = silent[i].fd, .events = POLLIN};
+    }
+    while (e->pending_handshakes < PLACES && poll(ends, CALLS, 1) == 0)
+        continue; /* the engine accepts them, or begins to turn some away */
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        CHECK(e->pending_handshakes <= PLACES);
+        poll(NULL, 0, 1);
+    }
+    for (uint32_t i = 0; i < CALLS; i++)
+        stranger_leave(&silent[i]);
+    town_check_served(t, 0);
 }
 
 static void test_a_resumed_link_runs_everything_once(struct town *t)
@@ -381,6 +447,9 @@ int main(void)
         test_a_recorded_opening_is_refused,
         test_an_engine_is_not_taken_in_by_its_own_words,
         test_a_process_that_is_not_in_the_table_is_refused,
+        test_a_colour_that_there_is_not_opens_no_link,
+        test_a_get_is_no_longer_than_a_chunk,
+        test_connections_that_say_nothing_are_bounded,
         test_a_resumed_link_runs_everything_once,
         test_a_link_is_named_first_and_once,
         test_who_acknowledges_too_much_is_left_alone,
