@@ -24,9 +24,7 @@ def prepare(x: Any, function: str) -> tuple[Any, bytes | None]:
 
     None: it holds objects, and is pickled as one.
     """
-    if hasattr(x, "__cuda_array_interface__"):
-        buffers.unusual(x, False, function, TypeError())  # refuses it
-    array = numpy.asarray(x)
+    array = buffers.array_of(x, function, TypeError())
     if array.dtype.hasobject:
         return None, None
     array = numpy.ascontiguousarray(array).reshape(array.shape)

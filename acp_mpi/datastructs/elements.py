@@ -12,6 +12,7 @@ from typing import Any
 
 from acp_mpi.datastructs.numpy_elements import fitted, numpy_in_use, of_numpy
 from acp_mpi.engine import _engine
+from acp_mpi.rma.buffers import hosted
 
 PLAIN = "bBhHiIqQfd?"
 _NAMES: dict[Any, str] = {int: "q", float: "d", bool: "?"}
@@ -119,6 +120,7 @@ def dtype_of(element: _engine.Element) -> Any:
 def pack_many(element: _engine.Element, values: Any, function: str) -> tuple[int, Any]:
     """Return how many elements `values` are, and their bytes."""
     letter = element.note.decode()
+    values = hosted(values, function)
     if hasattr(values, "__array_interface__") and (numpy := numpy_in_use()) is not None:
         array = fitted(numpy.asarray(values), dtype_of(element), f"{function}: values").reshape(-1)
         return len(array), memoryview(array.view("u1")) if array.nbytes else b""

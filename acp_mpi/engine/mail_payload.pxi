@@ -94,7 +94,8 @@ cdef object pack(object x, parcel *p, str function):
                 return object_parcel(x, p, function)
         else:
             return raw_parcel(x, p, function)
-    elif not hasattr(x, "__array_interface__") and not hasattr(x, "__cuda_array_interface__"):
+    elif not (hasattr(x, "__array_interface__") or hasattr(x, "__cuda_array_interface__")
+              or hasattr(x, "__dlpack__")):
         return object_parcel(x, p, function)
     return unusual_parcel(x, p, function)
 

@@ -72,7 +72,7 @@ cdef Request post(str function, object x, object dest, object tag, bint wanted):
 def send(x, dest, tag=0, timeout=None):
     """Send `x` to rank `dest` under `tag`, an integer from 0; returns without waiting for `recv`.
 
-    What has the buffer protocol or `__array_interface__` travels as its bytes, packed if it is not
+    A buffer, also one with `__array_interface__` or `__dlpack__`, travels as its bytes, packed if it is not
     contiguous, anything else pickled; `x` may be changed when it returns. Waits only for a receiver
     that has no room for more (`ACP_UNEXPECTED_MAX`) while there is none here either: TimeoutError
     after `timeout` seconds. RankError; PeerLostError if that rank has died.

@@ -92,7 +92,8 @@ cdef int moved(str function, bint write, uint64_t ga, Py_buffer *view) except -1
 def put(ga, buffer, flag=None):
     """Write `buffer` to address `ga`; done when it returns.
 
-    `buffer` has the buffer protocol or `__array_interface__`; not contiguous ones are packed.
+    `buffer` has the buffer protocol, `__array_interface__` or `__dlpack__`; not contiguous ones are
+    packed.
     `flag=(address, value)`: the 8-byte word there is set after the data. Raises the errors of
     `copy` and those of a rank that is lost.
     """

@@ -32,6 +32,8 @@ cdef uint64_t letter_of(const Py_buffer *view, str function) except 0:
 
 cdef object numbers_in_a_row(object buffer, str function):
     # Of a buffer that is not contiguous; of others TypeError.
+    from acp_mpi.rma.buffers import hosted
+    buffer = hosted(buffer, function)
     try:
         strided = memoryview(buffer)
         return memoryview(strided.tobytes()).cast(strided.format)

@@ -1,4 +1,4 @@
-"""Buffers as users have them: contiguous or not, with the buffer protocol or NumPy's."""
+"""Buffers as users have them: contiguous or not, with the buffer protocol, NumPy's or DLPack."""
 
 from __future__ import annotations
 
@@ -12,13 +12,68 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _numpy_view(buffer: Any, function: str, reason: object) -> Any:
-    if hasattr(buffer, "__cuda_array_interface__"):
+OF_THE_HOST = (1, 3)  # as DLPack numbers memory: the host's, and what CUDA has pinned of it
+_DEVICES = {
+    2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 11: "ROCm host",
+    13: "CUDA managed", 14: "oneAPI", 15: "WebGPU", 16: "Hexagon", 17: "MAIA",
+}  # fmt: skip
+
+
+def _refuse_device(buffer: Any, function: str, device: str) -> None:
+    raise TypeError(
+        f"{function}: {type(buffer).__name__} is device memory ({device}), which is not supported "
+        "yet; copy it to the host first"
+    )
+
+
+class _Memory:
+    """Memory of an exporter that cannot say whether others may write to it."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def _says_whether_writable(buffer: Any) -> bool:
+    try:
+        return "versioned" in repr(buffer.__dlpack__(max_version=(1, 0)))
+    except TypeError:  # it knows no versions
+        return False
+
+
+def _by_dlpack(buffer: Any, function: str) -> Any:
+    device, number = buffer.__dlpack_device__()
+    if device not in OF_THE_HOST:
+        _refuse_device(buffer, function, f"{_DEVICES.get(device, f'type {device}')} {number}")
+    import numpy
+
+    try:
+        array = numpy.from_dlpack(buffer)
+    except Exception as reason:  # of the exporter, whatever it is
         raise TypeError(
-            f"{function}: {type(buffer).__name__} is device memory, which is not supported yet; "
-            "copy it to the host first"
-        )
+            f"{function}: {type(buffer).__name__} does not give its memory by DLPack: {reason}; "
+            "give a NumPy array, or copy it to one"
+        ) from reason
+    # NumPy takes what is not said to be writable for read-only, as of the tensors of torch.
+    if array.flags.writeable or _says_whether_writable(buffer):
+        return array
+    return numpy.asarray(_Memory(array))
+
+
+def hosted(x: Any, function: str) -> Any:
+    """Return an array of the memory that `x` gives by DLPack alone; `x` if it gives none so."""
+    if hasattr(x, "__array_interface__") or not hasattr(x, "__dlpack__") or _has_buffer(x):
+        return x
+    return _by_dlpack(x, function)
+
+
+def array_of(buffer: Any, function: str, reason: object) -> Any:
+    """Return an array of the memory of `buffer`; raise for what is none, and is `reason` why."""
+    if hasattr(buffer, "__cuda_array_interface__"):
+        _refuse_device(buffer, function, "CUDA")
     if not hasattr(buffer, "__array_interface__") and not _has_buffer(buffer):
+        if hasattr(buffer, "__dlpack__"):
+            return _by_dlpack(buffer, function)
         if not isinstance(reason, TypeError):  # it was one
             raise ValueError(
                 f"{function}: {type(buffer).__name__} gives no buffer: {reason}; use it before it "
@@ -26,7 +81,7 @@ def _numpy_view(buffer: Any, function: str, reason: object) -> Any:
             ) from None
         raise TypeError(
             f"{function}: {type(buffer).__name__} is no buffer: give bytes, a bytearray, an array "
-            "or something with __array_interface__"
+            "or something with __array_interface__ or __dlpack__"
         ) from None
     import numpy
 
@@ -58,7 +113,7 @@ def unusual(
         raise ValueError(
             f"{function}: the destination is read-only; give a writable buffer or a copy"
         ) from None
-    array = _numpy_view(buffer, function, reason)
+    array = array_of(buffer, function, reason)
     _check(array, function, writable)
     if array.flags.c_contiguous:
         return array.reshape(-1).view("u1"), None
@@ -85,7 +140,7 @@ def place_of(buffer: Any, function: str, *, writable: bool = True) -> tuple[int,
                 f"{function}: the memory is read-only, and others must be able to write to it; "
                 "give a writable buffer"
             ) from None
-        array = _numpy_view(buffer, function, error)
+        array = array_of(buffer, function, error)
     _check(array, function, writable)
     if not array.flags.c_contiguous:
         raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any, SupportsIndex
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
 from acp_mpi.rma.arrays import extent_of, kind_of
+from acp_mpi.rma.buffers import hosted
 
 
 class RemoteArray:
@@ -84,7 +85,7 @@ class RemoteArray:
         import numpy
 
         offset, shape, strides = self._select(key)
-        source = numpy.asarray(value, self.dtype)
+        source = numpy.asarray(hosted(value, "remote"), self.dtype)
         extra = max(source.ndim - len(shape), 0)
         if source.shape[:extra] == (1,) * extra:  # assignment in NumPy, too, drops those
             source = source.reshape(source.shape[extra:])

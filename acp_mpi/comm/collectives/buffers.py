@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from acp_mpi.rma.buffers import unusual
+from acp_mpi.rma.buffers import array_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ class Buffer:
         try:
             view = memoryview(x)
         except TypeError as reason:
-            unusual(x, writable, function, reason)
-            raise
+            self.array = array_of(x, function, reason)
+            self._of_array(self.array, function, writable, sys.modules["numpy"])
+            return
         if writable and view.readonly:
             raise ValueError(
                 f"{function}: the destination is read-only; give a writable buffer or a copy"

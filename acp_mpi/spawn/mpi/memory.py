@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from acp_mpi.rma.buffers import OF_THE_HOST
 from acp_mpi.spawn.mpi.original import MPI
 
 TYPE_CHECKING = False
@@ -9,7 +10,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _OF_A_DEVICE = "__cuda_array_interface__"
-_OF_THE_HOST = (1, 3)  # as DLPack numbers memory: the host's, and what CUDA has pinned of it
 
 
 def bytes_of(data: Any, writable: bool) -> tuple[memoryview, str | None]:
@@ -45,7 +45,7 @@ def _found_by_mpi4py(data: Any, writable: bool) -> memoryview:
 
 def _gives_memory_of_the_host(data: Any) -> bool:
     """Return whether an object that is no buffer gives its memory by DLPack."""
-    return hasattr(data, "__dlpack_device__") and data.__dlpack_device__()[0] in _OF_THE_HOST
+    return hasattr(data, "__dlpack_device__") and data.__dlpack_device__()[0] in OF_THE_HOST
 
 
 def code_of(data: Any) -> str:
