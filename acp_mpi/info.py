@@ -52,11 +52,11 @@ def _latency(rank: int) -> float:
     return statistics.median(times) * 1e6
 
 
-def _roads() -> list[tuple[str, str, str, float]]:
+def _roads() -> list[tuple[int, str, str, str, float]]:
     rows = []
     for rank in acp.ranks():
         road, opened, registered, _ = _engine.road(rank)
-        rows.append((road, opened, registered, _latency(rank)))
+        rows.append((rank, road, opened, registered, _latency(rank)))
     return rows
 
 
@@ -108,22 +108,22 @@ def _print(everyone: list[dict[str, Any]], environment: list[tuple[str, str]]) -
     print(_table([[name, value] for name, value in environment]))
     print("\nnodes")
     nodes: dict[str, list[int]] = {}
-    for rank, one in enumerate(everyone):
-        nodes.setdefault(one["node"], []).append(rank)
+    for one in everyone:
+        nodes.setdefault(one["node"], []).append(one["rank"])
     print(
         _table([[name, "ranks " + " ".join(map(str, members))] for name, members in nodes.items()])
     )
     print("\nroads: from, to, road, memory opened by, registered memory by, fetch_add8")
     rows = []
-    for rank, one in enumerate(everyone):
-        for to, (road, opened, registered, us) in zip(one["ranks"], one["roads"], strict=True):
-            rows.append([str(rank), str(to), road, opened, registered, f"{us:.2f} us"])
+    for one in everyone:
+        for to, road, opened, registered, us in one["roads"]:
+            rows.append([str(one["rank"]), str(to), road, opened, registered, f"{us:.2f} us"])
     print(_table(rows))
     sys.stdout.flush()
 
 
 def main(argv: list[str]) -> int:
-    """Print the report on rank 0. Collective over the job."""
+    """Print the report on the first rank that lives. Collective over the job."""
     parser = argparse.ArgumentParser(
         prog="python -m acp_mpi info",
         description="Show what a bug report needs: versions, nodes, roads between ranks with their "
@@ -134,16 +134,16 @@ def main(argv: list[str]) -> int:
     audience.stand_in()
     environment = _environment()
     with acp.init():
-        mine: dict[str, Any] = {"roads": [], "ranks": acp.ranks()}
+        mine: dict[str, Any] = {"roads": [], "rank": acp.rank()}
         name = os.environ.get("ACP_NODE")
         mine["node"] = f"{platform.node()}{'' if name is None else f' (ACP_NODE={name})'}"
-        acp.sync()
-        for rank in range(acp.procs()):  # one after the other: a measurement alone
+        living = [rank for rank in acp.allgather(acp.rank()) if rank is not None]
+        for rank in living:  # one after the other: a measurement alone
             if rank == acp.rank():
                 mine["roads"] = _roads()
             acp.sync()
-        everyone = acp.allgather(mine)
-        if acp.rank() == 0:
+        everyone = [one for one in acp.allgather(mine) if one is not None]
+        if acp.rank() == living[0]:
             try:
                 _print(everyone, environment)
             except OSError as reason:

@@ -55,7 +55,7 @@ def main() -> int:
     with acp.init():
         arguments = parse_arguments()
         if acp.rank() == 0:
-            acp.publish("work", (acp.Counter(), acp.Vector("d", arguments.pieces)))
+            acp.publish("work", (acp.Counter(), acp.Vector("d", size=arguments.pieces)))
         counter, results = acp.lookup("work")
         group = acp.group()
         if group.has_mpi:

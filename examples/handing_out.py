@@ -38,7 +38,7 @@ def integrate(begin: float, end: float, points: int) -> float:
 
 def hand_out(pieces: list[tuple[float, float, int]]) -> tuple[float, dict[int, int]]:
     """Give each piece to the next rank that asks; return the sum, and who did how many."""
-    total, done = 0.0, dict.fromkeys(range(1, acp.procs()), 0)
+    total, done = 0.0, dict.fromkeys(acp.ranks()[1:], 0)
     waiting, left = len(pieces), len(done)
     status = acp.Status()
     while left:

@@ -66,7 +66,7 @@ def program(rank: int, ranks: list[int], count: int) -> tuple[object, dict[str, 
 
 def run(count: int) -> int:
     """Run the program in each place, compare, print the table, and return the exit code."""
-    everybody = list(range(acp.procs()))
+    everybody = acp.ranks()
     other = everybody[-1]
     places = {
         "on rank 0": (0, [0]),

@@ -48,7 +48,7 @@ def whole_numbers(n: np.int64, ga: np.uint64) -> int:
     acp.recv(source=n - 1, tag=n)
     assert acp.bcast(n, root=n - 1) == n
     total = acp.query_rank(ga) + acp.query_starter_ga(n - 1) - acp.query_starter_ga(0)
-    with acp.Vector("q", n, rank=n - 1) as vector, acp.List("q", rank=n - 1) as line:
+    with acp.Vector("q", size=n, rank=n - 1) as vector, acp.List(dtype="q", rank=n - 1) as line:
         vector.insert(n, 2)
         vector.push_back_ga(ga)
         vector.extend_ga(ga, n)
@@ -64,7 +64,7 @@ def whole_numbers(n: np.int64, ga: np.uint64) -> int:
     numbers.insert_ga(ga, block, np.int64(8), np.int64(8))
     assert numbers.retrieve_ga(ga, block, size=np.int64(8)) == 8
     numbers.destroy()
-    with acp.Workspace(np.int64(100), n - 1, np.int64(64)) as workspace:
+    with acp.Workspace(np.int64(100), start_rank=n - 1, default_size=np.int64(64)) as workspace:
         workspace.write_ga(ga, n - 1, np.int64(8))
         workspace.read_ga(ga, n - 1, np.int64(8))
         workspace.read(bytearray(2), n)

@@ -1,7 +1,7 @@
 """What all containers have in common: handles that travel, attach, destroy."""
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, Self, SupportsIndex
 
@@ -19,6 +19,10 @@ KINDS = (
     "Vector",
     "Workspace",
 )  # by number, as in container.h
+
+
+NOTHING = ()  # as the contents of a container: none are given
+MOST_RANKS = 4000  # that one container is spread over: their addresses fit into its note
 
 
 class Container(_engine.Handle):
@@ -86,6 +90,30 @@ class Container(_engine.Handle):
 
     def __repr__(self) -> str:
         return f"<acp_mpi.{type(self).__name__} at {self.ga:#x}>"
+
+
+def make_on_living(make: Callable[[list[int]], None], first: int = 0) -> None:
+    """Call `make` with the ranks that a container is spread over by default.
+
+    These are the living from `first` on, around the end; of more than MOST_RANKS as many, evenly
+    strided. A rank that `make` finds lost is left out of the next attempt.
+    """
+    while True:
+        ranks = _living(first)
+        try:
+            make(ranks)
+        except PeerLostError:
+            if ranks == _living(first):
+                raise
+        else:
+            return
+
+
+def _living(first: int) -> list[int]:
+    lost, procs = set(_engine.lost_ranks()), _engine.procs()
+    living = [r for r in (*range(first, procs), *range(first)) if r not in lost]
+    count = min(len(living), MOST_RANKS)
+    return [living[i * len(living) // count] for i in range(count)]
 
 
 def count_of(function: str, n: Any, most: int = 2**63 - 1, of: str = "elements") -> int:

@@ -20,15 +20,26 @@ class CounterStatistics:
 
 
 class Counter(_engine.CounterHandle, Container):
-    """A signed 8-byte number on `rank` (None: the calling one), 0 at first.
+    """A signed 8-byte number on `rank` (None: the calling one), `start` at first and by `reset`.
 
     Local to the caller. Steps of all ranks are atomic, and none is lost or done twice.
     """
 
     _KIND = 1
 
-    def __init__(self, rank: SupportsIndex | None = None) -> None:
-        self._create(rank)
+    def __init__(self, start: SupportsIndex = 0, *, rank: SupportsIndex | None = None) -> None:
+        try:
+            first = index(start)
+        except TypeError:
+            raise TypeError(
+                f"Counter: the start {start!r:.60} is no whole number; convert it first"
+            ) from None
+        if not -_MOST - 1 <= first <= _MOST:
+            raise OverflowError(
+                f"Counter: the start {first} has no room in 8 bytes; use -2**63 to 2**63 - 1"
+            )
+        note = first.to_bytes(8, "little", signed=True) if first else b""
+        self._create(rank, (first % 2**64,), note)
 
     def take(self, n: SupportsIndex, step: SupportsIndex = 1) -> Iterator[int]:
         """Yield the numbers below `n` that no other rank takes: all of them, shared out.

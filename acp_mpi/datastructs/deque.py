@@ -9,8 +9,8 @@ class Deque(Sequence):
     """A row of elements of one type on one rank, in which both ends cost the same.
 
     `dtype` is int, float, bool, a letter of the struct module, "V13" for 13 raw bytes, or anything
-    that numpy.dtype takes; `size` elements are zero at first; `rank` None is the calling one.
-    Local to the caller (seed 000).
+    that numpy.dtype takes. The elements are `contents` at first, or `size` zeros; `rank` None is
+    the calling one. Local to the caller (seed 000).
     """
 
     _KIND = 2

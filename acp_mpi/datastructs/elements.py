@@ -69,8 +69,8 @@ def element_of(dtype: Any, function: str) -> _engine.Element:
     try:
         kind = numpy.dtype(dtype)
     except (TypeError, ValueError) as error:
-        # In the place of a type elements may have been given, but maps and sets know no extend.
-        more = "" if function in ("Map", "Set", "MultiSet") else ", and put elements in by extend"
+        # In the place of a type elements may have been given.
+        more = ", and give elements behind it" if function in ("Vector", "Deque") else ""
         raise TypeError(
             f"{function}: {dtype!r:.60} is no type of elements ({error}); use float, say{more}"
         ) from None

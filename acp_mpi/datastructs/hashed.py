@@ -1,13 +1,13 @@
 """What maps, sets and multisets have in common: parts on many ranks, cursors, iteration."""
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsIndex
 
 from acp_mpi.datastructs.codecs import as_array, codec_from, codec_of, key_at, note_of
-from acp_mpi.datastructs.container import count_of, destroy_parts
+from acp_mpi.datastructs.container import MOST_RANKS, count_of, destroy_parts, make_on_living
 from acp_mpi.datastructs.hashed_copies import BATCH, STRIPES, HashedCopies
 from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
@@ -17,7 +17,6 @@ from acp_mpi.errors import AddressError, PeerLostError
 _HEAD = struct.Struct("<HHI")
 _PART = struct.Struct("<QQ")
 _STEP = 1 << 12
-_MOST_PARTS = 4000  # whose addresses fit into the note
 
 
 @dataclass(frozen=True)
@@ -39,41 +38,59 @@ class Hashed(HashedCopies):
 
     def __init__(
         self,
+        contents: Any = None,
+        *,
+        key: Any = object,
         ranks: Iterable[SupportsIndex] | None = None,
         slots: SupportsIndex = 0,
         rank: SupportsIndex | None = None,
-        *,
-        key: Any = object,
     ) -> None:
-        self._spread(ranks, slots, rank, key, self._VALUE)
+        self._spread(contents, key, self._VALUE, ranks, slots, rank)
 
     def _spread(
         self,
+        contents: Any,
+        key: Any,
+        value: Any,
         ranks: Iterable[SupportsIndex] | None,
         slots: SupportsIndex,
         rank: SupportsIndex | None,
-        key: Any,
-        value: Any,
     ) -> None:
         name = type(self).__name__
         _engine.owner(_engine.GA_NULL, name)  # it says so if there was no init
         here = _engine.rank() if rank is None else _engine.existing_rank(rank, name)
         slots = count_of(name, slots)
-        if isinstance(ranks, Mapping):
-            raise TypeError(
-                f"{name}: {ranks!r:.60} are no ranks for its keys to live on; make it empty, and "
-                "put elements in by update"
-            )
         if ranks is not None and not isinstance(ranks, Iterable):
             raise TypeError(f"{name}: {ranks!r} is one thing, not some ranks; use [{ranks!r}]")
-        everyone = range(_engine.procs()) if ranks is None else ranks
-        where = [_engine.existing_rank(r, name) for r in everyone]
-        if len(set(where)) != len(where) or not 0 < len(where) <= _MOST_PARTS:
-            raise ValueError(
-                f"{name}: {len(where)} ranks, {len(set(where))} of them different; name 1 to "
-                f"{_MOST_PARTS}, each once"
-            )
-        keys, values = codec_of(key, True, name), codec_of(value, False, name)
+        codecs = codec_of(key, True, name), codec_of(value, False, name)
+        if ranks is None:
+            make_on_living(lambda living: self._make(here, living, *codecs))
+        else:
+            where = [_engine.existing_rank(r, name) for r in ranks]
+            if len(set(where)) != len(where) or not 0 < len(where) <= MOST_RANKS:
+                raise ValueError(
+                    f"{name}: {len(where)} ranks, {len(set(where))} of them different; name 1 to "
+                    f"{MOST_RANKS}, each once"
+                )
+            self._make(here, where, *codecs)
+        try:
+            if slots:
+                self._make_room("slots", slots)
+            if contents is not None:
+                self.update(contents)
+        except BaseException:
+            self.destroy()
+            raise
+
+    def update(self, contents: Any) -> None:
+        """Put in many elements."""
+        raise NotImplementedError
+
+    def _make(
+        self, here: int, where: list[int], keys: _engine.Codec, values: _engine.Codec
+    ) -> None:
+        """Make the parts on the ranks `where`, the head on `here`."""
+        name = type(self).__name__
         sizes = (keys.size, values.size, ord(values.letter or "\0"), int(self._COUNTS))
         made: list[tuple[int, int]] = []
         try:
@@ -91,12 +108,6 @@ class Hashed(HashedCopies):
         except BaseException:
             destroy_parts(made, name)
             raise
-        if slots:
-            try:
-                self._make_room("slots", slots)
-            except BaseException:
-                self.destroy()
-                raise
 
     def _open(self) -> None:
         name = type(self).__name__

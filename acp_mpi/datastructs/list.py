@@ -23,11 +23,11 @@ class ListStatistics:
 
 
 class List(ListCopies):
-    """A doubly linked list on `rank` (None: the calling one). Local to the caller (seed 000).
+    """A doubly linked list of `contents` on `rank` (None: the calling one).
 
     `dtype` object: any values that pickle; bytes: bytes of any length; else one fixed-size type as
-    for Vector. The `rank` of an element says where its bytes lie, None: with the chain. Each call
-    is atomic against others but where it says otherwise.
+    for Vector. The `rank` of an element says where its bytes lie, None: with the chain. Local to
+    the caller; each call is atomic against others but where it says otherwise (seed 000).
     """
 
     append = _engine.ListHandle.push_back
@@ -111,7 +111,7 @@ class List(ListCopies):
 
     def duplicate(self, rank: SupportsIndex | None = None) -> Self:
         """Return a new list on `rank` (None: the calling one) with the same elements, all there."""
-        copy = type(self)(self._element, rank)
+        copy = type(self)(dtype=self._element, rank=rank)
         try:
             copy._copy("List.duplicate", self, None, END, None)
         except BaseException:

@@ -79,7 +79,7 @@ class ListCopies(ListWriting):
     @contextlib.contextmanager
     def _aside(self) -> Iterator[Self]:
         """Make a list beside this one for as long as the block lasts."""
-        new = type(self)(self._element, _engine.query_rank(self.ga))
+        new = type(self)(dtype=self._element, rank=_engine.query_rank(self.ga))
         try:
             yield new
         finally:

@@ -4,7 +4,7 @@ import pickle
 from array import array
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, SupportsIndex
+from typing import Any
 
 from acp_mpi.datastructs.container import Container
 from acp_mpi.datastructs.elements import dtype_of, element_from, element_of
@@ -38,9 +38,6 @@ class ListReading(_engine.ListHandle, Container):
     """A list as it is read."""
 
     _KIND = 3
-
-    def __init__(self, dtype: Any = object, rank: SupportsIndex | None = None) -> None:
-        self._create(rank, (), element_by(dtype).note)
 
     def _open(self) -> None:
         known = {OBJECTS.note: OBJECTS, BYTES.note: BYTES}

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
-from acp_mpi.datastructs.container import listed
+from acp_mpi.datastructs.container import NOTHING, listed
 from acp_mpi.datastructs.elements import pack_many
-from acp_mpi.datastructs.list_reading import RESUMED, ListReading, fetch_all
+from acp_mpi.datastructs.list_reading import RESUMED, ListReading, element_by, fetch_all
 from acp_mpi.engine import _engine
 from acp_mpi.engine._engine import END
 from acp_mpi.errors import HeapFullError, PeerLostError
@@ -24,6 +24,21 @@ def list_of(function: str, cursor: Any) -> Any:
 
 class ListWriting(ListReading):
     """A list as it is written."""
+
+    def __init__(
+        self,
+        contents: Iterable[Any] = NOTHING,
+        *,
+        dtype: Any = object,
+        rank: SupportsIndex | None = None,
+    ) -> None:
+        self._create(rank, (), element_by(dtype).note)
+        if contents is not NOTHING:
+            try:
+                self._extend("List", contents, None)
+            except BaseException:
+                self.destroy()
+                raise
 
     def _place(
         self,

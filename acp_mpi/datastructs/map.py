@@ -30,26 +30,29 @@ class LocalMap(Local):
 
 
 class Map(_engine.MapMethods, Hashed):
-    """A hash table on `ranks` (None: all of now), controlled on `rank` (None: the calling one).
+    """A hash table of `contents`: a mapping, or pairs of key and value.
 
-    `key` and `value` are dtypes, struct format characters or `object`; `slots` elements have room
-    at once, and it grows. Keys that are objects are None, bool, int, float, str, bytes and tuples
-    of these, compared as Python does; other values than numbers are pickled. Local to the caller;
-    each call that names one key is atomic.
+    `key` and `value` are dtypes, struct format characters or `object`. Keys that are objects are
+    None, bool, int, float, str, bytes and tuples of these, compared as Python does; other values
+    than numbers are pickled. Its keys are spread over `ranks`, None: the living of now, of more
+    than 4,000 as many evenly strided; the control block is on `rank`, None: the calling one.
+    `slots` elements have room at once, and it grows. Local to the caller; each call that names one
+    key is atomic.
     """
 
     _KIND = 4
 
     def __init__(
         self,
-        ranks: Iterable[SupportsIndex] | None = None,
-        slots: SupportsIndex = 0,
-        rank: SupportsIndex | None = None,
+        contents: Any = None,
         *,
         key: Any = object,
         value: Any = object,
+        ranks: Iterable[SupportsIndex] | None = None,
+        slots: SupportsIndex = 0,
+        rank: SupportsIndex | None = None,
     ) -> None:
-        self._spread(ranks, slots, rank, key, value)
+        self._spread(contents, key, value, ranks, slots, rank)
 
     @property
     def local(self) -> LocalMap:

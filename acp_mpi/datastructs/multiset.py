@@ -26,10 +26,11 @@ class LocalMultiSet(Local):
 
 
 class MultiSet(Hashed):
-    """Keys with counts on `ranks` (None: all of now), controlled on `rank` (None: the calling one).
+    """Keys with counts, `contents` at first: keys, once for each time that they come, or counts.
 
-    `key` is as in Set. `size` and `len` count equal keys as often as they are there, and so does
-    iteration. Local to the caller; each call that names one key is atomic.
+    Counts are a mapping from keys. `key` is as in Set, and `ranks`, `slots` and `rank` as in Map.
+    `size` and `len` count equal keys as often as they are there, and so does iteration. Local to
+    the caller; each call that names one key is atomic.
     """
 
     _KIND = 5

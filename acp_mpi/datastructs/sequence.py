@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self, SupportsIndex
 
-from acp_mpi.datastructs.container import count_of
+from acp_mpi.datastructs.container import NOTHING, count_of
 from acp_mpi.datastructs.cursor import Cursor
 from acp_mpi.datastructs.elements import (
     array_of,
@@ -32,22 +32,36 @@ class SequenceStatistics:
 
 
 class Sequence(SequenceCopies):
-    """Elements of one type on `rank` (None: the calling one), `size` of them zero at first.
+    """Elements of one type on `rank` (None: the calling one).
 
-    `dtype` is int, float, bool, a letter of the struct module, "V13" for 13 raw bytes, or anything
-    that numpy.dtype takes. Local to the caller.
+    They are `contents` at first, or `size` zeros. `dtype` is int, float, bool, a letter of the
+    struct module, "V13" for 13 raw bytes, or anything that numpy.dtype takes. Local to the caller.
     """
 
     def __init__(
-        self, dtype: Any, size: SupportsIndex = 0, rank: SupportsIndex | None = None
+        self,
+        dtype: Any,
+        contents: Any = NOTHING,
+        *,
+        size: SupportsIndex | None = None,
+        rank: SupportsIndex | None = None,
     ) -> None:
         name = type(self).__name__
-        element, size = element_of(dtype, name), count_of(name, size)
+        if hasattr(contents, "__index__") and not hasattr(contents, "__len__"):
+            raise TypeError(
+                f"{name}: the contents {contents!r:.60} are one number; give many in a list, or "
+                f"size={contents!r:.60} for as many zeros"
+            )
+        element, zeros = element_of(dtype, name), 0 if size is None else count_of(name, size)
+        if size is not None and contents is not NOTHING:
+            raise TypeError(f"{name}: both contents and size={size!r} are given; give one of them")
         self._create(rank, (element.width,), element.note)
         try:
-            if size:
-                self.reserve(size)
-                self._splice("fill", 0, 0, size, _engine.REPEATS, bytes(element.width))
+            if zeros:
+                self.reserve(zeros)
+                self._splice("fill", 0, 0, zeros, _engine.REPEATS, bytes(element.width))
+            elif contents is not NOTHING:
+                self._put_many("extend", 0, 0, contents)
         except BaseException:
             self.destroy()
             raise
@@ -281,7 +295,7 @@ class Sequence(SequenceCopies):
 
     def duplicate(self, rank: SupportsIndex | None = None) -> Self:
         """Return a new container on `rank` (None: the calling one) with the same elements."""
-        copy = type(self)(self._element, 0, rank)
+        copy = type(self)(self._element, rank=rank)
         try:
             copy.assign(self)
         except BaseException:

@@ -10,10 +10,11 @@ from acp_mpi.engine import _engine
 
 
 class Set(_engine.SetMethods, Hashed):
-    """Distinct keys on `ranks` (None: all of now), controlled on `rank` (None: the calling one).
+    """Distinct keys, `contents` at first: an array or any others.
 
     `key` is a dtype, a struct format character or `object`: None, bool, int, float, str, bytes and
-    tuples of these. Local to the caller; each call that names one key is atomic.
+    tuples of these. `ranks`, `slots` and `rank` are as in Map. Local to the caller; each call that
+    names one key is atomic.
     """
 
     _KIND = 6

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, SupportsIndex
 
-from acp_mpi.datastructs.container import Container, destroy_parts
+from acp_mpi.datastructs.container import Container, destroy_parts, make_on_living
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError
 
 _HEAD = struct.Struct("<QQ")
 _PART = struct.Struct("<QQ")
 _GRAIN = 64
-_MOST_PARTS = 4000  # whose addresses fit into the note
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,12 @@ class WorkspaceStatistics:
 
 
 class Workspace(_engine.WorkspaceHandle, Container):
-    """`size` bytes, zero at first, spread over the ranks from `start_rank` on.
+    """`size` bytes, zero at first, spread over the living ranks from `start_rank` on.
 
-    The first `default_size` bytes are on `start_rank`, the next ones on the rank behind it, and so
-    on, around the end. None: `size` in even shares, multiples of 64. The control block is on the
-    calling rank. Local to the caller. HeapFullError if a rank has no room; then nothing is made.
+    The first `default_size` bytes are on the first of them, the next ones on the next, and so on,
+    around the end. None: `size` in even shares, multiples of 64. Of more than 4,000 ranks as
+    many hold bytes, evenly strided. The control block is on the calling rank. Local to the caller.
+    HeapFullError if a rank has no room; then nothing is made.
     """
 
     _KIND = 8
@@ -38,25 +38,28 @@ class Workspace(_engine.WorkspaceHandle, Container):
     def __init__(
         self,
         size: SupportsIndex,
+        *,
         start_rank: SupportsIndex = 0,
         default_size: SupportsIndex | None = None,
     ) -> None:
         name = "Workspace"
         start = _engine.existing_rank(start_rank, name)
-        ranks, size = min(_engine.procs(), _MOST_PARTS), _bytes_of("size", size)
-        if default_size is None:
-            block = max(-(-size // ranks // _GRAIN), 1) * _GRAIN
-        else:
-            block = _bytes_of("default_size", default_size)
-        if not block:
+        size = _bytes_of("size", size)
+        given = None if default_size is None else _bytes_of("default_size", default_size)
+        if given == 0:
             raise ValueError(
                 f"{name}: there are no blocks of 0 bytes; use a default_size from 1 on"
             )
-        sizes = _shares(size, block, ranks)
+        make_on_living(lambda ranks: self._make(size, given, ranks), start)
+
+    def _make(self, size: int, default_size: int | None, ranks: list[int]) -> None:
+        """Make the parts on `ranks`, as far as there are bytes for them."""
+        name = "Workspace"
+        block = default_size or max(-(-size // len(ranks) // _GRAIN), 1) * _GRAIN
+        sizes = _shares(size, block, len(ranks))
         made: list[tuple[int, int]] = []
         try:
-            for i, part in enumerate(sizes):
-                rank = (start + i) % _engine.procs()
+            for rank, part in zip(ranks, sizes, strict=False):
                 made.append(_engine.container_create(name, rank, self._KIND, (part,), b""))
             parts = b"".join(_PART.pack(*one) for one in made)
             self._create(None, (0,), _HEAD.pack(size, block) + parts)

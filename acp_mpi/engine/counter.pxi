@@ -28,6 +28,8 @@ cdef class CounterHandle(Handle):
         """Return the value."""
         return self.step("Counter.read", METHOD_COUNTER_ADD, 0)
 
-    def reset(self, value=0):
-        """Set the value; return the one before."""
+    def reset(self, value=None):
+        """Set the value, None: to that of the start; return the one before."""
+        if value is None:
+            value = int.from_bytes(self._note, "little", signed=True)
         return self.step("Counter.reset", METHOD_COUNTER_SET, value)

@@ -30,8 +30,8 @@ def _in_and_out(put: Callable[[Any], Any], take: Callable[[], Any]) -> Body:
 def _bodies() -> dict[str, Body]:
     vector, line, m, counter = (
         acp.Vector("q", rank=1),
-        acp.List("q", rank=1),
-        acp.Map([1], key="q", value="d", rank=1),
+        acp.List(dtype="q", rank=1),
+        acp.Map(ranks=[1], key="q", value="d", rank=1),
         acp.Counter(rank=1),
     )
     m[7] = 1.0

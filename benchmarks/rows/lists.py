@@ -15,8 +15,8 @@ BULK = 100_000
 
 def _single(effort: Effort) -> list[Row]:
     plain: deque[int] = deque()
-    numbers, others = acp.List("q", rank=1), acp.List("q", rank=1)
-    middle = acp.List("q", rank=1)
+    numbers, others = acp.List(dtype="q", rank=1), acp.List(dtype="q", rank=1)
+    middle = acp.List(dtype="q", rank=1)
     appended = calls(plain.append, 1)
     taken = filled(lambda count: plain.extend(repeat(1, count)), plain.popleft)
 
@@ -47,7 +47,7 @@ def _single(effort: Effort) -> list[Row]:
 
 def _bulk(effort: Effort) -> list[Row]:
     values = np.random.default_rng(1).integers(0, BULK, BULK)
-    line, plain = acp.List("q", rank=1), values.tolist()
+    line, plain = acp.List(dtype="q", rank=1), values.tolist()
     rows = many_at_once(effort, BULK, [
         ("List.assign", calls(line.assign, values), "list(list)", calls(list, plain), Goal()),
         ("list(List)", calls(list, line), "list(list)", calls(list, plain), Goal()),

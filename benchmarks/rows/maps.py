@@ -40,7 +40,7 @@ def _emptying(fill: Callable[[int], None], take: Callable[[int], Any]) -> Body:
 
 
 def _single(effort: Effort) -> list[Row]:
-    m, plain = acp.Map([1], key="q", value="d"), dict[int, float]()
+    m, plain = acp.Map(ranks=[1], key="q", value="d"), dict[int, float]()
     at_most = Goal(at_most=0.2)
     rows = one_by_one(effort, [
         ("Map.insert", _growing(m.insert, m.clear), "dict.setdefault",
@@ -64,7 +64,7 @@ def _bulk(effort: Effort) -> list[Row]:
     rng = np.random.default_rng(1)
     keys, wanted = rng.permutation(BULK), rng.integers(0, BULK, BULK)
     values = keys / 2
-    m = acp.Map([1], key="q", value="d")
+    m = acp.Map(ranks=[1], key="q", value="d")
 
     def fresh(count: int) -> float:
         passed = 0.0

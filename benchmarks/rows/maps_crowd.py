@@ -13,7 +13,7 @@ KEYS = 1 << 16  # that are there from the beginning
 
 
 def _filled() -> acp.Map:
-    m = acp.Map([0], key="q", value="d", slots=1 << 22)
+    m = acp.Map(ranks=[0], key="q", value="d", slots=1 << 22)
     m.update(np.arange(KEYS), np.ones(KEYS))
     return m
 

@@ -76,7 +76,7 @@ def _rows(effort: Effort) -> list[Row]:
     effort = replace(effort, slice=LONG_SLICE)
     rows = []
     for name, (thing, length) in THINGS.items():
-        with acp.List(rank=1) as line, acp.List(rank=1) as one, acp.Map([1]) as m:
+        with acp.List(rank=1) as line, acp.List(rank=1) as one, acp.Map(ranks=[1]) as m:
             rows += one_by_one(effort, _contests(name, thing, length, line, one, m))
     return rows
 

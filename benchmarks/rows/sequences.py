@@ -19,7 +19,7 @@ def _single(effort: Effort) -> list[Row]:
     plain, thousand = list(range(1000)), list(range(1000))
     ends: deque[int] = deque()
     vector, line = acp.Vector("q", rank=1), acp.Deque("q", rank=1)
-    row = acp.Vector("q", 1000, rank=1)
+    row = acp.Vector("q", size=1000, rank=1)
     counter, numbers, goal = acp.Counter(rank=1), counting(), Goal(at_most=0.1)
 
     def fresh(sequence: Any) -> Callable[[int], None]:

@@ -10,7 +10,7 @@ BULK = 10_000
 
 
 def _calls() -> list[Calls]:
-    made = (acp.Counter(), acp.Deque("q"), acp.Vector("q", BULK)) if acp.rank() == 0 else None
+    made = (acp.Counter(), acp.Deque("q"), acp.Vector("q", size=BULK)) if acp.rank() == 0 else None
     counter, line, vector = acp.bcast(made)
     values = np.arange(BULK)
 

@@ -7,8 +7,8 @@ from rows.calling import against_a_round_trip, by_rank_0, calls
 
 
 def _rows(effort: Effort) -> list[Row]:
-    vector, counter = acp.Vector("q", 1000, rank=1), acp.Counter(rank=1)
-    line = acp.List("q", rank=1)
+    vector, counter = acp.Vector("q", size=1000, rank=1), acp.Counter(rank=1)
+    line = acp.List(dtype="q", rank=1)
     line.fill(10_000, 1)  # more than are taken out
     return against_a_round_trip(
         effort,

@@ -13,7 +13,7 @@ SIZE = 16 << 20
 
 
 def _rows(effort: Effort) -> list[Row]:
-    space, ga = acp.Workspace(SIZE, 1, SIZE), acp.malloc(SIZE, 1)
+    space, ga = acp.Workspace(SIZE, start_rank=1, default_size=SIZE), acp.malloc(SIZE, 1)
     one, many = np.ones(1), np.ones(SIZE // 8)
     rows = []
     calls_of: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [

@@ -48,7 +48,7 @@ def test_of_vectors_and_deques(made, kind):
 
 
 def test_of_lists(made, places):
-    one, numbers = made(acp.List, bytes), made(acp.List, "B")
+    one, numbers = made(acp.List, dtype=bytes), made(acp.List, dtype="B")
     if alone():
         for rank in acp.ranks():
             one.push_back_ga(places[rank], 100_000, right())
@@ -150,7 +150,7 @@ def test_of_sets_and_multisets(made, places):
 
 @EACH_SEQUENCE
 def test_errors_name_the_call_that_was_given_the_address(kind, made):
-    one, line = made(kind, "q"), made(acp.List, bytes)
+    one, line = made(kind, "q"), made(acp.List, dtype=bytes)
     m, s = made(acp.Map, key="q", value="q"), made(acp.Set, key="q")
     ga = acp.query_starter_ga(0)
     if alone():

@@ -69,7 +69,7 @@ def test_it_travels_and_ends_everywhere(counter):
 
 def test_a_reset_ends_all_containers():
     counter = acp.Counter(rank=acp.procs() - 1)
-    vector = acp.Vector("q", 5)
+    vector = acp.Vector("q", size=5)
     acp.reset(acp.rank())
     for use in (counter.next, counter.reset, vector.tolist, lambda: acp.Counter.attach(counter.ga)):
         with pytest.raises(acp.AddressError):

@@ -51,7 +51,7 @@ def test_a_row_that_is_pushed_to_grows_a_few_times_only(kind, made):
 
 @pytest.mark.parametrize("kind", [acp.Vector, acp.Deque, acp.List], ids=["vector", "deque", "list"])
 def test_a_range_of_another_container_arrives_without_anything_else(kind, made):
-    row, other = made(kind, "q", maker=-1), made(kind, "q", maker=-1)
+    row, other = (made(kind, dtype="q", maker=-1) for _ in range(2))
     if acp.rank() == 0:
         row.extend([1, 2, 3])
         other.extend(range(10, 20))

@@ -223,7 +223,7 @@ CASES = {
     ),
     "counter": (acp.Counter, as_counter, 0, counter_calls),
     "deque": (lambda: acp.Deque("q"), as_line, (), line_calls),
-    "list": (lambda: acp.List("q"), as_line, (), line_calls),
+    "list": (lambda: acp.List(dtype="q"), as_line, (), line_calls),
 }
 
 

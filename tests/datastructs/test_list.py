@@ -154,15 +154,19 @@ def test_any_steps_from_changing_ranks_are_those_of_a_list(made, dtype, apart):
             acp.sync()
 
     one, other = (
-        made(acp.List, dtype, rank=0),
-        made(acp.List, dtype, rank=acp.procs() - 1 if apart else 0),
+        made(acp.List, dtype=dtype, rank=0),
+        made(acp.List, dtype=dtype, rank=acp.procs() - 1 if apart else 0),
     )
     steps_agree()
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_elements_of_any_size_lie_on_any_rank(made, size):
-    lists = made(acp.List, bytes), made(acp.List, object), made(acp.List, f"V{size}")
+    lists = (
+        made(acp.List, dtype=bytes),
+        made(acp.List, dtype=object),
+        made(acp.List, dtype=f"V{size}"),
+    )
     data = np.random.default_rng(size).bytes(size)
     for one in lists:
         if alone():
@@ -183,17 +187,17 @@ def test_elements_of_any_size_lie_on_any_rank(made, size):
 
 def test_numpys_type_of_objects_is_object_too(made):
     for dtype in (object, np.dtype(object)):
-        one = made(acp.List, dtype)
+        one = made(acp.List, dtype=dtype)
         assert one.dtype is object
         if alone():
             one.append([1])
             assert list(one) == [[1]]
-    assert made(acp.List, bytes).dtype is bytes
+    assert made(acp.List, dtype=bytes).dtype is bytes
 
 
 @pytest.mark.parametrize("dtype", ["b", "I", "f", "d", "?", "S5", [("a", "i4"), ("b", "f8")]])
 def test_elements_come_back_as_python_scalars(made, dtype):
-    one = made(acp.List, dtype)
+    one = made(acp.List, dtype=dtype)
     if alone(1):
         data = np.ones(5, dtype)
         one.extend(data)
@@ -214,7 +218,7 @@ def test_lists_of_objects_take_what_pickles(made):
 
 
 def test_one_hundred_thousand_elements_go_in_and_out(made):
-    one, count = made(acp.List, "q"), 2000 if SLOW_ROAD else 100_000
+    one, count = made(acp.List, dtype="q"), 2000 if SLOW_ROAD else 100_000
     if alone(1):
         one.extend(np.arange(count))
         assert list(one) == list(range(count))
@@ -230,7 +234,7 @@ def test_one_hundred_thousand_elements_go_in_and_out(made):
 
 @pytest.mark.slow
 def test_a_million_elements_are_sorted(made):
-    one = made(acp.List, "q", rank=acp.procs() - 1)
+    one = made(acp.List, dtype="q", rank=acp.procs() - 1)
     if alone():
         numbers = np.random.default_rng(1).integers(0, 10**6, 10**6)
         one.extend(numbers)
@@ -240,7 +244,7 @@ def test_a_million_elements_are_sorted(made):
 
 @pytest.mark.parametrize(("dtype", "count"), [("q", 3000), (object, 600)])
 def test_others_see_all_that_one_extend_brings_or_nothing(made, dtype, count):
-    line, ends = made(acp.List, dtype), made(acp.Counter)
+    line, ends = made(acp.List, dtype=dtype), made(acp.Counter)
     numbers = range(800)
     acp.sync()
     if acp.rank() == 0:
@@ -254,10 +258,10 @@ def test_others_see_all_that_one_extend_brings_or_nothing(made, dtype, count):
 
 
 def test_a_list_keeps_little_of_what_was_taken_out():
-    with acp.List("q") as line:  # its head is kept for the next list
+    with acp.List(dtype="q") as line:  # its head is kept for the next list
         assert line.empty()
     before = acp.heap_statistics(acp.rank()).blocks
-    with acp.List("q") as line:
+    with acp.List(dtype="q") as line:
         line.extend(np.arange(2000))
         for _ in range(1000):
             line.pop_front()
@@ -275,7 +279,7 @@ def test_a_list_keeps_little_of_what_was_taken_out():
 
 
 def test_it_travels_and_ends_everywhere():
-    mine = acp.List("d", rank=right())
+    mine = acp.List(dtype="d", rank=right())
     assert pickle.loads(pickle.dumps(mine)) == mine
     assert acp.List.attach(mine.ga).dtype == np.dtype("d")
     assert f"{mine.ga:#x}" in repr(mine)
@@ -311,7 +315,7 @@ def test_a_list_of_lists(made):
 
 
 def test_an_element_that_does_not_fit_changes_nothing(made):
-    one = made(acp.List, "V8")
+    one = made(acp.List, dtype="V8")
     if alone(1):
         one.push_back(b"12345678")
         with pytest.raises(ValueError, match="8 bytes"):
@@ -326,7 +330,7 @@ def test_an_element_that_does_not_fit_changes_nothing(made):
 
 
 def test_finalizers_that_read_lists_do_not_mix_up_what_is_being_read(made):
-    one, other = made(acp.List, "q"), made(acp.List, "q")
+    one, other = made(acp.List, dtype="q"), made(acp.List, dtype="q")
     if alone():
         one.extend(range(300))
         other.extend(range(-900, 0))

@@ -47,7 +47,7 @@ def test_a_cursor_stays_at_its_element_until_that_is_taken_out(made):
 
 
 def test_cursors_end_at_the_ends(made):
-    one = made(acp.List, "q")
+    one = made(acp.List, dtype="q")
     if alone(1):
         one.extend([1, 2, 3])
         assert one.end().advance(-3) == one.begin()
@@ -69,7 +69,7 @@ def test_cursors_end_at_the_ends(made):
 
 
 def test_the_ends_are_the_first_and_the_last_element(made):
-    one = made(acp.List, "q", rank=acp.procs() - 1)
+    one = made(acp.List, dtype="q", rank=acp.procs() - 1)
     if alone():
         for end in (one.front, one.back):
             with refused(IndexError, f"List.{end.__name__}"):
@@ -79,7 +79,7 @@ def test_the_ends_are_the_first_and_the_last_element(made):
 
 
 def test_a_cursor_belongs_to_one_list(made):
-    one, other = made(acp.List, "q"), made(acp.List, "q")
+    one, other = made(acp.List, dtype="q"), made(acp.List, dtype="q")
     if alone(1):
         one.push_back(1)
         other.push_back(1)
@@ -94,7 +94,7 @@ def test_a_cursor_belongs_to_one_list(made):
 
 
 def test_an_element_that_is_there_throughout_appears_once(made):
-    one, count = made(acp.List, "q"), 200 if SLOW_ROAD else 5000
+    one, count = made(acp.List, dtype="q"), 200 if SLOW_ROAD else 5000
     if alone():
         one.extend(range(count))
     acp.sync()
@@ -131,7 +131,7 @@ def test_long_objects_that_others_take_out_are_read_whole(made):
 
 
 def test_iteration_goes_on_when_what_it_stood_at_is_taken_out(made):
-    one = made(acp.List, "q")
+    one = made(acp.List, dtype="q")
     if alone(1):
         one.extend(range(10_000))
         seen = []
@@ -154,7 +154,7 @@ def test_iteration_goes_on_when_what_it_stood_at_is_taken_out(made):
 
 @pytest.mark.parametrize("more", range(-1, 3))
 def test_a_cursor_never_means_the_next_element_at_its_place_when_lists_were_swapped(made, more):
-    one, other = made(acp.List, "q"), made(acp.List, "q")
+    one, other = made(acp.List, dtype="q"), made(acp.List, dtype="q")
     if alone(1):
         one.extend(range(40))
         other.extend(range(40 + more))
@@ -173,7 +173,7 @@ def test_a_cursor_never_means_the_next_element_at_its_place_when_lists_were_swap
 
 @pytest.mark.parametrize("more", range(4))
 def test_a_cursor_never_means_what_a_swap_brings_to_its_place(made, more):
-    one, other = made(acp.List, "q"), made(acp.List, "q")
+    one, other = made(acp.List, dtype="q"), made(acp.List, dtype="q")
     if alone(1):
         for value in range(3):
             one.push_back(value)
@@ -193,7 +193,7 @@ def test_a_cursor_never_means_what_a_swap_brings_to_its_place(made, more):
 
 
 def test_cursors_are_good_again_when_lists_were_swapped_back(made):
-    one, other = made(acp.List, "q"), made(acp.List, "q")
+    one, other = made(acp.List, dtype="q"), made(acp.List, dtype="q")
     if alone(1):
         one.extend([1, 2, 3])
         at = one.begin().advance()
@@ -208,7 +208,7 @@ def test_cursors_are_good_again_when_lists_were_swapped_back(made):
 
 
 def test_ranges_that_are_none_and_negative_counts_are_refused(made):
-    one = made(acp.List, "q", maker=-1)
+    one = made(acp.List, dtype="q", maker=-1)
     if acp.rank() == 0:
         one.extend(range(5))
         begin, third = one.begin(), one.begin().advance(3)
@@ -234,7 +234,10 @@ def test_ranges_that_are_none_and_negative_counts_are_refused(made):
 
 @pytest.mark.parametrize("rank", [0, -1])
 def test_ranges_to_be_copied_or_moved_end_behind_their_beginning(made, rank):
-    one, other = made(acp.List, "q", maker=-1), made(acp.List, "q", rank=rank % acp.procs())
+    one, other = (
+        made(acp.List, dtype="q", maker=-1),
+        made(acp.List, dtype="q", rank=rank % acp.procs()),
+    )
     if acp.rank() == 0:
         one.extend(range(5))
         begin, third, end = one.begin(), one.begin().advance(3), one.end()
@@ -258,8 +261,7 @@ def test_ranges_to_be_copied_or_moved_end_behind_their_beginning(made, rank):
 
 @pytest.mark.parametrize("kind", [acp.Vector, acp.Deque, acp.List])
 def test_a_container_that_is_gone_has_no_beginning(kind):
-    gone = kind("q", rank=right())
-    gone.extend([1, 2])
+    gone = kind(dtype="q", contents=[1, 2], rank=right())
     begin = gone.begin()
     gone.destroy()
     with refused(acp.AddressError, f"{kind.__name__}.begin", "no such container"):
@@ -271,7 +273,7 @@ def test_a_container_that_is_gone_has_no_beginning(kind):
 
 
 def test_a_cursor_is_the_same_place_on_every_rank(made):
-    one = made(acp.List, "q")
+    one = made(acp.List, dtype="q")
     if alone():
         one.extend([1, 2, 3])
     acp.sync()

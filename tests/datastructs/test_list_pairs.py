@@ -11,7 +11,7 @@ pytestmark = pytest.mark.mpi
 
 def test_splices_leave_bytes_where_they_are(made):
     last = acp.procs() - 1
-    one, other = made(acp.List, bytes, rank=0), made(acp.List, bytes, rank=last)
+    one, other = made(acp.List, dtype=bytes, rank=0), made(acp.List, dtype=bytes, rank=last)
     if alone(1):
         for rank in acp.ranks():
             other.push_back(b"%d" % rank * 1000, rank)
@@ -26,7 +26,7 @@ def test_splices_leave_bytes_where_they_are(made):
 
 
 def test_lists_of_other_types_are_refused(made):
-    one, other = made(acp.List, "q"), made(acp.List)
+    one, other = made(acp.List, dtype="q"), made(acp.List)
     if alone(1):
         for method in (one.swap, one.merge, lambda x: one.splice(one.begin(), x)):
             with pytest.raises(TypeError):
@@ -55,7 +55,10 @@ def test_merged_lists_are_sorted_and_equal_elements_keep_their_order(made):
 
 @pytest.mark.parametrize("rank", [0, -1])
 def test_ranges_and_duplicates_are_copies(made, rank):
-    one, other = made(acp.List, bytes, rank=0), made(acp.List, bytes, rank=rank % acp.procs())
+    one, other = (
+        made(acp.List, dtype=bytes, rank=0),
+        made(acp.List, dtype=bytes, rank=rank % acp.procs()),
+    )
     if alone(1):
         data = [b"small", b"x" * 100_000, b"", b"far", b"last"]
         for i, element in enumerate(data):
@@ -72,7 +75,7 @@ def test_ranges_and_duplicates_are_copies(made, rank):
 
 
 def test_nothing_is_lost_or_doubled_when_all_push_and_pop(made):
-    one, count = made(acp.List, "q"), 50 if SLOW_ROAD else 2000
+    one, count = made(acp.List, dtype="q"), 50 if SLOW_ROAD else 2000
     mine, taken = [], []
     for i in range(count):
         mine.append(acp.rank() * count + i)
@@ -85,7 +88,7 @@ def test_nothing_is_lost_or_doubled_when_all_push_and_pop(made):
 
 
 def test_a_sort_of_a_list_that_changed_meanwhile_does_nothing(made):
-    one = made(acp.List, "q")
+    one = made(acp.List, dtype="q")
     if alone(1):
         one.extend([3, 1, 2])
 
@@ -101,7 +104,7 @@ def test_a_sort_of_a_list_that_changed_meanwhile_does_nothing(made):
 
 
 def test_all_ranks_swap_and_splice_between_two_lists(made):
-    one, other = made(acp.List, "q"), made(acp.List, "q")
+    one, other = made(acp.List, dtype="q"), made(acp.List, dtype="q")
     count = 20 if SLOW_ROAD else 300
     if alone():
         one.extend(range(100))
@@ -118,7 +121,7 @@ def test_all_ranks_swap_and_splice_between_two_lists(made):
 
 
 def test_one_element_is_moved_whatever_comes_behind_it_meanwhile(made):
-    one, other = made(acp.List, "q"), made(acp.List, "q")
+    one, other = made(acp.List, dtype="q"), made(acp.List, dtype="q")
     count = 20 if SLOW_ROAD else 3000
     if alone():
         for i in range(count):
@@ -135,7 +138,7 @@ def test_one_element_is_moved_whatever_comes_behind_it_meanwhile(made):
 
 
 def test_an_array_has_the_same_elements_on_every_rank(made):
-    one, two = made(acp.List, "i4"), made(acp.List, np.dtype("V70000"))
+    one, two = made(acp.List, dtype="i4"), made(acp.List, dtype=np.dtype("V70000"))
     if alone():
         rows = np.arange(6, dtype=">i8").reshape(2, 3)
         for rank in (None, *acp.ranks()):
@@ -150,7 +153,11 @@ def test_an_array_has_the_same_elements_on_every_rank(made):
 
 def test_an_array_of_a_list_has_its_elements(made):
     kind = np.dtype([("a", "i4"), ("b", "f8", 2)])
-    numbers, objects, structures = made(acp.List, "i2"), made(acp.List), made(acp.List, kind)
+    numbers, objects, structures = (
+        made(acp.List, dtype="i2"),
+        made(acp.List),
+        made(acp.List, dtype=kind),
+    )
     if alone(1):
         assert np.asarray(numbers).shape == (0,)
         numbers.extend([1, 2, 3], right())

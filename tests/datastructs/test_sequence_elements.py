@@ -129,16 +129,16 @@ def test_types_without_a_size_or_with_dimensions_are_refused(kind):
             acp.Map(key="q", value="U")
     for dtype in (str, "S"):
         with refused(TypeError, "List", repr(dtype), "object"):
-            acp.List(dtype)
+            acp.List(dtype=dtype)
     with refused(TypeError, kind.__name__, "(3,)i4"):
         kind("(3,)i4")
     with refused(TypeError, kind.__name__, None):
         kind(None)
     for elements in ([1, 2, 3], "no type", {"a": 1}):  # what list and dict take is no type
-        with refused(TypeError, kind.__name__, elements, "extend"):
+        with refused(TypeError, kind.__name__, elements, "elements behind it"):
             kind(elements)
     for raw in ("V²", "V2147483648", f"V{2**64}"):
-        for make in (kind, acp.List, lambda what: acp.Map(key=what)):
+        for make in (kind, lambda what: acp.List(dtype=what), lambda what: acp.Map(key=what)):
             with pytest.raises(TypeError, match=f"{raw}' is no type of elements"):
                 make(raw)
     with refused(TypeError, kind.__name__, object, "Python objects", "Map"):
@@ -149,8 +149,8 @@ def test_types_without_a_size_or_with_dimensions_are_refused(kind):
 
 @pytest.mark.parametrize("dtype", [">i4", ">f8", "c16", "S4", "U3", "M8[s]", "i4,f8"])
 def test_several_values_are_not_taken_for_one_element(dtype, made):
-    vector, line = made(acp.Vector, dtype), made(acp.List, dtype)
-    words = acp.Map([0], key=dtype, value=dtype) if acp.rank() == 0 else None
+    vector, line = made(acp.Vector, dtype), made(acp.List, dtype=dtype)
+    words = acp.Map(ranks=[0], key=dtype, value=dtype) if acp.rank() == 0 else None
     if acp.rank() == 0:
         for values in ([1, 2], np.array([1, 2]), []):
             for put in (vector.push_back, vector.append, line.push_back, words.__contains__):
@@ -168,8 +168,8 @@ def test_several_values_are_not_taken_for_one_element(dtype, made):
 
 
 def test_nothing_of_a_value_is_cut_off(made):
-    texts, wide, big = made(acp.Vector, "S4"), made(acp.List, "U3"), made(acp.Vector, ">i2")
-    words = acp.Map([0], key="U3", value="S2") if acp.rank() == 0 else None
+    texts, wide, big = made(acp.Vector, "S4"), made(acp.List, dtype="U3"), made(acp.Vector, ">i2")
+    words = acp.Map(ranks=[0], key="U3", value="S2") if acp.rank() == 0 else None
     if acp.rank() == 0:
         for name, call in (
             ("Vector.push_back", texts.push_back),
@@ -205,7 +205,7 @@ def test_nothing_of_a_value_is_cut_off(made):
 def test_numbers_are_no_text_and_text_is_no_number(kind, made):
     name = kind.__name__
     for dtype, wrong in (("S2", [12345, 1.25, True, 7]), ("U2", [12345]), (">f8", ["3", b"3"])):
-        sequence, line = made(kind, dtype), made(acp.List, dtype)
+        sequence, line = made(kind, dtype), made(acp.List, dtype=dtype)
         words = made(acp.Map, key="q", value=dtype)
         if acp.rank() == 0:
             for value in wrong:
@@ -227,7 +227,7 @@ def test_numbers_are_no_text_and_text_is_no_number(kind, made):
 
 @EACH_SEQUENCE
 def test_what_is_neither_true_nor_false_is_no_bool(kind, made):
-    sequence, line = made(kind, bool), made(acp.List, bool)
+    sequence, line = made(kind, bool), made(acp.List, dtype=bool)
     keys, values = made(acp.Set, key=bool), made(acp.Map, value=bool)
     if acp.rank() == 0:
         for wrong in ("False", b"", None, [], 2, 0.5):
@@ -365,12 +365,12 @@ def test_errors_of_one_element_name_kind_and_method(kind):
 
 
 def test_more_than_there_can_be_is_refused_by_name(made):
-    vector, line = made(acp.Vector, "q"), made(acp.List, "q")
+    vector, line = made(acp.Vector, "q"), made(acp.List, dtype="q")
     if acp.rank() == 0:
         for name, call in (
             ("Vector.resize", lambda: vector.resize(2**70)),
             ("Vector.fill", lambda: vector.fill(2**70, 1)),
-            ("Vector", lambda: acp.Vector("q", 2**70)),
+            ("Vector", lambda: acp.Vector("q", size=2**70)),
             ("List.fill", lambda: line.fill(2**70, 1)),
             ("Map", lambda: acp.Map(slots=2**70)),
         ):
@@ -386,10 +386,10 @@ def test_more_than_there_can_be_is_refused_by_name(made):
                 call()
         assert vector.empty()
         assert line.empty()
-        for name, arguments in (("size", (2**70,)), ("default_size", (10, 0, 2**70))):
+        for name, size in (("size", 2**70), ("default_size", 10)):
             with refused(ValueError, "Workspace", name, 2**70):
-                acp.Workspace(*arguments)
+                acp.Workspace(size, default_size=2**70)
         with refused(TypeError, "Workspace", "size", 1.5):
             acp.Workspace(1.5)
         with refused(ValueError, "Workspace", "default_size"):
-            acp.Workspace(10, 0, 0)
+            acp.Workspace(10, default_size=0)

@@ -92,7 +92,8 @@ def test_places_that_are_none_are_refused(kind, made):
             (lambda: b.at(1.0), 1.0), (lambda: b.pop(0.0), 0.0), (lambda: b["a"], "a"),
             (lambda: b[None], None), (lambda: b[1.0], 1.0), (lambda: b[[0, 1]], [0, 1]),
             (lambda: b[...], ...), (lambda: b[1.0:], 1.0), (lambda: b.resize(5.0), 5.0),
-            (lambda: b.fill(1.5, 0), 1.5), (lambda: b.swap(3), 3), (lambda: kind("q", 1.5), 1.5),
+            (lambda: b.fill(1.5, 0), 1.5), (lambda: b.swap(3), 3),
+            (lambda: kind("q", size=1.5), 1.5), (lambda: kind("q", 15), 15),
             (lambda: b.insert_range(0, 1, b.end()), 1), (lambda: b.insert_ga("x", b.ga), "x"),
             (lambda: b.__setitem__("k", 1), "k"), (lambda: b.__delitem__(None), None),
         ):  # fmt: skip

@@ -223,14 +223,14 @@ def test_slices_from_the_end_are_of_one_instant(kind, made):
 
 @pytest.mark.skipif(not CAN_LOAD, reason="on the node only")
 def test_a_view_is_the_memory_of_the_elements(made):
-    vector = made(acp.Vector, "i", 5, rank=0)
+    vector = made(acp.Vector, "i", size=5, rank=0)
     if ROAD != "owner" and acp.rank() == acp.procs() - 1:
         vector.view()[2] = 7
         assert vector.tolist() == [0, 0, 7, 0, 0]
 
 
 def test_a_reader_never_sees_half_of_a_change(made):
-    vector = made(acp.Vector, "q", 64)
+    vector = made(acp.Vector, "q", size=64)
     rounds = 20 if SLOW_ROAD else 500
     if acp.rank() == 0:
         for i in range(1, rounds):
@@ -252,7 +252,7 @@ def test_a_reader_never_sees_half_of_a_change(made):
 
 @EACH_SEQUENCE
 def test_handles_travel_and_use_after_destroy_is_an_error_everywhere(kind):
-    mine = kind("h", 3, rank=right())
+    mine = kind("h", size=3, rank=right())
     others = acp.allgather(mine)
     theirs = pickle.loads(pickle.dumps(others[right()]))
     assert theirs == others[right()]
@@ -305,7 +305,7 @@ def test_nothing_is_left_in_the_heap():
 
 
 def test_statistics_say_how_much_there_is(made):
-    vector = made(acp.Vector, "d", 10, rank=acp.procs() - 1)
+    vector = made(acp.Vector, "d", size=10, rank=acp.procs() - 1)
     vector_statistics = vector.statistics()
     assert (vector_statistics.rank, vector_statistics.size) == (acp.procs() - 1, 10)
     assert vector_statistics.capacity * 8 == vector_statistics.bytes >= 80
@@ -333,7 +333,7 @@ def test_room_that_nobody_needs_goes_back(kind, made):
 
 
 def test_what_does_not_fit_is_refused_and_nothing_happens(made):
-    vector = made(acp.Vector, "q", 3)
+    vector = made(acp.Vector, "q", size=3)
     if acp.rank() == acp.procs() - 1:
         for n in (2**40, 2**60, 2**63 - 1):
             with pytest.raises(acp.HeapFullError):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.mpi
 
 def test_bytes_are_zero_at_first_and_spread_from_the_start_rank_on(made):
     start = acp.procs() - 1
-    workspace = made(acp.Workspace, 1000, start, 64)
+    workspace = made(acp.Workspace, 1000, start_rank=start, default_size=64)
     assert workspace.read(bytearray(1000), 0) == bytes(1000)
     assert len(workspace) == workspace.size() == 1000
     now = workspace.statistics()
@@ -38,7 +38,9 @@ def test_even_shares_are_multiples_of_64(made, size):
 
 @pytest.mark.parametrize("size", [100, 3 << 20])
 def test_what_one_rank_writes_all_others_read(made, size):
-    workspace = made(acp.Workspace, acp.procs() * size + 17, 0, 1000 if size < 1000 else 100_000)
+    workspace = made(
+        acp.Workspace, acp.procs() * size + 17, default_size=1000 if size < 1000 else 100_000
+    )
     workspace.write(pattern(size, acp.rank()), acp.rank() * size + 17)
     acp.sync()
     for rank in range(acp.procs()):
@@ -60,7 +62,11 @@ STEPS = st.lists(
 @settings(max_examples=tries(20))
 @given(steps=STEPS, block=st.sampled_from([1, 7, 64, 250, 1000]), start=st.integers(0, 3))
 def test_any_steps_from_changing_ranks_are_those_of_a_bytearray(steps, block, start):
-    mine = acp.Workspace(600, start % acp.procs(), block) if acp.rank() == 0 else None
+    mine = (
+        acp.Workspace(600, start_rank=start % acp.procs(), default_size=block)
+        if acp.rank() == 0
+        else None
+    )
     workspace, model = acp.bcast(mine), np.zeros(600, np.uint8)
     own, places = shared(600)
     for number, (step, offset, size, who) in enumerate(steps):
@@ -97,7 +103,7 @@ def test_any_steps_from_changing_ranks_are_those_of_a_bytearray(steps, block, st
 @pytest.mark.parametrize("letter", "bBhHiIlLqQfd")
 def test_sums_of_all_ranks_are_complete(made, letter):
     dtype, times = np.dtype(letter), 3 if SLOW_ROAD else 20
-    workspace = made(acp.Workspace, 1000 * dtype.itemsize, 0, 256)
+    workspace = made(acp.Workspace, 1000 * dtype.itemsize, default_size=256)
     numbers = np.arange(1000) % 50 + acp.rank()
     for _ in range(times):
         workspace.accumulate(numbers.astype(dtype), 0)
@@ -128,7 +134,7 @@ def test_arrays_that_are_not_contiguous_go_in_and_out(made):
 
 
 def test_a_read_sees_all_or_nothing_of_a_small_write(made):
-    workspace = made(acp.Workspace, 256, acp.procs() - 1)
+    workspace = made(acp.Workspace, 256, start_rank=acp.procs() - 1)
     acp.sync()
     block = workspace.default_size
     for number in range(30 if SLOW_ROAD else 1000):
@@ -140,7 +146,7 @@ def test_a_read_sees_all_or_nothing_of_a_small_write(made):
 
 def test_spans_go_from_rank_to_rank_without_the_caller(made):
     size = 300_000
-    workspace = made(acp.Workspace, size + 100, 0, 70_000)
+    workspace = made(acp.Workspace, size + 100, default_size=70_000)
     array, places = shared(size)
     array[:] = pattern(size, acp.rank())
     acp.sync()
@@ -157,7 +163,7 @@ def test_spans_go_from_rank_to_rank_without_the_caller(made):
 
 
 def test_a_read_touches_nothing_around_its_buffer(made):
-    workspace = made(acp.Workspace, 1000, acp.procs() - 1, 100)
+    workspace = made(acp.Workspace, 1000, start_rank=acp.procs() - 1, default_size=100)
     starter = fetch(acp.query_starter_ga(acp.rank()), 1000)
     if acp.rank() == 0:
         workspace.write(pattern(1000), 0)
@@ -172,7 +178,7 @@ def test_a_read_touches_nothing_around_its_buffer(made):
 
 
 def test_what_is_out_of_range_is_refused_and_nothing_is_moved(made):
-    workspace = made(acp.Workspace, 1000, 0, 96)
+    workspace = made(acp.Workspace, 1000, default_size=96)
     before = pattern(1000)
     if acp.rank() == 0:
         workspace.write(before, 0)
@@ -198,7 +204,7 @@ def test_what_is_out_of_range_is_refused_and_nothing_is_moved(made):
 
 
 def test_what_cannot_be_added_is_refused(made):
-    workspace, odd = made(acp.Workspace, 1000), made(acp.Workspace, 1000, 0, 100)
+    workspace, odd = made(acp.Workspace, 1000), made(acp.Workspace, 1000, default_size=100)
     for buffer in (
         *(np.zeros(3, dtype) for dtype in (complex, bool, ">i4", "V5", "S2", "M8[s]")),
         *(np.zeros(6, dtype)[::2] for dtype in (complex, ">i8", "V5", "M8[s]")),
@@ -219,7 +225,7 @@ def test_what_cannot_be_added_is_refused(made):
 
 
 def test_it_travels_and_ends_everywhere():
-    mine = pickle.loads(pickle.dumps(acp.Workspace(500, acp.rank())))
+    mine = pickle.loads(pickle.dumps(acp.Workspace(500, start_rank=acp.rank())))
     again = acp.Workspace.attach(mine.ga)
     assert again == mine
     assert hex(mine.ga) in repr(mine)
@@ -262,7 +268,7 @@ def test_nothing_is_left_in_the_heap():
     before = acp.heap_statistics().used
     acp.sync()
     for _ in range(5):
-        with acp.Workspace(100_000, acp.rank(), 1000) as workspace:
+        with acp.Workspace(100_000, start_rank=acp.rank(), default_size=1000) as workspace:
             workspace.write(bytes(100_000), 0)
     acp.sync()
     assert acp.heap_statistics().used <= before + 5000 * acp.procs()
@@ -281,9 +287,9 @@ def test_a_workspace_that_does_not_fit_leaves_nothing():
     with pytest.raises(ValueError, match="-1 bytes"):
         acp.Workspace(-1)
     with pytest.raises(ValueError, match="blocks of 0"):
-        acp.Workspace(1, 0, 0)
+        acp.Workspace(1, default_size=0)
     with pytest.raises(acp.RankError):
-        acp.Workspace(1, acp.procs())
+        acp.Workspace(1, start_rank=acp.procs())
     with pytest.raises(TypeError):
         acp.Workspace(1.5)
     acp.sync()

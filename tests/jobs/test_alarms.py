@@ -46,7 +46,7 @@ def wait_for_those_who_stand_still():
     pids, word = acp.allgather(os.getpid()), acp.zeros(1, np.int64)
     words = acp.allgather(acp.query_ga(word))
     if acp.rank() == 0:
-        numbers = acp.Map([1, 2], key="q", value="q")
+        numbers = acp.Map(ranks=[1, 2], key="q", value="q")
         space = acp.Workspace(10_000, start_rank=1, default_size=5000)
         keys, room = np.arange(100), bytearray(10_000)
         message, other = np.empty(LONG, np.uint8), np.empty(LONG, np.uint8)

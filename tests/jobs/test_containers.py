@@ -38,13 +38,13 @@ def use_without_numpy():
         vector[acp.rank()] = -1
         mine = acp.Vector.attach(pickle.loads(pickle.dumps(vector)).ga)
         mine.extend(b"ab")
-        assert acp.Vector(float, 3).tolist() == [0.0, 0.0, 0.0]
-        chain, things = acp.List("q"), acp.List(rank=last)
+        assert acp.Vector(float, size=3).tolist() == [0.0, 0.0, 0.0]
+        chain, things = acp.List(dtype="q"), acp.List(rank=last)
         chain.extend([3, 1, 2])
         chain.sort()
         things.assign(["a", list(chain)])
         assert list(things) == ["a", [1, 2, 3]]
-        area = acp.Workspace(4000, last)
+        area = acp.Workspace(4000, start_rank=last)
         area.write(array("d", range(500)), 0)
         area.accumulate(array("d", range(500)), 0)
         assert area.read(array("d", bytes(4000)), 0) == array("d", range(0, 1000, 2))
@@ -71,7 +71,7 @@ def move_memoryviews_where_numpy_cannot_be_imported():
         acp.put(ga, numbers[1:])
         assert acp.get(ga, memoryview(array("d", [0.0, 0.0]))) == numbers[1:]
         for dtype, value in ((bytes, b"x" * 100), (object, "x" * 100)):
-            line = acp.List(dtype)
+            line = acp.List(dtype=dtype)
             line.append(value, rank=other)
             assert line.pop() == value
         line.destroy()
@@ -124,8 +124,8 @@ def swap_where_there_is_no_room():
             numbers, few = array("q", range(60_000)), array("q", [-1, -2])
             pairs = []
             for kind in (acp.Vector, acp.Deque, acp.List):
-                pairs.append((kind("q", rank=0), kind("q", rank=1)))
-            pairs.append((acp.Set([0], key="q"), acp.Set([1], rank=1, key="q")))
+                pairs.append((kind(dtype="q", rank=0), kind(dtype="q", rank=1)))
+            pairs.append((acp.Set(ranks=[0], key="q"), acp.Set(ranks=[1], rank=1, key="q")))
             for long, short in pairs:
                 (long.update if isinstance(long, acp.Set) else long.extend)(numbers)
                 (short.update if isinstance(short, acp.Set) else short.extend)(few)
@@ -159,7 +159,10 @@ def moves_between(one, other):
 def move_where_there_is_no_room():
     with acp.init(heap_size=16 << 20):
         if acp.rank() == 0:
-            pairs = [(acp.List(kind, rank=0), acp.List(kind, rank=1)) for kind in ("q", bytes)]
+            pairs = [
+                (acp.List(dtype=kind, rank=0), acp.List(dtype=kind, rank=1))
+                for kind in ("q", bytes)
+            ]
             elements = range(300), [b"a" * i for i in range(300)]
             for (one, other), few in zip(pairs, elements, strict=True):
                 one.extend(few)
@@ -182,14 +185,14 @@ def extend_where_there_is_no_room():
     with acp.init(heap_size=16 << 20):
         if acp.rank() == 0:
             cases = (
-                (acp.List("q", rank=1), range(30), range(1000), None),
+                (acp.List(dtype="q", rank=1), range(30), range(1000), None),
                 (acp.List(rank=1), ["a"] * 30, ["b" * 10] * 1000, None),
-                (acp.List(bytes, rank=1), [b"c"] * 30, [b"d" * i for i in range(200)], None),
-                (acp.List(bytes, rank=1), [b"e"] * 30, [b"f" * 100] * 100, 0),
+                (acp.List(dtype=bytes, rank=1), [b"c"] * 30, [b"d" * i for i in range(200)], None),
+                (acp.List(dtype=bytes, rank=1), [b"e"] * 30, [b"f" * 100] * 100, 0),
             )
             for other, few, _, _ in cases:
                 other.extend(few)
-            line, long = acp.List(bytes, rank=1), [b"g" * 70_000] * 2
+            line, long = acp.List(dtype=bytes, rank=1), [b"g" * 70_000] * 2
             # for the blocks of both, and for one node
             room = [acp.malloc(size, 1) for size in (70_000, 70_000, 48)]
             for other, few, many, rank in cases:
@@ -267,7 +270,7 @@ def test_what_spread_over_a_lost_rank_as_well_can_be_destroyed(two_survive, tmp_
 def be_killed_while_others_use_containers(folder):
     acp.init()
     last = acp.procs() - 1
-    made = (acp.Vector("q", 50), acp.Deque("q"), acp.Counter()) if acp.rank() == 0 else None
+    made = (acp.Vector("q", size=50), acp.Deque("q"), acp.Counter()) if acp.rank() == 0 else None
     vector, line, counter = acp.bcast(made)
     sync_before_the_end_of(last)
     if acp.rank() == last:

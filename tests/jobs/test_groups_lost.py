@@ -14,6 +14,7 @@ from arriving import announced, run_out_of_time
 from guard import Guard
 
 import acp_mpi as acp
+from acp_mpi import info
 from acp_mpi.spawn.rendezvous import connector, secret
 from acp_mpi.spawn.rendezvous.server import Server
 
@@ -78,14 +79,21 @@ def work_until_a_group_is_lost(folder):
     acp.barrier(living)
     for other in living:
         acp.fetch_add8(acp.query_starter_ga(other), 1)
-    counts = acp.Map(ranks=living) if rank == living[0] else None
-    if counts is not None:
-        acp.publish("counts", counts)
-    counts = acp.lookup("counts")
+    if rank == living[0]:
+        acp.publish("made", (acp.Map(), acp.Set(), acp.MultiSet(), acp.Workspace(64 * acp.procs())))
+    counts, keys, bag, space = acp.lookup("made")
+    for made in (counts, keys, bag, space):
+        assert made.statistics().ranks == tuple(living)
     counts[rank] = acp.group().name
+    keys.insert(rank)
+    bag.insert("all")
+    space.write(b"x" * 64, 64 * rank)
     acp.barrier(living)
     assert acp.fetch_add8(acp.query_starter_ga(rank), 0) == len(living)
-    assert len(counts) == len(living)
+    assert len(counts) == len(keys) == len(bag) == len(living)
+    assert bytes(space.read(bytearray(64 * acp.procs()), 0)).count(b"x") == 64 * len(living)
+    acp.sync()
+    info.main([])
     acp.sync()
     acp.finalize()
     Path(folder, f"{rank} survived").touch()
@@ -121,6 +129,8 @@ def test_the_others_go_on_when_a_group_is_killed(groups, meeting, tmp_path, size
             assert job.wait() == 0, said(jobs)
     survivors = {path.name for path in folder.iterdir() if path.name.endswith("survived")}
     assert survivors == {f"{rank} survived" for rank in (0, 1, 4)}
+    measured = re.findall(r"^  (\d) +(\d) .* us$", jobs["air"][0].output, re.MULTILINE)
+    assert measured == [*itertools.product("014", repeat=2)]
     nothing_stays(jobs)
 
 

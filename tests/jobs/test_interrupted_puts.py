@@ -55,7 +55,7 @@ def into_a_list(pid, data, ga):
     import acp_mpi as acp
     from acp_mpi.engine import _engine
 
-    line = acp.List(bytes, rank=1)
+    line = acp.List(dtype=bytes, rank=1)
     line.push_back(b"gone")
     gone = line.begin()
     line.pop_back()
@@ -102,7 +102,7 @@ def many_times_into_a_map(pid, data, ga):
     """Whenever it comes: the value is there as a whole or not, and what others get is theirs."""
     import acp_mpi as acp
 
-    values = acp.Map([1], key="q", value=bytes)
+    values = acp.Map(ranks=[1], key="q", value=bytes)
     for delay in (1, 2, 4, 8, 16, 32):
         try:
             signal.setitimer(signal.ITIMER_REAL, delay * 1e-3)
@@ -137,8 +137,8 @@ def frozen(pid):
 def out_of_a_container(pid, data, ga):
     import acp_mpi as acp
 
-    wide, numbers = acp.Vector("V100000", 3, rank=1), acp.Vector("q", 200_000, rank=1)
-    here, objects, apart = acp.Vector("q"), acp.List(rank=1), acp.List(bytes)
+    wide, numbers = acp.Vector("V100000", size=3, rank=1), acp.Vector("q", size=200_000, rank=1)
+    here, objects, apart = acp.Vector("q"), acp.List(rank=1), acp.List(dtype=bytes)
     objects.append(b"short")
     before = used()
     objects.append(data[:300_000])
@@ -157,10 +157,10 @@ def into_being(pid, data, ga):
     import acp_mpi as acp
 
     kinds = (
-        lambda: acp.Vector("q", 1000, rank=1),
+        lambda: acp.Vector("q", size=1000, rank=1),
         lambda: acp.List(rank=1),
-        lambda: acp.Map([1, 0]),
-        lambda: acp.Workspace(1000, 1),
+        lambda: acp.Map(ranks=[1, 0]),
+        lambda: acp.Workspace(1000, start_rank=1),
     )
     for kind in kinds:
         kind().destroy()  # its head stays for the next one
@@ -175,10 +175,10 @@ def from_list_to_list(pid, data, ga):
     """They are in the one or in the other."""
     import acp_mpi as acp
 
-    near, far = acp.List("q"), acp.List("q", rank=1)
+    near, far = acp.List(dtype="q"), acp.List(dtype="q", rank=1)
     for line in (near, far):
         line.extend(range(300))
-    acp.List("q", rank=1).destroy()
+    acp.List(dtype="q", rank=1).destroy()
     calls = (
         lambda: near.splice(near.end(), far),
         lambda: near.splice_range(near.end(), far.begin().advance(100), far.begin().advance(200)),
@@ -266,8 +266,8 @@ def wait_for_a_heap():
             while not acp.fetch_add8(enough, 0):
                 acp.free(acp.malloc(100, 0))
         else:
-            numbers, row, line = acp.Map([0]), acp.Vector("q"), acp.List("q")
-            old = acp.Vector("q", 5)
+            numbers, row, line = acp.Map(ranks=[0]), acp.Vector("q"), acp.List(dtype="q")
+            old = acp.Vector("q", size=5)
             for call in (
                 lambda: numbers.insert(1, "one"),
                 lambda: row.push_back(2),

@@ -283,7 +283,12 @@ def use_containers_of_a_full_heap():
     with acp.init(heap_size=8 << 20):
         made = None
         if acp.rank() == 0:
-            made = (acp.Vector("V999"), acp.Deque("V999"), acp.List(bytes), acp.Map(ranks=[0]))
+            made = (
+                acp.Vector("V999"),
+                acp.Deque("V999"),
+                acp.List(dtype=bytes),
+                acp.Map(ranks=[0]),
+            )
         vector, deque, chain, mapping = acp.bcast(made)
         data, blocks = b"x" * 999, []
         if acp.rank() == acp.procs() - 1:

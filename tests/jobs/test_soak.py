@@ -114,9 +114,9 @@ def change_rest(distinct, bag, counter, area, dice: random.Random) -> None:
 def make_all() -> tuple:
     last = acp.procs() - 1
     return (
-        acp.Vector("q", rank=last), acp.Deque("q"), acp.List(bytes, rank=last), acp.List(bytes),
-        acp.Map(key="q", value="d"), acp.Map(), acp.Set(key="q"), acp.MultiSet(), acp.Counter(last),
-        acp.Workspace(AREA, default_size=1000),
+        acp.Vector("q", rank=last), acp.Deque("q"), acp.List(dtype=bytes, rank=last),
+        acp.List(dtype=bytes), acp.Map(key="q", value="d"), acp.Map(), acp.Set(key="q"),
+        acp.MultiSet(), acp.Counter(rank=last), acp.Workspace(AREA, default_size=1000),
     )  # fmt: skip
 
 

@@ -333,6 +333,9 @@ def stay(absent):
         else:
             break
     assert acp.ranks() == list(acp.group().ranks)
+    for made in (acp.Map({1: 2}), acp.Set([1]), acp.MultiSet([1]), acp.Workspace(1000)):
+        assert made.statistics().ranks == tuple(acp.group().ranks)
+        made.destroy()
     acp.sync()
     for rank in acp.group().ranks:
         acp.fetch_add8(acp.query_starter_ga(rank), 1)

@@ -85,7 +85,7 @@ def test_what_is_no_block_is_refused_and_changes_nothing():
 
 
 def test_a_container_is_not_freed_but_destroyed():
-    vector = acp.Vector("q", 3, rank=right())
+    vector = acp.Vector("q", size=3, rank=right())
     for _ in range(2):
         with refused(acp.AddressError, "free", hex(vector.ga), "container"):
             acp.free(vector.ga)
@@ -93,7 +93,7 @@ def test_a_container_is_not_freed_but_destroyed():
     vector.destroy()
     with refused(acp.AddressError, "free"):
         acp.free(vector.ga)
-    with acp.Vector("q", 3, rank=right()) as other:
+    with acp.Vector("q", size=3, rank=right()) as other:
         assert other.tolist() == [0, 0, 0]
 
 

@@ -148,7 +148,7 @@ def test_nor_that_of_a_call_that_waits_for_many():
     bad = bad_address()
     stop = threading.Event()
     rows = acp.remote(bad, (20, 2), np.uint8)
-    elements = acp.List(np.uint8, acp.rank())
+    elements = acp.List(dtype=np.uint8, rank=acp.rank())
     elements.append(1)
 
     def work(index):
