@@ -74,6 +74,14 @@ def _multirun(text: str) -> tuple[str, int]:
     return path, int(offset)
 
 
+def _lifeline(text: str) -> tuple[int, int, int]:
+    numbers = text.split(":")
+    if len(numbers) != 3:
+        raise ValueError(f"{text!r} is not a process, a descriptor of it, and a pipe: 123:4:56")
+    process, descriptor, pipe = map(_count, numbers)
+    return process, descriptor, pipe
+
+
 class Settings:
     """What the environment and the command line say."""
 
@@ -98,6 +106,7 @@ class Settings:
     parent: int | None = None
     hints: str = ""
     rank_of: str = ""
+    lifeline: tuple[int, int, int] | None = None
     spawn: bool = False
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -125,6 +134,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_INTERFACES": str,
     "ACP_PARENT": _count,
     "ACP_HINTS": str,  # read by who starts groups: acp_mpi/spawn/macprun/hints.py
+    "ACP_LIFELINE": _lifeline,  # set by acp_mpi/spawn/macprun/guard.py
     "ACP_RANK_OF": str,  # read by acp_mpi/host.py: what a rank starts is not the rank
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }

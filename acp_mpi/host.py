@@ -107,6 +107,17 @@ def _own_name() -> str:
     return f"{os.getpid()}:{_text('/proc/self/stat').rpartition(')')[2].split()[19]}"
 
 
+def open_lifeline(process: int, descriptor: int, pipe: int) -> int | None:
+    """Open a pipe of macprun's, known by its inode; None: that is not on this host."""
+    path = f"/proc/{process}/fd/{descriptor}"
+    try:
+        if os.stat(path).st_ino == pipe:
+            return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        pass
+    return None
+
+
 def tasks_of_srun(environ: Mapping[str, str]) -> int:
     """Return how many tasks srun has started if this is the first of them; else 1."""
     first = environ.get("SLURM_PROCID") == "0" and not is_helper(environ)

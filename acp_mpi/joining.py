@@ -265,6 +265,8 @@ def _join(
             window_size=window_size,
             window_committed=company.nodes > 1,
         )
+        if settings.lifeline and (lifeline := host.open_lifeline(*settings.lifeline)) is not None:
+            _engine.watch_lifeline(lifeline)
         if not no_window:
             part, no_window = window.part()
     except Exception as error:

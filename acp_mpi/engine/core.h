@@ -203,7 +203,7 @@ struct acp_engine {
     _Atomic bool armed; /* events wake the progress thread */
     _Atomic bool rung;  /* and that has left a ring to whoever leads */
     uint32_t polls; /* by leaders */
-    int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd;
+    int epoll_fd, outer_fd, door_fd, giver_fd, timer_fd, spare_fd, lifeline_fd;
     int listeners[LISTENERS];
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */

@@ -62,6 +62,7 @@ static int create(acp_engine *e, acp_fault *fault)
     bool dead;
     e->memory.fd = e->table.fd = -1;
     e->epoll_fd = e->outer_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
+    e->lifeline_fd = -1;
     for (uint32_t i = 0; i < LISTENERS; i++)
         e->listeners[i] = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {

@@ -162,6 +162,9 @@ bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as ca
  * those threads call back while they do must not wait for the caller, nor, in acp_engine_reset, for its locks. */
 void acp_engine_halt(acp_engine *engine);
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
+/* When nobody can write to this pipe any more the process ends, by SIGTERM and if need be by SIGKILL. The
+ * engine closes it. */
+int acp_lifeline(acp_engine *engine, int fd);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
 bool acp_engine_closed(const acp_engine *engine);
 bool acp_engine_foreign(const acp_engine *engine); /* this process is a forked child */

@@ -82,6 +82,9 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
     case TAG_LISTEN:
         wire_accept(lane);
         return;
+    case TAG_LIFELINE:
+        lifeline_ended(e);
+        return;
     case TAG_TIMER:
         while (read(e->timer_fd, &count, sizeof count) > 0)
             continue;
@@ -178,7 +181,7 @@ int events_open(acp_engine *e)
 void events_close(acp_engine *e)
 {
     int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->door_fd,
-                          &e->giver_fd, &e->timer_fd, &e->spare_fd};
+                          &e->giver_fd, &e->timer_fd, &e->spare_fd, &e->lifeline_fd};
     endpoints_close(e);
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
         if (*descriptors[i] >= 0)

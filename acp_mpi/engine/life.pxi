@@ -45,6 +45,14 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     engine, lane0 = made, acp_engine_lane(made)  # both at once, for other threads
 
 
+def watch_lifeline(descriptor):
+    """End this process, and close the descriptor of a pipe, when nobody can write to that any more."""
+    need("init")
+    cdef int rc = acp_lifeline(engine, descriptor)
+    if rc != ACP_OK:
+        raise_status("init", rc)
+
+
 def memory_total():
     """Return the bytes of memory of this machine, or of what its control groups allow this process."""
     return acp_memory_total()

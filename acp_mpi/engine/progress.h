@@ -53,7 +53,9 @@ void timer_until(acp_engine *e, uint64_t when); /* with the lock held */
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag);
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
 #define TAG_WIRE (2ull << 32) /* | number */
-enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_INNER };
+enum { TAG_DOOR = 1, TAG_GIVER, TAG_LISTEN, TAG_TIMER, TAG_LIFELINE, TAG_INNER };
+
+void lifeline_ended(acp_engine *e); /* lifeline.c */
 
 /* doorbell.c: waking a sleeping process */
 void door_ring(acp_engine *e, const struct peer *p);

@@ -25,6 +25,8 @@ from macprunning import (
     wait_for_ever,
 )
 
+import acp_mpi as acp
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_all_processes_end_also_while_nobody_takes_what_is_said(start, number):
@@ -62,6 +64,47 @@ def test_all_processes_end_with_macprun(start, victim, joined):
     os.kill(pid, signal.SIGKILL)
     assert job.wait() in (-signal.SIGKILL, 137)
     nothing_is_left(job, job.pid, files)
+
+
+def hold_on(spawns):
+    """Be one whom SIGTERM does not end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    acp.init()
+    if spawns == "True":
+        acp.spawn_group(launch.program(hold_on, False), 1, mpi=False)
+    print("joined", flush=True)
+    signal.pause()
+
+
+def test_no_rank_stays_when_both_processes_of_macprun_are_killed_at_once(start):
+    """Whoever has started it for macprun: macprun itself, a shell, a launcher, another rank."""
+    in_a_shell = ["sh", "-c", '"$@"; true', "sh", *launch.program(hold_on, False)]
+    job = start(
+        macprun(
+            alone(1, "here", hold_on, True),
+            [1, "--name", "shell", *in_a_shell],
+            mpi(2, "worker", hold_on, False),
+        )
+    )
+    is_said(job, "joined", 5)
+    files = seen_segments(job)
+    both = [*children(job.pid), job.pid]
+    for number in signal.SIGSTOP, signal.SIGKILL:  # at once
+        for pid in both:
+            os.kill(pid, number)
+    job.wait()
+    nothing_is_left(job, job.pid)
+    for file in files:  # there is nobody who would
+        Path(file).unlink(missing_ok=True)
+
+
+def test_no_program_stays_when_both_processes_of_macprun_are_killed_at_once(start):
+    job = start(macprun([1, "--name", "silent", "sleep", "1000"]))
+    launch.until(lambda: _named(job, "sleep"), job)
+    for pid in [*children(job.pid), job.pid]:
+        os.kill(pid, signal.SIGKILL)
+    job.wait()
+    nothing_is_left(job, job.pid)
 
 
 def test_who_kills_by_name_hits_one_of_the_two(start):

@@ -47,7 +47,7 @@ _JOB = frozenset(
 # What belongs to a host, or to the session there, and means nothing on another.
 _HOST = frozenset(
     ("HOST", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "USER", "LOGNAME", "HOME", "SHELL",
-     "SHLVL", "MAIL", "TERM", "DISPLAY", "XAUTHORITY", "PWD", "OLDPWD", "_")
+     "ACP_LIFELINE", "SHLVL", "MAIL", "TERM", "DISPLAY", "XAUTHORITY", "PWD", "OLDPWD", "_")
 )  # fmt: skip
 _SESSION = ("SSH_", "XDG_", "DBUS_")
 

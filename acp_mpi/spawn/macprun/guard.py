@@ -22,15 +22,18 @@ def guarded(work: Callable[[int, int], int]) -> int:
     `work(keeper, lifeline)` gets this process and a descriptor at which input ends with it. What
     the child leaves behind when it is killed ends here; when this process is killed, the child is
     to call `family.clear_away`. Signals are passed on to the child. Both are subreapers: whatever
-    loses its parent becomes a child of theirs, so nothing escapes.
+    loses its parent becomes a child of theirs, so nothing escapes. When both are gone the ranks on
+    this host end by themselves: ACP_LIFELINE is a pipe to which nobody else can write.
     """
     _system.adopt_orphans()
     _hear_of_the_dead()
     lifeline, end = os.pipe()
+    of_ranks, _ = os.pipe()  # both ends are open as long as one of the two lives
     signal.pthread_sigmask(signal.SIG_BLOCK, passed_on())
     child = os.fork()
     if not child:
         os.close(end)
+        os.environ["ACP_LIFELINE"] = f"{os.getpid()}:{of_ranks}:{os.fstat(of_ranks).st_ino}"
         _work(work, lifeline)
     os.close(lifeline)
 

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Container, Sequence
+from functools import partial
 from typing import IO
 
-from acp_mpi import processes
+from acp_mpi import _system, processes
 from acp_mpi.spawn.macprun.launchers import Start
 from acp_mpi.spawn.macprun.leavings import Leavings
 from acp_mpi.spawn.macprun.output import Stream
@@ -135,6 +136,7 @@ def launch(start: Start, stdin: int, watch: Watch) -> Started:
             env=start.env,
             cwd=start.directory,
             process_group=0,
+            preexec_fn=partial(_system.end_with, os.getpid()),
             bufsize=0,
         )
     except OSError as error:
