@@ -17,7 +17,8 @@ ATOMICS = [
     f"{word}{size}" for word in ("cas", "swap", "add", "xor", "or", "and") for size in (4, 8)
 ]
 INTERFACE = {
-    "init", "finalize", "is_initialized", "refresh", "ranks", "reset", "abort", "sync", "barrier",
+    "init", "finalize", "is_initialized", "refresh", "ranks", "is_alive", "losses", "reset",
+    "abort", "sync", "barrier",
     "rank", "procs", "groups", "group", "publish", "withdraw", "lookup", "bcast", "allgather",
     "query_starter_ga", "register_memory", "unregister_memory", "query_ga", "query_address", "view",
     "malloc", "free", "heap_statistics", "progress",

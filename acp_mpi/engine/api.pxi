@@ -170,10 +170,14 @@ cdef extern from "engine.h" nogil:
     acp_handle_t acp_watermark(const acp_engine *)
     int acp_wait_room(acp_engine *, int64_t)
     int acp_word_find(acp_lane *, acp_ga_t, uint32_t, acp_word *)
-    int acp_word_wait(acp_engine *, const acp_word *, acp_compare, uint64_t, bint, int64_t)
+    ctypedef struct acp_sources
+    int acp_word_wait(acp_engine *, const acp_word *, acp_compare, uint64_t, bint, acp_sources *,
+                      int64_t, int64_t)
     int acp_barrier(acp_engine *, const uint32_t *, uint32_t, uint32_t, int64_t)
     int64_t acp_trouble_rank(const acp_engine *)
     acp_ga_t acp_post(acp_engine *, uint32_t)
+    uint32_t acp_losses(const acp_engine *)
+    bint acp_lives(acp_engine *, uint32_t)
     uint32_t acp_lost_ranks(acp_engine *, bint, uint32_t *, uint32_t)
     void acp_refresh(acp_engine *)
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)

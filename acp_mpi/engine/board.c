@@ -270,8 +270,9 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     pthread_mutex_unlock(&e->lock);
     struct answer_wait w = {e, op};
     if (rc == ACP_OK && !answered(&w))
-        rc = (question->kind == ACP_LOOKUP ? wait_for_anybody : progress_wait)(
-            e, answered, &w, timeout_ns, doing);
+        rc = question->kind == ACP_LOOKUP
+                 ? wait_for_anybody(e, NULL, answered, &w, timeout_ns, doing)
+                 : progress_wait(e, answered, &w, timeout_ns, doing);
     pthread_mutex_lock(&e->lock);
     if (rc == ACP_OK)
         rc = op->state == OP_DONE ? op->fault.status : ACP_E_LOST;

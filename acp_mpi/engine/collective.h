@@ -5,8 +5,6 @@
 #include "core.h"
 #include "reduction.h"
 
-#define COLLECTIVE_WATCHED 64u /* members, at most */
-
 enum collective_state {
     COLLECTIVE_RUNS = 0,
     COLLECTIVE_FOLDS,
@@ -23,7 +21,8 @@ struct acp_collective {
     uint32_t at;   /* the next step */
     uint32_t open; /* messages under way */
     uint32_t departed; /* ranks that have been looked at */
-    _Atomic uint64_t since; /* when it was first waited for */
+    _Atomic uint64_t watch_at; /* when who waits for it watches next; 0: nobody has waited */
+    _Atomic int64_t pause;     /* until then, when it has watched */
     int status;    /* below ACP_OK: the steps that are left only tell those that wait */
     int64_t rank;
     uint64_t theirs;
@@ -35,7 +34,7 @@ struct acp_collective {
     bool released, listed;
     bool moves; /* bytes have come that its sender had kept */
     bool again; /* more of them do without that anybody rings */
-    _Atomic bool watched; /* its members are */
+    _Atomic bool watched; /* whom its messages come from is, and it listens */
     uint32_t rung; /* the step for whose messages whoever brings them rings */
     acp_collective *next;
     uint32_t *steps; /* of the messages under way */
@@ -99,11 +98,11 @@ static inline bool collective_stands(const acp_collective *c)
 }
 
 /* released.c: those that go on by themselves */
-/* From now on hear of the death of any member: those that hear of it first do not come again, and
- * whoever waits for them need not be in touch with the dead. And of members that call something else,
- * of which it may await nothing. */
+/* Hear of the loss of those from whom its messages are to come; they watch theirs. And of members that call
+ * something else, of which it may await nothing. */
 void collective_watch(acp_collective *c);
-bool collective_overdue(acp_collective *c); /* it has been waited for so long that it should watch */
+bool collective_overdue(acp_collective *c); /* it has been waited for so long that it should watch, or watch anew */
+int64_t collective_patience(const acp_collective *c); /* until then */
 bool collectives_step(acp_lane *lane); /* leader only */
 bool collectives_try(acp_engine *e); /* to have the lock, also that of the mailbox against a reset */
 void collectives_unlock(acp_engine *e);

@@ -168,6 +168,7 @@ struct acp_engine {
     uint32_t absent; /* these and who has left, accepted */
     _Atomic bool outcast; /* the others hold this process for dead */
     _Atomic uint32_t leavers;
+    bool guards; /* somebody relies on this process to hear of losses elsewhere (sources.c) */
     _Atomic int64_t trouble_rank; /* who made the last barrier fail */
 
     pthread_mutex_t bell;  /* the descriptors of doors: nobody rings one that is closed */
@@ -207,6 +208,7 @@ struct acp_engine {
     int listeners[LISTENERS];
     _Atomic uint32_t callers; /* threads inside progress_wait */
     _Atomic uint32_t suitors; /* waiting threads that would lead */
+    _Atomic uint64_t polled_at; /* when a poll in vain last made sure that it hears of losses */
     _Atomic uint32_t vain; /* waits for messages in a row that no short look would have met */
     struct experience {
         _Atomic uint32_t count, cost[2]; /* after a look; after a glance */

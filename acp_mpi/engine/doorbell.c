@@ -73,6 +73,8 @@ struct word_wait {
     bool is_signed;
     struct watch *watch;
     acp_engine *engine;
+    acp_sources *among; /* only their losses end it; NULL: those of all */
+    int64_t losses;     /* more than these end it, accepted or not; -1: any that is not accepted */
     bool lost, gone, dies;
     acp_ga_t ga;
     uint64_t arm_at; /* until then the waiter spins and needs no bell */
@@ -129,14 +131,20 @@ static bool holds(struct word_wait *w)
     return true;
 }
 
+/* Whoever was to write the word may be among the lost ranks. */
+static bool word_lost(const struct word_wait *w)
+{
+    return w->losses >= 0 ? w->engine->losses > w->losses : anybody_lost(w->engine, w->among);
+}
+
 /* Arms before it looks again, so that a writer after the look finds the watch armed. */
 static bool word_ready(void *context)
 {
     struct word_wait *w = context;
     if (holds(w))
         return true;
-    if (w->engine->losses != w->engine->losses_accepted)
-        return w->lost = true; /* perhaps the one that was to write */
+    if (word_lost(w))
+        return w->lost = true;
     if (w->watch && now_ns() >= w->arm_at && !atomic_exchange(&w->watch->armed, 1)) {
         membarrier_all();
         return holds(w);
@@ -197,7 +205,7 @@ static int word_look(struct word_wait *w, int64_t timeout_ns)
             return rc;
         if (!watching && waited > ANYBODY_NS) {
             watching = true;
-            sources_watch(e, NULL);
+            sources_watch(e, w->among);
         }
         if (!e->config.tick || now_ns() - asked < ASK_NS)
             continue;
@@ -208,11 +216,11 @@ static int word_look(struct word_wait *w, int64_t timeout_ns)
 }
 
 int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t value,
-                  bool is_signed, int64_t timeout_ns)
+                  bool is_signed, acp_sources *among, int64_t losses, int64_t timeout_ns)
 {
     struct word_wait w = {.word = word->address, .width = word->width, .op = op, .value = value,
                           .is_signed = is_signed, .engine = e, .ga = word->ga,
-                          .dies = word->dies};
+                          .dies = word->dies, .among = among, .losses = losses};
     for (uint32_t spin = 0; spin < 200; spin++) {
         if (holds(&w))
             return w.gone ? ACP_E_UNREGISTERED : ACP_OK;
@@ -225,12 +233,14 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
     w.arm_at = start + SPIN_NS / 2;
     w.watch = watch_take(e, word);
     if (w.watch) {
-        rc = wait_for_anybody(e, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
+        rc = wait_for_anybody(e, among, word_ready, &w, timeout_ns, ACP_DOING_WAIT_UNTIL);
         watch_give(e, w.watch);
     } else {
         rc = word_look(&w, timeout_ns);
     }
     atomic_fetch_sub(&e->window_words, unseen);
+    if (rc == ACP_E_TIMEOUT || w.lost)
+        sources_polled(e, among);
     if (rc != ACP_OK)
         return rc;
     return w.gone ? ACP_E_UNREGISTERED : w.lost ? ACP_E_LOST : ACP_OK;

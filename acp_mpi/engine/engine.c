@@ -263,6 +263,17 @@ uint32_t acp_lost_ranks(acp_engine *e, bool accepted, uint32_t *out, uint32_t mo
     return count;
 }
 
+uint32_t acp_losses(const acp_engine *e)
+{
+    return e->losses;
+}
+
+bool acp_lives(acp_engine *e, uint32_t rank)
+{
+    const struct peer *p = peer_known(e, slot_of_rank(e, rank));
+    return !p || (!p->lost && !p->left);
+}
+
 int64_t acp_trouble_rank(const acp_engine *e)
 {
     return e->trouble_rank;

@@ -313,8 +313,11 @@ typedef struct acp_word {
     bool dies;      /* its memory may, while it is waited for: ACP_E_UNREGISTERED */
 } acp_word;
 int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
+typedef struct acp_sources acp_sources; /* ranks among which is who is waited for: messages.h */
+/* The loss of a rank ends it with ACP_E_LOST: of one that nobody has accepted, of those among which the
+ * writer is (NULL: all), or, with `losses` not -1, when more than these are lost. */
 int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,
-                  bool is_signed, int64_t timeout_ns);
+                  bool is_signed, acp_sources *among, int64_t losses, int64_t timeout_ns);
 
 /* Barrier over ranks (sorted, distinct, the caller among them); NULL: everybody who
  * lives, and for the last barrier those who joined together. */
@@ -323,6 +326,8 @@ int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint3
 int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
 /* How many there are, and the first `most` of them; `accepted`: of those that acp_refresh knew of. */
 uint32_t acp_lost_ranks(acp_engine *engine, bool accepted, uint32_t *out, uint32_t most);
+uint32_t acp_losses(const acp_engine *engine); /* ranks that have died, or left though they were needed */
+bool acp_lives(acp_engine *engine, uint32_t rank); /* as far as this process knows */
 void acp_refresh(acp_engine *engine);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
 /* The errno for which it cannot open a connection, for want of something of its own; 0: none. */

@@ -293,6 +293,24 @@ def lost_ranks(*, bint accepted=False):
     return result
 
 
+def losses():
+    """Return how many ranks are lost: they have died, or left though this process needed them.
+
+    `refresh` does not lower it.
+    """
+    need("losses")
+    return acp_losses(engine)
+
+
+def is_alive(rank):
+    """Return whether `rank` lives, as far as this process knows; in constant time.
+
+    False also for one that has left the job. RankError if there is no such rank.
+    """
+    need("is_alive")
+    return acp_lives(engine, rank_of(rank, "is_alive"))
+
+
 cdef uint64_t refreshes = 0
 
 

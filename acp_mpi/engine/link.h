@@ -42,6 +42,7 @@ struct link {
     uint64_t asked;    /* when it was asked for a sign of life, in vain so far; 0: not */
     bool needed;       /* something was to be said when this wire came */
     bool moved;        /* something was said or heard on it */
+    bool guarded;      /* others rely on it: the peer is asked for signs of life though nobody here waits */
     /* without a wire */
     uint32_t attempt, refusals; /* addresses called in this round; of them refused */
     int shortage; /* errno: nothing was left here to call with; 0 */

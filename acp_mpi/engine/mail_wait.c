@@ -271,18 +271,20 @@ int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
 {
     struct request_wait w = {.engine = e, .requests = requests, .count = count,
                              .collectives = collectives, .collective_count = collective_count};
-    if (one_stands(&w))
-        return ACP_OK;
-    for (uint32_t i = 0; i < collective_count; i++)
-        if (collective_overdue(collectives[i]))
-            collective_watch(collectives[i]);
-    bool first = collective_count && timeout_ns > MAIL_FIRST_NS;
-    int rc = wait(&w, first ? MAIL_FIRST_NS : timeout_ns);
-    if (rc != ACP_E_TIMEOUT || !first)
-        return rc;
-    for (uint32_t i = 0; i < collective_count; i++)
-        collective_watch(collectives[i]);
-    return wait(&w, timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - MAIL_FIRST_NS);
+    uint64_t start = now_ns();
+    while (!one_stands(&w)) {
+        int64_t left = time_left(timeout_ns, start), slice = left, patience;
+        for (uint32_t i = 0; i < collective_count; i++) {
+            if (collective_overdue(collectives[i]))
+                collective_watch(collectives[i]);
+            patience = collective_patience(collectives[i]);
+            slice = patience < slice ? patience : slice;
+        }
+        int rc = wait(&w, slice);
+        if (rc != ACP_E_TIMEOUT || slice == left)
+            return rc;
+    }
+    return ACP_OK;
 }
 
 int acp_request_wait(acp_engine *e, acp_request *request, int64_t timeout_ns)

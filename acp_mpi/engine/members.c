@@ -17,16 +17,6 @@ static uint64_t node_of(const acp_engine *e, uint32_t slot)
     return node & NODE_APART ? slot : node;
 }
 
-/* Has each node only what meets there? */
-static bool all_together(acp_engine *e)
-{
-    uint32_t nodes, i = 0;
-    const uint32_t *firsts = table_firsts(e, &nodes);
-    while (i < nodes && !(table_node(e, firsts[i]) & NODE_APART))
-        i++;
-    return i == nodes;
-}
-
 static int compare_slots(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -149,7 +139,7 @@ static uint32_t *lowest_of_everyone(acp_engine *e, const struct party *p, uint32
 
 static bool spread(acp_engine *e, struct party *p)
 {
-    bool by_table = !p->slots && p->all.low == 0 && all_together(e);
+    bool by_table = !p->slots && p->all.low == 0 && table_together(e);
     struct cursor c = begin(p);
     uint32_t mates, slot, *lowest = by_table ? lowest_of_everyone(e, p, &p->nodes)
                                              : lowest_of_members(e, p, &p->nodes);

@@ -8,7 +8,6 @@
 
 #define ACP_ANY ((int64_t)-1)
 /* Ranks that messages of a context come from: so many hold them, each frees them once. */
-typedef struct acp_sources acp_sources;
 acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count); /* NULL: no memory */
 void acp_sources_free(acp_sources *sources);
 /* One of them that has died, and whose loss is not accepted; -1: none. */

@@ -2,7 +2,6 @@
 
 cdef extern from "messages.h" nogil:
     const int64_t ACP_ANY
-    ctypedef struct acp_sources
     ctypedef struct acp_envelope:
         uint64_t context
         int64_t source, tag

@@ -65,6 +65,7 @@ struct peer {
     uint32_t ends_low, ends_high; /* but these slots, if it is alone */
     _Atomic bool met;  /* on a link */
     _Atomic bool asked; /* for news */
+    uint32_t watch_asked; /* to watch among so many slots; 0: it was not */
     bool guest; /* needs this process to drive MPI */
     struct visit visit; /* of this process there */
     _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */

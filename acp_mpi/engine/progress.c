@@ -83,6 +83,7 @@ static void handle_losses(acp_lane *lane)
             if (!e->outcast) /* who is held for dead itself has no say in who else is */
                 notify_all(lane, &m);
         }
+        sources_guard(e);
         waiters_wake(e);
     }
 }

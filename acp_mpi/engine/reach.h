@@ -67,6 +67,7 @@ bool table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, u
 /* Slots below procs, rising: the lowest of each node, and those of this node. */
 const uint32_t *table_firsts(const acp_engine *e, uint32_t *count);
 const uint32_t *table_mates(const acp_engine *e, uint32_t *count);
+bool table_together(const acp_engine *e); /* has each node only what meets there? */
 /* table_append.c */
 int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count);
 int table_map(acp_engine *e, int fd); /* the table in that file, mapped */

@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#define WATCH_MOST_NS ((int64_t)1000000000)
+
 /* Who brings the next message rings. True: one has come already. */
 static bool ring(const acp_collective *c)
 {
@@ -110,42 +112,55 @@ static bool stands(void *context)
 void collective_watch(acp_collective *c)
 {
     acp_engine *e = c->engine;
-    const acp_plan *plan = c->plan;
     struct heap *h = mail_heap(e, e->own);
-    if (!h || c->era != e->mail_era || atomic_exchange(&c->watched, true))
+    int64_t pause = c->pause < WATCH_MOST_NS / 2 ? 2 * c->pause : WATCH_MOST_NS;
+    c->pause = pause;
+    c->watch_at = now_ns() + (uint64_t)pause;
+    if (!h || c->era != e->mail_era)
         return;
-    __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
-    for (uint32_t i = 0; i < plan->members && i < COLLECTIVE_WATCHED; i++) {
-        struct peer *p = peer_of_slot(e, slot_of_rank(e, plan->ranks[i]));
-        if (p && p != e->own)
-            mail_watch(e, p);
-    }
-    progress_kick(e); /* what has come already */
+    bool listens = atomic_exchange(&c->watched, true);
+    if (!listens)
+        __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&e->collectives_lock); /* who drives it may be changing them */
+    for (uint32_t i = 0; i < c->open; i++)
+        if (c->messages[i]->peer)
+            mail_watch(e, c->messages[i]->peer);
+    collectives_unlock(e);
+    if (!listens)
+        progress_kick(e); /* what has come already */
 }
 
 bool collective_overdue(acp_collective *c)
 {
-    if (c->watched)
-        return false;
-    uint64_t now = now_ns(), since = c->since;
-    if (!since)
-        c->since = since = now;
-    return now - since >= (uint64_t)MAIL_FIRST_NS;
+    uint64_t now = now_ns(), at = c->watch_at;
+    if (!at) {
+        c->pause = MAIL_FIRST_NS;
+        c->watch_at = now + (uint64_t)c->pause;
+    }
+    return at && now >= at;
 }
 
-/* After a while it is made sure that all members live. */
+int64_t collective_patience(const acp_collective *c)
+{
+    int64_t left = (int64_t)(c->watch_at - now_ns());
+    return left > 0 ? left : 0;
+}
+
+/* After a while it is made sure that they live from whom its messages come, and again now and then: it may have
+ * come to others. */
 static int wait_long(acp_collective *c, int64_t timeout_ns)
 {
-    acp_engine *e = c->engine;
-    if (collective_overdue(c))
-        collective_watch(c);
-    int64_t first = timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS;
-    int rc = progress_wait(e, stands, c, first, ACP_DOING_COLLECTIVE);
-    if (rc != ACP_E_TIMEOUT || timeout_ns <= MAIL_FIRST_NS)
-        return rc;
-    collective_watch(c);
-    return progress_wait(e, stands, c, timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first,
-                         ACP_DOING_COLLECTIVE);
+    uint64_t start = now_ns();
+    for (;;) {
+        if (collective_overdue(c))
+            collective_watch(c);
+        int64_t slice = collective_patience(c), left = timeout_ns;
+        if (left != ACP_FOREVER && (left -= (int64_t)(now_ns() - start)) < slice)
+            slice = left > 0 ? left : 0;
+        int rc = progress_wait(c->engine, stands, c, slice, ACP_DOING_COLLECTIVE);
+        if (rc != ACP_E_TIMEOUT || slice == left || left < 0)
+            return rc;
+    }
 }
 
 int acp_collective_wait(acp_collective *c, int64_t timeout_ns)

@@ -304,6 +304,8 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
     case ACP_NEWS:
         peer_attach(e, from); /* whoever is in touch is told what comes */
         say_news(lane, from, link);
+        if (m->a == NEWS_WATCH)
+            sources_asked(e, m->b);
         break;
     case ACP_ROWS:
         growth_told(e, m, payload, size);

@@ -3,7 +3,6 @@
  * neither loses nor repeats anything. */
 #include "link.h"
 
-#include "sources.h"
 #include "wire.h"
 
 #include <errno.h>
@@ -43,7 +42,6 @@ static void up(acp_lane *lane, struct link *link)
     link->asked = 0;
     link->needed = link->out.held || !link->known;
     link_push(lane, link);
-    sources_asked(lane->engine);
 }
 
 /* What the socket does not take now is kept; false: the wire is broken. */

@@ -1,4 +1,10 @@
-/* Ranks that may send what a receive from anybody takes: whose death ends it, and nobody else's. */
+/* Ranks that may send what a receive from anybody takes, write the word or publish the name that is waited for:
+ * whose losses end the wait, and how this process hears of them.
+ *
+ * A process that waits for few ranks is linked to each of them. One that waits for many asks the lowest living rank
+ * of its node, which watches that node and is linked to its neighbours in a binary tree of the nodes, whom it asks
+ * for the same: a loss that one of them hears of reaches all. When a rank is lost each computes its neighbours
+ * anew, so that the tree of the living stays whole. Nobody has more than three links for that. */
 #include "sources.h"
 
 #include "courier.h"
@@ -51,52 +57,142 @@ int64_t acp_sources_lost(acp_engine *e, acp_sources *s)
     return -1;
 }
 
-/* Each hears of the end of those on its node, and tells whom it has a link to: so one on each of the
- * other nodes is enough, the first, which expects to be asked (sources_asked). */
-static void watch_nodes(acp_engine *e)
+/* The nodes of the tree, in the order of their lowest slots; where ranks of one node take each other for ranks of
+ * others, each rank is a node. */
+struct tree {
+    acp_engine *engine;
+    const uint32_t *firsts; /* NULL: each slot is one */
+    uint32_t count, at;
+};
+
+static struct tree tree_of(acp_engine *e)
 {
-    uint32_t count;
-    const uint32_t *firsts = table_firsts(e, &count);
-    struct peer *p;
-    for (uint32_t i = 0; i < count && i < WATCHED_MOST; i++)
-        if ((p = peer_of_slot(e, firsts[i])))
-            link_watch(e, p, COURIER_COLOR);
+    struct tree t = {.engine = e, .count = e->procs};
+    if (table_together(e))
+        t.firsts = table_firsts(e, &t.count);
+    return t;
+}
+
+static bool is_gone(acp_engine *e, uint32_t slot)
+{
+    const struct peer *p = peer_known(e, slot);
+    return p && (p->lost || p->left);
+}
+
+/* The lowest rank that lives there speaks for a node. */
+static bool lowest_living(const struct tree *t, uint32_t first, uint32_t *slot)
+{
+    acp_engine *e = t->engine;
+    uint32_t end = t->firsts ? e->procs : first + 1;
+    for (*slot = first; *slot < end; ++*slot)
+        if (table_node(e, *slot) == table_node(e, first) && !is_gone(e, *slot))
+            return true;
+    return false;
+}
+
+/* The next node where anybody lives, and who speaks for it. */
+static bool tree_next(struct tree *t, uint32_t *slot)
+{
+    while (t->at < t->count) {
+        uint32_t first = t->firsts ? t->firsts[t->at] : t->at;
+        t->at++;
+        if (lowest_living(t, first, slot))
+            return true;
+    }
+    return false;
+}
+
+/* Has it watch its node and its neighbours, too, and say what it hears: among all ranks that are known here. */
+static void ask_to_watch(acp_engine *e, struct peer *p)
+{
+    struct message m = {.kind = ACP_NEWS, .from = e->self, .a = NEWS_WATCH, .b = e->procs};
+    if (p->watch_asked >= e->procs)
+        return;
+    p->watch_asked = e->procs;
+    road_to(e, p)->send(&e->lanes[LANE_LOCKED], p, 0, &m);
+}
+
+static void watch_neighbour(acp_engine *e, struct peer *p)
+{
+    if (!p || p->lost)
+        return;
+    if (peer_attach(e, p) == RELATION_REMOTE) {
+        struct link *link = link_to(&e->lanes[LANE_LOCKED], p, COURIER_COLOR);
+        if (link)
+            link->guarded = true;
+        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+    }
+    if (!p->lost)
+        ask_to_watch(e, p);
+}
+
+void sources_guard(acp_engine *e)
+{
+    struct tree all = tree_of(e), look = all;
+    uint32_t count, slot, at = 0, lowest = e->self;
+    const uint32_t *mates = table_mates(e, &count);
+    if (!e->guards || e->stopping)
+        return;
     node_watch(e);
+    if (all.firsts && count)
+        lowest_living(&all, mates[0], &lowest);
+    if (lowest != e->self) {
+        watch_neighbour(e, peer_of_slot(e, lowest));
+        return;
+    }
+    while (tree_next(&look, &slot) && slot != lowest)
+        at++;
+    for (uint32_t i = 0; i <= 2 * at + 2 && tree_next(&all, &slot); i++)
+        if ((at && i == (at - 1) / 2) || i == 2 * at + 1 || i == 2 * at + 2)
+            watch_neighbour(e, peer_of_slot(e, slot));
+}
+
+void sources_asked(acp_engine *e, uint64_t known)
+{
+    if (known && known <= ACP_RANKS_MAX)
+        growth_reaches(e, known - 1);
+    e->guards = true;
+    sources_guard(e);
 }
 
 void sources_watch(acp_engine *e, const acp_sources *s)
 {
     uint32_t count = s ? s->count : e->procs;
-    if (count > WATCHED_MOST) {
-        watch_nodes(e);
-        return;
-    }
     for (uint32_t i = 0; i < count; i++) {
         struct peer *p = NULL;
-        if (!s)
-            p = peer_of_slot(e, i);
-        else if (growth_reaches(e, s->ranks[i]))
-            p = peer_of_slot(e, slot_of_rank(e, s->ranks[i]));
-        if (p)
+        if (s ? growth_reaches(e, s->ranks[i]) : count <= WATCHED_MOST)
+            p = peer_of_slot(e, s ? slot_of_rank(e, s->ranks[i]) : i);
+        if (p && count <= WATCHED_MOST)
             link_watch(e, p, COURIER_COLOR);
+    }
+    if (count > WATCHED_MOST) {
+        pthread_mutex_lock(&e->lock);
+        e->guards = true;
+        sources_guard(e);
+        pthread_mutex_unlock(&e->lock);
     }
 }
 
-int wait_for_anybody(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-                     acp_doing doing)
+/* Who asks again and again, or gives up after a loss each time, listens as one who waits does: otherwise nobody
+ * hears of the next. */
+void sources_polled(acp_engine *e, const acp_sources *s)
+{
+    uint64_t now = now_ns(), last = atomic_load_explicit(&e->polled_at, memory_order_relaxed);
+    if (now - last < (uint64_t)ANYBODY_NS)
+        return;
+    atomic_store_explicit(&e->polled_at, now, memory_order_relaxed);
+    if (last)
+        sources_watch(e, s);
+}
+
+int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), void *context,
+                     int64_t timeout_ns, acp_doing doing)
 {
     int64_t first = timeout_ns < ANYBODY_NS ? timeout_ns : ANYBODY_NS;
     int rc = progress_wait(e, ready, context, first, doing);
     if (rc != ACP_E_TIMEOUT || timeout_ns <= ANYBODY_NS)
         return rc;
-    sources_watch(e, NULL);
+    sources_watch(e, among);
     return progress_wait(e, ready, context,
                          timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first, doing);
-}
-
-void sources_asked(acp_engine *e)
-{
-    uint32_t count;
-    if (e->procs > WATCHED_MOST && table_mates(e, &count)[0] == e->self)
-        node_watch(e);
 }

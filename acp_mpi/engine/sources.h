@@ -8,8 +8,9 @@
 #if defined ACP_FAULTS /* tests of the engine have few ranks */
 #define WATCHED_MOST 4u
 #else
-#define WATCHED_MOST 64u /* links that one such wait opens */
+#define WATCHED_MOST 8u /* ranks that one wait opens links to; of more it hears by the tree */
 #endif
+#define NEWS_WATCH 1u /* `a` of ACP_NEWS: watch, too; `b` is how many slots its sender knows */
 
 struct acp_sources {
     _Atomic uint32_t users;
@@ -24,13 +25,16 @@ static inline bool anybody_lost(acp_engine *e, acp_sources *among)
 {
     return e->losses != e->losses_accepted && (!among || acp_sources_lost(e, among) >= 0);
 }
-/* Somebody waits for one of them: from now on this process hears of their deaths. NULL: of anybody's. */
+/* Somebody waits for one of them: from now on this process hears of their losses. NULL: of anybody's. */
 void sources_watch(acp_engine *e, const acp_sources *sources);
+/* A poll in vain for what one of them may do, or a wait that a loss has ended. */
+void sources_polled(acp_engine *e, const acp_sources *sources);
 #define ANYBODY_NS ((int64_t)20000000) /* of a wait; then it watches */
-/* progress_wait for what any rank may do: none can die unheard. */
-int wait_for_anybody(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
-                     acp_doing doing);
-/* There is a link with somebody on another node, who may want to hear of the deaths on this one. */
-void sources_asked(acp_engine *e);
+/* progress_wait for what any of them may do: none can be lost unheard. */
+int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), void *context,
+                     int64_t timeout_ns, acp_doing doing);
+/* With the lock held. A peer that knows `known` slots asks this process to watch for it; and, after a loss: */
+void sources_asked(acp_engine *e, uint64_t known);
+void sources_guard(acp_engine *e);
 
 #endif

@@ -77,6 +77,15 @@ const uint32_t *table_firsts(const acp_engine *e, uint32_t *count)
     return table_below(e, TABLE_FIRSTS, e->table.head->nodes, e->procs, count);
 }
 
+bool table_together(const acp_engine *e)
+{
+    uint32_t nodes, i = 0;
+    const uint32_t *firsts = table_firsts(e, &nodes);
+    while (i < nodes && !(table_node(e, firsts[i]) & NODE_APART))
+        i++;
+    return i == nodes;
+}
+
 const uint32_t *table_mates(const acp_engine *e, uint32_t *count)
 {
     return table_below(e, TABLE_MATES, e->table.head->mates, e->procs, count);

@@ -3,15 +3,49 @@
 _compare = {"==": 0, "!=": 1, "<": 2, "<=": 3, ">": 4, ">=": 5}
 
 
-def wait_until(ga, op, value, timeout=None, *, size=8):
+cdef Sources writers(object ranks, object losses):
+    # Those whose losses end a wait for a word; None: all.
+    if ranks is None:
+        return None
+    if losses is not None:
+        raise TypeError("wait_until: both ranks= and losses= were given; either the losses of some "
+                        "ranks end it, or their number")
+    try:
+        given = list(ranks)
+    except TypeError:
+        raise TypeError(f"wait_until: ranks={ranks!r:.60} is no list of ranks; name those that may "
+                        "write there") from None
+    if not given:
+        raise ValueError("wait_until: ranks= names nobody; name those that may write there, or "
+                         "leave it out")
+    need("wait_until")  # what gave the ranks may be Python code
+    return Sources(tuple([rank_of(each, "wait_until") for each in given]))
+
+
+cdef int64_t count_of_losses(object losses) except -2:
+    # -1: any that is not accepted.
+    if losses is None:
+        return -1
+    losses = as_int(losses, "wait_until", "a number of losses")
+    if not 0 <= losses < 1 << 32:
+        raise ValueError(f"wait_until: losses={losses} is no number of ranks; acp.losses() says how "
+                         "many are lost now")
+    return losses
+
+
+def wait_until(ga, op, value, timeout=None, *, size=8, ranks=None, losses=None):
     """Wait until the word at `ga`, memory of this process, compares so with `value`.
 
     `op` is one of == != < <= > >=; `size` 4 or 8 bytes, aligned. The word is taken as unsigned,
     or as signed if `value` is negative. Asleep meanwhile; any operation of any rank that writes
-    there wakes it (a plain store by this process does not). TimeoutError after `timeout` seconds.
-    AddressError when another thread gives that memory back.
+    there wakes it (a plain store by this process does not). TimeoutError after `timeout` seconds,
+    PeerLostError after the loss of any rank that `refresh` has not accepted: with `ranks` of one
+    of these, with `losses` not before more ranks are lost than that, accepted or not. AddressError
+    when another thread gives that memory back.
     """
     need("wait_until")
+    cdef Sources among = writers(ranks, losses)
+    cdef int64_t lost = count_of_losses(losses)
     value = as_int(value, "wait_until", "a value")
     cdef uint64_t a = address(ga, "wait_until"), v = value_of(value, "wait_until")
     cdef int64_t limit = nanoseconds(timeout, "wait_until")
@@ -33,9 +67,10 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
                 "for: have that rank wait, or write to a word of this one"
             )
         raise_fault("wait_until", lane0)
+    cdef acp_sources *those = held_by(among)
     cdef acp_engine *e = hold("wait_until")
     with nogil:
-        rc = acp_word_wait(e, &word, <acp_compare>what, v, signed, limit)
+        rc = acp_word_wait(e, &word, <acp_compare>what, v, signed, those, lost, limit)
     acp_engine_exit(e)
     if rc == ACP_E_UNREGISTERED:  # by another thread, meanwhile
         raise _errors.from_fault("wait_until", rc, a, width, acp_ga_rank(a))
@@ -44,7 +79,7 @@ def wait_until(ga, op, value, timeout=None, *, size=8):
             f"wait_until: the word at {a:#x} did not become {op} {value} within {timeout} s; give "
             "more time, or look at who is to write there"
         )
-    ended("wait_until", rc)
+    ended("wait_until", rc, missed(rc, -1, those))
 
 
 cdef int meet_by(str function, const uint32_t *ranks, uint32_t count, uint32_t purpose,

@@ -8,7 +8,8 @@
 /* Does this process wait for a word of the peer? A thread that runs a signal handler in its wait still does. */
 static bool expects(const acp_engine *e, const struct link *link)
 {
-    return link->out.held || link->unanswered || e->callers || doing_threads(e->control);
+    return link->out.held || link->unanswered || link->guarded || e->callers ||
+           doing_threads(e->control);
 }
 
 static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)

@@ -309,7 +309,7 @@ static void await(acp_engine *e, acp_ga_t ga, uint64_t value)
 {
     acp_word word;
     CHECK(acp_word_find(acp_engine_lane(e), ga, 8, &word) == ACP_OK);
-    CHECK(acp_word_wait(e, &word, ACP_GE, value, false, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_word_wait(e, &word, ACP_GE, value, false, NULL, -1, ACP_FOREVER) == ACP_OK);
 }
 
 static void flags(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)

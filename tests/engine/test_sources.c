@@ -1,5 +1,5 @@
 /* A receive from anybody ends with the death of those who may send it, and of nobody else. */
-#include "mailing.h"
+#include "collecting.h"
 
 #include "courier.h"
 
@@ -109,6 +109,69 @@ static void of_many_called(struct cluster *c, uint32_t rank, acp_engine *e, acp_
     of_many(c, rank, e, lane);
 }
 
+enum { TREE = 8 };
+
+static uint32_t linked_to(acp_engine *e)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < e->procs; slot++)
+        count += knows(e, slot);
+    return count;
+}
+
+/* Each of many is a node of its own, and has three links at most. */
+static void by_a_tree(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    static const uint32_t all[] = {2, 3, 4, 5, 6, 7};
+    static atomic_uint ended;
+    uint64_t word;
+    if (rank == 0) {
+        acp_sources *among = acp_sources_new(all, 6);
+        acp_envelope want = {.source = ACP_ANY, .tag = 5, .size = 8, .among = among};
+        acp_request *r;
+        CHECK(among && AGAIN(acp_receive(lane, &want, &word, &r)) == ACP_OK);
+        acp_sources_free(among);
+        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
+        CHECK(AGAIN(acp_request_end(lane, r, NULL)) == ACP_E_LOST);
+        CHECK(acp_lane_fault(lane)->rank == 7);
+    } else if (rank == 2) {
+        for (uint32_t i = 0; i < TREE; i++)
+            UNTIL(linked_to(c->engines[i]) >= 1 && (i >= 3 || linked_to(c->engines[i]) >= 2));
+        for (uint32_t i = 0; i < TREE; i++)
+            CHECK(linked_to(c->engines[i]) <= 3);
+        for (uint32_t i = 0; i < TREE; i++)
+            CHECK(i == 1 || !knows(c->engines[1], i) || i == 0 || i == 3 || i == 4);
+        for (uint32_t i = 0; i < TREE; i++)
+            if (i != 1 && knows(c->engines[i], 1))
+                mark_lost(c->engines[i], 1); /* as its links tell: the others hear of it, and close the gap */
+        for (uint32_t i = 0; i < TREE; i++)
+            UNTIL(i == 1 || peer_of_slot(c->engines[i], 1)->lost);
+        UNTIL(knows(c->engines[0], 3));
+        mark_lost(c->engines[3], 7);
+    }
+    atomic_fetch_add(&ended, 1);
+    UNTIL(atomic_load(&ended) % c->count == 0);
+}
+
+/* One comes late: the others hear of the end of those alone from whom their messages come. */
+static void of_a_collective(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    struct script s;
+    uint64_t in = rank, out = 0;
+    (void)lane;
+    script_begin(&s, c->count, -1, 0);
+    s.buffers[IN] = &in;
+    s.buffers[OUT] = &out;
+    script_relay(&s, rank, 0);
+    if (rank == 0)
+        for (uint32_t i = 1; i < c->count; i++)
+            UNTIL(knows(c->engines[i], i - 1));
+    acp_collective *one = begin(e, &s, 9);
+    CHECK(acp_collective_run(one, ACP_FOREVER) == ACP_OK && out == 0);
+    acp_collective_end(one);
+    CHECK(linked_to(e) <= 2);
+}
+
 /* Whoever waits for a word or a name hears of the death of any, who may have been the one to bring it. */
 static void a_word_and_a_name(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
 {
@@ -118,7 +181,7 @@ static void a_word_and_a_name(struct cluster *c, uint32_t rank, acp_engine *e, a
     acp_word at;
     if (rank == 0) {
         CHECK(acp_word_find(lane, acp_starter(e, 0), 8, &at) == ACP_OK);
-        CHECK(acp_word_wait(e, &at, ACP_EQ, 1, false, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_word_wait(e, &at, ACP_EQ, 1, false, NULL, -1, ACP_FOREVER) == ACP_OK);
     } else if (rank == 1) {
         CHECK(acp_lookup(e, key, found, ACP_FOREVER) == ACP_OK && found[1] == 6);
     } else if (rank == 2) {
@@ -155,5 +218,8 @@ int main(void)
     run(of_many, 6, 2, ACP_PATH_ANY);
     run(of_many_called, 6, 2, ACP_PATH_ANY);
     run(a_word_and_a_name, 4, 4, ACP_PATH_ANY);
+    run(by_a_tree, TREE, TREE, ACP_PATH_ANY);
+    run(by_a_tree, TREE, 1, ACP_PATH_LINK);
+    run(of_a_collective, TREE, TREE, ACP_PATH_ANY);
     return 0;
 }

@@ -17,7 +17,7 @@ static void *wait_for_ever(void *engine)
     acp_word word;
     CHECK(acp_word_find(acp_engine_lane(engine), acp_starter(engine, 0), 8, &word) == ACP_OK);
     atomic_store(&stage, 1);
-    CHECK(acp_word_wait(engine, &word, ACP_EQ, 5, false, ACP_FOREVER) == ACP_E_CLOSED);
+    CHECK(acp_word_wait(engine, &word, ACP_EQ, 5, false, NULL, -1, ACP_FOREVER) == ACP_E_CLOSED);
     return NULL;
 }
 

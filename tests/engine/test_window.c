@@ -112,10 +112,10 @@ static void unseen_word(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
     memcpy((void *)(uintptr_t)word.address, &zero, 8);
     meet(e);
     if (rank)
-        CHECK(acp_word_wait(e, &word, ACP_EQ, 1, false, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_word_wait(e, &word, ACP_EQ, 1, false, NULL, -1, ACP_FOREVER) == ACP_OK);
     put(e, lane, acp_starter(e, (rank + 1) % c->count), &one, 8, ACP_OK);
     if (!rank)
-        CHECK(acp_word_wait(e, &word, ACP_EQ, 1, false, ACP_FOREVER) == ACP_OK);
+        CHECK(acp_word_wait(e, &word, ACP_EQ, 1, false, NULL, -1, ACP_FOREVER) == ACP_OK);
     meet(e);
 }
 
