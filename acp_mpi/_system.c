@@ -4,7 +4,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <inttypes.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -74,12 +78,50 @@ static PyObject *end_with(PyObject *module, PyObject *parent)
     Py_RETURN_NONE;
 }
 
+/* The words [begin, end) that this process was started with, as /proc/self/stat says: fields 50 and 51. */
+static bool environment_block(char **begin, char **end)
+{
+    char line[4096];
+    FILE *file = fopen("/proc/self/stat", "re");
+    size_t size = file ? fread(line, 1, sizeof line - 1, file) : 0;
+    if (file)
+        fclose(file);
+    line[size] = 0;
+    const char *at = strrchr(line, ')'); /* behind the name, field 2 */
+    for (int field = 2; at && field < 50; field++)
+        at = strchr(at + 1, ' ');
+    uintptr_t low = 0, high = 0;
+    bool found = at && sscanf(at, "%" SCNuPTR " %" SCNuPTR, &low, &high) == 2 && low && low < high;
+    *begin = (char *)low;
+    *end = (char *)high;
+    return found;
+}
+
+static PyObject *wipe_variable(PyObject *module, PyObject *name)
+{
+    (void)module;
+    Py_ssize_t size;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+    char *at, *end;
+    if (!text)
+        return NULL;
+    if (environment_block(&at, &end))
+        for (size_t length; at < end; at += length + 1) {
+            length = strnlen(at, (size_t)(end - at));
+            if (length > (size_t)size && !memcmp(at, text, (size_t)size) && at[size] == '=')
+                memset(at + size + 1, '*', length - (size_t)size - 1);
+        }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"adopt_orphans", adopt_orphans, METH_NOARGS, "Become the parent of all descendants that lose theirs."},
     {"pidfd_open", pidfd_open, METH_O, "Return a descriptor that is readable when a process has ended."},
     {"memfd_create", memory_file, METH_O, "Return the descriptor of a new file that is in memory only."},
     {"end_with", end_with, METH_O,
      "Have this process, just forked by the main thread of its parent, terminated when that ends."},
+    {"wipe_variable", wipe_variable, METH_O,
+     "Overwrite a variable where others read what this process was started with."},
     {"survive", survive, METH_O, "Have a signal do nothing if it would end this process, until its end."},
     {NULL, NULL, 0, NULL},
 };

@@ -6,6 +6,7 @@ Every variable can also be given to a program as `--acp-name value` or `--acp-na
 
 from __future__ import annotations
 
+from acp_mpi import _system
 from acp_mpi.errors import Error
 
 TYPE_CHECKING = False
@@ -194,6 +195,7 @@ def load(
     if "ACP_SECRET" in environ:
         for name in _PLACE:
             environ.pop(name, None)
+        _system.wipe_variable("ACP_SECRET")
     options = take_arguments(argv)
     for name in options:
         if name not in VARIABLES:

@@ -5,6 +5,7 @@ import itertools
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import launch
 import pytest
@@ -261,6 +262,9 @@ def test_two_jobs_at_once_do_not_mix_and_write_no_files(groups, tmp_path, all_pa
 def keep_the_secret(digits):
     with acp.init():
         assert "ACP_SECRET" not in os.environ
+        block = Path("/proc/self/environ").read_bytes()
+        assert b"ACP_RENDEZVOUS=" in block
+        assert digits.encode() not in block
         told = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
         assert digits not in told
         acp.sync()
@@ -290,6 +294,12 @@ def test_who_could_not_join_knows_where_to_try_again(start):
     with Server(key, 1, listen=server.address) as server:
         assert job.wait() == 0, job.output
         assert len(server.wait()) == 1
+
+
+def test_a_secret_file_that_is_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "secret", 0o600)
+    with pytest.raises(acp.Error, match="no regular file"):
+        secret.read(tmp_path / "secret")
 
 
 def test_a_secret_in_a_command_line_is_refused_and_not_repeated(fails, tmp_path):

@@ -153,13 +153,3 @@ def test_who_waits_in_vain_is_told_who_is_missing(passes, meeting):
         meeting({"early": 1, "late": 1})
         | {"ACP_JOIN_TIMEOUT": "3", "ACP_MPI": "0", "ACP_GROUP": "early"},
     )
-
-
-def read_environment():
-    with acp.init():
-        assert "ACP_SECRET" not in os.environ
-    assert "ACP_SECRET" not in os.environ
-
-
-def test_init_takes_the_secret_out_of_the_environment(passes):
-    passes(launch.program(read_environment), {"ACP_MPI": "0", "ACP_SECRET": "ab" * 32})

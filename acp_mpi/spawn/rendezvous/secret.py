@@ -34,7 +34,10 @@ def read(path: str | os.PathLike[str]) -> bytes:
     is no such file or no secret in it.
     """
     try:
-        with open(path, "rb") as file:
+        # nobody need write to a pipe of that name, and a terminal of it is not to be this process's
+        with open(
+            os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY), "rb"
+        ) as file:
             # of the open file, so that nobody can swap it between look and read
             state = os.fstat(file.fileno())
             _refuse_if_shared(path, state)
