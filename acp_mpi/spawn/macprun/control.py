@@ -24,7 +24,8 @@ class Control:
     def __init__(self, keeper: int, answer: Callable[[str], Any]) -> None:
         self._answer = answer
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(f"\0{_NAME}{keeper}")
+        # nobody can take that name before: who looks for it reads it in /proc/net/unix
+        self._socket.bind(f"\0{_NAME}{keeper}.{os.urandom(16).hex()}")
         self._socket.listen()
         self._socket.setblocking(False)
 
@@ -49,7 +50,7 @@ class Control:
 
 def jobs() -> list[int]:
     """Return the macprun processes of this user on this host, by number."""
-    found = set(re.findall(rf"@{re.escape(_NAME)}(\d+)$", _sockets(), re.MULTILINE))
+    found = set(re.findall(rf"@{re.escape(_NAME)}(\d+)\.", _sockets()))
     return sorted(pid for pid in map(int, found) if _is_mine(pid))
 
 
@@ -68,15 +69,16 @@ def _sockets() -> str:
 
 
 def _connect(pid: int) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(_TIMEOUT)
-    try:
-        connection.connect(f"\0{_NAME}{pid}")
-        if _user(connection) == os.geteuid():
-            return connection
-    except OSError:
-        pass
-    connection.close()
+    for name in re.findall(rf"@({re.escape(_NAME)}{pid}\..*)$", _sockets(), re.MULTILINE):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(_TIMEOUT)
+        try:
+            connection.connect(f"\0{name}")
+            if _user(connection) == os.geteuid():
+                return connection
+        except OSError:
+            pass
+        connection.close()
     raise Error(f"process {pid} is no macprun of this user on this host; see macprun status")
 
 

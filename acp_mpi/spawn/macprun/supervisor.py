@@ -62,7 +62,8 @@ class Supervisor:
             self._attendance = Attendance(server, self._groups, self._events)
             self._events.register(lifeline, selectors.EVENT_READ, self._lose_keeper)
             self._events.register(wakeup, selectors.EVENT_READ, self._take_signals)
-            control = self._listen_to_questions(keeper)
+            control = Control(keeper, self._answer)
+            self._events.register(control, selectors.EVENT_READ, control.serve)
             self._attendance.await_table(lambda: self._wakeup[1].send(bytes([_JOINED])))
             made = starts(self._plan, self._given, Meeting(server.address, key), environ)
             files = 2 if self._plan.output_dir else 0
@@ -71,8 +72,7 @@ class Supervisor:
                 self._start(start)
             while not (self._lost_keeper or all(r.ended for r in self._groups.values())):
                 self._step()
-            if control is not None:
-                control.close()
+            control.close()
         self._end()
         return self._verdict()
 
@@ -208,18 +208,6 @@ class Supervisor:
         self._lost_keeper = True
 
     # ---- Questions -------------------------------------------------------------------------
-
-    def _listen_to_questions(self, keeper: int) -> Control | None:
-        try:
-            control = Control(keeper, self._answer)
-        except OSError as reason:  # of another user, or of another namespace with our number
-            self._table.say(
-                f"macprun: status and kill will not find this job: {reason.strerror}; "
-                f"another process has taken the name of {keeper}"
-            )
-            return None
-        self._events.register(control, selectors.EVENT_READ, control.serve)
-        return control
 
     def _answer(self, word: str) -> Any:
         if word == "kill":
