@@ -187,12 +187,12 @@ static void test_a_get_is_no_longer_than_a_chunk(struct town *t)
 static void test_connections_that_say_nothing_are_bounded(struct town *t)
 {
     enum { CALLS = 300, PLACES = 256, LOOKS = 50 };
-    struct stranger silent[CALLS];
     struct pollfd ends[CALLS];
+    struct stranger s;
     acp_engine *e = t->engines[0];
     for (uint32_t i = 0; i < CALLS; i++) {
-        stranger_call(t, &silent[i], 6, 0);
-        ends[i] = (struct pollfd){.fd = silent[i].fd, .events = POLLIN};
+        stranger_call(t, &s, 6, 0);
+        ends[i] = (struct pollfd){.fd = s.fd, .events = POLLIN};
     }
     while (e->pending_handshakes < PLACES && poll(ends, CALLS, 1) == 0)
         continue; /* the engine accepts them, or begins to turn some away */
@@ -201,7 +201,7 @@ static void test_connections_that_say_nothing_are_bounded(struct town *t)
         poll(NULL, 0, 1);
     }
     for (uint32_t i = 0; i < CALLS; i++)
-        stranger_leave(&silent[i]);
+        close(ends[i].fd);
     town_check_served(t, 0);
 }
 
