@@ -111,6 +111,24 @@ static void damage_is_seen(struct actor *a)
     CHECK(give(a, two) == ACP_OK && give(a, one) == ACP_OK && check_heap(a) == 0);
 }
 
+/* The foot of a free block says how long it is: one that leads elsewhere is noticed before anything is merged. */
+static void a_wrong_foot_is_seen(struct actor *a)
+{
+    uint64_t other = take(a, 64), apart = take(a, 64), one = take(a, 200), two = take(a, 64);
+    CHECK(give(a, other) == ACP_OK && give(a, one) == ACP_OK);
+    uint64_t at = two - BLOCK_HEAD, *foot = (uint64_t *)(void *)(a->heap.base + at - 8), size = *foot;
+    CHECK(size == block_size(&a->heap, one - BLOCK_HEAD));
+    const uint64_t wrong[] = {0,          16,     size - 16,        size + 16, at - (apart - BLOCK_HEAD),
+                              at - (other - BLOCK_HEAD), at, at + 16, UINT64_MAX - 15};
+    for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        *foot = wrong[i];
+        CHECK(give(a, two) == ACP_E_DAMAGED);
+        *foot = size;
+        CHECK(check_heap(a) == 2);
+    }
+    CHECK(give(a, two) == ACP_OK && give(a, apart) == ACP_OK && check_heap(a) == 0);
+}
+
 /* Full means the limit, and what is free can be had in one piece again. */
 static void full_and_empty(struct actor *a, int fd)
 {
@@ -294,6 +312,7 @@ int main(void)
     wrong_addresses(&a);
     rows_come_and_go(&a);
     damage_is_seen(&a);
+    a_wrong_foot_is_seen(&a);
     full_and_empty(&a, fd);
     threads_together(&a);
     what_a_sweeper_has_comes_back(&a);

@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#define LONG_WORDS (3 * PAGE / 8)
+
 static void alike(struct book *book, bool boxed)
 {
     static uint64_t model[KEYS];
@@ -163,6 +165,76 @@ static void found_meanwhile(struct book *book)
     close(fd);
 }
 
+/* One process reads a value; when it has come to the second page of it, another has changed the value and
+ * written something else to where it was. */
+static struct {
+    struct actor a, b;
+    struct stripe *stripe;
+    struct shape shape;
+    unsigned char *page;
+    uint64_t changes;
+} overtaken;
+
+static void put_long(struct actor *a, struct stripe *s, uint64_t word)
+{
+    static uint64_t value[3 * PAGE / 8];
+    const uint64_t key = 5;
+    struct element e = {.hash = 77, .key = &key, .key_size = 8, .value = value, .value_size = sizeof value};
+    struct answer answer = {.out = NULL};
+    struct hold hold;
+    for (uint64_t i = 0; i < LONG_WORDS; i++)
+        value[i] = word;
+    CHECK(section_enter(&hold, a->lane, &s->section, &a->heap, ACP_FOREVER) == ACP_OK);
+    CHECK(stripe_put(&hold, &overtaken.shape, s, &e, PUT_ASSIGN, &answer) == ACP_OK);
+    section_leave(&hold);
+}
+
+static void change_meanwhile(int number)
+{
+    (void)number;
+    CHECK(mprotect(overtaken.page, PAGE, PROT_READ | PROT_WRITE) == 0);
+    struct stripe *s = (struct stripe *)(void *)(overtaken.b.heap.base +
+                                                 ((unsigned char *)overtaken.stripe - overtaken.a.heap.base));
+    for (uint64_t i = 0; i < 4; i++)
+        put_long(&overtaken.b, s, ++overtaken.changes);
+}
+
+static void a_read_that_a_change_overtakes(struct book *book)
+{
+    static uint64_t value[3 * PAGE / 8];
+    const uint64_t key = 5;
+    struct sigaction at_fault = {.sa_handler = change_meanwhile}, before;
+    struct element e = {.hash = 77, .key = &key, .key_size = 8};
+    int fd = crash_memory(48 << 20);
+    CHECK(shape_make(&overtaken.shape, 8, SIZE_ANY, 0, 0) == ACP_OK);
+    actor_start(&overtaken.a, fd);
+    actor_start(&overtaken.b, fd);
+    stripe_start(&overtaken.a, book, true);
+    overtaken.stripe = stripe_of(&overtaken.a, book);
+    put_long(&overtaken.a, overtaken.stripe, 0);
+    CHECK(sigaction(SIGSEGV, &at_fault, &before) == 0);
+    for (uint64_t round = 1; round < 50; round++) {
+        struct answer answer = {.out = NULL};
+        CHECK(stripe_find(overtaken.a.lane, &overtaken.a.heap, &overtaken.shape, overtaken.stripe, &e, &answer,
+                          ACP_FOREVER) == ACP_OK);
+        answer.out = (unsigned char *)value;
+        answer.room = sizeof value;
+        uint64_t inner = (answer.value_at + PAGE) / PAGE * PAGE; /* whole pages of it begin there */
+        overtaken.page = overtaken.a.heap.base + inner;
+        CHECK(inner + PAGE < answer.value_at + sizeof value);
+        CHECK(mprotect(overtaken.page, PAGE, PROT_NONE) == 0);
+        CHECK(stripe_find(overtaken.a.lane, &overtaken.a.heap, &overtaken.shape, overtaken.stripe, &e, &answer,
+                          ACP_FOREVER) == ACP_OK);
+        CHECK(answer.found == FOUND && answer.size == sizeof value && overtaken.changes == 4 * round);
+        for (uint64_t i = 0; i < LONG_WORDS; i++)
+            CHECK(value[i] == overtaken.changes);
+    }
+    CHECK(sigaction(SIGSEGV, &before, NULL) == 0);
+    actor_end(&overtaken.a);
+    actor_end(&overtaken.b);
+    close(fd);
+}
+
 int main(void)
 {
     struct book *book = shared_memory(sizeof *book);
@@ -172,5 +244,6 @@ int main(void)
     refused_when_full(book, true);
     cleared_by_those_who_come(book);
     found_meanwhile(book);
+    a_read_that_a_change_overtakes(book);
     return 0;
 }

@@ -80,11 +80,43 @@ static void calls_meet_a_stripe_that_is_held(struct stage *s)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+/* A request says how long its key and its value are: no more of either than it brings. */
+static void a_request_brings_what_it_says(struct stage *s)
+{
+    static const acp_method methods[] = {method_map_put, method_map_find, method_map_erase};
+    static const uint64_t wrong[][2] = {{17, 0}, {16, 1}, {9, 8}, {8, 9}, {0, 17}, {SIZE_ANY, 0},
+                                        {SIZE_ANY - 8, 32}, {0, SIZE_ANY}, {24, SIZE_ANY}};
+    const struct container_plan plan = {{SIZE_ANY, SIZE_ANY}};
+    struct {
+        struct map_request request;
+        uint64_t key, value;
+    } in = {{.hash = 9, .key_size = 8, .value_size = 8}, 1, 2};
+    struct acp_call c = {.object = acp_ga(0, 0, 64), .a = KIND_MAP, .in = &plan, .in_size = sizeof plan};
+    call(s, &c, method_create);
+    const struct acp_call map = {.object = c.result[0], .a = c.result[1], .b = KIND_MAP, .in = &in,
+                                 .in_size = sizeof in};
+    for (uint32_t i = 0; i < 3; i++) {
+        for (uint32_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+            bool valued = i == 0;
+            in.request.key_size = wrong[k][0];
+            in.request.value_size = wrong[k][1];
+            if (!valued && in.request.key_size <= 16)
+                continue; /* the value is none of its business */
+            c = map;
+            CHECK(methods[i](s->actor.lane, &c) == ACP_E_ARGUMENT);
+        }
+        in.request.key_size = in.request.value_size = 8;
+        c = map;
+        call(s, &c, methods[i]);
+    }
+}
+
 int main(void)
 {
     struct stage s = {0};
     stage_start(&s, crash_memory(48 << 20));
     calls_meet_a_stripe_that_is_held(&s);
+    a_request_brings_what_it_says(&s);
     actor_end(&s.actor);
     return 0;
 }

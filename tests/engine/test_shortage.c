@@ -3,6 +3,7 @@
 #include "heap.h"
 #include "link.h"
 #include "mailing.h"
+#include "memory_limits.h"
 #include "methods.h"
 
 #include <unistd.h>
@@ -39,6 +40,17 @@ void *__wrap_calloc(size_t count, size_t size)
 void *__wrap_realloc(void *old, size_t size)
 {
     return refuses(size) ? NULL : __real_realloc(old, size);
+}
+
+static _Atomic uint64_t machine = UINT64_MAX; /* has so many bytes left at most */
+
+uint64_t __real_memory_available(void);
+uint64_t __wrap_memory_available(void);
+
+uint64_t __wrap_memory_available(void)
+{
+    uint64_t left = __real_memory_available();
+    return left < machine ? left : machine;
 }
 
 static void choose(acp_engine *e)
@@ -271,8 +283,28 @@ static void messages_come_to_a_mailbox_that_is_held(void)
     free(to);
 }
 
+/* What the machine has not is refused before anybody is killed for want of it, and said to be so much. */
+static void what_the_machine_has_not_is_refused(void)
+{
+    const uint64_t left = (uint64_t)5 << 20;
+    struct cluster c;
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_lane *lane = acp_engine_lane(c.engines[0]);
+    acp_ga_t ga;
+    void *data;
+    machine = left;
+    CHECK(acp_memory_alloc(lane, left + 1, 0, &ga, &data) == ACP_E_FULL);
+    CHECK(acp_lane_fault(lane)->high == left);
+    CHECK(acp_memory_alloc(lane, left, 0, &ga, &data) == ACP_OK);
+    acp_memory_drop(lane, data, left);
+    machine = UINT64_MAX;
+    CHECK(acp_memory_alloc(lane, left + 1, 0, &ga, &data) == ACP_OK);
+    cluster_stop(&c);
+}
+
 int main(void)
 {
+    what_the_machine_has_not_is_refused();
     all_answers_come();
     all_answers_come_through_a_full_ring();
     who_has_come_to_a_barrier_has_come();

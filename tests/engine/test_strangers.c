@@ -183,28 +183,6 @@ static void test_a_get_is_no_longer_than_a_chunk(struct town *t)
     acp_memory_drop(lane, data, 2 * CHUNK_BYTES);
 }
 
-/* Connections that say nothing take no more than the places there are for them. */
-static void test_connections_that_say_nothing_are_bounded(struct town *t)
-{
-    enum { CALLS = 300, PLACES = 256, LOOKS = 50 };
-    struct pollfd ends[CALLS];
-    struct stranger s;
-    acp_engine *e = t->engines[0];
-    for (uint32_t i = 0; i < CALLS; i++) {
-        stranger_call(t, &s, 6, 0);
-        ends[i] = (struct pollfd){.fd = s.fd, .events = POLLIN};
-    }
-    while (e->pending_handshakes < PLACES && poll(ends, CALLS, 1) == 0)
-        continue; /* the engine accepts them, or begins to turn some away */
-    for (uint32_t i = 0; i < LOOKS; i++) {
-        CHECK(e->pending_handshakes <= PLACES);
-        poll(NULL, 0, 1);
-    }
-    for (uint32_t i = 0; i < CALLS; i++)
-        close(ends[i].fd);
-    town_check_served(t, 0);
-}
-
 static void test_a_resumed_link_runs_everything_once(struct town *t)
 {
     struct stranger s;
@@ -449,7 +427,6 @@ int main(void)
         test_a_process_that_is_not_in_the_table_is_refused,
         test_a_colour_that_there_is_not_opens_no_link,
         test_a_get_is_no_longer_than_a_chunk,
-        test_connections_that_say_nothing_are_bounded,
         test_a_resumed_link_runs_everything_once,
         test_a_link_is_named_first_and_once,
         test_who_acknowledges_too_much_is_left_alone,
