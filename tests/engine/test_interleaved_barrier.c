@@ -13,11 +13,13 @@
 
 static struct doors doors;
 static struct barrier_entry *found[2];
+static uint32_t through; /* the last of a set */
 
 /* All entries are those of other sets, and used; the first `idle` from where they look are not. */
 static void start_with(uint32_t idle)
 {
     memset(found, 0, sizeof found);
+    through = 0;
     for (uint32_t i = 0; i < BARRIER_ENTRIES; i++) {
         doors.barriers[i].key = 1001 + 2 * i;
         doors.barriers[i].state = 1;
@@ -53,28 +55,54 @@ static void leave_first(void)
     atomic_fetch_sub(&ENTRY(0).state, 1);
 }
 
-static void find_one(void)
+/* Two members of that set on this node: each comes to an entry, and counts there. */
+static void come(uint32_t member, uint64_t key)
 {
-    found[0] = entry_of(&doors, KEY);
+    struct party party = {.key = key, .nodes = 1, .here = 2};
+    struct gate gate = {.party = &party};
+    bool last = false;
+    do
+        gate.entry = entry_of(&doors, key);
+    while (gate.entry && !arrive(&gate, &last));
+    found[member] = gate.entry;
+    through += last;
 }
 
-static void find_other(void)
+static void come_first(void)
 {
-    found[1] = entry_of(&doors, KEY);
+    come(0, KEY);
+}
+
+static void come_second(void)
+{
+    come(1, KEY);
+}
+
+/* As one of another set, which begins to look at the same entry. */
+static void come_of_others(void)
+{
+    come(1, KEY + 2 * BARRIER_ENTRIES);
 }
 
 static void check(void)
 {
-    uint32_t with_key = 0;
-    for (uint32_t i = 0; i < BARRIER_ENTRIES; i++)
-        with_key += doors.barriers[i].key == KEY;
-    MUST(found[0] && found[0] == found[1] && with_key == 1 && (found[0]->state & 0xffff) == 0);
+    MUST(found[0] && found[0] == found[1] && through == 1);
+}
+
+static void check_two_sets(void)
+{
+    MUST(found[0] && found[0]->key == KEY && found[1] && found[1]->key == KEY + 2 * BARRIER_ENTRIES);
+    MUST(!through);
 }
 
 static const struct scenario scenarios[] = {
-    {.name = "an entry is free", .start = start_free, .threads = {find_one, find_other}, .check = check},
-    {.name = "two entries are idle", .start = start_idle, .threads = {find_one, find_other}, .check = check},
-    {.name = "one becomes idle", .start = start_leaving, .threads = {find_one, find_other, leave_first},
+    {.name = "an entry is free", .start = start_free, .threads = {come_first, come_second}, .check = check},
+    {.name = "an entry is free, for one of two sets", .start = start_free, .threads = {come_first, come_of_others},
+     .check = check_two_sets},
+    {.name = "two entries are idle", .start = start_idle, .threads = {come_first, come_second}, .check = check},
+    {.name = "two entries are idle, for two sets", .start = start_idle, .threads = {come_first, come_of_others},
+     .check = check_two_sets},
+    {.name = "one becomes idle", .start = start_leaving, .threads = {come_first, come_second, leave_first},
      .check = check},
 };
 

@@ -237,6 +237,34 @@ static void death_in_the_middle(void)
     free(in);
 }
 
+/* All bytes of a message are on their way when its receiver dies, which has not said that it has them. */
+static void death_before_the_last_word(void)
+{
+    struct cluster c;
+    uint64_t size = 300000, word = 5;
+    unsigned char *out = calloc(1, size);
+    bool gone = false;
+    start(&c, 60000000000u);
+    acp_engine *from = c.engines[1], *to = c.engines[0];
+    CHECK(!isend(from, 0, 1, &word, 8));
+    got(to, irecv(to, 1, 1, &word, 8), ACP_OK);
+    stall(true);
+    acp_request *send = isend(from, 0, 2, out, size);
+    CHECK(send);
+    while (!gone) {
+        CHECK(acp_request_wait(from, send, 1000000) == ACP_E_TIMEOUT);
+        pthread_mutex_lock(&from->lock);
+        gone = from->couriers->parcels->done == size;
+        pthread_mutex_unlock(&from->lock);
+    }
+    peer_mark_lost(from, peer_of_slot(from, 0));
+    CHECK(acp_request_wait(from, send, 20000000000) == ACP_OK);
+    CHECK(acp_request_end(acp_engine_lane(from), send, NULL) == ACP_E_LOST);
+    stall(false);
+    end_unequal(&c);
+    free(out);
+}
+
 /* Who waits for one that never said anything hears of its death. */
 static void a_silent_peer_that_dies(void)
 {
@@ -288,6 +316,7 @@ int main(void)
                  {"a heap that cannot be mapped", a_heap_that_cannot_be_mapped},
                  {"a receiver that does not read", a_receiver_that_does_not_read},
                  {"death in the middle", death_in_the_middle},
+                 {"death before the last word", death_before_the_last_word},
                  {"a silent peer that dies", a_silent_peer_that_dies}};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         printf("%s\n", tests[i].name);

@@ -34,7 +34,7 @@ def _make(*arguments: str) -> str:
     command = ["make", "-C", str(TESTS), "--no-print-directory", *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise BuildError(done.stdout + done.stderr)
+        raise BuildError(done.stderr)
     return done.stdout
 
 
@@ -141,9 +141,10 @@ class Planted:
         return fails
 
 
-def _digest() -> str:
+def _digest(test: str) -> str:
     digest = hashlib.sha256()
-    for file in [*files(), *sorted(TESTS.glob("*.[ch]")), TESTS / "Makefile"]:
+    own = TESTS / f"{test}.c"
+    for file in [*files(), *sorted(TESTS.glob("*.h")), TESTS / "Makefile", own]:
         digest.update(str(file).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
@@ -168,21 +169,21 @@ class Coverage:
 
 
 def coverage() -> Coverage:
-    """Measure it, or take what was measured if no source has changed since."""
-    kept, digest = CACHE / "coverage.json", _digest()
-    if kept.exists():
-        found = json.loads(kept.read_text())
-        if found["digest"] == digest:
-            return Coverage(found["seconds"], found["lines"])
-    engine = Engine("coverage", "-O0 --coverage")
-    with ThreadPoolExecutor(JOBS) as pool:
-        each = dict(
-            zip(engine.tests, pool.map(lambda t: _cover(engine, t), engine.tests), strict=True)
-        )
-    seconds = {test: taken for test, (taken, _) in each.items()}
-    lines = {test: run_lines for test, (_, run_lines) in each.items()}
-    kept.write_text(json.dumps({"digest": digest, "seconds": seconds, "lines": lines}))
-    return Coverage(seconds, lines)
+    """Measure it, or take what was measured of those tests of which no source has changed since."""
+    kept = CACHE / "coverage.json"
+    found = json.loads(kept.read_text()) if kept.exists() else {}
+    tests = sorted(p.stem for p in TESTS.glob("test_*.c"))
+    now = {test: _digest(test) for test in tests}
+    stale = [t for t in tests if t not in found or found[t]["digest"] != now[t]]
+    if stale:
+        engine = Engine("coverage", "-O0 --coverage")
+        with ThreadPoolExecutor(JOBS) as pool:
+            for test, (seconds, lines) in zip(
+                stale, pool.map(lambda t: _cover(engine, t), stale), strict=True
+            ):
+                found[test] = {"digest": now[test], "seconds": seconds, "lines": lines}
+        kept.write_text(json.dumps({t: found[t] for t in tests}))
+    return Coverage({t: found[t]["seconds"] for t in tests}, {t: found[t]["lines"] for t in tests})
 
 
 def _cover(engine: Engine, test: str) -> tuple[float, dict[str, list[int]]]:
