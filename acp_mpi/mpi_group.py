@@ -102,9 +102,9 @@ class MpiGroup:
         self._mpi.COMM_SELF.Set_attr(key, None)
 
     def abort(self, code: int) -> None:
-        """End the processes of the communicator."""
+        """End the processes of this MPI; of another communicator MPICH's launcher may return 9."""
         if not self._mpi.Is_finalized():
-            self.comm.Abort(code)
+            self._mpi.COMM_WORLD.Abort(code)
 
     def free(self) -> None:
         """Give the duplicate back; collective over the group."""

@@ -42,11 +42,12 @@ def kill_family(grace: float = 0.0) -> None:
 
 def clear_away(patient: bool = False) -> None:
     """End all descendants, and what MPI has left of them; `patient`: launchers end theirs first."""
+    leavings = Leavings(os.environ)
     if _reap():
-        leavings = Leavings(os.environ)
         leavings.look(processes.family(os.getpid()))
         kill_family(_GRACE if patient else 0.0)
-        leavings.remove()
+    leavings.look_at_notes()
+    leavings.remove()
 
 
 def signal_family(number: int) -> None:

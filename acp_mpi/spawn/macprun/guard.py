@@ -9,7 +9,7 @@ from types import FrameType
 from typing import NoReturn
 
 from acp_mpi import _system
-from acp_mpi.spawn.macprun import family
+from acp_mpi.spawn.macprun import family, leavings
 
 _PASSED_ON = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
@@ -27,6 +27,7 @@ def guarded(work: Callable[[int, int], int]) -> int:
     """
     _system.adopt_orphans()
     _hear_of_the_dead()
+    leavings.note_for_another()
     lifeline, end = os.pipe()
     of_ranks, _ = os.pipe()  # both ends are open as long as one of the two lives
     signal.pthread_sigmask(signal.SIG_BLOCK, passed_on())

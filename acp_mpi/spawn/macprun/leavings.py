@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import os
 
+from acp_mpi._system import memfd_create
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 # In memory, as Open MPI 5, Open MPI 4 and MPICH name them.
 _FILES = (b"/dev/shm/sm_segment.", b"/dev/shm/vader_segment.", b"/dev/shm/mpich_shm_")
+
+
+_noted = (
+    -1
+)  # a file in memory in which this process notes what it sees, for the one that outlives it
+
+
+def note_for_another() -> None:
+    """Have what this process, or a child that it forks, sees of such files known to both."""
+    global _noted
+    _noted = memfd_create("acp_mpi.leavings")
 
 
 class Leavings:
@@ -26,7 +39,17 @@ class Leavings:
     def look(self, pids: Iterable[int]) -> None:
         """Note what processes have mapped that live."""
         for pid in pids:
-            self._files.update(_mapped(pid))
+            new = set(_mapped(pid)) - self._files
+            self._files |= new
+            if new and _noted >= 0:
+                os.write(_noted, b"".join(b"%d %s\n" % (at, os.fsencode(path)) for path, at in new))
+
+    def look_at_notes(self) -> None:
+        """Take over what is noted: who had mapped it may have ended, as who noted it has."""
+        with open(f"/proc/self/fd/{_noted}", "rb") as notes:
+            for line in notes:
+                inode, _, path = line.rstrip(b"\n").partition(b" ")
+                self._files.add((os.fsdecode(path), int(inode)))
 
     def remove(self) -> None:
         """Remove what is left of it."""
