@@ -80,6 +80,8 @@ def _open_mpi_of_debian(folder: Path) -> None:
         ("mpicc", "opal_wrapper"), ("ompi_info", "ompi_info"),
     ):  # fmt: skip
         (folder / "bin" / name).symlink_to(root / "usr" / "bin" / target)
+    (library,) = root.glob("usr/lib/*-linux-gnu/libmpi.so.40")
+    (folder / "lib" / "libmpi.so.40").symlink_to(library)  # where mpi4py looks
 
 
 def _where_debian_s_lies(folder: Path) -> dict[str, str]:
@@ -88,7 +90,6 @@ def _where_debian_s_lies(folder: Path) -> dict[str, str]:
     return {
         "OPAL_PREFIX": str(root / "usr"),
         "LD_LIBRARY_PATH": ":".join(libraries),
-        "MPI4PY_LIBMPI": "libmpi.so.40",
         # Those of networks that are not here.
         "OMPI_MCA_mca_base_component_show_load_errors": "0",
         "PMIX_MCA_pcompress_base_silence_warning": "1",

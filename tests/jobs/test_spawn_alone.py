@@ -69,6 +69,8 @@ def spawn_under_each_policy():
     file = Path("home", ".openmpi", "mca-params.conf")
     file.parent.mkdir(parents=True)
     file.write_text("rmaps_base_oversubscribe = 1\n")
+    for name in [name for name in os.environ if "MCA_rmaps" in name]:  # of whoever runs this
+        del os.environ[name]
     before = dict(os.environ)
     command, *arguments = launch.program(say_what_is_set)
     for policy in POLICIES:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from acp_mpi.spawn.growing.questions import Question
 
 _ENDING = 10.0  # s for a minder to end what it has started
+_WHO_JOINS = (
+    "Each process must be a Python with acp_mpi that calls acp.init(), as a child of Comm.Spawn "
+    "does when it imports mpi4py.MPI; one that only knows MPI is MPI's if Info says acp_mpi=off"
+)
 _LONGEST = 86400.0  # s of one look: poll takes no more than 24 days
 
 
@@ -64,6 +68,7 @@ class Minding:
             raise Error(
                 f"spawn_group: group {name!r} ended before it had joined: {word['reason']}; "
                 + (f"its last lines:\n{said}" if said else "it said nothing")
+                + f"\n{_WHO_JOINS}"
             )
 
     def _has_joined(self, name: str) -> bool:

@@ -59,6 +59,12 @@ def without_hints(env: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
+def is_hint(name: str, env: Mapping[str, str]) -> bool:
+    """Return whether a variable of this process is, or ends with, a hint that was given to it."""
+    names = {word.partition("=")[0].removesuffix("+") for word in env.get(_NAMED, "").split()}
+    return name in names and without_hints(env).get(name) != env.get(name)
+
+
 def parameters(launcher: str | None, env: Mapping[str, str]) -> dict[str, str]:
     """Return what files of parameters say, as the variables that would override them.
 

@@ -163,23 +163,55 @@ class Intercomm(Comm, MPI.Intercomm):  # type: ignore[misc]
     _original: ClassVar[Any] = MPI.Intercomm
 
 
+class Topocomm(Intracomm, MPI.Topocomm):  # type: ignore[misc]
+    """mpi4py's communicator with a topology: of one group, as those below."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Topocomm
+
+
+class Cartcomm(Topocomm, MPI.Cartcomm):  # type: ignore[misc]
+    """mpi4py's grid."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Cartcomm
+
+
+class Graphcomm(Topocomm, MPI.Graphcomm):  # type: ignore[misc]
+    """mpi4py's graph."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Graphcomm
+
+
+class Distgraphcomm(Topocomm, MPI.Distgraphcomm):  # type: ignore[misc]
+    """mpi4py's graph of which no rank knows all."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Distgraphcomm
+
+
+_OURS = {
+    kind._original: kind
+    for kind in (
+        Comm, Intracomm, Intercomm, Topocomm, Cartcomm, Graphcomm, Distgraphcomm, Group
+    )
+}  # fmt: skip
+
+
 def ours(thing: Any) -> Any:
     """Return a communicator or group that mpi4py has made as one of ours."""
-    if type(thing) is MPI.Comm:
-        return Comm(thing)
-    if type(thing) is MPI.Intracomm:
-        return Intracomm(thing)
-    if type(thing) is MPI.Intercomm:
-        return Intercomm(thing)
-    if type(thing) is MPI.Group:
-        return Group(thing)
-    return thing
+    kind = _OURS.get(type(thing))
+    return thing if kind is None else kind(thing)
 
 
 # What mpi4py answers with a communicator or group of its own type, whoever is asked.
 _MAKERS = frozenset(
     ("Create", "Split", "Split_type", "Create_group", "Create_intercomm", "Merge", "Shrink")
-) | {"Get_group", "Get_remote_group", "group", "remote_group"}
+) | {
+    "Create_cart", "Create_graph", "Create_dist_graph", "Create_dist_graph_adjacent", "Sub",
+    "Get_group", "Get_remote_group", "group", "remote_group",
+}  # fmt: skip
 _OF_GROUPS = frozenset(("Create", "Create_group", "Create_from_group", "Create_from_groups"))
 # What answers with one of the type, perhaps the program's own, of the communicator that is asked.
 _COPIERS = frozenset(("Clone", "Dup", "Dup_with_info", "Idup", "Idup_with_info"))
@@ -288,4 +320,5 @@ def _cover(kind: type, original: type) -> None:
 
 _cover(Comm, MPI.Comm)
 _cover(Intracomm, MPI.Intracomm)
+_cover(Cartcomm, MPI.Cartcomm)
 _cover(Intercomm, MPI.Intercomm)

@@ -30,11 +30,15 @@ def _asked(name: str, original: Any) -> Any:
     return ask
 
 
+def _dressed(made: Any) -> Any:
+    """Return what mpi4py has made of a handle as an object of ours."""
+    return kinds.get(type(made).__name__, type(made))(made)
+
+
 def _making(name: str, original: Any) -> Any:
     @functools.wraps(original)
     def make(cls: Any, *given: Any) -> Any:
-        made = getattr(cls._original, name)(*given)
-        return kinds.get(type(made).__name__, type(made))(made)
+        return _dressed(getattr(cls._original, name)(*given))
 
     return classmethod(make)
 
@@ -57,6 +61,13 @@ def cover(kind: type, original: type) -> None:
         return handle.__get__(thing)
 
     setattr(kind, "handle", property(read, doc=handle.__doc__))  # noqa: B010
+
+
+def capi() -> dict[str, Any]:
+    """Return the functions that mpi4py exports to C code, which make and know objects of ours."""
+    from acp_mpi.spawn.mpi import _foreign
+
+    return _foreign.replaced(MPI.__pyx_capi__, _dressed, refuse)
 
 
 def functions() -> dict[str, Any]:

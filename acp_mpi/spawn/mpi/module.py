@@ -7,7 +7,16 @@ from types import FunctionType, ModuleType
 
 import acp_mpi as acp
 from acp_mpi.spawn.mpi import handles, names, ports
-from acp_mpi.spawn.mpi.communicators import Comm, Intercomm, Intracomm, ours
+from acp_mpi.spawn.mpi.communicators import (
+    Cartcomm,
+    Comm,
+    Distgraphcomm,
+    Graphcomm,
+    Intercomm,
+    Intracomm,
+    Topocomm,
+    ours,
+)
 from acp_mpi.spawn.mpi.groups import Group
 from acp_mpi.spawn.mpi.messages import Message
 from acp_mpi.spawn.mpi.original import MPI
@@ -85,10 +94,18 @@ def _explain(thing: Any, original: Any) -> None:
         thing.__name__, thing.__doc__ = original.__name__, original.__doc__
 
 
+def _on_demand(name: str) -> Any:
+    """Return what only C code asks for."""
+    if name != "__pyx_capi__":
+        raise AttributeError(f"module {MPI.__name__!r} has no attribute {name!r}")
+    return vars(module).setdefault(name, handles.capi())
+
+
 def _make() -> ModuleType:
     made = ModuleType(MPI.__name__, MPI.__doc__)
     kinds: tuple[Any, ...] = (
-        Comm, Intracomm, Intercomm, Group, Request, Prequest, Message, Win, File
+        Comm, Intracomm, Intercomm, Topocomm, Cartcomm, Graphcomm, Distgraphcomm, Group, Request,
+        Prequest, Message, Win, File,
     )  # fmt: skip
     for kind in (Group, Request, Message, Win, File):  # a communicator's body says that itself
         handles.cover(kind, kind._original)
@@ -117,6 +134,8 @@ def _make() -> ModuleType:
     for name, thing in replaced.items():
         _explain(thing, getattr(MPI, name, None))
     vars(made).update({**vars(MPI), **replaced})
+    del made.__pyx_capi__
+    made.__getattr__ = _on_demand  # type: ignore[method-assign]
     return made
 
 

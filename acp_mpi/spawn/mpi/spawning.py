@@ -12,7 +12,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError
 from acp_mpi.spawn.growing import given, starting
 from acp_mpi.spawn.macprun.nodes import HERE, Node, dealt, is_here, parse
-from acp_mpi.spawn.mpi import transport
+from acp_mpi.spawn.mpi import compiled, transport
 from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
@@ -51,6 +51,17 @@ class _Program:
         if path := self.hints.get("path"):
             env["PATH"] = f"{path}:{env.get('PATH', os.environ.get('PATH', os.defpath))}"
         return env
+
+    @property
+    def by_mpi(self) -> bool:
+        """Whether MPI itself is to start it, which its hints say, or what it is."""
+        said = self.hints.get(compiled.KEY)
+        if said is None:
+            path = self.env.get("PATH", os.environ.get("PATH"))
+            return compiled.only_knows_mpi(self.words[0], path, self.hints.get("wdir", ""))
+        if said not in ("on", "off"):
+            raise ValueError(f"Spawn: the Info key {compiled.KEY}={said!r}; give on or off")
+        return said == "off"
 
     @property
     def hosts(self) -> list[str]:
@@ -167,22 +178,42 @@ def _start(wanted: Sequence[_Program]) -> tuple[int, ...]:
     return tuple(group.ranks)
 
 
-def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any:
+def _is_mpi_s(comm: Any, wanted: Sequence[_Program]) -> bool:
+    """Return whether MPI is to start the processes itself; raise Error if it cannot."""
+    by_mpi = {program.by_mpi for program in wanted}
+    if len(by_mpi) > 1:
+        raise ValueError(
+            "Spawn_multiple: some of these programs are Python with acp_mpi, and some only know "
+            "MPI: spawn them by two calls, or give all the same Info key acp_mpi, on or off"
+        )
+    if True not in by_mpi:
+        return False
+    compiled.check(comm)
+    return True
+
+
+def _joined(wanted: Sequence[_Program], ranks: tuple[int, ...]) -> tuple[Any, ...]:
+    """Start processes that join, and tell them who their parents are; return what these hear."""
+    starting.begin()  # it gets ready while this process looks at what it is to start
+    children = _start(wanted)
+    context = new_context("spawn")
+    counts = [program.count for program in wanted]
+    numbers = [number for number, count in enumerate(counts) for _ in range(count)]
+    for child, number in zip(children, numbers, strict=True):
+        data = MPI.pickle.dumps((context, ranks, children, number))
+        with contextlib.suppress(PeerLostError):  # who needs it will hear of it
+            transport.send(NEWS, child, 0, data)
+    return context, children, counts
+
+
+def _spawn(comm: Any, read: Any, arguments: tuple[Any, ...], root: int, errcodes: Any) -> Any:
+    """Spawn what `read` makes of the arguments, which matter at `root`."""
     ranks = ranks_in(comm)
     news, failed = None, None
     if comm.Get_rank() == root:
         try:
-            starting.begin()  # it gets ready while this process looks at what it is to start
-            todo = wanted()
-            children = _start(todo)
-            context = new_context("spawn")
-            counts = [program.count for program in todo]
-            numbers = [number for number, count in enumerate(counts) for _ in range(count)]
-            for child, number in zip(children, numbers, strict=True):
-                data = MPI.pickle.dumps((context, ranks, children, number))
-                with contextlib.suppress(PeerLostError):  # who needs it will hear of it
-                    transport.send(NEWS, child, 0, data)
-            news = context, children, counts
+            wanted = read(*arguments)
+            news = () if _is_mpi_s(comm, wanted) else _joined(wanted, ranks)
         except Exception as error:  # whatever it is, the others wait for it
             failed = error
     news, text = comm.bcast((news, None if failed is None else str(failed)), root=root)
@@ -192,11 +223,17 @@ def _spawn(comm: Any, root: int, wanted: Any, errcodes: Any, split: bool) -> Any
         refusal = MPI.Exception(MPI.ERR_SPAWN)
         refusal.add_note(text)
         raise refusal from failed
+    if not news:
+        return compiled.spawn(comm, read is programs, *arguments, root, errcodes)
     context, children, counts = news
     if errcodes is not None:
         codes = [[MPI.SUCCESS] * count for count in counts]
-        errcodes[:] = codes if split else codes[0]
+        errcodes[:] = codes if read is programs else codes[0]
     return connected(context, ranks, children)
+
+
+def _program(*arguments: Any) -> list[_Program]:
+    return [_Program(*arguments)]
 
 
 def spawn(
@@ -209,9 +246,7 @@ def spawn(
     errcodes: list[int] | None = None,
 ) -> Any:
     """Start processes of one program; collective over `comm`, the arguments matter at `root`."""
-    return _spawn(
-        comm, root, lambda: [_Program(command, args, maxprocs, info)], errcodes, split=False
-    )
+    return _spawn(comm, _program, (command, args, maxprocs, info), root, errcodes)
 
 
 def spawn_multiple(
@@ -224,4 +259,4 @@ def spawn_multiple(
     errcodes: list[list[int]] | None = None,
 ) -> Any:
     """Start processes of several programs, which have one COMM_WORLD."""
-    return _spawn(comm, root, lambda: programs(command, args, maxprocs, info), errcodes, split=True)
+    return _spawn(comm, programs, (command, args, maxprocs, info), root, errcodes)
