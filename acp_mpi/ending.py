@@ -1,11 +1,50 @@
-"""The last moments of a process whose MPI cannot be finalized."""
+"""The last moments of a process: what it says of an error, and its end without MPI."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 from acp_mpi.engine import _engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any
+
+
+def show(hook: Callable[..., Any], error: BaseException, where: str) -> None:
+    """Have `hook` print an exception that nobody caught, and `where` that was, in one piece.
+
+    Ctrl-C may come at any place: its traceback ends in the program's line.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        _end_in_the_program(error.__traceback__)
+    if where and where not in getattr(error, "__notes__", ()):
+        error.add_note(where)
+    stream, text = sys.stderr, io.StringIO()
+    if stream is None:  # nobody would see it
+        return
+    text.isatty = stream.isatty  # type: ignore[method-assign]  # there it has colours
+    sys.stderr = text
+    try:
+        hook(type(error), error, error.__traceback__)
+    finally:
+        sys.stderr = stream
+        stream.write(text.getvalue())
+
+
+def _end_in_the_program(traceback: TracebackType | None) -> None:
+    """Cut off the frames of this library that follow the last one of another."""
+    last = None
+    while traceback is not None:
+        if not traceback.tb_frame.f_globals.get("__name__", "").startswith("acp_mpi."):
+            last = traceback
+        traceback = traceback.tb_next
+    if last is not None:
+        last.tb_next = None
 
 
 def without_mpi(code: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from _thread import RLock
 
 from acp_mpi import config, ending, host, joining, log, members, rooms
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _FINALIZE = 2  # the barrier in which all say that they end
 _EXCHANGE = 1  # barriers of the library's own collectives
+_MOURNING = 0.25  # s: launchers are to hear first of the rank that was lost, and of its exit code
 _INTERRUPTED = 130  # the exit code that shells have for SIGINT
 
 _count = 0
@@ -227,14 +229,22 @@ def _meet_the_living(function: str, purpose: int) -> None:
             continue
 
 
+def _where() -> str:
+    """Return which of several ranks this process is; "" of one that is alone."""
+    if not is_initialized() or _engine.procs() == 1:
+        return ""
+    here = f"{os.uname().nodename}, pid {os.getpid()}"
+    return f"on rank {_engine.rank()} of {_engine.procs()} ({here})"
+
+
 def _at_exit() -> None:
-    failed = False
+    failed, where = False, _where()
     with _life:
         if _count and _engine.is_open():
             try:
                 _close_all()
-            except Exception:
-                sys.excepthook(*sys.exc_info())
+            except Exception as error:
+                ending.show(sys.excepthook, error, where)
                 failed = True
     if failed or _mpi_broken:
         ending.without_mpi(int(failed))
@@ -250,8 +260,10 @@ def _ending_the_group_after(before: Callable[..., Any]) -> Callable[..., Any]:
     def uncaught(
         kind: type[BaseException], value: BaseException, traceback: TracebackType | None
     ) -> None:
-        before(kind, value, traceback)
+        ending.show(before, value.with_traceback(traceback), _where())
         if is_initialized() and _engine.procs() > 1:
+            if issubclass(kind, PeerLostError):
+                time.sleep(_MOURNING)
             end_group(_INTERRUPTED if issubclass(kind, KeyboardInterrupt) else 1)
 
     return uncaught

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import launch
 import pytest
+from macprunning import macprun
 
 import acp_mpi as acp
 
@@ -143,3 +144,29 @@ def interrupted_among_others():
 def test_ctrl_c_on_one_of_several_is_known_by_its_code(without_mpi):
     jobs = without_mpi(2, launch.program(interrupted_among_others))
     assert sorted(job.wait() for job in jobs) == [1, 130], [job.output for job in jobs]
+
+
+def leave(code, others):
+    """End one of three ranks early, and well: with an exit code."""
+    acp.init()
+    if acp.rank() == 1:
+        sys.exit(int(code))
+    if others == "wait":
+        acp.wait_until(acp.query_starter_ga(acp.rank()), "==", 1)
+
+
+JOBS = {
+    "mpiexec": lambda command: [*launch.mpiexec(3), *command],
+    "macprun": lambda command: macprun([3, *command]),
+    "macprun with MPI": lambda command: macprun([3, "--mpi", *command]),
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_the_exit_code_of_one_rank_is_that_of_the_job(start, job):
+    """Also if others wait for it, under `python -m acp_mpi`."""
+    for others, options in ("end", []), ("wait", ["-m", "acp_mpi"]):
+        python, *program = launch.program(leave, 3, others)
+        done = start(JOBS[job]([python, *options, *program]))
+        assert done.wait() == 3, done.output
+        done.wait_for_all()

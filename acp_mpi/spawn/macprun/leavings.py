@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _FILES = (b"/dev/shm/sm_segment.", b"/dev/shm/vader_segment.", b"/dev/shm/mpich_shm_")
 
 
-_noted = (
-    -1
-)  # a file in memory in which this process notes what it sees, for the one that outlives it
+_noted = -1  # a file in memory for what is seen, also by a process that is killed meanwhile
 
 
 def note_for_another() -> None:
