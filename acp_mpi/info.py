@@ -11,6 +11,7 @@ from typing import Any
 import acp_mpi as acp
 from acp_mpi import audience, config, members
 from acp_mpi.engine import _engine
+from acp_mpi.spawn.rendezvous import build
 
 _ROUNDS = 30
 
@@ -86,7 +87,7 @@ def _named(group: Any) -> str:
 def _facts() -> list[tuple[str, str]]:
     limit, committed, _, starter, _, _ = _engine.memory_statistics()
     return [
-        ("acp_mpi", acp.__version__),
+        ("acp_mpi", str(build.own())),
         ("Python", platform.python_version()),
         ("mpi4py", _version("mpi4py")),
         ("NumPy", _version("numpy")),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 
 from acp_mpi.engine import _engine
+from acp_mpi.errors import Error
+from acp_mpi.spawn.rendezvous import build
 from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
 
 TYPE_CHECKING = False
@@ -15,10 +17,11 @@ if TYPE_CHECKING:
     from acp_mpi.patience import Patience
 
 _PIECE = 16384  # rows that travel at a time: all that a process needs besides the table
-_WHERE = struct.Struct("<QI")  # node, host
+_WHERE = struct.Struct("<QIQ")  # node, host, number of what it runs
 _NOBODY = -1
-# whether it is the first of its node, its parent and two children in the tree; most, nodes, wide
-_SEAT = struct.Struct("<?3iII?")
+# whether it is the first of its node, its parent and two children in the tree; most, nodes, wide,
+# the first who runs another acp_mpi
+_SEAT = struct.Struct("<?3iII?i")
 
 
 class Company:
@@ -37,13 +40,20 @@ class Company:
         self._mpi, self._comm, self._calls = MPI, comm, calls
         size, self._rank = comm.Get_size(), comm.Get_rank()
         everyone = bytearray(size * _WHERE.size) if self._rank == 0 else None
-        comm.Gather(_WHERE.pack(node, host), everyone, root=0)
+        runs = int.from_bytes(_engine.sha256(build.own().pack())[:8], "little")
+        comm.Gather(_WHERE.pack(node, host, runs), everyone, root=0)
         seats: bytes | None = None
         if everyone is not None:  # of each process, the first of its node
             self._firsts, seats = _seats(everyone)
         seat = bytearray(_SEAT.size)
         comm.Scatter(seats, seat, root=0)
-        self._is_first, *neighbours, self.most, self.nodes, self.wide = _SEAT.unpack(seat)
+        self._is_first, *neighbours, self.most, self.nodes, self.wide, other = _SEAT.unpack(seat)
+        if other != _NOBODY:
+            said = comm.allgather(str(build.own()))
+            raise Error(
+                f"init: rank {other} of this group runs acp_mpi {said[other]}, and rank 0 "
+                f"{said[0]}: install the same in the environments of all hosts"
+            )
         self._parent, *self._children = (
             MPI.PROC_NULL if rank == _NOBODY else rank for rank in neighbours
         )
@@ -140,13 +150,16 @@ def _seats(everyone: bytearray) -> tuple[list[int], bytes]:
     """Return the first process of each one's node, and what each is told."""
     members: dict[int, list[int]] = {}  # of a node: its first rank, how many
     firsts, hosts = [], set()
-    for rank, (node, host) in enumerate(_WHERE.iter_unpack(everyone)):
+    runs, other = _WHERE.unpack_from(everyone)[2], _NOBODY
+    for rank, (node, host, theirs) in enumerate(_WHERE.iter_unpack(everyone)):
         member = members.setdefault(node, [rank, 0])
         member[1] += 1
         firsts.append(member[0])
         hosts.add(host)
+        if theirs != runs and other == _NOBODY:
+            other = rank
     nodes = [first for first, _ in members.values()]
-    everybody = max(count for _, count in members.values()), len(nodes), len(hosts) > 1
+    everybody = max(count for _, count in members.values()), len(nodes), len(hosts) > 1, other
     seats = bytearray(_SEAT.pack(False, _NOBODY, _NOBODY, _NOBODY, *everybody) * len(firsts))
     for index, first in enumerate(nodes):
         left, right, *_ = [*nodes[2 * index + 1 : 2 * index + 3], _NOBODY, _NOBODY]

@@ -15,7 +15,7 @@
 enum {
     MAGIC_SIZE = 4,
     NONCE_SIZE = 32,
-    AT_VERSION = 4, /* in HELLO and CHALLENGE, in all versions to come */
+    AT_VERSION = 4, AT_OLDEST = 6, /* in HELLO and CHALLENGE, in all versions to come */
     /* HELLO */
     AT_ROLE = 5, AT_CLIENT_SLOT = 8, AT_WANTED_SLOT = 12, AT_PROCESS_NONCE = 16,
     AT_JOB = 24, AT_CLIENT_NONCE = 40,
@@ -94,8 +94,10 @@ static uint8_t *compose(acp_handshake *hs, int which)
     uint8_t *p = place(hs, which);
     memset(p, 0, message[which].size);
     memcpy(p, message[which].magic, MAGIC_SIZE);
-    if (which != PROOF)
+    if (which != PROOF) {
         p[AT_VERSION] = ACP_HANDSHAKE_VERSION;
+        p[AT_OLDEST] = ACP_HANDSHAKE_OLDEST;
+    }
     return p;
 }
 
@@ -230,8 +232,9 @@ static int judge(acp_handshake *hs)
     if (memcmp(in, message[hs->awaited].magic, magic) != 0)
         return end(hs, ACP_HANDSHAKE_BAD_MAGIC);
     /* a message of another version may have another size: no waiting for it */
-    if (hs->awaited != PROOF && hs->in_len > AT_VERSION &&
-        in[AT_VERSION] != ACP_HANDSHAKE_VERSION)
+    if (hs->awaited != PROOF &&
+        ((hs->in_len > AT_VERSION && in[AT_VERSION] < ACP_HANDSHAKE_OLDEST) ||
+         (hs->in_len > AT_OLDEST && in[AT_OLDEST] > ACP_HANDSHAKE_VERSION)))
         return hs->awaited == HELLO ? answer_hello(hs, ACP_HANDSHAKE_BAD_VERSION)
                                     : end(hs, ACP_HANDSHAKE_BAD_VERSION);
     if (hs->in_len < message[hs->awaited].size)

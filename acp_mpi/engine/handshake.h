@@ -14,14 +14,15 @@
 #include <stdint.h>
 
 enum {
-    ACP_HANDSHAKE_VERSION = 1,
+    ACP_HANDSHAKE_VERSION = 2, /* of the protocol */
+    ACP_HANDSHAKE_OLDEST = 2,  /* that is understood, too */
     ACP_SECRET_SIZE = 32,
     ACP_JOB_SIZE = 16,
 
-    /* HELLO: magic 4 | version 1 | role 1 | 0 2 | client slot 4 |
+    /* HELLO: magic 4 | version 1 | role 1 | oldest version 1 | 0 1 | client slot 4 |
      * wanted slot 4 | process nonce 8 | job 16 | client nonce 32 */
     ACP_HELLO_SIZE = 72,
-    /* CHALLENGE: magic 4 | version 1 | status 1 | 0 2 | server slot 4 |
+    /* CHALLENGE: magic 4 | version 1 | status 1 | oldest version 1 | 0 1 | server slot 4 |
      * server nonce 32 | mac 32 = HMAC(secret, "acp server" HELLO all before) */
     ACP_CHALLENGE_SIZE = 76,
     /* PROOF: magic 4 | 0 4 | mac 32 = HMAC(secret, "acp client" HELLO CHALLENGE) */

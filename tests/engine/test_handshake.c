@@ -128,8 +128,18 @@ static void test_refusals_name_their_reason_at_both_sides(void)
     check_refusal(&client, &server, ACP_HANDSHAKE_BAD_ROLE);
 
     start(&client, &server);
-    client.out[4]++;
+    client.out[4] = ACP_HANDSHAKE_OLDEST - 1; /* an earlier one */
     check_refusal(&client, &server, ACP_HANDSHAKE_BAD_VERSION);
+
+    start(&client, &server);
+    client.out[4] = client.out[6] = ACP_HANDSHAKE_VERSION + 1; /* a later one that forgets this one */
+    check_refusal(&client, &server, ACP_HANDSHAKE_BAD_VERSION);
+
+    start(&client, &server);
+    client.out[4] = client.hello[4] = ACP_HANDSHAKE_VERSION + 1; /* a later one that does not */
+    CHECK(carry(&client, &server, 1, "") == ACP_HANDSHAKE_MORE);
+    CHECK(carry(&server, &client, 1, "") == ACP_HANDSHAKE_DONE);
+    CHECK(carry(&client, &server, 1, "") == ACP_HANDSHAKE_DONE);
 
     for (int result = ACP_HANDSHAKE_NO_RANDOM - 1; result <= 1; result++)
         CHECK(strlen(acp_handshake_error(result)) > 10);

@@ -30,6 +30,7 @@ def test_info_tells_what_a_bug_report_needs(passes, road):
     output = passes([*launch.mpiexec(2), *launch.program(show)], launch.ROADS[road])
     for word in (
         acp.__version__,
+        "sources",
         "Python",
         "mpi4py",
         "NumPy",

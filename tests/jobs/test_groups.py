@@ -256,6 +256,64 @@ def test_two_jobs_at_once_do_not_mix_and_write_no_files(groups, tmp_path, all_pa
     assert left == {"keys"}
 
 
+# Versions ---------------------------------------------------------------------------------------
+
+
+def come_as_others(protocol):
+    """By a protocol that the rendezvous does not speak, then as another state of the sources."""
+    from acp_mpi.spawn.rendezvous import build, handshake
+
+    ours, sources = int(protocol), build.SOURCES
+    for newest, oldest, said in ((1, 1, "1"), (ours + 2, ours + 1, f"{ours + 1} to {ours + 2}")):
+        handshake.VERSION, handshake.OLDEST = newest, oldest
+        with pytest.raises(acp.Error, match=f"speaks protocol {ours}, and this one {said}: instal"):
+            acp.init()
+    handshake.VERSION, handshake.OLDEST = ours + 1, ours
+    build.SOURCES = "0" * 16
+    with pytest.raises(
+        acp.Error, match=f"runs .* sources 0{{16}}.*sources {sources}.*: install the"
+    ):
+        acp.init()
+    build.SOURCES = sources
+    with acp.init():
+        assert acp.procs() == 2
+
+
+def test_a_group_of_another_version_is_refused(start, meeting, all_pass):
+    from acp_mpi.spawn.rendezvous import handshake
+
+    place = meeting({"first": 1, "second": 1}) | {"ACP_MPI": "0"}
+    first = start(launch.program(join_and_leave), place | {"ACP_GROUP": "first"})
+    program = launch.program(come_as_others, handshake.VERSION)
+    all_pass({"first": [first], "second": [start(program, place | {"ACP_GROUP": "second"})]})
+
+
+def join_and_leave():
+    acp.init()
+    acp.finalize()
+
+
+def be_two_states_of_the_sources():
+    from mpi4py import MPI
+
+    from acp_mpi.spawn.rendezvous import build
+
+    sources = build.SOURCES
+    if MPI.COMM_WORLD.rank == 1:
+        build.SOURCES = "0" * 16
+    with pytest.raises(
+        acp.Error, match=r"rank 1 of this group runs .*sources 0{16}.*, and rank 0 "
+    ):
+        acp.init()
+    build.SOURCES = sources
+    with acp.init():
+        acp.sync()
+
+
+def test_a_rank_of_another_version_is_named_on_all_ranks(passes):
+    passes([*launch.mpiexec(2), *launch.program(be_two_states_of_the_sources)])
+
+
 # The secret -------------------------------------------------------------------------------------
 
 

@@ -282,6 +282,26 @@ def test_what_cannot_be_asked_for_is_named(passes):
     passes(launch.program(ask_for_nothing_that_can_be), {"ACP_MPI": "0"})
 
 
+def come_from_other_sources():
+    from acp_mpi.spawn.rendezvous import build
+
+    build.SOURCES = "0" * 16
+    acp.init()
+
+
+def start_another_version():
+    with acp.init():
+        with pytest.raises(
+            acp.Error, match=r"(?s)runs acp_mpi .*sources 0{16}.*this job .*sources"
+        ):
+            acp.spawn_group(newcomer(come_from_other_sources), mpi=False)
+        assert acp.procs() == 1
+
+
+def test_a_group_of_another_version_does_not_come(passes):
+    passes(launch.program(start_another_version), {"ACP_MPI": "0"})
+
+
 def say_what_was_given(*arguments):
     with acp.init():
         acp.send((os.getcwd(), os.environ["LEVEL"], arguments, acp.group().name), 0)

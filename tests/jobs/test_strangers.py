@@ -13,7 +13,7 @@ import acp_mpi as acp
 from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.server import Server
 
-PIECES = [b"", b"\x00", b"GET / HTTP/1.0\r\n\r\n", b"ACP", b"ACPH\x01" + bytes(20), bytes(5000)]
+PIECES = [b"", b"\x00", b"GET / HTTP/1.0\r\n\r\n", b"ACP", b"ACPH\x02" + bytes(20), bytes(5000)]
 
 
 def listening_ports():

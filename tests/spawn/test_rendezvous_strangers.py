@@ -5,12 +5,13 @@ import os
 import random
 import socket
 import struct
+from types import SimpleNamespace
 
 import pytest
 from arriving import SECRET, announced, row, rows, whole
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.rendezvous import handshake, reception
+from acp_mpi.spawn.rendezvous import build, handshake, reception
 from acp_mpi.spawn.rendezvous.address import parse_address
 from acp_mpi.spawn.rendezvous.connector import join
 from acp_mpi.spawn.rendezvous.secret import job_id
@@ -70,14 +71,23 @@ def test_a_group_that_is_not_expected_is_refused(expected, late, words):
         join(server.address, SECRET, name, size, True, whole("x", size))
 
 
-def test_a_group_with_another_version_is_refused(pool):
-    other = bytearray(row("b", 0))
-    other[38] = 2  # `layout` of `struct row`
+@pytest.mark.parametrize(
+    ("name", "other", "words"),
+    [
+        ("_engine", SimpleNamespace(LAYOUT=0), "'b' runs .*layout 0, .* 'a' from .*layout [1-9]"),
+        ("SOURCES", "0" * 16, "'b' runs acp_mpi .*sources 0000.* 'a' from .*sources "),
+    ],
+)
+def test_a_group_of_another_version_is_refused(pool, monkeypatch, name, other, words):
     with Server(SECRET, 2) as server:
         first = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
         announced(server, 1)
-        with pytest.raises(Error, match="'b' has another version of acp_mpi than group 'a' from"):
-            join(server.address, SECRET, "b", 1, False, [(0, bytes(other))])
+        with monkeypatch.context() as patch:
+            patch.setattr(build, name, other)
+            with pytest.raises(Error, match=words):
+                join(server.address, SECRET, "b", 1, False, whole("b", 1))
+        monkeypatch.setattr(build, "__version__", "another release")  # which shares the layout
+        monkeypatch.setattr(build, "SOURCES", "and has other sources")
         join(server.address, SECRET, "b", 1, False, whole("b", 1))
         first.result()
 
@@ -112,7 +122,8 @@ def test_garbage_on_the_port_is_dropped_at_once_and_disturbs_nobody(pool):
         for start in (
             b"GET / HTTP/1.1\r\n",
             b"ACPQ",
-            b"ACPH\x09",
+            b"ACPH\x01",
+            b"ACPH\x09\x02\x09",
             b"\x16\x03\x01",
             *(source.randbytes(source.randrange(1, 300)) for _ in range(100)),
         ):

@@ -3,8 +3,8 @@
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.arrival import Coming, places, ranges
+from acp_mpi.spawn.rendezvous.build import own
 from acp_mpi.spawn.rendezvous.membership import Membership
-from acp_mpi.spawn.rendezvous.row import layout
 
 
 class Newcomers:
@@ -20,7 +20,7 @@ class Newcomers:
         Raises Error with what the member should be told.
         """
         self._check(new)
-        group = self._coming.setdefault(new.name, Coming(new.size, new.has_mpi))
+        group = self._coming.setdefault(new.name, Coming(new.size, new.has_mpi, new.build))
         for rank, _ in new.rows:
             if (group.size, group.has_mpi) != (new.size, new.has_mpi) or rank in group.rows:
                 raise Error(
@@ -56,10 +56,9 @@ class Newcomers:
         return f"ranks {ranges(group.absent)} of group {name!r}"
 
     def _check(self, new: Announcement) -> None:
-        version = layout(self.table.row(0))
-        if any(layout(row) != version for _, row in new.rows):
+        if not new.build.fits(own()):
             raise Error(
-                f"group {new.name!r} has another version of acp_mpi than this job: install the "
+                f"group {new.name!r} runs acp_mpi {new.build}, and this job {own()}: install the "
                 "same in the environments of both"
             )
         if any(new.name == group.name for group in self.table.groups):

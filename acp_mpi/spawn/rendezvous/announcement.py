@@ -6,6 +6,7 @@ import struct
 
 from acp_mpi.errors import Error
 from acp_mpi.record import Record
+from acp_mpi.spawn.rendezvous.build import Build, own
 from acp_mpi.spawn.rendezvous.membership import ROW_SIZE, check_group, check_row
 from acp_mpi.spawn.rendezvous.packing import Reader, pack_text
 
@@ -15,10 +16,10 @@ class Announcement(Record):
 
     A group with MPI, and one that is a single process, comes as a whole; the processes of any
     other group may come one by one. `patience` is how many seconds the member waits for the
-    others, `origin` says host and process for messages.
+    others, `origin` says host and process for messages, `build` which acp_mpi it runs.
     """
 
-    __slots__ = ("name", "size", "has_mpi", "rows", "patience", "origin")  # noqa: RUF023
+    __slots__ = ("name", "size", "has_mpi", "rows", "patience", "origin", "build")  # noqa: RUF023
 
     def __init__(
         self,
@@ -28,9 +29,11 @@ class Announcement(Record):
         rows: tuple[tuple[int, bytes], ...],
         patience: float,
         origin: str,
+        build: Build | None = None,
     ) -> None:
         self.name, self.size, self.has_mpi = name, size, has_mpi
         self.rows, self.patience, self.origin = rows, patience, origin
+        self.build = build or own()
         check_group(self.name, self.size)
         ranks = {rank for rank, _ in self.rows}
         if (
@@ -58,6 +61,7 @@ class Announcement(Record):
         rows = (struct.pack("<I", rank) + row for rank, row in self.rows)
         return b"".join(
             (
+                self.build.pack(),
                 pack_text(self.name),
                 pack_text(self.origin),
                 struct.pack("<I?dI", self.size, self.has_mpi, self.patience, len(self.rows)),
@@ -69,8 +73,8 @@ class Announcement(Record):
     def unpack(cls, data: bytes) -> Announcement:
         """Return the announcement that `pack` made into these bytes."""
         reader = Reader(data)
-        name, origin = reader.text(), reader.text()
+        build, name, origin = Build.read(reader), reader.text(), reader.text()
         size, has_mpi, patience, count = reader.numbers("<I?dI")
         rows = tuple((reader.numbers("<I")[0], bytes(reader.take(ROW_SIZE))) for _ in range(count))
         reader.end()
-        return cls(name, size, has_mpi, rows, patience, origin)
+        return cls(name, size, has_mpi, rows, patience, origin, build)

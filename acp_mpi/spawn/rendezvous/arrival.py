@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from acp_mpi.spawn.rendezvous.build import Build
+
 
 class Arrival(NamedTuple):
     """What has come of a group: `ranks`, and for each of them its origin, host and process."""
@@ -23,8 +25,8 @@ class Arrival(NamedTuple):
 class Coming:
     """A group while it comes."""
 
-    def __init__(self, size: int, has_mpi: bool) -> None:
-        self.size, self.has_mpi = size, has_mpi
+    def __init__(self, size: int, has_mpi: bool, build: Build) -> None:
+        self.size, self.has_mpi, self.build = size, has_mpi, build
         self.rows: dict[int, bytes] = {}
         self.origins: dict[int, str] = {}
 

@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
     Steps: TypeAlias = Generator[tuple[bytes, int], bytes, "Peer | None"]
 
-VERSION = 1
+VERSION = 2  # of the protocol
+OLDEST = 2  # that is understood, too: a side that speaks a later one says which is its oldest
 NO_SLOT = 0xFFFFFFFF  # of the rendezvous, and of a member before it joined
 
-_HELLO = struct.Struct("<4sBBHIIQ16s32s")
-_CHALLENGE = struct.Struct("<4sBBHI32s32s")
+_HELLO = struct.Struct("<4sBBBxIIQ16s32s")
+_CHALLENGE = struct.Struct("<4sBBBxI32s32s")
 _PROOF = struct.Struct("<4s4x32s")
 _MAC_SIZE = 32
 _GLANCE = 0.001  # s
-_PREFIX_SIZE = 5  # magic and version, alike in all versions
+_BEGIN = struct.Struct("<4sBBB")  # magic, version, a byte of each, oldest version: in all to come
 
 
 class Role:
@@ -55,7 +56,6 @@ class Refusal:
 
 _MEANING = {
     Refusal.BAD_MAGIC: "the other side is no ACP process",
-    Refusal.BAD_VERSION: "the other side has another version of acp_mpi",
     Refusal.BAD_JOB: "the other side belongs to another job or has another secret "
     "(compare ACP_SECRET_FILE of both)",
     Refusal.BAD_ROLE: "a rank was taken for the rendezvous or the reverse",
@@ -115,17 +115,20 @@ def client_steps(
     secret: bytes, job: bytes, role: int, slot: int, want: int, process_nonce: int
 ) -> Steps:
     """Yield (bytes to send, size to read) as the side that connected."""
-    hello = _HELLO.pack(b"ACPH", VERSION, role, 0, slot, want, process_nonce, job, os.urandom(32))
+    hello = _HELLO.pack(
+        b"ACPH", VERSION, role, OLDEST, slot, want, process_nonce, job, os.urandom(32)
+    )
     yield hello, 0
     challenge = yield from _magic(b"ACPC")
-    challenge += yield b"", 1
-    if challenge[-1] != VERSION:
-        raise failure(Refusal.BAD_VERSION)
-    challenge += yield b"", _CHALLENGE.size - _PREFIX_SIZE
+    theirs, begin = yield from _versions()
+    challenge += begin
+    if not _understood(theirs) or begin[1] == Refusal.BAD_VERSION:
+        raise failure(Refusal.BAD_VERSION, theirs)
+    challenge += yield b"", _CHALLENGE.size - _BEGIN.size
     _, _, status, _, server_slot, _, mac = _CHALLENGE.unpack(challenge)
-    # These two come without a MAC: there is no secret or no format in common. Believing a forged
-    # one costs no more than the cut its forger could make.
-    if status in (Refusal.BAD_JOB, Refusal.BAD_VERSION):
+    # This one, and another version, come without a MAC: there is no secret or no format in common.
+    # Believing a forged one costs no more than the cut its forger could make.
+    if status == Refusal.BAD_JOB:
         raise failure(status)
     if not _engine.same_digest(mac, _server_mac(secret, hello, challenge)):
         raise failure(Refusal.BAD_MAC)
@@ -142,10 +145,11 @@ def client_steps(
 def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
     """Yield (bytes to send, size to read) as the side that was connected to."""
     hello = yield from _magic(b"ACPH")
-    hello += yield b"", 1
-    verdict = 0 if hello[-1] == VERSION else Refusal.BAD_VERSION
+    theirs, begin = yield from _versions()
+    hello += begin
+    verdict = 0 if _understood(theirs) else Refusal.BAD_VERSION
     if not verdict:
-        hello += yield b"", _HELLO.size - _PREFIX_SIZE
+        hello += yield b"", _HELLO.size - _BEGIN.size
         _, _, role, _, client_slot, want, process_nonce, their_job, _ = _HELLO.unpack(hello)
         served = Role.MEMBER if slot == NO_SLOT else Role.LINK
         verdict = (
@@ -163,7 +167,7 @@ def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
         b"ACPC",
         VERSION,
         verdict,
-        0,
+        OLDEST,
         slot if trusted else 0,
         os.urandom(32) if trusted else bytes(32),
         bytes(_MAC_SIZE),
@@ -172,7 +176,7 @@ def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
         challenge = challenge[:-_MAC_SIZE] + _server_mac(secret, hello, challenge)
     yield challenge, 0
     if verdict:
-        raise failure(verdict)
+        raise failure(verdict, theirs)
     proof = yield from _magic(b"ACPP")
     proof += yield b"", _PROOF.size - len(proof)
     if not _engine.same_digest(proof[-_MAC_SIZE:], _client_mac(secret, hello, challenge)):
@@ -180,10 +184,27 @@ def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
     return Peer(role, client_slot, process_nonce)
 
 
-def failure(refusal: int) -> Exception:
-    """Return the exception for a refusal: PermissionError where secrets differ, else Error."""
+def failure(refusal: int, theirs: tuple[int, int] = (VERSION, OLDEST)) -> Exception:
+    """Return the exception for a refusal: PermissionError where secrets differ, else Error.
+
+    `theirs`: the versions that the other side understands, the newest first.
+    """
+    if refusal == Refusal.BAD_VERSION:
+        return Error(
+            f"the other side has another version of acp_mpi: it speaks protocol {_range(*theirs)}, "
+            f"and this one {_range(VERSION, OLDEST)}: install the same in the environments of both"
+        )
     kind = PermissionError if refusal in (Refusal.BAD_JOB, Refusal.BAD_MAC) else Error
     return kind(_MEANING[refusal])
+
+
+def _range(newest: int, oldest: int) -> str:
+    return f"{newest}" if oldest == newest else f"{oldest} to {newest}"
+
+
+def _understood(theirs: tuple[int, int]) -> bool:
+    newest, oldest = theirs
+    return newest >= OLDEST and oldest <= VERSION
 
 
 def receive(sock: socket, size: int, deadline: float) -> bytearray:
@@ -239,6 +260,16 @@ def _magic(expected: bytes) -> Generator[tuple[bytes, int], bytes, bytes]:
         if (yield b"", 1)[0] != byte:
             raise failure(Refusal.BAD_MAGIC)
     return expected
+
+
+def _versions() -> Generator[tuple[bytes, int], bytes, tuple[tuple[int, int], bytes]]:
+    """Read on to the end of what is alike in all versions; return those of the other side, too."""
+    begin = yield b"", 1
+    newest = begin[0]
+    if newest < OLDEST:  # nothing more is waited for
+        return (newest, newest), begin
+    begin += yield b"", 2
+    return (newest, begin[2]), begin
 
 
 def _server_mac(secret: bytes, hello: bytes, challenge: bytes) -> bytes:

@@ -7,7 +7,6 @@ from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.arrival import Arrival, Coming, places, ranges
 from acp_mpi.spawn.rendezvous.expectation import Expectation, Names, Number
 from acp_mpi.spawn.rendezvous.membership import Membership
-from acp_mpi.spawn.rendezvous.row import layout
 
 _MOST_GROUPS = 32  # that a report names one by one
 
@@ -38,7 +37,7 @@ class Roll:
         group = self._groups.get(new.name)
         if group is None:
             self._expected.check(new, self._groups)
-            group = self._groups[new.name] = Coming(new.size, new.has_mpi)
+            group = self._groups[new.name] = Coming(new.size, new.has_mpi, new.build)
         elif group.has_mpi or new.has_mpi:
             raise Error(
                 f"a group {new.name!r} has come already, from "
@@ -103,11 +102,11 @@ class Roll:
 
     def _check_version(self, new: Announcement) -> None:
         for name, group in self._groups.items():
-            rank, known = next(iter(group.rows.items()))
-            if any(layout(row) != layout(known) for _, row in new.rows):
+            if not new.build.fits(group.build):
                 raise Error(
-                    f"group {new.name!r} has another version of acp_mpi than group {name!r} from "
-                    f"{group.origins[rank]}: install the same in the environments of both"
+                    f"group {new.name!r} runs acp_mpi {new.build}, and group {name!r} from "
+                    f"{places(group.origins)} {group.build}: install the same in the environments "
+                    "of both"
                 )
             return  # the others have been compared with it
 

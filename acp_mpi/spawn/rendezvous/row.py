@@ -9,12 +9,6 @@ from acp_mpi.spawn.rendezvous.membership import ROW_SIZE
 
 _ROW = struct.Struct("<QQQIiIHBB20sI")
 assert _ROW.size == ROW_SIZE
-_LAYOUT_AT = struct.calcsize("<QQQIiIH")
-
-
-def layout(row: bytes) -> int:
-    """Return by which version of the layout of shared memory its process works."""
-    return row[_LAYOUT_AT]
 
 
 def nonce(row: bytes) -> int:
