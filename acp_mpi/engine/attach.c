@@ -235,8 +235,10 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
         }
     }
     *later = false;
+    struct stat st;
     p->fd = fds[MEMORY];
     p->door_fd = fds[DOOR];
+    p->span = fstat(p->fd, &st) ? 0 : (uint64_t)st.st_size; /* sealed */
     if (e->config.map) {
         unsigned char *base = e->config.map(e->config.map_context, &p->row, 0, CONTROL_SIZE);
         if (!base)

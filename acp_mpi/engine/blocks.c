@@ -14,8 +14,8 @@ struct heap *heap_map(acp_engine *e, struct peer *p)
     struct heap *h = atomic_load_explicit(&p->heap, memory_order_acquire);
     const struct control *c = p->control;
     uint64_t position = c->heap_position, span = c->heap_span;
-    if (h || !span || position % PAGE || span > c->span || position > c->span - span ||
-        !(h = calloc(1, sizeof *h)))
+    if (h || position % PAGE || span > p->span || position > p->span - span ||
+        heap_head_size(span) + GRANULE > span || !(h = calloc(1, sizeof *h)))
         return h;
     h->span = span;
     h->position = position;
@@ -29,6 +29,7 @@ struct heap *heap_map(acp_engine *e, struct peer *p)
         return NULL;
     }
     h->head = (struct heap_head *)(void *)h->base;
+    heap_measure(h);
     atomic_store_explicit(&p->heap, h, memory_order_release);
     return h;
 }
@@ -50,24 +51,27 @@ int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_
     heap_create(&h, e->row.nonce, m->limit, pinned_end - position);
     if (e->config.unexpected_max)
         h.head->mailbox.bound = e->config.unexpected_max;
-    struct region region = {.offset = position + h.head->first + BLOCK_HEAD,
-                            .length = h.head->end - h.head->first - BLOCK_HEAD,
+    struct region region = {.offset = position + h.first + BLOCK_HEAD,
+                            .length = h.end - h.first - BLOCK_HEAD,
                             .kind = SEGMENT_HEAP};
-    e->control->heap_position = position;
-    e->control->heap_span = span;
+    e->control->heap_position = m->heap_position = position;
+    e->control->heap_span = m->heap_span = span;
     return directory_publish(e, &region);
 }
 
 void heap_range(const acp_engine *e, uint64_t *begin, uint64_t *end)
 {
-    uint64_t position = e->control->heap_position;
-    const struct heap_head *head = (const void *)(e->memory.base + position);
+    uint64_t position = e->memory.heap_position;
+    struct heap h = {.span = e->memory.heap_span};
     *begin = *end;
-    if (!e->control->heap_span || position + head->first + BLOCK_HEAD >= *end)
+    if (!h.span)
         return;
-    *begin = position + head->first + BLOCK_HEAD;
-    if (*end > position + head->end)
-        *end = position + head->end;
+    heap_measure(&h);
+    if (position + h.first + BLOCK_HEAD >= *end)
+        return;
+    *begin = position + h.first + BLOCK_HEAD;
+    if (*end > position + h.end)
+        *end = position + h.end;
 }
 
 static struct heap *own_heap(acp_engine *e)

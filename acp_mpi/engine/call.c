@@ -73,7 +73,10 @@ static acp_method method_of(const acp_engine *e, uint8_t number)
 int method_run(acp_lane *lane, struct acp_call *c)
 {
     c->out_size = c->result[0] = c->result[1] = 0;
+    lane->damaged = false;
     int rc = method_of(lane->engine, c->method)(lane, c);
+    if (unlikely(lane->damaged && rc == ACP_OK))
+        rc = fail(lane, ACP_E_DAMAGED, c->object, 0);
     if (unlikely(rc == ACP_E_FULL)) {
         lane->fault.ga = c->object; /* a heap does not know whose it is */
         lane->fault.rank = acp_ga_rank(c->object);

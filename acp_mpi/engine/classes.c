@@ -17,14 +17,14 @@ void heap_class(uint64_t size, uint32_t *level, uint32_t *width)
         *width = (uint32_t)(size / 16);
     } else {
         uint32_t log = 63 - (uint32_t)__builtin_clzll(size);
-        *level = log - 8;
+        *level = log - 8 < HEAP_LEVELS ? log - 8 : HEAP_LEVELS - 1; /* of a size that is none */
         *width = (uint32_t)(size >> (log - 5)) % HEAP_WIDTH;
     }
 }
 
 bool block_plausible(const struct heap *h, uint64_t at)
 {
-    return at % 16 == 0 && at >= h->head->first && at <= h->head->end - BLOCK_LEAST;
+    return at % 16 == 0 && at >= h->first && at <= h->end - BLOCK_LEAST;
 }
 
 /* A whole block begins there, of which the head says as much. */
@@ -34,7 +34,7 @@ bool block_whole(const struct heap *h, uint64_t at, bool is_free)
         return false;
     const struct block *b = block_at(h, at);
     uint64_t size = b->size & ~BLOCK_FLAGS;
-    return size >= BLOCK_LEAST && size <= h->head->end - at &&
+    return size >= BLOCK_LEAST && size <= h->end - at &&
            is_free == (b->size & BLOCK_FREE) && (is_free || b->mark == block_mark(h, at));
 }
 
@@ -121,10 +121,10 @@ uint64_t list_find(const struct heap *h, uint64_t size)
     if (!map) {
         uint64_t levels = head->level_map & (~0ull << (level + 1));
         level = levels ? (uint32_t)__builtin_ctzll(levels) : 0;
-        map = levels ? head->class_map[level] : 0;
+        map = levels && level < HEAP_LEVELS ? head->class_map[level] : 0;
     }
     if (map)
-        return head->lists[level][__builtin_ctzll(map)];
+        return head->lists[level][__builtin_ctzll(map) % HEAP_WIDTH];
     heap_class(size, &level, &width);
     uint64_t at = head->lists[level][width];
     for (uint32_t look = 0; at && look < LOOKS && block_whole(h, at, true); look++) {

@@ -33,8 +33,8 @@ static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault
 
 static struct heap_head *own_heap(const acp_engine *e)
 {
-    return e->control->heap_span
-               ? (struct heap_head *)(void *)(e->memory.base + e->control->heap_position)
+    return e->memory.heap_span
+               ? (struct heap_head *)(void *)(e->memory.base + e->memory.heap_position)
                : NULL;
 }
 

@@ -97,7 +97,7 @@ static struct container *at_offset(const struct heap *h, uint64_t at)
 /* A block that begins there is given out, and holds a head. */
 static bool is_head(const struct heap *h, uint64_t at, uint64_t kind)
 {
-    return at % 16 == 0 && at > h->head->first && container_inside(h, at, types[kind]->size) &&
+    return at % 16 == 0 && at > h->first && container_inside(h, at, types[kind]->size) &&
            block_at(h, at - BLOCK_HEAD)->mark == block_mark(h, at - BLOCK_HEAD) &&
            block_size(h, at - BLOCK_HEAD) >= types[kind]->size + BLOCK_HEAD &&
            at_offset(h, at)->kind == kind;
@@ -105,7 +105,7 @@ static bool is_head(const struct heap *h, uint64_t at, uint64_t kind)
 
 bool container_at(const struct heap *h, uint64_t at)
 {
-    if (at % 16 || at <= h->head->first || !container_inside(h, at, sizeof(struct container)) ||
+    if (at % 16 || at <= h->first || !container_inside(h, at, sizeof(struct container)) ||
         !granule_there(h, at) || !granule_there(h, at + sizeof(struct container) - 1))
         return false;
     const struct container *k = at_offset(h, at);

@@ -52,7 +52,7 @@ int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *ca
 /* Is [at, at + size) inside the heap? What lies in shared memory is not trusted. */
 static inline bool container_inside(const struct heap *h, uint64_t at, uint64_t size)
 {
-    return size <= h->span && at <= h->span - size && at >= h->head->first;
+    return size <= h->span && at <= h->span - size && at >= h->first;
 }
 static inline acp_ga_t container_ga(const struct acp_call *call, const struct heap *h, uint64_t at)
 {

@@ -70,6 +70,7 @@ struct acp_lane {
     bool hurries; /* its thread has the lock of the collectives: it waits for nothing else */
     acp_handle_t previous;
     int64_t patience_ns; /* of its methods, with those who hold a section */
+    bool damaged; /* a change of this call did not happen, for what it met cannot be */
     acp_fault fault;
     struct translation recent[2]; /* by role: destination, source */
     struct translation passing[2]; /* instead of it, what is not to be kept */
@@ -98,6 +99,7 @@ struct memory {
     uint64_t used;
     uint64_t bump; /* next offset never given out */
     uint64_t starter_size;
+    struct range *registered; /* by slot: memory of this process that exists elsewhere */
     uint32_t slots_touched;
     uint32_t *free_slots;
     uint32_t free_slot_count, free_slot_room;
@@ -114,6 +116,7 @@ struct memory {
     _Atomic uint32_t references;
     uint64_t live_private, live_segments;
     uint64_t window_size; /* of the window part, from starter memory on */
+    uint64_t heap_position, heap_span; /* as in the control page; 0: none */
     acp_fault window_fault; /* why there is none */
     uint64_t probe; /* place in it of a word for its test; 0: none */
 };

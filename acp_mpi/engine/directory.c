@@ -7,13 +7,19 @@
 
 #define CHANGE_NS ((uint64_t)2000000000) /* no living owner takes so long for a change */
 
+/* Who reads it has the same look at what may have been written over. */
+static uint32_t own_count(const acp_engine *e)
+{
+    uint32_t count = atomic_load_explicit(&e->control->directory_count, memory_order_relaxed);
+    return count < ENTRIES_MAX ? count : ENTRIES_MAX - 1;
+}
+
 static uint32_t order_lower_bound(acp_engine *e, uint64_t offset)
 {
-    uint32_t low = 0, high = atomic_load_explicit(&e->control->directory_count,
-                                                  memory_order_relaxed);
+    uint32_t low = 0, high = own_count(e);
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (e->entries[e->order[middle]].offset < offset)
+        if (e->entries[e->order[middle] & (ENTRIES_MAX - 1)].offset < offset)
             low = middle + 1;
         else
             high = middle;
@@ -53,12 +59,14 @@ static void insert(acp_engine *e, uint32_t slot, const struct region *region)
     entry->offset = region->offset;
     entry->length = region->length;
     entry->target = region->target;
-    uint32_t at = order_lower_bound(e, region->offset), count = e->control->directory_count;
+    uint32_t at = order_lower_bound(e, region->offset), count = own_count(e);
     for (uint32_t i = count; i > at; i--)
         order_move(e, i, i - 1);
     e->order[at] = slot;
     e->control->directory_count = count + 1;
     atomic_fetch_add_explicit(&entry->generation, 1, memory_order_release);
+    if (region->kind == SEGMENT_PRIVATE)
+        m->registered[slot] = (struct range){region->target, region->target + region->length};
     m->live_segments++;
     m->live_private += registered(region);
     m->used += region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
@@ -67,7 +75,7 @@ static void insert(acp_engine *e, uint32_t slot, const struct region *region)
 static void erase(acp_engine *e, const struct region *region)
 {
     struct memory *m = &e->memory;
-    uint32_t at = order_lower_bound(e, region->offset), count = e->control->directory_count;
+    uint32_t at = order_lower_bound(e, region->offset), count = own_count(e);
     for (uint32_t i = at; i + 1 < count; i++)
         order_move(e, i, i + 1);
     e->control->directory_count = count - 1;

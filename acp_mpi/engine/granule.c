@@ -22,14 +22,14 @@
 
 static uint64_t last_granule(const struct heap *h)
 {
-    return (h->head->end - h->head->grid) / GRANULE;
+    return (h->end - h->grid) / GRANULE;
 }
 
 /* The granules that [low, high) touches. */
 static void touched(const struct heap *h, uint64_t low, uint64_t high, uint64_t *from,
                     uint64_t *to)
 {
-    uint64_t grid = h->head->grid;
+    uint64_t grid = h->grid;
     *from = low > grid ? (low - grid) / GRANULE : 0;
     *to = high > grid ? (high - grid + GRANULE - 1) / GRANULE : 0;
 }
@@ -55,12 +55,12 @@ static uint64_t unpinned(const struct heap *h)
 static void interior(const struct heap *h, uint64_t low, uint64_t high, uint64_t *from,
                      uint64_t *to)
 {
-    uint64_t grid = h->head->grid;
+    uint64_t grid = h->grid;
     touched(h, 0, low + sizeof(struct block), to, from);
     if (*from < unpinned(h))
         *from = unpinned(h);
     *to = high > grid + 8 ? (high - 8 - grid) / GRANULE : 0;
-    if (high == h->head->end)
+    if (high == h->end)
         *to = last_granule(h);
     if (*to < *from)
         *to = *from;
@@ -91,7 +91,7 @@ static int commit(const struct heap *h, uint64_t word, uint64_t mask)
     while (mask) {
         uint64_t low = (uint64_t)__builtin_ctzll(mask), run = ~(mask >> low);
         uint64_t length = run ? (uint64_t)__builtin_ctzll(run) : 64;
-        uint64_t place = h->head->grid + (word * 64 + low) * GRANULE;
+        uint64_t place = h->grid + (word * 64 + low) * GRANULE;
         bool few = length <= FAULTED; /* else, or on old kernels, pages come one by one */
         for (uint32_t i = 0; i <= few; i++) /* the second time Linux clears them */
             if (!allocate(h, place, length * GRANULE))
@@ -198,8 +198,8 @@ static uint64_t candidate(const struct heap *h)
         for (uint64_t map = head->class_map[level]; map; map &= map - 1) {
             uint64_t at = head->lists[level][__builtin_ctzll(map)];
             for (; at && tries < TRIES; tries++, at = block_at(h, at)->mark) {
-                if (at % 16 || at < head->first || at > head->end - BLOCK_LEAST ||
-                    block_size(h, at) > head->end - at)
+                if (at % 16 || at < h->first || at > h->end - BLOCK_LEAST ||
+                    block_size(h, at) > h->end - at)
                     return 0;
                 if (granules_in(h, at, at + block_size(h, at)) * GRANULE >= SWEPT)
                     return at;
@@ -242,7 +242,7 @@ static void punch(const struct heap *h, uint64_t from, uint64_t to)
 {
     if (from < to)
         fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  (off_t)(h->position + h->head->grid + from * GRANULE),
+                  (off_t)(h->position + h->grid + from * GRANULE),
                   (off_t)((to - from) * GRANULE));
 }
 

@@ -10,7 +10,7 @@ static uint64_t *foot(const struct heap *h, uint64_t at, uint64_t size)
 static void behind_free(struct hold *hold, uint64_t at, bool is)
 {
     struct heap *h = hold->heap;
-    if (at == h->head->end)
+    if (at == h->end)
         return;
     uint64_t size = block_at(h, at)->size & ~BLOCK_BEHIND_FREE;
     section_set(hold, &block_at(h, at)->size, size | (is ? BLOCK_BEHIND_FREE : 0));
@@ -46,7 +46,7 @@ static void carve(struct hold *hold, uint64_t at, uint64_t size)
         section_set(hold, &block_at(h, at)->size, size);
         section_set(hold, &block_at(h, at)->mark, block_mark(h, at));
         store(&block_at(h, at + size)->size, rest | BLOCK_FREE);
-        if (at + size + rest < head->end)
+        if (at + size + rest < h->end)
             section_set(hold, foot(h, at + size, rest), rest);
         if (!stays)
             list_add(hold, at + size, rest);
@@ -55,8 +55,8 @@ static void carve(struct hold *hold, uint64_t at, uint64_t size)
     }
     uint64_t top = at + block_size(h, at);
     if (top > head->published) {
-        top = top > head->grid ? top - head->grid : 0;
-        section_set(hold, &head->published, head->grid + (top + GRANULE - 1) / GRANULE * GRANULE);
+        top = top > h->grid ? top - h->grid : 0;
+        section_set(hold, &head->published, h->grid + (top + GRANULE - 1) / GRANULE * GRANULE);
     }
 }
 
@@ -112,7 +112,7 @@ static int take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot,
     bool swept = __atomic_load_n(&h->head->sweeper.fresh[0], __ATOMIC_RELAXED) != 0;
     *lack = swept ? LACKS_SWEPT : LACKS_BLOCK;
     if (!at)
-        return refuse(hold->lane, ACP_E_FULL, size, h->head->end - h->head->first);
+        return refuse(hold->lane, ACP_E_FULL, size, h->end - h->first);
     if (!block_listed(h, at))
         return refuse(hold->lane, ACP_E_DAMAGED, size, 0);
     uint64_t end = block_size(h, at) - size < BLOCK_LEAST ? block_size(h, at)
@@ -126,8 +126,7 @@ static int take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot,
     if (count > 1)
         split(hold, at, one, count);
     name(hold, slot, at + BLOCK_HEAD);
-    section_commit(hold);
-    return ACP_OK;
+    return section_commit(hold);
 }
 
 /* What the sweeper has in its hands comes back soon, and where memory is short it gives back more. */
@@ -153,7 +152,7 @@ static int take_swept(acp_lane *lane, struct heap *h, uint64_t one, uint64_t cou
 
 int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns)
 {
-    uint64_t room = h->head->end - h->head->first;
+    uint64_t room = h->end - h->first;
     if (size > room)
         return refuse(lane, ACP_E_FULL, size, room);
     return take_swept(lane, h, block_for(size), 1, slot, patience_ns);
@@ -192,8 +191,8 @@ static int give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint6
     if (!given_out(h, at))
         return refuse(hold->lane, ACP_E_BLOCK, 0, 0);
     uint64_t low = free_before(h, at), high = last + block_size(h, last), size = high - at;
-    bool merges = high < head->end && (block_at(h, high)->size & BLOCK_FREE);
-    if (!low || (merges ? !block_listed(h, high) : high < head->end && !block_whole(h, high, false)))
+    bool merges = high < h->end && (block_at(h, high)->size & BLOCK_FREE);
+    if (!low || (merges ? !block_listed(h, high) : high < h->end && !block_whole(h, high, false)))
         return refuse(hold->lane, ACP_E_DAMAGED, 0, 0);
     uint64_t end = merges ? high + block_size(h, high) : high;
     section_begin(hold);
@@ -210,7 +209,7 @@ static int give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint6
         list_remove(hold, high);
     /* What is before a free block is not free: they would have been one. */
     section_set(hold, &block_at(h, low)->size, (end - low) | BLOCK_FREE);
-    if (end < head->end)
+    if (end < h->end)
         section_set(hold, foot(h, low, end - low), end - low);
     if (!stays && !replaces)
         list_add(hold, low, end - low);
@@ -219,11 +218,11 @@ static int give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint6
     section_set(hold, &head->used, head->used - size);
     section_set(hold, &head->blocks, head->blocks - count);
     section_set(hold, &head->fragments, head->fragments + 1 - (low < at) - merges);
-    section_commit(hold);
+    int rc = section_commit(hold);
     if (low < at && merges && end - low >= SWEPT) /* two pieces have become one worth a look */
         size = SWEPT;
     __atomic_store_n(&head->freed, head->freed + size, __ATOMIC_RELAXED);
-    return ACP_OK;
+    return rc;
 }
 
 int heap_give_inside(struct hold *hold, uint64_t *slot)

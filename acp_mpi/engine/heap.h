@@ -42,8 +42,6 @@ struct heap_head {
     struct section section;
     struct section sweeper; /* fresh: the block whose memory goes back to the system */
     uint64_t nonce;
-    uint64_t first, end; /* of the blocks */
-    uint64_t grid;       /* where the first granule begins: the first block's head is before it */
     uint64_t limit;      /* of the bytes committed in the whole file */
     uint64_t pinned;     /* granules that are never given back */
     uint64_t used, blocks, fragments;
@@ -68,9 +66,12 @@ struct heap {
     uint64_t span;
     int fd;
     uint64_t position; /* of `base` in the file */
+    uint64_t first, end; /* of the blocks: what is shared has no say in that */
+    uint64_t grid;       /* where the first granule begins: the first block's head is before it */
     const _Atomic uint64_t *others; /* bytes of the file committed for other things */
 };
 
+void heap_measure(struct heap *h); /* what follows from its span */
 uint64_t heap_head_size(uint64_t span); /* bytes that must be committed before heap_create */
 /* On zeroes. `pinned`: so many bytes from the beginning are committed already, for life. */
 void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned);
@@ -87,13 +88,18 @@ int heap_take_row(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *first
 int heap_give_row(acp_lane *lane, struct heap *h, uint64_t *first, int64_t patience_ns);
 int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
 
+/* What is read from shared memory may name any place: one outside becomes the beginning. */
+static inline uint64_t heap_inside(const struct heap *h, uint64_t at)
+{
+    return likely(at <= h->span - sizeof(struct block) && at % 8 == 0) ? at : 0;
+}
 static inline struct block *block_at(const struct heap *h, uint64_t at)
 {
-    return (struct block *)(void *)(h->base + at);
+    return (struct block *)(void *)(h->base + heap_inside(h, at));
 }
 static inline struct heap_kept *heap_kept(const struct heap *h, uint64_t block)
 {
-    return (struct heap_kept *)(void *)(h->base + block);
+    return (struct heap_kept *)(void *)(h->base + heap_inside(h, block));
 }
 /* The size of a block for so many bytes, unless it gets what would be too little for another one. */
 static inline uint64_t block_for(uint64_t size)
@@ -123,7 +129,7 @@ void list_replace(struct hold *hold, uint64_t at, uint64_t by);
 /* That of a block's head; also for who does not hold the heap. */
 static inline bool granule_there(const struct heap *h, uint64_t at)
 {
-    uint64_t grid = h->head->grid, granule = at > grid ? (at - grid) / GRANULE : 0;
+    uint64_t grid = h->grid, granule = at > grid ? (at - grid) / GRANULE : 0;
     uint64_t word = __atomic_load_n(&h->head->granules[granule / 64], __ATOMIC_RELAXED);
     return at + BLOCK_HEAD <= grid || (word >> granule % 64 & 1);
 }

@@ -92,8 +92,8 @@ static int bury(acp_lane *lane, struct heap *h, uint32_t slot)
     int rc = section_enter(&hold, lane, &h->head->section, h, 0);
     if (rc != ACP_OK)
         return rc;
-    uint64_t size, end = h->head->end;
-    for (uint64_t at = h->head->first; at < end && rc == ACP_OK; at += size) {
+    uint64_t size, end = h->end;
+    for (uint64_t at = h->first; at < end && rc == ACP_OK; at += size) {
         uint64_t block = at + BLOCK_HEAD;
         if ((size = block_size(h, at)) < BLOCK_LEAST || size > end - at)
             break;

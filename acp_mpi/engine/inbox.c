@@ -21,10 +21,10 @@ static uint64_t cell_state(uint64_t position, uint32_t phase, uint32_t line)
     return (position / INBOX_CELLS) << 32 | (uint64_t)phase << 30 | line;
 }
 
-/* False: the ring is full. */
+/* False: the ring is full, or, after more cells than it has, what stands in it is none. */
 static bool push(struct peer *p, const struct message *m)
 {
-    for (;;) {
+    for (uint32_t cells = 0; cells < 2 * INBOX_CELLS; cells++) {
         uint64_t tail = atomic_load_explicit(&p->doors->tail, memory_order_acquire);
         struct cell *cell = &p->doors->cells[tail % INBOX_CELLS];
         uint64_t state = atomic_load_explicit(&cell->state, memory_order_acquire);
@@ -44,6 +44,7 @@ static bool push(struct peer *p, const struct message *m)
             return false; /* a turn behind: not read yet */
         atomic_compare_exchange_strong(&p->doors->tail, &tail, tail + 1);
     }
+    return false;
 }
 
 static void wake(acp_engine *e, struct peer *p)

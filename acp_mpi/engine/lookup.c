@@ -168,7 +168,8 @@ static int scan(acp_lane *lane, const struct heap *h, const struct shape *shape,
     if (!t.slots)
         return ACP_OK;
     uint64_t unit = 8 * shape->unit + (shape->boxed ? 64 : 0);
-    uint64_t places = (room / unit << t.log) / (load(&s->count) + 1), span = UINT64_MAX;
+    uint64_t used = load(&s->count), span = UINT64_MAX;
+    uint64_t places = (room / unit << t.log) / ((used < t.places ? used : t.places) + 1);
     if (places < 1ull << t.log)
         span = (places ? places : 1) << (64 - t.log);
     for (; span; span /= 2) {

@@ -13,7 +13,7 @@ void mailbox_create(struct mailbox *box, uint64_t bound)
 
 struct letter *letter_at(const struct heap *h, uint64_t at)
 {
-    bool good = at % MAIL_LINE == 0 && at > h->head->first && at <= h->span - sizeof(struct letter);
+    bool good = at % MAIL_LINE == 0 && at > h->first && at <= h->span - sizeof(struct letter);
     return good ? (struct letter *)(void *)(h->base + at) : NULL;
 }
 

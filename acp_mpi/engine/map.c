@@ -22,6 +22,9 @@ static int create(struct hold *hold, struct container *container, const uint64_t
 static int clear(struct hold *hold, struct container *container)
 {
     struct map_part *map = (struct map_part *)container;
+    const struct shape shape = map->shape;
+    if (!shape_sound(&shape))
+        return damaged(hold->lane);
     for (uint32_t i = 0; i < STRIPES; i++) {
         struct hold inner;
         struct stripe *s = &map->stripes[i];
@@ -29,9 +32,9 @@ static int clear(struct hold *hold, struct container *container)
         int rc = section_enter(&inner, hold->lane, &s->section, hold->heap, HEAP_PATIENCE_NS);
         if (rc != ACP_OK)
             return rc;
-        rc = stripe_clear(&inner, &map->shape, s);
+        rc = stripe_clear(&inner, &shape, s);
         while (rc == ACP_OK && more)
-            rc = stripe_sweep(&inner, &map->shape, s, &more);
+            rc = stripe_sweep(&inner, &shape, s, &more);
         if (rc == ACP_OK && !settled(&inner))
             rc = ACP_E_BUSY;
         section_leave(&inner);
@@ -57,7 +60,9 @@ int part_find(acp_lane *lane, const struct acp_call *c, struct part *part)
         return container_gone(lane, c);
     part->shape = part->map->shape;
     atomic_thread_fence(memory_order_acquire);
-    return likely(container_lives(&part->map->head, c)) ? ACP_OK : container_gone(lane, c);
+    if (unlikely(!container_lives(&part->map->head, c)))
+        return container_gone(lane, c);
+    return likely(shape_sound(&part->shape)) ? ACP_OK : damaged(lane);
 }
 
 int part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, struct part *part,
@@ -102,8 +107,8 @@ static int request(acp_lane *lane, const struct acp_call *c, const struct part *
     const unsigned char *key = (const unsigned char *)c->in + sizeof *r;
     if (unlikely(r->box)) {
         r->box = acp_ga_offset(r->box) - h->position;
-        if (!part->shape.boxed || r->box % 16 || r->box <= h->head->first ||
-            r->box >= h->head->end || !box_read(h, r->box, e) ||
+        if (!part->shape.boxed || r->box % 16 || r->box <= h->first ||
+            r->box >= h->end || !box_read(h, r->box, e) ||
             block_at(h, r->box - BLOCK_HEAD)->mark != block_mark(h, r->box - BLOCK_HEAD))
             return fail(lane, ACP_E_BLOCK, c->object, 0);
     } else if (likely(r->key_size <= left && (!valued || r->value_size <= left - r->key_size))) {

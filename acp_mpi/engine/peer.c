@@ -33,6 +33,7 @@ int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
             return ACP_E_SYSTEM;
         own->control = e->control;
         own->doors = e->doors;
+        own->span = e->memory.span;
         own->opened = OPENED_SELF;
         own->line = 0;
         own->relation = RELATION_SELF;

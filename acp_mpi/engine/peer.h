@@ -49,6 +49,7 @@ struct peer {
     int door_fd; /* its event counter */
     uint32_t line; /* ours among its attach lines */
     const struct control *control;
+    uint64_t span; /* of its memory: what its file has room for */
     struct doors *doors;
     struct heap *_Atomic heap;
     _Atomic uint32_t eager_stuck[EAGER_EACH]; /* so often had a slot there been claimed when it stayed full */

@@ -56,7 +56,7 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
         from = low & ~(PAGE - 1);
         to = (high + PAGE - 1) & ~(PAGE - 1);
     }
-    uint64_t span = p->control->span;
+    uint64_t span = p->span;
     if (to > span)
         to = span;
     if (high > to)
@@ -103,6 +103,20 @@ static int heap_region(acp_engine *e, struct peer *p, struct region *region)
     return length ? ACP_OK : ACP_E_UNREGISTERED;
 }
 
+/* Nothing but its owner says where a region is, and something may have written over that. */
+static bool possible(const acp_engine *e, const struct peer *p, const struct region *region,
+                     const struct region *whole)
+{
+    uint64_t into = region->target - whole->offset;
+    const struct range *own = &e->memory.registered[region->slot];
+    if (region->kind == SEGMENT_PRIVATE)
+        return p != e->own || (own->low == region->target && region->length <= own->high - own->low);
+    return region->kind >= SEGMENT_MEMORY && region->kind <= SEGMENT_HEAP &&
+           whole->length <= p->span && whole->offset <= p->span - whole->length &&
+           (region->kind != SEGMENT_ALIAS ||
+            (region->length <= whole->length && into <= whole->length - region->length));
+}
+
 /* Finds out where `ga` is and how this process reaches it. Of a rank of another node nothing
  * but the rank can be checked here. */
 static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
@@ -147,6 +161,8 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     whole = region;
     if (rc == ACP_OK && region.kind == SEGMENT_ALIAS)
         rc = directory_find(p->control, region.target, &whole);
+    if (rc == ACP_OK && !possible(e, p, &region, &whole))
+        rc = ACP_E_DAMAGED;
     if (rc != ACP_OK) {
         uint64_t low = lane->fault.low, high = lane->fault.high;
         fail(lane, p->lost ? ACP_E_LOST : rc, ga, size);
@@ -176,8 +192,13 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     }
     pthread_mutex_lock(&e->space);
     const struct heap *h = whole.kind == SEGMENT_HEAP ? heap_map(e, p) : NULL;
-    if (h)
+    if (h && (whole.offset < h->position ||
+              whole.offset + whole.length > h->position + h->span))
+        rc = ACP_E_DAMAGED;
+    else if (h)
         t->base = h->base + (whole.offset - h->position);
+    else if (whole.kind == SEGMENT_HEAP)
+        rc = ACP_E_DAMAGED;
     else
         rc = view_of(e, p, whole.offset, whole.offset + whole.length, pin, &t->base);
     pthread_mutex_unlock(&e->space);

@@ -173,7 +173,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
 
 static bool block_in(const struct heap *h, uint64_t at, uint64_t size)
 {
-    return at >= h->head->first && size <= h->span && at <= h->span - size;
+    return at >= h->first && size <= h->span && at <= h->span - size;
 }
 
 /* The bytes that have come by a block and are not in the buffer yet; then those that it may copy

@@ -3,10 +3,10 @@
 
 #include "heap.h"
 #include "meeting.h"
+#include "words.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SECTION_LINES 4u /* that change with each call: the lock, the journal, what is guarded */
@@ -25,12 +25,17 @@ static bool inside(const struct hold *h, uint64_t offset, uint64_t size)
     return size <= h->heap->span && offset <= h->heap->span - size;
 }
 
+/* Of a move, as it was when it was looked at: others may write over it. */
+struct path {
+    uint64_t to, from, size, chunks;
+};
+
 /* The chunk of a move that is the n-th to go: the last one first if it goes upwards. */
-static uint64_t chunk(const struct section *s, uint64_t n, uint64_t *size)
+static uint64_t chunk(const struct path *p, uint64_t n, uint64_t *size)
 {
-    uint64_t whole = s->moving.size, done = n * SECTION_SCRATCH, left = whole - done;
+    uint64_t done = n * SECTION_SCRATCH, left = p->size - done;
     *size = left < SECTION_SCRATCH ? left : SECTION_SCRATCH;
-    return s->moving.to > s->moving.from ? left - *size : done;
+    return p->to > p->from ? left - *size : done;
 }
 
 static void copy(void *to, const void *from, uint64_t size)
@@ -40,42 +45,40 @@ static void copy(void *to, const void *from, uint64_t size)
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-static bool movable(const struct hold *h)
+static bool movable(const struct hold *h, struct path *p)
 {
     const struct section *s = h->section;
-    uint64_t chunks = (s->moving.size + SECTION_SCRATCH - 1) / SECTION_SCRATCH;
-    return inside(h, s->moving.to, s->moving.size) && inside(h, s->moving.from, s->moving.size) &&
-           s->moving.step <= 2 * chunks;
+    *p = (struct path){load(&s->moving.to), load(&s->moving.from), load(&s->moving.size), 0};
+    p->chunks = (p->size + SECTION_SCRATCH - 1) / SECTION_SCRATCH;
+    return inside(h, p->to, p->size) && inside(h, p->from, p->size);
 }
 
-static void move_on(const struct hold *h)
+static void move_on(const struct hold *h, const struct path *p)
 {
     struct section *s = h->section;
-    uint64_t chunks = (s->moving.size + SECTION_SCRATCH - 1) / SECTION_SCRATCH, size;
-    while (s->moving.step < 2 * chunks) {
-        uint64_t at = chunk(s, s->moving.step / 2, &size);
-        if (s->moving.step % 2 == 0) {
-            copy(s->scratch, place(h, s->moving.from + at), size);
-            store(&s->moving.step, s->moving.step + 1);
+    for (uint64_t step, size; (step = load(&s->moving.step)) < 2 * p->chunks;) {
+        uint64_t at = chunk(p, step / 2, &size);
+        if (step % 2 == 0) {
+            copy(s->scratch, place(h, p->from + at), size);
+            store(&s->moving.step, ++step);
         }
-        copy(place(h, s->moving.to + at), s->scratch, size);
-        store(&s->moving.step, s->moving.step + 1);
+        copy(place(h, p->to + at), s->scratch, size);
+        store(&s->moving.step, step + 1);
     }
 }
 
 /* Each chunk has overwritten only its own source, that of chunks which went before it, and what
  * nobody needs. */
-static void move_back(const struct hold *h)
+static void move_back(const struct hold *h, const struct path *p)
 {
     struct section *s = h->section;
-    uint64_t size;
-    while (s->moving.step) {
-        uint64_t at = chunk(s, (s->moving.step - 1) / 2, &size);
-        if (s->moving.step % 2)
-            copy(place(h, s->moving.from + at), s->scratch, size);
+    for (uint64_t step, size; (step = load(&s->moving.step)) && step <= 2 * p->chunks;) {
+        uint64_t at = chunk(p, (step - 1) / 2, &size);
+        if (step % 2)
+            copy(place(h, p->from + at), s->scratch, size);
         else
-            copy(s->scratch, place(h, s->moving.to + at), size);
-        store(&s->moving.step, s->moving.step - 1);
+            copy(s->scratch, place(h, p->to + at), size);
+        store(&s->moving.step, step - 1);
     }
 }
 
@@ -102,8 +105,9 @@ static void end(struct hold *h)
 static int finish(struct hold *h)
 {
     struct section *s = h->section;
-    if (s->moving.kind == MOVING_LATER && movable(h))
-        move_on(h);
+    struct path path;
+    if (s->moving.kind == MOVING_LATER && movable(h, &path))
+        move_on(h, &path);
     store(&s->moving.kind, MOVING_NOTHING);
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
         store(&s->fresh[i], 0);
@@ -116,11 +120,15 @@ static int finish(struct hold *h)
 static int take_back(struct hold *h)
 {
     struct section *s = h->section;
-    for (uint64_t i = s->count < SECTION_WORDS ? s->count : SECTION_WORDS; i-- > 0;)
-        if (inside(h, s->journal[i].at, 8) && s->journal[i].at % 8 == 0)
-            store((uint64_t *)(void *)place(h, s->journal[i].at), s->journal[i].old);
-    if (s->moving.kind == MOVING_NOW && movable(h))
-        move_back(h);
+    struct path path;
+    uint64_t count = load(&s->count);
+    for (uint64_t i = count < SECTION_WORDS ? count : SECTION_WORDS; i-- > 0;) {
+        uint64_t at = load(&s->journal[i].at);
+        if (inside(h, at, 8) && at % 8 == 0)
+            store((uint64_t *)(void *)place(h, at), s->journal[i].old);
+    }
+    if (s->moving.kind == MOVING_NOW && movable(h, &path))
+        move_back(h, &path);
     store(&s->moving.kind, MOVING_NOTHING);
     for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
         store(&s->stale[i], 0);
@@ -167,15 +175,9 @@ int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap
             meeting(lane, &s->version, SECTION_LINES);
         visit(lane, &s->version);
     }
-    int rc = pthread_mutex_trylock(&s->mutex);
-    if (unlikely(rc == EBUSY))
-        rc = section_lock(lane, s, patience_ns);
-    if (unlikely(rc == EOWNERDEAD)) /* the version tells whether anything was left half-way */
-        rc = pthread_mutex_consistent(&s->mutex);
+    int rc = likely(section_try(lane, s)) ? 0 : section_lock(lane, s, patience_ns);
     if (unlikely(rc)) {
-        int status = rc == EBUSY || rc == ETIMEDOUT ? ACP_E_BUSY
-                     : rc == EINTR                  ? ACP_E_INTERRUPTED
-                                                    : ACP_E_SYSTEM;
+        int status = rc == EINTR ? ACP_E_INTERRUPTED : ACP_E_BUSY;
         if (rc == ETIMEDOUT && patience_ns == ACP_FOREVER)
             status = ACP_E_CLOSED;
         lane->fault = (acp_fault){.status = status, .error = rc,
@@ -191,7 +193,7 @@ int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap
 void section_leave(struct hold *h)
 {
     bool tidy = h->blocks && h->section != &h->heap->head->sweeper && heap_untidy(h->heap);
-    pthread_mutex_unlock(&h->section->mutex);
+    section_unlock(h->section);
     if (unlikely(tidy)) {
         acp_fault why = h->lane->fault; /* the caller may have failed, and that others sweep is not why */
         heap_sweep(h->lane, h->heap, false, HEAP_PATIENCE_NS);
@@ -214,7 +216,7 @@ void section_begin(struct hold *h)
     struct section *s = h->section;
     if (unlikely(s->version & 1))
         section_settle(h);
-    h->blocks = false;
+    h->blocks = h->damaged = false;
     h->count = 0;
     s->count = 0;
     store(&s->version, s->version + 1);
@@ -222,14 +224,21 @@ void section_begin(struct hold *h)
     atomic_thread_fence(memory_order_release); /* readers see the version before the rest */
 }
 
-void section_commit(struct hold *h)
+int section_commit(struct hold *h)
 {
+    if (unlikely(h->damaged)) {
+        take_back(h);
+        h->lane->fault = (acp_fault){.status = ACP_E_DAMAGED};
+        h->lane->damaged = true;
+        return ACP_E_DAMAGED;
+    }
     if (unlikely(h->blocks)) {
         store(&h->section->state, SECTION_COMMITTED);
         finish(h); /* busy: the next one to enter does it */
     } else {
         end(h);
     }
+    return ACP_OK;
 }
 
 void section_cancel(struct hold *h)
@@ -244,10 +253,9 @@ static uint64_t *free_slot(struct hold *h, uint64_t blocks[SECTION_BLOCKS])
     uint32_t i = 0;
     while (i < SECTION_BLOCKS && blocks[i])
         i++;
-    if (i == SECTION_BLOCKS)
-        abort();
     h->blocks = true;
-    return &blocks[i];
+    h->damaged |= i == SECTION_BLOCKS;
+    return i < SECTION_BLOCKS ? &blocks[i] : &h->spill;
 }
 
 int section_take(struct hold *h, uint64_t size, uint64_t *block)
@@ -266,8 +274,10 @@ void section_drop(struct hold *h, uint64_t block)
 static void moving(struct hold *h, uint64_t to, uint64_t from, uint64_t size, uint64_t kind)
 {
     struct section *s = h->section;
-    if (!inside(h, to, size) || !inside(h, from, size) || s->moving.kind)
-        abort();
+    if (!inside(h, to, size) || !inside(h, from, size) || s->moving.kind) {
+        h->damaged = true;
+        return;
+    }
     h->blocks = true;
     s->moving.to = to;
     s->moving.from = from;
@@ -278,8 +288,10 @@ static void moving(struct hold *h, uint64_t to, uint64_t from, uint64_t size, ui
 
 void section_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size)
 {
+    const struct path path = {to, from, size, (size + SECTION_SCRATCH - 1) / SECTION_SCRATCH};
     moving(h, to, from, size, MOVING_NOW);
-    move_on(h);
+    if (!h->damaged)
+        move_on(h, &path);
 }
 
 void section_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size)

@@ -16,8 +16,6 @@
 
 #include "core.h"
 
-#include <stdlib.h>
-
 #define SECTION_WORDS 48u  /* that one change may set */
 #define SECTION_BLOCKS 4u  /* that one change may take, and as many that it may drop */
 #define SECTION_SCRATCH ((uint64_t)256)
@@ -27,7 +25,7 @@ enum section_moving { MOVING_NOTHING = 0, MOVING_NOW, MOVING_LATER };
 
 /* Offsets count from the beginning of the heap. */
 struct section {
-    pthread_mutex_t mutex;
+    uint64_t lock;    /* 0: free; else whose it is (section_lock.c) */
     uint64_t version; /* odd: a change is under way, or somebody died in it */
     uint64_t state;
     uint64_t count;   /* of words in the journal, while changing */
@@ -56,10 +54,14 @@ struct hold {
     uint64_t last;       /* word of it */
     uint64_t count;      /* of the journal */
     bool blocks; /* the change takes or drops blocks, or moves bytes */
+    bool damaged; /* it has met what cannot be: it will not happen */
+    uint64_t spill; /* for a block that has no place in the section then */
 };
 
 /* section_lock.c */
 void section_create(struct section *s);
+bool section_try(acp_lane *lane, struct section *s); /* takes the lock if it is free */
+void section_unlock(struct section *s);
 /* Waits for the lock of one that was found taken. EBUSY, ETIMEDOUT: it still is; EINTR: a signal came. */
 int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns);
 
@@ -70,7 +72,7 @@ int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap
 void section_leave(struct hold *h);
 
 void section_begin(struct hold *h);
-void section_commit(struct hold *h); /* now it has happened */
+int section_commit(struct hold *h); /* now it has happened; or ACP_E_DAMAGED, as the call that it is part of */
 void section_cancel(struct hold *h); /* as if it had not begun; the lane's fault stays, which says why */
 static inline void section_set(struct hold *h, uint64_t *word, uint64_t value);
 struct setting {
@@ -133,8 +135,10 @@ static inline void section_set(struct hold *h, uint64_t *word, uint64_t value)
 {
     struct section *s = h->section;
     uint64_t at = (uint64_t)((unsigned char *)word - h->base), n = h->count;
-    if (unlikely(n == SECTION_WORDS || at > h->last))
-        abort();
+    if (unlikely(n == SECTION_WORDS || at > h->last || at % 8)) {
+        h->damaged = true;
+        return;
+    }
     s->journal[n].at = at;
     s->journal[n].old = *word;
     h->count = n + 1;
@@ -147,13 +151,17 @@ static inline void section_set_all(struct hold *h, const struct setting *setting
     struct section *s = h->section;
     const unsigned char *base = h->base;
     uint64_t n = h->count, last = h->last;
-    if (unlikely(n + count > SECTION_WORDS))
-        abort();
+    if (unlikely(n + count > SECTION_WORDS)) {
+        h->damaged = true;
+        return;
+    }
 #pragma GCC unroll 8 /* so that settings are words in registers */
     for (uint32_t i = 0; i < count; i++, n++) {
         uint64_t at = (uint64_t)((const unsigned char *)settings[i].word - base);
-        if (unlikely(at > last))
-            abort();
+        if (unlikely(at > last)) {
+            h->damaged = true;
+            return;
+        }
         s->journal[n].at = at;
         s->journal[n].old = *settings[i].word;
     }

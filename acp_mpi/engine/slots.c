@@ -35,6 +35,14 @@ int shape_make(struct shape *shape, uint64_t key_size, uint64_t value_size, uint
     return ACP_OK;
 }
 
+bool shape_sound(const struct shape *shape)
+{
+    struct shape made;
+    return shape_make(&made, shape->key_size, shape->value_size, shape->number, shape->counts) == ACP_OK &&
+           made.boxed == shape->boxed && made.unit == shape->unit &&
+           (!shape->counts || shape->value_size == 8);
+}
+
 bool box_read(const struct heap *h, uint64_t at, struct element *e)
 {
     uint64_t span = h->span;

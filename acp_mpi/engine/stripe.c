@@ -131,7 +131,11 @@ static void bury(struct hold *hold, const struct shape *shape, struct stripe *s,
 {
     struct slots t;
     uint64_t graves = s->graves, *next = slot + shape->unit;
-    slots_look(hold->heap, shape, s->slots, s->log, &t);
+    if (!slots_look(hold->heap, shape, s->slots, s->log, &t) || !t.slots || slot < t.slots) {
+        damaged(hold->lane);
+        hold->lane->damaged = true;
+        return;
+    }
     section_begin(hold);
     if (next < slot_at(&t, shape, t.places) && *next != SLOT_FREE) {
         section_set(hold, slot, SLOT_GRAVE);

@@ -88,6 +88,7 @@ static inline uint64_t *slot_at(const struct slots *t, const struct shape *shape
 
 int shape_make(struct shape *shape, uint64_t key_size, uint64_t value_size, uint64_t number,
                uint64_t counts);
+bool shape_sound(const struct shape *shape); /* as shape_make makes them: what is shared may be anything */
 static inline struct box *box_at(const struct heap *h, uint64_t at)
 {
     return (struct box *)(void *)(h->base + at);

@@ -89,7 +89,7 @@ void survey_use(struct survey_tiles *t, uint64_t block, uint32_t use)
 static int tile(struct survey_tiles *t)
 {
     const struct heap *h = &t->heap;
-    uint64_t at = h->head->first, end = h->head->end;
+    uint64_t at = h->first, end = h->end;
     t->count = t->owners = 0;
     t->end = end;
     t->there = false;
@@ -152,12 +152,12 @@ static void add_up(const struct survey_tiles *t, struct survey *out)
         s->committed = __atomic_load_n(&head->committed, __ATOMIC_RELAXED);
         out->top = __atomic_load_n(&head->published, __ATOMIC_RELAXED);
     } while (!section_same(&head->section, looked) && ++looks < LOOKS);
-    s->size = head->end - head->first;
+    s->size = t->heap.end - t->heap.first;
     s->free = s->size > s->used ? s->size - s->used : 0;
     s->committed += head->pinned * GRANULE;
     s->limit = head->limit;
-    out->first = head->first;
-    out->top = out->top < head->end ? out->top : head->end;
+    out->first = t->heap.first;
+    out->top = out->top < t->heap.end ? out->top : t->heap.end;
     out->whole &= looks < LOOKS;
     for (uint64_t i = 0; i < t->count; i++) {
         uint64_t size = tile_end(t, i) - t->at[i];
@@ -186,7 +186,7 @@ static void fill(struct survey *out, uint32_t cells, uint64_t low, uint64_t high
 static void fill_free(struct survey *out, uint32_t cells, const struct heap *h, uint64_t low,
                       uint64_t high)
 {
-    uint64_t grid = h->head->grid;
+    uint64_t grid = h->grid;
     while (low < high) {
         uint64_t end = low < grid ? grid : grid + ((low - grid) / GRANULE + 1) * GRANULE;
         end = end < high ? end : high;
@@ -273,7 +273,9 @@ int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out)
                    : MAP_FAILED;
     int rc = ACP_E_SYSTEM;
     if (head != MAP_FAILED) {
-        t->heap = (struct heap){head, head, c.heap_span, fd, c.heap_position, NULL};
+        t->heap = (struct heap){.head = head, .base = head, .span = c.heap_span, .fd = fd,
+                                .position = c.heap_position};
+        heap_measure(&t->heap);
         t->fd = fd;
         rc = survey_tiles(t, cells, out);
         munmap(head, size);

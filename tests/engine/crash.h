@@ -45,11 +45,14 @@ static inline void actor_start(struct actor *a, int fd)
     memset(control, 0, sizeof *control);
     e->control = control;
     e->row.pid = (uint32_t)getpid();
+    bool dead;
+    e->row.start_time = process_start_time(e->row.pid, &dead);
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         e->lanes[i] = (acp_lane){.engine = e, .index = i};
     *a = (struct actor){e, &e->lanes[LANE_CALLER],
                         {.head = (struct heap_head *)(void *)base, .base = base,
                          .span = CRASH_SPAN, .fd = fd, .others = &crash_others}};
+    heap_measure(&a->heap);
 }
 
 static inline void actor_end(struct actor *a)
@@ -89,9 +92,9 @@ static inline void check_section(const struct section *s)
 
 static inline bool committed(const struct heap *h, uint64_t at)
 {
-    if (at < h->head->grid)
+    if (at < h->grid)
         return true;
-    uint64_t granule = (at - h->head->grid) / GRANULE;
+    uint64_t granule = (at - h->grid) / GRANULE;
     return h->head->granules[granule / 64] >> granule % 64 & 1;
 }
 
@@ -122,22 +125,22 @@ static inline uint64_t check_heap(struct actor *a)
 {
     const struct heap *h = &a->heap;
     const struct heap_head *head = h->head;
-    uint64_t used = 0, blocks = 0, fragments = 0, bits = 0, at = head->first;
+    uint64_t used = 0, blocks = 0, fragments = 0, bits = 0, at = h->first;
     bool behind_free = false;
     mend(a, &h->head->sweeper);
     mend(a, &h->head->section);
     check_section(&head->section);
     check_section(&head->sweeper);
-    while (at < head->end) {
+    while (at < h->end) {
         const struct block *b = block_at(h, at);
         uint64_t size = b->size & ~BLOCK_FLAGS;
         bool is_free = b->size & BLOCK_FREE;
-        CHECK(size >= BLOCK_LEAST && size % 16 == 0 && size <= head->end - at);
+        CHECK(size >= BLOCK_LEAST && size % 16 == 0 && size <= h->end - at);
         CHECK(!(b->size & BLOCK_BEHIND_FREE) == !behind_free);
         CHECK(committed(h, at) && committed(h, at + sizeof *b - 1));
         if (is_free) {
             CHECK(!behind_free);
-            CHECK(at + size == head->end || *(uint64_t *)(void *)(h->base + at + size - 8) == size);
+            CHECK(at + size == h->end || *(uint64_t *)(void *)(h->base + at + size - 8) == size);
             fragments++;
         } else {
             CHECK(b->mark == block_mark(h, at));
@@ -150,10 +153,10 @@ static inline uint64_t check_heap(struct actor *a)
         behind_free = is_free;
         at += size;
     }
-    CHECK(at == head->end);
+    CHECK(at == h->end);
     CHECK(head->used == used && head->blocks == blocks && head->fragments == fragments);
     CHECK(check_lists(h) == fragments);
-    for (uint64_t i = 0; i <= (head->end - head->grid) / GRANULE / 64; i++)
+    for (uint64_t i = 0; i <= (h->end - h->grid) / GRANULE / 64; i++)
         bits += (uint64_t)__builtin_popcountll(head->granules[i]);
     CHECK(head->committed == (bits - head->pinned) * GRANULE && head->committed <= head->limit);
     return blocks;

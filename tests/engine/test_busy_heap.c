@@ -117,10 +117,10 @@ static void *keep_busy_for_a_while(void *unused)
 /* Somebody else comes first, unless the sweeper is in the heap just now. */
 static void come_in_between(void)
 {
-    pthread_mutex_t *mutex = &brief.a->heap.head->section.mutex;
-    if (!brief.stores || --brief.stores || pthread_mutex_trylock(mutex))
+    struct section *s = &brief.a->heap.head->section;
+    if (!brief.stores || --brief.stores || !section_try(brief.a->lane, s))
         return;
-    pthread_mutex_unlock(mutex);
+    section_unlock(s);
     brief.began = true;
     brief.inside = false;
     CHECK(pthread_create(&brief.thread, NULL, keep_busy_for_a_while, NULL) == 0);

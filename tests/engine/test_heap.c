@@ -45,7 +45,7 @@ static void wrong_addresses(struct actor *a)
     CHECK(give(a, 0) == ACP_E_BLOCK);
     CHECK(give(a, first + 16) == ACP_E_BLOCK);
     CHECK(give(a, first + 8) == ACP_E_BLOCK);
-    CHECK(give(a, a->heap.head->end + 16) == ACP_E_BLOCK);
+    CHECK(give(a, a->heap.end + 16) == ACP_E_BLOCK);
     CHECK(give(a, UINT64_MAX - 15) == ACP_E_BLOCK);
     CHECK(give(a, (32 << 20) + 16) == ACP_E_BLOCK);
     CHECK(give(a, second) == ACP_OK && give(a, second) == ACP_E_BLOCK);
@@ -191,11 +191,11 @@ static void what_is_wanted_again_stays(struct actor *a)
 /* Every part is full, though the blocks are of the very size that is asked for. */
 static void last_block_is_found(struct actor *a)
 {
-    uint64_t room = a->heap.head->end - a->heap.head->first, limit = a->heap.head->limit;
+    uint64_t room = a->heap.end - a->heap.first, limit = a->heap.head->limit;
     a->heap.head->limit = room;
     uint64_t all = take(a, (33 << 20) - 1016), some = take(a, 5000);
     CHECK(all && some);
-    uint64_t rest = a->heap.head->end + 16 - some - block_size(&a->heap, some - 16);
+    uint64_t rest = a->heap.end + 16 - some - block_size(&a->heap, some - 16);
     uint64_t behind = take(a, rest - 16);
     CHECK(behind && !take(a, 1));
     CHECK(give(a, all) == ACP_OK && (all = take(a, (33 << 20) - 1016)) && !take(a, 1));

@@ -155,13 +155,15 @@ struct holder {
 static void *hold_now_and_then(void *argument)
 {
     struct holder *holder = argument;
-    pthread_mutex_t *mutex = &box_of(holder->engine)->section.mutex;
+    struct section *s = &box_of(holder->engine)->section;
+    acp_lane *lane = acp_engine_lane(holder->engine);
     for (uint64_t i = 1; !atomic_load(&holder->over); i++) {
         uint64_t until = now_ns() + i * 2654435761u % 150000;
-        CHECK(pthread_mutex_lock(mutex) == 0);
+        while (!section_try(lane, s))
+            cpu_relax();
         while (now_ns() < until)
             cpu_relax();
-        pthread_mutex_unlock(mutex);
+        section_unlock(s);
         for (until += i * 40503u % 3000; now_ns() < until;)
             cpu_relax();
     }
