@@ -119,8 +119,6 @@ int memory_create(acp_engine *e, acp_fault *fault)
 {
     struct memory *m = &e->memory;
     uint64_t total = acp_memory_total();
-    void *registered = map_undumped(-1, 0, ENTRIES_MAX * sizeof *m->registered, PROT_READ | PROT_WRITE);
-    m->registered = registered == MAP_FAILED ? NULL : registered;
     m->limit = e->config.memory_limit;
     m->starter_size = page_up(e->config.starter_size);
     if (m->limit > total || m->starter_size > m->limit) {
@@ -131,7 +129,7 @@ int memory_create(acp_engine *e, acp_fault *fault)
     uint64_t least = STARTER_OFFSET + m->starter_size + 4 * GUARD_BYTES;
     fault->error = span_of(&e->config, least, &m->span);
     if (!fault->error)
-        fault->error = m->registered ? file_map(m, least) : ENOMEM;
+        fault->error = file_map(m, least);
     if (fault->error) {
         fault->size = least;
         return ACP_E_SYSTEM;
@@ -230,10 +228,9 @@ void memory_release(acp_engine *e)
     free(m->free);
     free(m->unpunched);
     free(m->free_slots);
+    free(m->registered);
     if (m->base)
         munmap(m->base, m->span);
-    if (m->registered)
-        munmap(m->registered, ENTRIES_MAX * sizeof *m->registered);
     m->base = NULL;
     m->registered = NULL;
 }

@@ -108,9 +108,11 @@ static bool possible(const acp_engine *e, const struct peer *p, const struct reg
                      const struct region *whole)
 {
     uint64_t into = region->target - whole->offset;
-    const struct range *own = &e->memory.registered[region->slot];
-    if (region->kind == SEGMENT_PRIVATE)
-        return p != e->own || (own->low == region->target && region->length <= own->high - own->low);
+    if (region->kind == SEGMENT_PRIVATE) {
+        const struct range *own = e->memory.registered;
+        return p != e->own || (own && own[region->slot].low == region->target &&
+                               region->length <= own[region->slot].high - region->target);
+    }
     return region->kind >= SEGMENT_MEMORY && region->kind <= SEGMENT_HEAP &&
            whole->length <= p->span && whole->offset <= p->span - whole->length &&
            (region->kind != SEGMENT_ALIAS ||

@@ -1,5 +1,6 @@
 """`macprun` over several hosts: launchers and the remote shell reach them by an agent."""
 
+import contextlib
 import os
 import re
 import signal
@@ -51,6 +52,29 @@ def test_processes_with_and_without_mpi_start_on_other_hosts(two_hosts, passes):
         (("apart.0", a), ("apart.1", b), ("ocean.0", a), ("ocean.1", b))
     ):
         assert f"[{label}] rank {number} of 4 on {name}\n" in output
+
+
+def texts(processes):
+    """Return the command lines and environments of processes, as far as they live."""
+    for pid in processes:
+        for name in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):
+                yield Path(f"/proc/{pid}/{name}").read_bytes()
+
+
+def test_no_launcher_takes_the_secret_to_other_hosts(two_hosts, start, passes, tmp_path):
+    """It is in a file of the user's, which goes with the job."""
+    job = start(started(two_hosts, wait_for_ever), {"HOME": str(tmp_path)})
+    launch.until(lambda: len(re.findall("joined", job.output)) == 4, job)
+    (file,) = (tmp_path / ".acp_mpi").iterdir()
+    secret = file.read_bytes().strip()
+    seen = list(texts([*job.processes(), job.pid]))
+    assert len(secret) == 64
+    assert any(str(file).encode() in text for text in seen)
+    assert not any(secret in text for text in seen)
+    passes(two_hosts.switch.command([MACPRUN, "kill", str(job.pid)]))
+    job.wait()
+    assert not file.exists()
 
 
 SETTINGS = {

@@ -300,6 +300,13 @@ def test_check_shows_what_runs_on_other_hosts(passes):
     assert "ACP_GROUP_RANK=0" in there[1]
 
 
+def test_check_shows_that_a_launcher_takes_no_secret_to_other_hosts(passes):
+    group = [2, "--mpi", "--name", "b", "--hosts", "far", "true"]
+    output = passes([str(MACPRUN), "check", *macprun(group)[1:]], {"HOME": "/tmp"})
+    assert "ACP_SECRET_FILE=/tmp/.acp_mpi/JOB.secret" in output
+    assert "ACP_SECRET=" not in output
+
+
 def test_check_shows_what_is_no_text_as_a_shell_takes_it(passes):
     group = [1, "--env", "A=b\udcff", "prog", "é\udcff's"]
     output = passes([str(MACPRUN), "check", *macprun(group)[1:]])

@@ -73,7 +73,7 @@ class Registry:
                 job.registry = whereabouts.find(job.founders)
             if job.registry is None:
                 job.registry = self._make(job, names)
-            self.meeting = Meeting(job.registry, job.place.secret)
+            self.meeting = Meeting(job.registry, job.place.secret, f".{os.getpid()}")
 
     def _make(self, job: Job, names: tuple[str, ...]) -> str:
         global _made

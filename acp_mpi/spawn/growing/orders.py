@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, Any
 
+from acp_mpi import rooms
 from acp_mpi.engine import _engine
+from acp_mpi.spawn.macprun import secret_file
 from acp_mpi.spawn.macprun.launchers import starts
 from acp_mpi.spawn.macprun.nodes import HERE, Node
 from acp_mpi.spawn.macprun.plan import Group, Plan, check
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
 
     from acp_mpi.spawn.growing.groups import Request
     from acp_mpi.spawn.macprun.meeting import Meeting
+
+
+_lock = threading.Lock()
+_file: secret_file.SecretFile | None = None
 
 
 def planned(requests: Iterable[Request], patience: float) -> Plan:
@@ -42,7 +49,27 @@ def made(plan: Plan, meeting: Meeting) -> list[list[dict[str, Any]]]:
         order["env"] = dict(start.env)
         order["mpi"] = start.env["ACP_MPI"] == "1"
         found[start.group].append(order)
+    path = secret_file.named(order["env"] for orders in found.values() for order in orders)
+    if path is not None:
+        _keep_secret(path, meeting.secret)
     return list(found.values())
+
+
+def _keep_secret(path: str, secret: bytes) -> None:
+    """Have the secret in a file, for processes on other hosts, until this job ends."""
+    global _file
+    with _lock:
+        if _file is None:
+            _file = secret_file.SecretFile(path, secret)
+
+
+@rooms.on_close
+def _remove_secret() -> None:
+    global _file
+    with _lock:
+        if _file is not None:
+            _file.remove()
+            _file = None
 
 
 def _group(request: Request, env: Mapping[str, str]) -> Group:

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.macprun import environment, hints, nodes
+from acp_mpi.spawn.macprun import environment, hints, nodes, secret_file
 from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.plan import Group, Plan
@@ -104,6 +104,13 @@ def starts(
                 made.append(_alone(plan, group, rank, host, env))
         else:
             line = group.launcher or (str(launcher),)
+            if (
+                kind is Kind.SRUN
+                or not where
+                or not all(nodes.is_here(node.host) for node in where)
+            ):
+                env["ACP_SECRET_FILE"] = secret_file.path_of(meeting, environ)
+                del env["ACP_SECRET"]  # what a launcher takes to other hosts everybody may read
             shared = nodes.shares_a_host(group.name, given)
             if shared and kind in _BINDING and _BINDING[kind] not in files:
                 env = {_BINDING[kind]: "none", **env}
@@ -198,6 +205,7 @@ def _alone(plan: Plan, group: Group, rank: int, host: str, env: Mapping[str, str
     if nodes.is_here(host):
         return Start(group.name, rank, host, group.command, env, group.directory)
     script = _script(group, env)
+    del env["ACP_SECRET"]  # the remote shell reads it
     return Start(group.name, rank, host, (*plan.ssh, host, "sh"), env, None, script)
 
 

@@ -6,9 +6,12 @@ from acp_mpi.record import Record
 
 
 class Meeting(Record):
-    """Where the rendezvous is, or the registry, and what proves that one belongs there."""
+    """Where the rendezvous is, or the registry, and what proves that one belongs there.
 
-    __slots__ = ("address", "secret")
+    `maker` tells the file with the secret from those that others of the job make.
+    """
 
-    def __init__(self, address: str, secret: bytes) -> None:
-        self.address, self.secret = address, secret
+    __slots__ = ("address", "secret", "maker")  # noqa: RUF023
+
+    def __init__(self, address: str, secret: bytes, maker: str = "") -> None:
+        self.address, self.secret, self.maker = address, secret, maker

@@ -9,6 +9,7 @@ from acp_mpi.spawn.macprun import launchers
 from acp_mpi.spawn.macprun.meeting import Meeting
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.plan import Group, Plan
+from acp_mpi.spawn.rendezvous import secret
 
 _MEETING = Meeting("HOST:PORT", b"")  # of this run: known when it starts, and one of them hidden
 
@@ -34,7 +35,9 @@ def show(
 
 def _there(group: Group, start: launchers.Start) -> str:
     """Return what the shell on another host becomes; it is given the environment, too."""
-    told = {name: start.env[name] for name in sorted(start.env) if name.startswith("ACP_")}
+    told = {"ACP_SECRET": ""} | {
+        name: start.env[name] for name in sorted(start.env) if name.startswith("ACP_")
+    }
     told.update((name, start.env[name]) for name in sorted(group.env))
     folder = _visible(launchers.folder_there(group))
     words = map(_visible, group.command)
@@ -43,6 +46,8 @@ def _there(group: Group, start: launchers.Start) -> str:
 
 def _setting(variable: tuple[str, str]) -> str:
     name, value = variable
+    if name == "ACP_SECRET_FILE":
+        value = value.replace(secret.job_id(_MEETING.secret).hex(), "JOB")
     return f"{name}={'(secret)' if name == 'ACP_SECRET' else _visible(value)}"
 
 

@@ -1,15 +1,16 @@
-"""The secret of a job that reaches other hosts, in a file: launchers carry no more than its name."""
+"""The secret of a job on several hosts, in a file: launchers carry no more than its name."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import pwd
 import select
 import shlex
+import shutil
 import subprocess
 import time
-from pathlib import Path
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import secret
@@ -18,15 +19,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from acp_mpi.spawn.macprun.meeting import Meeting
+
 _PATIENCE = 30.0  # s until all hosts have it
 _READY = b"acp_mpi: the secret is here\n"
 # What hosts have in common; on others the file is brought to each host.
-_SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "panfs", "pvfs2", "orangefs", "glusterfs")
+_SHARED = (
+    "nfs",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "ceph",
+    "afs",
+    "panfs",
+    "pvfs2",
+    "orangefs",
+    "glusterfs",
+)
 
 
 def folder(environ: Mapping[str, str]) -> str:
     """Return where such files lie: in the home directory, else in that of the session."""
-    home = environ.get("HOME", "")
+    home = environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
     if os.path.isdir(home) and os.access(home, os.W_OK):
         return os.path.join(home, ".acp_mpi")
     if runtime := environ.get("XDG_RUNTIME_DIR"):
@@ -37,24 +51,49 @@ def folder(environ: Mapping[str, str]) -> str:
     )
 
 
-def path_of(key: bytes, environ: Mapping[str, str], maker: str = "") -> str:
-    """Return the name of the file; `maker`: of several in one job who has made it."""
-    return os.path.join(folder(environ), secret.job_id(key).hex() + maker + ".secret")
+def path_of(meeting: Meeting, environ: Mapping[str, str]) -> str:
+    """Return the name of the file of a job."""
+    name = secret.job_id(meeting.secret).hex() + meeting.maker + ".secret"
+    return os.path.join(folder(environ), name)
+
+
+def named(starts: Iterable[Mapping[str, str]]) -> str | None:
+    """Return the file that processes with these environments are told of, if there is any."""
+    return next((env["ACP_SECRET_FILE"] for env in starts if "ACP_SECRET_FILE" in env), None)
+
+
+def carriers(
+    hosts: Iterable[str], ssh: Sequence[str], environ: Mapping[str, str]
+) -> list[tuple[str, ...]]:
+    """Return the commands that begin a shell on each of these hosts: one for all under Slurm."""
+    others = list(dict.fromkeys(hosts))
+    if others and "SLURM_JOB_ID" in environ and shutil.which("srun", path=environ.get("PATH")):
+        count = len(others)
+        places = (f"--nodes={count}", f"--ntasks={count}", f"--nodelist={','.join(others)}")
+        return [("srun", "--overlap", "--ntasks-per-node=1", *places, "sh")]
+    return [(*ssh, host, "sh") for host in others]
 
 
 class SecretFile:
     """A file for as long as this process, its maker, lives; `remove` it before."""
 
     def __init__(self, path: str, key: bytes) -> None:
-        place = Path(path).parent
-        place.mkdir(mode=0o700, exist_ok=True)
+        place = os.path.dirname(path)
+        os.makedirs(place, 0o700, exist_ok=True)
         _clear_away(place)
         self.path, self._key = path, key
-        secret.write(path, key)
-        self._held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        with contextlib.suppress(OSError):  # a file system without locks: nobody takes it for old
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._held = self._make()
+        while not os.path.exists(path):  # another macprun has taken it for an old one
+            os.close(self._held)
+            self._held = self._make()
         self._carriers: list[subprocess.Popen[bytes]] = []
+
+    def _make(self) -> int:
+        secret.write(self.path, self._key)
+        held = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        with contextlib.suppress(OSError):  # no locks there: nobody takes it for an old one
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return held
 
     def bring(self, commands: Iterable[Sequence[str]], environ: Mapping[str, str]) -> list[str]:
         """Bring it to where these commands begin a shell; return what could not be done.
@@ -94,22 +133,24 @@ class SecretFile:
             if carrier.poll() is None:
                 carrier.kill()
                 carrier.wait()
+            assert carrier.stdout is not None
+            carrier.stdout.close()
         self._carriers.clear()
         with contextlib.suppress(OSError):
             os.unlink(self.path)
         os.close(self._held)
 
     def _script(self) -> str:
-        path, place = shlex.quote(self.path), shlex.quote(os.path.dirname(self.path))
         lines = [
             "{",
             "umask 077; set -C",
-            f"mkdir -p {place}",
-            f"if [ ! -e {path} ] && echo {self._key.hex()} > {path}; then",
-            f"  trap 'rm -f '{shlex.quote(path)} EXIT",
+            f"file={shlex.quote(self.path)}",
+            'mkdir -p "${file%/*}"',
+            f'if [ ! -e "$file" ] && echo {self._key.hex()} > "$file"; then',
+            "  trap 'rm -f \"$file\"' EXIT",
             "  trap 'exit 1' HUP INT TERM",
             "fi",
-            f"[ -r {path} ] && echo {shlex.quote(_READY.decode().strip())}",
+            f'[ -r "$file" ] && echo {shlex.quote(_READY.decode().strip())}',
             "cat > /dev/null",
             "exit",
             "}",
@@ -144,13 +185,16 @@ def _is_shared(place: str) -> bool:
     return False
 
 
-def _clear_away(place: Path) -> None:
+def _clear_away(place: str) -> None:
     """Remove the files of jobs that are gone: nobody holds them."""
-    for path in place.glob("*.secret"):
+    for name in os.listdir(place):
+        path = os.path.join(place, name)
+        if not name.endswith(".secret"):
+            continue
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
+                os.unlink(path)
             finally:
                 os.close(descriptor)

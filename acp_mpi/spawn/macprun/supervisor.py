@@ -11,16 +11,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 from acp_mpi import processes
-from acp_mpi.spawn.macprun import family, guard
+from acp_mpi.spawn.macprun import environment, family, guard, secret_file
 from acp_mpi.spawn.macprun.attendance import Attendance
 from acp_mpi.spawn.macprun.control import Control
 from acp_mpi.spawn.macprun.launchers import Start, starts
 from acp_mpi.spawn.macprun.meeting import Meeting
-from acp_mpi.spawn.macprun.nodes import Node
+from acp_mpi.spawn.macprun.nodes import Node, is_here
 from acp_mpi.spawn.macprun.output import Output, Stream
 from acp_mpi.spawn.macprun.plan import Plan
 from acp_mpi.spawn.macprun.process import Running, Started, first_of, launch
@@ -49,6 +49,7 @@ class Supervisor:
         self._events = selectors.DefaultSelector()  # which do not wait for who reads our output
         self._selector.register(self._events.fileno(), selectors.EVENT_READ, self._serve)
         self._lost_keeper = False
+        self._secret_file: secret_file.SecretFile | None = None
         self._signals: list[int] = []
         self._kill_at: float | None = None
 
@@ -68,15 +69,31 @@ class Supervisor:
             made = starts(self._plan, self._given, Meeting(server.address, key), environ)
             files = 2 if self._plan.output_dir else 0
             _make_room(3 * len(made) + (1 + files) * self._plan.size)
+            self._make_secret_file(made, environ)
             for start in made:
                 self._start(start)
             while not (self._lost_keeper or all(r.ended for r in self._groups.values())):
                 self._step()
             control.close()
+        if self._secret_file is not None:
+            self._secret_file.remove()
         self._end()
         return self._verdict()
 
     # ---- Start -----------------------------------------------------------------------------
+
+    def _make_secret_file(self, made: Iterable[Start], environ: Mapping[str, str]) -> None:
+        """Have the secret where processes read it that launchers start on other hosts."""
+        told = [start for start in made if "ACP_SECRET_FILE" in start.env]
+        path = secret_file.named(start.env for start in told)
+        if path is None:
+            return
+        self._secret_file = file = secret_file.SecretFile(path, self._secret)
+        base = environment.inherited(environ)
+        hosts = [node.host for start in told for node in self._given[start.group]]
+        others = [host for host in hosts if not is_here(host)]
+        for remark in file.bring(secret_file.carriers(others, self._plan.ssh, base), base):
+            self._table.say(f"macprun: {remark}")
 
     def _start(self, start: Start) -> None:
         first = not any(r.processes for r in self._groups.values())

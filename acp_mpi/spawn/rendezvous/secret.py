@@ -16,15 +16,20 @@ SIZE = 32
 
 
 def create(path: str | os.PathLike[str]) -> bytes:
-    """Write a fresh secret to a new file that only its owner can read, and return it.
+    """Write a fresh secret as `write` does, and return it."""
+    secret = os.urandom(SIZE)
+    write(path, secret)
+    return secret
+
+
+def write(path: str | os.PathLike[str], secret: bytes) -> None:
+    """Write a secret to a new file that only its owner can read.
 
     A file that exists is never touched: another job may be using it.
     """
-    secret = os.urandom(SIZE)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(secret.hex() + "\n")
-    return secret
 
 
 def read(path: str | os.PathLike[str]) -> bytes:
