@@ -67,6 +67,7 @@ class Status:
     OVERFLOW = -25
     REGIONS = -26
     TAKEN = -27
+    SHORT = -28
 
 
 def _where(ga: int, rank: int, low: int, high: int) -> str:
@@ -181,11 +182,25 @@ def from_fault(
                 f"{function}: MPI failed with error {errno} to move {size} bytes at {where}; "
                 "ACP_PATH=link does without MPI windows"
             )
+        case Status.SHORT:
+            return _short(function)
     reason = os.strerror(errno) if errno else _name_of(status)
     if not ga:  # nothing of global memory: what the process itself needs
         needed = f"{size} bytes: " if size else ""
         return Error(f"{function}: {needed}{reason}; see the limits of this process (ulimit -a)")
     return Error(f"{function}: {size} bytes at {where}: {reason}")
+
+
+def _short(function: str) -> OSError:
+    from acp_mpi.engine import _engine  # it is there, or nothing could be short of anything
+
+    links, limit, error = _engine.links()
+    return OSError(
+        error,
+        f"{function}: this process has no room for one more connection ({os.strerror(error)}): "
+        f"{links} links are open, and its limit of open files is {limit}; raise it (ulimit -n), or "
+        "close files",
+    )
 
 
 def _name_of(status: int) -> str:

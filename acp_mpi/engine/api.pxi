@@ -182,6 +182,8 @@ cdef extern from "engine.h" nogil:
     void acp_refresh(acp_engine *)
     int acp_peer_doing(acp_engine *, uint32_t, acp_doing *)
     int acp_shortage(acp_engine *)
+    int acp_short_error(const acp_engine *)
+    uint32_t acp_links(acp_engine *, uint64_t *)
     int acp_publish(acp_engine *, const uint64_t *, const uint64_t *, uint32_t, int64_t *, int64_t)
     int acp_withdraw(acp_engine *, const uint64_t *, int64_t *, int64_t)
     int acp_publish_again(acp_engine *, int64_t)

@@ -38,8 +38,6 @@ int giver_open(acp_engine *e)
 static void serve(acp_engine *e)
 {
     int fd;
-    if (e->spare_fd < 0)
-        e->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     while ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         struct ucred who;
         socklen_t size = sizeof who;
@@ -66,7 +64,17 @@ static void serve(acp_engine *e)
         e->spare_fd = -1;
         if ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
             close(fd);
+        spare_open(e);
     }
+}
+
+/* One at hand for when there is no other. */
+void spare_open(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    if (e->spare_fd < 0)
+        e->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pthread_mutex_unlock(&e->space);
 }
 
 void giver_serve(acp_engine *e)

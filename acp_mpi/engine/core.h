@@ -246,6 +246,10 @@ struct acp_engine {
     _Atomic uint32_t wire_count;
     struct wire *dead_wires;
     uint64_t listen_again; /* when descriptors had run out */
+    uint64_t put_off_at; /* when a peer was last told that there is none */
+    bool spare_used;       /* the last one is: a peer that calls is told that there is no other */
+    _Atomic uint64_t short_since; /* since then links wait for want of a descriptor or of memory; 0: none does */
+    _Atomic int short_error;
     uint32_t pending_handshakes; /* of wires that others open */
     unsigned char *receive_buffer;
     struct wire *last_input;     /* from there */

@@ -50,6 +50,7 @@ typedef enum acp_status {
     ACP_E_OVERFLOW = -25,   /* a count has no room in its word */
     ACP_E_REGIONS = -26,    /* the rank has as many regions as its directory holds: `high` */
     ACP_E_TAKEN = -27,      /* a name that another rank has published */
+    ACP_E_SHORT = -28,      /* connections wait for want of a descriptor of this process: acp_short_error */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
@@ -332,6 +333,8 @@ void acp_refresh(acp_engine *engine);
 int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
 /* The errno for which it cannot open a connection, for want of something of its own; 0: none. */
 int acp_shortage(acp_engine *engine);
+int acp_short_error(const acp_engine *engine); /* why ACP_E_SHORT */
+uint32_t acp_links(acp_engine *engine, uint64_t *limit); /* open connections of links; of all open files */
 
 /* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another rank that
  * lives, `*whose`, has published that name; -1: nobody has. */

@@ -165,6 +165,7 @@ int events_open(acp_engine *e)
     e->outer_fd = epoll_create1(EPOLL_CLOEXEC);
     e->door_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     e->giver_fd = giver_open(e);
+    spare_open(e);
     e->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     /* Every ring is an event of its own, so that nobody need take back the count. */
     if (e->epoll_fd < 0 || e->outer_fd < 0 || e->door_fd < 0 || e->giver_fd < 0 ||

@@ -352,6 +352,16 @@ def shortage():
     return acp_shortage(engine)
 
 
+def links():
+    """Return how many connections of links are open, how many open files there may be, and for want of what
+    (an errno) one more connection was not opened.
+    """
+    need("links")
+    cdef uint64_t limit
+    cdef uint32_t count = acp_links(engine, &limit)
+    return count, limit, acp_short_error(engine)
+
+
 def road(rank):
     """Return (road, how its memory was opened, road to its registered memory, lost)."""
     need("road")

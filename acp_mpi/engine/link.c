@@ -11,12 +11,14 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #define LINGER_NS ((uint64_t)1000000000)
 #define SILENT_TIMES 8u
 #define PAUSE_NS ((uint64_t)50000000)
 #define PAUSE_MOST_NS ((uint64_t)1000000000)
+#define PUT_OFF_NS (3 * PAUSE_MOST_NS) /* a peer that was put off calls again before that */
 
 static void link_lost_after(const acp_engine *e, struct link *link)
 {
@@ -126,6 +128,44 @@ bool links_reach(const acp_engine *e, const struct peer *p)
     return false;
 }
 
+void short_begins(acp_engine *e, int error)
+{
+    if (!e->short_since) {
+        e->short_error = error;
+        e->short_since = now_ns();
+    }
+}
+
+bool short_lasts(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool is = now_ns() - e->put_off_at < PUT_OFF_NS;
+    for (const struct link *link = e->links; link && !is; link = link->next)
+        is = link->shortage && link->out.held;
+    if (!is)
+        e->short_since = 0;
+    pthread_mutex_unlock(&e->lock);
+    return is;
+}
+
+int acp_short_error(const acp_engine *e)
+{
+    return e->short_error;
+}
+
+uint32_t acp_links(acp_engine *e, uint64_t *limit)
+{
+    uint32_t count = 0;
+    struct rlimit files = {0};
+    getrlimit(RLIMIT_NOFILE, &files);
+    *limit = files.rlim_cur;
+    pthread_mutex_lock(&e->lock);
+    for (const struct link *link = e->links; link; link = link->next)
+        count += link->wire != NULL;
+    pthread_mutex_unlock(&e->lock);
+    return count;
+}
+
 int acp_shortage(acp_engine *e)
 {
     int error = 0;
@@ -167,6 +207,8 @@ void link_call(acp_lane *lane, struct link *link)
         link->shortage = !link->wire && own_want(errno) ? errno : 0;
         if (link->wire)
             return;
+        if (link->shortage && link->out.held)
+            short_begins(e, link->shortage);
         link->refusals += errno == ECONNREFUSED;
         if (link->shortage)
             link_lost_after(e, link);
@@ -254,6 +296,16 @@ void link_wire_down(acp_lane *lane, struct wire *wire)
         call_later(e, link);
     else
         link_call(lane, link);
+}
+
+void link_put_off(acp_engine *e, struct wire *wire)
+{
+    struct link *link = wire->link;
+    wire->link = NULL;
+    link_without_wire(e, link);
+    link->state = LINK_CALLING;
+    link_lost_after(e, link);
+    call_later(e, link);
 }
 
 /* Who was called lives, and its call is awaited; or it says on this wire why it will not come. */

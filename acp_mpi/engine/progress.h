@@ -74,6 +74,9 @@ void wires_feed(acp_lane *lane); /* those that wait for memory, if there is some
 /* link.c, vigil.c, traffic.c */
 /* Deadlines, calls to be made again, signs of life, `late` after they were due. */
 void links_tick(acp_lane *lane, uint64_t late);
+/* Something is said, or a peer calls, and there is no descriptor, or no memory, for it (errno); does that last? */
+void short_begins(acp_engine *e, int error);
+bool short_lasts(acp_engine *e);
 void links_watch(acp_engine *e); /* somebody waits: are the peers still there? */
 /* Before the end: another rank may wait for the last word, which a wire that breaks takes with it. */
 void links_await(acp_engine *e);

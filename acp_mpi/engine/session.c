@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #define SESSION_NEW 1u   /* flag: to be made if it is not known */
+#define SESSION_LATER 4u /* flag: its sender lives, and has no descriptor for a link */
 #define SESSION_KNOCK 2u /* flag: it is for none, but who is called is to call anew */
 
 static struct message session_of(const struct link *link)
@@ -26,6 +27,12 @@ void session_refuse(const acp_engine *e, const struct wire *wire)
     struct message m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
     if (!e->outcast)
         wire_say(wire, &m, 0);
+}
+
+void session_put_off(const struct wire *wire)
+{
+    struct message m = {.kind = ACP_SESSION, .flags = SESSION_LATER};
+    wire_say(wire, &m, 0);
 }
 
 void session_knock(const struct wire *wire)
@@ -158,6 +165,11 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
     if (m->status == ACP_E_LOST) {
         peers_cast_out(e);
         link = NULL;
+    } else if (!wire->accepted && m->flags & SESSION_LATER) {
+        link_put_off(e, wire);
+        link = NULL;
+    } else if (wire->spare) {
+        session_put_off(wire);
     } else if (wire->accepted && link) {
         link = NULL; /* it has said so once */
     } else if (wire->accepted && wire_knows(e, wire)) {

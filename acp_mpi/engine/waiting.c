@@ -177,6 +177,15 @@ static void rest(struct wait *w, int64_t left)
         progress_linger(e, &w->looks);
 }
 
+/* What it waits for may be what waits for a descriptor: after so long a time that is an error of this process. */
+static bool is_short(const struct wait *w)
+{
+    acp_engine *e = w->engine;
+    uint64_t since = atomic_load_explicit(&e->short_since, memory_order_relaxed);
+    uint64_t now = since ? now_ns() : 0, timeout = e->config.peer_timeout_ns;
+    return since && now - w->start > timeout && now - since > timeout && short_lasts(e);
+}
+
 static int sleep_until_ready(struct wait *w)
 {
     acp_engine *e = w->engine;
@@ -193,6 +202,8 @@ static int sleep_until_ready(struct wait *w)
         int64_t left = w->timeout_ns;
         if (left != ACP_FOREVER && (left -= (int64_t)(now_ns() - w->start)) <= 0)
             return ACP_E_TIMEOUT;
+        if (is_short(w))
+            return ACP_E_SHORT;
         rest(w, left);
     }
     return ACP_OK;

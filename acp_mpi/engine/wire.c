@@ -77,6 +77,7 @@ struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
         errno = error;
         return NULL;
     }
+    e->short_since = 0;
     wire->state = WIRE_CONNECTING;
     wire->writing = true;
     wire->peer = p;
@@ -137,6 +138,32 @@ static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
     return oldest != NULL;
 }
 
+/* Out of descriptors this process has one at hand, with which it tells those who call, one after the other, that it
+ * lives. -1: nobody calls, or one is being told. */
+static int accept_spare(acp_engine *e, uint8_t *source, bool *neighbour)
+{
+    pthread_mutex_lock(&e->space);
+    bool has = e->spare_fd >= 0 && !e->spare_used;
+    if (has)
+        close(e->spare_fd);
+    e->spare_fd = has ? -1 : e->spare_fd;
+    pthread_mutex_unlock(&e->space);
+    int fd = has ? endpoint_accept(e, source, neighbour) : -1;
+    if (has && fd < 0)
+        spare_open(e);
+    e->spare_used |= fd >= 0;
+    e->put_off_at = fd >= 0 ? now_ns() : e->put_off_at;
+    return fd;
+}
+
+static void spare_over(acp_engine *e)
+{
+    e->spare_used = false;
+    spare_open(e);
+    e->listen_again = 0;
+    listen_as_told(e);
+}
+
 void wire_accept(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -154,6 +181,11 @@ void wire_accept(acp_lane *lane)
         int fd = endpoint_accept(e, source, &neighbour);
         if (fd < 0 && errno == EAGAIN)
             return;
+        bool spare = fd < 0 && own_want(errno);
+        if (spare) {
+            short_begins(e, errno);
+            fd = accept_spare(e, source, &neighbour);
+        }
         if (fd >= 0 && !welcome(lane, source, neighbour)) {
             close(fd);
             continue;
@@ -164,9 +196,14 @@ void wire_accept(acp_lane *lane)
         if (!wire) { /* no descriptor or memory is left: the listener would ring for ever */
             if (fd >= 0)
                 close(fd);
+            if (fd >= 0 && spare)
+                spare_over(e);
             listen_later(e, now_ns() + LISTEN_AGAIN_NS);
             return;
         }
+        wire->spare = spare;
+        if (!spare)
+            e->short_since = 0;
         memcpy(wire->source, source, sizeof source);
         wire->neighbour = neighbour;
         wire->accepted = true;
@@ -208,6 +245,8 @@ void wire_close(acp_engine *e, struct wire *wire)
     close(wire->fd);
     wire->fd = -1;
     atomic_fetch_sub(&e->wire_count, 1);
+    if (wire->spare)
+        spare_over(e);
     wire->next_dead = e->dead_wires; /* a frame of it may be in work: freed later */
     e->dead_wires = wire;
 }

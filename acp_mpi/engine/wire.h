@@ -17,6 +17,7 @@ struct wire {
     bool accepted;
     bool neighbour; /* from an address of a host of the job */
     uint8_t source[ENDPOINT_SOURCE];
+    bool spare;     /* its descriptor is the last: the peer is told so, and no more */
     bool writing; /* waits for the socket to take more */
     bool fasts;   /* and for memory: nothing is read meanwhile */
     bool refused;  /* nobody listens there */
@@ -61,11 +62,13 @@ void link_wire_up(acp_lane *lane, struct wire *wire); /* both sides have proved 
 void session_go_on(acp_lane *lane, struct wire *wire); /* there is room for what is said first */
 void session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
 void session_refuse(const acp_engine *e, const struct wire *wire); /* the peer counts as dead */
+void session_put_off(const struct wire *wire); /* the peer is to call later: no descriptor is left here */
 void session_knock(const struct wire *wire); /* the peer is to call */
 /* link.c: */
 void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
 void link_taken(acp_engine *e, struct link *link); /* somebody listens there */
 void link_knocked(acp_engine *e, struct wire *wire);
+void link_put_off(acp_engine *e, struct wire *wire); /* the peer lives, and is short of descriptors */
 void links_knocked_at(acp_lane *lane, const struct peer *p);
 /* traffic.c: */
 uint64_t link_expects(const struct wire *wire); /* the number of the next frame */

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import logging
 import os
 import resource
 import signal
@@ -131,43 +130,47 @@ def test_a_registry_that_cannot_be_made_is_made_by_the_next_call(passes):
     passes(launch.program(start_no_registry_at_first), {"ACP_MPI": "0"})
 
 
-class Listener(logging.Handler):
-    """Keeps what the library warns of, and raises the limit of open files then."""
-
-    def __init__(self, limits):
-        super().__init__()
-        self.limits, self.texts = limits, []
-
-    def emit(self, record):
-        self.texts.append(record.getMessage())
-        resource.setrlimit(resource.RLIMIT_NOFILE, self.limits)
+FEW = 12  # ranks, each a node: most have not met before they need each other
 
 
-def want_a_descriptor_for_a_minute():
+def want_descriptors():
+    """Rank 0 has none left for a while: it says so, and nobody takes it, or is taken, for dead."""
+    raises = pytest.raises  # what opens files is done before
     with acp.init():
-        keys = [acp.register_memory(bytearray(8), color=color) for color in range(2)]
-        there = acp.allgather([acp.query_ga(key) for key in keys])
         acp.sync()
+        starters = [acp.query_starter_ga(rank) for rank in acp.ranks()]
         if acp.rank() == 0:
-            listener = Listener(resource.getrlimit(resource.RLIMIT_NOFILE))
-            logging.getLogger("acp_mpi").addHandler(listener)
-            most = max(number for number, _ in descriptors()) + 1
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, listener.limits[1]))
-            files = []
+            before = resource.getrlimit(resource.RLIMIT_NOFILE)
+            few = max(number for number, _ in descriptors()) + 1
+            resource.setrlimit(resource.RLIMIT_NOFILE, (few, before[1]))
+            kept = []
             with contextlib.suppress(OSError):
-                while True:
-                    files.append(os.open(os.devnull, os.O_RDONLY))
-            acp.put(there[1][0], b"12345678")
-            acp.put(there[1][1], b"12345678")  # by a connection of its own
-            assert os.strerror(errno.EMFILE) in listener.texts[0]
-            for file in files:
+                while True:  # where there are gaps
+                    kept.append(os.open(os.devnull, os.O_RDONLY))
+            acp.sync()
+            with raises(OSError, match=rf"fetch_add8: .*links are open.* is {few};") as caught:
+                for there in starters:
+                    acp.fetch_add8(there, 1)
+            assert caught.value.errno == errno.EMFILE
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            for there in starters[1:]:
+                acp.fetch_add8(there + 8, 1)
+            for file in kept:
                 os.close(file)
+        else:
+            acp.sync()
+            acp.fetch_add8(starters[0] + 16, 1)
+        acp.sync()
+        counted = acp.get(acp.query_starter_ga(acp.rank()), bytearray(24))
+        if acp.rank() == 0:
+            assert counted[16] == FEW - 1
+        else:
+            assert counted[8] == 1
+        assert acp.losses() == 0
         acp.sync()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(200)
-def test_who_waits_for_want_of_descriptors_says_so(without_mpi):
-    program = launch.program(want_a_descriptor_for_a_minute)
-    for job in without_mpi(2, program, launch.ROADS["nodes"]):
-        assert job.wait(150.0) == 0, job.output
+def test_who_wants_descriptors_says_so_and_is_not_dead(without_mpi):
+    env = launch.ROADS["nodes"] | {"ACP_PEER_TIMEOUT": "2"}
+    for job in without_mpi(FEW, launch.program(want_descriptors), env):
+        assert job.wait() == 0, job.output
