@@ -16,24 +16,26 @@ if TYPE_CHECKING:
 
 
 def show(hook: Callable[..., Any], error: BaseException, where: str) -> None:
-    """Have `hook` print an exception that nobody caught, and `where` that was, in one piece.
+    """Have `hook` print an exception that nobody caught, and `where` that was.
 
-    Ctrl-C may come at any place: its traceback ends in the program's line.
+    Python's own prints many pieces, between which others could print; here they are one. Ctrl-C may
+    come at any place: its traceback ends in the program's line.
     """
     if isinstance(error, KeyboardInterrupt):
         _end_in_the_program(error.__traceback__)
     if where and where not in getattr(error, "__notes__", ()):
         error.add_note(where)
     stream, text = sys.stderr, io.StringIO()
-    if stream is None:  # nobody would see it
-        return
-    text.isatty = stream.isatty  # type: ignore[method-assign]  # there it has colours
-    sys.stderr = text
+    piecemeal = hook is sys.__excepthook__ and stream is not None
+    if piecemeal:  # one of the program's may not come back
+        text.isatty = stream.isatty  # type: ignore[method-assign]  # there it has colours
+        sys.stderr = text
     try:
         hook(type(error), error, error.__traceback__)
     finally:
-        sys.stderr = stream
-        stream.write(text.getvalue())
+        if piecemeal:
+            sys.stderr = stream
+            stream.write(text.getvalue())
 
 
 def _end_in_the_program(traceback: TracebackType | None) -> None:

@@ -39,6 +39,22 @@ def test_an_error_says_on_which_rank_it_was_in_one_piece(without_mpi):
     assert f"on rank 0 of 2 ({os.uname().nodename}, pid {jobs[0].pid})" in jobs[0].output
 
 
+def fail_under_a_hook_that_ends_all():
+    def hook(*what):
+        sys.__excepthook__(*what)
+        os._exit(7)
+
+    sys.excepthook = hook
+    acp.init()
+    raise ValueError("no more fuel")
+
+
+def test_a_hook_of_the_program_may_end_it(without_mpi):
+    for job in without_mpi(2, launch.program(fail_under_a_hook_that_ends_all)):
+        assert job.wait() == 7
+        assert re.search(r"ValueError: no more fuel\non rank \d of 2", job.output), job.output
+
+
 WAITS = {
     "recv": lambda: acp.recv(source=0, tag=5),
     "sync": acp.sync,
