@@ -54,7 +54,7 @@ METHODS = {
     " clear dtype duplicate empty end erase erase_range extend fill fill_ga find front insert"
     " insert_ga merge pop pop_back pop_front popleft push_back push_back_ga push_front"
     " push_front_ga remove remove_ga reverse size sort splice splice_range swap unique",
-    "Map": f"{HASHED} accumulate assign_ga get get_many items keys pop setdefault values",
+    "Map": f"{HASHED} accumulate add assign_ga get get_many items keys pop setdefault values",
     "MultiSet": f"{HASHED} add count discard items keys remove_all remove_all_ga",
     "Set": f"{HASHED} add discard",
     "Vector": f"{SEQUENCE} view",

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, SupportsIndex
 
-from acp_mpi.datastructs.codecs import as_array, codec_from, codec_of, key_at, note_of
+from acp_mpi.datastructs.codecs import OBJECT, as_array, codec_from, codec_of, key_at, note_of
 from acp_mpi.datastructs.container import MOST_RANKS, count_of, destroy_parts, make_on_living
 from acp_mpi.datastructs.hashed_copies import BATCH, STRIPES, HashedCopies
 from acp_mpi.datastructs.key_cursor import KeyCursor
@@ -91,7 +91,8 @@ class Hashed(HashedCopies):
     ) -> None:
         """Make the parts on the ranks `where`, the head on `here`."""
         name = type(self).__name__
-        sizes = (keys.size, values.size, ord(values.letter or "\0"), int(self._COUNTS))
+        number = "O" if note_of(values) == OBJECT else values.letter or "\0"
+        sizes = (keys.size, values.size, ord(number), int(self._COUNTS))
         made: list[tuple[int, int]] = []
         try:
             for r in where:

@@ -178,7 +178,7 @@ class Map(_engine.MapMethods, Hashed):
         if letter in ("", "?") or (letter in "fd" and op in ("and", "or", "xor")):
             raise TypeError(
                 f"Map.accumulate: {op} is nothing that the values of this map can do; make it with "
-                "value='q', say"
+                "value='q', say, or add to objects key by key with Map.add"
             )
         self._put_many("accumulate", keys, values, op)
 

@@ -14,6 +14,8 @@ cdef extern from "map.h" nogil:
         FOUND_NOT
         FOUND
         FOUND_LARGE
+        FOUND_OTHER
+        FOUND_BEYOND
         METHOD_MAP_FIND
         METHOD_MAP_PIECE
         METHOD_MAP_PUT

@@ -95,6 +95,61 @@ cdef class MapHandle(MapCalls):
             if found is not MISSING:
                 return found
 
+    cdef object added(self, key, delta):
+        # The value of a key when `delta` has been added to it: in one call, unless its int is longer than
+        # VALUE_ROOM.
+        cdef acp_call here
+        cdef const acp_call *done
+        cdef map_large large
+        cdef uint64_t out[VALUE_WORDS], room = VALUE_ROOM
+        cdef Call c
+        delta = self.addend(delta)
+        if self.direct and self.here("add", METHOD_MAP_PUT, PUT_ADD, key, delta, out, 8, &here) == ACP_OK:
+            if here.result[0] == FOUND:
+                return self._value_codec.element.value(<char *>out)
+            return self._value_codec.decode(self._value_codec.encode(delta, self, "add"),
+                                            self._value_codec.bytes_each)
+        cdef bytes k = self._key_codec.encode(key, self, "add")
+        cdef bytes v = self._value_codec.encode(delta, self, "add")
+        while True:
+            done = &here
+            if room > VALUE_ROOM or \
+                    self.bytes_here("add", METHOD_MAP_PUT, PUT_ADD, k, v, out, room, &here) != ACP_OK:
+                c = self.ask("add", METHOD_MAP_PUT, PUT_ADD, k, v, room)
+                done = &c.call
+            if done.result[0] == FOUND_NOT:
+                return self._value_codec.decode(v, len(v))
+            if done.result[0] == FOUND:
+                return self._value_codec.decode(<char *>done.out, done.out_size)
+            if done.result[0] == FOUND_OTHER:
+                raise TypeError(f"Map.add: the value of key {key!r:.60} is not an int or a float, and stays "
+                                "as it is; see m[key]")
+            if done.result[0] == FOUND_LARGE:
+                memcpy(&large, done.out, sizeof(large))
+                room = large.value_size
+            if done.result[0] == FOUND_BEYOND or room > CALL_MOST:
+                raise OverflowError(f"Map.add: the sum at key {key!r:.60} has no room in a float, or in "
+                                    f"{CALL_MOST} bytes; the value stays as it is")
+
+    cdef object addend(self, delta):
+        cdef char code = self._value_codec.code
+        if self._value_codec.raw or (self._value_codec.element is not None and code in b"\0?"):
+            raise TypeError("Map.add: nothing can be added to the values of this map; make it with "
+                            "value='q', say, or with objects")
+        if isinstance(delta, float):
+            return float(delta)
+        if not PyLong_CheckExact(delta):
+            several = getattr(delta, "ndim", 0) != 0
+            if type(delta).__module__ == "numpy" and not several:
+                delta = delta.item()
+            if PyIndex_Check(delta) and not several:
+                delta = int(PyNumber_Index(delta))
+            elif several or (code == 0 and type(delta) is not float):
+                raise TypeError(f"Map.add: {delta!r:.60} is not an int or a float; convert it first")
+        if code in b"BHIQ" and -(span := (<object>1) << 8 * self.value_size) <= delta < 0:
+            delta += span
+        return delta
+
     def _find_value(self, str name, key, default=None):
         """Return the value of a key, or `default`."""
         return self.look_up(name, key, default)

@@ -20,6 +20,15 @@ cdef class MapMethods(MapCopies):
         """Take a key out; return whether it was there."""
         return self.erased("remove", key)
 
+    def add(self, key, delta):
+        """Add a number to the value of a key, in one atomic command; return the new value.
+
+        A missing key starts at 0. Integers of a type wrap; where values are objects ints do not, and
+        int and float make a float. TypeError, and nothing has changed, if `delta`, or an object that
+        is there, is not an int or a float.
+        """
+        return self.added(key, delta)
+
     def __getitem__(self, key):
         value = self.look_up("[]", key, MISSING)
         if value is MISSING:

@@ -2,6 +2,8 @@
  * was, or as it should be. */
 #include "stripe.h"
 
+#include "pickle_add.h"
+
 #include <string.h>
 
 #define GRAVES_BEFORE 8u /* that go with an element behind which nothing is */
@@ -185,6 +187,21 @@ static int alter(struct hold *hold, const struct shape *shape, struct stripe *s,
     return ACP_OK;
 }
 
+/* The sum of two objects, made where it is told. */
+static int sum_up(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
+                  const struct element *old, const struct element *e, struct answer *answer)
+{
+    struct element sum = {.hash = e->hash, .key = e->key, .key_size = e->key_size,
+                          .value = answer->out};
+    answer->found = pickle_add(old->value, old->value_size, e->value, e->value_size, answer->out,
+                               answer->room, &sum.value_size);
+    answer->value_size = sum.value_size;
+    if (answer->found != FOUND)
+        return ACP_OK;
+    answer->size = sum.value_size;
+    return replace(hold, shape, s, slot, old, &sum, answer);
+}
+
 /* The slot of an element that is there, and what it holds. */
 static int locate(struct hold *hold, const struct shape *shape, const struct stripe *s,
                   const struct element *e, uint64_t **slot, struct element *old)
@@ -223,13 +240,14 @@ int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
 {
     struct element old;
     uint64_t *slot;
+    bool summed = how == PUT_ADD && shape->number == NUMBER_OBJECT && answer->out;
     int rc = locate(hold, shape, s, e, &slot, &old);
     answer->found = FOUND_NOT;
     answer->size = 0;
     answer->adopted = false;
     if (rc != ACP_OK)
         return rc;
-    if (how > PUT_ASSIGN && (!combines(shape, how) || e->value_size > 8)) {
+    if (how > PUT_ASSIGN && !summed && (!combines(shape, how) || e->value_size > 8)) {
         hold->lane->fault = (acp_fault){.status = ACP_E_ARGUMENT, .size = how};
         return ACP_E_ARGUMENT;
     }
@@ -240,6 +258,8 @@ int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
     }
     if (!slot)
         return how == PUT_TAKE ? ACP_OK : add(hold, shape, s, e, answer);
+    if (summed)
+        return sum_up(hold, shape, s, slot, &old, e, answer);
     if (how > PUT_ASSIGN)
         return alter(hold, shape, s, slot, &old, e, how, answer);
     tell(hold->heap, &old, answer);

@@ -14,6 +14,7 @@
 #define SLOT_FREE ((uint64_t)0)
 #define SLOT_GRAVE ((uint64_t)1)
 #define SIZE_ANY UINT64_MAX          /* each key, or value, has a length of its own */
+#define NUMBER_OBJECT ((uint64_t)'O') /* as pickle_add.h says */
 #define INLINE_MOST ((uint64_t)128)  /* bytes of a key, or value, that stands in the slot */
 
 /* What the elements of a map are like. */
@@ -21,7 +22,7 @@ struct shape {
     uint64_t key_size, value_size;
     uint64_t boxed;
     uint64_t unit;  /* words of a slot */
-    uint64_t number; /* how values are added up: a struct format character, or 0 */
+    uint64_t number; /* how values are added up: a struct format character, NUMBER_OBJECT, or 0 */
     uint64_t counts; /* the values are numbers of equal keys: their sum is kept */
 };
 
@@ -53,13 +54,15 @@ enum put_how {
     PUT_INSERT = 0, PUT_ASSIGN, PUT_ADD, PUT_MULTIPLY, PUT_MIN, PUT_MAX, PUT_AND, PUT_OR, PUT_XOR,
     PUT_TAKE /* so many less: what is left is erased at 0 */
 };
-enum { FOUND_NOT = 0, FOUND = 1, FOUND_LARGE = 2 };
+/* FOUND_OTHER, FOUND_BEYOND: what is there cannot be added to (pickle_add.h), and nothing has changed. */
+enum { FOUND_NOT = 0, FOUND = 1, FOUND_LARGE = 2, FOUND_OTHER = 3, FOUND_BEYOND = 4 };
 
 /* What became of an element: what it is now (put) or was (find, erase). */
 struct answer {
     unsigned char *out; /* for the value, `room` bytes; NULL: not wanted */
     uint64_t room, size;
-    uint64_t found;     /* FOUND_LARGE: it has no room there; erase changes nothing then */
+    uint64_t found;     /* FOUND_LARGE: it has no room there; erasing, or adding up objects, changes
+                         * nothing then */
     uint64_t stamp;
     uint64_t value_at;  /* offset in the heap */
     uint64_t key_size, value_size;
@@ -144,7 +147,8 @@ int stripe_scan(acp_lane *lane, struct heap *h, const struct shape *shape, struc
  * happened. */
 int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
                const struct element *e, enum put_how how, struct answer *answer);
-/* `stamp`: only the element with that stamp; 0: any. */
+/* Objects are added up with an `answer` that has room alone. `stamp`: only the element with that
+ * stamp; 0: any. */
 int stripe_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
                  const struct element *e, uint64_t stamp, struct answer *answer);
 

@@ -9,7 +9,11 @@ from rows.calling import against_a_round_trip, by_rank_0, calls
 def _rows(effort: Effort) -> list[Row]:
     m = acp.Map(ranks=[1], key="q", value="d", rank=1)
     m[7] = 1.0
-    contests = [("Map.get", calls(m.get, 7)), ("Map[k] = v", calls(m.__setitem__, 7, 2.0))]
+    contests = [
+        ("Map.get", calls(m.get, 7)),
+        ("Map[k] = v", calls(m.__setitem__, 7, 2.0)),
+        ("Map.add", calls(m.add, 7, 1.0)),
+    ]
     return against_a_round_trip(effort, contests)
 
 

@@ -40,6 +40,8 @@ def as_map(state: frozenset, name: str, arguments: tuple) -> tuple[frozenset, An
             model.setdefault(key, value)
         case "__setitem__", (key, value):
             result = model.__setitem__(key, value)
+        case "add", (key, value):
+            result = model[key] = model.get(key, 0) + value
         case "setdefault", (key, value):
             result = model.setdefault(key, value)
         case "remove", (key,):
@@ -195,7 +197,7 @@ def line_calls(dice: random.Random, value: int) -> tuple[str, tuple[Any, ...]]:
     return name, (value,) if name.startswith("push") else ()
 
 
-WRITES = ("insert", "__setitem__", "setdefault")
+WRITES = ("insert", "__setitem__", "setdefault", "add")
 CASES = {
     "map": (
         lambda: acp.Map(key="q", value="q"),

@@ -2,6 +2,8 @@
  * while it changes, with elements in slots and in boxes. */
 #include "map_model.h"
 
+#include "pickle_add.h"
+
 #include <pthread.h>
 
 #define LONG_WORDS (3 * PAGE / 8)
@@ -67,6 +69,34 @@ static void refused_when_full(struct book *book, bool boxed)
     check_heap(&a);
     actor_end(&a);
     close(fd);
+}
+
+/* Nothing behind the bytes of a pickle is read, whatever they are, and nothing behind the room written. */
+static void sums_of_anything(void)
+{
+    static const unsigned char numbers[][20] = {
+        "\x80\5K\1.", "\x80\5\x95\4\0\0\0\0\0\0\0M\1\1.", "\x80\5\x8a\x9\1\2\3\4\5\6\7\x8\x9.",
+        "\x80\5\x8b\4\0\0\0\1\2\3\4.", "\x80\5G\x3f\xe0\0\0\0\0\0\0.", "J\1\2\3\4.", "\x80\5\x88.",
+    };
+    static const uint64_t sizes[] = {5, 15, 14, 12, 12, 6, 4};
+    for (uint64_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint64_t size = 0; size <= sizes[i]; size++)
+            for (uint64_t change = 0; change <= 256 * size; change++) {
+                uint64_t room = (size + change) % 30, needed = 0;
+                unsigned char *bytes = malloc(size + 1), *p = bytes + 1; /* at an odd place as well */
+                unsigned char *sum = malloc(room + 1);
+                CHECK(bytes && sum);
+                memcpy(p, numbers[i], size);
+                if (change < 256 * size)
+                    p[change / 256] = (unsigned char)change;
+                uint64_t found = pickle_add(p, size, numbers[1], sizes[1], sum, room, &needed);
+                CHECK(found == FOUND || found == FOUND_OTHER || found == FOUND_LARGE);
+                CHECK(found != FOUND || (needed <= room && sum[needed - 1] == '.'));
+                CHECK(found != FOUND_LARGE || needed > room);
+                CHECK(size < sizes[i] || change < 256 * size || found != FOUND_OTHER);
+                free(bytes);
+                free(sum);
+            }
 }
 
 /* What a clear has left over, whose process is gone, those give back who put elements in. */
@@ -245,5 +275,6 @@ int main(void)
     cleared_by_those_who_come(book);
     found_meanwhile(book);
     a_read_that_a_change_overtakes(book);
+    sums_of_anything();
     return 0;
 }
