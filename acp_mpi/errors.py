@@ -37,6 +37,16 @@ class TruncationError(Error):
     """A message is longer than the buffer that was to receive it."""
 
 
+class AstrayError(Error):
+    """Ranks have called collectives that do not belong together; `why` tells the others which."""
+
+    why = 0
+
+
+class AstrayTypeError(AstrayError, TypeError):
+    """The same, of elements of different types."""
+
+
 class Status:
     """What the engine answers (engine.h, acp_status)."""
 
@@ -217,18 +227,15 @@ def _lost(function: str, rank: int) -> PeerLostError:
     return error
 
 
-def from_collective(function: str, status: int, rank: int, ours: int, theirs: int) -> Exception:
+def from_collective(
+    function: str, status: int, rank: int, ours: int, theirs: int, why: int
+) -> Exception:
     """Make the exception for a collective that failed; `ours` and `theirs`: what was called."""
     match status:
         case Status.LOST:
             return _lost(function, rank)
-        case Status.MISMATCH if (said := _meanwhile(ours >> 40, theirs >> 40)) is not None:
-            return Error(f"{function}: rank {rank} {said}")
         case Status.MISMATCH:
-            return Error(
-                f"{function}: rank {rank} gives another size, type, operation or root than this "
-                "rank; give what belongs together on all ranks"
-            )
+            return _astray(function, ours, theirs, why)
         case Status.LEFT:
             return Error(
                 f"{function}: rank {rank} has left it, after an error, a timeout or an "
@@ -237,23 +244,52 @@ def from_collective(function: str, status: int, rank: int, ours: int, theirs: in
     return from_fault(function, status, rank=rank)
 
 
-def _meanwhile(ours: int, theirs: int) -> str | None:
-    """Return what the other rank is in, if it is another call than that of this one."""
-    name = COLLECTIVES.get(theirs & ~OF_OBJECTS)
-    if name is None or ours == theirs:
-        return None
-    if (ours ^ theirs) & ~OF_OBJECTS:
-        return (
-            f"is in {name} meanwhile; all ranks of a collective call the same ones in the same "
-            "order"
+def _astray(function: str, ours: int, theirs: int, why: int) -> AstrayError:
+    """Say which two ranks call what; `theirs` is 0 if this one has only been told of it."""
+    first, second = why & 0x3FFFFF, why >> 22 & 0x3FFFFF
+    one, other = why >> 44 & 63, why >> 50 & 63
+    names = [COLLECTIVES.get(call & ~OF_OBJECTS, "another") for call in (one, other)]
+    kind = AstrayError
+    if (one ^ other) & ~OF_OBJECTS:
+        said = (
+            f"rank {first} is in {names[0]}, and rank {second} in {names[1]} meanwhile; all ranks "
+            "of a collective call the same ones in the same order"
         )
-    what = ("buffers", "objects") if theirs & OF_OBJECTS else ("objects", "buffers")
-    return (
-        f"is in {name} of {what[1]}, and this rank in one of {what[0]}; give arrays on all ranks "
-        "or on none, and out= likewise, out=() on those that get nothing"
-    )
+    elif one != other:
+        whats = ["objects" if call & OF_OBJECTS else "buffers" for call in (one, other)]
+        said = (
+            f"rank {first} is in {names[0]} of {whats[0]}, and rank {second} in one of {whats[1]} "
+            "meanwhile; give arrays on all ranks or on none, and out= likewise, out=() on those "
+            "that get nothing"
+        )
+    elif why >> 56 & 1:
+        kind = AstrayTypeError
+        types = ("one type", "another")
+        if theirs:
+            types = (f"type {_type_name(theirs >> 46)}", f"type {_type_name(ours >> 46)}")
+        said = (
+            f"in {names[0]} rank {first} gives elements of {types[0]} and rank {second} of "
+            f"{types[1]}; give all the same type, or bytes"
+        )
+    else:
+        said = (
+            f"in {names[0]} rank {first} gives another size, type, operation or root than rank "
+            f"{second}; give what belongs together on all ranks"
+        )
+    error = kind(f"{function}: {said}")
+    error.why = why
+    return error
 
 
+def _type_name(code: int) -> str:
+    if code >> 14:
+        return "of its own"
+    name = list(PLAIN_TYPES.values())[(code >> 6 & 15) - 1]
+    name += "" if name == "bool" else str(8 * (code & 63))
+    return f"{name} of the other byte order" if code >> 10 else name
+
+
+PLAIN_TYPES = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}
 OF_OBJECTS = 32  # in what a message of a collective says of its call: that is on objects
 COLLECTIVES = dict(
     enumerate(

@@ -26,6 +26,7 @@ struct acp_collective {
     int status;    /* below ACP_OK: the steps that are left only tell those that wait */
     int64_t rank;
     uint64_t theirs;
+    uint64_t why;  /* ACP_E_MISMATCH: what the others are told */
     bool astray;   /* calls that do not belong together: who waits for whom, no plan says */
     uint32_t told; /* members that have heard of that */
     uint32_t era;   /* of the mailbox */

@@ -93,8 +93,8 @@ cdef class Collective:
         return 0
 
     cdef int failed(self, int rc) except -1:
-        cdef uint64_t theirs = 0
-        cdef int64_t rank = acp_collective_trouble(self.under_way, &theirs)
+        cdef uint64_t theirs = 0, why = 0
+        cdef int64_t rank = acp_collective_trouble(self.under_way, &theirs, &why)
         cdef PyObject *error[3]
         cdef bint again = rc == ACP_E_CLOSED and engine != NULL and engine == self.home
         note = self.plan.note
@@ -105,7 +105,7 @@ cdef class Collective:
             return -1
         if again:
             raise ended_with_reset(self.function)
-        raise _errors.from_collective(self.function, rc, rank, note, theirs)
+        raise _errors.from_collective(self.function, rc, rank, note, theirs, why)
 
     cdef int fold(self) except -1:
         cdef void *where
@@ -168,10 +168,15 @@ cdef class Collective:
         self.over()
         return True
 
-    def farewell(self, lost):
-        """End it before it has begun; `lost`: the rank whose death is the reason, or None."""
+    def farewell(self, lost, why):
+        """End it before it has begun; `lost`: the rank whose death is the reason, or None.
+
+        `why`: of an error for calls that do not belong together, which the others hear of; or 0.
+        """
         if lost is not None:
             acp_collective_lost(self.under_way, lost)
+        if why:
+            acp_collective_astray(self.under_way, why)
         self.over()
 
     def release(self):

@@ -7,7 +7,10 @@
 
 #define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
 #define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
-#define LEFT_ASTRAY ((uint64_t)1 << 61) /* ranks have called what does not belong together */
+#define LEFT_ASTRAY ((uint64_t)1 << 61) /* ranks have called what does not belong together; the low bits say what */
+#define RANK_BITS 22u
+#define CALL_BITS 6u
+#define SAYS_WHY (LEFT_ASTRAY - 1)
 
 static void end_with(acp_collective *c, int status, int64_t rank)
 {
@@ -26,10 +29,11 @@ void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank
 /* Who is held for dead itself has no say in who else is. */
 uint64_t collective_reason(const acp_collective *c)
 {
+    if (c->why)
+        return LEFT_NOTE | LEFT_ASTRAY | c->why;
     bool known = c->rank >= 0 && !c->engine->outcast;
     uint64_t who = (known ? (uint64_t)c->rank : (uint64_t)acp_rank(c->engine)) + 1;
-    return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) |
-           (c->astray ? LEFT_ASTRAY : 0) | who;
+    return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) | who;
 }
 
 /* Whoever says that a rank has died may be the only one to know it that this process is in touch with. */
@@ -40,24 +44,54 @@ static void heard_of_loss(acp_engine *e, uint64_t rank)
         peer_said_lost(e, p);
 }
 
+static bool types_differ(uint64_t one, uint64_t other)
+{
+    return (one & ACP_NOTE_TYPE) && (other & ACP_NOTE_TYPE) && ((one ^ other) & ACP_NOTE_TYPE);
+}
+
+static bool belong_together(uint64_t one, uint64_t other)
+{
+    return !((one ^ other) & ~ACP_NOTE_TYPE) && !types_differ(one, other);
+}
+
+static uint64_t why_astray(const acp_collective *c, uint32_t rank, uint64_t theirs)
+{
+    uint64_t why = types_differ(theirs, c->note);
+    const uint64_t calls[] = {c->note, theirs}, ranks[] = {acp_rank(c->engine), rank};
+    for (uint32_t i = 0; i < 2; i++)
+        why = why << CALL_BITS | ((calls[i] >> ACP_NOTE_CALL_AT) & ((1u << CALL_BITS) - 1));
+    for (uint32_t i = 0; i < 2; i++)
+        why = why << RANK_BITS | ranks[i];
+    return why;
+}
+
+static void go_astray(acp_collective *c, uint32_t rank, uint64_t theirs, uint64_t why)
+{
+    if (c->status == ACP_OK) {
+        c->theirs = theirs;
+        c->why = why;
+    }
+    c->astray = true;
+    end_with(c, ACP_E_MISMATCH, rank);
+}
+
 void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
 {
     if (rc != ACP_OK && rc != ACP_E_TRUNCATED) {
         end_with(c, rc, s->rank);
     } else if (s->kind == ACP_STEP_SEND) {
         return;
+    } else if ((got->note & LEFT_NOTE) && (got->note & LEFT_ASTRAY)) {
+        go_astray(c, s->rank, 0, got->note & SAYS_WHY);
     } else if (got->note & LEFT_NOTE) {
         uint64_t who = (got->note & UINT32_MAX) - 1;
         if (got->note & LEFT_LOST)
             heard_of_loss(c->engine, who);
         else if (who == acp_rank(c->engine)) /* what this rank calls is why */
             who = s->rank;
-        c->astray |= (got->note & LEFT_ASTRAY) != 0;
         end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
-    } else if (rc != ACP_OK || got->note != c->note || got->size != s->size) {
-        c->theirs = c->status == ACP_OK ? got->note : c->theirs;
-        c->astray = true;
-        end_with(c, ACP_E_MISMATCH, s->rank);
+    } else if (rc != ACP_OK || !belong_together(got->note, c->note) || got->size != s->size) {
+        go_astray(c, s->rank, got->note, why_astray(c, s->rank, got->note));
     }
 }
 
@@ -77,7 +111,7 @@ void collective_look_at_losses(acp_lane *lane, acp_collective *c)
 static bool is_astray(const acp_collective *c, const struct letter *l)
 {
     return l->context == c->context &&
-           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : l->note != c->note);
+           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : !belong_together(l->note, c->note));
 }
 
 /* What has come and no step has asked for yet may tell that nobody else ever will: the first that was
@@ -140,12 +174,19 @@ void acp_collective_lost(acp_collective *c, uint32_t rank)
     end_with(c, ACP_E_LOST, rank);
 }
 
-int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs)
+void acp_collective_astray(acp_collective *c, uint64_t why)
+{
+    end_with(c, ACP_E_MISMATCH, -1);
+    c->why = why;
+}
+
+int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs, uint64_t *why)
 {
     acp_engine *e = c->engine;
     if (c->released) /* who closes the library may be about to end it */
         pthread_mutex_lock(&e->collectives_lock);
     *theirs = c->status == ACP_E_MISMATCH ? c->theirs : 0;
+    *why = c->status == ACP_E_MISMATCH ? c->why : 0;
     int64_t rank = c->rank;
     if (c->released)
         pthread_mutex_unlock(&e->collectives_lock);

@@ -119,7 +119,9 @@ bool acp_plan_mark(const acp_plan *plan, uint8_t *eager);
 #define ACP_COLLECTIVE_FOLD 1
 
 /* What a pair says to each other in `context` is of this collective alone; all members have the same
- * `note` (48 bits), else ACP_E_MISMATCH. */
+ * `note` (61 bits), but for ACP_NOTE_TYPE of it, which is 0 where it goes with any, else ACP_E_MISMATCH. */
+#define ACP_NOTE_CALL_AT 40u /* 6 bits: what is called */
+#define ACP_NOTE_TYPE ((uint64_t)0x7fff << 46)
 int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
                          uint64_t context, uint64_t note, acp_collective **collective);
 /* By the calling thread alone. Whatever goes wrong, a timeout too, ends it: those that wait for this
@@ -134,10 +136,13 @@ int acp_collective_wait(acp_collective *collective, int64_t timeout_ns); /* as r
 void acp_collective_due(const acp_collective *collective, void **where, const void **left,
                         const void **right, uint64_t *size);
 void acp_collective_folded(acp_collective *collective);
-/* Why it failed: a rank, or -1; `theirs`: what that rank calls, if it is another collective. */
-int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *theirs);
+/* Why it failed: a rank, or -1. ACP_E_MISMATCH: `theirs`: what that rank calls, `why`: which two ranks call what
+ * does not belong together, as the others are told, who get `theirs` 0: from the lowest bit on rank and rank, 22 bits
+ * each, call and call, 6 each, and whether their types differ. */
+int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *theirs, uint64_t *why);
 /* Before acp_collective_end, of one that has not begun: those that wait hear that this rank has died. */
 void acp_collective_lost(acp_collective *collective, uint32_t rank);
+void acp_collective_astray(acp_collective *collective, uint64_t why); /* likewise */
 void acp_collective_end(acp_collective *collective); /* one that still runs is left, as after an error */
 bool acp_collective_settled(const acp_collective *collective); /* its end needs no lane, and no lock */
 

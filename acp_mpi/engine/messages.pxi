@@ -62,7 +62,8 @@ cdef extern from "messages.h" nogil:
     void acp_collective_due(const acp_collective *, void **, const void **, const void **,
                             uint64_t *)
     void acp_collective_folded(acp_collective *)
-    int64_t acp_collective_trouble(const acp_collective *, uint64_t *)
+    int64_t acp_collective_trouble(const acp_collective *, uint64_t *, uint64_t *)
     void acp_collective_lost(acp_collective *, uint32_t)
+    void acp_collective_astray(acp_collective *, uint64_t)
     void acp_collective_end(acp_collective *)
     bint acp_collective_settled(const acp_collective *)

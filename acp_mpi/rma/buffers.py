@@ -88,6 +88,16 @@ def array_of(buffer: Any, function: str, reason: object) -> Any:
     return numpy.asarray(buffer)
 
 
+def text_of(dtype: Any) -> str:
+    """Return a text that is the same for types of NumPy that are equal, and in all processes."""
+    if dtype.subdtype is not None:
+        return f"{text_of(dtype.subdtype[0])}{dtype.shape}"
+    if dtype.names is None:
+        return str(dtype.str)
+    fields = [(name, text_of(dtype.fields[name][0]), dtype.fields[name][1]) for name in dtype.names]
+    return f"{fields}{dtype.itemsize}"
+
+
 def _has_buffer(x: object) -> bool:
     try:
         memoryview(x)  # type: ignore[arg-type]

@@ -215,35 +215,6 @@ def _catch_up(function: str, block: Any, meetings: int) -> None:
         _behind.release()
 
 
-def bcast(obj: Any, root: SupportsIndex = 0) -> Any:
-    """Return the object of rank `root` on every rank. Collective over all ranks; pickled."""
-    _engine.demand("bcast")
-    result, error, mine = obj, None, True
-
-    def offered() -> Any:
-        nonlocal error, mine
-        try:
-            mine = _engine.rank() == _engine.existing_rank(root, "bcast")
-            return _block_of(obj) if mine else None
-        except Exception as reason:
-            error = reason
-            return _refused("bcast", reason)
-
-    def read() -> None:
-        nonlocal error, result
-        if mine:
-            return
-        try:
-            result = _posted("bcast", root)
-        except Exception as reason:
-            error = reason
-
-    _exchange("bcast", offered, read)
-    if error is not None:
-        raise error
-    return result
-
-
 def allgather(obj: Any, function: str = "allgather") -> list[Any]:
     """Return the objects of all ranks that `sync` means, in rank order. Collective; pickled."""
     _engine.demand(function)

@@ -37,24 +37,21 @@ def interrupted_soon() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("call", [acp.bcast, acp.allgather])
-def test_a_small_object_s_call_that_is_interrupted_is_one_call(call: Any) -> None:
+def test_an_interrupted_call_with_a_small_object_is_one_call(call: Any) -> None:
     n, r = acp.procs(), acp.rank()
     if n < 2:
         return
-
-    def expected(which: str) -> Any:
-        return (which, 0) if call is acp.bcast else [(which, i) for i in range(n)]
-
+    expected = "second" if call is acp.bcast else ["second"] * n
     for guilty in (0, n - 1):
         acp.sync()
         if r == guilty:
             with interrupted_soon():
-                call(("first", r))
+                call("first")
         acp.sync()  # the others come when it has left
         if r != guilty:
-            assert call(("first", r)) == expected("first")
-        assert call(("second", r)) == expected("second")
-        assert call(("third", r)) == expected("third")
+            with contextlib.suppress(acp.Error):  # they may have all that they need
+                call("first")
+        assert call("second") == expected
 
 
 def test_an_object_that_is_not_pickled_in_time_is_told_of() -> None:

@@ -150,8 +150,8 @@ static inline acp_collective *begin_released(acp_engine *e, struct script *s, ui
 /* How it went, and whose fault it was. */
 static inline int end_of(acp_collective *c, int rc, int64_t *rank, uint64_t *theirs)
 {
-    uint64_t note;
-    int64_t who = acp_collective_trouble(c, &note);
+    uint64_t note, why;
+    int64_t who = acp_collective_trouble(c, &note, &why);
     if (rank)
         *rank = who;
     if (theirs)

@@ -289,9 +289,9 @@ static void who_is_held_for_dead_has_no_say(void)
     s.buffers[IN] = in;
     s.buffers[OUT] = out;
     one = begin(other, &s, 5);
-    uint64_t theirs;
+    uint64_t theirs, why;
     CHECK(acp_collective_run(one, ACP_FOREVER) == ACP_E_LEFT);
-    CHECK(acp_collective_trouble(one, &theirs) == 1);
+    CHECK(acp_collective_trouble(one, &theirs, &why) == 1);
     acp_collective_end(one);
     CHECK(!peer_of_slot(other, 0)->lost);
     close_all(&c);

@@ -206,3 +206,42 @@ def test_a_loss_that_nobody_has_accepted_is_no_absence(
     text = "\n".join(job.output for job in jobs)
     assert statuses == [0] * (RANKS - 1) + [-signal.SIGKILL], text
     assert len(list(tmp_path.glob("* survived"))) == RANKS - 1, text
+
+
+def lists_after_a_death(folder: Path) -> None:
+    import numpy as np
+
+    acp.init()
+    acp.sync()
+    if acp.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with contextlib.suppress(acp.PeerLostError):
+        acp.sync()
+    acp.refresh()
+    acp.sync()
+    r, living = acp.rank(), [0, 2, 3]
+    whole = [0, None, 2, 3]
+    assert acp.ranks() == living
+    assert acp.allgather(r) == acp.iallgather(r).wait() == whole
+    assert acp.gather(r, 2) == (whole if r == 2 else None)
+    assert acp.alltoall([(r, i) for i in range(RANKS)]) == [
+        None if i == 1 else (i, r) for i in range(RANKS)
+    ]
+    assert acp.scatter([10, None, 12, 13] if r == 0 else None) == 10 + r
+    assert acp.reduce_scatter([1, 1, 1, 1]) == 3
+    assert acp.allreduce((r,)) == (0, 2, 3)
+    backwards = [3, 2, 0]
+    assert acp.allgather(r, ranks=backwards) == backwards
+    assert acp.alltoall([5, 6, 7], ranks=backwards) == [5 + backwards.index(r)] * 3
+    rows = np.zeros((3, 2), int)
+    acp.allgather(np.full(2, r), out=rows)
+    assert rows[:, 0].tolist() == living
+    with pytest.raises(ValueError, match="4 objects, one for each rank, those that have died, too"):
+        acp.alltoall([1, 2, 3])
+    Path(folder, f"{r} survived").touch()
+
+
+def test_lists_of_objects_have_a_place_for_each_rank(without_mpi: Any, tmp_path: Path) -> None:
+    jobs = without_mpi(RANKS, launch.program(lists_after_a_death, tmp_path))
+    text = "\n".join(job.output for job in jobs if job.wait() not in (0, -signal.SIGKILL))
+    assert len(list(tmp_path.glob("* survived"))) == RANKS - 1, text

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from acp_mpi.rma.buffers import array_of
+from acp_mpi.engine import _engine
+from acp_mpi.errors import PLAIN_TYPES
+from acp_mpi.rma.buffers import array_of, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,9 +87,42 @@ class Buffer:
         )
 
     @property
+    def is_wild(self) -> bool:
+        """Return whether its bytes may stand for elements of any type."""
+        return self.kind == "u1" or self.is_raw
+
+    @property
+    def code(self) -> int:
+        """Return its type as the notes of messages have it, 15 bits; 0: any."""
+        if self.is_wild:
+            return 0
+        return code_of(self.kind if self.array is None else self.array.dtype)
+
+    @property
     def type_name(self) -> str:
         """Return the name of the type of its elements, for errors."""
         return str(self.memory.format if self.array is None else self.array.dtype)
+
+
+_codes: dict[Any, int] = {}
+
+
+def code_of(kind: Any) -> int:
+    """Return 15 bits for a kind ("f8") or a type of NumPy: equal ones have the same."""
+    code = _codes.get(kind)
+    if code is None:
+        code = _codes[kind] = _coded(kind)
+    return code
+
+
+def _coded(kind: Any) -> int:
+    if isinstance(kind, str):
+        letter, size, native = kind[0], int(kind[1:]), True
+    else:
+        letter, size, native = kind.kind, kind.itemsize, kind.isnative
+    if letter in PLAIN_TYPES:
+        return (0 if native else 1 << 10) | list(PLAIN_TYPES).index(letter) + 1 << 6 | size
+    return 1 << 14 | int.from_bytes(_engine.sha256(text_of(kind).encode())[:2], "little") >> 2
 
 
 def is_array(x: Any) -> bool:
@@ -105,9 +140,14 @@ def like(given: Buffer, shape: tuple[int, ...] | None = None) -> Any:
     return numpy.empty(given.array.shape if shape is None else shape, given.array.dtype)
 
 
-def same_type(function: str, given: Buffer, wanted: Buffer) -> None:
-    """Raise TypeError for elements of two types; bytes, and what has no name here, go with all."""
+def same_type(function: str, given: Buffer, wanted: Buffer, moves: bool = False) -> None:
+    """Raise TypeError for elements of two types; bytes, and what has no name here, go with all.
+
+    `moves`: uint8, too.
+    """
     if given.kind == wanted.kind or given.is_raw or wanted.is_raw:
+        return
+    if moves and (given.is_wild or wanted.is_wild):
         return
     raise TypeError(
         f"{function}: x has elements of type {given.type_name} and out of {wanted.type_name}; give "

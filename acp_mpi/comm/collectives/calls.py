@@ -18,12 +18,13 @@ from acp_mpi.comm.collectives import kinds
 from acp_mpi.comm.collectives.counted import carried_out
 from acp_mpi.comm.collectives.team import team_of
 from acp_mpi.engine import _engine
-from acp_mpi.rma import exchange
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, SupportsIndex
+    from typing import Any, SupportsIndex, TypeVar, overload
+
+    T = TypeVar("T")  # in lists T | Any: the object of a rank, or None, where nobody looks for that
 
     from acp_mpi.comm.collectives.sizes import Flow
 
@@ -83,13 +84,11 @@ def bcast(
 
     Default root: the first rank. With `out=` the root gives `x`, and `out=()` or a copy's place.
     """
-    all_live = ranks is group is between is timeout is None
-    if all_live and out is None:  # small objects: global memory is enough
-        return exchange.bcast(x, 0 if root is None else root)
-    if all_live and _engine.repeat("bcast", x, out, None, root, None, None):
+    short = out is not None and ranks is group is between is timeout is None
+    if short and _engine.repeat("bcast", x, out, None, root, None, None):
         return x if isinstance(out, tuple) else out
     flow = kinds.bcast("bcast", x, root, out, (ranks, group, between))
-    if all_live:
+    if short:
         return _remembered(flow, "bcast", x, out, None, root)
     return _finish(flow, timeout)
 
@@ -187,7 +186,15 @@ def exscan(
     return _finish(flow, timeout)
 
 
-def gather(
+if TYPE_CHECKING:
+
+    @overload
+    def gather(x: T, root: SupportsIndex | None = None) -> list[T | Any] | None: ...
+    @overload
+    def gather(x: Any, root: SupportsIndex | None = None, **how: Any) -> Any: ...
+
+
+def gather(  # type: ignore[misc]
     x: Any,
     root: SupportsIndex | None = None,
     *,
@@ -199,6 +206,9 @@ def gather(
     timeout: float | None = None,
 ) -> Any:
     """Return the list of `x` of all ranks at rank `root`, or fill its `out` with them.
+
+    The list has a place for each rank, None at those that have died; with `ranks=` one for each of
+    these, in their order. Rows of `out` have no gaps.
 
     `counts`: how many elements each rank gives, if not all alike.
     """
@@ -235,7 +245,15 @@ def scatter(
     return _finish(flow, timeout)
 
 
-def allgather(
+if TYPE_CHECKING:
+
+    @overload
+    def allgather(x: T) -> list[T | Any]: ...
+    @overload
+    def allgather(x: Any, **how: Any) -> Any: ...
+
+
+def allgather(  # type: ignore[misc]
     x: Any,
     *,
     out: Any = None,
@@ -247,15 +265,16 @@ def allgather(
 ) -> Any:
     """Return the list of `x` of all ranks, or fill `out` with them.
 
+    The list has a place for each rank, None at those that have died; with `ranks=` one for each of
+    these, in their order. Rows of `out` follow `acp.ranks()`, or `ranks`.
+
     `counts`: how many elements each rank gives, if not all alike.
     """
-    all_live = ranks is group is between is timeout is None
-    if all_live and out is None:  # small objects: global memory is enough
-        return exchange.allgather(x)
-    if all_live and _engine.repeat("allgather", x, out, None, None, counts, None):
+    short = out is not None and ranks is group is between is timeout is None
+    if short and _engine.repeat("allgather", x, out, None, None, counts, None):
         return out
     flow = kinds.allgather("allgather", x, out, counts, (ranks, group, between))
-    if all_live:
+    if short:
         return _remembered(flow, "allgather", x, out, None, None, counts)
     return _finish(flow, timeout)
 

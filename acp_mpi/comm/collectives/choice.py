@@ -15,7 +15,17 @@ from acp_mpi.comm.collectives import (
     ring,
     tree,
 )
-from acp_mpi.comm.collectives.schedule import IN, OUT, PART, SUM, TMP, place, receive, send
+from acp_mpi.comm.collectives.schedule import (
+    IN,
+    OUT,
+    PART,
+    SUM,
+    TMP,
+    place,
+    receive,
+    send,
+    without_bytes,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +75,15 @@ def bcast(n: int, r: int, root: int, count: int, width: int) -> Paper:
         pieces = max(1, count * width // CHAIN_PIECE)
         return _alike(ring.chain(n, r, root, pieces), even(count, pieces), OUT)
     return _alike(ring.bcast(n, r, root), even(count, n), OUT)
+
+
+def met(n: int, r: int, root: int, paper: Paper) -> Paper:
+    """Add to what all get from the root that nobody goes on before all have come."""
+    rounds, sizes = paper
+    rounds = rounds + without_bytes(tree.reduce(n, r, root, True))
+    if n > 2:  # else the root is all that the other one waits for
+        rounds += without_bytes(tree.bcast(n, r, root))
+    return rounds, sizes
 
 
 def reduce(n: int, r: int, root: int, count: int, width: int, commutes: bool) -> Paper:

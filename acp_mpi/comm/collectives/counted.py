@@ -51,7 +51,7 @@ def carried_out(flow: Flow, run: Callable[[_engine.Collective], object]) -> Any:
             run(current)
     except BaseException as error:
         if current is not None and not current.done:  # it has not run
-            current.farewell(None)
+            current.farewell(None, 0)
         flow.throw(error)
         raise
 

@@ -38,5 +38,6 @@ class Farewell:
 
         plan = plan_of(team, "barrier", "farewell", None, write)
         lost = error.rank if isinstance(error, PeerLostError) else None
+        why = getattr(error, "why", 0)
         for context in self._contexts:
-            _engine.Collective(self._function, plan, None, None, context).farewell(lost)
+            _engine.Collective(self._function, plan, None, None, context).farewell(lost, why)

@@ -73,7 +73,7 @@ def carried(
         alone = tuple(taken)
         alike += () if team.other else (alone,)
     codes = folding.codes or (-1, 0)
-    plan = plan_of(team, kind, alike, alone, write, width, codes, folding.folder)
+    plan = plan_of(team, kind, alike, alone, write, width, codes, folding.folder, code=known.code)
     yield from carry(function, plan, given, wanted, context)
 
 

@@ -30,8 +30,12 @@ def bcast(
     out: Any,
     context: int,
     pickled: str | None = None,
+    meets: bool = False,
 ) -> Flow:
-    """Fill `out` of all ranks with `x` of the root; of the other group's, between two."""
+    """Fill `out` of all ranks with `x` of the root; of the other group's, between two.
+
+    `meets`: nobody goes on before all have come.
+    """
     top = team.place(root, function)
     takes = team.me != top and (not team.other or top >= team.own)
     if team.other and not takes and team.me != top:
@@ -43,7 +47,7 @@ def bcast(
     else:
         data = Buffer(out, function, writable=True)
         given = Buffer(x, function)
-        same_type(function, given, data)
+        same_type(function, given, data, moves=True)
         fits(function, "out", data.size, given.size, given.width)
         if data.size:  # a view without elements cannot be cast
             memoryview(data.memory).cast("B")[:] = memoryview(given.memory).cast("B")
@@ -54,9 +58,11 @@ def bcast(
             return choice.between_groups(
                 "bcast", (team.own, team.other), team.me, top, [size], [size]
             )
-        return choice.bcast(team.n, team.me, top, size, 1)
+        paper = choice.bcast(team.n, team.me, top, size, 1)
+        return choice.met(team.n, team.me, top, paper) if meets else paper
 
-    plan = plan_of(team, "bcast", (size, team.ranks[top]), None, write, pickled=pickled)
+    alike = size, team.ranks[top]
+    plan = plan_of(team, "bcast", alike, meets, write, pickled=pickled, code=data.code)
     yield _engine.Collective(function, plan, None, data.memory, context)
     if data.back is not None:
         data.back()
@@ -79,8 +85,9 @@ def _moved(
 ) -> Flow:
     """Carry out what moves pieces of so many elements and folds nothing."""
     if given is not None and wanted is not None:
-        same_type(function, given, wanted)
+        same_type(function, given, wanted, moves=True)
         given = apart(given, wanted, same=False)
+    codes = [each.code for each in (given, wanted) if each is not None]
     gives, takes = sizes
 
     def write() -> Paper:
@@ -96,7 +103,7 @@ def _moved(
         return choice.alltoall(n, r, gives, takes, width, even)
 
     alone = (width, tuple(gives), tuple(takes), even)
-    plan = plan_of(team, kind, alike, alone, write, width, pickled=pickled)
+    plan = plan_of(team, kind, alike, alone, write, width, pickled=pickled, code=max(codes))
     yield from carry(function, plan, given, wanted, context)
 
 

@@ -77,7 +77,9 @@ def bcast(function: str, team: Team, context: int, x: Any, root: Any) -> Flow:
     data = _pickled(team, x) if gives else b""
     with Farewell(function, team, later):
         head = bytearray(_head(data) if gives else _HEAD)
-        yield from moves.bcast(function, team, head, rank, () if gives else head, context, "bcast")
+        place: Any = () if gives else head
+        meets = team.pickler is None and not team.other
+        yield from moves.bcast(function, team, head, rank, place, context, "bcast", meets)
         [more] = _rest(head, 1)
         rest: Any = memoryview(data)[_ROOM:] if gives else bytearray(more)
         place = () if gives else rest
@@ -113,7 +115,7 @@ def gather(
         counts = lengths or [0] * many
         go_on = begun(moves.gather(function, team, given, rank, rest, counts, later, call))
     yield from go_on
-    return _joined(team, heads, rest, lengths) if takes else None
+    return _by_rank(team, _joined(team, heads, rest, lengths)) if takes else None
 
 
 def scatter(function: str, team: Team, context: int, x: Any, root: Any) -> Flow:
@@ -126,7 +128,7 @@ def scatter(function: str, team: Team, context: int, x: Any, root: Any) -> Flow:
         return None
     rank = team.ranks[top]
     many = team.other or team.n
-    data = [_pickled(team, each) for each in _listed(function, x, many)] if gives else []
+    data = [_pickled(team, each) for each in _listed(function, team, x, many)] if gives else []
     head: Any = bytearray(_HEAD) if takes else ()
     with Farewell(function, team, later):
         heads = b"".join(map(_head, data))
@@ -160,10 +162,7 @@ def allgather(function: str, team: Team, context: int, x: Any, call: str = "allg
                 )
         if rest:
             yield from go_on
-        those = _joined(team, heads, rest, lengths)
-        for place in team.lost:  # each object is at the place of its rank
-            those.insert(place, None)
-        return those
+        return _by_rank(team, _joined(team, heads, rest, lengths))
     # Between two groups nobody knows the lengths of its own: each gives everybody its rest.
     return (yield from alltoall(function, team, context, [x] * many, call))
 
@@ -172,7 +171,7 @@ def alltoall(function: str, team: Team, context: int, x: Any, call: str = "allto
     """Return the list of what all ranks have for this one in their lists `x`."""
     later = second(context)
     many = team.other or team.n
-    data = [_pickled(team, each) for each in _listed(function, x, many)]
+    data = [_pickled(team, each) for each in _listed(function, team, x, many)]
     heads = bytearray(many * _HEAD)
     with Farewell(function, team, later):
         given = b"".join(map(_head, data))
@@ -183,19 +182,32 @@ def alltoall(function: str, team: Team, context: int, x: Any, call: str = "allto
         given, counts = b"".join(rests), [len(each) for each in rests]
         go_on = begun(moves.alltoall(function, team, given, rest, counts, lengths, later, call))
     yield from go_on
-    return _joined(team, heads, rest, lengths)
+    return _by_rank(team, _joined(team, heads, rest, lengths))
 
 
-def _listed(function: str, x: Any, count: int) -> list[Any]:
+def _by_rank(team: Team, those: list[Any]) -> list[Any]:
+    """Return what members gave at the places of their ranks, None at all others, if so meant."""
+    if not team.span:
+        return those
+    placed: list[Any] = [None] * team.span
+    for rank, each in zip(team.ranks, those, strict=True):
+        placed[rank] = each
+    return placed
+
+
+def _listed(function: str, team: Team, x: Any, many: int) -> list[Any]:
+    """Return what a list has for each member."""
     try:
         listed = list(x)
     except TypeError:
         listed = []
+    count = team.span or many
     if len(listed) != count:
+        those = ", those that have died, too" if team.span > many else ""
         raise ValueError(
-            f"{function}: x is {x!r:.60}; give a list of {count} objects, one for each rank"
+            f"{function}: x is {x!r:.60}; give a list of {count} objects, one for each rank{those}"
         )
-    return listed
+    return [listed[rank] for rank in team.ranks] if team.span else listed
 
 
 def _fold(op: Operation, those: Iterable[Any]) -> Any:
@@ -209,7 +221,7 @@ def _fold(op: Operation, those: Iterable[Any]) -> Any:
 def reduce(function: str, team: Team, context: int, x: Any, op: Operation, root: Any) -> Flow:
     """Fold the objects of all ranks, in their order, at the root."""
     those = yield from gather(function, team, context, x, root, "reduce")
-    return None if those is None else _fold(op, those)
+    return None if those is None else _fold(op, _of(team, those))
 
 
 def allreduce(function: str, team: Team, context: int, x: Any, op: Operation) -> Flow:
@@ -218,8 +230,12 @@ def allreduce(function: str, team: Team, context: int, x: Any, op: Operation) ->
 
 
 def _of_members(function: str, team: Team, context: int, x: Any, call: str) -> Flow:
-    those = yield from allgather(function, team, context, x, call)
-    return [each for i, each in enumerate(those) if i not in team.lost]
+    return _of(team, (yield from allgather(function, team, context, x, call)))
+
+
+def _of(team: Team, those: list[Any]) -> list[Any]:
+    """Return those of the members, in their order."""
+    return [those[rank] for rank in team.ranks] if team.span else those
 
 
 def scan(function: str, team: Team, context: int, x: Any, op: Operation) -> Flow:
@@ -236,4 +252,4 @@ def exscan(function: str, team: Team, context: int, x: Any, op: Operation) -> Fl
 
 def reduce_scatter(function: str, team: Team, context: int, x: Any, op: Operation) -> Flow:
     """Fold what all ranks have for each one in their lists `x`."""
-    return _fold(op, (yield from alltoall(function, team, context, x, "reduce_scatter")))
+    return _fold(op, _of(team, (yield from alltoall(function, team, context, x, "reduce_scatter"))))

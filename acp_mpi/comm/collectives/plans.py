@@ -47,28 +47,31 @@ def plan_of(
     fold: tuple[int, int] = (-1, 0),
     folder: Any = None,
     pickled: str | None = None,
+    code: int = 0,
 ) -> _engine.Plan:
     """Return the plan of a call, written the first time.
 
     `alike` is what all members must give alike; `alone` what else makes it another plan; `pickled`
-    what is called, if objects travel in these bytes.
+    what is called, if objects travel in these bytes; `code` the type of the elements.
     """
-    key = (kind, alike, alone, folder, pickled)
+    key = (kind, alike, alone, folder, pickled, code)
     plan = team.plans.get(key)
     if plan is None:
         if len(team.plans) >= _PLANS:
             team.plans.pop(next(iter(team.plans))).forget()
-        plan = team.plans[key] = compiled(team.ranks, write(), width, fold, folder,
-                                          note_of(pickled or kind, alike, pickled))  # fmt: skip
+        note = note_of(pickled or kind, alike, pickled, code)
+        plan = team.plans[key] = compiled(team.ranks, write(), width, fold, folder, note)
     return plan
 
 
-def note_of(kind: str, alike: Any, pickled: Any = None) -> int:
-    """Return 48 bits that say what is called, and with what that all must give alike."""
-    text = repr(alike).encode()
-    return (KINDS[kind] | (OF_OBJECTS if pickled else 0)) << 40 | int.from_bytes(
-        _engine.sha256(text)[:5], "little"
-    )
+def note_of(kind: str, alike: Any, pickled: Any = None, code: int = 0) -> int:
+    """Return 61 bits that say what is called, and with what that all must give alike.
+
+    From the lowest on: 40 of `alike`, 6 of the call, 15 of the type of the elements; 0: of any.
+    """
+    call = KINDS[kind] | (OF_OBJECTS if pickled else 0)
+    digest = int.from_bytes(_engine.sha256(repr(alike).encode())[:5], "little")
+    return code << 46 | call << 40 | digest
 
 
 def compiled(

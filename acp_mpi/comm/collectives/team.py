@@ -49,7 +49,7 @@ class Team:
         self.contexts = _engine.Contexts(int.from_bytes(_engine.sha256(of + text)[:8], "little"))
         self.pickler = pickler
         self.plans: dict[Any, _engine.Plan] = {}
-        self.lost: list[int] = []  # places among all, of those that do not take part
+        self.span = 0  # lists of objects have so many places, for each rank; 0: one for each member
         self.over = False  # after a reset others have its contexts
 
     @property
@@ -121,7 +121,7 @@ def team_of(function: str, ranks: Any, group: Any, between: Any) -> Team:
     _engine.demand(function)
     key: Any
     if ranks is None and group is None and between is None:
-        key = _engine.membership()
+        key = ("all", *_engine.membership())
     elif sum(x is not None for x in (ranks, group, between)) > 1:
         raise ValueError(
             f"{function}: ranks=, group= and between= say the same thing; give one of them"
@@ -152,7 +152,7 @@ def _made(function: str, key: Any, special: bool) -> Team:
     lost = _engine.lost_ranks(accepted=True)  # who is lost since then is missed
     everybody = _engine.together()
     team = Team(function, tuple(r for r in everybody if r not in lost))
-    team.lost = [place for place, rank in enumerate(everybody) if rank in lost]
+    team.span = everybody[-1] + 1
     return team
 
 
