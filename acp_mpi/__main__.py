@@ -3,11 +3,13 @@
 import argparse
 import sys
 
-from acp_mpi import heap_command, info, program, runtime
+from acp_mpi import heap_command, info, program, runtime, usage
+
+_COMMANDS = ("info", "heap")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> usage.Parser:
+    parser = usage.Parser(
         prog="python -m acp_mpi",
         description="Show what acp_mpi finds here, or the memory of a running job, or run a "
         "program so that an error on one rank ends its whole group.",
@@ -47,8 +49,8 @@ def main(argv: list[str]) -> int:
     given = parser.parse_args(argv)
     if given.what is None:
         parser.error("say what: info, heap PID, or the program to run: app.py")
-    if given.what not in ("info", "heap") and (reason := program.refusal(given.what)):
-        parser.error(reason)
+    if given.what not in _COMMANDS and (reason := program.refusal(given.what)):
+        parser.error(reason + usage.meant(given.what, _COMMANDS))
     if given.what == "info":
         return info.main(given.arguments)
     if given.what == "heap":

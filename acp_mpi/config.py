@@ -199,16 +199,19 @@ def load(
     options = take_arguments(argv)
     for name in options:
         if name not in VARIABLES:
-            known = sorted(set(VARIABLES) - {"ACP_SECRET"})
-            raise Error(
-                f"init: unknown option {_option(name)}; known are {', '.join(map(_option, known))}"
-            )
+            from acp_mpi.usage import meant
+
+            known = [_option(one) for one in sorted(set(VARIABLES) - {"ACP_SECRET"})]
+            hint = meant(_option(name), known)
+            raise Error(f"init: unknown option {_option(name)}{hint}; known are {', '.join(known)}")
     for name in sorted(given):
         if name not in VARIABLES and not name.startswith(_TESTS):
             import warnings
 
+            from acp_mpi.usage import meant
+
             warnings.warn(
-                f"unknown variable {name} in the environment; known are "
+                f"unknown variable {name} in the environment{meant(name, VARIABLES)}; known are "
                 f"{', '.join(sorted(VARIABLES))}",
                 stacklevel=3,
             )

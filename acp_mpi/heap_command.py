@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from acp_mpi import audience, heap_svg, heap_text
+from acp_mpi import audience, heap_svg, heap_text, usage
 from acp_mpi.errors import Error
 from acp_mpi.heap_survey import JobSurvey, Picture
 
@@ -34,8 +34,8 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> usage.Parser:
+    parser = usage.Parser(
         prog="python -m acp_mpi heap",
         description="Show the heap of each rank of a running job on this node: what is used, free "
         "and committed, and by which containers. The job is neither stopped nor asked.",

@@ -1,6 +1,5 @@
 """`python -m acp_mpi info`: what a bug report needs, measured and not guessed."""
 
-import argparse
 import os
 import platform
 import statistics
@@ -9,7 +8,7 @@ import time
 from typing import Any
 
 import acp_mpi as acp
-from acp_mpi import audience, config, members
+from acp_mpi import audience, config, members, usage
 from acp_mpi.engine import _engine
 from acp_mpi.spawn.rendezvous import build
 
@@ -125,7 +124,7 @@ def _print(everyone: list[dict[str, Any]], environment: list[tuple[str, str]]) -
 
 def main(argv: list[str]) -> int:
     """Print the report on the first rank that lives. Collective over the job."""
-    parser = argparse.ArgumentParser(
+    parser = usage.Parser(
         prog="python -m acp_mpi info",
         description="Show what a bug report needs: versions, nodes, roads between ranks with their "
         "measured latency, limits, environment.",

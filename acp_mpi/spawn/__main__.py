@@ -6,12 +6,12 @@ import os
 import runpy
 import sys
 
-from acp_mpi import program
+from acp_mpi import program, usage
 from acp_mpi.spawn import hook
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> usage.Parser:
+    parser = usage.Parser(
         prog="python -m acp_mpi.spawn",
         description="Run a program of mpi4py as it is; its Spawn, ports and names need no dynamic "
         "processes of MPI.",

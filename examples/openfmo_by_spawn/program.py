@@ -43,7 +43,7 @@ def play(
 
     Who waits for messages sleeps `nap` seconds between two looks for them, or waits in MPI (0).
     """
-    options = command_line.parse(arguments)
+    options = command_line.parse(arguments, NAME)
     if part == "server":
         from .server import serve
 

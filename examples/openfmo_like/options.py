@@ -11,10 +11,10 @@ from .molecule import InputError
 from .reading import Calculation
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str], program: str = "openfmo_like") -> argparse.Namespace:
     """Return the options; ends the program with code 2 if they are wrong."""
     parser = argparse.ArgumentParser(
-        prog="python -m openfmo_like",
+        prog=f"python -m {program}",
         description="Calculate the FMO2-RHF energy of molecules, by groups of workers joined by "
         "acp_mpi. Options win over what the input file says.",
     )

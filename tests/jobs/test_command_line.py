@@ -11,6 +11,8 @@ from macprunning import macprun
 
 import acp_mpi as acp
 from acp_mpi.__main__ import main
+from acp_mpi.spawn.__main__ import _parser
+from acp_mpi.spawn.macprun import command
 from acp_mpi.spawn.rendezvous import secret
 from acp_mpi.spawn.rendezvous.server import Server
 
@@ -150,6 +152,7 @@ def test_a_program_that_is_not_there_is_a_wrong_command_line(module):
     [
         (["acp_mpi"], "say what: info, heap PID, or the program to run"),
         (["acp_mpi", "-x"], "unrecognized arguments: -x"),
+        (["acp_mpi", "inof"], "no program 'inof' here; give the path of one; did you mean info?"),
         (["acp_mpi", "."], "'.' is a folder without a __main__.py"),
         (["acp_mpi.spawn", "."], "'.' is a folder without a __main__.py"),
         (["acp_mpi.spawn", "-m", "nope"], "there is no module 'nope'"),
@@ -240,7 +243,10 @@ def test_groups_may_wait_for_each_other_for_ever(passes, timeout):
 
 
 def warn():
-    with pytest.warns(UserWarning, match="ACP_STARTERSIZE"), acp.init():
+    with (
+        pytest.warns(UserWarning, match=r"ACP_STARTERSIZE .*; did you mean ACP_STARTER_SIZE\?"),
+        acp.init(),
+    ):
         pass
 
 
@@ -311,6 +317,47 @@ def test_ranks_of_another_mpi_than_that_of_the_launcher_are_warned(passes):
     launcher = launch.mpiexec(2, python=pythons["mpich"])  # that of Open MPI ends MPICH's ranks
     output = passes([*launcher, *launch.program(be_a_job, python=pythons["openmpi"])])
     assert output.count("the mpiexec of MPICH has started 2 processes") == 1
+
+
+# Versions, and what is nearly a command ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (main, []),
+        (main, ["info"]),
+        (main, ["heap"]),
+        (_parser().parse_args, []),
+        (command.run, []),
+        *((command.run, [one]) for one in ("check", "serve", "secret", "status", "kill")),
+    ],
+)
+def test_every_command_knows_its_version(capsys, run, words):
+    with pytest.raises(SystemExit) as caught:
+        run([*words, "--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"acp_mpi {acp.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["stauts"], "no command and no job file 'stauts'; did you mean `macprun status`?"),
+        (["kil", "12"], "no command and no job file 'kil'; did you mean `macprun kill`?"),
+        (["-n", "1", "--mip", "true"], "--mip; did you mean --mpi?"),
+        (["--ouput-dir=x", "-n", "1", "true"], "--ouput-dir=x; did you mean --output-dir?"),
+        (["job"], "'procesess'; did you mean processes?; known are "),
+        (["nothing", "like", "it"], "'nothing' and 'like': expected one job file"),
+    ],
+)
+def test_what_is_nearly_a_command_is_answered_by_what_it_may_mean(
+    capsys, monkeypatch, tmp_path, words, said
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job").write_text('[[group]]\nprocesess = 2\ncommand = "true"\n')
+    assert command.run(words) == 2
+    assert said in capsys.readouterr().err
 
 
 # Before init, and what importing brings in ----------------------------------------------------
@@ -394,6 +441,6 @@ def test_a_setting_that_is_none_is_named(fails, variable, value, said):
 
 def test_an_unknown_option_is_answered_by_those_that_are_known(fails):
     command = [sys.executable, "-c", "import acp_mpi as acp; acp.init()", "--acp-hepa-size", "1"]
-    assert "known are --acp-group, " in fails(command)
+    assert "did you mean --acp-heap-size?; known are --acp-group, " in fails(command)
     command[-2:] = ["--acp-heap-size", "2X"]
     assert "init: --acp-heap-size 2X: '2X' is not a size" in fails(command)

@@ -43,6 +43,10 @@ def test_spawned_servers_and_workers_find_the_same_energies_on_ours(passes, tmp_
     assert found[0] == found[1]
 
 
+def test_the_spawned_program_names_itself(passes):
+    assert "usage: python -m openfmo_by_spawn " in passes(*spawned("1", "--help"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

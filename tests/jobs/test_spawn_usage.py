@@ -79,6 +79,18 @@ def test_a_program_is_told_what_texts_and_numbers_say(passes, tmp_path):
     passes(launch.program(kinds_of_texts_and_numbers, script, tmp_path), HOOK, 60.0)
 
 
+def name_a_host_that_nobody_knows():
+    from mpi4py import MPI
+
+    with pytest.raises(MPI.Exception) as caught:
+        MPI.COMM_SELF.Spawn("true", info={"host": "no-such-host.invalid"})
+    assert "host 'no-such-host.invalid' is unknown" in caught.value.__notes__[0]
+
+
+def test_a_host_that_nobody_knows_is_called_unknown(passes):
+    passes(launch.program(name_a_host_that_nobody_knows), HOOK)
+
+
 def each_program_knows_its_number(script):
     """By the attribute APPNUM, as in MPI: also without a launcher, and of a duplicate."""
     from mpi4py import MPI

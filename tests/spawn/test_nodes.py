@@ -3,11 +3,14 @@
 import socket
 
 import pytest
+from arriving import whole
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import nodes
 from acp_mpi.spawn.macprun.nodes import Node
 from acp_mpi.spawn.macprun.plan import Group, Plan
+from acp_mpi.spawn.rendezvous.connector import join
+from acp_mpi.spawn.rendezvous.server import Server
 
 
 def plan(*sizes, nodefile=None, **options):
@@ -38,15 +41,28 @@ def test_a_nodefile_has_hosts_once_or_often(tmp_path):
     assert nodes.read_nodefile(str(file)) == [Node("a", 2), Node("b", 3), Node("c", 2)]
 
 
-@pytest.mark.parametrize("text", ["", "a:0", "a b:", "-x", "a:x"])
+@pytest.mark.parametrize(
+    "text", ["", "a:0", "-x", "a:x", "a b:", "a 4", "a slots=2 max_slots=4", "a:2 b:2"]
+)
 def test_a_nodefile_that_is_none_is_refused(tmp_path, text):
     file = tmp_path / "nodes"
     file.write_text(text)
-    if text == "a b:":
-        assert nodes.read_nodefile(str(file)) == [Node("a", 1)]
-        return
     with pytest.raises(Error, match="nodes"):
         nodes.read_nodefile(str(file))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda name: nodes.listening({"g": (Node(name, 1),)}),
+        lambda name: Server(bytes(32), 1, listen=f"{name}:0"),
+        lambda name: join(f"{name}:7", bytes(32), "g", 1, False, whole("g", 1)),
+    ],
+    ids=["where groups run", "where the rendezvous listens", "where groups meet"],
+)
+def test_a_host_that_nobody_knows_is_called_unknown(call):
+    with pytest.raises(Error, match=r"host 'no-such-host.invalid' is unknown"):
+        call("no-such-host.invalid")
 
 
 @pytest.mark.parametrize("source", ["nodefile", "PBS", "Slurm"])

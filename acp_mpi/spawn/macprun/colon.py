@@ -1,14 +1,17 @@
 """The command line of `macprun`: groups separated by colons, as `mpiexec` has them, or a file."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import NoReturn
 
+from acp_mpi import usage
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import jobfile
 from acp_mpi.spawn.macprun.plan import Group, Plan, UsageError, check, count, variable, words
 from acp_mpi.spawn.rendezvous.address import parse_address
 
+COMMANDS = ("check", "serve", "secret", "status", "kill")
 _USAGE = """
   macprun [options] -n N [group options] PROGRAM [argument ...] [: -n N ... PROGRAM ...] ...
   macprun [options] [-np N] [-nodefile F] FILE
@@ -23,11 +26,11 @@ a table [[group]] for each, or the input of the C library's macprun. Output is l
 [NAME.RANK]. The exit code is that of the group which failed first."""
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(usage.Parser):
     """Says what is wrong by an exception."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see macprun --help")
+        raise UsageError(f"{self.with_hint(message)}; see macprun --help")
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -56,6 +59,9 @@ def plan(options: argparse.Namespace) -> Plan:
     """Return what is to be started."""
     if options.n is None:
         (file, *extra) = options.rest
+        hint = "" if os.path.exists(file) else usage.meant(file, COMMANDS, "`macprun {}`")
+        if hint:
+            raise UsageError(f"there is no command and no job file {file!r}{hint}")
         if extra or len(options.groups) > 1:
             raise UsageError(
                 f"{file!r} and {(*extra, ':')[0]!r}: expected one job file; groups given on the "

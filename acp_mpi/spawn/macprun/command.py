@@ -11,8 +11,6 @@ from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import colon, nodes
 from acp_mpi.spawn.macprun.plan import UsageError
 
-_SUBCOMMANDS = ("check", "serve", "secret", "status", "kill")
-
 
 def main() -> NoReturn:
     """Run the command line of this process and leave with what `run` returns."""
@@ -40,7 +38,7 @@ def _open_what_is_closed() -> None:
 def run(argv: Sequence[str]) -> int:
     """Run a command line; return the exit code of the job, 1 after an error, 2 if it is none."""
     words = list(argv)
-    command = words.pop(0) if words and words[0] in _SUBCOMMANDS else ""
+    command = words.pop(0) if words and words[0] in colon.COMMANDS else ""
     if command == "serve":
         from acp_mpi.spawn.macprun import serve
 

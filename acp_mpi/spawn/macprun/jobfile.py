@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from acp_mpi.spawn.macprun.plan import Group, Plan, UsageError, check, count, words
+from acp_mpi.usage import meant
 
 _JOB_KEYS = ("nodefile", "starter_size", "ssh", "output_dir", "group")
 _GROUP_KEYS = (
@@ -103,7 +104,9 @@ class _Table:
         self._where, self._entries = where, entries
         for key in entries:
             if key not in known:
-                raise UsageError(f"{where}: unknown key {key!r}; known are {', '.join(known)}")
+                raise UsageError(
+                    f"{where}: unknown key {key!r}{meant(key, known)}; known are {', '.join(known)}"
+                )
 
     def refuse(self, key: str, expected: str) -> NoReturn:
         raise UsageError(f"{self._where}: {key} = {self._entries[key]!r}: expected {expected}")

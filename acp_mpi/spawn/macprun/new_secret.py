@@ -1,15 +1,15 @@
 """`macprun secret`: the secret of a new job, in a file."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 
+from acp_mpi import usage
 from acp_mpi.spawn.rendezvous import secret
 
 
 def main(argv: Sequence[str]) -> int:
     """Write a secret to the file that is named, which must be new; return the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = usage.Parser(
         prog="macprun secret",
         description="Write the secret of a new job: 256 random bits that only you may read.",
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun.plan import Plan, UsageError
-from acp_mpi.spawn.rendezvous.address import address_towards, own_address
+from acp_mpi.spawn.rendezvous.address import address_towards, own_address, said_of
 
 HERE = "localhost"
 # Where Hydra, that of Intel too, looks for hosts if it is told none.
@@ -116,8 +116,11 @@ def read_nodefile(path: str) -> list[Node]:
         slots = node.slots
         for word in entry[1:]:
             key, _, value = word.partition("=")
-            if key == "slots":
-                slots = parse(f"{node.host}:{value}", where).slots
+            if key != "slots":
+                raise UsageError(
+                    f"{where}: {word!r}: expected nothing, or slots=N, after the host {node.host}"
+                )
+            slots = parse(f"{node.host}:{value}", where).slots
         nodes[node.host] = nodes.get(node.host, 0) + slots
     if not nodes:
         raise Error(f"the nodefile {path!r} names no host: write one a line, as node1:4")
@@ -150,7 +153,7 @@ def listening(given: Mapping[str, tuple[Node, ...]]) -> str:
     except OSError as reason:
         raise Error(
             f"no address of this host is known by which {away!r} reaches it: "
-            f"{reason.strerror or reason}; name one with --listen HOST:PORT"
+            f"{said_of(away, reason)}; correct its name, or name an address with --listen HOST:PORT"
         ) from None
 
 

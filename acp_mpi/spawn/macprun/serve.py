@@ -5,6 +5,7 @@ import resource
 import sys
 from collections.abc import Mapping, Sequence
 
+from acp_mpi import usage
 from acp_mpi.config import FOR_EVER
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun.remarks import Remarks
@@ -45,8 +46,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> usage.Parser:
+    parser = usage.Parser(
         prog="macprun serve",
         description="Let the groups of one job find each other, then end.",
     )

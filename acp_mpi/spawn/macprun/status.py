@@ -1,10 +1,10 @@
 """`macprun status` and `macprun kill`: running jobs of this user on this host, from outside."""
 
-import argparse
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from acp_mpi import usage
 from acp_mpi.errors import Error
 from acp_mpi.spawn.macprun import control
 from acp_mpi.spawn.macprun.ranks import Ranks, line
@@ -13,7 +13,7 @@ from acp_mpi.spawn.rendezvous.arrival import ranges
 
 def main(command: str, argv: Sequence[str]) -> int:
     """Run `status` or `kill`; return the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = usage.Parser(
         prog=f"macprun {command}",
         description="Show running jobs: their groups, ranks and hosts, and what each rank waits "
         "for."

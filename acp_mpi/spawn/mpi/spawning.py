@@ -17,6 +17,7 @@ from acp_mpi.spawn.mpi.bodies import new_context, ranks_in
 from acp_mpi.spawn.mpi.intercommunicators import connected
 from acp_mpi.spawn.mpi.original import MPI
 from acp_mpi.spawn.mpi.strangers import NEWS, PARENT
+from acp_mpi.spawn.rendezvous.address import address_towards, said_of
 from acp_mpi.spawn.rendezvous.row import Process
 
 TYPE_CHECKING = False
@@ -157,6 +158,11 @@ def _check_reach(hosts: Iterable[str]) -> None:
     """Raise Error if children on another host could not come to this job."""
     away = [host for host in hosts if not is_here(host.partition(":")[0])]
     if away and not Process.of(_engine.row()).address:
+        host = away[0].partition(":")[0]
+        try:
+            address_towards(host)
+        except OSError as reason:
+            raise Error(f"Spawn: {said_of(host, reason)}; correct the Info key host") from None
         raise Error(
             f"Spawn: {away[0]!r} is another host, and this job, which began on one, listens on its "
             "loopback interface only: start it with ACP_INTERFACES=NAME, the network to that host"

@@ -37,6 +37,13 @@ def own_address() -> str:
         return "127.0.0.1"
 
 
+def said_of(host: str, reason: OSError) -> str:
+    """Say why a host cannot be reached; one that no name server knows is called unknown."""
+    why = reason.strerror or str(reason)
+    # errors of name servers have negative numbers, those of the system positive ones
+    return f"host {host!r} is unknown: {why}" if (reason.errno or 0) < 0 else why
+
+
 def may_span_hosts(address: str) -> bool:
     """Return whether processes of other hosts can come to this address."""
     host = parse_address(address)[0]

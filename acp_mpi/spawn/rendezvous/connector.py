@@ -8,7 +8,7 @@ import time
 from acp_mpi import log
 from acp_mpi.errors import Error
 from acp_mpi.spawn.rendezvous import handshake
-from acp_mpi.spawn.rendezvous.address import parse_address
+from acp_mpi.spawn.rendezvous.address import parse_address, said_of
 from acp_mpi.spawn.rendezvous.announcement import Announcement
 from acp_mpi.spawn.rendezvous.connection import Connection, dial
 from acp_mpi.spawn.rendezvous.membership import Membership
@@ -133,9 +133,8 @@ def _connect(address: str, deadline: float) -> Connection:
             refusal = "no answer"
         except OSError as reason:
             raise Error(
-                f"the rendezvous at {address} cannot be reached: "
-                f"{reason.strerror or reason}; is that where the job meets? ACP_RENDEZVOUS, or the "
-                "first row of a Portfile, says it"
+                f"the rendezvous at {address} cannot be reached: {said_of(where[0], reason)}; is "
+                "that where the job meets? ACP_RENDEZVOUS, or the first row of a Portfile, says it"
             ) from reason
         left = deadline - time.monotonic()
         if left <= 0:

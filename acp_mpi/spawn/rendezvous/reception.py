@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.rendezvous.address import format_address, own_address, parse_address
+from acp_mpi.spawn.rendezvous.address import format_address, own_address, parse_address, said_of
 from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
 
 _log = logging.getLogger("acp_mpi.spawn")
@@ -219,5 +219,5 @@ def _listener(listen: str) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as reason:
         raise Error(
-            f"the rendezvous cannot listen on {listen}: {reason.strerror or reason}"
+            f"the rendezvous cannot listen on {listen}: {said_of(host, reason)}"
         ) from reason
