@@ -149,7 +149,7 @@ def _leave_all_to_the_parent() -> None:
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized():
         joining.mpi_is_the_parent_s = True
-        _engine.never_finalize_mpi(0)
+        atexit.register(_engine.never_finalize_mpi, 0)  # 3 ms, which most children need not spend
 
 
 def is_initialized() -> bool:
