@@ -27,7 +27,7 @@ ifeq ($(MAKELEVEL),0)
 endif
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-matrix test-all campaign environments lint docs bench sanitize clean
+.PHONY: help demo test test-matrix test-all campaign mutate environments lint docs bench sanitize clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -40,12 +40,17 @@ test: environments ## what a newcomer runs: in six minutes something of everythi
 
 test-matrix: environments ## ranks x MPI x road, every pair covered; what CI adds
 	@.venv/mpich/bin/python tests/run.py --both --matrix
+	@.venv/mpich/bin/python tests/environments.py openmpi41
 
-test-all: environments ## every combination, slow tests too
+test-all: environments ## every combination, slow tests too; three more MPIs
 	@.venv/mpich/bin/python tests/run.py --both --all
+	@.venv/mpich/bin/python tests/environments.py openmpi41 impi mpich42
 
-campaign: environments ## repeat what fails rarely: starts, kills, contention; fuzzers
+campaign: environments mutate ## repeat what fails rarely: starts, kills, contention; fuzzers
 	@.venv/mpich/bin/python tests/run.py --both --campaign
+
+mutate: ## change the engine here and there, and see whether its tests notice; MUTATE="--help"
+	@$(PYTHON) tests/mutate.py $(MUTATE)
 
 sanitize: ## engine tests under the address, undefined behaviour and thread sanitizers
 	@$(MAKE) --no-print-directory -C tests/engine address undefined thread
