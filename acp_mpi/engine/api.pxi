@@ -28,6 +28,7 @@ cdef extern from "engine.h" nogil:
         ACP_E_HANDLE
         ACP_E_CLOSED
         ACP_E_SYSTEM
+        ACP_E_DAMAGED
         ACP_E_TRUNCATED
         ACP_E_TAKEN
         ACP_TICK_SIGNAL

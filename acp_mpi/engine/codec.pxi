@@ -123,7 +123,14 @@ cdef bytes key_bytes(object x, Handle whose, str method):
                     f"{type(x).__name__} {x!r:.60} is not")
 
 
+cdef object no_key():
+    return _errors.Error("what a container holds as a key is none: something wrote over its memory; look for "
+                         "transfers that are longer than their blocks, and for addresses used after free")
+
+
 cdef object key_of(bytes data):
+    if not data or (data[0] == c"f" and len(data) != 9):
+        raise no_key()
     cdef char kind = data[0]
     if kind == c"s":
         return data[1:].decode("utf-8", "surrogatepass")
@@ -138,6 +145,8 @@ cdef object key_of(bytes data):
     at, parts = 1, []
     while at < len(data):
         size = int.from_bytes(data[at:at + 8], "little")
+        if kind != c"t" or size > len(data) - at - 8:
+            raise no_key()
         parts.append(key_of(data[at + 8:at + 8 + size]))
         at += 8 + size
     return tuple(parts)

@@ -194,7 +194,15 @@ bool inbox_drain(acp_lane *lane)
                 e->inbox_head = head + 1;
             continue;
         }
-        if (phase != CELL_FULL || state >> 32 != (head / INBOX_CELLS & 0xffffffff) || !provided(e))
+        uint32_t turn = (uint32_t)(head / INBOX_CELLS);
+        if (unlikely((uint32_t)(state >> 32) != turn || phase > CELL_FULL)) {
+            /* No writer leaves it so: something has written over it. Those behind it come through. */
+            if (atomic_compare_exchange_strong(&cell->state, &state,
+                                               cell_state(head + INBOX_CELLS, CELL_FREE, 0)))
+                e->inbox_head = head + 1;
+            continue;
+        }
+        if (phase != CELL_FULL || !provided(e))
             break;
         struct message m = cell->message;
         e->inbox_head = head + 1;

@@ -13,13 +13,24 @@ cdef inline uint64_t padded(uint64_t size) noexcept:
     return (size + 7) & ~<uint64_t>7
 
 
+cdef inline bint record_fits(const record_head *head, uint64_t left) noexcept:
+    # Does what follows a record lie in what was brought? Something may have written over its sizes.
+    return head.key_size <= left and head.value_size <= left and \
+        padded(head.value_size) + padded(head.key_size) <= left
+
+
 cdef const char *record_of(Call c, uint64_t key_hash, record_head *head) noexcept:
     # What follows the record of that hash among those that a call has brought; NULL: there is none.
     cdef const char *p = <const char *>c.call.out
+    cdef const char *end = p + c.call.out_size
     cdef uint64_t n
     for n in range(c.call.result[1] >> 8):
+        if <uint64_t>(end - p) < sizeof(record_head):
+            return NULL
         memcpy(head, p, sizeof(record_head))
         p += sizeof(record_head)
+        if not head.stamp and not record_fits(head, end - p):
+            return NULL
         if head.key_hash == key_hash:
             return p
         if not head.stamp:
@@ -90,8 +101,11 @@ cdef class PartsHandle(MapHandle):
         cdef uint64_t n
         cdef record_head head
         cdef uint64_t key = self._key_codec.bytes_each, value = self._value_codec.bytes_each
+        cdef const char *end = p + c.call.out_size
         elements = []
         for n in range(c.call.result[1] >> 8):
+            if <uint64_t>(end - p) < (padded(key) + padded(value) if self._inlined else sizeof(head)):
+                raise_status(self.function(name), ACP_E_DAMAGED, self.ranks[part])
             if self._inlined:
                 elements.append((hash_bytes(p, key), self._key_codec.decode(p, key),
                                  self._value_codec.decode(p + padded(key), value)))
@@ -102,6 +116,8 @@ cdef class PartsHandle(MapHandle):
             if head.stamp:
                 self.large_record(name, part, &head, elements)
                 continue
+            if not record_fits(&head, end - p):
+                raise_status(self.function(name), ACP_E_DAMAGED, self.ranks[part])
             elements.append(self.boxed(p, &head))
             p += padded(head.value_size) + padded(head.key_size)
         return elements
