@@ -1,5 +1,7 @@
 """Adding to a map is one command: no step is lost. The sums are those of Python, or of the type."""
 
+import itertools
+
 import hypothesis
 import hypothesis.strategies as st
 import numpy as np
@@ -65,6 +67,17 @@ def test_objects_are_added_as_python_adds_them(made):
     m = made(acp.Map, ranks=[acp.procs() - 1])
     if only(0):
         check_against_python(m)
+    acp.sync()
+
+
+def test_an_int_that_becomes_a_float_is_rounded_as_python_rounds_it(made):
+    """Between two floats a last digit decides, however far away it is."""
+    m = made(acp.Map, ranks=[acp.procs() - 1])
+    if only(0):
+        for last, bits, low in itertools.product(range(8), (1, 3, 10, 11, 60, 500), (-1, 0, 1)):
+            for n in (((2**53 + last) << bits) + low, -((2**53 + last) << bits) - low):
+                m["n"] = n
+                assert same(m.add("n", 0.0), float(n))
     acp.sync()
 
 
