@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, Self, SupportsIndex
 
+from acp_mpi import log
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, PeerLostError
 
@@ -92,18 +93,21 @@ class Container(_engine.Handle):
         return f"<acp_mpi.{type(self).__name__} at {self.ga:#x}>"
 
 
-def make_on_living(make: Callable[[list[int]], None], first: int = 0) -> None:
+def make_on_living(name: str, make: Callable[[list[int]], None], first: int = 0) -> None:
     """Call `make` with the ranks that a container is spread over by default.
 
-    These are the living from `first` on, around the end; of more than MOST_RANKS as many, evenly
-    strided. A rank that `make` finds lost is left out of the next attempt.
+    These are the living from `first` on, around the end, at most MOST_RANKS, evenly strided. A rank
+    that `make` finds lost is left out of the next attempt.
     """
     while True:
-        ranks = _living(first)
+        living = _living(first)
+        count = min(len(living), MOST_RANKS)
+        if count < len(living):
+            log.info("datastructs", "%s is on %d of %d ranks that live", name, count, len(living))
         try:
-            make(ranks)
+            make([living[i * len(living) // count] for i in range(count)])
         except PeerLostError:
-            if ranks == _living(first):
+            if living == _living(first):
                 raise
         else:
             return
@@ -111,9 +115,7 @@ def make_on_living(make: Callable[[list[int]], None], first: int = 0) -> None:
 
 def _living(first: int) -> list[int]:
     lost, procs = set(_engine.lost_ranks()), _engine.procs()
-    living = [r for r in (*range(first, procs), *range(first)) if r not in lost]
-    count = min(len(living), MOST_RANKS)
-    return [living[i * len(living) // count] for i in range(count)]
+    return [r for r in (*range(first, procs), *range(first)) if r not in lost]
 
 
 def count_of(function: str, n: Any, most: int = 2**63 - 1, of: str = "elements") -> int:

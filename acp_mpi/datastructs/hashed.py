@@ -64,7 +64,7 @@ class Hashed(HashedCopies):
             raise TypeError(f"{name}: {ranks!r} is one thing, not some ranks; use [{ranks!r}]")
         codecs = codec_of(key, True, name), codec_of(value, False, name)
         if ranks is None:
-            make_on_living(lambda living: self._make(here, living, *codecs))
+            make_on_living(name, lambda living: self._make(here, living, *codecs))
         else:
             where = [_engine.existing_rank(r, name) for r in ranks]
             if len(set(where)) != len(where) or not 0 < len(where) <= MOST_RANKS:

@@ -34,10 +34,10 @@ class Map(_engine.MapMethods, Hashed):
 
     `key` and `value` are dtypes, struct format characters or `object`. Keys that are objects are
     None, bool, int, float, str, bytes and tuples of these, compared as Python does; other values
-    than numbers are pickled. Its keys are spread over `ranks`, None: the living of now, of more
-    than 4,000 as many evenly strided; the control block is on `rank`, None: the calling one.
-    `slots` elements have room at once, and it grows. Local to the caller; each call that names one
-    key is atomic.
+    than numbers are pickled. The keys are spread over `ranks` (None: those that live now, at most
+    4,000 of them, evenly strided), the control block is on `rank` (None: the calling one). `slots`
+    elements have room at once, and it grows. Local to the caller; each call that names one key is
+    atomic.
     """
 
     _KIND = 4

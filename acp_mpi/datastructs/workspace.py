@@ -28,9 +28,9 @@ class Workspace(_engine.WorkspaceHandle, Container):
     """`size` bytes, zero at first, spread over the living ranks from `start_rank` on.
 
     The first `default_size` bytes are on the first of them, the next ones on the next, and so on,
-    around the end. None: `size` in even shares, multiples of 64. Of more than 4,000 ranks as
-    many hold bytes, evenly strided. The control block is on the calling rank. Local to the caller.
-    HeapFullError if a rank has no room; then nothing is made.
+    around the end. None: `size` in even shares, multiples of 64. At most 4,000 ranks hold bytes,
+    evenly strided. The control block is on the calling rank. Local to the caller. HeapFullError if
+    a rank has no room; then nothing is made.
     """
 
     _KIND = 8
@@ -50,7 +50,7 @@ class Workspace(_engine.WorkspaceHandle, Container):
             raise ValueError(
                 f"{name}: there are no blocks of 0 bytes; use a default_size from 1 on"
             )
-        make_on_living(lambda ranks: self._make(size, given, ranks), start)
+        make_on_living(name, lambda ranks: self._make(size, given, ranks), start)
 
     def _make(self, size: int, default_size: int | None, ranks: list[int]) -> None:
         """Make the parts on `ranks`, as far as there are bytes for them."""

@@ -144,10 +144,14 @@ def test_by_default_it_is_on_the_ranks_that_live(gone, kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", SPREAD, ids=["map", "set", "multiset", "workspace"])
-def test_of_too_many_ranks_it_is_on_some_evenly_strided(gone, kind, monkeypatch):
+def test_of_too_many_ranks_it_is_on_some_evenly_strided(gone, kind, monkeypatch, caplog):
+    caplog.set_level("INFO", "acp_mpi.datastructs")
     monkeypatch.setattr(container, "MOST_RANKS", 2)
     strided = {1: (0,), 2: (0, 1), 3: (0, 1), 4: (0, 2)}
-    assert ranks_of(gone(kind())) == strided[acp.procs()]
+    one = gone(kind())
+    assert ranks_of(one) == strided[acp.procs()]
+    said = f"{type(one).__name__} is on 2 of {acp.procs()} ranks that live"
+    assert caplog.messages == [said] * (acp.procs() > 2)
 
 
 def test_a_workspace_begins_at_its_rank_whichever_that_is(gone, monkeypatch):
