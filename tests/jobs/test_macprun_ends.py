@@ -89,6 +89,7 @@ def test_no_rank_stays_when_both_processes_of_macprun_are_killed_at_once(start):
     is_said(job, "joined", 5)
     files = seen_segments(job)
     both = [*children(job.pid), job.pid]
+    assert _who_can_write_to_the_lifeline(job) == set(both)
     for number in signal.SIGSTOP, signal.SIGKILL:  # at once
         for pid in both:
             os.kill(pid, number)
@@ -96,6 +97,24 @@ def test_no_rank_stays_when_both_processes_of_macprun_are_killed_at_once(start):
     nothing_is_left(job, job.pid)
     for file in files:  # there is nobody who would
         Path(file).unlink(missing_ok=True)
+
+
+def _who_can_write_to_the_lifeline(job):
+    (line,) = {
+        word.rpartition(b":")[2].decode()
+        for pid in job.processes()
+        for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        if word.startswith(b"ACP_LIFELINE=")
+    }
+    found = set()
+    for pid in job.processes():
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.readlink(link) == f"pipe:[{line}]":
+                    info = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
+                    flags = int(info.partition("flags:")[2].split()[0], 8)
+                    found |= {pid} if flags & os.O_ACCMODE == os.O_WRONLY else set()
+    return found
 
 
 def test_no_program_stays_when_both_processes_of_macprun_are_killed_at_once(start):
