@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy
 
+from acp_mpi.engine._engine import sha256
 from acp_mpi.rma import buffers
 from acp_mpi.rma.arrays import kind_of
 
@@ -19,18 +20,51 @@ def width_of(dtype: Any) -> int:
     return int(kind_of(dtype, "count").itemsize)
 
 
-def prepare(x: Any, function: str) -> tuple[Any, bytes | None]:
-    """Return what is sent of an unusual array, and how it looks if the note has no room for that.
+def type_of(x: Any) -> int:
+    """Return the type of the elements of a buffer as it stands in notes (messages.h)."""
+    return _type_bits(buffers.array_of(x, "recv", TypeError()).dtype)
+
+
+_LETTERS = {
+    "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
+    "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
+    "f2": "e", "f4": "f", "f8": "d", "f16": "g", "c8": "F", "c16": "D", "c32": "G",
+}  # fmt: skip
+
+
+def _type_bits(dtype: Any) -> int:
+    letter = _LETTERS.get(f"{dtype.kind}{dtype.itemsize}")
+    if letter is not None:
+        return ord(letter) << 4 | (not dtype.isnative) << 12
+    digest = sha256(buffers.text_of(dtype).encode())
+    return ord("V") << 4 | int.from_bytes(digest[:4], "little") << 32
+
+
+def names(note: int, header: bytes | None, buffer: Any) -> tuple[Any, Any]:
+    """Return the types of the elements of a message and of a buffer, for errors."""
+    ours = buffers.array_of(buffer, "recv", TypeError()).dtype
+    if header is not None:
+        return pickle.loads(header)[0], ours
+    if note >> 4 & 255 == ord("V"):
+        return "a structured one, or one of a kind of its own", ours
+    theirs = numpy.dtype(chr(note >> 4 & 255))
+    return theirs.newbyteorder() if note >> 12 & 1 else theirs, ours
+
+
+def prepare(x: Any, function: str) -> tuple[Any, bytes | None, int]:
+    """Return what is sent of an unusual array, how it looks if the note has no room for that, and
+    its type as it stands there.
 
     None: it holds objects, and is pickled as one.
     """
     array = buffers.array_of(x, function, TypeError())
     if array.dtype.hasobject:
-        return None, None
+        return None, None, 0
     array = numpy.ascontiguousarray(array).reshape(array.shape)
     if _has_note(array):
-        return array, None
-    return array.reshape(-1).view("u1"), pickle.dumps((array.dtype, array.shape), 5)
+        return array, None, 0
+    look = pickle.dumps((array.dtype, array.shape), 5)
+    return array.reshape(-1).view("u1"), look, _type_bits(array.dtype)
 
 
 def _has_note(array: Any) -> bool:

@@ -32,7 +32,8 @@ const char *acp_status_name(int status)
         "unknown handle", "closed", "bad argument", "an error of MPI",
         "no such block", "damaged heap", "destroyed", "message longer than its room", "cancelled",
         "another collective meanwhile", "a rank has left the collective", "a count overflows",
-        "too many regions", "a name of another rank", "no descriptor left"};
+        "too many regions", "a name of another rank", "no descriptor left",
+        "a message of another type"};
     int i = -status;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
 }

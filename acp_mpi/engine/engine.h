@@ -51,6 +51,7 @@ typedef enum acp_status {
     ACP_E_REGIONS = -26,    /* the rank has as many regions as its directory holds: `high` */
     ACP_E_TAKEN = -27,      /* a name that another rank has published */
     ACP_E_SHORT = -28,      /* connections wait for want of a descriptor of this process: acp_short_error */
+    ACP_E_TYPE = -29,       /* a message of another type than the receive's */
 } acp_status;
 
 /* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */

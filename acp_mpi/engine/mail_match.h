@@ -23,6 +23,8 @@ static inline void envelope_of(const struct letter *letter, acp_envelope *envelo
                                .tag = (int64_t)letter->tag, .size = letter->size,
                                .note = letter->note};
 }
+/* Inside a change: a receive ends, which this message does not fit. */
+void letter_refused(struct hold *hold, struct letter *letter, const acp_envelope *envelope);
 /* A message is taken out: inside a change. */
 void mail_unkeep(struct hold *hold, struct letter *letter);
 /* In the section of `to`'s mailbox a short message arrives there, whatever its bound, and in the same change the

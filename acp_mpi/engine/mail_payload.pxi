@@ -6,12 +6,14 @@ from cpython.buffer cimport PyBUF_ND, PyObject_CheckBuffer
 from cpython.bytes cimport PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
-# Bits 0 to 3 of a note; of an array also NumPy's letter (4 to 11), whether the bytes are swapped
-# (12), dimensions (13 to 15) and all of these but the first, in 48 bits.
+# Bits 0 to 3 of a note, and of what has elements their type (messages.h); of an array also its
+# dimensions (13 to 15) and all of these but the first, in 48 bits.
 DEF BYTES = 0
 DEF OBJECT_NOTE = 1
 DEF ARRAY = 2
-DEF DESCRIBED = 3  # bits 4 to 63: the tag of a message in the context of headers
+DEF DESCRIBED = 3  # bits 4 to 63: the tag of a message in the context of headers, 13 to 31 its number
+DEF A_BUFFER = 15  # what is wanted
+DEF UNNAMED = 1    # elements that no letter stands for
 
 cdef object _payload = None
 cdef object ndarray_type = None  # NumPy's, once the program has loaded it
@@ -62,8 +64,57 @@ cdef object raw_parcel(object x, parcel *p, str function):
     plain_buffer(x, &p.view, False, function)
     p.viewed = True
     p.data, p.size = <const char *>p.view.buf, p.view.len
+    if p.view.itemsize > 1 and type_of(&p.view) != UNNAMED:
+        p.note = BYTES | type_of(&p.view)
     need(function)  # the buffer may be of a class with Python code
     return x
+
+
+cdef uint64_t type_of(const Py_buffer *view) noexcept:
+    # Letter and order of bytes, in their bits of a note; 0: bytes.
+    cdef const char *f = view.format
+    cdef uint64_t swapped = 0
+    cdef char letter
+    cdef int place = 0 if view.itemsize == 1 else 1 if view.itemsize == 2 else 2 if view.itemsize == 4 else 3
+    if f == NULL:
+        return UNNAMED
+    if strchr(b"><=@!|", f[0]) != NULL and f[0]:
+        swapped = (f[0] == c">" or f[0] == c"!") and view.itemsize > 1
+        f += 1
+    letter = f[0]
+    if letter == c"Z" and f[1]:
+        f += 1
+        letter = f[0] - 32  # Zd is D
+    if letter == 0 or f[1]:
+        return UNNAMED
+    if strchr(b"bhilqn", letter) != NULL:
+        letter = b"bhiq"[place]
+    elif strchr(b"BHILQNc", letter) != NULL:
+        letter = b"BHIQ"[place]
+    elif strchr(b"?efdgFDG", letter) == NULL:
+        return UNNAMED
+    return 0 if letter == c"B" else <uint64_t>letter << 4 | swapped << 12
+
+
+cdef uint64_t wanted_by(object buffer, const Py_buffer *view) except 0:
+    # Which messages go into a buffer.
+    cdef uint64_t type = type_of(view)
+    if type != UNNAMED:
+        return A_BUFFER | type
+    if ndarray_type is None:
+        know_numpy()
+    if ndarray_type is None:  # nothing else has a name for them
+        return A_BUFFER
+    return A_BUFFER | <uint64_t>mail_payload().type_of(buffer)
+
+
+cdef object refusal(str function, const acp_envelope *got, object buffer, object header):
+    what = f"{function}: the message {whom(False, got.source, got.tag)}"
+    if got.note & 15 == OBJECT_NOTE:
+        return TypeError(f"{what} is a pickled object and no buffer; receive it without one")
+    theirs, ours = mail_payload().names(got.note, header, buffer)
+    return TypeError(f"{what} has elements of type {theirs} and the buffer of {ours}; receive it into one "
+                     "of its type, of bytes, or without one: it is still there")
 
 
 cdef object object_parcel(object x, parcel *p, str function):
@@ -148,7 +199,8 @@ cdef bint array_note(const Py_buffer *view, uint64_t *note) noexcept:
 cdef object unusual_parcel(object x, parcel *p, str function):
     # Arrays that are not contiguous, or of a type that no note has room for.
     global last_header
-    plain, described = mail_payload().prepare(x, function)
+    cdef uint64_t type
+    plain, described, type = mail_payload().prepare(x, function)
     if plain is None:
         return object_parcel(x, p, function)
     if described is None:
@@ -158,7 +210,7 @@ cdef object unusual_parcel(object x, parcel *p, str function):
         return plain
     raw_parcel(plain, p, function)
     last_header += 1
-    p.note = DESCRIBED | last_header << 4
+    p.note = DESCRIBED | type | (last_header & 0x7ffff) << 13
     return plain, described
 
 

@@ -21,6 +21,7 @@ cdef class Pending:
     cdef bint known
     cdef acp_envelope message  # known: what was received
     cdef uint64_t number  # of the stray whose message it brings
+    cdef uint64_t want    # the note that fits; 0: any
 
     def __str__(self):
         return f"{self.function} {whom(self.sends, self.peer, self.tag)}"
@@ -109,7 +110,7 @@ cdef class Pending:
     cdef int went(self, int status, acp_lane *lane) except? -100:
         if status == ACP_E_CLOSED:
             self.error = ended_with_reset(self)
-        elif status != ACP_OK and status != ACP_E_TRUNCATED:
+        elif status != ACP_OK and status != ACP_E_TRUNCATED and status != ACP_E_TYPE:
             self.error = message_error(self.function, status, lane, self.peer)
         return status
 

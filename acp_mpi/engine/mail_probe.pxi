@@ -46,6 +46,9 @@ cdef class Message:
         cdef Request r
         cdef mail_call c
         cdef Stray stray = self.stray
+        cdef acp_envelope got
+        got.source, got.tag = self.status.source, self.status.tag
+        got.size, got.note = self.status.size, self.status.note
         need(function)
         if self.era != mail_era:
             raise ValueError(f"{function}: {self!r} ended with reset; receive messages before it")
@@ -56,6 +59,8 @@ cdef class Message:
             raise ValueError(f"{function}: {self!r} has been received; mprobe finds the next one")
         r = receive_new(function, buffer, OWN_CONTEXT, self.status.source, self.status.tag,
                         self.raw)
+        if not acp_note_fits(r.want, self.status.note):
+            raise refusal(function, &got, buffer, None)
         if stray is not None:
             self.stray = None  # no other thread takes it, too
             try:

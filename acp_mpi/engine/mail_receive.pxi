@@ -13,6 +13,7 @@ cdef Request receive_new(str function, object buffer, uint64_t context, int64_t 
         r.finish = plain_buffer(buffer, &r.view, True, function)
         r.viewed = True
         r.result = buffer
+        r.want = 0 if raw else wanted_by(buffer, &r.view)
         need(function)  # the buffer may be of a class with Python code
     return r
 
@@ -32,6 +33,7 @@ cdef Request receive_begin(str function, object buffer, uint64_t context, int64_
             raise
     c.envelope.context, c.envelope.source, c.envelope.tag = context, source, tag
     c.envelope.size, c.room = room_of(r), r.view.buf if r.viewed else NULL
+    c.envelope.note = r.want
     c.envelope.among = held_by(among)
     mail_do(function, do_receive, &c, True, source)
     r.request = c.request
@@ -52,6 +54,11 @@ cdef uint64_t room_of(Request r) noexcept:
 cdef Request receive_stray(Request r, Stray stray):
     # Where Ctrl-C interrupts it the stray is as it was, and its caller keeps it.
     cdef uint64_t n
+    if not acp_note_fits(r.want, stray.envelope.note):
+        stray_keep(stray)
+        r.refused(&stray.envelope)
+        r.ends()
+        return r
     r.header = stray.header
     if stray.late is not None:
         r.number = stray.number
@@ -90,13 +97,13 @@ cdef bint box_soon(const acp_envelope *want, acp_fast *message, bint waits) noex
     return rc == ACP_OK and not strays and acp_fast_look(e, want, message)
 
 
-cdef bint taken_into(const Py_buffer *view, const acp_envelope *want, bint raw, bint waits,
-                     Status status) except -1:
+cdef bint taken_into(const Py_buffer *view, const acp_envelope *want, bint waits, Status status) except -1:
     # One that fits, and is not to be made into anything else.
     cdef acp_fast m
     if not box_soon(want, &m, waits and <uint64_t>view.len <= ACP_FAST_MOST):
         return False
-    if m.envelope.size > <uint64_t>view.len or not raw and (m.envelope.note & 15) not in (BYTES, ARRAY):
+    if (m.envelope.size > <uint64_t>view.len or not acp_note_fits(want.note, m.envelope.note)
+            or want.note and m.envelope.note & 15 == DESCRIBED):
         return False
     if not acp_fast_take(&m):
         return False
@@ -133,7 +140,7 @@ cdef object taken_out(str function, const acp_envelope *want, bint raw, bint wai
         raise
 
 
-cdef object received_at_once(str function, object buffer, const acp_envelope *want, bint raw,
+cdef object received_at_once(str function, object buffer, acp_envelope *want, bint raw,
                              bint waits, Status status):
     cdef Py_buffer view
     if strays:
@@ -142,8 +149,9 @@ cdef object received_at_once(str function, object buffer, const acp_envelope *wa
         return taken_out(function, want, raw, waits, status)
     finish = plain_buffer(buffer, &view, True, function)
     try:
+        want.note = 0 if raw else wanted_by(buffer, &view)
         need(function)  # the buffer may be of a class with Python code
-        if finish is None and taken_into(&view, want, raw, waits, status):
+        if finish is None and taken_into(&view, want, waits, status):
             return buffer
     finally:
         PyBuffer_Release(&view)
@@ -166,7 +174,8 @@ cdef Request receive_at_once(object array, int64_t source, int64_t tag):
     if view.len > MAIL_SHORT or strchr(view.format, OBJECT) != NULL:
         PyBuffer_Release(&view)
         return receive_begin("recv", array, OWN_CONTEXT, source, tag, False)
-    if taken_into(&view, &c.envelope, False, True, None):
+    c.envelope.note = wanted_by(array, &view)
+    if taken_into(&view, &c.envelope, True, None):
         PyBuffer_Release(&view)
         return None
     if engine == NULL:  # another thread has finalized meanwhile
@@ -182,7 +191,7 @@ cdef Request receive_at_once(object array, int64_t source, int64_t tag):
         return None
     r = Request.__new__(Request)
     r.function, r.context, r.peer, r.tag = "recv", OWN_CONTEXT, source, tag
-    r.request, r.view, r.viewed, r.result = c.request, view, True, array
+    r.request, r.view, r.viewed, r.result, r.want = c.request, view, True, array, c.envelope.note
     return r
 
 

@@ -107,8 +107,27 @@ cdef class Request(Pending):
             if data != NULL:
                 self.take(&got, data, header)
                 return self.ends()
-        self.end_it(&got)
+        if self.end_it(&got) == ACP_E_TYPE:
+            self.refused(&got)
         return self.ends()
+
+    cdef int refused(self, const acp_envelope *got) except -1:
+        # The message stays, and so does what describes it.
+        cdef Stray stray = Stray.__new__(Stray)
+        self.error = refusal(self.function, got, self.result, None)
+        message = None
+        if got.note & 15 == DESCRIBED:
+            message = look_for(self.function, got.context | HEADERS, got.source, got.note >> 4, False,
+                               True, True, None, None)
+        if message is None:  # another receive has both by now
+            return 0
+        stray.envelope, stray.data = got[0], message.recv()
+        stray.envelope.context, stray.envelope.tag = got.context | HEADERS, got.note >> 4
+        stray.envelope.size, stray.envelope.note = len(stray.data), BYTES
+        stray_keep(stray)
+        stray_hand_on(stray, self.function)
+        self.error = refusal(self.function, got, self.result, stray.data)
+        return 0
 
     cdef object header_of(self, const acp_envelope *got):
         cdef Request r
@@ -132,10 +151,6 @@ cdef class Request(Pending):
                 return 0
             if self.finish is not None:
                 self.finish()
-            if got.note & 15 == OBJECT_NOTE and not self.raw:
-                raise TypeError(
-                    f"{self.function}: the message {whom(False, got.source, got.tag)} is a pickled "
-                    "object and no buffer; receive it without one")
             if got.size > <uint64_t>self.view.len:
                 raise _errors.TruncationError(
                     f"{self.function}: the message {whom(False, got.source, got.tag)} has "

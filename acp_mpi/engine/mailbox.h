@@ -26,6 +26,7 @@ enum letter_state {
     LETTER_FILLING, /* a message, whose bytes are under way */
     LETTER_DONE,
     LETTER_LOST, /* they will never come */
+    LETTER_REFUSED, /* a receive that does not fit a message, whose envelope it has */
 };
 enum letter_place { /* where the bytes of a message are */
     PLACE_NONE = 0,
@@ -72,7 +73,10 @@ struct letter {
     uint64_t want_source, want_tag;            /* of the receive */
 
     uint64_t room; /* of the buffer, in bytes */
-    uint64_t cost; /* towards the bound, as long as it is kept */
+    union {
+        uint64_t cost;      /* towards the bound, as long as it is kept */
+        uint64_t want_note; /* of a receive */
+    };
     uint64_t buffer, global; /* address of the buffer in its process, or in all */
     uint64_t list;                 /* that it is in */
     struct mail_link link;         /* there */

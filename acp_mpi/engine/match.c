@@ -121,6 +121,17 @@ static bool mailbox_full(const struct mailbox *box)
     return box->bytes + COST > box->bound + box->bound / 8;
 }
 
+void letter_refused(struct hold *hold, struct letter *letter, const acp_envelope *e)
+{
+    letter->source = (uint64_t)e->source;
+    letter->tag = (uint64_t)e->tag;
+    letter->size = e->size;
+    letter->note = e->note;
+    letter->block = 0;
+    letter->place = PLACE_NONE;
+    section_set(hold, &letter->state, LETTER_REFUSED);
+}
+
 static void write_envelope(struct letter *letter, const acp_envelope *e, const void *data,
                            uint32_t filler)
 {
@@ -176,6 +187,29 @@ void mail_unkeep(struct hold *hold, struct letter *letter)
     section_set(hold, &box->bytes, box->bytes - letter->cost);
 }
 
+/* A receive that does not fit it ends; the message does not, and goes on to the next one. */
+static void refuse(struct hold *hold, struct letter *letter, const acp_envelope *e)
+{
+    section_begin(hold);
+    letter_unlink(hold, letter);
+    letter_refused(hold, letter, e);
+    section_commit(hold);
+}
+
+/* In the section: the receive that it meets; those before it that it does not fit end. */
+static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp_envelope *e,
+                                   struct places among)
+{
+    struct letter *letter;
+    while ((letter = find_receive(hold->heap, e, among.from)) && letter->sequence < among.before) {
+        if (likely(acp_note_fits(letter->want_note, e->note)))
+            return letter;
+        refuse(hold, letter, e);
+        letter_ring(hold->lane, to, letter);
+    }
+    return NULL;
+}
+
 /* What may become of a message, beside meeting a receive. */
 enum keeping { KEEP_NEVER, KEEP_WITHIN, KEEP_ALWAYS };
 
@@ -184,9 +218,7 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
                   struct places among, uint32_t filler, struct landing *landing)
 {
     struct mailbox *box = &hold->heap->head->mailbox;
-    struct letter *letter = find_receive(hold->heap, e, among.from);
-    if (letter && letter->sequence >= among.before)
-        letter = NULL;
+    struct letter *letter = meet_receive(hold, landing->to, e, among);
     landing->matched = letter != NULL;
     landing->late = !letter && unlikely(mail_context_ended(box, e->context));
     if (landing->late && !landing->open)

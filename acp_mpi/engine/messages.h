@@ -18,9 +18,32 @@ typedef struct acp_envelope {
     int64_t source;   /* a rank; ACP_ANY in a receive; of a send: not read */
     int64_t tag;      /* 0 .. 2^62; ACP_ANY in a receive */
     uint64_t size;    /* of the message; in a receive of the room for it */
-    uint64_t note;    /* a word of the sender for the layer above */
+    uint64_t note;    /* a word of the sender for the layer above; of a receive: which ones fit, 0: all */
     acp_sources *among; /* of a receive from ACP_ANY: nobody else sends it; NULL: all may */
 } acp_envelope;
+/* What notes of messages say that typed receives take. Bits 0 to 3: which kind; 4 to 11: what its elements are, a
+ * letter as NumPy has them, 0: bytes, which go with any; 12: their bytes are swapped; of ACP_NOTE_RECORD 32 to 63: a
+ * digest of what they are. A receive that has no room for what comes with its source and tag ends with ACP_E_TYPE,
+ * and its message stays for the next one that fits. */
+enum { ACP_NOTE_BYTES = 0, ACP_NOTE_OBJECT, ACP_NOTE_ARRAY, ACP_NOTE_DESCRIBED, ACP_NOTE_BUFFER = 15 };
+#define ACP_NOTE_RECORD 'V'
+static inline uint64_t acp_note_letter(uint64_t note)
+{
+    uint64_t letter = (note >> 4) & 0xff;
+    return letter == 'l' ? 'q' : letter == 'L' ? 'Q' : letter == 'B' ? 0 : letter;
+}
+static inline bool acp_note_fits(uint64_t wanted, uint64_t note)
+{
+    uint64_t want = acp_note_letter(wanted), is = acp_note_letter(note);
+    if (!wanted)
+        return true;
+    if ((note & 15) == ACP_NOTE_OBJECT)
+        return false;
+    if (!want || !is)
+        return true;
+    return want == is && !((wanted ^ note) >> 12 & 1) &&
+           (want != ACP_NOTE_RECORD || !((wanted ^ note) >> 32));
+}
 /* A short message that waits in a box of its sender: copied, and not taken yet. */
 #define ACP_FAST_MOST 160u /* bytes */
 typedef struct acp_fast {

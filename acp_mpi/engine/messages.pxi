@@ -29,6 +29,8 @@ cdef extern from "messages.h" nogil:
     acp_sources *acp_sources_new(const uint32_t *, uint32_t)
     void acp_sources_free(acp_sources *)
     int64_t acp_sources_lost(acp_engine *, acp_sources *)
+    const int ACP_E_TYPE
+    bint acp_note_fits(uint64_t, uint64_t)
     int acp_send(acp_lane *, uint32_t, const acp_envelope *, const void *, acp_request **)
     bint acp_send_fast(acp_lane *, uint32_t, const acp_envelope *, const void *)
     bint acp_fast_look(acp_engine *, const acp_envelope *, acp_fast *)

@@ -17,6 +17,7 @@ static void post(struct hold *hold, acp_request *r, const acp_envelope *want, st
     l->context = want->context;
     l->want_source = (uint64_t)want->source;
     l->want_tag = (uint64_t)want->tag;
+    l->want_note = want->note;
     l->place = PLACE_NONE;
     letter_attend(l, ATTENTION_NONE);
     offer(hold->lane->engine, r, l);
@@ -31,7 +32,18 @@ static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
     struct letter *l = mail_find_message(hold->heap, want);
     int rc = ACP_OK;
     section_begin(hold);
-    if (l) {
+    if (l && unlikely(!acp_note_fits(want->note, l->note))) {
+        acp_envelope stays;
+        envelope_of(l, &stays);
+        if ((rc = letter_get(hold, &l)) != ACP_OK) {
+            section_cancel(hold);
+            return rc;
+        }
+        l->context = want->context;
+        l->list = AMONG_NONE;
+        letter_attend(l, ATTENTION_NONE);
+        letter_refused(hold, l, &stays);
+    } else if (l) {
         mail_unkeep(hold, l);
         offer(hold->lane->engine, r, l);
     } else if ((rc = letter_get(hold, &l)) == ACP_OK) {

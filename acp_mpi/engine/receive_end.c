@@ -145,7 +145,9 @@ static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
     }
     if (got)
         envelope_of(l, got);
-    rc = request_state(r) == LETTER_DONE ? finish(lane, r, l) : lost(lane, r);
+    enum letter_state state = request_state(r);
+    rc = state == LETTER_DONE ? finish(lane, r, l)
+         : state == LETTER_REFUSED ? fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
     give_block(lane, h, l);
     letter_put(lane, h, l);
     return rc;

@@ -168,6 +168,7 @@ def test_an_object_does_not_go_into_a_buffer():
     acp.send({"a": 1}, right(), 9)
     with refused(TypeError, "recv", f"rank {left()}", "tag 9"):
         acp.recv(bytearray(1000), left())
+    assert acp.recv(source=left(), tag=9) == {"a": 1}
 
 
 def test_an_array_whose_header_travels_beside_it_leaves_nothing_behind():
