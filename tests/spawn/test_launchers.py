@@ -109,6 +109,13 @@ def test_groups_of_open_mpi_that_share_a_host_are_not_bound(programs):
     assert only(folder, {name: "numa"}, hosts=("elsewhere",)).env[name] == "numa"
 
 
+def test_groups_of_intel_mpi_that_share_a_host_are_not_bound(programs):
+    folder = programs("mpiexec", "hydra_pmi_proxy")
+    assert "I_MPI_PIN" not in only(folder, hosts=("a:4",)).env
+    assert only(folder, hosts=("elsewhere",)).env["I_MPI_PIN"] == "off"
+    assert only(folder, {"I_MPI_PIN": "1"}, hosts=("elsewhere",)).env["I_MPI_PIN"] == "1"
+
+
 def test_srun_gets_a_step_of_its_own(programs):
     folder = programs("srun")
     start = only(folder, hosts=("a:2", "b:2"))

@@ -9,7 +9,9 @@ from acp_mpi.spawn.macprun.hints import without_hints
 
 # Set by a launcher or by Slurm for one process: whoever inherits them believes that it is that one.
 _LAUNCHER = (
-    "PMI_", "PMI2_", "PMIX_", "PRTE_", "PALS_", "HYD_", "HYDI_", "MPI_LOCALNRANKS",
+    "PMI_", "PMI2_", "PMIX_", "PRTE_", "PALS_", "HYD_", "HYDI_", "HYDRA_BSTRAP_",
+    "HYDRA_LAUNCH_TYPE", "HYDRA_IP_VERSION", "I_MPI_HYDRA_UUID", "I_MPI_INFO_", "I_MPI_PIN_INFO",
+    "I_MPI_PIN_MAPPING", "MPI_LOCALNRANKS",
     "MPI_LOCALRANKID", "OMPI_COMM_WORLD_", "OMPI_WORLD_", "OMPI_APP_CTX", "OMPI_FIRST_RANKS",
     "OMPI_UNIVERSE_SIZE", "OMPI_NUM_APP_CTX", "OMPI_FILE_LOCATION", "OMPI_COMMAND", "OMPI_ARGV",
     "OMPI_VERSION", "OMPI_TOOL_NAME", "OMPI_LIBDIR_LOC", "OMPI_MCA_PREFIXES",

@@ -114,6 +114,8 @@ def starts(
             shared = nodes.shares_a_host(group.name, given)
             if shared and kind in _BINDING and _BINDING[kind] not in files:
                 env = {_BINDING[kind]: "none", **env}
+            elif shared and kind is Kind.HYDRA:
+                env = {"I_MPI_PIN": "off", **env}  # of Intel's, which MPICH does not know
             made.append(_by_launcher(group, line, kind, where, env, shared, marked))
     return made
 
