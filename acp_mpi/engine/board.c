@@ -35,6 +35,13 @@ static struct name *find(acp_engine *e, const uint64_t key[2])
     return NULL;
 }
 
+static bool is_in(const struct name *list, const struct name *n)
+{
+    while (list && list != n)
+        list = list->next;
+    return list != NULL;
+}
+
 static void take_out(struct name **list, const struct name *gone)
 {
     while (*list != gone)
@@ -57,8 +64,8 @@ static uint64_t after(const struct name *n)
     return n && n->since >= now ? n->since + 1 : now;
 }
 
-/* What this process has published under that key and what stands since an earlier time is over. Of what its
- * keeper has not answered for: it too if it is not `asked` any more. */
+/* What this process has published under that key, and what stands since an earlier time, is over; what its keeper
+ * has not answered for is, too, unless that may still be `asked`. */
 static void offers_end(acp_engine *e, const uint64_t key[2], uint64_t since, bool asked)
 {
     for (struct name **at = &e->offers, *n; (n = *at);) {
@@ -321,10 +328,13 @@ int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], u
     if (!offer)
         return rc;
     pthread_mutex_lock(&e->lock);
-    if (rc == ACP_OK) {
+    bool refused = rc == ACP_E_TAKEN || rc == ACP_E_SYSTEM;
+    if (!is_in(e->offers, offer)) { /* a reset came, and has taken it */
+        rc = refused ? ACP_OK : rc;
+    } else if (rc == ACP_OK) {
         offer->since = reply[0];
         offers_end(e, key, offer->ended > reply[0] ? offer->ended : reply[0], false);
-    } else if (rc == ACP_E_TAKEN || rc == ACP_E_SYSTEM) {
+    } else if (refused) {
         take_out(&e->offers, offer);
         free(offer);
     }
