@@ -23,7 +23,7 @@ def greet(size, has_mpi):
         assert mine.has_mpi == (has_mpi == "True")
         assert acp.rank() in mine.ranks
         assert acp.rank() >= acp.groups()[0].size
-        assert acp.allgather(acp.rank()) == list(mine.ranks)
+        assert acp.allgather(acp.rank(), ranks=mine.ranks) == list(mine.ranks)
         say_word(acp.rank())
         await_leave()
         acp.sync()
