@@ -114,11 +114,11 @@ def report(title: str, trial: Trial, mutants: Iterable[Mutant], say_all: bool) -
         results = []
         for mutant, result in zip(mutants, pool.map(trial.run, mutants), strict=True):
             results.append(result[0])
-            if say_all or result[0] in (SURVIVED, NOT_RUN):
-                before, after = mutant.lines()
+            blind = result[0] in (SURVIVED, NOT_RUN)
+            if say_all or blind:
                 print(f"{result[0]}: {mutant} ({result[1]})", flush=True)
-                if result[0] in (SURVIVED, NOT_RUN):
-                    print(f"    {before}\n    {after}", flush=True)
+            if blind or (say_all and not mutant.tests):
+                print("    {}\n    {}".format(*mutant.lines()), flush=True)
     tried = [r for r in results if r in (NOTICED, SURVIVED, NOT_RUN)]
     noticed, survived = tried.count(NOTICED), len(tried) - tried.count(NOTICED)
     rate = f"{100 * noticed / len(tried):.1f} %" if tried else "nothing to notice"

@@ -319,6 +319,7 @@ static bool il_known(void)
     }
     for (uint32_t i = 0; i < IL_LOCKS + IL_BELLS; i++) {
         const struct il_meeting *x = i < IL_LOCKS ? &il.locks[i] : &il.bells[i - IL_LOCKS];
+        h = il_mix(h, (uintptr_t)x->key);
         h = il_mix(h, (uint64_t)(x->owner + 2) << 32 | x->count);
         for (uint32_t k = 0; il.machine == IL_WEAK && k < il.place_count; k++)
             h = il_mix(h, x->view.at[k]);

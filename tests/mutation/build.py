@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from .source import SOURCES, TOP, Mutant, files
@@ -23,6 +23,7 @@ from .source import SOURCES, TOP, Mutant, files
 TESTS = TOP / "tests" / "engine"
 CACHE = TOP / "build" / "mutate"
 JOBS = len(os.sched_getaffinity(0))
+COVERED = 900.0  # seconds that a test has while what it runs is counted
 PATIENCE = 20.0  # seconds that a test has beside ten times of what it takes
 
 
@@ -176,13 +177,14 @@ def coverage() -> Coverage:
     now = {test: _digest(test) for test in tests}
     stale = [t for t in tests if t not in found or found[t]["digest"] != now[t]]
     if stale:
-        engine = Engine("coverage", "-O0 --coverage")
+        engine = Engine("coverage", "-O1 --coverage")
         with ThreadPoolExecutor(JOBS) as pool:
-            for test, (seconds, lines) in zip(
-                stale, pool.map(lambda t: _cover(engine, t), stale), strict=True
-            ):
+            each = {pool.submit(_cover, engine, test): test for test in stale}
+            for done in as_completed(each):
+                test = each[done]
+                seconds, lines = done.result()
                 found[test] = {"digest": now[test], "seconds": seconds, "lines": lines}
-        kept.write_text(json.dumps({t: found[t] for t in tests}))
+                kept.write_text(json.dumps(found))
     return Coverage({t: found[t]["seconds"] for t in tests}, {t: found[t]["lines"] for t in tests})
 
 
@@ -191,7 +193,7 @@ def _cover(engine: Engine, test: str) -> tuple[float, dict[str, list[int]]]:
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir(parents=True)
     start = time.monotonic()
-    if not run([str(engine.program(test))], 300.0, {"GCOV_PREFIX": str(counts)}):
+    if not run([str(engine.program(test))], COVERED, {"GCOV_PREFIX": str(counts)}):
         raise BuildError(f"{test} fails without any change; mend that first")
     taken = time.monotonic() - start
     found: dict[str, set[int]] = {}

@@ -128,7 +128,7 @@ def equivalents() -> dict[tuple[str, str, str], str]:
     return found
 
 
-# Each: its name, what it looks for, and what that becomes.
+# Each: its name, what it looks for, and what that becomes, where {} is what it was.
 _OPERATORS = [
     ("off by one", r"(?<=[\w)\]]) <= ", " < "),
     ("off by one", r"(?<=[\w)\]]) < (?=[\w(*&])", " <= "),
@@ -141,7 +141,7 @@ _OPERATORS = [
     ("negated condition", r"(?<=\()!(?=[\w(*])", ""),
     ("skipped check", r" && [^&|;{}]*?(?=\)+(?: \{|;|$)| [&|]{2} )", ""),
     ("skipped check", r" \|\| [^&|;{}]*?(?=\)+(?: \{|;|$)| [&|]{2} )", ""),
-    ("skipped check", r"\bif \((?=.*\)(?: \{)?$)", "if (0 && "),
+    ("skipped check", r"(?<=\bif \()(.*)(?=\)(?: \{)?$)", "({}) && 0"),
     (
         "dropped fence",
         r"\b(?:atomic_(?:thread|signal)_fence\(\w+\)|membarrier_all\(\))(?=;)",
@@ -175,7 +175,7 @@ def operated(file: Path, lines: set[int] | None = None) -> Iterator[Mutant]:
                 for name, pattern, becomes in OPERATORS:
                     for m in pattern.finditer(line):
                         start, end = at + m.start(), at + m.end()
-                        what = f"{name}: {text[start:end].strip()!r} becomes {becomes.strip()!r}"
-                        yield Mutant(file, f.name, start, end, becomes, number, what)
+                        now = becomes.replace("{}", text[start:end])
+                        yield Mutant(file, f.name, start, end, now, number, name)
             at += len(line) + 1
             number += 1
