@@ -163,10 +163,10 @@ def main() -> int:
         written = source.entries()
         engine = build.Engine("plain", "-O1")
         cover = build.coverage() if by_line else build.Coverage({}, {})
+        trial = Trial(engine, cover, arguments.effort)
     except (source.StaleEntryError, build.BuildError) as error:
         print(f"mutate: {error}", file=sys.stderr)
         return 2
-    trial = Trial(engine, cover, arguments.effort)
     survived = 0
     if arguments.entries or arguments.only:
         word = arguments.only or ""

@@ -121,9 +121,18 @@ def _table() -> dict[str, Any]:
 
 def equivalents() -> dict[tuple[str, str, str], str]:
     """Return why some changes change nothing, by function, line and what becomes of it."""
-    found = {}
+    found: dict[tuple[str, str, str], str] = {}
+    lines: dict[str, set[str]] = {}
+    for f in (f for file in files() for f in functions(file)):
+        text = f.file.read_text()[f.start : f.end]
+        lines.setdefault(f.name, set()).update(" ".join(x.split()) for x in text.split("\n"))
     for e in _table().get("equivalent", []):
         key = (e["function"], " ".join(e["line"].split()), " ".join(e["becomes"].split()))
+        if key[1] not in lines.get(key[0], set()):
+            raise StaleEntryError(
+                f"{ENTRIES.name}: no function named {key[0]!r} has the line {key[1]!r}; "
+                f"correct or drop what is said to change nothing"
+            )
         found[key] = e["reason"]
     return found
 
