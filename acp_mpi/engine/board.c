@@ -80,6 +80,8 @@ static void offers_end(acp_engine *e, const uint64_t key[2], uint64_t since, boo
             n->ended = since;
         at = &n->next;
     }
+    if (e->ended)
+        progress_kick(e); /* whoever leads gives the memory back */
 }
 
 /* The memory behind what is over; by who holds no lock. */
