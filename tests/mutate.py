@@ -8,7 +8,8 @@ Without an option: the entries, and 100 changes drawn anew each day. What is pla
   tests each of which must notice; an entry that does not apply to one place any more ends the run;
 - operators (off by one, a comparison or condition negated, a check skipped, a fence or an order of
   memory dropped) on the lines that have changed since BASE, and on as many others as are asked for,
-  drawn from the lines that tests run. The tests are those that run the line, the fastest first.
+  drawn from the lines that tests run. The tests are those that run the line, first those
+  that run little else.
 
 The rate is printed, and what has survived. That is a failure, unless entries.toml says with the
 reason that the change changes nothing.
