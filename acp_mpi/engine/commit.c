@@ -9,26 +9,31 @@
 
 #define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
 
+/* The limit allows it: the machine has no more than `left`. */
+static int machine_full(acp_fault *fault, uint64_t left)
+{
+    fault->error = ENOMEM;
+    fault->high = left;
+    return ACP_E_FULL;
+}
+
 static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
 {
     struct memory *m = &e->memory;
     if (m->committed >= m->next_check || size >= CHECK_BYTES) {
         uint64_t left = memory_available();
-        if (size > left) {
-            fault->high = left;
-            return ACP_E_FULL;
-        }
+        if (size > left)
+            return machine_full(fault, left);
         m->next_check = m->committed + CHECK_BYTES;
     }
     int rc;
     do
         rc = fallocate(m->fd, 0, (off_t)offset, (off_t)size);
     while (rc && errno == EINTR);
-    if (rc) {
-        fault->error = errno;
-        return errno == ENOSPC || errno == ENOMEM ? ACP_E_FULL : ACP_E_SYSTEM;
-    }
-    return ACP_OK;
+    if (rc && (errno == ENOSPC || errno == ENOMEM))
+        return machine_full(fault, memory_available());
+    fault->error = rc ? errno : fault->error;
+    return rc ? ACP_E_SYSTEM : ACP_OK;
 }
 
 static struct heap_head *own_heap(const acp_engine *e)
@@ -54,6 +59,8 @@ int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *faul
 {
     struct memory *m = &e->memory;
     int rc = ACP_E_FULL;
+    if (!fault->size) /* nobody has asked for it by another number */
+        fault->size = size;
     fault->high = m->limit;
     if (size > m->limit)
         return rc;

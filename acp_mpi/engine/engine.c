@@ -115,7 +115,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
 {
     pthread_mutexattr_t recursive;
     acp_engine *e = map_undumped(-1, 0, sizeof *e, PROT_READ | PROT_WRITE);
-    memset(fault, 0, sizeof *fault);
+    *fault = (acp_fault){.rank = -1};
     if (e == MAP_FAILED)
         return fault->status = ACP_E_SYSTEM;
     e->config = *config;

@@ -125,7 +125,7 @@ static int reserve(struct hold *hold, uint64_t size)
     if (all >= head->next_check || size >= CHECK_BYTES) {
         uint64_t left = memory_available();
         if (size > left)
-            return full(hold->lane, size, left, 0);
+            return full(hold->lane, size, left, ENOMEM);
         head->next_check = all + CHECK_BYTES;
     }
     return ACP_OK;
@@ -162,7 +162,7 @@ static int commit_batch(struct hold *hold, uint64_t first, uint64_t last, uint64
         uint64_t mask = mask_of(word, from, to) & ~map[word];
         int error = commit(h, word, mask);
         if (error)
-            rc = full(hold->lane, missing * GRANULE, h->head->limit, error);
+            rc = full(hold->lane, missing * GRANULE, memory_available(), error);
         else if (mask)
             section_set(hold, &map[word], map[word] | mask);
     }

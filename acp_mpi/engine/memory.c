@@ -142,6 +142,7 @@ int memory_create(acp_engine *e, acp_fault *fault)
     struct region starter = {.offset = STARTER_OFFSET, .length = e->config.starter_size,
                              .kind = SEGMENT_MEMORY};
     uint64_t end = STARTER_OFFSET + m->starter_size;
+    fault->size = e->config.starter_size;
     int rc = memory_commit(e, POST_OFFSET, end - POST_OFFSET, fault);
     if (rc == ACP_OK)
         window_reserve(e, end);
@@ -149,6 +150,7 @@ int memory_create(acp_engine *e, acp_fault *fault)
         rc = directory_publish(e, &post);
     if (rc == ACP_OK && m->starter_size)
         rc = directory_publish(e, &starter);
+    fault->size = rc == ACP_OK ? 0 : fault->size;
     if (rc == ACP_OK)
         rc = heap_reserve(e, end + 2 * GUARD_BYTES, fault);
     return rc;

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 
 import launch
 import numpy as np
@@ -45,6 +46,20 @@ def test_a_heap_beyond_the_machine_s_memory_is_refused_by_init(passes, ranks):
         [*launch.mpiexec(ranks), *launch.program(refuse_too_much, "variable")],
         {"ACP_HEAP_SIZE": str(TOO_MUCH)},
     )
+
+
+def ask_for_more_than_is_left():
+    asked = _engine.memory_total() - 4 * MIB  # that much is in use
+    with pytest.raises(acp.HeapFullError, match=rf"init: {asked} bytes do not fit: ") as caught:
+        acp.init(heap_size=0, starter_size=asked)
+    left = re.search(r" ([0-9]+) bytes are left; ", str(caught.value))
+    assert left is not None
+    assert 0 < int(left[1]) < asked
+    assert committed() < MIB
+
+
+def test_init_says_what_was_asked_for_and_what_is_left(passes):
+    passes(launch.program(ask_for_more_than_is_left), {"ACP_MPI": "0"})
 
 
 def keep_the_limit():
