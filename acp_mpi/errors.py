@@ -156,8 +156,9 @@ def from_fault(
                 "on a node, or use get and put"
             )
         case Status.FINALIZING:
+            who = f"rank {rank} is" if rank >= 0 else "all ranks that could answer are"
             return Error(
-                f"{function}: rank {rank} is already in finalize and will not come; call it on "
+                f"{function}: {who} already in finalize and will not come; call it on "
                 "all ranks before any of them ends"
             )
         case Status.CLOSED:

@@ -32,6 +32,7 @@ cdef extern from "engine.h" nogil:
         ACP_E_TRUNCATED
         ACP_E_TAKEN
         ACP_TICK_SIGNAL
+        ACP_TICK_ALONE
     ctypedef enum acp_kind:
         ACP_COPY
         ACP_CAS4, ACP_CAS8, ACP_SWAP4, ACP_SWAP8, ACP_ADD4, ACP_ADD8

@@ -56,6 +56,8 @@ cdef int tick_with_gil(int reason) noexcept:
     # An exception that a signal handler raised stays set; the wait ends and its caller sees it.
     if reason == ACP_TICK_SIGNAL:
         return signals_raised()
+    if reason == ACP_TICK_ALONE:
+        return nobody_else()
     try:
         if long_wait is not None:
             long_wait()
@@ -67,7 +69,28 @@ cdef int tick_with_gil(int reason) noexcept:
     return 0
 
 
+cdef int nobody_else() noexcept:
+    # Neither a thread of this process, nor a rank of a group that joined unnoticed.
+    if PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) != NULL:
+        return 0
+    try:
+        if ask_for_new is not None:
+            ask_for_new()
+    except Exception:
+        return 0
+    except BaseException:  # Ctrl-C: it comes again where the wait looks for signals
+        PyErr_SetInterrupt()
+        return 0
+    return 1
+
+
 cdef extern from "Python.h":
+    ctypedef struct PyThreadState
+    ctypedef struct PyInterpreterState
+    PyInterpreterState *PyInterpreterState_Get()
+    PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *)
+    PyThreadState *PyThreadState_Next(PyThreadState *)
+    void PyErr_SetInterrupt()
     void PyErr_SetObject(object, object)
     int signals_raised "PyErr_CheckSignals"() noexcept
 

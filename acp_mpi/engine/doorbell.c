@@ -75,7 +75,9 @@ struct word_wait {
     acp_engine *engine;
     acp_sources *among; /* only their losses end it; NULL: those of all */
     int64_t losses;     /* more than these end it, accepted or not; -1: any that is not accepted */
-    bool lost, gone, dies;
+    bool gone, dies;
+    bool others; /* none but those of `among` writes it, and this process is not one of them */
+    int lost; /* why nobody writes it any more; ACP_OK */
     acp_ga_t ga;
     uint64_t arm_at; /* until then the waiter spins and needs no bell */
 };
@@ -132,9 +134,10 @@ static bool holds(struct word_wait *w)
 }
 
 /* Whoever was to write the word may be among the lost ranks. */
-static bool word_lost(const struct word_wait *w)
+static int word_lost(const struct word_wait *w)
 {
-    return w->losses >= 0 ? w->engine->losses > w->losses : anybody_lost(w->engine, w->among);
+    bool lost = w->losses >= 0 ? w->engine->losses > w->losses : anybody_lost(w->engine, w->among);
+    return lost ? ACP_E_LOST : w->others ? sources_gone(w->engine, w->among) : ACP_OK;
 }
 
 /* Arms before it looks again, so that a writer after the look finds the watch armed. */
@@ -143,8 +146,8 @@ static bool word_ready(void *context)
     struct word_wait *w = context;
     if (holds(w))
         return true;
-    if (word_lost(w))
-        return w->lost = true;
+    if ((w->lost = word_lost(w)) != ACP_OK)
+        return true;
     if (w->watch && now_ns() >= w->arm_at && !atomic_exchange(&w->watch->armed, 1)) {
         membarrier_all();
         return holds(w);
@@ -220,7 +223,8 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
 {
     struct word_wait w = {.word = word->address, .width = word->width, .op = op, .value = value,
                           .is_signed = is_signed, .engine = e, .ga = word->ga,
-                          .dies = word->dies, .among = among, .losses = losses};
+                          .dies = word->dies, .among = among, .losses = losses,
+                          .others = among && !sources_name(e, among)};
     for (uint32_t spin = 0; spin < 200; spin++) {
         if (holds(&w))
             return w.gone ? ACP_E_UNREGISTERED : ACP_OK;
@@ -243,5 +247,5 @@ int acp_word_wait(acp_engine *e, const acp_word *word, acp_compare op, uint64_t 
         sources_polled(e, among);
     if (rc != ACP_OK)
         return rc;
-    return w.gone ? ACP_E_UNREGISTERED : w.lost ? ACP_E_LOST : ACP_OK;
+    return w.gone ? ACP_E_UNREGISTERED : w.lost;
 }

@@ -105,8 +105,9 @@ typedef struct acp_failure {
 typedef void *(*acp_map_fn)(void *context, const void *row, uint64_t offset, size_t length);
 
 /* Called by a waiting thread that holds no lock: ACP_TICK_SIGNAL when a signal came, where
- * anything but 0 ends the wait with ACP_E_INTERRUPTED; ACP_TICK_LONG once, after a minute. */
-enum { ACP_TICK_SIGNAL = 0, ACP_TICK_LONG = 1 };
+ * anything but 0 ends the wait with ACP_E_INTERRUPTED; ACP_TICK_LONG once, after a minute; ACP_TICK_ALONE:
+ * all others that are known have ended, or are in finalize: not 0 if no other thread, and no other rank, is there. */
+enum { ACP_TICK_SIGNAL = 0, ACP_TICK_LONG = 1, ACP_TICK_ALONE = 2 };
 typedef int (*acp_tick_fn)(void *context, int reason);
 
 /* A call of a method of an object that lives in global memory. */

@@ -209,8 +209,10 @@ int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t time
 {
     say_whom(e, requests, count);
     int64_t first = timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS;
-    int rc = progress_wait(e, ready, context, first, doing);
-    if (rc == ACP_E_TIMEOUT && timeout_ns > MAIL_FIRST_NS) {
+    bool open = count == 1 && requests[0]->any;
+    int rc = open ? wait_for_anybody(e, requests[0]->among, ready, context, timeout_ns, doing)
+                  : progress_wait(e, ready, context, first, doing);
+    if (rc == ACP_E_TIMEOUT && !open && timeout_ns > MAIL_FIRST_NS) {
         for (uint32_t i = 0; i < count; i++)
             if (requests[i]->any)
                 sources_watch(e, requests[i]->among);

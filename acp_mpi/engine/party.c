@@ -6,9 +6,6 @@
 #include <string.h>
 
 #define FIRST_NS ((int64_t)20000000) /* then it looks around */
-/* Who leaves may have met the others here before: what releases this rank comes by another way, and
- * may still be on it. */
-#define PASSED_NS ((uint64_t)3000000000)
 
 struct signal_count {
     uint64_t key;
@@ -29,8 +26,7 @@ int party_trouble(acp_engine *e, const struct party *p)
     /* Whoever is lost or leaves is known by it. */
     for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
         bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;
-        bool leaves = peer->leaving && now_ns() - peer->leaving > PASSED_NS && !peer->left &&
-                      p->purpose < PURPOSE_FINALIZE;
+        bool leaves = peer_leaves(peer) && !peer->left && p->purpose < PURPOSE_FINALIZE;
         if ((is_lost || leaves) && party_has(p, peer->slot) && !party_has_met(p, peer)) {
             e->trouble_rank = rank_of_slot(e, peer->slot);
             return is_lost ? ACP_E_LOST : ACP_E_FINALIZING;

@@ -8,6 +8,9 @@
 #include <sys/epoll.h>
 
 #define ATTACH_AGAIN_NS ((uint64_t)500000000)
+/* What a rank in finalize has said before, as that it has met this one in a barrier, or a message, comes by another
+ * way than the news of that, and may still be on it. */
+#define PASSED_NS ((uint64_t)3000000000)
 
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
 {
@@ -132,6 +135,17 @@ bool peer_left(const struct peer *p)
 {
     /* It may have ended before its word was read. */
     return p->left || (p->relation == RELATION_NODE && p->control->phase == PHASE_CLOSED);
+}
+
+bool peer_leaves(const struct peer *p)
+{
+    uint64_t since = p->leaving;
+    return since && now_ns() - since > PASSED_NS;
+}
+
+int peer_gone(const struct peer *p)
+{
+    return p->lost ? ACP_E_LOST : peer_leaves(p) ? ACP_E_FINALIZING : ACP_OK;
 }
 
 /* The others hold this process for dead: it must not do anything to them any more. */

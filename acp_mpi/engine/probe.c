@@ -67,8 +67,11 @@ static bool ready(void *context)
     w->rc = w->era == e->mail_era ? look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS)
                                   : ACP_E_CLOSED;
     w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
-    if (!w->over && (w->source ? w->source->lost : anybody_lost(e, w->want->among))) {
-        w->rc = ACP_E_LOST;
+    int gone = w->source                           ? peer_gone(w->source)
+               : anybody_lost(e, w->want->among) ? ACP_E_LOST
+                                                   : ACP_OK;
+    if (!w->over && gone != ACP_OK) {
+        w->rc = gone;
         w->over = true;
     }
     if (w->over)

@@ -38,7 +38,7 @@ void progress_linger(const acp_engine *e, uint32_t *looks);
 static inline bool tick(acp_engine *e, int reason)
 {
     if (!e->config.tick)
-        return reason == ACP_TICK_SIGNAL;
+        return reason != ACP_TICK_LONG;
     return e->config.tick(e->config.tick_context, reason) != 0;
 }
 /* events.c: the descriptors that wake this process */

@@ -92,6 +92,8 @@ void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* of one of ano
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
 void peer_said_lost(acp_engine *e, struct peer *p); /* as another process says */
 bool peer_left(const struct peer *p); /* in order, while the others go on */
+bool peer_leaves(const struct peer *p); /* it is in finalize, and all that it has sent before is here */
+int peer_gone(const struct peer *p); /* why nothing comes from it any more: ACP_E_LOST, ACP_E_FINALIZING; ACP_OK */
 void peers_cast_out(acp_engine *e);
 struct peer *peer_next(acp_engine *e, struct peer *after); /* of those ever talked to */
 bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);

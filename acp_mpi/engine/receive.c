@@ -209,7 +209,7 @@ bool request_follow(acp_request *r)
     return helped || r->copied > copied;
 }
 
-/* What has become of a letter; LOST too if who brings its bytes, or should, is dead. */
+/* What has become of a letter; LOST too if the rank that brings its bytes, or should, is dead or in finalize. */
 enum letter_state request_state(const acp_request *r)
 {
     acp_engine *e = r->engine;
@@ -220,8 +220,8 @@ enum letter_state request_state(const acp_request *r)
         return state;
     if (state == LETTER_FILLING)
         lost = filler_lost(e, l);
-    else if (state == LETTER_POSTED && e->departed)
-        lost = r->any ? anybody_lost(e, r->among) : r->peer && r->peer->lost;
+    else if (state == LETTER_POSTED && (e->departed || e->leavers))
+        lost = r->any ? anybody_lost(e, r->among) : r->peer && peer_gone(r->peer) != ACP_OK;
     if (!lost)
         return state;
     /* It may have come in between: a dead process brings no more. */

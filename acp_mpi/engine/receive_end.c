@@ -97,11 +97,12 @@ static int lost(acp_lane *lane, const acp_request *r)
 {
     const struct letter *l = r->letter;
     bool posted = letter_state(l) == LETTER_POSTED;
-    fail(lane, ACP_E_LOST, 0, 0);
+    int why = posted && !r->any && r->peer ? peer_gone(r->peer) : ACP_E_LOST;
+    fail(lane, why == ACP_OK ? ACP_E_LOST : why, 0, 0);
     lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
     if (posted && r->among)
         lane->fault.rank = acp_sources_lost(lane->engine, r->among);
-    return ACP_E_LOST;
+    return lane->fault.status;
 }
 
 /* A receive that nothing has met ends: why. ACP_E_HANDLE: a message has, or another thread has cancelled it. */
@@ -116,7 +117,7 @@ static int withdraw(acp_lane *lane, acp_request *r)
     } while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
     if (rc != ACP_OK)
         return rc;
-    if (why == ACP_E_LOST)
+    if (why != ACP_E_CANCELLED)
         lane->fault = fault;
     letter_put(lane, mail_heap(lane->engine, lane->engine->own), r->letter);
     return why;

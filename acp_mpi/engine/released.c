@@ -126,8 +126,7 @@ void collective_watch(acp_collective *c)
         if (c->messages[i]->peer)
             mail_watch(e, c->messages[i]->peer);
     collectives_unlock(e);
-    if (!listens)
-        progress_kick(e); /* what has come already */
+    progress_kick(e); /* what has come already, and who is in finalize by now */
 }
 
 bool collective_overdue(acp_collective *c)

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ALONE_NS ((int64_t)1000000000) /* until the program is asked again whether nobody else is there */
+
 acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count)
 {
     acp_sources *s = malloc(sizeof *s + count * sizeof *ranks);
@@ -185,14 +187,89 @@ void sources_polled(acp_engine *e, const acp_sources *s)
         sources_watch(e, s);
 }
 
+static int gone_of(acp_engine *e, uint32_t slot)
+{
+    const struct peer *p = peer_known(e, slot);
+    return p ? peer_gone(p) : ACP_OK;
+}
+
+int sources_gone(acp_engine *e, const acp_sources *s)
+{
+    uint32_t count = s ? s->count : e->procs;
+    int gone = ACP_OK;
+    if (!e->departed && !e->leavers)
+        return ACP_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if (s && s->ranks[i] >= e->procs)
+            return ACP_OK; /* not known yet */
+        uint32_t slot = s ? slot_of_rank(e, s->ranks[i]) : i;
+        int one = slot == e->self ? gone : gone_of(e, slot);
+        if (slot != e->self && one == ACP_OK)
+            return ACP_OK;
+        gone = gone == ACP_E_FINALIZING ? gone : one;
+    }
+    return gone;
+}
+
+bool sources_name(const acp_engine *e, const acp_sources *s)
+{
+    uint32_t i = 0;
+    while (i < s->count && s->ranks[i] != e->rank)
+        i++;
+    return i < s->count;
+}
+
+struct open_wait {
+    acp_engine *engine;
+    const acp_sources *among;
+    bool (*ready)(void *);
+    void *context;
+    int gone;
+};
+
+static bool ready_or_gone(void *context)
+{
+    struct open_wait *w = context;
+    if (w->ready(w->context))
+        return true;
+    return (w->gone = sources_gone(w->engine, w->among)) != ACP_OK;
+}
+
+/* A rank that is not known yet, or another thread of this process, may still do it: the program says whether there
+ * is none. */
+static bool is_alone(acp_engine *e)
+{
+    uint32_t procs = e->procs;
+    return tick(e, ACP_TICK_ALONE) && e->procs == procs;
+}
+
 int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), void *context,
                      int64_t timeout_ns, acp_doing doing)
 {
-    int64_t first = timeout_ns < ANYBODY_NS ? timeout_ns : ANYBODY_NS;
-    int rc = progress_wait(e, ready, context, first, doing);
-    if (rc != ACP_E_TIMEOUT || timeout_ns <= ANYBODY_NS)
-        return rc;
-    sources_watch(e, among);
-    return progress_wait(e, ready, context,
-                         timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first, doing);
+    struct open_wait w = {.engine = e, .among = among, .ready = ready, .context = context};
+    int64_t slice = ANYBODY_NS, left = timeout_ns;
+    uint64_t start = now_ns();
+    bool watches = false, asks = false;
+    for (;;) {
+        if (timeout_ns != ACP_FOREVER && (left = timeout_ns - (int64_t)(now_ns() - start)) < 0)
+            left = 0;
+        bool last = asks || left <= slice;
+        w.gone = ACP_OK;
+        int rc = asks ? progress_wait(e, ready_or_gone, &w, left, doing)
+                      : progress_wait(e, ready, context, last ? left : slice, doing);
+        if (rc == ACP_OK && w.gone != ACP_OK && !ready(context)) {
+            if (is_alone(e))
+                return w.gone;
+            asks = false;
+            slice = ALONE_NS;
+            continue;
+        }
+        if (rc != ACP_E_TIMEOUT || last)
+            return rc;
+        if (!watches)
+            sources_watch(e, among);
+        watches = true;
+        asks = doing != ACP_DOING_WAIT_UNTIL; /* what this process has begun itself may write a word */
+        slice = asks ? slice : ACP_FOREVER;
+    }
 }

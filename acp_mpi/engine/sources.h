@@ -20,6 +20,10 @@ struct acp_sources {
 };
 
 void sources_hold(acp_sources *sources);
+/* Why none of them does anything for this process any more, if that is so: all are dead, have left or are in
+ * finalize (NULL: all others that are known). ACP_E_LOST, ACP_E_FINALIZING; ACP_OK. */
+int sources_gone(acp_engine *e, const acp_sources *among);
+bool sources_name(const acp_engine *e, const acp_sources *among); /* is this process one of them? */
 /* Has one of them died, or, NULL, anybody, and nobody has accepted it? */
 static inline bool anybody_lost(acp_engine *e, acp_sources *among)
 {
@@ -30,7 +34,8 @@ void sources_watch(acp_engine *e, const acp_sources *sources);
 /* A poll in vain for what one of them may do, or a wait that a loss has ended. */
 void sources_polled(acp_engine *e, const acp_sources *sources);
 #define ANYBODY_NS ((int64_t)20000000) /* of a wait; then it watches */
-/* progress_wait for what any of them may do: none can be lost unheard. */
+/* progress_wait for what any of them may do: none can be lost unheard. Why nobody can do it any more, as
+ * sources_gone, unless it is a word that is waited for. */
 int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), void *context,
                      int64_t timeout_ns, acp_doing doing);
 /* With the lock held. A peer that knows `known` slots asks this process to watch for it; and, after a loss: */

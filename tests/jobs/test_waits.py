@@ -82,3 +82,36 @@ def test_waits_go_on_beside_losses_that_do_not_concern_them(without_mpi, road):
     jobs = without_mpi(RANKS, launch.program(wait_beside_losses), launch.ROADS[road])
     statuses = [job.wait() for job in jobs]
     assert statuses == [0, 0, -signal.SIGKILL, -signal.SIGKILL], [job.output for job in jobs]
+
+
+WAITS = {
+    "recv": lambda: acp.recv(source=1),
+    "recv into a buffer": lambda: acp.recv(bytearray(8), source=1, tag=3),
+    "recv from anybody": lambda: acp.recv(tag=1),
+    "irecv": lambda: acp.irecv(source=2, tag=1).wait(),
+    "probe": lambda: acp.probe(source=1),
+    "probe of anybody's": lambda: acp.probe(tag=1),
+    "lookup": lambda: acp.lookup("nobody's"),
+    "wait_until": lambda: acp.wait_until(acp.query_starter_ga(0), "==", 99, ranks=[1, 2]),
+    "iallreduce": lambda: acp.iallreduce(1).wait(),
+}
+
+
+def wait_for_who_ends():
+    """Ranks 1 and 2 are in finalize, where nothing comes from them any more; what they have sent is here."""
+    acp.init()
+    if acp.rank() == 0:
+        for call, wait in WAITS.items():
+            with pytest.raises(acp.Error, match=r"already in finalize and will not come") as caught:
+                wait()
+            assert not isinstance(caught.value, acp.PeerLostError), call
+        assert acp.recv(source=2, tag=7) == "the last word"
+    elif acp.rank() == 2:
+        acp.send("the last word", 0, tag=7)
+    acp.finalize()
+
+
+@pytest.mark.parametrize("road", ["any", "link", "nodes"])
+def test_nobody_waits_for_ranks_in_finalize(without_mpi, road):
+    for job in without_mpi(3, launch.program(wait_for_who_ends), launch.ROADS[road]):
+        assert job.wait() == 0, job.output
