@@ -133,9 +133,9 @@ def from_fault(
             there = f" on rank {rank}" if rank >= 0 else ""
             if errno:  # it is within the limit
                 return HeapFullError(
-                    f"{function}: {size} bytes do not fit{there}: of the memory of the machine, or of "
-                    f"its control group, {high} bytes are left; end what takes the rest, or ask for "
-                    "less (heap_size, starter_size)"
+                    f"{function}: {size} bytes do not fit{there}: of the memory of the machine, "
+                    f"or of its control group, {high} bytes are left; end what takes the rest, or "
+                    "ask for less (heap_size, starter_size)"
                 )
             possible = f", where {high} are possible" if high else ""
             return HeapFullError(

@@ -98,7 +98,7 @@ WAITS = {
 
 
 def wait_for_who_ends():
-    """Ranks 1 and 2 are in finalize, where nothing comes from them any more; what they have sent is here."""
+    """Ranks 1 and 2 are in finalize: nothing comes from them but what they have sent before."""
     acp.init()
     if acp.rank() == 0:
         for call, wait in WAITS.items():
