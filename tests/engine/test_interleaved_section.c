@@ -16,7 +16,18 @@ int section_lock(acp_lane *l, struct section *s, int64_t patience_ns)
 {
     (void)l;
     (void)patience_ns;
-    return il_lock(&s->mutex);
+    return il_lock(&s->lock);
+}
+
+bool section_try(acp_lane *l, struct section *s)
+{
+    (void)l;
+    return !il_trylock(&s->lock);
+}
+
+void section_unlock(struct section *s)
+{
+    il_unlock(&s->lock);
 }
 
 static void start(void)
