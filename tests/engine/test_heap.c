@@ -272,6 +272,9 @@ static void sweep_and_die(struct actor *a)
 {
     struct heap *h = &a->heap;
     struct hold sweep, hold;
+    bool dead;
+    a->engine->row.pid = (uint32_t)getpid(); /* whose the locks are that it takes */
+    a->engine->row.start_time = process_start_time(a->engine->row.pid, &dead);
     CHECK(section_enter(&sweep, a->lane, &h->head->sweeper, h, ACP_FOREVER) == ACP_OK);
     CHECK(section_enter(&hold, a->lane, &h->head->section, h, ACP_FOREVER) == ACP_OK);
     uint64_t at = list_find(h, SWEPT);
