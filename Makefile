@@ -30,7 +30,7 @@ endif
 .PHONY: help demo test test-matrix test-all campaign mutate environments lint docs bench sanitize clean
 
 help: ## print this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: .venv/mpich/.extra-fmo ## a quantum-chemical calculation by 6 processes in 4 groups
 	@cd examples && ../.venv/mpich/bin/python -m openfmo_like.demo
