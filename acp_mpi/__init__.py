@@ -135,8 +135,8 @@ _ROOMS = {
         "RankError",
         "TruncationError",
     ),
-    "acp_mpi.joining": ("Group",),
-    "acp_mpi.members": (
+    "acp_mpi.job.join": ("Group",),
+    "acp_mpi.job.membership": (
         "group",
         "groups",
         "ranks",
@@ -185,7 +185,7 @@ _ROOMS = {
         "RemoteArray",
         "remote",
     ),
-    "acp_mpi.runtime": (
+    "acp_mpi.job.runtime": (
         "abort",
         "finalize",
         "init",
@@ -193,7 +193,7 @@ _ROOMS = {
         "leave",
         "reset",
     ),
-    "acp_mpi.spawn.growing.groups": (
+    "acp_mpi.spawn.groups.groups": (
         "spawn_group",
         "spawn_groups",
     ),

@@ -120,10 +120,8 @@ from acp_mpi.errors import (
     RankError as RankError,
     TruncationError as TruncationError,
 )
-from acp_mpi.joining import (
-    Group as Group,
-)
-from acp_mpi.members import (
+from acp_mpi.job.join import Group as Group
+from acp_mpi.job.membership import (
     group as group,
     groups as groups,
     ranks as ranks,
@@ -172,7 +170,7 @@ from acp_mpi.rma.remote import (
     RemoteArray as RemoteArray,
     remote as remote,
 )
-from acp_mpi.runtime import (
+from acp_mpi.job.runtime import (
     abort as abort,
     finalize as finalize,
     init as init,
@@ -180,9 +178,6 @@ from acp_mpi.runtime import (
     leave as leave,
     reset as reset,
 )
-from acp_mpi.spawn.growing.groups import (
-    spawn_group as spawn_group,
-    spawn_groups as spawn_groups,
-)
+from acp_mpi.spawn.groups.groups import spawn_group as spawn_group, spawn_groups as spawn_groups
 
 __version__: str

@@ -3,7 +3,9 @@
 import argparse
 import sys
 
-from acp_mpi import heap_command, info, program, runtime, usage
+from acp_mpi.job import runtime
+from acp_mpi.tools import heap_command, info, program
+from acp_mpi.util import usage
 
 _COMMANDS = ("info", "heap")
 

@@ -134,8 +134,8 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_PTRACE": _switch,
     "ACP_INTERFACES": str,
     "ACP_PARENT": _count,
-    "ACP_HINTS": str,  # read by who starts groups: acp_mpi/spawn/macprun/hints.py
-    "ACP_LIFELINE": _lifeline,  # set by acp_mpi/spawn/macprun/guard.py
+    "ACP_HINTS": str,  # read by who starts groups: acp_mpi/launch/macprun/hints.py
+    "ACP_LIFELINE": _lifeline,  # set by acp_mpi/launch/macprun/guard.py
     "ACP_RANK_OF": str,  # read by acp_mpi/host.py: what a rank starts is not the rank
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
 }
@@ -199,7 +199,7 @@ def load(
     options = take_arguments(argv)
     for name in options:
         if name not in VARIABLES:
-            from acp_mpi.usage import meant
+            from acp_mpi.util.usage import meant
 
             known = [_option(one) for one in sorted(set(VARIABLES) - {"ACP_SECRET"})]
             hint = meant(_option(name), known)
@@ -208,7 +208,7 @@ def load(
         if name not in VARIABLES and not name.startswith(_TESTS):
             import warnings
 
-            from acp_mpi.usage import meant
+            from acp_mpi.util.usage import meant
 
             warnings.warn(
                 f"unknown variable {name} in the environment{meant(name, VARIABLES)}; known are "

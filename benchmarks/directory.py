@@ -25,8 +25,8 @@ from typing import Any
 from harness import Goal, Row, environment, positive, print_environment, progress, table
 from jobs import LAUNCHER, TIMEOUT, launcher
 
-from acp_mpi.spawn.rendezvous import connector, secret
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import connector, secret
+from acp_mpi.job.rendezvous.server import Server
 
 ROW = 64
 NODE = 64

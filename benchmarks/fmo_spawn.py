@@ -82,7 +82,7 @@ def _macprun(program: Sequence[str], groups: int, size: int) -> list[str]:
     """Return the command line that starts our side: no part but the workers has MPI."""
     parts: list[tuple[str, int, list[str]]] = [("master", 1, []), ("server", 1, [])]
     parts += [(f"worker{number + 1}", size, ["--mpi"]) for number in range(groups)]
-    words = [sys.executable, "-m", "acp_mpi.spawn.macprun"]
+    words = [sys.executable, "-m", "acp_mpi.launch.macprun"]
     for number, (name, count, more) in enumerate(parts):
         words += [":"] * bool(number)
         words += ["-n", str(count), "--name", name, *more, *program]

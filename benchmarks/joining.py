@@ -24,19 +24,13 @@ from pathlib import Path
 
 from harness import Goal, Row, environment, positive, print_environment, progress, table
 
-from acp_mpi.spawn.rendezvous import handshake, secret
-from acp_mpi.spawn.rendezvous.address import parse_address
-from acp_mpi.spawn.rendezvous.announcement import Announcement
-from acp_mpi.spawn.rendezvous.messages import (
-    HEADER_SIZE,
-    Kind,
-    check_payload,
-    message,
-    parse_header,
-)
-from acp_mpi.spawn.rendezvous.secret import job_id
-from acp_mpi.spawn.rendezvous.server import Server
-from acp_mpi.spawn.rendezvous.visitor import Talk, Visitor
+from acp_mpi.job.rendezvous import handshake, secret
+from acp_mpi.job.rendezvous.address import parse_address
+from acp_mpi.job.rendezvous.announcement import Announcement
+from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.job.rendezvous.secret import job_id
+from acp_mpi.job.rendezvous.server import Server
+from acp_mpi.job.rendezvous.visitor import Talk, Visitor
 
 TIMEOUT = 120.0
 MEMBER = "import acp_mpi as acp; acp.init(); print(acp.procs(), flush=True); acp.finalize()"
@@ -61,7 +55,7 @@ def simulate(groups: int, folder: Path) -> tuple[float, float, float]:
     path = folder / "secret"
     path.unlink(missing_ok=True)
     key, tables = secret.create(path), list[int]()
-    macprun = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun"]
+    macprun = [sys.executable, "-P", "-m", "acp_mpi.launch.macprun"]
     command = [*macprun, "serve", "--groups", str(groups)]
     with (
         subprocess.Popen(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jobs import JobError
 
-from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.job.rendezvous import secret
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
@@ -124,7 +124,7 @@ def _rendezvous(folder: Path, layout: Layout, start: Callable[..., launch.Job]) 
     secret.create(path)
     groups = {"master": 1} | {f"g{group}": layout.size for group in range(layout.groups)}
     sizes = ",".join(f"{name}={size}" for name, size in groups.items())
-    serve = [sys.executable, "-m", "acp_mpi.spawn.macprun", "serve", "--groups", sizes]
+    serve = [sys.executable, "-m", "acp_mpi.launch.macprun", "serve", "--groups", sizes]
     job = start([*serve, "--secret-file", str(path)])
     while "\n" not in job.output:
         if not job.running:

@@ -11,7 +11,7 @@ def write(path: str) -> None:
     """
     found: dict[str, list[tuple[int, int]]] = {}
     for child in _children("self"):
-        if b"growing.starter" in _command(child):
+        if b"groups.fork_server" in _command(child):
             found["starter"] = [_pages(child)]
             for made in _children(child):
                 kind = _command(made).removeprefix(b"acp_mpi ").rstrip(b"\0").decode()

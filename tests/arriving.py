@@ -4,9 +4,9 @@ import os
 
 from guard import Guard
 
-from acp_mpi.spawn.rendezvous import handshake
-from acp_mpi.spawn.rendezvous.messages import Kind, message
-from acp_mpi.spawn.rendezvous.secret import job_id
+from acp_mpi.job.rendezvous import handshake
+from acp_mpi.job.rendezvous.messages import Kind, message
+from acp_mpi.job.rendezvous.secret import job_id
 
 SECRET = bytes(range(32))
 

@@ -127,7 +127,7 @@ ENVIRONMENTS = {
 _OTHERS = {"openmpi41": "mpich", "impi": "openmpi", "mpich42": "openmpi"}
 _SCRIPTS = {
     "pytest": "from pytest import main",
-    "macprun": "from acp_mpi.spawn.macprun.__main__ import main",
+    "macprun": "from acp_mpi.launch.macprun.__main__ import main",
 }
 
 

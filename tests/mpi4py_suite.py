@@ -64,8 +64,8 @@ def run_joined(test: str, options: list[str]) -> None:
     """Run a test of mpi4py with communicators of ours for those of the world."""
     import acp_mpi as acp
     from acp_mpi.spawn import MPI
-    from acp_mpi.spawn.mpi.bodies import IntraBody, ranks_in
-    from acp_mpi.spawn.mpi.ranks import Circle, derived
+    from acp_mpi.spawn.standin.comm.bodies import IntraBody, ranks_in
+    from acp_mpi.spawn.standin.comm.ranks import Circle, derived
 
     for name in ("COMM_WORLD", "COMM_SELF"):
         ranks = ranks_in(getattr(MPI, name))

@@ -13,8 +13,8 @@ from acp_mpi import config
 
 DOCS = launch.ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *launch.ROOT.glob("*.md")])
-# Of these rooms the architecture names each file, of the others the room.
-ROOMS = ("", "engine", "spawn/growing", "spawn/macprun", "spawn/mpi", "spawn/rendezvous")
+# Of these folders the architecture names each file, of the others the folder.
+FOLDERS = ("", "util", "job", "job/*", "tools", "engine", "engine/*", "launch/*", "spawn/groups")
 
 
 def anchors(page: Path) -> set[str]:
@@ -58,7 +58,7 @@ def test_every_paper_that_is_cited_is_on_the_page_of_sources():
 
 def test_what_the_pages_call_of_the_package_is_there():
     for page in PAGES:
-        for name in re.findall(r"\bacp\.([A-Za-z]\w*)", page.read_text()):
+        for name in re.findall(r"(?<!/)\bacp\.([A-Za-z]\w*)", page.read_text()):
             assert hasattr(acp, name), f"{page.name}: acp.{name}"
 
 
@@ -75,8 +75,8 @@ def test_every_public_name_is_on_a_page():
 def test_the_architecture_names_every_file():
     page = (DOCS / "architecture.md").read_text()
     package = launch.ROOT / "acp_mpi"
-    for room in ROOMS:
-        for path in (package / room).iterdir():
+    for folder in FOLDERS:
+        for path in package.glob(f"{folder}/*" if folder else "*"):
             if path.suffix not in (".c", ".py") or path.stem.startswith("__"):
                 continue
             assert re.search(rf"`[\w/]*\b{path.name}`", page), path.relative_to(package)

@@ -14,7 +14,7 @@ from support import ROAD, fetch, pattern, refused, right, shared, stale_address,
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
-from acp_mpi.mpi_group import MpiGroup
+from acp_mpi.job.mpi_group import MpiGroup
 from acp_mpi.rma import exchange
 
 pytestmark = pytest.mark.mpi

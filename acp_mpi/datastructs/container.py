@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, Self, SupportsIndex
 
-from acp_mpi import log
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, PeerLostError
+from acp_mpi.util import log
 
 KINDS = (
     "?",

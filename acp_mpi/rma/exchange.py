@@ -14,8 +14,8 @@ from _thread import RLock, allocate_lock, start_new_thread
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error, PeerLostError
-from acp_mpi.record import Record
-from acp_mpi.rooms import on_close, on_refresh, on_reset
+from acp_mpi.util.lifecycle import on_close, on_refresh, on_reset
+from acp_mpi.util.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

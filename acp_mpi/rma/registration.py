@@ -15,7 +15,7 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, Error
 from acp_mpi.rma.arrays import color_of
 from acp_mpi.rma.buffers import place_of
-from acp_mpi.rooms import on_close, on_reset
+from acp_mpi.util.lifecycle import on_close, on_reset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

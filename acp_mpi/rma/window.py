@@ -6,9 +6,9 @@ its flush has returned although nobody calls MPI at the target; else they take l
 
 from __future__ import annotations
 
-from acp_mpi import log
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
+from acp_mpi.util import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import os
 import runpy
 import sys
 
-from acp_mpi import program, usage
 from acp_mpi.spawn import hook
+from acp_mpi.tools import program
+from acp_mpi.util import usage
 
 
 def _parser() -> usage.Parser:

@@ -72,7 +72,7 @@ def put_in_place() -> ModuleType:
     if _NAME not in sys.modules:
         # With `install` this comes back here, where the module of ours is made.
         importlib.import_module(_NAME)
-    from acp_mpi.spawn.mpi.module import module
+    from acp_mpi.spawn.standin.module import module
 
     sys.modules[_NAME] = module
     mpi4py.MPI = module

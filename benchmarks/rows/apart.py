@@ -9,8 +9,8 @@ from pathlib import Path
 from mpi4py import MPI
 
 import acp_mpi as acp
-from acp_mpi.spawn.rendezvous import secret
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import secret
+from acp_mpi.job.rendezvous.server import Server
 
 
 @contextlib.contextmanager

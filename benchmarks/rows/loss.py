@@ -92,8 +92,8 @@ def _kill_one(ranks: list["subprocess.Popen[str]"]) -> float:
 
 def _notice(scene: str, environment: dict[str, str]) -> float:
     """Run one job of which a rank is killed."""
-    from acp_mpi.spawn.rendezvous import secret
-    from acp_mpi.spawn.rendezvous import server as rendezvous
+    from acp_mpi.job.rendezvous import secret
+    from acp_mpi.job.rendezvous import server as rendezvous
 
     with tempfile.TemporaryDirectory(prefix="acp-bench-") as folder:
         key = Path(folder, "secret")

@@ -45,5 +45,5 @@ def become_macprun(text: str) -> None:
     file = os.memfd_create("job.toml", 0)
     os.write(file, text.encode())
     sys.stdout.flush()
-    macprun = [sys.executable, "-m", "acp_mpi.spawn.macprun", f"/proc/self/fd/{file}"]
+    macprun = [sys.executable, "-m", "acp_mpi.launch.macprun", f"/proc/self/fd/{file}"]
     os.execv(macprun[0], macprun)

@@ -11,7 +11,7 @@ from support import pattern, right, tries
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
-from acp_mpi.members import DOING
+from acp_mpi.job.membership import DOING
 
 pytestmark = pytest.mark.mpi
 

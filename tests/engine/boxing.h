@@ -4,7 +4,7 @@
 
 #include "mail_stage.h"
 
-#include "fastbox.h"
+#include "messages/fastbox.h"
 
 #define LONGEST 400u
 

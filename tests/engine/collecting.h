@@ -2,7 +2,7 @@
 #ifndef ACP_TESTS_COLLECTING_H
 #define ACP_TESTS_COLLECTING_H
 
-#include "collective.h"
+#include "collectives/schedule.h"
 #include "mailing.h"
 
 enum { IN, OUT, TMP, SUM, PART };

@@ -4,7 +4,7 @@
 #define ACP_TESTS_CRASH_H
 
 #include "check.h"
-#include "heap.h"
+#include "memory/heap.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
 #ifndef ACP_TESTS_INTERLEAVED_H
 #define ACP_TESTS_INTERLEAVED_H
 
-#include "core.h"
+#include "core/engine_state.h"
 #include "interleaver.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
 #define ACP_TESTS_MAIL_STAGE_H
 
 #include "crash.h"
-#include "mail_match.h"
-#include "request.h"
+#include "messages/mail_match.h"
+#include "messages/request.h"
 
 #define MOST 64u
 #define SOURCES 3u

@@ -3,8 +3,8 @@
 #define ACP_TESTS_MAILING_H
 
 #include "cluster.h"
-#include "heap.h"
-#include "request.h"
+#include "memory/heap.h"
+#include "messages/request.h"
 
 #include <sched.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #define ACP_TESTS_MAP_MODEL_H
 
 #include "crash.h"
-#include "hash.h"
-#include "stripe.h"
+#include "base/hash.h"
+#include "containers/map_bucket.h"
 
 #define KEYS 300u
 

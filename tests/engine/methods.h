@@ -2,7 +2,7 @@
 #ifndef ACP_TESTS_METHODS_H
 #define ACP_TESTS_METHODS_H
 
-#include "call.h"
+#include "operations/remote_call.h"
 #include "check.h"
 
 #include <signal.h>

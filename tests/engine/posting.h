@@ -3,7 +3,7 @@
 #define ACP_TESTS_POSTING_H
 
 #include "cluster.h"
-#include "courier.h"
+#include "messages/flow.h"
 
 #define PART ((uint64_t)FRAME_PAYLOAD_MOST)
 

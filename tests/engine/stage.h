@@ -2,9 +2,9 @@
 #ifndef ACP_TESTS_STAGE_H
 #define ACP_TESTS_STAGE_H
 
-#include "container.h"
+#include "containers/container.h"
 #include "crash.h"
-#include "map.h"
+#include "containers/map.h"
 
 /* A process that reaches the heap, as an engine would let it. */
 struct stage {

@@ -4,8 +4,8 @@
 #define ACP_TESTS_STRANGER_H
 
 #include "check.h"
-#include "link.h"
-#include "wire.h"
+#include "transport/link.h"
+#include "transport/connection.h"
 
 #include <errno.h>
 #include <netinet/in.h>

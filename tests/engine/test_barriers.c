@@ -1,7 +1,7 @@
 /* Barriers that are not over when they return: called again after a refresh, of sets that have to share
  * what counts them, and of members that die or leave meanwhile. */
 #include "cluster.h"
-#include "party.h"
+#include "membership/team.h"
 
 #include <sched.h>
 

@@ -1,7 +1,7 @@
 /* Blocks on any rank by every road: taken, used, given back; full heaps, wrong addresses, a reset. */
-#include "blocks.h"
+#include "memory/heap_calls.h"
 #include "cluster.h"
-#include "heap.h"
+#include "memory/heap.h"
 
 #define BLOCKS 60u
 

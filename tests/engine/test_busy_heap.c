@@ -1,8 +1,8 @@
 /* Others hold the heap for longer than those wait who hold another section: that goes on later, nothing
  * is lost, and nobody waits for a heap that is in the own hands. */
 #include "blocks_of_actors.h"
-#include "map.h"
-#include "sequence.h"
+#include "containers/map.h"
+#include "containers/sequence.h"
 #include "stage.h"
 
 #include <pthread.h>

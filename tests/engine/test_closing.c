@@ -1,6 +1,6 @@
 /* An engine is closed while other threads are in calls of it, which the mappings outlive: they open
  * nothing any more, and use no descriptor whose number another file may have by then. */
-#include "blocks.h"
+#include "memory/heap_calls.h"
 #include "mailing.h"
 
 #include <dirent.h>

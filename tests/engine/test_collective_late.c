@@ -1,7 +1,7 @@
 /* What comes of a collective that has ended: nothing of it stays in a mailbox, nor with who sent it. */
 #include "collecting.h"
 
-#include "progress.h"
+#include "progress/progress.h"
 
 static uint64_t used(acp_engine *e, acp_lane *lane)
 {

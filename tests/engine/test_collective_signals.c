@@ -2,7 +2,7 @@
  * none runs with the lock that all share who drive collectives. */
 #include "collecting.h"
 
-#include "heap.h"
+#include "memory/heap.h"
 
 static struct {
     _Atomic bool inside, over;

@@ -1,6 +1,6 @@
 /* Connections that say nothing, more than a process has room for: who belongs to the job gets in all the same,
  * and nobody counts as dead meanwhile. */
-#include "endpoint.h"
+#include "transport/listen.h"
 #include "stranger.h"
 
 #include <poll.h>

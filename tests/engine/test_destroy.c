@@ -1,10 +1,10 @@
 /* Processes are killed while they destroy a container. Nobody sees it emptied before it has gone; whoever
  * destroys it again goes on, until nothing is left but the head, for the next one. */
-#include "list.h"
-#include "map.h"
-#include "sequence.h"
+#include "containers/list.h"
+#include "containers/map.h"
+#include "containers/sequence.h"
 #include "stage.h"
-#include "workspace.h"
+#include "containers/workspace.h"
 
 #define BYTES 24u
 static const unsigned char note[40];

@@ -1,6 +1,6 @@
 /* Elements of one call that go by link travel together, however their targets and sizes alternate. */
 #include "cluster.h"
-#include "link.h"
+#include "transport/link.h"
 
 #define COUNT 6000u
 #define SIZES 24u

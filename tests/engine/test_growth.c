@@ -1,6 +1,6 @@
 /* A job that grows: who joins later is let in, learnt of when it is needed, and not waited for. */
 #include "mailing.h"
-#include "party.h"
+#include "membership/team.h"
 
 #define FOUNDERS 2u
 #define ALL 4u

@@ -1,7 +1,7 @@
 /* The handshake, in pieces, between those who know different things, and against garbage. */
 #include "check.h"
 #include "draws.h"
-#include "handshake.h"
+#include "transport/handshake.h"
 
 #include <string.h>
 

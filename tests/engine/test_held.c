@@ -1,9 +1,9 @@
 /* Messages past the bound stay in their sender's heap: what a receiver that dies has not pulled goes
  * back, what others have still to pull does not. */
-#include "courier.h"
-#include "held.h"
+#include "messages/flow.h"
+#include "messages/sender_heap.h"
 #include "mailing.h"
-#include "method.h"
+#include "core/method.h"
 
 #include <unistd.h>
 

@@ -2,10 +2,10 @@
  * another set, and see different ones idle. */
 #include "interleaved.h"
 
-#include "party.h"
+#include "membership/team.h"
 
 #define now_ns() ((uint64_t)0) /* nobody dies here */
-#include "barrier.c"
+#include "membership/barrier.c"
 
 #define KEY 21u
 #define FIRST (KEY / 2 % BARRIER_ENTRIES) /* where all begin to look */

@@ -2,12 +2,12 @@
  * of all who take part leaves somebody asleep. */
 #include "interleaved.h"
 
-#include "progress.h"
-#include "reach.h"
+#include "progress/progress.h"
+#include "memory/translate.h"
 
 #define write(fd, bytes, size) ((void)(bytes), il_ring((void *)(intptr_t)(fd)), (ssize_t)(size))
-#include "doorbell.c"
-#include "fences.c"
+#include "progress/doorbell.c"
+#include "base/membarrier.c"
 
 #define DOOR 7
 
@@ -88,7 +88,7 @@ static void wait_for_word(void)
     MUST(__atomic_load_n(&word, __ATOMIC_RELAXED) == 1);
 }
 
-/* As command.c does. */
+/* As execute.c does. */
 static void write_word(void)
 {
     __atomic_store_n(&word, 1, __ATOMIC_RELEASE);

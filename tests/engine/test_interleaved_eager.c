@@ -2,8 +2,8 @@
  * recalled meanwhile. */
 #include "interleaved.h"
 
-#include "heap.h"
-#include "eager.c"
+#include "memory/heap.h"
+#include "messages/eager_slot.c"
 
 #define CONTEXT 4u
 #define SENDER 1u

@@ -2,12 +2,12 @@
  * sleeps while one lies there. */
 #include "interleaved.h"
 
-#include "op.h"
+#include "operations/op.h"
 
 #define write(fd, bytes, size) ((void)(bytes), il_ring((void *)(intptr_t)(fd)), (ssize_t)(size))
 #define road_ring own_road_ring /* the engine that is linked has one, too */
-#include "inbox.c"
-#include "progress.c"
+#include "transport/shm_ring.c"
+#include "progress/progress.c"
 
 #define DOOR 7
 #define SENDERS 2u

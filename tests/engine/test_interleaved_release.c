@@ -2,8 +2,8 @@
  * whether they run the fences that others ask for, do not yet, or cannot. */
 #include "interleaved.h"
 
-#include "fences.c"
-#include "release.c"
+#include "base/membarrier.c"
+#include "memory/retire.c"
 
 #define LINE 3u
 #define REGION (STARTER_OFFSET + (1u << 20))
@@ -102,7 +102,7 @@ static void use_with_fence(void)
     use(true);
 }
 
-/* As reach.c decides. */
+/* As translate.c decides. */
 static void use_from_the_start(void)
 {
     let_in(&user);

@@ -2,8 +2,8 @@
  * none is lost. */
 #include "interleaved.h"
 
-#include "section.c"
-#include "words.h"
+#include "memory/transaction.c"
+#include "base/atomic_words.h"
 
 static acp_engine engine;
 static acp_lane lane;

@@ -1,6 +1,6 @@
 /* Parts of long transfers go out from where they lie, without a copy that is kept: what their owner
  * does to that memory meanwhile, and the network to the wire, has no other effect than on a copy. */
-#include "link.h"
+#include "transport/link.h"
 #include "relayed.h"
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 /* Links over a bad network: whatever happens to connections, nothing is lost or done twice. */
-#include "link.h"
+#include "transport/link.h"
 #include "methods.h"
 #include "relayed.h"
 

@@ -2,7 +2,7 @@
  * destroys one while the others use it. */
 #include "calling.h"
 #include "cluster.h"
-#include "list.h"
+#include "containers/list.h"
 
 #define ROUNDS 300u
 #define WORDS 5u /* of an element, all the same */

@@ -3,7 +3,7 @@
  *
  * CRASHES=10000: so many processes; without it few enough for every day. */
 #include "crash.h"
-#include "list.h"
+#include "containers/list.h"
 #include "list_model.h"
 #include "stage.h"
 

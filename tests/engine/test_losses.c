@@ -1,7 +1,7 @@
 /* A death is the end of what needs the dead, and of nothing else: not of a receive that has the place of
  * one of theirs, nor of who lives. */
 #include "collecting.h"
-#include "courier.h"
+#include "messages/flow.h"
 #include "stranger.h"
 
 #include <sys/wait.h>

@@ -2,7 +2,7 @@
  * while it changes, with elements in slots and in boxes. */
 #include "map_model.h"
 
-#include "pickle_add.h"
+#include "containers/pickle_add.h"
 
 #include <pthread.h>
 

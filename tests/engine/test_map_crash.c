@@ -3,7 +3,7 @@
  * CRASHES=10000: so many processes; without it few enough for every day. */
 #include "map_model.h"
 
-#include "pickle_add.h"
+#include "containers/pickle_add.h"
 
 #define FAR 200u /* stores before a death */
 

@@ -1,6 +1,6 @@
 /* Calls that take many elements of a map, and meet a stripe that somebody else holds: they stop short of it,
  * or a signal ends them there. */
-#include "map.h"
+#include "containers/map.h"
 #include "stage.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* Trees of control groups as batch systems and containers leave them. */
 #include "check.h"
-#include "memory_limits.h"
+#include "base/cgroup.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A process ends without MPI_Finalize, with its own exit code. */
 #include "check.h"
-#include "mpi_finalize.h"
+#include "mpi_window/skip_finalize.h"
 
 #include <string.h>
 #include <sys/wait.h>

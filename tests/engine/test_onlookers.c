@@ -1,6 +1,6 @@
 /* Who has no slot may ask what a rank does, if it knows the secret, and nothing else. */
 #include "stranger.h"
-#include "survey.h"
+#include "inspect/heap_walk.h"
 
 /* Somebody without a slot; what came of the handshake at this side. */
 static int look_on(struct town *t, struct stranger *s, const uint8_t *secret)

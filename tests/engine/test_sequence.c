@@ -2,8 +2,8 @@
  * destroys it while the others use it. */
 #include "calling.h"
 #include "cluster.h"
-#include "counter.h"
-#include "sequence.h"
+#include "containers/counter.h"
+#include "containers/sequence.h"
 
 #define ROUNDS 400u
 #define MOST 50u

@@ -3,7 +3,7 @@
  *
  * CRASHES=10000: so many processes. */
 #include "crash.h"
-#include "sequence.h"
+#include "containers/sequence.h"
 
 #include <time.h>
 

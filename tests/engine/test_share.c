@@ -2,7 +2,7 @@
  * what, and what becomes of it if one of them cannot, or stops. */
 #include "mailing.h"
 
-#include "mail_match.h"
+#include "messages/mail_match.h"
 
 #define SIZE (((uint64_t)1 << 20) + 77)
 

@@ -1,9 +1,9 @@
 /* An engine without memory for a while: nobody waits for ever for what it could not say, hear or keep then, and
  * nobody is held for dead because of that. */
-#include "heap.h"
-#include "link.h"
+#include "memory/heap.h"
+#include "transport/link.h"
 #include "mailing.h"
-#include "memory_limits.h"
+#include "base/cgroup.h"
 #include "methods.h"
 
 #include <unistd.h>

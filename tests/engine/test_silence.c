@@ -1,11 +1,11 @@
 /* Who is dead, and who is only out of reach for a while: the time after which a peer counts as dead is
  * that of its own silence, and nobody else's fault. */
 #include "crash.h"
-#include "link.h"
+#include "transport/link.h"
 #include "mailing.h"
 #include "methods.h"
 #include "relayed.h"
-#include "wire.h"
+#include "transport/connection.h"
 
 #include <sys/resource.h>
 

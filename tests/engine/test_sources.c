@@ -1,7 +1,7 @@
 /* A receive from anybody ends with the death of those who may send it, and of nobody else. */
 #include "collecting.h"
 
-#include "courier.h"
+#include "messages/flow.h"
 
 static void mark_lost(acp_engine *e, uint32_t rank)
 {

@@ -1,5 +1,5 @@
 /* What is said by link while the receiver has no room, word for word: a stranger is the other side. */
-#include "courier.h"
+#include "messages/flow.h"
 #include "mailing.h"
 #include "stranger.h"
 

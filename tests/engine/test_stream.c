@@ -1,6 +1,6 @@
 /* Copies past the caches: every byte, none beside them, wherever both begin. */
 #include "check.h"
-#include "stream.h"
+#include "base/stream_copy.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* A heap seen from outside: its figures are those of the heap, blocks have their owners, and it can
  * be looked at while others change it. */
 #include "mailing.h"
-#include "survey.h"
+#include "inspect/heap_walk.h"
 
 #define LOOKS 200u
 #define CELLS 37u

@@ -1,7 +1,7 @@
 /* The table of ranks: one for all engines of a node, opened only if it is what it should be, whole
  * whatever its writers die of; and the sets of ranks that are made from it. */
 #include "cluster.h"
-#include "party.h"
+#include "membership/team.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
  * name other bytes than there are change nothing, and one rank destroys it while others use it. */
 #include "calling.h"
 #include "cluster.h"
-#include "workspace.h"
+#include "containers/workspace.h"
 
 #define ROUNDS 100u
 #define NUMBERS 512u

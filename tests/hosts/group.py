@@ -7,7 +7,7 @@ from pathlib import Path
 from hosts.network import Network
 
 import acp_mpi as acp
-from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.job.rendezvous import secret
 
 PORT = 7700  # free at every switch: it is a host of its own
 
@@ -22,7 +22,7 @@ def meet(
     path, address = folder / "secret", f"{network.switch.address}:{PORT}"
     secret.create(path)
     sizes = ",".join(f"{name}={size}" for name, size in groups.items())
-    serve = [sys.executable, "-m", "acp_mpi.spawn.macprun", "serve", "--listen", address,
+    serve = [sys.executable, "-m", "acp_mpi.launch.macprun", "serve", "--listen", address,
              "--groups", sizes, "--secret-file", str(path)]  # fmt: skip
     place = {"ACP_RENDEZVOUS": address, "ACP_SECRET_FILE": str(path)}
     return network.switch.command(serve), place

@@ -11,8 +11,8 @@ import launch
 import pytest
 from starting import Start
 
-from acp_mpi.spawn.rendezvous import secret
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import secret
+from acp_mpi.job.rendezvous.server import Server
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
-from acp_mpi.members import DOING
+from acp_mpi.job.membership import DOING
 
 MIB = 1 << 20
 

@@ -11,10 +11,10 @@ from macprunning import macprun
 
 import acp_mpi as acp
 from acp_mpi.__main__ import main
+from acp_mpi.job.rendezvous import secret
+from acp_mpi.job.rendezvous.server import Server
+from acp_mpi.launch.macprun import command
 from acp_mpi.spawn.__main__ import _parser
-from acp_mpi.spawn.macprun import command
-from acp_mpi.spawn.rendezvous import secret
-from acp_mpi.spawn.rendezvous.server import Server
 
 MODULE = [sys.executable, "-P", "-m", "acp_mpi"]
 

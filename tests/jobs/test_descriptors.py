@@ -109,19 +109,19 @@ def test_a_process_with_many_descriptors_starts_groups(passes):
 
 
 def start_no_registry_at_first():
-    from acp_mpi.spawn.growing import starting
+    from acp_mpi.spawn.groups import fork_server_client
 
     def fail(*given):
         raise OSError("no process")
 
-    real, left = starting.make, []
+    real, left = fork_server_client.make, []
     with acp.init():
-        starting.make = fail
+        fork_server_client.make = fail
         for _ in range(3):
             with pytest.raises(OSError, match="no process"):
                 acp.spawn_group([sys.executable, "-c", GREET], 1, mpi=False)
             left.append(descriptors())
-        starting.make = real
+        fork_server_client.make = real
         assert list(acp.spawn_group([sys.executable, "-c", GREET], 1, mpi=False).ranks) == [1]
     assert left[0] == left[2]
 

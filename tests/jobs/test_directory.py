@@ -14,8 +14,8 @@ import pytest
 
 import acp_mpi as acp
 from acp_mpi.engine import _engine
-from acp_mpi.spawn.rendezvous import connector, secret
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import connector, secret
+from acp_mpi.job.rendezvous.server import Server
 
 ROW = 64
 MIB = 1 << 20

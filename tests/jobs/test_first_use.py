@@ -75,7 +75,7 @@ def test_any_name_may_be_the_first(use):
         ["-c", "import acp_mpi as acp; acp.init()"],
         ["-c", "import acp_mpi as acp; acp.rank()"],
         ["-m", "acp_mpi", "info"],
-        ["-m", "acp_mpi.spawn.macprun", "status"],
+        ["-m", "acp_mpi.launch.macprun", "status"],
     ],
 )
 def test_the_source_that_is_not_built_says_so(arguments):

@@ -12,9 +12,9 @@ import pytest
 from arriving import announced
 
 import acp_mpi as acp
-from acp_mpi.spawn.rendezvous import secret
-from acp_mpi.spawn.rendezvous.row import Process
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import secret
+from acp_mpi.job.rendezvous.row import Process
+from acp_mpi.job.rendezvous.server import Server
 
 SIZES = {"air": ("mpi", 2), "ice": ("acp", 2), "ocean": ("other", 2), "solo": ("acp", 1)}
 OF_ONE_MPI = SIZES | {"ocean": ("mpi", 2)}
@@ -261,7 +261,7 @@ def test_two_jobs_at_once_do_not_mix_and_write_no_files(groups, tmp_path, all_pa
 
 def come_as_others(protocol):
     """By a protocol that the rendezvous does not speak, then as another state of the sources."""
-    from acp_mpi.spawn.rendezvous import build, handshake
+    from acp_mpi.job.rendezvous import build, handshake
 
     ours, sources = int(protocol), build.SOURCES
     for newest, oldest, said in ((1, 1, "1"), (ours + 2, ours + 1, f"{ours + 1} to {ours + 2}")):
@@ -280,7 +280,7 @@ def come_as_others(protocol):
 
 
 def test_a_group_of_another_version_is_refused(start, meeting, all_pass):
-    from acp_mpi.spawn.rendezvous import handshake
+    from acp_mpi.job.rendezvous import handshake
 
     place = meeting({"first": 1, "second": 1}) | {"ACP_MPI": "0"}
     first = start(launch.program(join_and_leave), place | {"ACP_GROUP": "first"})
@@ -296,7 +296,7 @@ def join_and_leave():
 def be_two_states_of_the_sources():
     from mpi4py import MPI
 
-    from acp_mpi.spawn.rendezvous import build
+    from acp_mpi.job.rendezvous import build
 
     sources = build.SOURCES
     if MPI.COMM_WORLD.rank == 1:

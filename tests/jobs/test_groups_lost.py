@@ -14,9 +14,9 @@ from arriving import announced, run_out_of_time
 from guard import Guard
 
 import acp_mpi as acp
-from acp_mpi import info
-from acp_mpi.spawn.rendezvous import connector, secret
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import connector, secret
+from acp_mpi.job.rendezvous.server import Server
+from acp_mpi.tools import info
 
 SIZES = {"air": ("mpi", 2), "doomed": ("mpi", 2), "solo": ("acp", 1)}
 OF_BOTH = {"air": ("mpi", 2), "doomed": ("other", 2), "solo": ("acp", 1)}
@@ -276,7 +276,7 @@ def serve(start, tmp_path):
     def run(sizes):
         path = tmp_path / "secret"
         secret.create(path)
-        command = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun", "serve", "--groups", sizes,
+        command = [sys.executable, "-P", "-m", "acp_mpi.launch.macprun", "serve", "--groups", sizes,
                    "--secret-file", str(path)]  # fmt: skip
         job = start(command)
         until(lambda: "\n" in job.output or not job.running, lambda: job.output)

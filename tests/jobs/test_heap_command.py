@@ -232,7 +232,7 @@ def test_what_is_no_job_is_refused():
 AS_NOBODY = """
 import os, sys
 from acp_mpi.errors import Error
-from acp_mpi.heap_survey import JobSurvey
+from acp_mpi.tools.heap_survey import JobSurvey
 os.setgid(65534)
 os.setuid(65534)
 try:

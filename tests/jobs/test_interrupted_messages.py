@@ -72,7 +72,7 @@ def test_an_interrupted_receive_loses_nothing(passes, road):
 def interrupt_while_bytes_are_brought():
     """A message stayed with its sender, which is stopped; Ctrl-C ends each wait for its bytes."""
     from acp_mpi.engine import _engine
-    from acp_mpi.members import DOING
+    from acp_mpi.job.membership import DOING
 
     acp.init()
     acp.sync()
@@ -129,7 +129,7 @@ def test_ctrl_c_while_bytes_are_brought_loses_nothing(without_mpi, road):
 def interrupt_where_there_is_too_little_room():
     """Ctrl-C while a message comes for which the buffer is too short: the next receive is told."""
     from acp_mpi.engine import _engine
-    from acp_mpi.members import DOING
+    from acp_mpi.job.membership import DOING
 
     acp.init()
     acp.sync()
@@ -185,7 +185,7 @@ def interrupt_twice_while_bytes_come(seconds):
     The timeout, if there is one, is over before the first, when the message has met its receive.
     """
     from acp_mpi.engine import _engine
-    from acp_mpi.members import DOING
+    from acp_mpi.job.membership import DOING
 
     acp.init()
     acp.sync()

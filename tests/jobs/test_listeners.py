@@ -32,7 +32,7 @@ def listening():
 def own_port():
     """Return where the links of this process are reached: their handshake asks for the secret."""
     from acp_mpi.engine import _engine
-    from acp_mpi.spawn.rendezvous.row import Process, endpoints
+    from acp_mpi.job.rendezvous.row import Process, endpoints
 
     row = _engine.row()
     ((_, port),) = endpoints(row, Process.of(row).host)

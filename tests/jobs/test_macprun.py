@@ -27,7 +27,7 @@ from macprunning import (
 )
 
 import acp_mpi as acp
-from acp_mpi.spawn.macprun import control
+from acp_mpi.launch.macprun import control
 
 
 def join(*names):

@@ -20,9 +20,9 @@ from macprunning import (
 )
 
 import acp_mpi as acp
-from acp_mpi.spawn.macprun.plan import Group
-from acp_mpi.spawn.macprun.process import Running, first_of
-from acp_mpi.spawn.macprun.watch import Watch
+from acp_mpi.launch.macprun.plan import Group
+from acp_mpi.launch.macprun.process import Running, first_of
+from acp_mpi.launch.macprun.watch import Watch
 
 
 def join_and_leave_with(code):

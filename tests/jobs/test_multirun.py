@@ -6,7 +6,7 @@ import launch
 import pytest
 
 import acp_mpi as acp
-from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.job.rendezvous import secret
 
 
 @pytest.fixture

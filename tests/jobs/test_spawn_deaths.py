@@ -201,14 +201,14 @@ def test_a_parent_goes_on_without_children_that_have_died(start, tmp_path, progr
 def spawn_what_never_calls_mpi():
     from mpi4py import MPI
 
-    from acp_mpi import members
+    from acp_mpi.job import membership
 
     python = f"exec {sys.executable} -c 'import time; time.sleep(100)'"
     with pytest.raises(MPI.Exception) as caught:
         MPI.COMM_WORLD.Spawn_multiple(["sh", "sh"], [["-c", "sleep 100"], ["-c", python]], [2, 2])
     assert caught.value.Get_error_class() == MPI.ERR_SPAWN
     assert "ACP_JOIN_TIMEOUT" in "".join(caught.value.__notes__)
-    members.job().place.timeout = 60.0
+    membership.job().place.timeout = 60.0
     command, *arguments = launch.program(say_hello)  # the next one is as if nothing had been
     child = MPI.COMM_WORLD.Spawn(command, arguments)
     assert child.allgather(None) == ["hello"]

@@ -283,7 +283,7 @@ def test_what_cannot_be_asked_for_is_named(passes):
 
 
 def come_from_other_sources():
-    from acp_mpi.spawn.rendezvous import build
+    from acp_mpi.job.rendezvous import build
 
     build.SOURCES = "0" * 16
     acp.init()
@@ -371,15 +371,15 @@ def test_members_wait_for_each_other_as_long_as_who_started_them(passes):
 
 
 def grow_without_a_starter():
-    from acp_mpi.spawn.growing import starting
+    from acp_mpi.spawn.groups import fork_server_client
 
     acp.init()
     for rank in (1, 2):
         group = acp.spawn_group(newcomer(greet_at_once), 1, mpi=False)
         assert list(group.ranks) == [rank]
         await_words([rank])
-        starting._starter.process.kill()
-        starting._starter.process.wait()
+        fork_server_client._starter.process.kill()
+        fork_server_client._starter.process.wait()
     acp.finalize()
 
 
@@ -397,7 +397,7 @@ class _NoTable:
 
 
 def grow_with_a_registry_that_crashes():
-    from acp_mpi.joining import Job
+    from acp_mpi.job.join import Job
 
     acp.init()
     Job.table = lambda self: _NoTable()

@@ -64,15 +64,15 @@ def test_who_waits_for_anybody_goes_on_when_another_group_has_ended(start, road)
 
 def end_after_the_other(folder):
     """MPI rank 0 takes its time in finalize; it still looks for the other when that has closed."""
-    from acp_mpi import rooms
     from acp_mpi.engine import _engine
+    from acp_mpi.util import lifecycle
 
     acp.init()
     say_word(acp.rank())
     first, other = acp.group().ranks
     closed = Path(folder, "closed")
 
-    @rooms.on_close
+    @lifecycle.on_close
     def linger():
         if acp.rank() == first:
             launch.until(closed.exists)

@@ -54,8 +54,8 @@ def the_dead_are_passed_over():
     from mpi4py import MPI
 
     import acp_mpi as acp
-    from acp_mpi import members
     from acp_mpi.engine import _engine
+    from acp_mpi.job import membership
 
     port = MPI.Open_port()
     command, *arguments = launch.program(wait_at_a_port, port)
@@ -64,7 +64,7 @@ def the_dead_are_passed_over():
         child = MPI.COMM_SELF.Spawn(command, arguments)
         (rank,) = (r for r in acp.groups()[-1].ranks)
         pid = child.recv(source=0)
-        launch.until(lambda: members.DOING[_engine.doing(rank)] == "is in recv")
+        launch.until(lambda: membership.DOING[_engine.doing(rank)] == "is in recv")
         return child, rank, pid
 
     _, dead, pid = client()
@@ -86,8 +86,8 @@ def test_a_client_that_has_died_is_passed_over(passes):
 def closed_ports():
     from mpi4py import MPI
 
-    from acp_mpi import members
     from acp_mpi.engine import _engine
+    from acp_mpi.job import membership
 
     comm = MPI.COMM_WORLD
     for waits in (False, True):
@@ -97,7 +97,7 @@ def closed_ports():
         port = comm.bcast(port)
         if comm.rank == 0:
             if waits:
-                launch.until(lambda: members.DOING[_engine.doing(1)] == "is in recv")
+                launch.until(lambda: membership.DOING[_engine.doing(1)] == "is in recv")
                 MPI.Close_port(port)
             with pytest.raises(MPI.Exception) as caught:
                 MPI.COMM_SELF.Accept(port)
@@ -123,7 +123,7 @@ def close_while_somebody_connects(folder):
     """Rank 1 has seen that the port is open, and asks when it is closed."""
     from mpi4py import MPI
 
-    from acp_mpi.spawn.mpi import ports
+    from acp_mpi.spawn.standin.comm import ports
 
     comm = MPI.COMM_WORLD
     seen, closed = Path(folder, "seen"), Path(folder, "closed")
@@ -159,12 +159,12 @@ def connect_when_one_has_died():
     from mpi4py import MPI
 
     import acp_mpi as acp
-    from acp_mpi import members
     from acp_mpi.engine import _engine
+    from acp_mpi.job import membership
 
     parent = MPI.Comm.Get_parent()
     port, victim, pid = parent.recv()
-    launch.until(lambda: members.DOING[_engine.doing(0)] == "is in recv")
+    launch.until(lambda: membership.DOING[_engine.doing(0)] == "is in recv")
     if pid:
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(acp.PeerLostError):

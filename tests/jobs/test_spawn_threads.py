@@ -27,7 +27,7 @@ def ask_for_the_parents():
     """Ask while another thread is still about to hear it."""
     from mpi4py import MPI
 
-    from acp_mpi.spawn.mpi import strangers
+    from acp_mpi.spawn.standin.comm import strangers
 
     begin, hear = threading.Barrier(THREADS), strangers.hear
 
@@ -75,7 +75,7 @@ def connect_by_two_threads():
     """Rank 1 asks with rank 2 and then alone, but looks for the second answer first."""
     from mpi4py import MPI
 
-    from acp_mpi.spawn.mpi import ports, strangers
+    from acp_mpi.spawn.standin.comm import ports, strangers
 
     world = MPI.COMM_WORLD
     pair = world.Split(0 if world.rank == 0 else 1)

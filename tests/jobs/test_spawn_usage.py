@@ -155,7 +155,7 @@ def test_counts_are_of_any_kind_and_directories_are_found(passes, tmp_path):
 
 
 def test_programs_run_where_they_are_told_to():
-    from acp_mpi.spawn.mpi.spawning import _places, programs
+    from acp_mpi.spawn.standin.comm.spawning import _places, programs
 
     from mpi4py import MPI  # isort: skip
 

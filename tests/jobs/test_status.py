@@ -12,9 +12,9 @@ import pytest
 from macprunning import MACPRUN, alone, is_said, macprun, mpi, nothing_is_left
 
 import acp_mpi as acp
-from acp_mpi import members
-from acp_mpi.spawn.macprun import command, control, ranks
-from acp_mpi.spawn.macprun.inquiry import Doing
+from acp_mpi.job import membership
+from acp_mpi.launch.macprun import command, control, ranks
+from acp_mpi.launch.macprun.inquiry import Doing
 
 WAITS = {
     "receives": ("is in recv from rank 0", lambda: acp.recv(source=0)),
@@ -186,5 +186,5 @@ def test_it_shows_groups_that_the_job_has_started_itself(start, passes, others):
 
 
 def test_a_rank_that_goes_on_while_it_is_looked_at_is_no_error():
-    doing = Doing(rank=0, what=members.DOING.index("computes"), whom=3, notice=0)
+    doing = Doing(rank=0, what=membership.DOING.index("computes"), whom=3, notice=0)
     assert ranks._text(doing) == "computes"

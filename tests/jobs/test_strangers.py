@@ -10,8 +10,8 @@ import launch
 import pytest
 
 import acp_mpi as acp
-from acp_mpi.spawn.rendezvous import secret
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import secret
+from acp_mpi.job.rendezvous.server import Server
 
 PIECES = [b"", b"\x00", b"GET / HTTP/1.0\r\n\r\n", b"ACP", b"ACPH\x02" + bytes(20), bytes(5000)]
 

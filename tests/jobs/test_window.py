@@ -6,9 +6,9 @@ import pytest
 from support import pattern
 
 import acp_mpi as acp
-from acp_mpi import members
 from acp_mpi.__main__ import main
 from acp_mpi.engine import _engine
+from acp_mpi.job import membership
 
 MIB = 1 << 20
 NODES = launch.ROADS["nodes"]
@@ -22,7 +22,7 @@ mpich_only = pytest.mark.skipif(
 
 
 def state():
-    return members.job().window_state
+    return membership.job().window_state
 
 
 def committed():

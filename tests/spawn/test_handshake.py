@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.rendezvous import handshake, secret
-from acp_mpi.spawn.rendezvous.handshake import Peer, Role
-from acp_mpi.spawn.rendezvous.secret import job_id
+from acp_mpi.job.rendezvous import handshake, secret
+from acp_mpi.job.rendezvous.handshake import Peer, Role
+from acp_mpi.job.rendezvous.secret import job_id
 
 SECRET = bytes(range(32))
 JOB = job_id(SECRET)

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from acp_mpi.spawn.macprun import colon, jobfile
-from acp_mpi.spawn.macprun.plan import Group, UsageError
+from acp_mpi.launch.macprun import colon, jobfile
+from acp_mpi.launch.macprun.plan import Group, UsageError
 
 TOML = """
 starter_size = 4096

@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.macprun import launchers, nodes
-from acp_mpi.spawn.macprun.launchers import Kind
-from acp_mpi.spawn.macprun.meeting import Meeting
-from acp_mpi.spawn.macprun.plan import Group, Plan
+from acp_mpi.launch.macprun import launchers, nodes
+from acp_mpi.launch.macprun.launchers import Kind
+from acp_mpi.launch.macprun.meeting import Meeting
+from acp_mpi.launch.macprun.plan import Group, Plan
 
 MEETING = Meeting("host:7", bytes(range(32)))
 

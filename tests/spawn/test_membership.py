@@ -7,11 +7,11 @@ import pytest
 from arriving import SECRET, row, rows, whole
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.rendezvous.address import format_address, parse_address
-from acp_mpi.spawn.rendezvous.announcement import Announcement
-from acp_mpi.spawn.rendezvous.connector import join
-from acp_mpi.spawn.rendezvous.membership import Membership, first_without
-from acp_mpi.spawn.rendezvous.roll import Roll
+from acp_mpi.job.rendezvous.address import format_address, parse_address
+from acp_mpi.job.rendezvous.announcement import Announcement
+from acp_mpi.job.rendezvous.connector import join
+from acp_mpi.job.rendezvous.membership import Membership, first_without
+from acp_mpi.job.rendezvous.roll import Roll
 
 
 def test_a_table_survives_packing_and_damage_is_an_error():

@@ -6,11 +6,11 @@ import pytest
 from arriving import whole
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.macprun import nodes
-from acp_mpi.spawn.macprun.nodes import Node
-from acp_mpi.spawn.macprun.plan import Group, Plan
-from acp_mpi.spawn.rendezvous.connector import join
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous.connector import join
+from acp_mpi.job.rendezvous.server import Server
+from acp_mpi.launch.macprun import nodes
+from acp_mpi.launch.macprun.nodes import Node
+from acp_mpi.launch.macprun.plan import Group, Plan
 
 
 def plan(*sizes, nodefile=None, **options):

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.macprun.launchers import MARKS, Kind
-from acp_mpi.spawn.macprun.output import Output, Stream
+from acp_mpi.launch.macprun.launchers import MARKS, Kind
+from acp_mpi.launch.macprun.output import Output, Stream
 
 HYDRA = b"\x1eacp.0\x1fone\n\x1eacp.0\x1fha\x1eacp.1\x1fother\n\x1eacp.0\x1flf\n\x1eacp.1\x1fend"
 PRRTE = b"[1,0]<stdout>: one\n[1,1]<stdout>: other\n[1,0]<stdout>: half\n[1,1]<stdout>: end"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.rendezvous import portfile, secret
+from acp_mpi.job.rendezvous import portfile, secret
 
 GOOD = """\
 0 3 44256 44257 rhost_00 rhost_01

@@ -6,8 +6,8 @@ import weakref
 
 import pytest
 
-from acp_mpi.spawn.rendezvous.address import parse_address
-from acp_mpi.spawn.rendezvous.reception import Reception
+from acp_mpi.job.rendezvous.address import parse_address
+from acp_mpi.job.rendezvous.reception import Reception
 
 
 def nothing(*_):

@@ -8,16 +8,16 @@ import threading
 import pytest
 from arriving import SECRET, rows, whole
 
-from acp_mpi import host, processes
 from acp_mpi.errors import Error
-from acp_mpi.spawn.growing import questions
-from acp_mpi.spawn.growing.newcomers import Newcomers
-from acp_mpi.spawn.growing.questions import Question
-from acp_mpi.spawn.growing.registry import Registry
-from acp_mpi.spawn.rendezvous import connection, connector
-from acp_mpi.spawn.rendezvous.membership import Membership
-from acp_mpi.spawn.rendezvous.row import _ROW
-from acp_mpi.spawn.rendezvous.visitor import Visitor
+from acp_mpi.job.registry import client
+from acp_mpi.job.registry.client import Question
+from acp_mpi.job.rendezvous import connection, connector
+from acp_mpi.job.rendezvous.membership import Membership
+from acp_mpi.job.rendezvous.row import _ROW
+from acp_mpi.job.rendezvous.visitor import Visitor
+from acp_mpi.spawn.groups.newcomers import Newcomers
+from acp_mpi.spawn.groups.registry_server import Registry
+from acp_mpi.util import host, processes
 
 
 def table_of(pid):
@@ -65,8 +65,8 @@ def test_a_question_is_asked_again_when_the_registry_lets_go_of_it(monkeypatch):
         dialled.append(where)
         return connection
 
-    dial = questions.dial
-    monkeypatch.setattr(questions, "dial", let_go_of_the_first)
+    dial = client.dial
+    monkeypatch.setattr(client, "dial", let_go_of_the_first)
     with registry() as address, Question(address, SECRET) as question:
         assert len(question.answer()) == 1
     assert len(dialled) == 2

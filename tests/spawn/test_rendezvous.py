@@ -12,11 +12,11 @@ import pytest
 from arriving import SECRET, announce, announced, row, rows, run_out_of_time, whole
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.rendezvous import server as rendezvous
-from acp_mpi.spawn.rendezvous.address import format_address, own_address, parse_address
-from acp_mpi.spawn.rendezvous.announcement import Announcement
-from acp_mpi.spawn.rendezvous.connector import join
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import server as rendezvous
+from acp_mpi.job.rendezvous.address import format_address, own_address, parse_address
+from acp_mpi.job.rendezvous.announcement import Announcement
+from acp_mpi.job.rendezvous.connector import join
+from acp_mpi.job.rendezvous.server import Server
 
 # ---- All is well ---------------------------------------------------------------------------
 

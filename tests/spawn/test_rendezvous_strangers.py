@@ -11,11 +11,11 @@ import pytest
 from arriving import SECRET, announced, row, rows, whole
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.rendezvous import build, handshake, reception
-from acp_mpi.spawn.rendezvous.address import parse_address
-from acp_mpi.spawn.rendezvous.connector import join
-from acp_mpi.spawn.rendezvous.secret import job_id
-from acp_mpi.spawn.rendezvous.server import Server
+from acp_mpi.job.rendezvous import build, handshake, reception
+from acp_mpi.job.rendezvous.address import parse_address
+from acp_mpi.job.rendezvous.connector import join
+from acp_mpi.job.rendezvous.secret import job_id
+from acp_mpi.job.rendezvous.server import Server
 
 
 @pytest.mark.parametrize(

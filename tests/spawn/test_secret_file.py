@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from acp_mpi.spawn.macprun import secret_file
-from acp_mpi.spawn.macprun.meeting import Meeting
-from acp_mpi.spawn.macprun.secret_file import SecretFile
-from acp_mpi.spawn.rendezvous import secret
+from acp_mpi.job.rendezvous import secret
+from acp_mpi.launch.macprun import secret_file
+from acp_mpi.launch.macprun.meeting import Meeting
+from acp_mpi.launch.macprun.secret_file import SecretFile
 
 KEY = bytes(range(32))
 
@@ -41,7 +41,7 @@ def test_without_a_home_the_file_lies_with_the_session(tmp_path):
 def test_the_next_job_removes_the_file_of_one_that_was_killed(home):
     path = secret_file.path_of(Meeting("", KEY), home)
     program = f"""
-from acp_mpi.spawn.macprun.secret_file import SecretFile
+from acp_mpi.launch.macprun.secret_file import SecretFile
 file = SecretFile({path!r}, bytes({list(KEY)}))
 print("made", flush=True)
 input()

@@ -9,8 +9,8 @@ import pytest
 from arriving import whole
 
 import acp_mpi.errors
-from acp_mpi.spawn.rendezvous import secret
-from acp_mpi.spawn.rendezvous.connector import join
+from acp_mpi.job.rendezvous import secret
+from acp_mpi.job.rendezvous.connector import join
 
 # ---- The program ---------------------------------------------------------------------------
 
@@ -19,7 +19,7 @@ PACKAGE_PARENT = Path(acp_mpi.errors.__file__).parent.parent
 
 def serve(*arguments, environ=None):
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun", "serve", *arguments],
+        [sys.executable, "-P", "-m", "acp_mpi.launch.macprun", "serve", *arguments],
         env=dict(os.environ, PYTHONPATH=str(PACKAGE_PARENT), **(environ or {})),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -45,7 +45,7 @@ def test_the_program_prints_its_address_and_ends_when_all_have_left(pool, tmp_pa
 
 def test_a_program_makes_a_secret_and_never_touches_one(tmp_path):
     def make():
-        macprun = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun"]
+        macprun = [sys.executable, "-P", "-m", "acp_mpi.launch.macprun"]
         command = [*macprun, "secret", tmp_path / "secret"]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from acp_mpi.spawn.macprun.table import Table, rows
-from acp_mpi.spawn.rendezvous import secret
-from acp_mpi.spawn.rendezvous.arrival import Arrival
-from acp_mpi.spawn.rendezvous.connector import join
+from acp_mpi.job.rendezvous import secret
+from acp_mpi.job.rendezvous.arrival import Arrival
+from acp_mpi.job.rendezvous.connector import join
+from acp_mpi.launch.macprun.table import Table, rows
 
 CAME = (
     Arrival("master", 1, False, (0,), ("here pid 7",)),
@@ -39,7 +39,7 @@ def read_to(screen, end):
 
 
 def test_it_is_drawn_over_itself_and_taken_away(monkeypatch):
-    monkeypatch.setattr("acp_mpi.spawn.macprun.table._AFTER", 0.0)
+    monkeypatch.setattr("acp_mpi.launch.macprun.table._AFTER", 0.0)
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as terminal, os.fdopen(master, "rb", buffering=0) as screen:
         table = Table(terminal)
@@ -67,7 +67,7 @@ def shown(text):
 def test_what_is_said_meanwhile_stays_above_it(tmp_path):
     """A warning of the library, from another thread, while the table is drawn."""
     secret.create(tmp_path / "secret")
-    command = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun", "serve", "--groups", "2",
+    command = [sys.executable, "-P", "-m", "acp_mpi.launch.macprun", "serve", "--groups", "2",
                "--secret-file", str(tmp_path / "secret")]  # fmt: skip
     master, slave = pty.openpty()
     with (
@@ -108,7 +108,7 @@ def test_groups_without_a_name_are_waited_for_too():
 
 def test_a_rendezvous_on_a_terminal_shows_who_has_come(tmp_path):
     key = secret.create(tmp_path / "secret")
-    command = [sys.executable, "-P", "-m", "acp_mpi.spawn.macprun", "serve", "--groups", "2",
+    command = [sys.executable, "-P", "-m", "acp_mpi.launch.macprun", "serve", "--groups", "2",
                "--secret-file", str(tmp_path / "secret")]  # fmt: skip
     master, slave = pty.openpty()
     with (

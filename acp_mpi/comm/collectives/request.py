@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from sys import getrefcount
 
 from acp_mpi.engine._engine import Request, seconds_of
-from acp_mpi.rooms import on_close, on_reset
+from acp_mpi.util.lifecycle import on_close, on_reset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from acp_mpi import members
 from acp_mpi.engine import _engine
 from acp_mpi.errors import RankError
-from acp_mpi.rooms import on_close, on_reset
+from acp_mpi.job import membership
+from acp_mpi.util.lifecycle import on_close, on_reset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _check(function: str, own: tuple[int, ...], other: tuple[int, ...], here: in
 
 def _ranks_of(x: Any, function: str) -> tuple[int, ...]:
     if isinstance(x, str):
-        x = members.group(x)
+        x = membership.group(x)
     ranks = getattr(x, "ranks", x)
     if not hasattr(ranks, "__iter__"):
         raise TypeError(f"{function}: {ranks!r:.60} is no list of ranks; use [{ranks!r:.60}]")

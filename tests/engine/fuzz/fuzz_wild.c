@@ -5,10 +5,10 @@
 #include "fuzz.h"
 
 #include "cluster.h"
-#include "container.h"
-#include "list.h"
-#include "map.h"
-#include "method.h"
+#include "containers/container.h"
+#include "containers/list.h"
+#include "containers/map.h"
+#include "core/method.h"
 
 #include <sys/wait.h>
 

@@ -4,7 +4,7 @@
 #define ACP_TESTS_OPENING_H
 
 #include "check.h"
-#include "handshake.h"
+#include "transport/handshake.h"
 
 #include <stdbool.h>
 #include <string.h>

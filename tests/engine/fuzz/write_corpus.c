@@ -2,9 +2,9 @@
  * changes on purpose. Until then the files as they are must keep their verdict. */
 #include "opening.h"
 
-#include "crc32c.h"
-#include "engine.h"
-#include "frame.h"
+#include "base/crc32c.h"
+#include "core/acp.h"
+#include "transport/frame.h"
 
 #define STREAM_MOST 8192
 

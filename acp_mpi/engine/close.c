@@ -1,0 +1,171 @@
+/* The end of an engine: others hear of it, threads end, addresses die; what is mapped stays until the
+ * last has let go of it. docs/architecture.md ("Locks, and the end") says what other threads may do. */
+#include "collectives/schedule.h"
+#include "transport/link.h"
+#include "messages/request.h"
+#include "transport/connection.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define LINGER_NS ((uint64_t)1000000000)
+
+/* Who stays and reaches into this memory may wait for an answer, and is to hear of the end, though this
+ * process has said nothing to it yet, or does not even know it. */
+static void meet_who_stays(acp_engine *e)
+{
+    for (uint32_t i = 0; i < ATTACH_LINES; i++) {
+        uint64_t holder = e->doors->lines[i].holder, slot = holder - 1;
+        if (!holder || holder & CLAIMING || span_has(e->joined_with, (uint32_t)slot))
+            continue;
+        struct peer *p = growth_reaches(e, slot) ? peer_of_slot(e, (uint32_t)slot) : NULL;
+        if (p && p != e->own)
+            peer_attach(e, p);
+    }
+}
+
+void acp_engine_leaving(acp_engine *e)
+{
+    struct message m = growth_farewell(e, 0);
+    pthread_mutex_lock(&e->lock);
+    if (e->control->phase == PHASE_OPEN) {
+        meet_who_stays(e);
+        e->control->phase = PHASE_LEAVING;
+        notify_all(&e->lanes[LANE_LOCKED], &m);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Does anybody still read a ring that had no room? */
+static bool is_read(acp_engine *e)
+{
+    bool any = false;
+    for (struct peer *p = NULL; !any && (p = peer_next(e, p));)
+        any = p->backlog && p->control->phase != PHASE_CLOSED;
+    return any;
+}
+
+/* Who has not run for a while has a second to read, or it would never hear of the end. */
+static void rings_flush(acp_engine *e)
+{
+    uint64_t end = now_ns() + LINGER_NS;
+    struct timespec soon = {.tv_nsec = 1000000};
+    while (backlog_push(&e->lanes[LANE_LOCKED]) && is_read(e) && now_ns() < end)
+        nanosleep(&soon, NULL);
+}
+
+/* A farewell that a wire takes with it is not said again: nobody who has heard this misses it. */
+static void announce_end(acp_engine *e)
+{
+    struct message m = growth_farewell(e, ENDING);
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->links; link; link = link->next)
+        link_send(&e->lanes[LANE_LOCKED], link, &m, NULL, 0);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void acp_engine_close(acp_engine *e)
+{
+    announce_end(e);
+    links_await(e);
+    if (e->control) { /* else there never was memory, and nobody waits */
+        pthread_mutex_lock(&e->lock);
+        atomic_store(&e->control->phase, PHASE_CLOSED); /* who opens it after that sees it */
+        meet_who_stays(e);
+        pthread_mutex_unlock(&e->lock);
+    }
+    atomic_store(&e->stopping, true);
+    if (e->control)
+        waiters_wake(e); /* threads that wait end with ACP_E_CLOSED */
+    progress_join(e);
+    fences_join(e);
+    collectives_close(e);
+    pthread_mutex_lock(&e->leader);
+    pthread_mutex_lock(&e->lock);
+    if (e->peers) {
+        struct message m = growth_farewell(e, FAREWELL);
+        notify_all(&e->lanes[LANE_LOCKED], &m);
+    }
+    rings_flush(e);
+    links_flush(e);
+    links_close(e);
+    memory_await(e);
+    pthread_mutex_lock(&e->space); /* who maps or watches others has it, and may ring */
+    pthread_mutex_lock(&e->bell);
+    if (e->peers)
+        peers_close(e);
+    table_close(e);
+    events_close(e);
+    pthread_mutex_unlock(&e->bell);
+    if (e->control)
+        memory_close(e);
+    pthread_mutex_unlock(&e->space);
+    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&e->leader);
+}
+
+bool acp_engine_closed(const acp_engine *e)
+{
+    return e->control->phase == PHASE_CLOSED;
+}
+
+bool acp_engine_foreign(const acp_engine *e)
+{
+    return e->row.pid != (uint32_t)getpid();
+}
+
+/* A child keeps mappings, but no descriptor: a link of a dead parent must end. So does a wait in which a
+ * signal handler has forked. */
+void acp_engine_forked(acp_engine *e)
+{
+    atomic_store(&e->stopping, true);
+    pthread_mutex_init(&e->leader, NULL); /* a thread that the child has not may have led */
+    for (uint32_t i = 0; i < e->wire_room; i++)
+        if (e->wires[i] && e->wires[i]->fd >= 0)
+            close(e->wires[i]->fd);
+    for (uint32_t slot = 0; slot < e->procs; slot++) {
+        struct peer **page = e->peers[slot / PEER_PAGE];
+        struct peer *p = page ? page[slot % PEER_PAGE] : NULL;
+        if (!page)
+            slot |= PEER_PAGE - 1;
+        if (p && p->pidfd >= 0)
+            close(p->pidfd);
+        if (p && p->fd >= 0)
+            close(p->fd);
+        if (p && p->door_fd >= 0)
+            close(p->door_fd);
+    }
+    table_close(e);
+    events_close(e);
+}
+
+void acp_engine_hold(acp_engine *e)
+{
+    atomic_fetch_add(&e->memory.references, 1);
+}
+
+/* Arrays may outlive the engine: their mapping goes with the last of them. */
+void acp_engine_free(acp_engine *e)
+{
+    if (atomic_fetch_sub(&e->memory.references, 1) > 1)
+        return;
+    couriers_close(e);
+    peers_free(e);
+    table_free(e);
+    memory_release(e);
+    barrier_close(e);
+    board_close(e);
+    window_free(e);
+    operations_close(e);
+    requests_close(e);
+    pthread_mutex_destroy(&e->space);
+    pthread_mutex_destroy(&e->bell);
+    pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->mail_lock);
+    pthread_mutex_destroy(&e->collectives_lock);
+    pthread_mutex_destroy(&e->leader);
+    pthread_mutex_destroy(&e->waiters_lock);
+    munmap(e, sizeof *e);
+}

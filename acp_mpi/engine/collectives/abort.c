@@ -1,0 +1,194 @@
+/* What goes wrong in collectives. At one member it reaches all that depend on it: instead of its
+ * messages it sends empty ones that say so, and who gets one does the same. So a rank that has died is
+ * known to members that never hear from it themselves, and nobody waits in vain. */
+#include "collectives/schedule.h"
+
+#include "messages/mail_match.h"
+
+#define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
+#define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
+#define LEFT_ASTRAY ((uint64_t)1 << 61) /* ranks have called what does not belong together; the low bits say what */
+#define RANK_BITS 22u
+#define CALL_BITS 6u
+#define SAYS_WHY (LEFT_ASTRAY - 1)
+
+static void end_with(acp_collective *c, int status, int64_t rank)
+{
+    if (c->status == ACP_OK) {
+        c->status = status;
+        c->rank = rank;
+    }
+}
+
+void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank)
+{
+    end_with(c, status, rank);
+    collective_drop(lane, c);
+}
+
+/* Who is held for dead itself has no say in who else is. */
+uint64_t collective_reason(const acp_collective *c)
+{
+    if (c->why)
+        return LEFT_NOTE | LEFT_ASTRAY | c->why;
+    bool known = c->rank >= 0 && !c->engine->outcast;
+    uint64_t who = (known ? (uint64_t)c->rank : (uint64_t)acp_rank(c->engine)) + 1;
+    return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) | who;
+}
+
+/* Whoever says that a rank has died may be the only one to know it that this process is in touch with. */
+static void heard_of_loss(acp_engine *e, uint64_t rank)
+{
+    struct peer *p = rank < e->procs ? peer_of_slot(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
+    if (p)
+        peer_said_lost(e, p);
+}
+
+static bool types_differ(uint64_t one, uint64_t other)
+{
+    return (one & ACP_NOTE_TYPE) && (other & ACP_NOTE_TYPE) && ((one ^ other) & ACP_NOTE_TYPE);
+}
+
+static bool belong_together(uint64_t one, uint64_t other)
+{
+    return !((one ^ other) & ~ACP_NOTE_TYPE) && !types_differ(one, other);
+}
+
+static uint64_t why_astray(const acp_collective *c, uint32_t rank, uint64_t theirs)
+{
+    uint64_t why = types_differ(theirs, c->note);
+    const uint64_t calls[] = {c->note, theirs}, ranks[] = {acp_rank(c->engine), rank};
+    for (uint32_t i = 0; i < 2; i++)
+        why = why << CALL_BITS | ((calls[i] >> ACP_NOTE_CALL_AT) & ((1u << CALL_BITS) - 1));
+    for (uint32_t i = 0; i < 2; i++)
+        why = why << RANK_BITS | ranks[i];
+    return why;
+}
+
+static void go_astray(acp_collective *c, uint32_t rank, uint64_t theirs, uint64_t why)
+{
+    if (c->status == ACP_OK) {
+        c->theirs = theirs;
+        c->why = why;
+    }
+    c->astray = true;
+    end_with(c, ACP_E_MISMATCH, rank);
+}
+
+void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
+{
+    if (rc != ACP_OK && rc != ACP_E_TRUNCATED) {
+        end_with(c, rc, s->rank);
+    } else if (s->kind == ACP_STEP_SEND) {
+        return;
+    } else if ((got->note & LEFT_NOTE) && (got->note & LEFT_ASTRAY)) {
+        go_astray(c, s->rank, 0, got->note & SAYS_WHY);
+    } else if (got->note & LEFT_NOTE) {
+        uint64_t who = (got->note & UINT32_MAX) - 1;
+        if (got->note & LEFT_LOST)
+            heard_of_loss(c->engine, who);
+        else if (who == acp_rank(c->engine)) /* what this rank calls is why */
+            who = s->rank;
+        end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
+    } else if (rc != ACP_OK || !belong_together(got->note, c->note) || got->size != s->size) {
+        go_astray(c, s->rank, got->note, why_astray(c, s->rank, got->note));
+    }
+}
+
+/* Has a member died? Those that heard of it first do not come again, so nobody goes on. Who has ended
+ * in order has sent what it had to send; if not, those that depend on it hear of that. */
+void collective_look_at_losses(acp_lane *lane, acp_collective *c)
+{
+    acp_engine *e = lane->engine;
+    c->departed = e->departed;
+    for (uint32_t i = 0; i < c->plan->members && c->status == ACP_OK; i++) {
+        const struct peer *p = peer_known(e, slot_of_rank(e, c->plan->ranks[i]));
+        if (p && p->lost && !peer_left(p))
+            collective_fail(lane, c, ACP_E_LOST, c->plan->ranks[i]);
+    }
+}
+
+static bool is_astray(const acp_collective *c, const struct letter *l)
+{
+    return l->context == c->context &&
+           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : !belong_together(l->note, c->note));
+}
+
+/* What has come and no step has asked for yet may tell that nobody else ever will: the first that was
+ * called in place of this, else that others have found such a thing. */
+int collective_listen(acp_lane *lane, acp_collective *c)
+{
+    struct heap *h = mail_heap(c->engine, c->engine->own);
+    struct mailbox *box = &h->head->mailbox;
+    struct hold hold;
+    uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);
+    if (c->status != ACP_OK)
+        c->heard = now;
+    if (c->heard == now)
+        return ACP_OK;
+    int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    acp_envelope astray = {.source = ACP_ANY};
+    uint64_t steps = box->kept;
+    const struct letter *l;
+    for (uint64_t at = box->arrivals.last;
+         (l = letter_at(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous)
+        if (is_astray(c, l) && (astray.source == ACP_ANY || !(l->note & LEFT_NOTE)))
+            envelope_of(l, &astray);
+    c->heard = box->sequence;
+    section_leave(&hold);
+    if (astray.source == ACP_ANY)
+        return ACP_OK;
+    const acp_step none = {.kind = ACP_STEP_RECEIVE, .rank = (uint32_t)astray.source};
+    collective_check(c, &none, ACP_OK, &astray);
+    collective_drop(lane, c);
+    return ACP_OK;
+}
+
+/* A member may wait for a message that its sender's plan has not: each one tells all. */
+int collective_tell(acp_lane *lane, acp_collective *c)
+{
+    while (c->told < c->plan->members) {
+        uint32_t rank = c->plan->ranks[c->told];
+        acp_envelope envelope = {.context = c->context, .note = collective_reason(c)};
+        acp_request *request = NULL;
+        bool other = (int64_t)rank != acp_rank(c->engine);
+        int rc = other ? collective_recall(lane, c, rank) : ACP_OK;
+        if (rc == ACP_OK && other)
+            rc = acp_send(lane, rank, &envelope, NULL, &request);
+        if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+            return rc;
+        c->told++;
+        if (request)
+            collective_begun(c, request, c->at);
+        collective_drop(lane, c);
+        if (c->open)
+            return ACP_E_HANDLE;
+    }
+    return ACP_OK;
+}
+
+void acp_collective_lost(acp_collective *c, uint32_t rank)
+{
+    end_with(c, ACP_E_LOST, rank);
+}
+
+void acp_collective_astray(acp_collective *c, uint64_t why)
+{
+    end_with(c, ACP_E_MISMATCH, -1);
+    c->why = why;
+}
+
+int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs, uint64_t *why)
+{
+    acp_engine *e = c->engine;
+    if (c->released) /* who closes the library may be about to end it */
+        pthread_mutex_lock(&e->collectives_lock);
+    *theirs = c->status == ACP_E_MISMATCH ? c->theirs : 0;
+    *why = c->status == ACP_E_MISMATCH ? c->why : 0;
+    int64_t rank = c->rank;
+    if (c->released)
+        pthread_mutex_unlock(&e->collectives_lock);
+    return rank;
+}

@@ -1,0 +1,301 @@
+/* Collectives that go on by themselves: whoever drives progress takes them as far as messages have
+ * come, while their callers compute. */
+#include "collectives/schedule.h"
+
+#include "messages/mail_match.h"
+#include "progress/progress.h"
+#include "messages/request.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#define WATCH_MOST_NS ((int64_t)1000000000)
+
+/* Who brings the next message rings. True: one has come already. */
+static bool ring(const acp_collective *c)
+{
+    membarrier_all(); /* who writes after the look finds that it is to ring */
+    for (uint32_t i = 0; i < c->open; i++)
+        if (acp_request_done(c->messages[i]))
+            return true;
+    return false;
+}
+
+/* As far as it goes. ACP_E_BUSY: again soon. */
+static int drive(acp_lane *lane, acp_collective *c)
+{
+    int rc;
+    do
+        rc = collective_drive(lane, c);
+    while (rc == ACP_E_HANDLE && c->state == COLLECTIVE_RUNS && c->rung != c->at &&
+           (c->rung = c->at, ring(c)));
+    return rc == ACP_E_INTERRUPTED || c->again ? ACP_E_BUSY : rc;
+}
+
+static bool drive_all(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    bool any = false, again = false;
+    for (acp_collective **c = &e->collectives; *c;) {
+        acp_collective *one = *c;
+        bool ran = one->state == COLLECTIVE_RUNS;
+        uint32_t before = ran ? one->at : 0; /* at a fold it is its caller's */
+        if (ran)
+            again |= drive(lane, one) == ACP_E_BUSY;
+        uint32_t state = one->state;
+        any |= ran && (state != COLLECTIVE_RUNS || one->at != before || one->moves);
+        if (state == COLLECTIVE_OVER) {
+            *c = one->next;
+            one->listed = false;
+            atomic_fetch_sub(&e->collective_count, 1);
+        } else {
+            c = &one->next;
+        }
+        if (state != COLLECTIVE_RUNS)
+            progress_event(e); /* from here it may be freed */
+    }
+    atomic_store(&e->collectives_again, again);
+    return any;
+}
+
+bool collectives_step(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    bool any = false;
+    if (likely(!atomic_load_explicit(&e->collective_count, memory_order_relaxed)))
+        return false;
+    atomic_store(&e->collective_news, true);
+    while (atomic_load(&e->collective_news) && !pthread_mutex_trylock(&e->collectives_lock)) {
+        atomic_store(&e->collective_news, false);
+        any |= drive_all(lane);
+        pthread_mutex_unlock(&e->collectives_lock);
+    }
+    return any;
+}
+
+static void step_here(acp_engine *e)
+{
+    acp_lane *lane = lane_await(e);
+    lane->hurries = true;
+    pthread_mutex_lock(&e->collectives_lock);
+    drive_all(lane);
+    pthread_mutex_unlock(&e->collectives_lock);
+    collectives_step(lane); /* for who has come in between */
+    lane->hurries = false;
+    acp_lane_give(lane);
+    if (atomic_load(&e->collectives_again))
+        progress_kick(e);
+}
+
+void acp_collective_release(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    c->rung = UINT32_MAX;
+    c->heavy = true;
+    for (uint32_t i = 0; i < c->open; i++) /* it may have been run for a while */
+        if (c->messages[i]->letter)
+            letter_attend(c->messages[i]->letter, ATTENTION_SLEEPS);
+    pthread_mutex_lock(&e->collectives_lock);
+    c->released = c->listed = true;
+    c->next = e->collectives;
+    e->collectives = c;
+    atomic_fetch_add(&e->collective_count, 1);
+    pthread_mutex_unlock(&e->collectives_lock);
+    step_here(e);
+}
+
+static bool stands(void *context)
+{
+    return collective_stands(context);
+}
+
+void collective_watch(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    struct heap *h = mail_heap(e, e->own);
+    int64_t pause = c->pause < WATCH_MOST_NS / 2 ? 2 * c->pause : WATCH_MOST_NS;
+    c->pause = pause;
+    c->watch_at = now_ns() + (uint64_t)pause;
+    if (!h || c->era != e->mail_era)
+        return;
+    bool listens = atomic_exchange(&c->watched, true);
+    if (!listens)
+        __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_lock(&e->collectives_lock); /* who drives it may be changing them */
+    for (uint32_t i = 0; i < c->open; i++)
+        if (c->messages[i]->peer)
+            mail_watch(e, c->messages[i]->peer);
+    collectives_unlock(e);
+    progress_kick(e); /* what has come already, and who is in finalize by now */
+}
+
+bool collective_overdue(acp_collective *c)
+{
+    uint64_t now = now_ns(), at = c->watch_at;
+    if (!at) {
+        c->pause = MAIL_FIRST_NS;
+        c->watch_at = now + (uint64_t)c->pause;
+    }
+    return at && now >= at;
+}
+
+int64_t collective_patience(const acp_collective *c)
+{
+    int64_t left = (int64_t)(c->watch_at - now_ns());
+    return left > 0 ? left : 0;
+}
+
+/* After a while it is made sure that they live from whom its messages come, and again now and then: it may have
+ * come to others. */
+static int wait_long(acp_collective *c, int64_t timeout_ns)
+{
+    uint64_t start = now_ns();
+    for (;;) {
+        if (collective_overdue(c))
+            collective_watch(c);
+        int64_t slice = collective_patience(c), left = timeout_ns;
+        if (left != ACP_FOREVER && (left -= (int64_t)(now_ns() - start)) < slice)
+            slice = left > 0 ? left : 0;
+        int rc = progress_wait(c->engine, stands, c, slice, ACP_DOING_COLLECTIVE);
+        if (rc != ACP_E_TIMEOUT || slice == left || left < 0)
+            return rc;
+    }
+}
+
+int acp_collective_wait(acp_collective *c, int64_t timeout_ns)
+{
+    int rc = stands(c) ? ACP_OK : wait_long(c, timeout_ns);
+    if (rc != ACP_OK)
+        return rc;
+    return atomic_load(&c->state) == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
+}
+
+/* True: it has ended, or a fold is due. Who asks for so long that it would listen if it waited does, too. */
+bool acp_collective_done(acp_collective *c)
+{
+    if (collective_stands(c))
+        return true;
+    if (collective_overdue(c))
+        collective_watch(c);
+    return false;
+}
+
+/* A reset meanwhile has ended it where it was: it stays so. */
+void acp_collective_folded(acp_collective *c)
+{
+    uint32_t folds = COLLECTIVE_FOLDS;
+    c->at++;
+    if (atomic_compare_exchange_strong(&c->state, &folds, COLLECTIVE_RUNS) && c->released)
+        step_here(c->engine);
+}
+
+static void unlist(acp_engine *e, acp_collective *c)
+{
+    for (acp_collective **at = &e->collectives; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            atomic_fetch_sub(&e->collective_count, 1);
+            break;
+        }
+    c->listed = false;
+}
+
+bool collectives_try(acp_engine *e)
+{
+    return pthread_mutex_trylock(&e->collectives_lock) == 0;
+}
+
+/* Who would have driven the others meanwhile has found it taken, and may sleep by now. */
+void collectives_unlock(acp_engine *e)
+{
+    pthread_mutex_unlock(&e->collectives_lock);
+    if (atomic_load(&e->collective_news))
+        progress_kick(e);
+}
+
+bool acp_collective_settled(const acp_collective *c)
+{
+    return atomic_load(&c->state) == COLLECTIVE_OVER && !c->released;
+}
+
+static bool has_mailbox(const acp_collective *c)
+{
+    return c->era == c->engine->mail_era && !c->engine->stopping;
+}
+
+/* Under the lock: whoever has driven it holds that until it lets go of it, and no reset gives it another mailbox
+ * meanwhile. */
+static void let_go(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    pthread_mutex_lock(&e->collectives_lock);
+    if (c->watched && has_mailbox(c))
+        __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    if (c->closes && has_mailbox(c))
+        eager_open(e);
+    collectives_unlock(e);
+}
+
+void acp_collective_end(acp_collective *c)
+{
+    acp_engine *e = c->engine;
+    if (atomic_load(&c->state) != COLLECTIVE_OVER) {
+        acp_lane *lane = lane_await(e);
+        pthread_mutex_lock(&e->collectives_lock);
+        if (c->listed)
+            unlist(e, c);
+        collectives_unlock(e);
+        atomic_store(&c->state, COLLECTIVE_RUNS);
+        int rc;
+        do {
+            collective_enter(e);
+            collective_fail(lane, c, ACP_E_LEFT, -1);
+            rc = collective_drive(lane, c);
+            collective_leave(e);
+        } while (rc != ACP_OK && sched_yield() == 0);
+        acp_lane_give(lane);
+    }
+    if (c->released || c->watched || c->closes)
+        let_go(c);
+    if (has_mailbox(c) && (c->plan->messages || c->plan->members > 1))
+        mail_context_ends(e, c->context, c->status != ACP_OK);
+    free(c);
+}
+
+/* With the lock: the mailbox goes. */
+static void close_all(acp_engine *e)
+{
+    for (acp_collective *c; (c = e->collectives);) {
+        unlist(e, c);
+        collective_close(&e->lanes[LANE_CALLER], c);
+    }
+}
+
+void collectives_close(acp_engine *e)
+{
+    pthread_mutex_lock(&e->collectives_lock);
+    close_all(e);
+    pthread_mutex_unlock(&e->collectives_lock);
+}
+
+void acp_engine_halt(acp_engine *e)
+{
+    atomic_store(&e->resets, true);
+    while (atomic_load(&e->drivers))
+        sched_yield();
+}
+
+void collectives_stop(acp_engine *e)
+{
+    acp_engine_halt(e);
+    pthread_mutex_lock(&e->collectives_lock); /* who drives them passes by */
+    close_all(e);
+}
+
+void collectives_go_on(acp_engine *e)
+{
+    atomic_store(&e->resets, false);
+    collectives_unlock(e);
+    waiters_wake(e); /* what they wait for does not come any more */
+    progress_kick(e);
+}

@@ -1,0 +1,329 @@
+/* A collective: its steps, one after the other, as far as messages have come. What goes wrong is in
+ * abort.c. */
+#include "collectives/schedule.h"
+
+#include "messages/mail_match.h"
+#include "progress/progress.h"
+#include "messages/request.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MANY 64u /* messages to look at each time */
+
+int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
+                         uint64_t context, uint64_t note, acp_collective **out)
+{
+    uint32_t most = plan->messages ? plan->messages : 1;
+    /* malloc has blocks of this size at hand for each thread, which calloc does not look at */
+    acp_collective *c =
+        malloc(sizeof *c + most * (sizeof *c->messages + sizeof *c->steps + sizeof *c->light));
+    if (!c)
+        return ACP_E_SYSTEM;
+    memset(c, 0, sizeof *c);
+    c->steps = (uint32_t *)(c->messages + most);
+    c->light = c->steps + most;
+    c->engine = e;
+    c->plan = plan;
+    for (uint32_t i = 0; i < ACP_BUFFERS; i++)
+        c->buffers[i] = buffers[i];
+    c->context = context;
+    c->note = note;
+    c->era = e->mail_era;
+    c->rank = -1;
+    if (plan->fold >= 0) {
+        c->fold = fold_of((acp_fold)plan->fold, (acp_type)plan->type);
+        c->width = type_size((acp_type)plan->type);
+    }
+    *out = c;
+    return ACP_OK;
+}
+
+/* Bytes that the sender has kept are brought before a message is ended: a signal handler may end the wait
+ * for them. Who leads must not wait, for nobody else serves progress meanwhile: it brings them bit by bit.
+ * ACP_E_HANDLE: not all. */
+static int bring_first(acp_lane *lane, acp_collective *c, acp_request *r)
+{
+    if (!acp_request_pulls(r))
+        return ACP_OK;
+    uint64_t before = pull_at(r);
+    int rc = acp_request_pull(lane, r);
+    if (rc == ACP_OK || (rc == ACP_E_INTERRUPTED && lane_may_wait(lane)))
+        return rc;
+    c->moves |= pull_at(r) != before;
+    c->again |= rc != ACP_E_HANDLE;
+    return ACP_E_HANDLE;
+}
+
+/* It is taken back if it can be; a send that has not begun says why instead. NULL: it ends by itself. */
+static int withdraw(acp_lane *lane, const acp_collective *c, acp_request **r)
+{
+    uint64_t why = collective_reason(c);
+    if (acp_request_done(*r))
+        return ACP_OK;
+    return (*r)->kind == REQUEST_SEND && c->status != ACP_OK ? send_withdraw(lane, r, &why)
+                                                             : acp_request_cancel(lane, *r);
+}
+
+void collective_drop(acp_lane *lane, acp_collective *c)
+{
+    bool waits = lane_may_wait(lane);
+    c->lights = 0;
+    for (uint32_t i = c->open; i-- > 0;) {
+        acp_request *request = c->messages[i];
+        int rc;
+        while ((rc = withdraw(lane, c, &request)) == ACP_E_BUSY && waits &&
+               acp_request_wait(c->engine, request, MAIL_AGAIN_NS) != ACP_E_CLOSED)
+            continue;
+        c->again |= rc == ACP_E_BUSY;
+        if (request && !waits &&
+            (!acp_request_done(request) || bring_first(lane, c, request) != ACP_OK))
+            continue;
+        if (request)
+            acp_request_end(lane, request, NULL);
+        c->messages[i] = c->messages[--c->open];
+        c->steps[i] = c->steps[c->open];
+    }
+}
+
+void collective_begun(acp_collective *c, acp_request *request, uint32_t step)
+{
+    c->messages[c->open] = request;
+    c->steps[c->open++] = step;
+}
+
+static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
+{
+    acp_envelope envelope = {.context = c->context, .size = s->size, .note = c->note};
+    acp_request *request = NULL;
+    if (unlikely(c->status != ACP_OK)) {
+        envelope.size = 0;
+        envelope.note = collective_reason(c);
+    }
+    const void *data = collective_place(c, s->left, s->left_at);
+    if (collective_sends_eagerly(lane, c, s, &envelope, data))
+        return ACP_OK;
+    int rc = acp_send(lane, s->rank, &envelope, data, &request);
+    if (rc == ACP_OK && request)
+        collective_begun(c, request, c->at);
+    if (rc == ACP_OK)
+        collective_sent(lane, c, s);
+    return rc;
+}
+
+int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step)
+{
+    const acp_step *s = &c->plan->steps[step];
+    acp_envelope want = {.context = c->context, .source = s->rank, .size = s->size};
+    acp_request *request;
+    int rc = acp_receive(lane, &want, collective_place(c, s->where, s->where_at), &request);
+    if (rc != ACP_OK)
+        return rc;
+    collective_begun(c, request, step);
+    if (request->letter) /* its receiver waits, or whoever drives its progress is to be rung for */
+        __atomic_store_n(&request->letter->attention,
+                         c->released ? ATTENTION_SLEEPS : ATTENTION_WAITS, __ATOMIC_RELAXED);
+    return ACP_OK;
+}
+
+/* ACP_OK: none is under way any more. */
+static int await(acp_lane *lane, acp_collective *c)
+{
+    int looked = c->lights ? collective_look(lane, c) : ACP_OK;
+    if (likely(looked == ACP_OK) && c->open && c->posted)
+        looked = collective_close_slots(lane, c); /* before one is given up for its sender's death */
+    if (unlikely(looked != ACP_OK))
+        return looked;
+    for (uint32_t i = c->open; i-- > 0;) {
+        acp_request *r = c->messages[i];
+        acp_envelope got = {0};
+        if (!acp_request_done(r))
+            continue;
+        int rc = bring_first(lane, c, r);
+        if (rc != ACP_OK)
+            return rc; /* one at a time */
+        const acp_step *s = &c->plan->steps[c->steps[i]];
+        rc = acp_request_end(lane, r, &got);
+        collective_received(c, s);
+        c->messages[i] = c->messages[--c->open];
+        c->steps[i] = c->steps[c->open];
+        collective_check(c, s, rc, &got);
+    }
+    if (unlikely(c->status != ACP_OK))
+        collective_drop(lane, c);
+    return c->open || c->lights ? ACP_E_HANDLE : ACP_OK;
+}
+
+/* ACP_E_HANDLE: messages are under way, ACP_COLLECTIVE_FOLD: the caller folds. */
+static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
+{
+    switch (s->kind) {
+    case ACP_STEP_SEND:
+        return begin_send(lane, c, s);
+    case ACP_STEP_AWAIT:
+        return await(lane, c);
+    default:
+        break;
+    }
+    if (c->status != ACP_OK)
+        return ACP_OK;
+    void *where = collective_place(c, s->where, s->where_at);
+    const void *left = collective_place(c, s->left, s->left_at);
+    switch (s->kind) {
+    case ACP_STEP_RECEIVE:
+        return collective_expect(lane, c, c->at);
+    case ACP_STEP_COPY:
+        if (s->size && where != left)
+            memmove(where, left, s->size);
+        return ACP_OK;
+    default:
+        if (!s->size)
+            return ACP_OK;
+        if (!c->fold)
+            return ACP_COLLECTIVE_FOLD;
+        c->fold(where, left, collective_place(c, s->right, s->right_at), s->size / c->width);
+        return ACP_OK;
+    }
+}
+
+void collective_enter(acp_engine *e)
+{
+    for (;;) {
+        atomic_fetch_add(&e->drivers, 1);
+        if (likely(!atomic_load(&e->resets)))
+            return;
+        atomic_fetch_sub(&e->drivers, 1);
+        while (atomic_load(&e->resets))
+            sched_yield();
+    }
+}
+
+void collective_close(acp_lane *lane, acp_collective *c)
+{
+    collective_fail(lane, c, ACP_E_CLOSED, -1);
+    atomic_store(&c->state, COLLECTIVE_OVER);
+}
+
+int collective_drive(acp_lane *lane, acp_collective *c)
+{
+    const acp_plan *plan = c->plan;
+    c->moves = c->again = false;
+    if (unlikely(c->era != lane->engine->mail_era)) {
+        collective_close(lane, c);
+        return ACP_OK;
+    }
+    if (unlikely(lane->engine->departed != c->departed))
+        collective_look_at_losses(lane, c);
+    bool clears = c->watched || (c->closes && !c->cleared);
+    if (unlikely(clears) && c->era == lane->engine->mail_era) {
+        c->cleared &= !c->watched; /* what another thread has put back */
+        int rc = collective_close_slots(lane, c);
+        if (rc == ACP_OK && c->watched)
+            rc = collective_listen(lane, c);
+        if (rc != ACP_OK)
+            return rc == ACP_E_INTERRUPTED ? rc : ACP_E_BUSY;
+    }
+    while (c->at < plan->count) {
+        const acp_step *s = &plan->steps[c->at];
+        int rc = step(lane, c, s);
+        if (rc == ACP_COLLECTIVE_FOLD) {
+            atomic_store_explicit(&c->state, COLLECTIVE_FOLDS, memory_order_release);
+            return ACP_OK;
+        }
+        if (rc == ACP_E_BUSY || rc == ACP_E_HANDLE || rc == ACP_E_INTERRUPTED)
+            return rc;
+        if (rc != ACP_OK)
+            collective_fail(lane, c, rc, rc == ACP_E_LOST ? (int64_t)s->rank : -1);
+        c->at++;
+    }
+    collective_drop(lane, c);
+    if (unlikely(c->open))
+        return ACP_E_HANDLE;
+    if (unlikely(c->astray)) {
+        int rc = collective_tell(lane, c);
+        if (rc != ACP_OK)
+            return rc;
+    }
+    atomic_store_explicit(&c->state, COLLECTIVE_OVER, memory_order_release);
+    return ACP_OK;
+}
+
+/* Until something of it is done. ACP_E_BUSY: not yet, but it listens for more from now on. */
+static int wait(acp_collective *c, int64_t timeout_ns)
+{
+    uint32_t which;
+    bool few = c->open <= MANY, first = !c->watched && timeout_ns > MAIL_FIRST_NS;
+    if (collective_overdue(c)) {
+        collective_watch(c);
+        return ACP_E_BUSY;
+    }
+    int rc = requests_wait(c->engine, c->messages + (few ? 0 : c->open - 1), few ? c->open : 1,
+                           &c->departed, c->watched ? &c->heard : NULL,
+                           first ? MAIL_FIRST_NS : timeout_ns, &which);
+    if (rc != ACP_E_TIMEOUT || !first)
+        return rc;
+    collective_watch(c);
+    return ACP_E_BUSY;
+}
+
+/* As far as it goes; `failure`: what ends it. More threads may wait than there are lanes. */
+static int advance(acp_collective *c, int failure)
+{
+    acp_lane *lane = lane_await(c->engine);
+    collective_enter(c->engine);
+    if (failure != ACP_OK)
+        collective_fail(lane, c, failure, -1);
+    int rc = collective_drive(lane, c);
+    collective_leave(c->engine);
+    acp_lane_give(lane);
+    return rc;
+}
+
+static int run(acp_collective *c, int64_t timeout_ns, bool to_the_end)
+{
+    uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
+    int rc = ACP_OK;
+    while (atomic_load_explicit(&c->state, memory_order_relaxed) == COLLECTIVE_RUNS) {
+        rc = advance(c, rc == ACP_E_BUSY ? ACP_OK : rc);
+        int64_t left = timeout_ns;
+        if (timeout_ns != ACP_FOREVER) {
+            left -= (int64_t)(now_ns() - start);
+            left = left < 0 ? 0 : left;
+        }
+        if (rc == ACP_E_HANDLE && c->lights) {
+            collective_look_on(c);
+            rc = ACP_OK;
+        } else if (rc == ACP_E_HANDLE) {
+            rc = wait(c, left);
+            if (rc == ACP_E_TIMEOUT && !to_the_end)
+                break;
+        } else if (rc == ACP_E_BUSY) {
+            sched_yield();
+        }
+    }
+    uint32_t state = atomic_load(&c->state);
+    if (state == COLLECTIVE_RUNS)
+        return ACP_E_TIMEOUT;
+    return state == COLLECTIVE_FOLDS ? ACP_COLLECTIVE_FOLD : c->status;
+}
+
+int acp_collective_run(acp_collective *c, int64_t timeout_ns)
+{
+    return run(c, timeout_ns, true);
+}
+
+int acp_collective_run_for(acp_collective *c, int64_t timeout_ns)
+{
+    return run(c, timeout_ns, false);
+}
+
+void acp_collective_due(const acp_collective *c, void **where, const void **left,
+                        const void **right, uint64_t *size)
+{
+    const acp_step *s = &c->plan->steps[c->at];
+    *where = collective_place(c, s->where, s->where_at);
+    *left = collective_place(c, s->left, s->left_at);
+    *right = collective_place(c, s->right, s->right_at);
+    *size = s->size;
+}

@@ -1,0 +1,176 @@
+/* A collective and the eager slots: a message that is short, and the only one of its pair, is looked for there
+ * by who is awake. Before its thread sleeps, or another goes on with it, it closes the slots and receives as it
+ * does all others: what no step has asked for yet is in the mailbox then, too, where those listen who wait. */
+#include "collectives/schedule.h"
+
+#include "messages/eager_slot.h"
+#include "messages/request.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKS 400u
+
+static bool is_message(const acp_step *s)
+{
+    return s->kind == ACP_STEP_SEND || s->kind == ACP_STEP_RECEIVE;
+}
+
+bool acp_plan_mark(const acp_plan *plan, uint8_t *eager)
+{
+    uint32_t ranks = 0;
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (is_message(&plan->steps[i]) && plan->steps[i].rank >= ranks)
+            ranks = plan->steps[i].rank + 1;
+    memset(eager, 0, plan->count);
+    uint8_t(*several)[2] = calloc(ranks + 1, sizeof *several); /* messages from and to each: none, one, more */
+    if (!several)
+        return false;
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (is_message(&plan->steps[i]) && several[plan->steps[i].rank][plan->steps[i].kind] < 2)
+            several[plan->steps[i].rank][plan->steps[i].kind]++;
+    for (uint32_t i = 0; i < plan->count; i++)
+        eager[i] = is_message(&plan->steps[i]) && plan->steps[i].size <= EAGER_MOST &&
+                   several[plan->steps[i].rank][plan->steps[i].kind] == 1;
+    free(several);
+    return true;
+}
+
+static bool is_eager(const acp_collective *c, const acp_step *s)
+{
+    return c->plan->eager && c->plan->eager[s - c->plan->steps];
+}
+
+bool collective_sends_eagerly(acp_lane *lane, const acp_collective *c, const acp_step *s,
+                              const acp_envelope *envelope, const void *data)
+{
+    return is_eager(c, s) && c->status == ACP_OK && send_eagerly(lane, s->rank, envelope, data);
+}
+
+void collective_sent(acp_lane *lane, const acp_collective *c, const acp_step *s)
+{
+    if (is_eager(c, s) && c->status == ACP_OK)
+        send_turned(lane, s->rank, c->context);
+}
+
+int collective_recall(acp_lane *lane, const acp_collective *c, uint32_t rank)
+{
+    return c->plan->eager ? send_recalled(lane, rank, c->context) : ACP_OK;
+}
+
+static bool take(acp_collective *c, const acp_step *s)
+{
+    acp_envelope m = {.context = c->context, .source = s->rank, .size = s->size};
+    if (!eager_take(c->engine, &m, collective_place(c, s->where, s->where_at)))
+        return false;
+    collective_check(c, s, ACP_OK, &m);
+    return true;
+}
+
+/* Who sends it, if it may fill a slot here: it is on the same node, and no rank there waits for a processor. */
+static const struct peer *sender_of(const acp_collective *c, const acp_step *s)
+{
+    acp_engine *e = c->engine;
+    const struct peer *p = is_eager(c, s) && !e->crowded ? peer_of_slot(e, slot_of_rank(e, s->rank)) : NULL;
+    return p && p->row.node == e->config.node ? p : NULL;
+}
+
+/* And it will, if it goes the ways that this process goes. */
+static bool is_soon(const acp_collective *c, const acp_step *s)
+{
+    const acp_engine *e = c->engine;
+    const struct peer *p = apart(e) || e->config.path == ACP_PATH_OWNER ? NULL : sender_of(c, s);
+    return p && p->control && !p->control->crowded;
+}
+
+/* Where all others are received. One that is not there is awaited there: the slots are closed before that. */
+static int receive(acp_lane *lane, acp_collective *c, uint32_t step)
+{
+    const acp_step *s = &c->plan->steps[step];
+    int rc = collective_receive(lane, c, step);
+    if (rc != ACP_OK || !sender_of(c, s))
+        return rc;
+    bool there = letter_state(c->messages[c->open - 1]->letter) != LETTER_POSTED;
+    if (!there)
+        eager_found(c->engine, c->context, s->rank, false);
+    c->posted |= !there;
+    return ACP_OK;
+}
+
+void collective_received(const acp_collective *c, const acp_step *s)
+{
+    if (s->kind == ACP_STEP_RECEIVE && sender_of(c, s))
+        eager_found(c->engine, c->context, s->rank, true);
+}
+
+int collective_expect(acp_lane *lane, acp_collective *c, uint32_t step)
+{
+    const acp_step *s = &c->plan->steps[step];
+    if (take(c, s))
+        return ACP_OK;
+    if (c->heavy || !is_soon(c, s) || eager_turned(c->engine, c->context, s->rank))
+        return receive(lane, c, step);
+    c->light[c->lights++] = step;
+    return ACP_OK;
+}
+
+static int post(acp_lane *lane, acp_collective *c)
+{
+    int rc = ACP_OK;
+    while (rc == ACP_OK && c->lights) {
+        uint32_t step = c->light[c->lights - 1];
+        if (!take(c, &c->plan->steps[step]))
+            rc = receive(lane, c, step);
+        c->lights -= rc == ACP_OK;
+    }
+    return rc;
+}
+
+int collective_look(acp_lane *lane, acp_collective *c)
+{
+    for (uint32_t i = c->lights; i-- > 0;)
+        if (take(c, &c->plan->steps[c->light[i]]))
+            c->light[i] = c->light[--c->lights];
+    if (likely(!c->lights) || !c->heavy || c->status != ACP_OK)
+        return ACP_OK;
+    int rc = post(lane, c);
+    if (rc == ACP_OK || rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+        return rc;
+    collective_fail(lane, c, rc, -1);
+    return ACP_OK;
+}
+
+static bool one_here(acp_collective *c)
+{
+    for (uint32_t i = 0; i < c->lights; i++) {
+        uint32_t rank = c->plan->steps[c->light[i]].rank;
+        if (eager_here(c->engine, c->context, rank))
+            return true;
+        c->heavy |= eager_turned(c->engine, c->context, rank);
+    }
+    return c->heavy;
+}
+
+void collective_look_on(acp_collective *c)
+{
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        if (one_here(c))
+            return;
+        if ((i & 63) == 63)
+            sched_yield();
+        else
+            cpu_relax();
+    }
+    c->heavy = true;
+}
+
+int collective_close_slots(acp_lane *lane, acp_collective *c)
+{
+    if (!c->closes)
+        eager_close(lane->engine);
+    c->closes = c->heavy = true;
+    int rc = c->cleared ? ACP_OK : eager_clear(lane);
+    c->cleared = rc == ACP_OK;
+    return rc;
+}

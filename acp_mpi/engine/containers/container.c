@@ -1,0 +1,296 @@
+/* Containers come and go: their heads, serials and notes. */
+#include "containers/container.h"
+
+#include "containers/counter.h"
+#include "containers/list.h"
+#include "containers/map.h"
+#include "containers/sequence.h"
+#include "base/atomic_words.h"
+#include "containers/workspace.h"
+
+#include <string.h>
+
+static const struct container_type *const types[KINDS] = {
+    [KIND_COUNTER] = &counter_type,
+    [KIND_DEQUE] = &sequence_type,
+    [KIND_LIST] = &list_type,
+    [KIND_MAP] = &map_type,
+    [KIND_MULTISET] = &map_type,
+    [KIND_SET] = &map_type,
+    [KIND_VECTOR] = &sequence_type,
+    [KIND_WORKSPACE] = &workspace_type,
+};
+
+uint64_t container_size(uint64_t kind)
+{
+    return kind < KINDS && types[kind] ? types[kind]->size : 0;
+}
+
+bool container_lives(const struct container *container, const struct acp_call *c)
+{
+    uint64_t serial = __atomic_load_n(&container->serial, __ATOMIC_ACQUIRE);
+    return likely(serial == c->a && serial);
+}
+
+int container_gone(acp_lane *lane, const struct acp_call *c)
+{
+    fail(lane, ACP_E_DESTROYED, c->object, 0);
+    lane->fault.rank = acp_ga_rank(c->object);
+    return ACP_E_DESTROYED;
+}
+
+static inline struct container *place(acp_lane *lane, acp_ga_t ga, struct heap **heap)
+{
+    const struct translation *t = lane_find(lane, ROLE_SRC, ga, sizeof(struct container));
+    if (unlikely(!t || t->kind != SEGMENT_HEAP || ga % 16)) {
+        if (t)
+            fail(lane, ACP_E_DESTROYED, ga, 0);
+        return NULL;
+    }
+    *heap = atomic_load_explicit(&t->peer->heap, memory_order_acquire);
+    return (struct container *)(void *)(t->base + (ga - t->low));
+}
+
+struct container *container_find(acp_lane *lane, const struct acp_call *c, uint64_t kind,
+                                 struct heap **heap)
+{
+    struct container *k = place(lane, c->object, heap);
+    if (likely(k && container_lives(k, c) && (kind == KIND_ANY || k->kind == kind) &&
+               k->era == (*heap)->head->nonce))
+        return k;
+    if (k)
+        container_gone(lane, c);
+    return NULL;
+}
+
+int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c, uint64_t kind,
+                    struct container **container)
+{
+    struct heap *h;
+    struct container *k = *container = container_find(lane, c, kind, &h);
+    if (unlikely(!k))
+        return lane->fault.status;
+    int rc = section_enter(hold, lane, &k->section, h, lane->patience_ns);
+    if (likely(rc == ACP_OK && container_lives(k, c)))
+        return ACP_OK;
+    if (rc == ACP_OK) {
+        section_leave(hold);
+        rc = container_gone(lane, c);
+    }
+    return rc;
+}
+
+/* No offset looks like one, nor does a word that a free block holds; nor 0 one that is being destroyed. */
+static uint64_t new_serial(acp_engine *e)
+{
+    uint64_t x = e->row.nonce + atomic_fetch_add(&e->serials, 1) * 0x9e3779b97f4a7c15ull;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return (x ^ x >> 31) | SERIAL_LIVES | 1;
+}
+
+static struct container *at_offset(const struct heap *h, uint64_t at)
+{
+    return (struct container *)(void *)(h->base + at);
+}
+
+/* A block that begins there is given out, and holds a head. */
+static bool is_head(const struct heap *h, uint64_t at, uint64_t kind)
+{
+    return at % 16 == 0 && at > h->first && container_inside(h, at, types[kind]->size) &&
+           block_at(h, at - BLOCK_HEAD)->mark == block_mark(h, at - BLOCK_HEAD) &&
+           block_size(h, at - BLOCK_HEAD) >= types[kind]->size + BLOCK_HEAD &&
+           at_offset(h, at)->kind == kind;
+}
+
+bool container_at(const struct heap *h, uint64_t at)
+{
+    if (at % 16 || at <= h->first || !container_inside(h, at, sizeof(struct container)) ||
+        !granule_there(h, at) || !granule_there(h, at + sizeof(struct container) - 1))
+        return false;
+    const struct container *k = at_offset(h, at);
+    return unlikely(load(&k->era) == h->head->nonce) && k->kind < KINDS && types[k->kind] &&
+           is_head(h, at, k->kind);
+}
+
+static int head_take(acp_lane *lane, struct heap *h, uint64_t kind, uint64_t *at)
+{
+    struct hold hold;
+    uint64_t *first = &h->head->spare[kind];
+    int rc = section_enter(&hold, lane, &h->head->section, h, lane->patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    *at = is_head(h, *first, kind) ? *first : 0;
+    if (*at) {
+        section_begin(&hold);
+        section_set(&hold, first, at_offset(h, *at)->spare);
+        section_commit(&hold);
+    }
+    section_leave(&hold);
+    if (*at)
+        return ACP_OK;
+    rc = heap_take(lane, h, types[kind]->size, at, lane->patience_ns);
+    if (rc == ACP_OK) {
+        memset(at_offset(h, *at), 0, types[kind]->size);
+        at_offset(h, *at)->kind = kind;
+        section_create(&at_offset(h, *at)->section);
+        at_offset(h, *at)->section.patient = true; /* all calls go through it, but those of maps */
+        if (types[kind]->make)
+            types[kind]->make(at_offset(h, *at));
+    }
+    return rc;
+}
+
+/* Nobody has it, or its container ends with this, in the section `own`. */
+static int head_give(acp_lane *lane, struct heap *h, struct container *k, const struct hold *own)
+{
+    struct hold hold;
+    uint64_t *first = &h->head->spare[k->kind];
+    int rc = section_enter(&hold, lane, &h->head->section, h, HEAP_PATIENCE_NS);
+    if (rc != ACP_OK)
+        return rc;
+    section_begin(&hold);
+    if (own)
+        section_set(&hold, &k->serial, 0);
+    section_set(&hold, &k->spare, *first);
+    section_set(&hold, first, (uint64_t)((unsigned char *)k - h->base));
+    section_commit(&hold);
+    section_leave(&hold);
+    return ACP_OK;
+}
+
+static int fill(struct hold *hold, struct container *k, uint64_t serial, const struct acp_call *c)
+{
+    struct container_plan plan;
+    uint64_t size = c->in_size - sizeof plan, block = 0;
+    memcpy(&plan, c->in, sizeof plan);
+    section_begin(hold);
+    int rc = size ? section_take(hold, size, &block) : ACP_OK;
+    if (rc == ACP_OK && size)
+        memcpy(hold->heap->base + block, (const unsigned char *)c->in + sizeof plan, size);
+    section_set(hold, &k->era, hold->heap->head->nonce);
+    section_set(hold, &k->note, block);
+    section_set(hold, &k->note_size, size);
+    if (rc == ACP_OK)
+        rc = types[k->kind]->create(hold, k, plan.words);
+    section_set(hold, &k->serial, serial);
+    if (rc == ACP_OK)
+        section_commit(hold);
+    else
+        section_cancel(hold);
+    return rc;
+}
+
+int method_create(acp_lane *lane, struct acp_call *c)
+{
+    struct hold hold;
+    struct heap *h = heap_at(lane, c->object);
+    uint64_t at, serial = new_serial(lane->engine);
+    if (!h)
+        return lane->fault.status;
+    if (c->a >= KINDS || !types[c->a] || c->in_size < sizeof(struct container_plan))
+        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+    int rc = head_take(lane, h, c->a, &at);
+    if (rc != ACP_OK)
+        return rc;
+    struct container *k = at_offset(h, at);
+    rc = section_enter(&hold, lane, &k->section, h, lane->patience_ns);
+    if (rc == ACP_OK) {
+        rc = fill(&hold, k, serial, c);
+        section_leave(&hold);
+    }
+    if (rc != ACP_OK) {
+        acp_fault why = lane->fault;
+        head_give(lane, h, k, NULL);
+        lane->fault = why;
+    }
+    c->result[0] = container_ga(c, h, at);
+    c->result[1] = serial;
+    return rc;
+}
+
+/* Lives it, or did somebody begin to destroy it? */
+static bool is_left(const struct container *k, const struct heap *h, const struct acp_call *c)
+{
+    uint64_t serial = load(&k->serial);
+    return serial && (serial | SERIAL_LIVES) == c->a && k->era == h->head->nonce &&
+           k->kind < KINDS && types[k->kind];
+}
+
+/* What a step could not give back, as others hold the heap, goes back before the next one: that would wait
+ * for it, and with the heap in the own hands for ever. */
+static int destroy(struct hold *hold, struct heap *h, struct container *k)
+{
+    store(&k->serial, k->serial & ~SERIAL_LIVES);
+    int rc = types[k->kind]->clear ? types[k->kind]->clear(hold, k) : ACP_OK;
+    if (rc == ACP_OK && k->note && settled(hold)) {
+        section_begin(hold);
+        section_drop(hold, k->note);
+        section_set(hold, &k->note, 0);
+        section_commit(hold);
+    }
+    if (rc == ACP_OK && !settled(hold))
+        rc = fail(hold->lane, ACP_E_BUSY, 0, 0);
+    return rc == ACP_OK ? head_give(hold->lane, h, k, hold) : rc;
+}
+
+int method_destroy(acp_lane *lane, struct acp_call *c)
+{
+    struct hold hold;
+    struct heap *h;
+    struct container *k = place(lane, c->object, &h);
+    if (!k || !is_left(k, h, c))
+        return k ? container_gone(lane, c) : lane->fault.status;
+    int rc = section_enter(&hold, lane, &k->section, h, lane->patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    rc = is_left(k, h, c) ? destroy(&hold, h, k) : container_gone(lane, c);
+    section_leave(&hold);
+    return rc;
+}
+
+int method_describe(acp_lane *lane, struct acp_call *c)
+{
+    struct hold hold;
+    struct heap *h;
+    struct container *k = place(lane, c->object, &h);
+    if (!k)
+        return lane->fault.status;
+    uint64_t at = acp_ga_offset(c->object) - h->position, serial = k->serial, kind = k->kind;
+    struct acp_call named = {.object = c->object, .a = c->a ? c->a : serial | SERIAL_LIVES};
+    if (kind >= KINDS || !types[kind] || !is_head(h, at, kind))
+        return container_gone(lane, c);
+    int rc = container_enter(&hold, lane, &named, kind, &k);
+    if (rc != ACP_OK)
+        return rc;
+    c->result[0] = k->serial;
+    c->result[1] = kind;
+    c->out_size = k->note_size < c->out_room ? k->note_size : c->out_room;
+    if (container_inside(h, k->note, c->out_size))
+        memcpy(c->out, h->base + k->note, c->out_size);
+    section_leave(&hold);
+    return ACP_OK;
+}
+
+bool acp_near(acp_lane *lane, acp_ga_t ga)
+{
+    return lane_find(lane, ROLE_SRC, ga, 1) != NULL;
+}
+
+int acp_container_here(acp_lane *lane, struct acp_call *c)
+{
+    if (unlikely(!lane_find(lane, ROLE_SRC, c->object, 1)))
+        return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
+    lane->patience_ns = lane->index == LANE_CALLER ? 0 : ACP_FOREVER;
+    int rc = method_run(lane, c);
+    lane->patience_ns = 0;
+    return rc;
+}
+
+int acp_container_call(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
+{
+    *pending = 0;
+    if (lane_find(lane, ROLE_SRC, c->object, 1))
+        return acp_container_here(lane, c);
+    return lane->fault.status != ACP_OK ? lane->fault.status : acp_call(lane, c, pending);
+}

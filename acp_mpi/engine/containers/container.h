@@ -1,0 +1,69 @@
+/* What every container begins with, in the heap of one rank, and what holds for all of them.
+ *
+ * A handle is the address of the head and its serial. A head is never given back to the heap, it is
+ * spared for the next container of its kind: who waits for the lock of a container that is being
+ * destroyed gets a lock, and sees that the serial is another. One store makes it that, before anything is
+ * given back; whoever destroys it again after a death in that goes on. */
+#ifndef ACP_CONTAINER_H
+#define ACP_CONTAINER_H
+
+#include "memory/heap_calls.h"
+#include "memory/heap.h"
+
+enum container_kind {
+    KIND_ANY, KIND_COUNTER, KIND_DEQUE, KIND_LIST, KIND_MAP, KIND_MULTISET, KIND_SET, KIND_VECTOR,
+    KIND_WORKSPACE, KINDS
+};
+
+#define SERIAL_LIVES ((uint64_t)1 << 63) /* else it is being destroyed */
+
+struct container {
+    uint64_t serial; /* of this container and no other; 0: destroyed */
+    uint64_t kind;
+    uint64_t era;   /* the nonce of the heap: another after a reset */
+    uint64_t spare; /* the next one of this kind that is destroyed */
+    uint64_t note;  /* a block: what its creator wants others to know of its types */
+    uint64_t note_size;
+    struct section section;
+};
+
+/* What differs. `make`, if any: what a new head needs once, sections of its own above all. In the
+ * section of the head, `create` sets what is not the common part within a change that is under way,
+ * and `clear`, if there is any, gives back all blocks in changes of its own. */
+struct container_type {
+    uint64_t size; /* of the head */
+    void (*make)(struct container *container);
+    int (*create)(struct hold *hold, struct container *container, const uint64_t words[4]);
+    int (*clear)(struct hold *hold, struct container *container);
+};
+
+uint64_t container_size(uint64_t kind); /* of the head; 0: there is no such kind */
+/* The container that a call names by object and `a`, of that kind; NULL: the lane's fault says why.
+ * Its serial may be another as soon as this returns. */
+struct container *container_find(acp_lane *lane, const struct acp_call *call, uint64_t kind,
+                                 struct heap **heap);
+/* Does the block that is given out at that offset hold a head? */
+bool container_at(const struct heap *h, uint64_t at);
+bool container_lives(const struct container *container, const struct acp_call *call);
+int container_gone(acp_lane *lane, const struct acp_call *call); /* the status, with its fault */
+/* The same, in its section. */
+int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, uint64_t kind,
+                    struct container **container);
+/* Is [at, at + size) inside the heap? What lies in shared memory is not trusted. */
+static inline bool container_inside(const struct heap *h, uint64_t at, uint64_t size)
+{
+    return size <= h->span && at <= h->span - size && at >= h->first;
+}
+static inline acp_ga_t container_ga(const struct acp_call *call, const struct heap *h, uint64_t at)
+{
+    return acp_ga((uint32_t)acp_ga_rank(call->object), 0, h->position + at);
+}
+
+static_assert(KINDS <= HEAP_KINDS, "the spare heads of each kind have a list");
+
+int method_create(acp_lane *lane, struct acp_call *call);
+int method_destroy(acp_lane *lane, struct acp_call *call);
+/* `a` 0: whatever container there is. It brings serial and kind, and the note. */
+int method_describe(acp_lane *lane, struct acp_call *call);
+
+#endif

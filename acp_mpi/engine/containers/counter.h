@@ -1,0 +1,17 @@
+/* A counter: a word in the head that all ranks step by processor atomics, without its section. */
+#ifndef ACP_COUNTER_H
+#define ACP_COUNTER_H
+
+#include "containers/container.h"
+
+struct counter {
+    struct container head;
+    uint64_t value;
+};
+
+extern const struct container_type counter_type;
+
+int method_counter_add(acp_lane *lane, struct acp_call *call); /* `b`; the value before */
+int method_counter_set(acp_lane *lane, struct acp_call *call);
+
+#endif

@@ -1,0 +1,260 @@
+/* Changes of many elements at once: erased, brought into another order, moved here from another
+ * list. What is to be done is written down in one change; then it is done, by whoever has the
+ * section, so that it does no harm to do it twice; and one more change ends it. */
+#include "containers/list.h"
+
+#include <string.h>
+
+#define REVERSED 10u /* nodes a change, two words each */
+#define BURIED 1000u /* nodes a call: others wait meanwhile */
+
+static void job_end(struct hold *hold, struct list *l)
+{
+    section_set(hold, &l->job.kind, JOB_NONE);
+    section_commit(hold);
+}
+
+/* Its nodes have no number from now on; in the end all become part of the dead. */
+static int finish_erase(struct hold *hold, struct list *l)
+{
+    struct list_node *n = NULL;
+    uint64_t at = l->job.first;
+    for (uint64_t i = 0; i < l->job.count; i++) {
+        if ((i && n->next == 0) || !(n = list_node(hold->heap, at)))
+            return ACP_E_DAMAGED;
+        store(&n->name, list_nameless(n->name));
+        at = n->next;
+    }
+    section_begin(hold);
+    int rc = list_unlink(hold, l, l->job.first, l->job.last, l->job.count);
+    if (rc != ACP_OK) {
+        section_cancel(hold);
+        return rc;
+    }
+    section_set(hold, &n->next, l->dead);
+    section_set(hold, &l->dead, l->job.first);
+    job_end(hold, l);
+    return ACP_OK;
+}
+
+static int finish_order(struct hold *hold, struct list *l)
+{
+    const struct heap *h = hold->heap;
+    uint64_t count = l->job.count, kept = l->job.kept;
+    if (!container_inside(h, l->job.block, count * 8) || kept > count)
+        return ACP_E_DAMAGED;
+    const uint64_t *order = (const uint64_t *)(const void *)(h->base + l->job.block);
+    for (uint64_t i = 0; i < count; i++) {
+        struct list_node *n = list_node(h, order[i]);
+        bool is_last = i + 1 == kept || i + 1 == count;
+        if (!n)
+            return ACP_E_DAMAGED;
+        if (i >= kept)
+            store(&n->name, list_nameless(n->name));
+        store(&n->next, !is_last ? order[i + 1] : i < kept ? 0 : l->dead);
+        store(&n->previous, i && i != kept ? order[i - 1] : 0);
+    }
+    section_begin(hold);
+    section_set(hold, &l->first, kept ? order[0] : 0);
+    section_set(hold, &l->last, kept ? order[kept - 1] : 0);
+    section_set(hold, &l->size, kept);
+    section_set(hold, &l->changes, l->changes + 1);
+    section_set(hold, &l->orders, l->orders + 1);
+    if (kept < count)
+        section_set(hold, &l->dead, order[kept]);
+    section_drop(hold, l->job.block);
+    job_end(hold, l);
+    return ACP_OK;
+}
+
+static int finish_reverse(struct hold *hold, struct list *l)
+{
+    while (l->job.first) {
+        uint64_t at = l->job.first;
+        section_begin(hold);
+        for (uint32_t i = 0; i < REVERSED && at; i++) {
+            struct list_node *n = list_node(hold->heap, at);
+            if (!n) {
+                section_cancel(hold);
+                return ACP_E_DAMAGED;
+            }
+            at = n->next;
+            section_set(hold, &n->next, n->previous);
+            section_set(hold, &n->previous, at);
+        }
+        section_set(hold, &l->job.first, at);
+        section_commit(hold);
+    }
+    uint64_t first = l->first;
+    section_begin(hold);
+    section_set(hold, &l->first, l->last);
+    section_set(hold, &l->last, first);
+    section_set(hold, &l->changes, l->changes + 1);
+    section_set(hold, &l->orders, l->orders + 1);
+    job_end(hold, l);
+    return ACP_OK;
+}
+
+/* The nodes are in no list just now: nobody has seen a number that is given again. */
+static int finish_splice(struct hold *hold, struct list *l)
+{
+    uint64_t at = l->job.first;
+    for (uint64_t i = 0; i < l->job.count; i++) {
+        struct list_node *n = list_node(hold->heap, at);
+        if (!n)
+            return ACP_E_DAMAGED;
+        store(&n->name, list_name(l, list_new_number(l), list_nameless(n->name)));
+        at = n->next;
+    }
+    section_begin(hold);
+    int rc = list_link(hold, l, l->job.first, l->job.last, l->job.count, l->job.before);
+    if (rc == ACP_OK)
+        job_end(hold, l);
+    else
+        section_cancel(hold);
+    return rc;
+}
+
+/* They were to come into the list together, and do not: whoever put them in was killed, or found no
+ * room for all. Nobody has seen them, and they go the way of the dead. */
+static int finish_gather(struct hold *hold, struct list *l)
+{
+    struct list_node *last = list_node(hold->heap, l->job.last);
+    if (!last)
+        return ACP_E_DAMAGED;
+    section_begin(hold);
+    section_set(hold, &last->next, l->dead);
+    section_set(hold, &l->dead, l->job.first);
+    job_end(hold, l);
+    return ACP_OK;
+}
+
+int list_job_finish(struct hold *hold, struct list *l)
+{
+    switch (l->job.kind) {
+    case JOB_ERASE:
+        return finish_erase(hold, l);
+    case JOB_ORDER:
+        return finish_order(hold, l);
+    case JOB_REVERSE:
+        return finish_reverse(hold, l);
+    case JOB_SPLICE:
+        return finish_splice(hold, l);
+    case JOB_PUT_FRONT:
+    case JOB_PUT_BACK:
+    case JOB_TAKE_FRONT:
+    case JOB_TAKE_BACK:
+        return list_end_finish(hold, l);
+    case JOB_GATHER:
+        return finish_gather(hold, l);
+    default:
+        return ACP_E_DAMAGED;
+    }
+}
+
+int method_list_erase(acp_lane *lane, struct acp_call *c)
+{
+    struct hold hold;
+    struct list *l;
+    struct list_span s;
+    uint64_t last, count;
+    if (c->in_size != sizeof s)
+        return fail(lane, ACP_E_ARGUMENT, c->object, c->in_size);
+    memcpy(&s, c->in, sizeof s);
+    int rc = list_enter(&hold, lane, c, &l);
+    if (rc != ACP_OK)
+        return rc;
+    if (!list_span(&hold, l, &s, &last, &count))
+        c->result[0] = LIST_STALE;
+    else if (count) {
+        section_begin(&hold);
+        section_set(&hold, &l->job.first, s.first.node);
+        section_set(&hold, &l->job.last, last);
+        section_set(&hold, &l->job.count, count);
+        section_set(&hold, &l->job.kind, JOB_ERASE);
+        section_commit(&hold);
+        rc = list_job_finish(&hold, l);
+        c->result[1] = count;
+    }
+    return list_done(&hold, c, rc);
+}
+
+/* All at once, by another era; their chain becomes the beginning of that of the dead. */
+int list_clear(struct hold *hold, struct list *l)
+{
+    struct list_node *last = l->last ? list_node(hold->heap, l->last) : NULL;
+    if (!l->size)
+        return ACP_OK;
+    if (!last)
+        return ACP_E_DAMAGED;
+    section_begin(hold);
+    section_set(hold, &l->era, list_new_era(hold, l));
+    section_set(hold, &last->next, l->dead);
+    section_set(hold, &l->dead, l->first);
+    section_set(hold, &l->first, 0);
+    section_set(hold, &l->last, 0);
+    section_set(hold, &l->size, 0);
+    section_set(hold, &l->changes, l->changes + 1);
+    section_commit(hold);
+    return ACP_OK;
+}
+
+int method_list_clear(acp_lane *lane, struct acp_call *c)
+{
+    struct hold hold;
+    struct list *l;
+    int rc = list_enter(&hold, lane, c, &l);
+    return rc == ACP_OK ? list_done(&hold, c, list_clear(&hold, l)) : rc;
+}
+
+int list_bury(struct hold *hold, struct list *l, acp_ga_t *elsewhere)
+{
+    const struct list_node *n = list_node(hold->heap, l->dead);
+    if (!n)
+        return ACP_E_DAMAGED;
+    const struct list_far *far = list_far(hold->heap, n, n->name);
+    uint64_t block = far ? far->block : 0;
+    bool own = block && !list_is_address(block);
+    *elsewhere = own ? 0 : block;
+    section_begin(hold);
+    section_drop(hold, l->dead);
+    if (own)
+        section_drop(hold, block);
+    section_set(hold, &l->dead, n->next);
+    section_commit(hold);
+    return ACP_OK;
+}
+
+/* Nor does a list that became short keep more for new nodes than befits it. True: it still does. */
+static bool spares_left(struct hold *hold, struct list *l)
+{
+    for (uint32_t i = 0; i < BURIED; i += HEAP_ROW) {
+        if (list_spares(hold, l) <= l->size / 8)
+            return false;
+        if (!list_settled(hold) || list_spare_trim(hold, l) != ACP_OK)
+            return false; /* the heap is busy: another time */
+    }
+    return true;
+}
+
+int method_list_bury(acp_lane *lane, struct acp_call *c)
+{
+    struct hold hold;
+    struct list *l;
+    unsigned char *out = c->out;
+    int rc = list_enter(&hold, lane, c, &l);
+    if (rc != ACP_OK)
+        return rc;
+    for (uint32_t i = 0; i < BURIED && l->dead && list_settled(&hold) && rc == ACP_OK; i++) {
+        acp_ga_t elsewhere;
+        if (c->out_room - c->out_size < sizeof elsewhere)
+            break;
+        rc = list_bury(&hold, l, &elsewhere);
+        if (rc == ACP_OK && elsewhere) {
+            memcpy(out + c->out_size, &elsewhere, sizeof elsewhere);
+            c->out_size += sizeof elsewhere;
+        }
+    }
+    c->result[1] = l->dead || spares_left(&hold, l);
+    return list_done(&hold, c, rc);
+}

@@ -1,0 +1,68 @@
+/* Blocks that a list keeps for nodes: what is taken out makes room for what is put in, and the
+ * heap, which others want as well, is entered once for many. */
+#include "containers/list.h"
+
+#define ROOMY ((uint64_t)512) /* a larger block is not worth keeping: its bytes take longer */
+
+uint64_t list_spares(const struct hold *hold, const struct list *l)
+{
+    const struct list_node *n = l->spare ? list_node(hold->heap, l->spare) : NULL;
+    return n ? heap_kept(hold->heap, l->spare)->count : 0;
+}
+
+/* A row of them, unless the list is short. Without memory for a row there may be some for one. */
+static int refill(struct hold *hold, struct list *l, uint64_t size)
+{
+    uint64_t coming = l->job.kind == JOB_GATHER ? l->job.count : 0;
+    if (l->size + coming < HEAP_ROW)
+        return ACP_OK;
+    int rc = heap_take_row(hold->lane, hold->heap, size, &l->spare, HEAP_PATIENCE_NS);
+    return rc == ACP_E_FULL ? ACP_OK : rc;
+}
+
+int list_spare_take(struct hold *hold, struct list *l, uint64_t size, uint64_t *at)
+{
+    uint64_t block = block_for(size);
+    bool fits = block == l->spare_size;
+    if (!fits && !l->spare && block <= ROOMY)
+        section_set(hold, &l->spare_size, block);
+    if (fits && !l->spare) {
+        int rc = refill(hold, l, size);
+        if (rc != ACP_OK)
+            return rc;
+    }
+    if (!fits || !l->spare)
+        return section_take(hold, size, at);
+    if (unlikely(!list_node(hold->heap, l->spare)))
+        return ACP_E_DAMAGED;
+    *at = l->spare;
+    section_set(hold, &l->spare, heap_kept(hold->heap, *at)->next);
+    return ACP_OK;
+}
+
+uint64_t list_spare_keep(struct hold *hold, struct list *l, uint64_t at)
+{
+    struct heap_kept *kept = heap_kept(hold->heap, at);
+    uint64_t size = load(&block_at(hold->heap, at - BLOCK_HEAD)->size) & ~BLOCK_FLAGS;
+    if (!l->spare_size || size - l->spare_size > BLOCK_HEAD) { /* the heap may add as much */
+        section_drop(hold, at);
+        return 0;
+    }
+    uint64_t count = list_spares(hold, l) + 1;
+    const struct setting settings[] = {{&kept->count, count}, {&kept->next, l->spare},
+                                       {&l->spare, at}};
+    section_set_all(hold, settings, sizeof settings / sizeof *settings);
+    return count;
+}
+
+int list_spare_trim(struct hold *hold, struct list *l)
+{
+    section_begin(hold);
+    int rc = heap_give_row(hold->lane, hold->heap, &l->spare, HEAP_PATIENCE_NS);
+    bool lost = rc == ACP_E_BLOCK || rc == ACP_E_DAMAGED; /* somebody wrote over it */
+    if (unlikely(lost))
+        section_set(hold, &l->spare, 0);
+    hold->blocks = true;
+    section_commit(hold);
+    return lost ? ACP_OK : rc;
+}

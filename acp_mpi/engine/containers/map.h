@@ -1,0 +1,67 @@
+/* Maps, sets and multisets: hash tables whose keys are spread over parts, each in the heap of a rank.
+ *
+ * A part is a container; one of them is known by its address, and its note names the others (the
+ * caller reads it once). What finds a key's part and stripe is its hash alone: hash.h. */
+#ifndef ACP_MAP_H
+#define ACP_MAP_H
+
+#include "containers/container.h"
+#include "containers/map_bucket.h"
+
+struct map_part {
+    struct container head;
+    struct shape shape;
+    struct stripe stripes[STRIPES];
+};
+
+/* Before the key and, if the method takes one, the value. The `b` of each call is the kind, and
+ * << 8 what the method says below. */
+struct map_request {
+    uint64_t hash, key_size, value_size;
+    uint64_t box;   /* 0, or the address of a block that key and value lie in, not behind */
+    uint64_t stamp; /* erase: only this element; 0: any */
+    uint64_t from;  /* a piece: bytes; a batch: the hash */
+};
+
+/* What is brought in place of a value that is larger than the room for it. */
+struct map_large {
+    uint64_t stamp, key_size, value_size;
+};
+
+/* Of one part; a `total` that would be larger is UINT64_MAX. */
+struct map_statistics {
+    uint64_t count, total, places, graves, bytes;
+};
+
+/* A record of a batch: the hash, the key, the value, from a word on each; if the elements are in
+ * boxes the hash, both sizes, the value, the key. What is not needed is left out, with its size. */
+
+/* Of maps, sets and multisets. Created of: key size, value size, number, counts. */
+extern const struct container_type map_type;
+
+/* A part that a call names, and what its elements are like. */
+struct part {
+    struct map_part *map;
+    struct heap *heap;
+    struct shape shape;
+};
+int part_find(acp_lane *lane, const struct acp_call *call, struct part *part);
+int part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct part *part,
+               struct stripe *stripe);
+
+int method_map_find(acp_lane *lane, struct acp_call *call);  /* result: found, value's address */
+int method_map_piece(acp_lane *lane, struct acp_call *call); /* result: found */
+int method_map_put(acp_lane *lane, struct acp_call *call);   /* b: put_how; found, box adopted */
+int method_map_erase(acp_lane *lane, struct acp_call *call); /* result: found */
+/* b: the stripe to begin in; result: the hash to go on from, the stripe | elements << 8. */
+int method_map_scan(acp_lane *lane, struct acp_call *call);
+int method_map_look(acp_lane *lane, struct acp_call *call);  /* result: count, total */
+int method_map_clear(acp_lane *lane, struct acp_call *call); /* result: again, to give more back */
+int method_map_reserve(acp_lane *lane, struct acp_call *call); /* in: a word, for each stripe */
+/* Records of any stripes, best together. result: bytes done, records done. What is found: a byte
+ * each for put and erase; see map_bulk.c for find. */
+int method_map_put_many(acp_lane *lane, struct acp_call *call);
+int method_map_erase_many(acp_lane *lane, struct acp_call *call);
+int method_map_find_many(acp_lane *lane, struct acp_call *call);
+
+#endif

@@ -1,0 +1,283 @@
+/* Changes of a stripe: each is one of its section, so that a process which dies leaves the element as it
+ * was, or as it should be. */
+#include "containers/map_bucket.h"
+
+#include "containers/pickle_add.h"
+
+#include <string.h>
+
+#define GRAVES_BEFORE 8u /* that go with an element behind which nothing is */
+
+/* The element in a block of its own, in the change that is under way. */
+static int make_box(struct hold *hold, struct stripe *s, const struct element *e, uint64_t *block)
+{
+    const struct heap *h = hold->heap;
+    uint64_t value = words_of(e->value_size), key = words_of(e->key_size);
+    *block = e->box;
+    if (!*block) {
+        int rc = section_take(hold, sizeof(struct box) + 8 * (value + key), block);
+        if (rc != ACP_OK)
+            return rc;
+        uint64_t sizes[2] = {e->key_size, e->value_size};
+        uint64_t *words = (uint64_t *)(void *)(box_at(h, *block) + 1);
+        words_in(&box_at(h, *block)->key_size, sizes, sizeof sizes);
+        words_in(words, e->value, e->value_size);
+        words_in(words + value, e->key, e->key_size);
+    }
+    __atomic_store_n(&box_at(h, *block)->stamp, s->stamp + 1, __ATOMIC_RELAXED);
+    section_set(hold, &s->stamp, s->stamp + 1);
+    return ACP_OK;
+}
+
+static void count_up(struct hold *hold, const struct shape *shape, struct stripe *s, const void *value,
+                     const void *instead)
+{
+    uint64_t now = 0, before = 0;
+    if (!shape->counts)
+        return;
+    if (value)
+        memcpy(&now, value, 8);
+    if (instead)
+        memcpy(&before, instead, 8);
+    section_set(hold, &s->total, s->total + now - before);
+}
+
+static int add(struct hold *hold, const struct shape *shape, struct stripe *s, const struct element *e,
+               struct answer *answer)
+{
+    struct slots t;
+    uint64_t *slot = NULL, block;
+    bool more;
+    int rc;
+    /* Who cleared the stripe may have been killed, or interrupted, before all of it was given back. */
+    if (unlikely(s->dying) && (rc = stripe_sweep(hold, shape, s, &more)) != ACP_OK)
+        return rc;
+    if (slots_crowded(s) && (rc = stripe_reserve(hold, shape, s, s->count + 1)) != ACP_OK)
+        return rc;
+    while (!slot) {
+        if (!slots_look(hold->heap, shape, s->slots, s->log, &t))
+            return damaged(hold->lane);
+        slot = slots_free_from(&t, shape, e->hash);
+        if (!slot && (rc = slots_rebuild(hold, shape, s, s->log + 1)) != ACP_OK)
+            return rc;
+    }
+    if (!settled(hold))
+        return ACP_E_BUSY;
+    section_begin(hold);
+    if (shape->boxed) {
+        rc = make_box(hold, s, e, &block);
+        if (rc != ACP_OK) {
+            section_cancel(hold);
+            return rc;
+        }
+        __atomic_store_n(slot + 1, block, __ATOMIC_RELAXED);
+        answer->adopted = e->box != 0;
+    } else {
+        words_in(slot + 1, e->key, e->key_size);
+        words_in(slot + 1 + words_of(e->key_size), e->value, e->value_size);
+    }
+    if (*slot == SLOT_GRAVE)
+        section_set(hold, &s->graves, s->graves - 1);
+    section_set(hold, slot, e->hash);
+    section_set(hold, &s->count, s->count + 1);
+    count_up(hold, shape, s, e->value, NULL);
+    section_commit(hold);
+    return ACP_OK;
+}
+
+static void tell(const struct heap *h, const struct element *now, struct answer *answer)
+{
+    answer->found = FOUND;
+    answer->key_size = now->key_size;
+    answer->value_size = now->value_size;
+    answer->value_at = (uint64_t)((const unsigned char *)now->value - h->base);
+    answer->stamp = now->box ? box_at(h, now->box)->stamp : 0;
+    if (answer->out && now->value_size > answer->room) {
+        answer->found = FOUND_LARGE;
+    } else if (answer->out) {
+        words_out(answer->out, now->value, now->value_size);
+        answer->size = now->value_size;
+    }
+}
+
+static int replace(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
+                   const struct element *old, const struct element *e, struct answer *answer)
+{
+    uint64_t *value = (uint64_t *)(uintptr_t)old->value, word, block;
+    section_begin(hold);
+    if (!e->box && e->value_size == old->value_size && e->value_size <= INLINE_MOST) {
+        count_up(hold, shape, s, e->value, old->value);
+        for (uint64_t at = 0; at < e->value_size; at += 8) {
+            word = 0;
+            memcpy(&word, (const unsigned char *)e->value + at,
+                   e->value_size - at < 8 ? e->value_size - at : 8);
+            section_set(hold, value + at / 8, word);
+        }
+    } else {
+        int rc = make_box(hold, s, e, &block);
+        if (rc != ACP_OK) {
+            section_cancel(hold);
+            return rc;
+        }
+        answer->adopted = e->box != 0;
+        section_set(hold, slot + 1, block);
+        section_drop(hold, old->box);
+    }
+    section_commit(hold);
+    return ACP_OK;
+}
+
+/* Takes a slot out of use, and those graves that nobody need step over any more. */
+static void bury(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
+                 const struct element *old)
+{
+    struct slots t;
+    uint64_t graves = s->graves, *next = slot + shape->unit;
+    if (!slots_look(hold->heap, shape, s->slots, s->log, &t) || !t.slots || slot < t.slots) {
+        damaged(hold->lane);
+        hold->lane->damaged = true;
+        return;
+    }
+    section_begin(hold);
+    if (next < slot_at(&t, shape, t.places) && *next != SLOT_FREE) {
+        section_set(hold, slot, SLOT_GRAVE);
+        graves++;
+    } else {
+        section_set(hold, slot, SLOT_FREE);
+        for (uint32_t i = 0; i < GRAVES_BEFORE && slot > t.slots; i++) {
+            slot -= shape->unit;
+            if (*slot != SLOT_GRAVE)
+                break;
+            section_set(hold, slot, SLOT_FREE);
+            graves--;
+        }
+    }
+    if (graves != s->graves)
+        section_set(hold, &s->graves, graves);
+    section_set(hold, &s->count, s->count - 1);
+    count_up(hold, shape, s, NULL, old->value);
+    if (old->box)
+        section_drop(hold, old->box);
+    section_commit(hold);
+}
+
+static int alter(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
+                 const struct element *old, const struct element *e, enum put_how how,
+                 struct answer *answer)
+{
+    uint64_t word = *(const uint64_t *)old->value, operand = 0;
+    memcpy(&operand, e->value, e->value_size);
+    answer->found = FOUND;
+    if (how == PUT_TAKE)
+        word = word > operand ? word - operand : 0;
+    else
+        combine(shape->number, how, &word, &operand);
+    if (answer->out && answer->room >= old->value_size) {
+        memcpy(answer->out, &word, old->value_size);
+        answer->size = old->value_size;
+    }
+    if (how == PUT_TAKE && !word) {
+        bury(hold, shape, s, slot, old);
+        return ACP_OK;
+    }
+    section_begin(hold);
+    count_up(hold, shape, s, &word, old->value);
+    section_set(hold, (uint64_t *)(uintptr_t)old->value, word);
+    section_commit(hold);
+    return ACP_OK;
+}
+
+/* The sum of two objects, made where it is told. */
+static int sum_up(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
+                  const struct element *old, const struct element *e, struct answer *answer)
+{
+    struct element sum = {.hash = e->hash, .key = e->key, .key_size = e->key_size,
+                          .value = answer->out};
+    answer->found = pickle_add(old->value, old->value_size, e->value, e->value_size, answer->out,
+                               answer->room, &sum.value_size);
+    answer->value_size = sum.value_size;
+    if (answer->found != FOUND)
+        return ACP_OK;
+    answer->size = sum.value_size;
+    return replace(hold, shape, s, slot, old, &sum, answer);
+}
+
+/* The slot of an element that is there, and what it holds. */
+static int locate(struct hold *hold, const struct shape *shape, const struct stripe *s,
+                  const struct element *e, uint64_t **slot, struct element *old)
+{
+    struct slots t;
+    *slot = NULL;
+    if (!settled(hold))
+        return ACP_E_BUSY;
+    if (!slots_look(hold->heap, shape, s->slots, s->log, &t))
+        return damaged(hold->lane);
+    *slot = slots_find(hold->heap, shape, &t, e);
+    return !*slot || slot_read(hold->heap, shape, *slot, old) ? ACP_OK : damaged(hold->lane);
+}
+
+/* The sum of all counts has room in its word, and so has each of them. `old` NULL: a new key. */
+static bool has_room(const struct shape *shape, const struct stripe *s, const struct element *e,
+                     enum put_how how, const struct element *old)
+{
+    uint64_t rest = s->total, count = 0, sum;
+    if (!shape->counts || how == PUT_TAKE || (old && how == PUT_INSERT))
+        return true;
+    if (old && how == PUT_ASSIGN)
+        rest -= *(const uint64_t *)old->value;
+    memcpy(&count, e->value, sizeof count);
+    return !__builtin_add_overflow(rest, count, &sum);
+}
+
+static bool combines(const struct shape *shape, enum put_how how)
+{
+    uint64_t a = 0, b = 0;
+    return how == PUT_TAKE ? shape->counts : combine(shape->number, how, &a, &b);
+}
+
+int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
+               const struct element *e, enum put_how how, struct answer *answer)
+{
+    struct element old;
+    uint64_t *slot;
+    bool summed = how == PUT_ADD && shape->number == NUMBER_OBJECT && answer->out;
+    int rc = locate(hold, shape, s, e, &slot, &old);
+    answer->found = FOUND_NOT;
+    answer->size = 0;
+    answer->adopted = false;
+    if (rc != ACP_OK)
+        return rc;
+    if (how > PUT_ASSIGN && !summed && (!combines(shape, how) || e->value_size > 8)) {
+        hold->lane->fault = (acp_fault){.status = ACP_E_ARGUMENT, .size = how};
+        return ACP_E_ARGUMENT;
+    }
+    if (unlikely(!has_room(shape, s, e, how, slot ? &old : NULL))) {
+        hold->lane->fault = (acp_fault){.status = ACP_E_OVERFLOW};
+        memcpy(&hold->lane->fault.size, e->value, sizeof hold->lane->fault.size);
+        return ACP_E_OVERFLOW;
+    }
+    if (!slot)
+        return how == PUT_TAKE ? ACP_OK : add(hold, shape, s, e, answer);
+    if (summed)
+        return sum_up(hold, shape, s, slot, &old, e, answer);
+    if (how > PUT_ASSIGN)
+        return alter(hold, shape, s, slot, &old, e, how, answer);
+    tell(hold->heap, &old, answer);
+    return how == PUT_ASSIGN ? replace(hold, shape, s, slot, &old, e, answer) : ACP_OK;
+}
+
+int stripe_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
+                 const struct element *e, uint64_t stamp, struct answer *answer)
+{
+    struct element old;
+    uint64_t *slot;
+    int rc = locate(hold, shape, s, e, &slot, &old);
+    answer->found = FOUND_NOT;
+    answer->size = 0;
+    if (rc != ACP_OK || !slot || (stamp && (!old.box || box_at(hold->heap, old.box)->stamp != stamp)))
+        return rc;
+    tell(hold->heap, &old, answer);
+    if (answer->found == FOUND)
+        bury(hold, shape, s, slot, &old);
+    return ACP_OK;
+}

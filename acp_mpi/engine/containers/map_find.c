@@ -1,0 +1,192 @@
+/* Finding elements of a stripe: without its lock, until somebody has changed it too often meanwhile. */
+#include "containers/map_bucket.h"
+
+#include <string.h>
+
+#define TRIES 16u
+#define LARGE ((uint64_t)32 << 10) /* a batch names such elements, and does not bring them */
+
+/* Looks by `read` until nothing has changed meanwhile, at last with the lock. */
+#define LOOK(read)                                                             \
+    for (uint32_t try = 0; try < TRIES; try++) {                               \
+        uint64_t version = section_look(&s->section);                          \
+        if (!(version & 1)) {                                                  \
+            int rc = (read);                                                   \
+            if (likely(section_same(&s->section, version)))                    \
+                return rc;                                                     \
+        }                                                                      \
+        cpu_relax();                                                           \
+    }                                                                          \
+    struct hold hold;                                                          \
+    int rc = section_enter(&hold, lane, &s->section, h, patience_ns);          \
+    if (rc != ACP_OK)                                                          \
+        return rc;                                                             \
+    rc = (read);                                                               \
+    section_leave(&hold);                                                      \
+    return rc
+
+static inline int find(acp_lane *lane, const struct heap *h, const struct shape *shape,
+                       const struct stripe *s, const struct element *e, struct answer *answer)
+{
+    struct slots t;
+    struct element found;
+    answer->found = FOUND_NOT;
+    answer->size = 0;
+    if (unlikely(!slots_look(h, shape, load(&s->slots), load(&s->log), &t)))
+        return damaged(lane);
+    const uint64_t *slot = slots_find(h, shape, &t, e);
+    if (!slot)
+        return ACP_OK;
+    if (unlikely(!slot_read(h, shape, slot, &found)))
+        return damaged(lane);
+    answer->found = FOUND;
+    answer->key_size = found.key_size;
+    answer->value_size = found.value_size;
+    answer->value_at = (uint64_t)((const unsigned char *)found.value - h->base);
+    answer->stamp = found.box ? load((const uint64_t *)(const void *)(h->base + found.box)) : 0;
+    if (!answer->out)
+        return ACP_OK;
+    if (unlikely(found.value_size > answer->room)) {
+        answer->found = FOUND_LARGE;
+        return ACP_OK;
+    }
+    words_out(answer->out, found.value, found.value_size);
+    answer->size = found.value_size;
+    return ACP_OK;
+}
+
+int stripe_find(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
+                const struct element *e, struct answer *answer, int64_t patience_ns)
+{
+    LOOK(find(lane, h, shape, s, e, answer));
+}
+
+static int count(const struct stripe *s, struct amounts *amounts)
+{
+    uint64_t log = load(&s->log);
+    *amounts = (struct amounts){.count = load(&s->count), .total = load(&s->total),
+                                .places = load(&s->slots) ? (1ull << log % 64) + 4 * log : 0,
+                                .graves = load(&s->graves)};
+    return ACP_OK;
+}
+
+int stripe_count(acp_lane *lane, struct heap *h, struct stripe *s, struct amounts *amounts,
+                 int64_t patience_ns)
+{
+    LOOK(count(s, amounts));
+}
+
+static int piece(acp_lane *lane, const struct heap *h, const struct shape *shape,
+                 const struct stripe *s, uint64_t hash, uint64_t at, struct answer *answer)
+{
+    struct slots t;
+    struct element e;
+    uint64_t stamp = answer->stamp;
+    answer->found = FOUND_NOT;
+    answer->size = 0;
+    if (!slots_look(h, shape, load(&s->slots), load(&s->log), &t) || !t.slots)
+        return t.slots ? damaged(lane) : ACP_OK;
+    const uint64_t *slot = slot_at(&t, shape, place_of(hash, t.log));
+    const uint64_t *end = slot_at(&t, shape, t.places);
+    for (; slot < end && load(slot) != SLOT_FREE; slot += shape->unit) {
+        if (load(slot) != hash || !slot_read(h, shape, slot, &e) || !e.box ||
+            load((const uint64_t *)(const void *)(h->base + e.box)) != stamp)
+            continue;
+        uint64_t whole = 8 * (words_of(e.value_size) + words_of(e.key_size));
+        uint64_t left = at < whole ? whole - at : 0;
+        answer->size = left < answer->room ? left : answer->room;
+        bytes_out(answer->out, (const unsigned char *)e.value + at, answer->size);
+        answer->found = FOUND;
+        return ACP_OK;
+    }
+    return ACP_OK;
+}
+
+int stripe_piece(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
+                 uint64_t hash, uint64_t at, struct answer *answer, int64_t patience_ns)
+{
+    const struct answer asked = *answer;
+    LOOK((*answer = asked, piece(lane, h, shape, s, hash, at, answer)));
+}
+
+/* What a batch brings of one element; 0: it has no room. */
+static uint64_t record(const struct heap *h, const struct shape *shape, uint64_t hash,
+                       const struct element *e, unsigned char *out, uint64_t room)
+{
+    uint64_t head[4] = {hash, 0, e->key_size, e->value_size};
+    uint64_t value = 8 * words_of(e->value_size), key = 8 * words_of(e->key_size);
+    if (!shape->boxed) {
+        if (room < key + value)
+            return 0;
+        words_out(out, e->key, key);
+        words_out(out + key, e->value, value);
+        return key + value;
+    }
+    bool large = key + value > LARGE;
+    uint64_t size = sizeof head + (large ? 0 : key + value);
+    if (room < size)
+        return 0;
+    if (large)
+        head[1] = load((const uint64_t *)(const void *)(h->base + e->box));
+    else
+        words_out(out + sizeof head, e->value, key + value);
+    memcpy(out, head, sizeof head);
+    return size;
+}
+
+/* Elements with hashes from `from` to `last`; false: there is no room for all of them. */
+static bool collect(const struct heap *h, const struct shape *shape, const struct slots *t,
+                    uint64_t from, uint64_t last, unsigned char *out, uint64_t room,
+                    uint64_t *size, uint64_t *count)
+{
+    struct element e;
+    uint64_t final = place_of(last, t->log);
+    *size = *count = 0;
+    for (uint64_t place = place_of(from, t->log); place < t->places; place++) {
+        const uint64_t *slot = slot_at(t, shape, place);
+        uint64_t hash = load(slot), used;
+        if (hash == SLOT_FREE && place >= final)
+            break;
+        if (hash <= SLOT_GRAVE || hash < from || hash > last || !slot_read(h, shape, slot, &e))
+            continue;
+        if (!(used = record(h, shape, hash, &e, out + *size, room - *size)) && shape->unit > 1)
+            return false;
+        *size += used;
+        *count += 1;
+    }
+    return true;
+}
+
+static int scan(acp_lane *lane, const struct heap *h, const struct shape *shape,
+                const struct stripe *s, uint64_t from, unsigned char *out, uint64_t room,
+                uint64_t *size, uint64_t *count, uint64_t *next)
+{
+    struct slots t;
+    *size = *count = *next = 0;
+    if (!slots_look(h, shape, load(&s->slots), load(&s->log), &t))
+        return damaged(lane);
+    if (!t.slots)
+        return ACP_OK;
+    uint64_t unit = 8 * shape->unit + (shape->boxed ? 64 : 0);
+    uint64_t used = load(&s->count), span = UINT64_MAX;
+    uint64_t places = (room / unit << t.log) / ((used < t.places ? used : t.places) + 1);
+    if (places < 1ull << t.log)
+        span = (places ? places : 1) << (64 - t.log);
+    for (; span; span /= 2) {
+        uint64_t last = span == UINT64_MAX || from - 1 + span < from ? UINT64_MAX : from - 1 + span;
+        if (collect(h, shape, &t, from, last, out, room, size, count)) {
+            *next = last + 1;
+            return ACP_OK;
+        }
+    }
+    *size = *count = 0;
+    *next = from;
+    return ACP_OK;
+}
+
+int stripe_scan(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
+                uint64_t from, unsigned char *out, uint64_t room, uint64_t *size, uint64_t *count,
+                uint64_t *next, int64_t patience_ns)
+{
+    LOOK(scan(lane, h, shape, s, from, out, room, size, count, next));
+}

@@ -1,0 +1,23 @@
+/* A workspace's part on one rank: bytes in one block. The bytes of all parts are dealt out in
+ * pieces of one size by whoever made them; a head without bytes carries the list of the parts. */
+#ifndef ACP_WORKSPACE_H
+#define ACP_WORKSPACE_H
+
+#include "containers/container.h"
+
+struct workspace {
+    struct container head;
+    uint64_t data; /* the block; 0: no bytes */
+    uint64_t size;
+};
+
+extern const struct container_type workspace_type; /* words: the bytes */
+
+/* `b`: the first byte. */
+int method_workspace_add(acp_lane *lane, struct acp_call *call); /* | the letter of its numbers */
+int method_workspace_look(acp_lane *lane, struct acp_call *call); /* bytes, and where they are */
+int method_workspace_read(acp_lane *lane, struct acp_call *call);
+int method_workspace_write(acp_lane *lane, struct acp_call *call);
+int method_workspace_zero(acp_lane *lane, struct acp_call *call);
+
+#endif

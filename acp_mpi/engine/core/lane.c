@@ -1,0 +1,72 @@
+/* Lanes, through which threads call, and what went wrong on them. */
+#include "memory/translate.h"
+
+#include <errno.h>
+#include <sched.h>
+
+int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
+{
+    lane->fault = (acp_fault){.status = status, .error = errno, .ga = ga, .size = size,
+                              .rank = acp_ga_rank(ga)};
+    return status;
+}
+
+int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size)
+{
+    bool closed = lane->engine->stopping;
+    fail(lane, p->lost || peer_left(p) ? ACP_E_LOST : closed ? ACP_E_CLOSED : ACP_E_SYSTEM, ga, size);
+    lane->fault.rank = rank_of_slot(lane->engine, p->slot);
+    return lane->fault.status;
+}
+
+acp_lane *acp_engine_lane(acp_engine *e)
+{
+    return &e->lanes[LANE_CALLER];
+}
+
+/* One of those before `end`. */
+static acp_lane *take(acp_engine *e, uint32_t end)
+{
+    for (uint32_t i = LANE_LOCKED + 1; i < end; i++) {
+        uint32_t no = 0;
+        if (atomic_compare_exchange_strong(&e->lanes[i].taken, &no, 1)) {
+            acp_engine_hold(e); /* another thread may finalize meanwhile */
+            _Atomic bool *stale = &e->lanes[i].stale;
+            if (unlikely(atomic_load(stale)) && atomic_exchange(stale, false)) {
+                lane_flush(&e->lanes[i]);
+                e->lanes[i].letter_count = 0; /* of a mailbox that is gone */
+            }
+            return &e->lanes[i];
+        }
+    }
+    return NULL;
+}
+
+acp_lane *acp_lane_take(acp_engine *e)
+{
+    return take(e, LANE_KEPT);
+}
+
+acp_lane *lane_await(acp_engine *e)
+{
+    acp_lane *lane;
+    while (!(lane = take(e, ATTACH_LANES)))
+        sched_yield();
+    return lane;
+}
+
+void acp_lane_give(acp_lane *lane)
+{
+    atomic_store_explicit(&lane->taken, 0, memory_order_release);
+    acp_engine_free(lane->engine);
+}
+
+const acp_fault *acp_lane_fault(const acp_lane *lane)
+{
+    return &lane->fault;
+}
+
+void acp_lane_previous(acp_lane *lane, acp_handle_t handle)
+{
+    lane->previous = handle;
+}

@@ -1,0 +1,221 @@
+/* What processes share: the membership row, the table of the rows, the control part of a rank's
+ * memory file and the message that travels through rings and links. Everything here is untrusted after a
+ * crash: readers check bounds before they use a value. */
+#ifndef ACP_LAYOUT_H
+#define ACP_LAYOUT_H
+
+#include "base/address.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
+#define LAYOUT_VERSION 24 /* a byte; of all that processes share or say to each other */
+
+/* The largest pages that a kernel of this processor may have: what is mapped begins at a multiple, on all
+ * hosts of a job alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
+#if !defined(PAGE)
+#if defined(__aarch64__)
+#define PAGE ((uint64_t)64 << 10)
+#else
+#define PAGE ((uint64_t)4096)
+#endif
+#endif
+
+/* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
+#define CONTROL_SIZE ((uint64_t)32 << 20)
+#define POST_OFFSET CONTROL_SIZE /* 64 bytes for the library's own exchanges */
+#define NOTICE_OFFSET (POST_OFFSET + 48) /* of these a word that onlookers are told */
+#define STARTER_OFFSET (CONTROL_SIZE + PAGE)
+#define PROBE_SIZE ((uint64_t)64) /* at the end of the window part: for the test of the window */
+#define DOORS_OFFSET PAGE /* peers map them, and nothing else, for writing */
+#define ORDER_OFFSET 0x40000
+#define ENTRIES_OFFSET 0x200000
+#define ENTRIES_MAX (1u << 18)
+
+#define INBOX_CELLS 256u
+#define BARRIER_ENTRIES 512u
+#define ATTACH_LINES 512u
+#define ATTACH_LANES 8u
+#define WATCHES 8u
+
+/* A member of the job, as it stands in the membership table. */
+struct row {
+    uint64_t nonce;
+    uint64_t node;
+    uint64_t start_time; /* of the process, /proc/PID/stat field 22 */
+    uint32_t pid;
+    int32_t memory_fd;
+    uint32_t uid;
+    uint16_t port; /* of its links, network order */
+    uint8_t layout;
+    uint8_t six; /* the last 16 bytes of `addresses` are an IPv6 address */
+    uint8_t addresses[20]; /* IPv4, until a zero one; none: it is reached on its host only */
+    uint32_t host; /* equal: reached by the loopback interface */
+};
+static_assert(sizeof(struct row) == 64, "a row is 64 bytes");
+
+/* The table of a node: this head, then four arrays with room for every possible rank. A row there
+ * has no `host`: all who read the table are on one, and `six` says whether the member is, too. */
+struct table_head {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t spare;
+    uint64_t nonce; /* of the process that made it */
+    uint64_t node;
+    _Atomic uint32_t count; /* of rows; the others may be ahead of it */
+    _Atomic uint32_t nodes, mates;
+};
+/* Of the node of ranks that take each other for ranks of other nodes: it has none in common with others,
+ * so that all agree on how they meet. */
+#define NODE_APART ((uint64_t)1 << 63)
+#define TABLE_MAGIC 0x314b4e5250434121ull /* "!ACPRNK1" */
+#define TABLE_ROW offsetof(struct row, host)
+#define TABLE_ROWS ((uint64_t)64) /* the first ones share the page of the head */
+#define TABLE_FIRSTS (TABLE_ROWS + TABLE_ROW * (ACP_RANKS_MAX + 1))  /* the lowest slot of each node */
+#define TABLE_MATES (TABLE_FIRSTS + 4ull * (ACP_RANKS_MAX + 1)) /* the slots of this node */
+#define TABLE_SLOTS (TABLE_MATES + 4ull * (ACP_RANKS_MAX + 1)) /* of the ranks, after a reset */
+#define TABLE_SIZE (TABLE_SLOTS + 4ull * (ACP_RANKS_MAX + 1))
+#define TABLE_SIX 1u
+#define TABLE_SAME_HOST 2u
+static_assert(TABLE_ROW == 60, "a row of the table is 60 bytes");
+static_assert(sizeof(struct table_head) <= TABLE_ROWS, "the head ends before the rows");
+
+/* Commands and replies. `a` is the size of a copy or the value of an atomic, `b` what
+ * compare-and-swap compares with, `after` the sender's operation that must be done first. A call
+ * has its method in `flags`, its object in `src`, its sizes in `after` (in << 32 | room for out),
+ * and on a ring the chunk with its bytes in `dst`; its reply the results and the size of out. */
+struct message {
+    uint8_t kind;
+    uint8_t flags;
+    int16_t status;
+    uint32_t from; /* slot */
+    uint64_t id;
+    uint64_t dst, src;
+    uint64_t a, b;
+    uint64_t after;
+};
+#define PART_SILENT 1u /* flag of a put: a later part is answered for both, unless this one fails */
+#define ANSWER_LATER 2u /* flag of an atomic: its caller goes on, and says when it waits */
+#define ANSWER_TOGETHER 4u /* that it is done is all that matters: one answer for `b` of them, up to `id` */
+#define ANSWER_COUNTED 8u /* flag of a reply: whoever sent the command counts those without an answer */
+static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");
+
+/* One cell of the inbox. state = turn << 32 | phase << 30 | attach line of the writer: a
+ * writer that dies between claiming and publishing is known, and its cell is skipped. */
+struct cell {
+    _Atomic uint64_t state;
+    struct message message;
+};
+#define CELL_FREE 0u
+#define CELL_CLAIMED 1u
+#define CELL_FULL 2u
+
+/* Of the heap as much as has been used is published in its head. */
+enum segment_kind {
+    SEGMENT_MEMORY = 1, SEGMENT_PRIVATE = 2, SEGMENT_ALIAS = 3, SEGMENT_HEAP = 4
+};
+
+/* One region of a rank's offset space. `generation` is odd while it lives. */
+struct entry {
+    _Atomic uint32_t generation;
+    _Atomic uint16_t kind;
+    _Atomic uint16_t color;
+    _Atomic uint64_t offset;
+    _Atomic uint64_t length;
+    _Atomic uint64_t target; /* private: the owner's virtual address; alias: the offset it names */
+    uint64_t reserved[4];
+};
+static_assert(sizeof(struct entry) == 64, "one cache line an entry");
+
+/* Page 0: written by its owner only, read-only for the peers. */
+struct control {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t libc;
+    uint64_t nonce;
+    uint64_t start_time;
+    uint64_t span; /* bytes of offset space in use by this rank */
+    uint64_t base; /* where its owner has it mapped */
+    uint64_t heap_position, heap_span; /* in the file; 0: none */
+    uint32_t pid;
+    uint32_t ptracer;
+    int32_t door_fd; /* an event counter: written to, it wakes the owner */
+    _Atomic int32_t table_fd; /* of the members of the job */
+    _Atomic uint64_t table_nonce; /* 0: it has not joined yet */
+    _Atomic uint32_t phase;
+    _Atomic uint32_t fences; /* membarrier is forbidden: every operation needs a full fence */
+    _Atomic uint32_t crowded; /* more ranks than processors: so does the end of a message */
+    _Alignas(64) _Atomic uint32_t asleep;
+    _Alignas(64) _Atomic uint32_t doing; /* and << 8 how many threads do something */
+    _Atomic uint32_t awaited; /* whose message, or whose room for one: a rank + 1; 0: not one rank's */
+    _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
+    _Atomic uint32_t directory_count;
+    _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */
+};
+static inline uint32_t doing_of(const struct control *c)
+{
+    return c->doing & 0xff;
+}
+static inline uint32_t doing_threads(const struct control *c)
+{
+    return c->doing >> 8;
+}
+#define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
+#define ENDING 2u   /* the same: only what is on its way comes before that, which a broken wire may lose */
+#define LOST_IN_ORDER 1u /* `b` of ACP_LOST: that rank had said so */
+#define LOST_NOT_YET 2u  /* it leaves; with whom, `dst` and `src` say as they do in its own word */
+#define PHASE_OPEN 1u
+#define PHASE_LEAVING 2u
+#define PHASE_CLOSED 3u
+
+/* | process id: a holder whose slot does not stand there yet. */
+#define CLAIMING ((uint64_t)1 << 63)
+
+struct attach_line {
+    _Atomic uint64_t holder; /* slot + 1; 0: free */
+    _Atomic uint64_t start_time;
+    _Atomic uint32_t pid;
+    _Atomic int32_t table_fd; /* where it knows the members of the job from */
+    _Atomic uint64_t table_nonce, nonce; /* of that table, and of the process */
+    uint32_t spare[6];
+    /* Odd while that lane is inside an access, one flag for each role of the memory in it. */
+    _Atomic uint32_t busy[2 * ATTACH_LANES];
+};
+static_assert(sizeof(struct attach_line) == 128, "no two peers share a cache line");
+
+/* state = generation << 32 | arrived << 16 | users. */
+struct barrier_entry {
+    _Atomic uint64_t key;
+    _Atomic uint64_t state;
+    _Atomic uint32_t sleepers;
+    uint32_t spare[3];
+};
+
+/* A thread of the owner asleep until [low, high) changes; armed while it needs a doorbell. */
+struct watch {
+    _Atomic uint64_t low, high;
+    _Atomic uint32_t armed;
+    uint32_t spare;
+};
+
+/* What the peers of the node write. */
+struct doors {
+    _Alignas(64) _Atomic uint32_t watching;
+    struct watch watches[WATCHES];
+    /* An event count: who has rung adds one, and wakes threads of the owner if any may doze. */
+    _Alignas(64) _Atomic uint32_t event;
+    _Atomic uint32_t dozing;
+    _Atomic uint32_t late; /* a message has come whose context has ended */
+    _Alignas(64) _Atomic uint64_t tail; /* a hint: the state of the cells decides */
+    struct attach_line lines[ATTACH_LINES];
+    struct barrier_entry barriers[BARRIER_ENTRIES];
+    _Alignas(4096) struct cell cells[INBOX_CELLS];
+};
+static_assert(DOORS_OFFSET + sizeof(struct doors) <= ORDER_OFFSET && ORDER_OFFSET % PAGE == 0,
+              "no page of the doors reaches into the order");
+static_assert(ORDER_OFFSET + ENTRIES_MAX * sizeof(uint32_t) <= ENTRIES_OFFSET, "order fits");
+static_assert(ENTRIES_OFFSET + ENTRIES_MAX * sizeof(struct entry) <= CONTROL_SIZE, "entries fit");
+
+#endif

@@ -1,0 +1,41 @@
+/* Which blocks of a heap belong to its mailbox: slabs, and the bytes of long messages. */
+#include "inspect/heap_walk.h"
+
+#include "messages/sender_heap.h"
+
+bool survey_held(struct survey_tiles *t, uint64_t at, uint64_t size)
+{
+    struct held_head head;
+    return size >= BLOCK_HEAD + sizeof head &&
+           survey_read(t, at + BLOCK_HEAD, &head, sizeof head) &&
+           head.mark == held_mark(&t->heap, at + BLOCK_HEAD) &&
+           head.nonce == t->heap.head->nonce;
+}
+
+static bool own_slab(struct survey_tiles *t, uint64_t slab, uint64_t *next)
+{
+    uint64_t first = mail_slab_first(slab);
+    if (!survey_read(t, slab, next, sizeof *next))
+        return false;
+    survey_use(t, slab, USE_MESSAGES);
+    for (uint64_t i = 0; i < MAIL_SLAB_LETTERS; i++) {
+        struct letter letter;
+        if (!survey_read(t, first + i * sizeof letter, &letter, offsetof(struct letter, data)))
+            return false;
+        if (letter.state != LETTER_FREE && letter.block)
+            survey_use(t, letter.block, USE_MESSAGES);
+    }
+    return true;
+}
+
+void survey_messages(struct survey_tiles *t)
+{
+    const struct mailbox *box = &t->heap.head->mailbox;
+    uint64_t looked = section_look(&box->section), slab = box->slabs, steps = 0;
+    for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
+        survey_use(t, box->section.fresh[i], USE_MESSAGES);
+    t->there = false;
+    while (slab && steps++ <= t->count && own_slab(t, slab, &slab))
+        continue;
+    t->whole &= !slab && section_same(&box->section, looked);
+}

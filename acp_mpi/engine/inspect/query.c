@@ -1,0 +1,31 @@
+/* What a rank does, asked on a connection of its links by somebody who is no rank: an onlooker. It
+ * proves the secret as all do, says that it has no slot, and asks before any link is named. Who is
+ * asked answers in its progress thread; nothing is kept of the question. */
+#include "inspect/heap_walk.h"
+
+#include "transport/connection.h"
+
+void survey_ask(unsigned char question[FRAME_HEAD])
+{
+    struct message m = {.kind = ACP_DOING};
+    frame_write(question, &m, 0, 0, NULL, 0);
+}
+
+bool survey_answer(const acp_engine *e, const struct wire *wire)
+{
+    const struct control *c = e->control;
+    const _Atomic uint64_t *notice = (const void *)(e->memory.base + NOTICE_OFFSET);
+    struct message m = {.kind = ACP_DOING, .dst = e->rank, .src = *notice, .a = doing_of(c),
+                        .b = c->awaited};
+    return wire_say(wire, &m, 0);
+}
+
+int survey_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out)
+{
+    struct frame f;
+    if (frame_read(answer, FRAME_HEAD, 0, &f) != FRAME_WHOLE || f.message.kind != ACP_DOING)
+        return ACP_E_ARGUMENT;
+    *out = (struct survey_doing){.rank = (uint32_t)f.message.dst, .doing = (uint32_t)f.message.a,
+                                 .awaited = (uint32_t)f.message.b, .notice = f.message.src};
+    return ACP_OK;
+}

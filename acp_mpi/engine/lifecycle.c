@@ -1,0 +1,298 @@
+/* An engine: creation, joining, reset, and what it says of its ranks. Its end is in close.c. */
+#include "collectives/schedule.h"
+#include "transport/listen.h"
+#include "messages/request.h"
+
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#ifndef PR_SET_PTRACER
+#define PR_SET_PTRACER 0x59616d61
+#endif
+
+uint64_t acp_now(void)
+{
+    return now_ns();
+}
+
+const char *acp_status_name(int status)
+{
+    static const char *const names[] = {
+        "ok", "null address", "no such rank", "not registered", "out of its region",
+        "misaligned", "memory limit reached", "rank lost", "timed out", "interrupted",
+        "no free slot", "system error", "private memory", "a rank is in finalize",
+        "unknown handle", "closed", "bad argument", "an error of MPI",
+        "no such block", "damaged heap", "destroyed", "message longer than its room", "cancelled",
+        "another collective meanwhile", "a rank has left the collective", "a count overflows",
+        "too many regions", "a name of another rank", "no descriptor left",
+        "a message of another type"};
+    int i = -status;
+    return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
+}
+
+/* Memory that holds locks and conditions is shared only between equal C libraries. */
+static uint32_t libc_tag(void)
+{
+    uint32_t h = 2166136261u;
+    for (const char *p = gnu_get_libc_version(); *p; p++)
+        h = (h ^ (uint8_t)*p) * 16777619u;
+    return h;
+}
+
+/* Each peer takes up to three of them: a hundred ranks on a node would be past the usual limit, and hundreds
+ * are no harm to who may have them. */
+static void widen_descriptors(void)
+{
+    struct rlimit open_files;
+    if (getrlimit(RLIMIT_NOFILE, &open_files) || open_files.rlim_cur == open_files.rlim_max)
+        return;
+    open_files.rlim_cur = open_files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &open_files);
+}
+
+static int create(acp_engine *e, acp_fault *fault)
+{
+    bool dead;
+    e->memory.fd = e->table.fd = -1;
+    e->epoll_fd = e->outer_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
+    e->lifeline_fd = -1;
+    for (uint32_t i = 0; i < LISTENERS; i++)
+        e->listeners[i] = -1;
+    if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
+        fault->error = errno;
+        return ACP_E_SYSTEM;
+    }
+    widen_descriptors();
+    fences_start(e);
+    int rc = memory_create(e, fault);
+    if (rc != ACP_OK)
+        return rc;
+    e->row.node = e->config.node;
+    e->row.pid = (uint32_t)getpid();
+    e->row.start_time = process_start_time(e->row.pid, &dead);
+    e->row.memory_fd = e->memory.fd;
+    e->row.uid = (uint32_t)geteuid();
+    e->row.layout = LAYOUT_VERSION;
+    /* Not of the heap: what no operation has used takes no memory. */
+    void *ops = mmap(NULL, OPS * sizeof *e->ops, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    e->ops = ops == MAP_FAILED ? NULL : ops;
+    if (!e->ops || progress_start(e) != ACP_OK) {
+        fault->error = errno;
+        return ACP_E_SYSTEM;
+    }
+    struct control *c = e->control;
+    c->version = LAYOUT_VERSION;
+    c->libc = libc_tag();
+    c->nonce = e->row.nonce;
+    c->start_time = e->row.start_time;
+    c->pid = e->row.pid;
+    c->span = e->memory.span;
+    c->base = (uint64_t)(uintptr_t)e->memory.base;
+    c->fences = !e->can_fence;
+    c->ptracer = e->config.ptracer;
+    c->door_fd = e->door_fd;
+    c->phase = PHASE_OPEN;
+    c->magic = LAYOUT_MAGIC;
+    if (e->config.ptracer)
+        prctl(PR_SET_PTRACER, (unsigned long)-1, 0, 0, 0); /* refused where Yama is absent */
+    struct attach_line *own = &e->doors->lines[0];
+    own->pid = e->row.pid;
+    own->start_time = e->row.start_time;
+    own->holder = CLAIMING | e->row.pid;
+    return ACP_OK;
+}
+
+int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault)
+{
+    pthread_mutexattr_t recursive;
+    acp_engine *e = map_undumped(-1, 0, sizeof *e, PROT_READ | PROT_WRITE);
+    *fault = (acp_fault){.rank = -1};
+    if (e == MAP_FAILED)
+        return fault->status = ACP_E_SYSTEM;
+    e->config = *config;
+    e->config.node = apart(e) ? config->node | NODE_APART : config->node & ~NODE_APART;
+    e->work_tail = &e->work;
+    e->stalled_end = &e->stalled;
+    e->mail_tail = &e->mail_waiting;
+    e->memory.references = 1;
+    for (uint32_t i = 0; i < ATTACH_LANES; i++)
+        e->lanes[i] = (acp_lane){.engine = e, .index = i, .previous = 1};
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&e->space, &recursive);
+    pthread_mutexattr_destroy(&recursive);
+    pthread_mutex_init(&e->bell, NULL);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->mail_lock, NULL);
+    pthread_mutex_init(&e->collectives_lock, NULL);
+    pthread_mutex_init(&e->leader, NULL);
+    pthread_mutex_init(&e->waiters_lock, NULL);
+    fault->status = create(e, fault);
+    if (fault->status != ACP_OK) {
+        acp_engine_close(e);
+        acp_engine_free(e);
+        return fault->status;
+    }
+    *engine = e;
+    return ACP_OK;
+}
+
+void acp_engine_row(const acp_engine *e, uint8_t row[ACP_ROW_SIZE])
+{
+    memcpy(row, &e->row, ACP_ROW_SIZE);
+}
+
+/* Are there more ranks here than processors for them? Then who waits takes one from another. Each
+ * rank may be bound to one of its own. */
+static bool crowded(const acp_engine *e)
+{
+    cpu_set_t all, set;
+    uint32_t count;
+    const uint32_t *mates = table_mates(e, &count);
+    CPU_ZERO(&all);
+    for (uint32_t i = 0; i < count && count > (uint32_t)CPU_COUNT(&all); i++)
+        if (sched_getaffinity((pid_t)table_row(e, mates[i]).pid, sizeof set, &set) == 0)
+            CPU_OR(&all, &all, &set);
+    return count > (uint32_t)CPU_COUNT(&all);
+}
+
+int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
+{
+    bool first = !e->own;
+    int rc = ACP_OK;
+    if (!e->table.base || count > atomic_load(&e->table.head->count) - e->procs)
+        return ACP_E_ARGUMENT;
+    for (uint32_t i = 0; e->slot_of_rank && rc == ACP_OK && i < count; i++) {
+        uint32_t slot = e->procs + i;
+        rc = table_permute(e, slot, &slot, 1);
+    }
+    if (rc == ACP_OK)
+        rc = peers_join(e, count, own_slot);
+    if (rc == ACP_OK && first)
+        endpoints_watch(e, true);
+    e->crowded = crowded(e);
+    if (atomic_exchange(&e->control->crowded, e->crowded) != e->crowded)
+        membarrier_all(); /* who has not seen it yet has brought what it brought before */
+    return rc;
+}
+
+static int reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
+{
+    bool identity = true;
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        identity &= slot_of[i] == i;
+        if (slot_of[i] == e->self)
+            rank = i;
+    }
+    if (count != e->procs)
+        return ACP_E_ARGUMENT;
+    bool written = !identity || e->slot_of_rank; /* onlookers find it in the table, too */
+    int rc = written ? table_permute(e, 0, slot_of, count) : ACP_OK;
+    if (rc != ACP_OK)
+        return rc;
+    pthread_mutex_lock(&e->lock);
+    links_take_in(e, NULL, (const unsigned char *)UINTPTR_MAX);
+    mail_reset(e);
+    memory_reset(e);
+    inbox_close(e);
+    window_forget(e);
+    board_reset(e);
+    barrier_forget(e);
+    couriers_reset(e);
+    e->slot_of_rank = identity ? NULL : table_slots(e);
+    e->rank = rank;
+    for (uint32_t i = 0; i <= LANE_LOCKED; i++)
+        lane_flush(&e->lanes[i]);
+    for (uint32_t i = LANE_LOCKED + 1; i < ATTACH_LANES; i++)
+        atomic_store(&e->lanes[i].stale, true); /* a thread may be using it */
+    pthread_mutex_unlock(&e->lock);
+    return ACP_OK;
+}
+
+int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
+{
+    collectives_stop(e);
+    int rc = reset(e, slot_of, count);
+    collectives_go_on(e);
+    acp_names_bury(&e->lanes[LANE_CALLER]);
+    return rc;
+}
+
+uint32_t acp_rank(const acp_engine *e)
+{
+    return e->rank;
+}
+
+uint32_t acp_procs(const acp_engine *e)
+{
+    return e->procs;
+}
+
+bool acp_known(acp_engine *e, uint64_t rank)
+{
+    return growth_reaches(e, rank);
+}
+
+void acp_row_of(const acp_engine *e, uint32_t slot, uint8_t data[ACP_ROW_SIZE])
+{
+    struct row row = table_row(e, slot);
+    memcpy(data, &row, sizeof row);
+}
+
+int64_t acp_slot_of(const acp_engine *e, uint32_t rank)
+{
+    return rank < e->procs ? (int64_t)slot_of_rank(e, rank) : -1;
+}
+
+uint32_t acp_lost_ranks(acp_engine *e, bool accepted, uint32_t *out, uint32_t most)
+{
+    uint32_t count = 0;
+    bool any = e->departed || e->leavers;
+    for (struct peer *p = NULL; any && (p = peer_next(e, p));)
+        if ((accepted ? p->loss_accepted : p->lost || p->left) && count++ < most)
+            out[count - 1] = rank_of_slot(e, p->slot);
+    return count;
+}
+
+uint32_t acp_losses(const acp_engine *e)
+{
+    return e->losses;
+}
+
+bool acp_lives(acp_engine *e, uint32_t rank)
+{
+    const struct peer *p = peer_known(e, slot_of_rank(e, rank));
+    return !p || (!p->lost && !p->left);
+}
+
+int64_t acp_trouble_rank(const acp_engine *e)
+{
+    return e->trouble_rank;
+}
+
+void acp_refresh(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    uint32_t accepted = 0, departed = 0, absent = 0;
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        if (p->lost || p->left) {
+            p->loss_accepted = true;
+            accepted += p->missed;
+            departed += p->lost;
+            absent++;
+        }
+    e->losses_accepted = accepted;
+    e->departed_accepted = departed;
+    e->absent = absent;
+    pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,437 @@
+/* The job's notice board: names (128-bit keys) with 16 bytes each, kept by the rank that the
+ * key selects. A lookup of a name that is not there waits at its keeper until it is.
+ *
+ * The keeper says since when a value stands there. When it is lost all who have published something give it to
+ * the next one, in any order, and what stood there last stays. A publisher remembers what it has published while
+ * that stands: its keeper says when another rank has replaced it, and the memory behind it is given back. */
+#include "operations/op.h"
+#include "messages/any_source.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#define LOOKUP_ENDS 1u
+#define PUBLISH_WITHDRAW 4u /* flags of a PUBLISH, beside ACP_REPLACE */
+#define PUBLISH_ENDED 8u    /* from the keeper: what another rank has published stands there since `after` */
+
+struct name {
+    uint64_t key[2], value[2];
+    uint64_t since; /* 0: its keeper has not said it yet */
+    uint64_t ended; /* of such a one: since when another stands there, as far as is known */
+    uint32_t slot;  /* of its publisher */
+    struct name *next;
+};
+
+static bool is_named(const struct name *n, const uint64_t key[2])
+{
+    return n->key[0] == key[0] && n->key[1] == key[1];
+}
+
+static struct name *find(acp_engine *e, const uint64_t key[2])
+{
+    for (struct name *n = e->names; n; n = n->next)
+        if (is_named(n, key))
+            return n;
+    return NULL;
+}
+
+static bool is_in(const struct name *list, const struct name *n)
+{
+    while (list && list != n)
+        list = list->next;
+    return list != NULL;
+}
+
+static void take_out(struct name **list, const struct name *gone)
+{
+    while (*list != gone)
+        list = &(*list)->next;
+    *list = gone->next;
+}
+
+static bool waits_for(const struct op *op, const uint64_t key[2])
+{
+    return op->state == OP_WAITING && op->command.kind == ACP_LOOKUP &&
+           op->command.dst == key[0] && op->command.src == key[1];
+}
+
+/* Later than what is there, also where the clocks of two keepers differ. */
+static uint64_t after(const struct name *n)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return n && n->since >= now ? n->since + 1 : now;
+}
+
+/* What this process has published under that key, and what stands since an earlier time, is over; what its keeper
+ * has not answered for is, too, unless that may still be `asked`. */
+static void offers_end(acp_engine *e, const uint64_t key[2], uint64_t since, bool asked)
+{
+    for (struct name **at = &e->offers, *n; (n = *at);) {
+        bool older = is_named(n, key) && n->since < since;
+        if (older && (n->since || !asked)) {
+            *at = n->next;
+            n->next = e->ended;
+            e->ended = n;
+            continue;
+        }
+        if (older && n->ended < since)
+            n->ended = since;
+        at = &n->next;
+    }
+    if (e->ended)
+        progress_kick(e); /* whoever leads gives the memory back */
+}
+
+/* The memory behind what is over; by who holds no lock. */
+void acp_names_bury(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    pthread_mutex_lock(&e->lock);
+    struct name *list = e->ended;
+    e->ended = NULL;
+    pthread_mutex_unlock(&e->lock);
+    while (list) {
+        struct name *n = list;
+        list = n->next;
+        acp_memory_drop(lane, e->memory.base + acp_ga_offset(n->value[0]), n->value[1]);
+        free(n);
+    }
+}
+
+static void tell_publisher(acp_lane *lane, const struct name *n, uint64_t since)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = peer_of_slot(e, n->slot);
+    struct message m = {.kind = ACP_PUBLISH, .flags = PUBLISH_ENDED, .from = e->self, .dst = n->key[0],
+                        .src = n->key[1], .after = since};
+    if (p == e->own)
+        offers_end(e, n->key, since, true);
+    else if (!p->lost)
+        road_to(e, p)->send(lane, p, 0, &m);
+}
+
+static void answer_lookups(acp_lane *lane, const struct name *n)
+{
+    acp_engine *e = lane->engine;
+    for (struct op *op = e->tasks, *next; op; op = next) {
+        next = op->next_task;
+        if (waits_for(op, n->key)) {
+            op->result = n->value[0];
+            op->command.b = n->value[1];
+            if (op->kept)
+                progress_kick(e); /* the thread that waits may sleep as the leader */
+            op_finish(lane, op);
+            next = e->tasks; /* the list has changed */
+        }
+    }
+}
+
+/* A PUBLISH of the process in slot `from`. *since: when what stands there then has come; m->after, if this stood
+ * at another keeper since then. ACP_E_TAKEN: the fault names the publisher, or nobody. */
+static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_t *since)
+{
+    acp_engine *e = lane->engine;
+    const uint64_t key[2] = {m->dst, m->src};
+    struct name *n = find(e, key);
+    bool withdraw = m->flags & PUBLISH_WITHDRAW, forced = m->flags & ACP_REPLACE || m->after;
+    *since = m->after ? m->after : after(n);
+    if (n ? n->slot != from && !forced && (withdraw || !peer_of_slot(e, n->slot)->lost) : withdraw) {
+        acp_ga_t whose = n ? acp_starter(e, rank_of_slot(e, n->slot)) : ACP_GA_NULL;
+        return fail(lane, ACP_E_TAKEN, whose, 0);
+    }
+    if (withdraw) {
+        take_out(&e->names, n);
+        free(n);
+        return ACP_OK;
+    }
+    if (n && *since <= n->since) {
+        *since = n->since;
+        return ACP_OK;
+    }
+    if (!n) {
+        n = malloc(sizeof *n);
+        if (!n)
+            return fail(lane, ACP_E_SYSTEM, 0, 0);
+        *n = (struct name){.key = {key[0], key[1]}, .next = e->names};
+        e->names = n;
+    } else if (n->slot != from) {
+        tell_publisher(lane, n, *since);
+    }
+    n->value[0] = m->a;
+    n->value[1] = m->b;
+    n->since = *since;
+    n->slot = from;
+    answer_lookups(lane, n);
+    return ACP_OK;
+}
+
+static void forget(acp_engine *e, const struct peer *from, uint64_t id)
+{
+    for (struct op *op = e->tasks; op; op = op->next_task)
+        if (op->client == from && op->client_id == id && op->state == OP_WAITING &&
+            op->command.kind == ACP_LOOKUP) {
+            task_free(e, op);
+            return;
+        }
+}
+
+/* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value, `after` since when it
+ * stands, as does `a` of the answer; a LOOKUP with LOOKUP_ENDS in a is one that nobody waits for any more. */
+void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    const uint64_t key[2] = {m->dst, m->src};
+    struct message answer = *m;
+    uint64_t first = 0;
+    if (m->kind == ACP_PUBLISH && m->flags & PUBLISH_ENDED) {
+        offers_end(e, key, m->after, true);
+        return;
+    }
+    if (m->kind == ACP_PUBLISH) {
+        if (store(lane, from->slot, m, &first) != ACP_OK) {
+            serve_failure(lane, from, link, m);
+            return;
+        }
+    } else if (m->a == LOOKUP_ENDS) {
+        forget(e, from, m->id);
+        return;
+    } else {
+        struct name *n = find(e, key);
+        if (!n) {
+            struct op *op = task_new(e);
+            if (op) {
+                op->command = *m;
+                op->client = from;
+                op->client_link = link;
+                op->client_id = m->id;
+            } else {
+                fail(lane, ACP_E_SYSTEM, 0, 0);
+                serve_failure(lane, from, link, m);
+            }
+            return;
+        }
+        first = n->value[0];
+        answer.b = n->value[1];
+    }
+    serve_reply(lane, from, link, &answer, first);
+}
+
+/* Who asks again and again must not leave a question each time. */
+static void take_back(acp_lane *lane, struct peer *keeper, const struct op *op)
+{
+    struct message m = op->command;
+    m.id = op_id(op);
+    m.from = lane->engine->self;
+    m.a = LOOKUP_ENDS;
+    road_to(lane->engine, keeper)->send(lane, keeper, 0, &m);
+}
+
+struct answer_wait {
+    acp_engine *engine;
+    const struct op *op;
+};
+
+/* The answer, or the loss of a rank: perhaps of the one that was to publish. */
+static bool answered(void *context)
+{
+    struct answer_wait *w = context;
+    return w->op->state == OP_DONE || w->engine->losses != w->engine->losses_accepted;
+}
+
+/* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1], after ACP_E_TAKEN
+ * whose the name is. */
+static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
+                    int64_t timeout_ns, acp_doing doing)
+{
+    acp_lane *lane = &e->lanes[LANE_LOCKED];
+    struct peer *p = peer_of_slot(e, slot);
+    const uint64_t key[2] = {question->dst, question->src};
+    pthread_mutex_lock(&e->lock);
+    struct op *op = task_new(e);
+    if (!op) {
+        pthread_mutex_unlock(&e->lock);
+        return ACP_E_SYSTEM;
+    }
+    op->kept = true;
+    op->command = *question;
+    op->target = p;
+    int rc = ACP_OK;
+    struct name *n;
+    if (p != e->own) {
+        struct message m = *question;
+        m.id = op_id(op);
+        m.from = e->self;
+        op->state = OP_RUNNING;
+        op->way = WAY_ASK;
+        op->in_flight = 1;
+        rc = road_to(e, p)->send(lane, p, 0, &m);
+    } else if (question->kind == ACP_PUBLISH) {
+        if (store(lane, e->self, question, &op->result) != ACP_OK)
+            op_fault(op, &lane->fault);
+        op->state = OP_DONE;
+    } else if ((n = find(e, key))) {
+        op->result = n->value[0];
+        op->command.b = n->value[1];
+        op->state = OP_DONE;
+    }
+    pthread_mutex_unlock(&e->lock);
+    struct answer_wait w = {e, op};
+    if (rc == ACP_OK && !answered(&w))
+        rc = question->kind == ACP_LOOKUP
+                 ? wait_for_anybody(e, NULL, answered, &w, timeout_ns, doing)
+                 : progress_wait(e, answered, &w, timeout_ns, doing);
+    pthread_mutex_lock(&e->lock);
+    if (rc == ACP_OK)
+        rc = op->state == OP_DONE ? op->fault.status : ACP_E_LOST;
+    reply[0] = rc == ACP_E_TAKEN ? (uint64_t)op->fault.rank : op->result;
+    reply[1] = op->command.b;
+    if (op->state == OP_RUNNING && question->kind == ACP_LOOKUP && !p->lost)
+        take_back(lane, p, op);
+    task_free(e, op);
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+/* Who keeps a name in place of a lost rank: the next one, for all who have accepted that loss. */
+static uint32_t keeper(acp_engine *e, const uint64_t key[2])
+{
+    uint32_t first = (uint32_t)(key[0] % e->founders), past = 0;
+    pthread_mutex_lock(&e->lock);
+    while (past < e->founders &&
+           peer_of_slot(e, slot_of_rank(e, (first + past) % e->founders))->loss_accepted)
+        past++;
+    pthread_mutex_unlock(&e->lock);
+    return slot_of_rank(e, (first + past) % e->founders);
+}
+
+/* What is given is among the offers from the beginning: its keeper may say that it is over before it is known that
+ * it was kept. */
+int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], uint32_t how,
+                int64_t *whose, int64_t timeout_ns)
+{
+    struct message m = {.kind = ACP_PUBLISH, .flags = how & ACP_REPLACE, .dst = key[0], .src = key[1],
+                        .a = value[0], .b = value[1]};
+    struct name *offer = NULL;
+    uint64_t reply[2];
+    if (how & ACP_GIVEN) {
+        if (!(offer = calloc(1, sizeof *offer)))
+            return ACP_E_SYSTEM;
+        *offer = (struct name){.key = {key[0], key[1]}, .value = {value[0], value[1]}};
+        pthread_mutex_lock(&e->lock);
+        offer->next = e->offers;
+        e->offers = offer;
+        pthread_mutex_unlock(&e->lock);
+    }
+    int rc = ask_peer(e, keeper(e, key), &m, reply, timeout_ns, ACP_DOING_LOOKUP);
+    if (whose)
+        *whose = rc == ACP_E_TAKEN ? (int64_t)reply[0] : -1;
+    if (!offer)
+        return rc;
+    pthread_mutex_lock(&e->lock);
+    bool refused = rc == ACP_E_TAKEN || rc == ACP_E_SYSTEM;
+    if (!is_in(e->offers, offer)) { /* a reset came, and has taken it */
+        rc = refused ? ACP_OK : rc;
+    } else if (rc == ACP_OK) {
+        offer->since = reply[0];
+        offers_end(e, key, offer->ended > reply[0] ? offer->ended : reply[0], false);
+    } else if (refused) {
+        take_out(&e->offers, offer);
+        free(offer);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+int acp_withdraw(acp_engine *e, const uint64_t key[2], int64_t *whose, int64_t timeout_ns)
+{
+    struct message m = {.kind = ACP_PUBLISH, .flags = PUBLISH_WITHDRAW, .dst = key[0], .src = key[1]};
+    uint64_t reply[2];
+    int rc = ask_peer(e, keeper(e, key), &m, reply, timeout_ns, ACP_DOING_LOOKUP);
+    *whose = rc == ACP_E_TAKEN ? (int64_t)reply[0] : -1;
+    pthread_mutex_lock(&e->lock);
+    if (rc == ACP_OK || rc == ACP_E_TAKEN)
+        offers_end(e, key, UINT64_MAX, false);
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+int acp_publish_again(acp_engine *e, int64_t timeout_ns)
+{
+    uint32_t count = 0, i = 0;
+    pthread_mutex_lock(&e->lock);
+    for (struct name *n = e->offers; n; n = n->next)
+        count += n->since != 0;
+    struct message *all = calloc(count + 1u, sizeof *all);
+    for (struct name *n = e->offers; all && n; n = n->next)
+        if (n->since)
+            all[i++] = (struct message){.kind = ACP_PUBLISH, .dst = n->key[0], .src = n->key[1],
+                                        .a = n->value[0], .b = n->value[1], .after = n->since};
+    pthread_mutex_unlock(&e->lock);
+    int rc = all ? ACP_OK : ACP_E_SYSTEM;
+    for (i = 0; rc == ACP_OK && i < count; i++) {
+        const uint64_t key[2] = {all[i].dst, all[i].src};
+        uint64_t reply[2];
+        rc = ask_peer(e, keeper(e, key), &all[i], reply, timeout_ns, ACP_DOING_LOOKUP);
+        if (rc != ACP_OK)
+            continue;
+        pthread_mutex_lock(&e->lock);
+        offers_end(e, key, reply[0], true);
+        pthread_mutex_unlock(&e->lock);
+    }
+    free(all);
+    return rc;
+}
+
+int acp_lookup(acp_engine *e, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns)
+{
+    struct message m = {.kind = ACP_LOOKUP, .dst = key[0], .src = key[1]};
+    return ask_peer(e, keeper(e, key), &m, value, timeout_ns, ACP_DOING_LOOKUP);
+}
+
+int acp_peer_doing(acp_engine *e, uint32_t rank, acp_doing *doing)
+{
+    struct peer *p = peer_of_slot(e, slot_of_rank(e, rank));
+    struct message m = {.kind = ACP_DOING};
+    uint64_t reply[2] = {0, 0};
+    int rc = p->lost ? ACP_E_LOST : ACP_OK, relation = RELATION_UNKNOWN;
+    if (rc == ACP_OK)
+        relation = peer_attach(e, p);
+    if (p->lost)
+        return ACP_E_LOST;
+    if (relation != RELATION_REMOTE) {
+        *doing = (acp_doing)doing_of(p->control);
+        return ACP_OK;
+    }
+    rc = ask_peer(e, p->slot, &m, reply, 1000000000, (acp_doing)doing_of(e->control));
+    *doing = (acp_doing)reply[0];
+    return rc;
+}
+
+static void names_free(struct name **list)
+{
+    for (struct name *n; (n = *list);) {
+        *list = n->next;
+        free(n);
+    }
+}
+
+void board_reset(acp_engine *e)
+{
+    names_free(&e->names);
+    for (struct name *n; (n = e->offers);) {
+        e->offers = n->next;
+        n->next = e->ended;
+        e->ended = n;
+    }
+}
+
+void board_close(acp_engine *e)
+{
+    names_free(&e->names);
+    names_free(&e->offers);
+    struct name *ended = e->ended;
+    names_free(&ended);
+    e->ended = NULL;
+}

@@ -1,0 +1,234 @@
+/* Sets of ranks that meet: what keeps a member from coming, and how the lowest member of each node
+ * meets the others: in ceil(log2 n) rounds of signals. */
+#include "membership/team.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_NS ((int64_t)20000000) /* then it looks around */
+
+struct signal_count {
+    uint64_t key;
+    uint32_t round, count;
+};
+
+/* Who ends in order, and not alone, has met all in finalize: whoever is still in it is let through.
+ * What it said last may come after the news of its end, or not at all. */
+bool party_has_met(const struct party *p, const struct peer *member)
+{
+    return p->purpose >= PURPOSE_FINALIZE && !member->alone && (member->ending || peer_left(member));
+}
+
+/* Why a member will not come, if that is so. */
+int party_trouble(acp_engine *e, const struct party *p)
+{
+    bool all_well = e->departed == e->departed_accepted && !e->leavers;
+    /* Whoever is lost or leaves is known by it. */
+    for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
+        bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;
+        bool leaves = peer_leaves(peer) && !peer->left && p->purpose < PURPOSE_FINALIZE;
+        if ((is_lost || leaves) && party_has(p, peer->slot) && !party_has_met(p, peer)) {
+            e->trouble_rank = rank_of_slot(e, peer->slot);
+            return is_lost ? ACP_E_LOST : ACP_E_FINALIZING;
+        }
+    }
+    return ACP_OK;
+}
+
+/* Who is in touch with other nodes is told who dies there, and tells those that it knows. */
+static void ask_for_news(acp_engine *e, struct peer *leader)
+{
+    struct message m = {.kind = ACP_NEWS, .from = e->self};
+    if (!leader || leader == e->own || atomic_exchange(&leader->asked, true))
+        return;
+    pthread_mutex_lock(&e->lock);
+    road_to(e, leader)->send(&e->lanes[LANE_LOCKED], leader, 0, &m);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* After a while without a result: hear of deaths, and tell everybody that this rank leaves. */
+void party_look_around(acp_engine *e, const struct party *p)
+{
+    if (p->nodes > 1)
+        ask_for_news(e, peer_of_slot(e, p->leader));
+    uint32_t count;
+    const uint32_t *mates = table_mates(e, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct peer *mate = party_has(p, mates[i]) ? peer_of_slot(e, mates[i]) : NULL;
+        if (!mate)
+            continue;
+        peer_watch(e, mate);
+        if (p->purpose >= PURPOSE_FINALIZE) /* it can be told, wherever it waits */
+            peer_attach(e, mate);
+    }
+    if (p->purpose >= PURPOSE_FINALIZE)
+        acp_engine_leaving(e);
+}
+
+static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ranks,
+                 uint32_t count, uint32_t purpose)
+{
+    struct span all = growth_everybody(e, purpose);
+    return p && p->purpose == purpose && p->asked == count && p->losses == e->absent &&
+           p->all.low == all.low && p->all.high == all.high &&
+           (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
+}
+
+static void forget(struct party **kept)
+{
+    if (*kept && --(*kept)->users == 0)
+        party_free(*kept);
+    *kept = NULL;
+}
+
+/* The set, all the living if `ranks` is NULL. The last ones are kept: programs meet in the
+ * same sets again and again. */
+struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose)
+{
+    struct party **kept = ranks ? &e->last_party : &e->everyone, *p;
+    pthread_mutex_lock(&e->space);
+    if (!fits(e, *kept, ranks, count, purpose)) {
+        forget(kept);
+        p = party_new(e, ranks, count, purpose);
+        if (p) {
+            p->users = 1; /* being kept */
+            *kept = p;
+        }
+    }
+    p = *kept;
+    if (p)
+        p->users++;
+    pthread_mutex_unlock(&e->space);
+    return p;
+}
+
+void party_give(acp_engine *e, struct party *p)
+{
+    pthread_mutex_lock(&e->space);
+    if (--p->users == 0)
+        party_free(p);
+    pthread_mutex_unlock(&e->space);
+}
+
+bool signals_provide(acp_engine *e)
+{
+    if (likely(e->signal_used < e->signal_room))
+        return true;
+    uint32_t room = e->signal_room ? e->signal_room * 2 : 8;
+    struct signal_count *grown = realloc(e->signals, room * sizeof *grown);
+    if (!grown)
+        return false;
+    e->signals = grown;
+    e->signal_room = room;
+    return true;
+}
+
+void signal_arrived(acp_engine *e, const struct message *m)
+{
+    uint32_t free_at = e->signal_used;
+    for (uint32_t i = 0; i < e->signal_used; i++) {
+        struct signal_count *s = &e->signals[i];
+        if (s->count && s->key == m->a && s->round == (uint32_t)m->b) {
+            s->count++;
+            progress_event(e);
+            return;
+        }
+        if (!s->count)
+            free_at = i;
+    }
+    if (free_at == e->signal_used && !signals_provide(e))
+        return; /* asked before it was taken */
+    if (free_at == e->signal_used)
+        e->signal_used++;
+    e->signals[free_at] = (struct signal_count){m->a, (uint32_t)m->b, 1};
+    progress_event(e);
+}
+
+struct signal_wait {
+    acp_engine *engine;
+    struct party *party;
+    uint32_t round;
+    bool got;
+    int trouble;
+};
+
+static bool signal_here(void *context)
+{
+    struct signal_wait *w = context;
+    acp_engine *e = w->engine;
+    pthread_mutex_lock(&e->lock);
+    for (uint32_t i = 0; i < e->signal_used && !w->got; i++) {
+        struct signal_count *s = &e->signals[i];
+        if (s->count && s->key == w->party->key && s->round == w->round) {
+            s->count--;
+            w->got = true;
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+    struct peer *source = peer_known(e, w->party->sources[w->round]);
+    w->got |= source && party_has_met(w->party, source);
+    return w->got || (w->trouble = party_trouble(e, w->party)) != ACP_OK;
+}
+
+/* Who has never spoken to this process may die without a word. */
+static void hear_of_death(acp_engine *e, uint32_t slot)
+{
+    struct peer *p = peer_of_slot(e, slot);
+    if (p)
+        link_watch(e, p, 0);
+}
+
+/* The node's lowest member meets those of the other nodes; a later call goes on where an
+ * earlier one has stopped. */
+int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns)
+{
+    uint64_t start = now_ns();
+    acp_doing doing = p->purpose >= PURPOSE_FINALIZE ? ACP_DOING_FINALIZE : ACP_DOING_SYNC;
+    for (; 1u << m->round < p->nodes; m->round++) {
+        struct peer *to = peer_of_slot(e, p->partners[m->round]);
+        struct message signal = {.kind = ACP_SIGNAL, .from = e->self, .a = p->key,
+                                 .b = m->round};
+        int rc = ACP_OK;
+        if (!m->signalled) {
+            pthread_mutex_lock(&e->lock);
+            rc = road_to(e, to)->send(&e->lanes[LANE_LOCKED], to, 0, &signal);
+            pthread_mutex_unlock(&e->lock);
+            if (rc != ACP_OK && rc != ACP_E_LOST)
+                return rc;
+            m->signalled = true;
+        }
+        struct signal_wait w = {e, p, m->round, false, ACP_OK};
+        int64_t left = timeout_ns == ACP_FOREVER ? timeout_ns
+                                                 : timeout_ns - (int64_t)(now_ns() - start);
+        rc = progress_wait(e, signal_here, &w, left < FIRST_NS ? left : FIRST_NS, doing);
+        if (rc == ACP_E_TIMEOUT && left > FIRST_NS) {
+            party_look_around(e, p);
+            hear_of_death(e, p->sources[m->round]);
+            rc = progress_wait(e, signal_here, &w,
+                               left == ACP_FOREVER ? left : left - FIRST_NS, doing);
+        }
+        if (rc == ACP_OK && !w.got)
+            rc = w.trouble;
+        if (rc != ACP_OK)
+            return rc;
+        m->signalled = false;
+    }
+    return ACP_OK;
+}
+
+/* Ranks mean other processes after a reset. */
+void barrier_forget(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    forget(&e->last_party);
+    forget(&e->everyone);
+    pthread_mutex_unlock(&e->space);
+}
+
+void barrier_close(acp_engine *e)
+{
+    barrier_forget(e);
+    barriers_drop_unfinished(e);
+    free(e->signals);
+    e->signals = NULL;
+}

@@ -1,0 +1,45 @@
+/* A set of ranks that meet: who they are, where they are, and what keeps one from coming. */
+#ifndef ACP_PARTY_H
+#define ACP_PARTY_H
+
+#include "operations/op.h"
+
+#define PURPOSE_FINALIZE 2u
+
+/* A set of ranks as one member sees it. */
+struct party {
+    uint64_t key;
+    uint32_t purpose;
+    uint32_t count;
+    uint32_t *slots, *ranks; /* of a list: rising, and as asked for; NULL: everybody but the absent */
+    uint32_t *absent, absences;
+    uint32_t asked, losses; /* when it was made */
+    struct span all; /* everybody then */
+    uint32_t here;                 /* members on this node */
+    uint32_t leader;               /* the lowest of them */
+    uint32_t nodes;
+    uint32_t partners[ACP_RANK_BITS]; /* the leaders that are 1, 2, 4, ... nodes further */
+    uint32_t sources[ACP_RANK_BITS];  /* those whose partner this process is */
+    uint32_t users; /* calls under way, and being kept */
+};
+
+/* How far the lowest member of a node has come in meeting the others. */
+struct meeting {
+    bool begun, signalled;
+    uint32_t round;
+};
+
+/* team_layout.c */
+struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
+void party_free(struct party *p);
+bool party_has(const struct party *p, uint32_t slot);
+
+/* team.c */
+struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
+void party_give(acp_engine *e, struct party *p);
+int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
+bool party_has_met(const struct party *p, const struct peer *member); /* all, and ends */
+void party_look_around(acp_engine *e, const struct party *p);
+int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
+
+#endif

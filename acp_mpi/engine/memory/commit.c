@@ -1,0 +1,89 @@
+/* Memory behind offsets: committed before they are given out, within the limit and within what the
+ * machine has. */
+#include "memory/heap_calls.h"
+#include "memory/heap.h"
+#include "base/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
+
+/* The limit allows it: the machine has no more than `left`. */
+static int machine_full(acp_fault *fault, uint64_t left)
+{
+    fault->error = ENOMEM;
+    fault->high = left;
+    return ACP_E_FULL;
+}
+
+static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
+{
+    struct memory *m = &e->memory;
+    if (m->committed >= m->next_check || size >= CHECK_BYTES) {
+        uint64_t left = memory_available();
+        if (size > left)
+            return machine_full(fault, left);
+        m->next_check = m->committed + CHECK_BYTES;
+    }
+    int rc;
+    do
+        rc = fallocate(m->fd, 0, (off_t)offset, (off_t)size);
+    while (rc && errno == EINTR);
+    if (rc && (errno == ENOSPC || errno == ENOMEM))
+        return machine_full(fault, memory_available());
+    fault->error = rc ? errno : fault->error;
+    return rc ? ACP_E_SYSTEM : ACP_OK;
+}
+
+static struct heap_head *own_heap(const acp_engine *e)
+{
+    return e->memory.heap_span
+               ? (struct heap_head *)(void *)(e->memory.base + e->memory.heap_position)
+               : NULL;
+}
+
+uint64_t heap_committed(const acp_engine *e)
+{
+    const struct heap_head *head = own_heap(e);
+    return head ? __atomic_load_n(&head->committed, __ATOMIC_SEQ_CST) : 0;
+}
+
+void memory_count(acp_engine *e, int64_t bytes)
+{
+    e->memory.committed += (uint64_t)bytes;
+    atomic_store(&e->control->committed, e->memory.committed);
+}
+
+int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
+{
+    struct memory *m = &e->memory;
+    int rc = ACP_E_FULL;
+    if (!fault->size) /* nobody has asked for it by another number */
+        fault->size = size;
+    fault->high = m->limit;
+    if (size > m->limit)
+        return rc;
+    memory_count(e, (int64_t)size); /* first, and then it looks: as who grows the heap does */
+    if (m->committed <= m->limit && heap_committed(e) <= m->limit - m->committed)
+        rc = commit_pages(e, offset, size, fault);
+    if (rc != ACP_OK)
+        memory_count(e, -(int64_t)size);
+    return rc;
+}
+
+void acp_memory_lower(acp_engine *e, uint64_t limit)
+{
+    struct memory *m = &e->memory;
+    struct heap_head *heap = own_heap(e);
+    pthread_mutex_lock(&e->space);
+    uint64_t least = m->committed + heap_committed(e);
+    if (limit < least)
+        limit = least;
+    if (limit < m->limit) {
+        m->limit = limit;
+        if (heap)
+            __atomic_store_n(&heap->limit, limit, __ATOMIC_SEQ_CST);
+    }
+    pthread_mutex_unlock(&e->space);
+}

@@ -1,0 +1,143 @@
+/* The heap of one rank: blocks of memory that any process of the node takes and gives back by load
+ * and store, each call a change of a section. Two-level segregated fit with boundary tags.
+ *
+ * Offsets count from the heap's beginning, where its head lies; 0 names no block. Everything above
+ * the head is blocks, side by side. The file behind them grows by granules before a block on them
+ * is given out, and large free ranges go back to the system (heap_pages.c). */
+#ifndef ACP_HEAP_H
+#define ACP_HEAP_H
+
+#include "messages/mailbox.h"
+
+#define HEAP_PATIENCE_NS ((int64_t)100000000) /* of who holds another section */
+#define HEAP_LEVELS 33u
+#define HEAP_WIDTH 32u
+#define HEAP_KINDS 16u
+#define GRANULE ((uint64_t)256 << 10)
+#define SWEPT ((uint64_t)1 << 20) /* a free range of this size goes back to the system */
+#define KEPT_LEAST ((uint64_t)4 << 20) /* bytes that may lie idle */
+
+#define HEAP_ROW 24u /* blocks that one change can take or give, with a word of the journal for each */
+
+#define BLOCK_HEAD ((uint64_t)16)
+#define BLOCK_LEAST ((uint64_t)32)
+#define BLOCK_FREE ((uint64_t)1)
+#define BLOCK_BEHIND_FREE ((uint64_t)2)
+#define BLOCK_FLAGS ((uint64_t)15)
+
+/* The head of a block. The last word of a free block is its size, for the block behind it. */
+struct block {
+    uint64_t size; /* of all of it, | flags */
+    uint64_t mark; /* says that it is given out, here and nowhere else; of a free block: `next` */
+    uint64_t previous; /* only of a free block: in the list of its class */
+};
+
+/* What a block begins with that is kept for later, in a chain. */
+struct heap_kept {
+    uint64_t next;  /* 0: none */
+    uint64_t count; /* of those from this one on */
+};
+
+struct heap_head {
+    struct section section;
+    struct section sweeper; /* fresh: the block whose memory goes back to the system */
+    uint64_t nonce;
+    uint64_t limit;      /* of the bytes committed in the whole file */
+    uint64_t pinned;     /* granules that are never given back */
+    uint64_t used, blocks, fragments;
+    uint64_t published;  /* the end of the highest block that ever was, and of its granule */
+    uint64_t committed;  /* bytes of granules, the pinned ones left out */
+    uint64_t freed;      /* bytes since the sweeper found nothing */
+    uint64_t next_check; /* committed bytes at which the machine is asked again */
+    uint64_t kept;       /* bytes that may lie idle, beside an eighth of what is used */
+    uint64_t returned;   /* bytes that went back to the system, and were not wanted again */
+    uint64_t level_map;
+    uint64_t class_map[HEAP_LEVELS];
+    uint64_t lists[HEAP_LEVELS][HEAP_WIDTH];
+    uint64_t spare[HEAP_KINDS]; /* heads of containers, not in use */
+    struct mailbox mailbox;
+    uint64_t granules[]; /* one bit each: committed */
+};
+
+/* As this process has it mapped. */
+struct heap {
+    struct heap_head *head;
+    unsigned char *base; /* the same place */
+    uint64_t span;
+    int fd;
+    uint64_t position; /* of `base` in the file */
+    uint64_t first, end; /* of the blocks: what is shared has no say in that */
+    uint64_t grid;       /* where the first granule begins: the first block's head is before it */
+    const _Atomic uint64_t *others; /* bytes of the file committed for other things */
+};
+
+void heap_measure(struct heap *h); /* what follows from its span */
+uint64_t heap_head_size(uint64_t span); /* bytes that must be committed before heap_create */
+/* On zeroes. `pinned`: so many bytes from the beginning are committed already, for life. */
+void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned);
+void heap_clear(struct heap *h); /* nobody uses it */
+/* `*slot`, in this heap or the caller's own, becomes the block as the block becomes its own, and 0
+ * as it goes back. */
+int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns);
+int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns);
+int heap_give_inside(struct hold *hold, uint64_t *slot); /* in the heap's section */
+/* The same for several blocks of one size in a chain of such, `*first`, which is part of this heap.
+ * HEAP_ROW of them begin it, when it was empty; about so many from its beginning go back. */
+int heap_take_row(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *first,
+                  int64_t patience_ns);
+int heap_give_row(acp_lane *lane, struct heap *h, uint64_t *first, int64_t patience_ns);
+int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
+
+/* What is read from shared memory may name any place: one outside becomes the beginning. */
+static inline uint64_t heap_inside(const struct heap *h, uint64_t at)
+{
+    return likely(at <= h->span - sizeof(struct block) && at % 8 == 0) ? at : 0;
+}
+static inline struct block *block_at(const struct heap *h, uint64_t at)
+{
+    return (struct block *)(void *)(h->base + heap_inside(h, at));
+}
+static inline struct heap_kept *heap_kept(const struct heap *h, uint64_t block)
+{
+    return (struct heap_kept *)(void *)(h->base + heap_inside(h, block));
+}
+/* The size of a block for so many bytes, unless it gets what would be too little for another one. */
+static inline uint64_t block_for(uint64_t size)
+{
+    return ((size ? size : 1) + 2 * BLOCK_HEAD - 1) & ~(BLOCK_HEAD - 1);
+}
+static inline uint64_t block_size(const struct heap *h, uint64_t at)
+{
+    return block_at(h, at)->size & ~BLOCK_FLAGS;
+}
+/* A free block becomes one that is given out, with its whole length. Inside a change. */
+void block_reserve(struct hold *hold, uint64_t at);
+
+/* size_class.c */
+uint64_t block_mark(const struct heap *h, uint64_t at);
+bool block_plausible(const struct heap *h, uint64_t at); /* one may begin there */
+bool block_whole(const struct heap *h, uint64_t at, bool is_free);
+bool block_listed(const struct heap *h, uint64_t at);
+void heap_class(uint64_t size, uint32_t *level, uint32_t *width);
+bool same_class(uint64_t one, uint64_t other);
+uint64_t list_find(const struct heap *h, uint64_t size);
+void list_add(struct hold *hold, uint64_t at, uint64_t size); /* inside a change */
+void list_remove(struct hold *hold, uint64_t at);
+void list_replace(struct hold *hold, uint64_t at, uint64_t by);
+
+/* heap_pages.c */
+/* That of a block's head; also for who does not hold the heap. */
+static inline bool granule_there(const struct heap *h, uint64_t at)
+{
+    uint64_t grid = h->grid, granule = at > grid ? (at - grid) / GRANULE : 0;
+    uint64_t word = __atomic_load_n(&h->head->granules[granule / 64], __ATOMIC_RELAXED);
+    return at + BLOCK_HEAD <= grid || (word >> granule % 64 & 1);
+}
+void granules_drop(const struct heap *h); /* all but the pinned ones, as they are */
+int granules_need(struct hold *hold, uint64_t low, uint64_t high); /* before a change */
+/* Memory goes back to the system: until little more remains than what is used, or (`all`) whatever
+ * can. Holding no section of the heap. */
+int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns);
+bool heap_untidy(const struct heap *h); /* it is worth while */
+
+#endif

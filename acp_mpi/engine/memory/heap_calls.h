@@ -1,0 +1,20 @@
+/* The heap of each rank, as this process reaches it. */
+#ifndef ACP_BLOCKS_H
+#define ACP_BLOCKS_H
+
+#include "operations/remote_call.h"
+
+/* The own heap begins there; its head is committed, and all up to `pinned_end`, for life. */
+int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_end);
+/* Where addresses of the own heap begin and, if that is before `end`, end. */
+void heap_range(const acp_engine *e, uint64_t *begin, uint64_t *end);
+void heap_empty(acp_engine *e); /* nobody uses it */
+void heap_trim(acp_lane *lane); /* the own: arrays want the memory */
+struct heap *heap_map(acp_engine *e, struct peer *p); /* with the space lock; NULL: there is none */
+void heap_unmap(acp_engine *e, struct peer *p);
+struct heap *heap_at(acp_lane *lane, acp_ga_t ga); /* in reach; NULL: the fault says why */
+/* A block of a message that stayed with its sender (sender_heap.c). */
+int acp_free_held(acp_lane *lane, acp_ga_t ga, struct acp_call *call, acp_handle_t *pending);
+int method_heap(acp_lane *lane, struct acp_call *call);
+
+#endif

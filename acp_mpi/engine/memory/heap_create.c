@@ -1,0 +1,86 @@
+/* A heap comes and goes, and what is known of it. */
+#include "memory/heap.h"
+
+#include <string.h>
+
+#define LISTED 1024u /* blocks of one class that the statistics look at */
+
+static uint64_t map_bytes(uint64_t span)
+{
+    return (span / GRANULE / 64 + 1) * 8;
+}
+
+uint64_t heap_head_size(uint64_t span)
+{
+    return (sizeof(struct heap_head) + map_bytes(span) + BLOCK_LEAST + PAGE - 1) & ~(PAGE - 1);
+}
+
+void heap_measure(struct heap *h)
+{
+    h->grid = heap_head_size(h->span);
+    h->first = h->grid - BLOCK_LEAST;
+    h->end = h->grid + (h->span - h->grid) / GRANULE * GRANULE;
+}
+
+int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns)
+{
+    struct hold hold;
+    const struct heap_head *head = h->head;
+    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t room = h->end - h->first, largest = 0;
+    if (head->level_map) {
+        uint32_t level = 63 - (uint32_t)__builtin_clzll(head->level_map);
+        level = level < HEAP_LEVELS ? level : HEAP_LEVELS - 1;
+        uint32_t width = 63 - (uint32_t)__builtin_clzll(head->class_map[level] | 1);
+        width %= HEAP_WIDTH;
+        uint64_t at = head->lists[level][width];
+        for (uint32_t i = 0; at && i < LISTED && block_whole(h, at, true); i++) {
+            largest = block_size(h, at) > largest ? block_size(h, at) : largest;
+            at = block_at(h, at)->mark;
+        }
+    }
+    *out = (acp_heap_statistics){
+        .size = room, .used = head->used, .free = room - head->used, .blocks = head->blocks,
+        .largest = largest ? largest - BLOCK_HEAD : 0, .fragments = head->fragments,
+        .committed = head->committed + head->pinned * GRANULE, .limit = head->limit};
+    section_leave(&hold);
+    return ACP_OK;
+}
+
+void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned)
+{
+    struct heap_head *head = h->head;
+    uint32_t level, width;
+    heap_measure(h);
+    memset(head, 0, sizeof *head + map_bytes(h->span));
+    section_create(&head->section);
+    section_create(&head->sweeper);
+    mailbox_create(&head->mailbox, limit / 8 < MAIL_BOUND ? limit / 8 : MAIL_BOUND);
+    head->nonce = nonce;
+    head->limit = limit;
+    head->kept = KEPT_LEAST;
+    head->published = h->first;
+    head->pinned = pinned > h->grid ? (pinned - h->grid) / GRANULE : 0;
+    for (uint64_t i = 0; i < head->pinned; i++)
+        head->granules[i / 64] |= 1ull << i % 64;
+    uint64_t size = h->end - h->first;
+    heap_class(size, &level, &width);
+    *block_at(h, h->first) = (struct block){.size = size | BLOCK_FREE};
+    head->lists[level][width] = h->first;
+    head->class_map[level] = 1ull << width;
+    head->level_map = 1ull << level;
+    head->fragments = 1;
+}
+
+void heap_clear(struct heap *h)
+{
+    struct heap_head *head = h->head;
+    uint64_t bound = head->mailbox.bound, most = (h->end - h->grid) / GRANULE;
+    uint64_t pinned = head->pinned < most ? head->pinned : most;
+    granules_drop(h);
+    heap_create(h, head->nonce * 5 + 1, head->limit, /* marks of now are none then */
+                pinned ? h->grid + pinned * GRANULE : 0);
+    head->mailbox.bound = bound;
+}

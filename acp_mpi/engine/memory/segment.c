@@ -1,0 +1,161 @@
+/* What has addresses: memory that is given out, and memory of the program. Offsets are given out once
+ * and reused last, oldest first, so that a stale address is an error until the whole span has been
+ * handed out. */
+#include "memory/heap_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r)
+{
+    if (r.low >= r.high)
+        return;
+    if (*count && (*list)[*count - 1].high == r.low) { /* released in order: one hole */
+        (*list)[*count - 1].high = r.high;
+        return;
+    }
+    if (*count && (*list)[*count - 1].low == r.high) {
+        (*list)[*count - 1].low = r.low;
+        return;
+    }
+    if (*count == *room) {
+        uint32_t more = *room ? *room * 2 : 16;
+        struct range *grown = realloc(*list, more * sizeof **list);
+        if (!grown)
+            return; /* these offsets are never reused: no harm but space */
+        *list = grown;
+        *room = more;
+    }
+    (*list)[(*count)++] = r;
+}
+
+/* Offsets for `size` bytes: new ones while there are any, then the oldest hole that fits. */
+static uint64_t take_offsets(struct memory *m, uint64_t size)
+{
+    if (size <= m->span - m->bump) {
+        uint64_t offset = m->bump;
+        m->bump += size;
+        return offset;
+    }
+    for (uint32_t i = 0; i < m->free_count; i++) {
+        struct range *r = &m->free[i];
+        if (r->high - r->low < size)
+            continue;
+        uint64_t offset = r->low;
+        r->low += size;
+        if (r->low == r->high) {
+            memmove(r, r + 1, (m->free_count - i - 1) * sizeof *r);
+            m->free_count--;
+        }
+        return offset;
+    }
+    return 0;
+}
+
+static bool is_tight(acp_engine *e, uint64_t more)
+{
+    return e->memory.committed + heap_committed(e) + more > e->memory.limit;
+}
+
+int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address)
+{
+    acp_engine *e = lane->engine;
+    struct memory *m = &e->memory;
+    uint64_t whole = page_up(size ? size : 1);
+    if (color >= ACP_COLORS)
+        return fail(lane, ACP_E_ARGUMENT, 0, size);
+    pthread_mutex_lock(&e->space);
+    bool possible = size <= m->limit;
+    if (possible && is_tight(e, whole)) {
+        pthread_mutex_unlock(&e->space);
+        heap_trim(lane);
+        pthread_mutex_lock(&e->space);
+    }
+    lane->fault = (acp_fault){.size = size, .rank = acp_rank(e), .high = m->limit};
+    if (possible && is_tight(e, whole) && m->unpunched_bytes)
+        memory_punch(e);
+    uint64_t offset = possible ? take_offsets(m, whole + GUARD_BYTES) : 0;
+    int rc = offset ? ACP_OK : ACP_E_FULL;
+    if (rc == ACP_OK)
+        rc = memory_commit(e, offset, whole, &lane->fault);
+    if (rc == ACP_OK) {
+        struct region region = {.offset = offset, .length = size ? size : 1, .color = color,
+                                .kind = SEGMENT_MEMORY};
+        rc = directory_publish(e, &region);
+        if (rc != ACP_OK) {
+            memory_unpunched(m, offset, whole);
+            lane->fault.high = ENTRIES_MAX;
+        }
+    } else if (offset) {
+        range_push(&m->free, &m->free_count, &m->free_room,
+                   (struct range){offset, offset + whole + GUARD_BYTES});
+    }
+    pthread_mutex_unlock(&e->space);
+    if (rc == ACP_OK) {
+        *ga = acp_ga(acp_rank(e), color, offset);
+        *address = m->base + offset;
+    }
+    return lane->fault.status = rc;
+}
+
+int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t color,
+                         acp_ga_t *ga)
+{
+    acp_engine *e = lane->engine;
+    struct memory *m = &e->memory;
+    uint64_t virtual = (uint64_t)(uintptr_t)address, base = (uint64_t)(uintptr_t)m->base;
+    uint64_t into_page = virtual & (PAGE - 1); /* so that alignment shows in the address */
+    lane->fault = (acp_fault){.size = size, .rank = acp_rank(e)};
+    if (color >= ACP_COLORS || !size || size > m->span)
+        return lane->fault.status = ACP_E_ARGUMENT;
+    struct region whole;
+    pthread_mutex_lock(&e->space);
+    /* What had its address before a reset is memory as any other. */
+    bool global = virtual >= base && virtual - base < m->span &&
+                  directory_find(e->control, virtual - base, &whole) == ACP_OK &&
+                  size <= whole.offset + whole.length - (virtual - base);
+    if (!m->registered) /* nothing of it takes memory but what is used */
+        m->registered = calloc(ENTRIES_MAX, sizeof *m->registered);
+    uint64_t offset = m->registered ? take_offsets(m, page_up(into_page + size) + GUARD_BYTES) : 0;
+    int rc = offset ? ACP_OK : m->registered ? ACP_E_FULL : ACP_E_SYSTEM;
+    if (rc == ACP_OK) {
+        struct region region = {.offset = offset + into_page, .length = size, .color = color,
+                                .kind = global ? SEGMENT_ALIAS : SEGMENT_PRIVATE,
+                                .target = global ? virtual - base : virtual};
+        rc = directory_publish(e, &region);
+    }
+    if (rc == ACP_E_REGIONS) {
+        lane->fault.high = ENTRIES_MAX;
+        range_push(&m->free, &m->free_count, &m->free_room,
+                   (struct range){offset, offset + page_up(into_page + size) + GUARD_BYTES});
+    }
+    pthread_mutex_unlock(&e->space);
+    if (rc == ACP_OK)
+        *ga = acp_ga(acp_rank(e), color, offset + into_page);
+    return lane->fault.status = rc;
+}
+
+acp_ga_t acp_query_ga(acp_engine *e, const void *address, uint64_t size)
+{
+    uint64_t offset = (uint64_t)((uintptr_t)address - (uintptr_t)e->memory.base);
+    struct region region;
+    if ((uintptr_t)address < (uintptr_t)e->memory.base || offset >= e->memory.span)
+        return ACP_GA_NULL;
+    if (directory_find(e->control, offset, &region) != ACP_OK ||
+        (region.kind != SEGMENT_MEMORY && region.kind != SEGMENT_HEAP) ||
+        size > region.offset + region.length - offset)
+        return ACP_GA_NULL;
+    return acp_ga(acp_rank(e), region.color, offset);
+}
+
+acp_ga_t acp_starter(acp_engine *e, uint32_t rank)
+{
+    (void)e;
+    return acp_ga(rank, 0, STARTER_OFFSET);
+}
+
+acp_ga_t acp_post(acp_engine *e, uint32_t rank)
+{
+    (void)e;
+    return acp_ga(rank, 0, POST_OFFSET);
+}

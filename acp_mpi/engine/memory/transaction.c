@@ -1,0 +1,300 @@
+/* Changes in a section that survive the death of who makes them. */
+#include "memory/transaction.h"
+
+#include "memory/heap.h"
+#include "base/backoff.h"
+#include "base/atomic_words.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#define SECTION_LINES 4u /* that change with each call: the lock, the journal, what is guarded */
+
+#ifdef ACP_FAULTS
+__attribute__((weak)) void fault_point(void) {}
+#endif
+
+static unsigned char *place(const struct hold *h, uint64_t offset)
+{
+    return h->heap->base + offset;
+}
+
+static bool inside(const struct hold *h, uint64_t offset, uint64_t size)
+{
+    return size <= h->heap->span && offset <= h->heap->span - size;
+}
+
+/* Of a move, as it was when it was looked at: others may write over it. */
+struct path {
+    uint64_t to, from, size, chunks;
+};
+
+/* The chunk of a move that is the n-th to go: the last one first if it goes upwards. */
+static uint64_t chunk(const struct path *p, uint64_t n, uint64_t *size)
+{
+    uint64_t done = n * SECTION_SCRATCH, left = p->size - done;
+    *size = left < SECTION_SCRATCH ? left : SECTION_SCRATCH;
+    return p->to > p->from ? left - *size : done;
+}
+
+static void copy(void *to, const void *from, uint64_t size)
+{
+    fault_point();
+    memcpy(to, from, size);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static bool movable(const struct hold *h, struct path *p)
+{
+    const struct section *s = h->section;
+    *p = (struct path){load(&s->moving.to), load(&s->moving.from), load(&s->moving.size), 0};
+    p->chunks = (p->size + SECTION_SCRATCH - 1) / SECTION_SCRATCH;
+    return inside(h, p->to, p->size) && inside(h, p->from, p->size);
+}
+
+static void move_on(const struct hold *h, const struct path *p)
+{
+    struct section *s = h->section;
+    for (uint64_t step, size; (step = load(&s->moving.step)) < 2 * p->chunks;) {
+        uint64_t at = chunk(p, step / 2, &size);
+        if (step % 2 == 0) {
+            copy(s->scratch, place(h, p->from + at), size);
+            store(&s->moving.step, ++step);
+        }
+        copy(place(h, p->to + at), s->scratch, size);
+        store(&s->moving.step, step + 1);
+    }
+}
+
+/* Each chunk has overwritten only its own source, that of chunks which went before it, and what
+ * nobody needs. */
+static void move_back(const struct hold *h, const struct path *p)
+{
+    struct section *s = h->section;
+    for (uint64_t step, size; (step = load(&s->moving.step)) && step <= 2 * p->chunks;) {
+        uint64_t at = chunk(p, (step - 1) / 2, &size);
+        if (step % 2)
+            copy(place(h, p->from + at), s->scratch, size);
+        else
+            copy(s->scratch, place(h, p->to + at), size);
+        store(&s->moving.step, step - 1);
+    }
+}
+
+static int give_all(struct hold *h, uint64_t blocks[SECTION_BLOCKS])
+{
+    for (uint32_t i = 0; i < SECTION_BLOCKS; i++) {
+        if (!blocks[i])
+            continue;
+        int rc = heap_give(h->lane, h->heap, &blocks[i], HEAP_PATIENCE_NS);
+        if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+            return rc;
+        store(&blocks[i], 0); /* it was no block: nothing that can be given back */
+    }
+    return ACP_OK;
+}
+
+static void end(struct hold *h)
+{
+    store(&h->section->state, SECTION_IDLE);
+    store(&h->section->version, h->section->version + 1);
+}
+
+/* It has happened: what is left of it to do. */
+static int finish(struct hold *h)
+{
+    struct section *s = h->section;
+    struct path path;
+    if (s->moving.kind == MOVING_LATER && movable(h, &path))
+        move_on(h, &path);
+    store(&s->moving.kind, MOVING_NOTHING);
+    for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
+        store(&s->fresh[i], 0);
+    int rc = give_all(h, s->stale);
+    if (rc == ACP_OK)
+        end(h);
+    return rc;
+}
+
+static int take_back(struct hold *h)
+{
+    struct section *s = h->section;
+    struct path path;
+    uint64_t count = load(&s->count);
+    for (uint64_t i = count < SECTION_WORDS ? count : SECTION_WORDS; i-- > 0;) {
+        uint64_t at = load(&s->journal[i].at);
+        if (inside(h, at, 8) && at % 8 == 0)
+            store((uint64_t *)(void *)place(h, at), s->journal[i].old);
+    }
+    if (s->moving.kind == MOVING_NOW && movable(h, &path))
+        move_back(h, &path);
+    store(&s->moving.kind, MOVING_NOTHING);
+    for (uint32_t i = 0; i < SECTION_BLOCKS; i++)
+        store(&s->stale[i], 0);
+    int rc = give_all(h, s->fresh);
+    if (rc == ACP_OK)
+        end(h);
+    return rc;
+}
+
+/* A change of the heap that was left half-way may be that of a word here: first things first. */
+static int mend_heap(struct hold *h)
+{
+    struct hold heap;
+    struct section *s = &h->heap->head->section;
+    int rc = h->section == s ? ACP_OK
+                             : section_enter(&heap, h->lane, s, h->heap, HEAP_PATIENCE_NS);
+    if (rc == ACP_OK && h->section != s)
+        section_leave(&heap);
+    return rc;
+}
+
+static int recover(struct hold *h)
+{
+    struct section *s = h->section;
+    int rc = mend_heap(h);
+    if (rc != ACP_OK)
+        return rc;
+    if (s->state == SECTION_COMMITTED)
+        return finish(h);
+    if (s->state == SECTION_CHANGING)
+        return take_back(h);
+    end(h);
+    return ACP_OK;
+}
+
+int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
+                  int64_t patience_ns)
+{
+    *h = (struct hold){.lane = lane, .section = s, .heap = heap, .base = heap->base,
+                       .last = heap->span - 8};
+    uint64_t self = lane->engine->row.pid;
+    if (s->patient) {
+        if (unlikely(__atomic_load_n(&s->holder, __ATOMIC_RELAXED) != self))
+            meeting(lane, &s->version, SECTION_LINES);
+        visit(lane, &s->version);
+    }
+    int rc = likely(section_try(lane, s)) ? 0 : section_lock(lane, s, patience_ns);
+    if (unlikely(rc)) {
+        int status = rc == EINTR ? ACP_E_INTERRUPTED : ACP_E_BUSY;
+        if (rc == ETIMEDOUT && patience_ns == ACP_FOREVER)
+            status = ACP_E_CLOSED;
+        lane->fault = (acp_fault){.status = status, .error = rc,
+                                  .size = __atomic_load_n(&s->holder, __ATOMIC_RELAXED)};
+        return status;
+    }
+    __atomic_store_n(&s->holder, self, __ATOMIC_RELAXED);
+    if (unlikely(s->version & 1) && (rc = recover(h)) != ACP_OK)
+        section_leave(h);
+    return rc;
+}
+
+void section_leave(struct hold *h)
+{
+    bool tidy = h->blocks && h->section != &h->heap->head->sweeper && heap_untidy(h->heap);
+    section_unlock(h->section);
+    if (unlikely(tidy)) {
+        acp_fault why = h->lane->fault; /* the caller may have failed, and that others sweep is not why */
+        heap_sweep(h->lane, h->heap, false, HEAP_PATIENCE_NS);
+        h->lane->fault = why;
+    }
+}
+
+/* What the change before could not give back, because the heap was busy, is given back before the
+ * next one needs the places in which it is written down. */
+void section_settle(struct hold *h)
+{
+    int rc;
+    do
+        sched_yield();
+    while ((rc = recover(h)) == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
+}
+
+void section_begin(struct hold *h)
+{
+    struct section *s = h->section;
+    if (unlikely(s->version & 1))
+        section_settle(h);
+    h->blocks = h->damaged = false;
+    h->count = 0;
+    s->count = 0;
+    store(&s->version, s->version + 1);
+    store(&s->state, SECTION_CHANGING);
+    atomic_thread_fence(memory_order_release); /* readers see the version before the rest */
+}
+
+int section_commit(struct hold *h)
+{
+    if (unlikely(h->damaged)) {
+        take_back(h);
+        h->lane->fault = (acp_fault){.status = ACP_E_DAMAGED};
+        h->lane->damaged = true;
+        return ACP_E_DAMAGED;
+    }
+    if (unlikely(h->blocks)) {
+        store(&h->section->state, SECTION_COMMITTED);
+        finish(h); /* busy: the next one to enter does it */
+    } else {
+        end(h);
+    }
+    return ACP_OK;
+}
+
+void section_cancel(struct hold *h)
+{
+    acp_fault why = h->lane->fault;
+    take_back(h);
+    h->lane->fault = why;
+}
+
+static uint64_t *free_slot(struct hold *h, uint64_t blocks[SECTION_BLOCKS])
+{
+    uint32_t i = 0;
+    while (i < SECTION_BLOCKS && blocks[i])
+        i++;
+    h->blocks = true;
+    h->damaged |= i == SECTION_BLOCKS;
+    return i < SECTION_BLOCKS ? &blocks[i] : &h->spill;
+}
+
+int section_take(struct hold *h, uint64_t size, uint64_t *block)
+{
+    uint64_t *slot = free_slot(h, h->section->fresh);
+    int rc = heap_take(h->lane, h->heap, size, slot, HEAP_PATIENCE_NS);
+    *block = *slot;
+    return rc;
+}
+
+void section_drop(struct hold *h, uint64_t block)
+{
+    store(free_slot(h, h->section->stale), block);
+}
+
+static void moving(struct hold *h, uint64_t to, uint64_t from, uint64_t size, uint64_t kind)
+{
+    struct section *s = h->section;
+    if (!inside(h, to, size) || !inside(h, from, size) || s->moving.kind) {
+        h->damaged = true;
+        return;
+    }
+    h->blocks = true;
+    s->moving.to = to;
+    s->moving.from = from;
+    s->moving.size = size;
+    store(&s->moving.step, 0);
+    store(&s->moving.kind, kind);
+}
+
+void section_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size)
+{
+    const struct path path = {to, from, size, (size + SECTION_SCRATCH - 1) / SECTION_SCRATCH};
+    moving(h, to, from, size, MOVING_NOW);
+    if (!h->damaged)
+        move_on(h, &path);
+}
+
+void section_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size)
+{
+    moving(h, to, from, size, MOVING_LATER);
+}

@@ -1,0 +1,175 @@
+/* A section: a lock in shared memory, and what is changed under it. A change happens as a whole or
+ * not at all, also when the process that makes it is killed at any instruction: the next one that
+ * enters finishes it or takes it back.
+ *
+ *     enter ... begin, set, take, drop, shift, move ..., commit ... leave
+ *
+ * Old words go to an undo journal before new ones are stored, and one store decides. A killed
+ * process has done a prefix of its stores in program order, and who locks after it sees them: it is
+ * enough that the compiler keeps their order: `store`.
+ *
+ * Sections are entered in this order: of a container, of the heap's sweeper, of the heap. A change may
+ * have to finish the one before, for which it enters the heap: who holds the heap begins one in another
+ * section only where that one's version is even. */
+#ifndef ACP_SECTION_H
+#define ACP_SECTION_H
+
+#include "core/engine_state.h"
+
+#define SECTION_WORDS 48u  /* that one change may set */
+#define SECTION_BLOCKS 4u  /* that one change may take, and as many that it may drop */
+#define SECTION_SCRATCH ((uint64_t)256)
+
+enum section_state { SECTION_IDLE = 0, SECTION_CHANGING, SECTION_COMMITTED };
+enum section_moving { MOVING_NOTHING = 0, MOVING_NOW, MOVING_LATER };
+
+/* Offsets count from the beginning of the heap. */
+struct section {
+    uint64_t lock;    /* 0: free; else whose it is (transaction_lock.c) */
+    uint64_t version; /* odd: a change is under way, or somebody died in it */
+    uint64_t state;
+    uint64_t count;   /* of words in the journal, while changing */
+    uint64_t holder;  /* process id of the last one to enter */
+    uint64_t patient; /* who finds it taken looks seldom: set where it is made */
+    uint64_t fresh[SECTION_BLOCKS]; /* blocks taken: they go back if the change does not happen */
+    uint64_t stale[SECTION_BLOCKS]; /* blocks to go back when it has happened */
+    struct {
+        uint64_t kind, to, from, size;
+        uint64_t step; /* 2n: n chunks are moved; 2n + 1: the next one lies in the scratch */
+    } moving;
+    struct {
+        uint64_t at, old;
+    } journal[SECTION_WORDS];
+    unsigned char scratch[SECTION_SCRATCH];
+};
+
+struct heap;
+
+/* A section that this thread has entered. */
+struct hold {
+    acp_lane *lane;
+    struct section *section;
+    struct heap *heap;
+    unsigned char *base; /* of the heap */
+    uint64_t last;       /* word of it */
+    uint64_t count;      /* of the journal */
+    bool blocks; /* the change takes or drops blocks, or moves bytes */
+    bool damaged; /* it has met what cannot be: it will not happen */
+    uint64_t spill; /* for a block that has no place in the section then */
+};
+
+/* transaction_lock.c */
+void section_create(struct section *s);
+bool section_try(acp_lane *lane, struct section *s); /* takes the lock if it is free */
+void section_unlock(struct section *s);
+/* Waits for the lock of one that was found taken. EBUSY, ETIMEDOUT: it still is; EINTR: a signal came. */
+int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns);
+
+/* ACP_FOREVER: until it is free or a signal ends the wait, holding no other section; else no longer than
+ * `patience_ns`, then ACP_E_BUSY. Who leads, or holds a lock, never waits. */
+int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
+                  int64_t patience_ns);
+void section_leave(struct hold *h);
+
+void section_begin(struct hold *h);
+int section_commit(struct hold *h); /* now it has happened; or ACP_E_DAMAGED, as the call that it is part of */
+void section_cancel(struct hold *h); /* as if it had not begun; the lane's fault stays, which says why */
+static inline void section_set(struct hold *h, uint64_t *word, uint64_t value);
+struct setting {
+    uint64_t *word, value;
+};
+/* Different words, all of which go to the journal before the first of them changes. */
+static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count);
+/* A change without a journal: somebody who enters later finishes it, from what is written down elsewhere. */
+static inline void section_open(struct hold *h);
+static inline void section_close(struct hold *h);
+void section_settle(struct hold *h); /* what the change before could not give back goes back */
+int section_take(struct hold *h, uint64_t size, uint64_t *block); /* ACP_E_BUSY: cancel, try again */
+void section_drop(struct hold *h, uint64_t block);
+/* Bytes that may overlap, one such call a change. What they overwrite besides themselves: is lost
+ * at once with `shift`, so nobody may need it; is untouched until the change has happened with
+ * `move`. The change sets no words in their place. */
+void section_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
+void section_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
+
+/* Reading without the lock: what was read between the two counts if nothing has changed. */
+static inline uint64_t section_look(const struct section *s)
+{
+    return __atomic_load_n(&s->version, __ATOMIC_ACQUIRE);
+}
+static inline bool section_same(const struct section *s, uint64_t looked)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return !(looked & 1) && __atomic_load_n(&s->version, __ATOMIC_RELAXED) == looked;
+}
+
+/* Stores in program order. Tests stop the process at each of them. */
+#ifdef ACP_FAULTS
+void fault_point(void);
+#else
+static inline void fault_point(void) {}
+#endif
+static inline void store(uint64_t *word, uint64_t value)
+{
+    fault_point();
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    atomic_signal_fence(memory_order_seq_cst); /* nor does anything after it come before */
+}
+
+static inline void section_open(struct hold *h)
+{
+    struct section *s = h->section;
+    if (unlikely(s->version & 1))
+        section_settle(h);
+    store(&s->version, s->version + 1);
+    atomic_thread_fence(memory_order_release); /* readers see the version before the rest */
+}
+
+static inline void section_close(struct hold *h)
+{
+    store(&h->section->version, h->section->version + 1);
+}
+
+/* A word of the heap: what it was goes to the journal. */
+static inline void section_set(struct hold *h, uint64_t *word, uint64_t value)
+{
+    struct section *s = h->section;
+    uint64_t at = (uint64_t)((unsigned char *)word - h->base), n = h->count;
+    if (unlikely(n == SECTION_WORDS || at > h->last || at % 8)) {
+        h->damaged = true;
+        return;
+    }
+    s->journal[n].at = at;
+    s->journal[n].old = *word;
+    h->count = n + 1;
+    store(&s->count, n + 1);
+    store(word, value);
+}
+
+static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count)
+{
+    struct section *s = h->section;
+    const unsigned char *base = h->base;
+    uint64_t n = h->count, last = h->last;
+    if (unlikely(n + count > SECTION_WORDS)) {
+        h->damaged = true;
+        return;
+    }
+#pragma GCC unroll 8 /* so that settings are words in registers */
+    for (uint32_t i = 0; i < count; i++, n++) {
+        uint64_t at = (uint64_t)((const unsigned char *)settings[i].word - base);
+        if (unlikely(at > last)) {
+            h->damaged = true;
+            return;
+        }
+        s->journal[n].at = at;
+        s->journal[n].old = *settings[i].word;
+    }
+    h->count = n;
+    store(&s->count, n);
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < count; i++)
+        store(settings[i].word, settings[i].value);
+}
+
+#endif

@@ -1,0 +1,309 @@
+/* From an address to the bytes: which process it names, whether they are in reach of load and
+ * store here, and where they are mapped. */
+#include "memory/heap_calls.h"
+#include "memory/heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define VIEW_GRAIN ((uint64_t)16 << 20) /* small regions share views of this size */
+
+/* Views without a living region go when there are many; nobody is inside a dead region that
+ * this process still uses, or the view stays for now. */
+static void views_trim(acp_engine *e, struct peer *p)
+{
+    const _Atomic uint32_t *busy = p->doors->lines[p->line].busy;
+    for (uint32_t flag = 0; flag < 2 * ATTACH_LANES; flag++)
+        if (busy[flag] & 1)
+            return;
+    for (struct view **at = &p->views; *at;) {
+        struct view *v = *at;
+        uint64_t version = p->control->directory_version;
+        bool used = v->pinned || (version & 1);
+        uint32_t count = p->control->directory_count;
+        for (uint32_t i = 0; i < count && i < ENTRIES_MAX && !used; i++) {
+            const struct entry *entry =
+                &directory_entries(p->control)[directory_order(p->control)[i] & (ENTRIES_MAX - 1)];
+            used = entry->offset < v->high && entry->offset + entry->length > v->low;
+        }
+        atomic_thread_fence(memory_order_acquire);
+        if (p->control->directory_version != version)
+            used = true; /* it changed meanwhile: another time */
+        if (used || e->config.map) {
+            at = &v->next;
+            continue;
+        }
+        *at = v->next;
+        munmap(v->base, v->high - v->low);
+        free(v);
+        p->view_count--;
+    }
+    p->view_limit = p->view_count * 2 < VIEW_LIMIT ? VIEW_LIMIT : p->view_count * 2;
+}
+
+/* Maps the region [low, high) of a peer's file. Which view holds a region depends on the
+ * region alone, so that two addresses of the same bytes meet in the same mapping. */
+static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, bool pin,
+                   unsigned char **base)
+{
+    if (p == e->own) {
+        *base = e->memory.base + low;
+        return ACP_OK;
+    }
+    uint64_t from = low & ~(VIEW_GRAIN - 1), to = from + VIEW_GRAIN;
+    if (high > to) {
+        from = low & ~(PAGE - 1);
+        to = (high + PAGE - 1) & ~(PAGE - 1);
+    }
+    uint64_t span = p->span;
+    if (to > span)
+        to = span;
+    if (high > to)
+        return ACP_E_UNREGISTERED;
+    for (struct view *v = p->views; v; v = v->next) {
+        if (v->low == from && v->high == to) {
+            v->pinned |= pin;
+            *base = v->base + (low - from);
+            return ACP_OK;
+        }
+    }
+    if (p->view_count >= p->view_limit)
+        views_trim(e, p);
+    struct view *v = calloc(1, sizeof *v);
+    if (!v)
+        return ACP_E_SYSTEM;
+    v->base = e->config.map ? e->config.map(e->config.map_context, &p->row, from, to - from)
+                            : map_undumped(p->fd, from, to - from, PROT_READ | PROT_WRITE);
+    if (v->base == MAP_FAILED || !v->base) {
+        free(v);
+        return ACP_E_SYSTEM;
+    }
+    v->low = from;
+    v->high = to;
+    v->pinned = pin;
+    v->next = p->views;
+    p->views = v;
+    p->view_count++;
+    *base = v->base + (low - from);
+    return ACP_OK;
+}
+
+/* How far the heap has been used; its memory is mapped as a whole. */
+static int heap_region(acp_engine *e, struct peer *p, struct region *region)
+{
+    pthread_mutex_lock(&e->space);
+    const struct heap *h = heap_map(e, p);
+    pthread_mutex_unlock(&e->space);
+    if (!h)
+        return ACP_E_SYSTEM;
+    uint64_t end = __atomic_load_n(&h->head->published, __ATOMIC_ACQUIRE) + h->position;
+    uint64_t length = end > region->offset ? end - region->offset : 0;
+    region->length = length < region->length ? length : region->length;
+    return length ? ACP_OK : ACP_E_UNREGISTERED;
+}
+
+/* Nothing but its owner says where a region is, and something may have written over that. */
+static bool possible(const acp_engine *e, const struct peer *p, const struct region *region,
+                     const struct region *whole)
+{
+    uint64_t into = region->target - whole->offset;
+    if (region->kind == SEGMENT_PRIVATE) {
+        const struct range *own = e->memory.registered;
+        return p != e->own || (own && own[region->slot].low == region->target &&
+                               region->length <= own[region->slot].high - region->target);
+    }
+    return region->kind >= SEGMENT_MEMORY && region->kind <= SEGMENT_HEAP &&
+           whole->length <= p->span && whole->offset <= p->span - whole->length &&
+           (region->kind != SEGMENT_ALIAS ||
+            (region->length <= whole->length && into <= whole->length - region->length));
+}
+
+/* Finds out where `ga` is and how this process reaches it. Of a rank of another node nothing
+ * but the rank can be checked here. */
+static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
+                  enum reach *reach, bool pin)
+{
+    acp_engine *e = lane->engine;
+    int64_t rank = acp_ga_rank(ga);
+    struct region region, whole;
+    if (ga == ACP_GA_NULL)
+        return fail(lane, ACP_E_NULL, ga, size);
+    if (ga >> 63 || unlikely(!growth_reaches(e, (uint64_t)rank)))
+        return fail(lane, ACP_E_RANK, ga, size);
+    uint32_t slot = slot_of_rank(e, (uint32_t)rank);
+    struct peer **last = &lane->peers[slot % LANE_PEERS], *p = *last;
+    if (!p || p->slot != slot)
+        p = *last = peer_of_slot(e, slot);
+    if (!p)
+        return fail(lane, ACP_E_SYSTEM, ga, size);
+    int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);
+    if (p->lost)
+        return fail(lane, ACP_E_LOST, ga, size);
+    *t = (struct translation){.peer = p, .low = ga, .length = size};
+    if (relation == RELATION_REMOTE) {
+        *reach = REACH_LINK;
+        return ACP_OK;
+    }
+    int rc = directory_find(p->control, acp_ga_offset(ga), &region);
+    if (rc == ACP_OK && region.color != acp_ga_color(ga))
+        rc = ACP_E_UNREGISTERED;
+    if (rc == ACP_OK && region.kind == SEGMENT_HEAP)
+        rc = heap_region(e, p, &region);
+    if (rc == ACP_OK && acp_ga_offset(ga) - region.offset >= region.length)
+        rc = ACP_E_UNREGISTERED;
+    if (rc == ACP_OK) {
+        lane->fault.low = region.offset;
+        lane->fault.high = region.offset + region.length;
+        if (size > region.offset + region.length - acp_ga_offset(ga))
+            rc = ACP_E_BOUNDS;
+    } else {
+        lane->fault.low = lane->fault.high = 0;
+    }
+    whole = region;
+    if (rc == ACP_OK && region.kind == SEGMENT_ALIAS)
+        rc = directory_find(p->control, region.target, &whole);
+    if (rc == ACP_OK && !possible(e, p, &region, &whole))
+        rc = ACP_E_DAMAGED;
+    if (rc != ACP_OK) {
+        uint64_t low = lane->fault.low, high = lane->fault.high;
+        fail(lane, p->lost ? ACP_E_LOST : rc, ga, size);
+        lane->fault.low = low;
+        lane->fault.high = high;
+        return lane->fault.status;
+    }
+    const struct entry *entry = &directory_entries(p->control)[region.slot];
+    t->low = acp_ga((uint32_t)rank, region.color, region.offset);
+    t->length = region.length;
+    t->generation = &entry->generation;
+    t->live = region.generation;
+    t->kind = region.kind;
+    bool named = region.kind == SEGMENT_MEMORY || region.kind == SEGMENT_HEAP;
+    t->position = named ? region.offset : region.target;
+    t->fence = p->control->fences || !e->fenced;
+    t->busy = named && (region.offset <= STARTER_OFFSET || region.kind == SEGMENT_HEAP)
+                  ? lane->nowhere
+                                            : &p->doors->lines[p->line].busy[2 * lane->index];
+    *reach = REACH_LOAD;
+    if (region.kind == SEGMENT_PRIVATE) {
+        if (p == e->own)
+            t->base = (unsigned char *)(uintptr_t)region.target;
+        else
+            *reach = p->vm_refused ? REACH_RING : REACH_VM;
+        return ACP_OK;
+    }
+    pthread_mutex_lock(&e->space);
+    const struct heap *h = whole.kind == SEGMENT_HEAP ? heap_map(e, p) : NULL;
+    if (h && (whole.offset < h->position ||
+              whole.offset + whole.length > h->position + h->span))
+        rc = ACP_E_DAMAGED;
+    else if (h)
+        t->base = h->base + (whole.offset - h->position);
+    else if (whole.kind == SEGMENT_HEAP)
+        rc = ACP_E_DAMAGED;
+    else
+        rc = view_of(e, p, whole.offset, whole.offset + whole.length, pin, &t->base);
+    pthread_mutex_unlock(&e->space);
+    if (rc != ACP_OK)
+        return fail(lane, rc, ga, size);
+    t->base += t->position - whole.offset;
+    return ACP_OK;
+}
+
+static struct translation *cached(acp_lane *lane, acp_ga_t ga)
+{
+    uint64_t where = (ga >> 16) ^ (ga >> (ACP_OFFSET_BITS + ACP_COLOR_BITS)) * 7;
+    return &lane->cache[where % LANE_CACHE];
+}
+
+static bool good(const struct translation *t, acp_ga_t ga, uint64_t size)
+{
+    return covers(t, ga, size) && *t->generation == t->live && !t->peer->lost;
+}
+
+/* With it each access runs a fence, and soon need not. */
+static bool passes(const acp_lane *lane, const struct translation *t)
+{
+    const acp_engine *e = lane->engine;
+    return t->fence && !t->peer->control->fences &&
+           (atomic_load(&e->fences_late) || atomic_load(&e->fenced));
+}
+
+int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
+              enum reach *reach)
+{
+    struct translation *known = cached(lane, ga);
+    if (good(known, ga, size)) {
+        *t = *known;
+        *reach = REACH_LOAD;
+        return ACP_OK;
+    }
+    int rc = locate(lane, ga, size, t, reach, false);
+    if (rc == ACP_OK && *reach == REACH_LOAD && !passes(lane, t))
+        *known = *t;
+    return rc;
+}
+
+const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, uint64_t size)
+{
+    struct translation t;
+    enum reach reach;
+    lane->fault.status = ACP_OK;
+    if (translate(lane, ga, size, &t, &reach) != ACP_OK || reach != REACH_LOAD)
+        return NULL;
+    if (lane->engine->config.path == ACP_PATH_OWNER && t.peer != lane->engine->own &&
+        lane->index != LANE_LEADER)
+        return NULL;
+    struct translation *kept = passes(lane, &t) ? &lane->passing[role] : &lane->recent[role];
+    *kept = t;
+    return kept;
+}
+
+void lane_flush(acp_lane *lane)
+{
+    memset(lane->recent, 0, sizeof lane->recent);
+    memset(lane->cache, 0, sizeof lane->cache);
+}
+
+int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address)
+{
+    struct translation t;
+    enum reach reach;
+    int rc = locate(lane, ga, size, &t, &reach, true);
+    if (rc != ACP_OK)
+        return rc;
+    if (reach != REACH_LOAD)
+        return fail(lane, ACP_E_PRIVATE, ga, size);
+    *address = t.base + (ga - t.low);
+    atomic_fetch_add(&t.peer->shown, 1);
+    return ACP_OK;
+}
+
+void acp_forget_address(acp_engine *e, acp_ga_t ga)
+{
+    struct peer *p = peer_of_slot(e, slot_of_rank(e, acp_ga_rank(ga)));
+    if (p)
+        atomic_fetch_sub(&p->shown, 1);
+}
+
+int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
+{
+    static const char *const opened[] = {"-", "own", "proc", "socket", "given"};
+    acp_engine *e = lane->engine;
+    if (!growth_reaches(e, rank))
+        return fail(lane, ACP_E_RANK, acp_ga(rank, 0, 0), 0);
+    struct peer *p = peer_of_slot(e, slot_of_rank(e, rank));
+    int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);
+    bool forced = e->config.path == ACP_PATH_OWNER;
+    out->lost = p->lost;
+    out->memory = opened[p->opened];
+    out->road = relation == RELATION_SELF   ? "self"
+                : relation == RELATION_NODE ? (forced ? "owner" : "load/store")
+                : window_reaches(e, p, acp_starter(e, rank), 1) ? "window"
+                                            : "link";
+    out->registered = relation == RELATION_SELF     ? "self"
+                      : relation == RELATION_REMOTE ? "link"
+                      : forced || p->vm_refused ? "owner"
+                                                                        : "process_vm";
+    return ACP_OK;
+}

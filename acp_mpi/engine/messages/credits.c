@@ -1,0 +1,42 @@
+/* Who waits for room in a mailbox, and is woken when there is some. */
+#include "messages/mail_match.h"
+
+bool mailbox_roomy(const struct mailbox *box)
+{
+    return __atomic_load_n(&box->bytes, __ATOMIC_RELAXED) <= box->bound / 2; /* maybe a moment ago */
+}
+
+uint32_t mail_wanting_take(struct heap *h, bool asked, uint32_t slots[MAIL_WANTING])
+{
+    struct mailbox *box = &h->head->mailbox;
+    uint32_t count = 0;
+    if (likely(!box->wanting[0]) || (!asked && !mailbox_roomy(box)))
+        return 0;
+    for (uint32_t i = 0; i < MAIL_WANTING && box->wanting[i]; i++) {
+        slots[count++] = (uint32_t)box->wanting[i] - 1;
+        box->wanting[i] = 0;
+    }
+    return count;
+}
+
+void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct peer *p = peer_of_slot(e, slots[i]);
+        if (p && (p == e->own || peer_attach(e, p) == RELATION_NODE))
+            door_ring(e, p);
+    }
+    /* Those by link do not come again by themselves, and may have been rung for once. */
+    if (unlikely(e->mail_stopped) && mailbox_roomy(&mail_heap(e, e->own)->head->mailbox))
+        progress_kick(e);
+}
+
+bool mail_want_room(struct mailbox *box, uint32_t slot)
+{
+    uint32_t i = 0;
+    while (i < MAIL_WANTING && box->wanting[i] && box->wanting[i] != slot + 1)
+        i++;
+    if (i < MAIL_WANTING)
+        box->wanting[i] = slot + 1;
+    return i < MAIL_WANTING;
+}

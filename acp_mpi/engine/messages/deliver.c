@@ -1,0 +1,209 @@
+/* The bytes of a message: to the buffer of its receive if there is a way, else to a block of the
+ * receiver's heap, which says how far they are there. */
+#include "messages/mail_match.h"
+#include "base/stream_copy.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define FILL_PART ((uint64_t)64 << 10) /* then a reader behind hears of it */
+#define VM_MOST ((uint64_t)1 << 30)
+
+enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK };
+
+/* Who has closed its engine may have the memory of a receive for something else by now. */
+bool vm_goes(const acp_engine *e, const struct peer *to)
+{
+    return to != e->own && !to->vm_refused && e->config.path != ACP_PATH_OWNER &&
+           to->control->phase != PHASE_CLOSED;
+}
+
+/* The block is the letter's as soon as it is nobody else's. */
+static int take_block(acp_lane *lane, struct landing *l)
+{
+    struct letter *letter = l->letter;
+    int rc;
+    do
+        rc = heap_take(lane, l->heap, l->size, &letter->block, HEAP_PATIENCE_NS);
+    while ((rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) && lane_may_wait(lane));
+    if (rc != ACP_OK)
+        return rc;
+    l->how = FILL_BLOCK;
+    l->base = l->heap->base + letter->block;
+    __atomic_store_n(&letter->place, PLACE_BLOCK, __ATOMIC_RELEASE);
+    return ACP_OK;
+}
+
+static int into_buffer(struct landing *l, int how)
+{
+    l->how = (uint8_t)how;
+    __atomic_store_n(&l->letter->place, PLACE_BUFFER, __ATOMIC_RELEASE);
+    return ACP_OK;
+}
+
+int mail_open(acp_lane *lane, struct landing *l)
+{
+    acp_engine *e = lane->engine;
+    const struct letter *letter = l->letter;
+    bool buffer = l->matched && letter->buffer;
+    if (!l->size)
+        return into_buffer(l, FILL_LOCAL);
+    if (buffer && l->to == e->own) {
+        l->base = (unsigned char *)(uintptr_t)letter->buffer;
+        return into_buffer(l, FILL_LOCAL);
+    }
+    if (buffer && letter->global && lane_find(lane, ROLE_DST, letter->global, l->size))
+        return into_buffer(l, FILL_GLOBAL);
+    if (share_goes(e, l)) {
+        share_open(lane, l, 0);
+        return ACP_OK;
+    }
+    bool vm = buffer && vm_goes(e, l->to);
+    if (vm && __atomic_load_n(&letter->attention, __ATOMIC_RELAXED) == ATTENTION_NONE)
+        return into_buffer(l, FILL_VM);
+    int rc = take_block(lane, l);
+    return rc == ACP_E_FULL && vm ? into_buffer(l, FILL_VM) : rc;
+}
+
+static int fill_global(acp_lane *lane, const struct landing *l, uint64_t at,
+                       const unsigned char *data, uint64_t size)
+{
+    acp_ga_t ga = l->letter->global + at;
+    const struct translation *t;
+    for (uint32_t attempt = 0; attempt < 3; attempt++)
+        if ((t = lane_find(lane, ROLE_DST, ga, size)) &&
+            write_loaded(lane, t, ga, data, size) == ACP_OK)
+            return ACP_OK;
+    return lane->fault.status == ACP_OK ? fail(lane, ACP_E_UNREGISTERED, ga, size)
+                                        : lane->fault.status;
+}
+
+int fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const unsigned char *data,
+            uint64_t size)
+{
+    struct peer *to = l->to;
+    while (size) {
+        uint64_t part = size < VM_MOST ? size : VM_MOST;
+        struct iovec here = {(void *)(uintptr_t)data, part};
+        struct iovec there = {(void *)(uintptr_t)(l->letter->buffer + at), part};
+        ssize_t n = to->lost ? -1
+                             : process_vm_writev((pid_t)to->row.pid, &here, 1, &there, 1, 0);
+        int error = errno;
+        if (n <= 0) {
+            bool refused = error == EPERM || error == ENOSYS || error == EACCES;
+            int rc = to->lost || error == ESRCH ? ACP_E_LOST : refused ? ACP_E_BUSY : ACP_E_SYSTEM;
+            if (refused)
+                to->vm_refused = 1;
+            if (rc == ACP_E_LOST)
+                peer_mark_lost(lane->engine, to);
+            fail(lane, rc, 0, size);
+            lane->fault.error = error;
+            lane->fault.rank = rank_of_slot(lane->engine, to->slot);
+            return rc;
+        }
+        data += n;
+        at += (uint64_t)n;
+        size -= (uint64_t)n;
+    }
+    return ACP_OK;
+}
+
+static void fill_block(struct landing *l, uint64_t at, const unsigned char *data, uint64_t size)
+{
+    while (size) {
+        uint64_t part = size < FILL_PART ? size : FILL_PART;
+        stream_copy(l->base + at, data, part);
+        at += part;
+        data += part;
+        size -= part;
+        __atomic_store_n(&l->letter->filled, at, __ATOMIC_RELEASE);
+    }
+}
+
+int mail_fill(acp_lane *lane, struct landing *l, uint64_t at, const void *data, uint64_t size)
+{
+    if (at >= l->size) /* there is no room for it */
+        return ACP_OK;
+    size = size < l->size - at ? size : l->size - at;
+    if (l->how == FILL_VM) {
+        int rc = fill_vm(lane, l, at, data, size);
+        if (rc != ACP_E_BUSY || at) /* refused from the beginning: another way */
+            return rc;
+        if ((rc = take_block(lane, l)) != ACP_OK)
+            return rc;
+    }
+    if (l->how == FILL_GLOBAL)
+        return fill_global(lane, l, at, data, size);
+    if (l->how == FILL_BLOCK)
+        fill_block(l, at, data, size);
+    else
+        memcpy(l->base + at, data, size);
+    return ACP_OK;
+}
+
+void mail_landed(acp_lane *lane, struct landing *l)
+{
+    letter_done(lane, l->to, l->letter, LETTER_DONE);
+}
+
+void mail_failed(acp_lane *lane, struct landing *l)
+{
+    acp_engine *e = lane->engine;
+    letter_done(lane, l->to, l->letter, LETTER_LOST);
+    if (l->to == e->own) { /* nobody may ever ask for it */
+        e->mail_losses = 1;
+        progress_kick(e);
+    }
+}
+
+void mail_held(acp_lane *lane, struct landing *l, acp_ga_t block)
+{
+    l->letter->held = block;
+    __atomic_store_n(&l->letter->place, PLACE_HELD, __ATOMIC_RELEASE);
+    letter_done(lane, l->to, l->letter, LETTER_DONE);
+}
+
+int mail_take_back(acp_lane *lane, struct landing *l, const uint64_t *note)
+{
+    struct hold hold;
+    uint32_t slots[MAIL_WANTING];
+    struct letter *letter = l->letter;
+    int rc = section_enter(&hold, lane, &l->heap->head->mailbox.section, l->heap, 0);
+    if (rc != ACP_OK)
+        return rc;
+    bool kept = letter->list == AMONG_MESSAGES;
+    if (note || kept) {
+        section_begin(&hold);
+        if (note) {
+            section_set(&hold, &letter->size, 0);
+            section_set(&hold, &letter->note, *note);
+            section_set(&hold, &letter->place, PLACE_INLINE);
+        } else {
+            mail_unkeep(&hold, letter);
+            letter_drop(&hold, letter);
+        }
+        section_commit(&hold);
+    }
+    uint32_t count = mail_wanting_take(l->heap, false, slots);
+    section_leave(&hold);
+    mail_wanting_wake(lane->engine, slots, count);
+    if (note)
+        letter_done(lane, l->to, letter, LETTER_DONE);
+    return note || kept ? ACP_OK : ACP_E_HANDLE;
+}
+
+int mail_taken(acp_lane *lane, struct landing *l)
+{
+    struct hold hold;
+    int rc = section_enter(&hold, lane, &l->heap->head->mailbox.section, l->heap,
+                           mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    struct letter *letter = l->letter;
+    l->matched = letter->list == AMONG_NONE;
+    if (l->matched && letter->room < l->size)
+        l->size = letter->room;
+    section_leave(&hold);
+    return l->matched ? ACP_OK : ACP_E_BUSY;
+}

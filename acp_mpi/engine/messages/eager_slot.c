@@ -1,0 +1,231 @@
+/* Who fills eager slots, who takes from them, and who closes them. */
+#include "messages/eager_slot.h"
+
+#include "messages/mail_match.h"
+
+#include <sched.h>
+#include <string.h>
+
+#define LOOKS 200u /* at a slot that is full */
+
+static struct eager *eager_of(acp_engine *e, struct peer *p)
+{
+    struct heap *h = mail_heap(e, p);
+    return h ? &h->head->mailbox.eager : NULL;
+}
+
+static bool claim(struct eager_slot *s, uint64_t from)
+{
+    return __atomic_compare_exchange_n(&s->state, &from, from - from % EAGER_STATES + EAGER_CLAIMED + EAGER_CLAIM,
+                                       false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static bool is_of(const struct eager_slot *s, uint64_t context, uint32_t source)
+{
+    return __atomic_load_n(&s->context, __ATOMIC_RELAXED) == context &&
+           __atomic_load_n(&s->source, __ATOMIC_RELAXED) == source;
+}
+
+static bool is_full(const struct eager_slot *s, uint64_t *state)
+{
+    *state = __atomic_load_n(&s->state, __ATOMIC_SEQ_CST);
+    return *state % EAGER_STATES == EAGER_FULL;
+}
+
+/* What is full is not missed because somebody counts there meanwhile. */
+static bool claim_full(struct eager_slot *s)
+{
+    uint64_t state;
+    while (is_full(s, &state))
+        if (claim(s, state))
+            return true;
+    return false;
+}
+
+static bool claim_message(struct eager_slot *s, uint64_t context, uint32_t source)
+{
+    uint64_t state;
+    while (is_full(s, &state) && is_of(s, context, source))
+        if (claim(s, state))
+            return true;
+    return false;
+}
+
+/* By who has claimed it. */
+static void become(struct eager_slot *s, uint64_t what)
+{
+    __atomic_fetch_add(&s->state, what - EAGER_CLAIMED, __ATOMIC_SEQ_CST);
+}
+
+static uint16_t turned(const struct eager_slot *s)
+{
+    return (uint16_t)(__atomic_load_n(&s->state, __ATOMIC_RELAXED) / EAGER_TURN);
+}
+
+/* A receiver that is awake soon takes what this has put there; one for which it has waited in vain is not. The
+ * state then. */
+static uint64_t await_empty(const struct eager *eager, const struct eager_slot *s, uint32_t source,
+                            _Atomic uint32_t *stuck)
+{
+    uint64_t state = __atomic_load_n(&s->state, __ATOMIC_RELAXED), claims = state / EAGER_CLAIM;
+    if (state % EAGER_STATES == EAGER_EMPTY || claims == atomic_load_explicit(stuck, memory_order_relaxed) ||
+        __atomic_load_n(&s->source, __ATOMIC_RELAXED) != source)
+        return state;
+    for (uint32_t i = 0; i < LOOKS && state % EAGER_STATES != EAGER_EMPTY &&
+                         !__atomic_load_n(&eager->closed, __ATOMIC_RELAXED); i++) {
+        cpu_relax();
+        state = __atomic_load_n(&s->state, __ATOMIC_RELAXED);
+    }
+    if (state / EAGER_CLAIM == claims)
+        atomic_store_explicit(stuck, (uint32_t)claims, memory_order_relaxed);
+    return state;
+}
+
+static bool fill(struct eager *eager, struct eager_slot *s, struct peer *to, const acp_envelope *m,
+                 const void *data)
+{
+    uint32_t source = (uint32_t)m->source;
+    uint64_t state = await_empty(eager, s, source, &to->eager_stuck[m->context % EAGER_EACH]);
+    if (__atomic_load_n(&eager->closed, __ATOMIC_RELAXED) || state % EAGER_STATES != EAGER_EMPTY ||
+        !claim(s, state))
+        return false;
+    __atomic_store_n(&s->context, m->context, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->source, source, __ATOMIC_RELAXED);
+    s->note = m->note;
+    s->size = (uint32_t)m->size;
+    if (m->size)
+        memcpy(s->data, data, m->size);
+    become(s, EAGER_FULL);
+    /* Who closes them looks at them afterwards: it finds this one, or this finds them closed. */
+    if (likely(!__atomic_load_n(&eager->closed, __ATOMIC_SEQ_CST)) || !claim_message(s, m->context, source))
+        return true;
+    become(s, EAGER_EMPTY);
+    return false;
+}
+
+bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data)
+{
+    struct eager *eager = eager_of(e, to);
+    uint32_t i = eager_slot_of(m->context, (uint32_t)m->source);
+    return eager && to != e->own && fill(eager, &eager->slots[i], to, m, data);
+}
+
+void eager_turn(acp_engine *e, struct peer *to, uint64_t context)
+{
+    struct eager *eager = eager_of(e, to);
+    if (eager)
+        __atomic_fetch_add(&eager->slots[eager_slot_of(context, e->rank)].state, EAGER_TURN, __ATOMIC_RELAXED);
+}
+
+bool eager_turned(acp_engine *e, uint64_t context, uint32_t source)
+{
+    const struct eager *eager = eager_of(e, e->own);
+    uint32_t i = eager_slot_of(context, source);
+    return eager && turned(&eager->slots[i]) != atomic_load_explicit(&e->eager_seen[i], memory_order_relaxed);
+}
+
+void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is)
+{
+    const struct eager *eager = eager_of(e, e->own);
+    uint32_t i = eager_slot_of(context, source);
+    if (is)
+        atomic_fetch_add_explicit(&e->eager_seen[i], 1, memory_order_relaxed);
+    else if (eager)
+        atomic_store_explicit(&e->eager_seen[i], turned(&eager->slots[i]), memory_order_relaxed);
+}
+
+bool eager_here(acp_engine *e, uint64_t context, uint32_t source)
+{
+    const struct eager *eager = eager_of(e, e->own);
+    const struct eager_slot *s = eager ? &eager->slots[eager_slot_of(context, source)] : NULL;
+    uint64_t state;
+    return s && is_full(s, &state) && is_of(s, context, source);
+}
+
+bool eager_take(acp_engine *e, acp_envelope *m, void *buffer)
+{
+    struct eager *eager = eager_of(e, e->own);
+    struct eager_slot *s = eager ? &eager->slots[eager_slot_of(m->context, (uint32_t)m->source)] : NULL;
+    if (!s || !claim_message(s, m->context, (uint32_t)m->source))
+        return false;
+    uint64_t room = m->size, size = s->size < EAGER_MOST ? s->size : EAGER_MOST;
+    m->size = size;
+    m->note = s->note;
+    if (size && buffer)
+        memcpy(buffer, s->data, size < room ? size : room);
+    become(s, EAGER_EMPTY);
+    return true;
+}
+
+/* To the mailbox of whose slot it is, as if it had come there. ACP_E_BUSY: not yet. */
+static int deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
+{
+    acp_engine *e = lane->engine;
+    struct landing landing;
+    acp_envelope m = {.context = s->context, .source = s->source, .note = s->note,
+                      .size = s->size < EAGER_MOST ? s->size : EAGER_MOST};
+    int rc = mail_arrive(lane, to, &m, s->data, true, e->self, &landing);
+    if (rc == ACP_OK) {
+        __atomic_fetch_add(&s->state, EAGER_TURN, __ATOMIC_RELAXED);
+        if (to == e->own)
+            atomic_store(&e->collective_news, true); /* it may be for one that has been driven already */
+    }
+    become(s, rc == ACP_OK ? EAGER_EMPTY : EAGER_FULL);
+    return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room: it is taken from where it is */
+}
+
+int eager_clear(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    struct eager *eager = eager_of(e, e->own);
+    int rc = ACP_OK;
+    for (uint32_t i = 0; eager && rc == ACP_OK && i < EAGER_SLOTS; i++)
+        if (claim_full(&eager->slots[i]))
+            rc = deliver(lane, e->own, &eager->slots[i]);
+    return rc;
+}
+
+/* While another brings it there it is not overtaken either, unless that one has died. */
+int eager_recall(acp_lane *lane, struct peer *to, uint64_t context)
+{
+    uint32_t source = lane->engine->rank;
+    struct eager *eager = eager_of(lane->engine, to);
+    struct eager_slot *s = eager ? &eager->slots[eager_slot_of(context, source)] : NULL;
+    for (uint32_t i = 0; s && i < LOOKS && is_of(s, context, source); i++) {
+        if (claim_message(s, context, source))
+            return deliver(lane, to, s);
+        if (__atomic_load_n(&s->state, __ATOMIC_SEQ_CST) % EAGER_STATES != EAGER_CLAIMED)
+            break;
+        sched_yield();
+    }
+    return ACP_OK;
+}
+
+void eager_forget(acp_engine *e)
+{
+    struct heap *h = mail_heap(e, e->own);
+    for (uint32_t i = 0; h && i < EAGER_SLOTS; i++) {
+        struct eager_slot *s = &h->head->mailbox.eager.slots[i];
+        uint64_t state, context;
+        if (!is_full(s, &state))
+            continue;
+        context = __atomic_load_n(&s->context, __ATOMIC_RELAXED);
+        if (mail_context_ended(&h->head->mailbox, context) &&
+            claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
+            become(s, EAGER_EMPTY);
+    }
+}
+
+void eager_close(acp_engine *e)
+{
+    struct eager *eager = eager_of(e, e->own);
+    if (eager)
+        __atomic_fetch_add(&eager->closed, 1, __ATOMIC_SEQ_CST);
+}
+
+void eager_open(acp_engine *e)
+{
+    struct eager *eager = eager_of(e, e->own);
+    if (eager)
+        __atomic_fetch_sub(&eager->closed, 1, __ATOMIC_SEQ_CST);
+}

@@ -1,0 +1,69 @@
+/* Eager slots: a short message of a collective in one line of its receiver's memory, where its receiver looks
+ * before it asks its mailbox, which takes several lines and a lock. Only who is awake looks there: who is to
+ * sleep closes them first, and has what is in them brought to the mailbox, so that all that is said there of
+ * messages holds for these, too.
+ *
+ * A slot is claimed, filled, and full; who takes from it claims it again. A sender that finds it taken, or
+ * closed, goes to the mailbox, and counts there that it has: who looks for its message knows where it is. A
+ * claim of one who has died stays: others with that slot go to the mailbox then. */
+#ifndef ACP_EAGER_H
+#define ACP_EAGER_H
+
+#include "core/messages.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define EAGER_MOST 32u  /* bytes of a message */
+#define EAGER_EACH 4u   /* slots of a sender, chosen by the context: it may be ahead of its receiver */
+#define EAGER_SLOTS 128u /* senders share them */
+
+enum { EAGER_EMPTY = 0, EAGER_CLAIMED, EAGER_FULL, EAGER_STATES = 4 };
+#define EAGER_TURN ((uint64_t)1 << 16) /* of the state: one that has gone to the mailbox instead; 16 bits of it */
+#define EAGER_CLAIM ((uint64_t)1 << 32) /* how often it was claimed */
+
+struct peer;
+
+struct eager_slot {
+    _Alignas(64) uint64_t state;
+    uint64_t context, note;
+    uint32_t source, size;
+    unsigned char data[EAGER_MOST];
+};
+
+static inline uint32_t eager_slot_of(uint64_t context, uint32_t source)
+{
+    return (source * EAGER_EACH + (uint32_t)context % EAGER_EACH) % EAGER_SLOTS;
+}
+
+struct eager {
+    _Alignas(64) uint64_t closed; /* by so many, who may sleep */
+    struct eager_slot slots[EAGER_SLOTS];
+};
+
+/* send.c: by a slot. False: not so, and nothing has happened; one that goes to the mailbox then is counted
+ * there once it has come. */
+bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
+void send_turned(acp_lane *lane, uint32_t dest, uint64_t context);
+/* What nobody has taken goes to the mailbox, for more of that context follows there. ACP_E_BUSY: not yet. */
+int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context);
+
+/* eager_slot.c */
+bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data);
+void eager_turn(acp_engine *e, struct peer *to, uint64_t context);
+int eager_recall(acp_lane *lane, struct peer *to, uint64_t context);
+
+/* And of those that are for this process: */
+bool eager_here(acp_engine *e, uint64_t context, uint32_t source); /* one waits */
+/* Have some of that sender gone to the mailbox that have not been found there? One `is`, or none is there. */
+bool eager_turned(acp_engine *e, uint64_t context, uint32_t source);
+void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is);
+/* It is taken; `m`, with its context, its source and the size of the buffer, is its envelope then. */
+bool eager_take(acp_engine *e, acp_envelope *m, void *buffer);
+void eager_forget(acp_engine *e); /* what has come of contexts that have ended: nobody takes it */
+/* Nobody fills them any more; what is in them is brought to the mailbox, or, ACP_E_BUSY, not all yet. */
+void eager_close(acp_engine *e);
+int eager_clear(acp_lane *lane);
+void eager_open(acp_engine *e);
+
+#endif

@@ -1,0 +1,77 @@
+/* What a receiver says about the messages of this process. */
+#include "messages/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct parcel *parcel_of(const struct courier *c, uint64_t id)
+{
+    struct parcel *p = c->parcels;
+    while (p && p->id != id)
+        p = p->next;
+    return p;
+}
+
+/* Its bytes have come back: from now on they are here. */
+static void take_back(acp_lane *lane, struct courier *c, uint64_t id, const void *payload,
+                      uint64_t size)
+{
+    struct parcel *p = parcel_new(lane->engine, c, id);
+    if (!p || !(p->own = mail_memory(lane->engine, size))) {
+        peer_mark_lost(lane->engine, c->peer); /* it waits for what nobody has any more */
+        return;
+    }
+    memcpy(p->own, payload, size);
+    c->copied += size;
+    p->data = p->own;
+    p->envelope.size = size;
+    p->state = PARCEL_KEPT;
+}
+
+void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
+                  const unsigned char *payload, uint64_t size)
+{
+    struct parcel *p = parcel_of(c, m->id);
+    if (m->flags == WORD_TAKEN && p) {
+        p->taken = true;
+    } else if (m->flags == WORD_KEEP) {
+        if (!c->heard)
+            c->heard = WORD_KEEP;
+        if (p && (p->state == PARCEL_BEGUN || p->state == PARCEL_TRIED)) {
+            p->state = PARCEL_KEPT;
+            p->done = 0;
+        } else if (!p && size) {
+            take_back(lane, c, m->id, payload, size);
+        }
+    } else if (m->flags == WORD_FULL) {
+        c->heard = WORD_FULL;
+        c->full_at = m->after;
+        for (p = c->parcels; p; p = p->next)
+            p->began_in_vain = false;
+    } else if (m->flags == WORD_ROOM) {
+        c->heard = 0;
+        asks_drop(c);
+    } else if (m->flags == WORD_ASK) {
+        ask_came(c, m);
+    } else if (m->flags == WORD_WANT) {
+        if (p && (p->state == PARCEL_KEPT || p->state == PARCEL_BACK) && !p->block) {
+            p->state = PARCEL_BEGUN;
+            p->taken = true;
+        }
+    } else if (p && p->state == PARCEL_BACK && m->flags == WORD_MET) {
+        p->met = true;
+        p->state = PARCEL_KEPT;
+    } else if (p && p->state == PARCEL_BACK) {
+        parcel_taken_back(c, p);
+        p = NULL;
+    } else if (p && p->state == PARCEL_TRIED) {
+        bool met = m->flags == WORD_MET;
+        p->state = met ? PARCEL_BEGUN : PARCEL_WAITING;
+        p->taken = met;
+        p->done = met && p->envelope.size <= MAIL_INLINE ? p->envelope.size : 0;
+    }
+    if (p && p->state != PARCEL_TRIED)
+        ask_over(c, p);
+    if (c->parcels)
+        courier_push(lane, c);
+}

@@ -1,0 +1,337 @@
+/* Messages that come by link: matched and written where they go by whoever leads, who never waits
+ * for a section. If one is held, what comes from that peer waits in its order. */
+#include "messages/flow.h"
+
+#include "memory/heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void say(acp_lane *lane, struct courier *c, enum courier_word word, uint64_t id,
+                const void *payload, uint64_t size)
+{
+    struct message m = {.flags = (uint8_t)word, .id = id};
+    courier_says(lane, c, &m, payload, size);
+}
+
+void courier_tells(acp_engine *e, struct courier *c, uint8_t word)
+{
+    if (word == WORD_FULL && c->told != WORD_FULL)
+        atomic_fetch_add(&e->mail_stopped, 1);
+    if (word != WORD_FULL && c->told == WORD_FULL)
+        atomic_fetch_sub(&e->mail_stopped, 1);
+    c->stops = word == WORD_FULL;
+    c->told = word;
+}
+
+static const struct mailbox *own_box(acp_engine *e)
+{
+    struct heap *h = mail_heap(e, e->own);
+    return h ? &h->head->mailbox : NULL;
+}
+
+void courier_room(acp_lane *lane, struct courier *c)
+{
+    if (!mailbox_roomy(own_box(lane->engine)))
+        return;
+    courier_tells(lane->engine, c, 0);
+    say(lane, c, WORD_ROOM, 0, NULL, 0);
+}
+
+static struct delivery **delivery_of(struct courier *c, uint64_t id)
+{
+    struct delivery **at = &c->deliveries;
+    while (*at && (*at)->id != id)
+        at = &(*at)->next;
+    return at;
+}
+
+static void drop(struct courier *c, struct delivery **at)
+{
+    struct delivery *d = *at;
+    *at = d->next;
+    if (!*at)
+        c->deliveries_end = at;
+    free(d);
+}
+
+/* As much of the bytes as the receive has room for. */
+static void fill(acp_lane *lane, struct delivery *d, uint64_t at, const void *data, uint64_t size)
+{
+    uint64_t most = d->landing.size > at ? d->landing.size - at : 0;
+    if (most)
+        mail_fill(lane, &d->landing, at, data, size < most ? size : most);
+    d->come = at + size;
+}
+
+/* The bytes stay with the sender, or go back to it. */
+static void keep_there(acp_lane *lane, struct courier *c, const struct message *m,
+                       const void *payload, uint64_t size)
+{
+    bool whole = size == m->a;
+    if (m->flags & COURIER_KEPT)
+        return;
+    if (!c->told)
+        courier_tells(lane->engine, c, WORD_KEEP);
+    say(lane, c, WORD_KEEP, m->id, whole ? payload : NULL, whole ? size : 0);
+}
+
+/* Bytes that stay there need no memory there any more once there is a buffer for them here. */
+static void want(acp_lane *lane, struct courier *c, struct delivery *d)
+{
+    if (d->open || d->wanted || !d->kept || !mail_wanted(&d->landing))
+        return;
+    int rc = d->landing.matched ? ACP_OK : mail_taken(lane, &d->landing);
+    d->wanted = rc == ACP_OK && d->landing.letter->buffer;
+    if (d->wanted)
+        say(lane, c, WORD_WANT, d->id, NULL, 0);
+    else if (rc != ACP_OK)
+        courier_later(lane->engine, ACP_E_BUSY);
+}
+
+void deliveries_want(acp_lane *lane, struct courier *c)
+{
+    for (struct delivery *d = c->deliveries; d; d = d->next)
+        want(lane, c, d);
+}
+
+/* This process brings the bytes: a receive of the dead ends in deliveries_end and not before, for its
+ * letter and its buffer are written to until then.
+ *
+ * No envelope has room: the peer stops, but what is under way is taken. It hears up to where it need not
+ * be asked: who posts a receive from there on finds that there is somebody to ask. */
+static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelope,
+                  const void *data, struct landing *landing)
+{
+    acp_engine *e = lane->engine;
+    int rc = mail_arrive(lane, e->own, envelope, data, false, e->self, landing);
+    if (rc != ACP_E_FULL)
+        return rc;
+    if (c->told != WORD_FULL)
+        courier_tells(e, c, WORD_FULL);
+    rc = mail_arrive(lane, e->own, envelope, data, true, e->self, landing);
+    if (c->stops && rc != ACP_E_BUSY) {
+        struct message m = {.flags = WORD_FULL,
+                            .after = __atomic_load_n(&own_box(e)->sequence, __ATOMIC_RELAXED)};
+        c->stops = false;
+        courier_says(lane, c, &m, NULL, 0);
+    }
+    return rc;
+}
+
+/* Bytes that are with a message as it begins. */
+static uint64_t brought(const struct message *m)
+{
+    bool letter = m->a <= MAIL_INLINE;
+    if (m->flags & COURIER_MEET)
+        return letter ? m->a : 0;
+    if (m->flags & COURIER_KEPT)
+        return letter ? UINT64_MAX : 0; /* nobody keeps what a letter holds */
+    return m->a < FRAME_PAYLOAD_MOST ? m->a : FRAME_PAYLOAD_MOST;
+}
+
+/* Goes on where it had to stop. */
+static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
+                     const unsigned char *payload, uint64_t size)
+{
+    acp_envelope envelope = {.context = m->dst, .tag = (int64_t)m->src, .size = m->a, .note = m->b,
+                             .source = rank_of_slot(lane->engine, c->peer->slot)};
+    struct delivery **at = delivery_of(c, m->id), *d = *at;
+    bool tried = m->flags & COURIER_MEET;
+    if (size != brought(m))
+        return ACP_E_ARGUMENT;
+    if (!d) {
+        struct landing landing;
+        acp_engine *e = lane->engine;
+        uint64_t from = m->flags & COURIER_ASKED ? m->after - 1 : 0;
+        int rc = tried ? mail_meet(lane, e->own, &envelope, payload,
+                                   (struct places){from, m->after}, e->self, &landing)
+                       : arrive(lane, c, &envelope, payload, &landing);
+        if (tried && (rc == ACP_E_FULL || (rc == ACP_OK && !landing.open))) {
+            say(lane, c, rc == ACP_OK ? WORD_MET : WORD_MISSED, m->id, NULL, 0);
+            return ACP_OK;
+        }
+        if (rc != ACP_OK)
+            return rc;
+        if (!landing.open && !landing.held)
+            return ACP_OK;
+        _Static_assert(sizeof *d <= KEPT_SMALL, "memory is kept for one");
+        if (!(d = mail_memory(e, sizeof *d))) {
+            mail_failed(lane, &landing);
+            return ACP_E_SYSTEM;
+        }
+        *d = (struct delivery){.id = m->id, .size = m->a, .landing = landing};
+        at = c->deliveries_end;
+        *at = d;
+        c->deliveries_end = &d->next;
+    }
+    int rc = d->landing.held || m->flags & COURIER_KEPT ? ACP_E_FULL : mail_open(lane, &d->landing);
+    if (rc == ACP_E_BUSY)
+        return rc;
+    if (rc != ACP_OK) {
+        keep_there(lane, c, m, payload, size);
+        d->kept = true;
+        want(lane, c, d);
+        return ACP_OK;
+    }
+    d->open = true;
+    if (tried) {
+        say(lane, c, WORD_MET, m->id, NULL, 0);
+        return ACP_OK;
+    }
+    fill(lane, d, 0, payload, size);
+    if (d->come == d->size) {
+        mail_landed(lane, &d->landing);
+        drop(c, at);
+    } else {
+        say(lane, c, WORD_TAKEN, m->id, NULL, 0);
+    }
+    return ACP_OK;
+}
+
+/* What comes of a message that was refused is not missed. */
+static void part_here(acp_lane *lane, struct courier *c, const struct message *m,
+                      const unsigned char *payload, uint64_t size)
+{
+    struct delivery **at = delivery_of(c, m->id), *d = *at;
+    if (d && d->wanted && !m->a && mail_open(lane, &d->landing) == ACP_OK)
+        d->open = true;
+    if (!d || !d->open || m->a != d->come || size > d->size - d->come)
+        return;
+    fill(lane, d, m->a, payload, size);
+    if (d->come < d->size)
+        return;
+    mail_landed(lane, &d->landing);
+    drop(c, at);
+}
+
+/* ACP_E_BUSY: not yet. */
+static int where_here(acp_lane *lane, struct courier *c, const struct message *m)
+{
+    struct delivery **at = delivery_of(c, m->id), *d = *at;
+    bool comes = m->after, left = m->flags & COURIER_LEFT;
+    int rc = ACP_E_HANDLE;
+    if (d && !d->open && comes) {
+        mail_held(lane, &d->landing, m->after);
+        rc = ACP_OK;
+    } else if (d && !d->open) {
+        rc = mail_take_back(lane, &d->landing, left ? &m->b : NULL);
+    }
+    if (rc == ACP_E_BUSY)
+        return rc;
+    if (!comes && !left)
+        say(lane, c, rc == ACP_OK ? WORD_MISSED : WORD_MET, m->id, NULL, 0);
+    if (rc == ACP_OK)
+        drop(c, at);
+    return ACP_OK;
+}
+
+/* ACP_E_BUSY, ACP_E_FULL: not yet. */
+static int frame_here(acp_lane *lane, struct courier *c, const struct message *m,
+                      const unsigned char *payload, uint64_t size)
+{
+    if (m->kind == ACP_MAIL)
+        return mail_here(lane, c, m, payload, size);
+    if (m->kind == ACP_MAIL_WHERE)
+        return where_here(lane, c, m);
+    part_here(lane, c, m, payload, size);
+    return ACP_OK;
+}
+
+static bool not_yet(int rc)
+{
+    return rc == ACP_E_BUSY || rc == ACP_E_FULL;
+}
+
+void deliveries_push(acp_lane *lane, struct courier *c)
+{
+    for (struct late *l; (l = c->late);) {
+        int rc = ACP_E_FULL;
+        if (provided(lane->engine))
+            rc = frame_here(lane, c, &l->message, l->size ? l->payload : NULL, l->size);
+        if (not_yet(rc)) {
+            courier_later(lane->engine, rc);
+            return;
+        }
+        c->late = l->next;
+        free(l);
+    }
+    c->late_end = &c->late;
+    if (c->peer->lost)
+        deliveries_end(lane, c);
+}
+
+/* What of messages that have begun waits behind one that has no room: it needs none. */
+static void bring_late(acp_lane *lane, struct courier *c, uint64_t stuck)
+{
+    struct late **at = &c->late;
+    for (struct late *l; (l = *at);) {
+        const struct message *m = &l->message;
+        if (m->kind == ACP_MAIL || m->id == stuck || !*delivery_of(c, m->id)) {
+            at = &l->next;
+        } else {
+            frame_here(lane, c, m, l->payload, l->size);
+            *at = l->next;
+            free(l);
+        }
+    }
+    c->late_end = at;
+}
+
+static void come_later(acp_lane *lane, struct courier *c, const struct message *m,
+                       const unsigned char *payload, uint64_t size, int rc)
+{
+    struct late *l = mail_memory(lane->engine, sizeof *l + size);
+    if (!l) {
+        peer_mark_lost(lane->engine, c->peer); /* what it said is lost */
+        return;
+    }
+    *l = (struct late){.message = *m, .size = size};
+    if (size)
+        memcpy(l->payload, payload, size);
+    *c->late_end = l;
+    c->late_end = &l->next;
+    courier_later(lane->engine, rc);
+}
+
+void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
+                   const unsigned char *payload, uint64_t size)
+{
+    struct courier *c = courier_of(lane->engine, from);
+    if (!c) {
+        peer_mark_lost(lane->engine, from);
+    } else if (m->kind == ACP_MAIL_SAID) {
+        courier_said(lane, c, m, payload, size);
+    } else {
+        int rc = c->late ? ACP_E_BUSY : frame_here(lane, c, m, payload, size);
+        if (not_yet(rc))
+            come_later(lane, c, m, payload, size, rc);
+    }
+}
+
+/* The peer is dead: the rest will not come. What has no room yet is still delivered, when it has. */
+void deliveries_end(acp_lane *lane, struct courier *c)
+{
+    uint64_t stuck = c->late ? c->late->message.id : 0;
+    bring_late(lane, c, stuck);
+    for (struct delivery **at = &c->deliveries, *d; (d = *at);) {
+        if (d->id == stuck) {
+            at = &d->next;
+        } else {
+            mail_failed(lane, &d->landing);
+            drop(c, at);
+        }
+    }
+}
+
+void deliveries_drop(struct courier *c)
+{
+    while (c->deliveries)
+        drop(c, &c->deliveries);
+    while (c->late) {
+        struct late *l = c->late;
+        c->late = l->next;
+        free(l);
+    }
+    c->late_end = &c->late;
+}

@@ -1,0 +1,340 @@
+/* Messages of this process to others by link: at once if they fit into one frame and the link has
+ * room, else parcel by parcel, by whoever leads. */
+#include "messages/flow.h"
+
+#include "messages/sender_heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COPIED_MOST ((uint64_t)128 << 10) /* longer ones take the while to go out in any case */
+#define COPIED_IN_ALL ((uint64_t)4 << 20) /* for one receiver */
+
+static int say(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
+               uint64_t size)
+{
+    m->from = lane->engine->self;
+    return link_command(lane, c->peer, COURIER_COLOR, m, payload, size);
+}
+
+static struct message opening(uint64_t id, const acp_envelope *envelope)
+{
+    return (struct message){.kind = ACP_MAIL, .id = id, .dst = envelope->context,
+                            .src = (uint64_t)envelope->tag, .a = envelope->size,
+                            .b = envelope->note};
+}
+
+static bool one_frame(uint64_t size)
+{
+    return size <= FRAME_PAYLOAD_MOST;
+}
+
+/* There is memory for a frame, too: the peer would wait for the rest of what has begun. */
+static bool room(acp_engine *e, const struct courier *c)
+{
+    const struct link *link = c->peer->links[COURIER_COLOR];
+    bool provided = !link || outbox_provide(&e->outbox_spares);
+    if (!provided)
+        courier_later(e, ACP_E_FULL);
+    return provided && (!link || link_room(link));
+}
+
+/* May a message begin now, and are its bytes to go with it? */
+static bool may_begin(acp_engine *e, const struct courier *c)
+{
+    return c->heard != WORD_FULL && room(e, c);
+}
+static bool may_bring(const struct courier *c, uint64_t size)
+{
+    return size <= MAIL_INLINE || c->heard != WORD_KEEP;
+}
+
+struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
+{
+    struct parcel *p = mail_memory(e, sizeof *p);
+    _Static_assert(sizeof *p <= KEPT_SMALL, "memory is kept for one");
+    if (!p)
+        return NULL;
+    *p = (struct parcel){.id = id ? id : ++e->parcel_serial};
+    *c->parcels_end = p;
+    c->parcels_end = &p->next;
+    return p;
+}
+
+/* Gives the bytes back to whoever sends them. */
+static void parcel_settle(struct parcel *p, int status)
+{
+    if (p->request)
+        request_over(p->request, status);
+    p->request = NULL;
+}
+
+static void parcel_end(struct courier *c, struct parcel **at)
+{
+    struct parcel *p = *at;
+    *at = p->next;
+    if (!*at)
+        c->parcels_end = at;
+    if (p->own)
+        c->copied -= p->envelope.size;
+    free(p->own);
+    free(p);
+}
+
+static int begin(acp_lane *lane, struct courier *c, struct parcel *p)
+{
+    struct message m = opening(p->id, &p->envelope);
+    uint64_t first = one_frame(m.a) ? m.a : FRAME_PAYLOAD_MOST;
+    bool bring = may_bring(c, m.a);
+    m.flags = bring ? 0 : COURIER_KEPT;
+    p->state = bring ? PARCEL_BEGUN : PARCEL_KEPT;
+    p->done = bring ? first : 0;
+    p->taken = bring && one_frame(m.a);
+    return say(lane, c, &m, p->data, p->done);
+}
+
+int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before)
+{
+    struct message m = opening(p->id, &p->envelope);
+    m.flags = COURIER_MEET | asked;
+    m.after = before;
+    p->state = PARCEL_TRIED;
+    return say(lane, c, &m, p->data, m.a <= MAIL_INLINE ? m.a : 0);
+}
+
+static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
+{
+    uint64_t left = p->envelope.size - p->done;
+    uint64_t size = one_frame(left) ? left : FRAME_PAYLOAD_MOST;
+    struct message m = {.kind = ACP_MAIL_PART, .id = p->id, .a = p->done};
+    int rc = say(lane, c, &m, p->data + p->done, size);
+    p->done += size;
+    return rc;
+}
+
+/* Moves a slice to the own heap; when all is there the receiver hears of it. ACP_E_BUSY: later. */
+static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
+{
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    int rc = !h         ? fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
+             : p->block ? ACP_OK
+                        : held_take(lane, h, c->peer, p->envelope.size, &p->block, 0);
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t left = p->envelope.size - p->done, size = left < SLICE_BYTES ? left : SLICE_BYTES;
+    memcpy(held_bytes(h, p->block) + p->done, p->data + p->done, size);
+    p->done += size;
+    if (p->done < p->envelope.size)
+        return ACP_OK;
+    uint64_t block = p->block;
+    p->block = 0; /* the peer's from now on, also if it is dead */
+    struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id,
+                        .after = held_hand_over(e, h, c->peer, block)};
+    rc = say(lane, c, &m, NULL, 0);
+    if (rc != ACP_OK) /* it will not hear of it */
+        held_give(lane, h, block, c->peer->slot, 0);
+    return rc;
+}
+
+/* All is on its way, but the receiver may still say that the bytes stay here. A message that is not
+ * very long need not make its sender wait for that word. */
+static void keep_copy(struct courier *c, struct parcel *p)
+{
+    if (!p->request || p->taken || p->done < p->envelope.size || p->envelope.size > COPIED_MOST ||
+        c->copied + p->envelope.size > COPIED_IN_ALL || !(p->own = malloc(p->envelope.size)))
+        return;
+    memcpy(p->own, p->data, p->envelope.size);
+    p->data = p->own;
+    c->copied += p->envelope.size;
+    parcel_settle(p, ACP_OK);
+}
+
+/* Begins what waits, in its order; true if anything began. */
+static bool begin_some(acp_lane *lane, struct courier *c, int *rc)
+{
+    acp_engine *e = lane->engine;
+    bool any = false;
+    for (struct parcel *p = c->parcels; p && *rc == ACP_OK; p = p->next) {
+        if (p->state == PARCEL_TRIED && (c->heard != WORD_FULL || !p->began_in_vain))
+            return any; /* it may be the next one: its peer has, or had, room since it was tried */
+        if (p->state != PARCEL_WAITING || (c->heard == WORD_FULL && p->began_in_vain))
+            continue;
+        if (!room(e, c))
+            break;
+        p->began_in_vain = c->heard == WORD_FULL;
+        *rc = p->began_in_vain ? parcel_try(lane, c, p, 0, c->full_at) : begin(lane, c, p);
+        any = true;
+    }
+    if (c->heard == WORD_FULL && *rc == ACP_OK && room(e, c))
+        any |= ask_answer(lane, c, rc);
+    return any;
+}
+
+/* One step of each parcel that has begun, while there is room; true if more could go at once. What
+ * goes to the own heap has its next turn later: the lock is held. */
+static bool go_on(acp_lane *lane, struct courier *c, int *rc)
+{
+    acp_engine *e = lane->engine;
+    bool any = false;
+    for (struct parcel **at = &c->parcels, *p; (p = *at) && *rc == ACP_OK;) {
+        bool ready = false;
+        if (p->state == PARCEL_BEGUN) {
+            if (p->done < p->envelope.size && room(e, c)) {
+                *rc = bring_more(lane, c, p);
+                any = true;
+            }
+            if (*rc == ACP_OK)
+                keep_copy(c, p);
+            ready = p->taken && p->done == p->envelope.size;
+        } else if (p->state == PARCEL_KEPT) {
+            int kept = keep_more(lane, c, p);
+            ready = kept == ACP_OK && p->done == p->envelope.size;
+            if (kept == ACP_E_BUSY || kept == ACP_E_FULL)
+                courier_later(e, kept);
+            else if (kept == ACP_OK && !ready)
+                courier_later(e, ACP_E_BUSY); /* its next turn */
+            else
+                *rc = kept;
+        }
+        if (*rc == ACP_OK && ready) {
+            parcel_settle(p, ACP_OK);
+            parcel_end(c, at);
+        } else {
+            at = &p->next;
+        }
+    }
+    return any;
+}
+
+void parcels_drop(struct courier *c, int status)
+{
+    asks_drop(c);
+    while (c->parcels) {
+        parcel_settle(c->parcels, status);
+        parcel_end(c, &c->parcels);
+    }
+}
+
+/* A block that the peer has not heard of goes back; if the heap is held just then, after its death. */
+void parcels_end(acp_lane *lane, struct courier *c, int status)
+{
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    for (struct parcel *p = c->parcels; p; p = p->next)
+        if (p->block && held_drop(lane, h, p->block, 0) == ACP_E_BUSY)
+            held_hand_over(e, h, c->peer, p->block);
+    parcels_drop(c, status);
+}
+
+bool courier_push(acp_lane *lane, struct courier *c)
+{
+    int rc = ACP_OK;
+    bool any = false, more = true;
+    for (; more && rc == ACP_OK; any |= more) {
+        struct link *link = c->peer->links[COURIER_COLOR];
+        bool corks = link && !link->corked; /* what one turn says goes out together */
+        if (corks)
+            link->corked = true;
+        more = begin_some(lane, c, &rc);
+        more |= go_on(lane, c, &rc);
+        if (corks && (link = c->peer->links[COURIER_COLOR]))
+            link_uncork(lane, link);
+    }
+    if (rc != ACP_OK)
+        parcels_end(lane, c, rc);
+    return any;
+}
+
+/* A message that does not go at once. */
+static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *data)
+{
+    acp_engine *e = lane->engine;
+    struct parcel *p = parcel_new(e, c, 0);
+    if (!p) {
+        request_over(r, ACP_E_SYSTEM);
+        return;
+    }
+    p->state = PARCEL_WAITING;
+    p->envelope = r->envelope;
+    p->data = data;
+    p->request = r;
+    asks_meet(c, p);
+    courier_push(lane, c);
+    if (e->mail_due || atomic_load(&e->callers)) /* another thread may wait for what went on here */
+        progress_kick(e);
+}
+
+void parcel_taken_back(struct courier *c, struct parcel *p)
+{
+    struct parcel **at = &c->parcels;
+    while (*at != p)
+        at = &(*at)->next;
+    parcel_settle(p, ACP_E_CANCELLED);
+    parcel_end(c, at);
+}
+
+/* Its receiver knows of it, but there is no memory for its bytes. ACP_E_BUSY: it is asked whether it has taken
+ * it; a note it takes in any case. */
+static int ask_back(struct courier *c, struct parcel *p, const uint64_t *note)
+{
+    acp_lane *lane = &p->request->engine->lanes[LANE_LOCKED];
+    struct message m = {.kind = ACP_MAIL_WHERE, .id = p->id, .flags = note ? COURIER_LEFT : 0,
+                        .b = note ? *note : 0};
+    if ((p->met && !note) || say(lane, c, &m, NULL, 0) != ACP_OK)
+        return ACP_E_HANDLE;
+    p->state = PARCEL_BACK;
+    return note ? ACP_OK : ACP_E_BUSY;
+}
+
+int parcel_withdraw(acp_request *r, const uint64_t *note)
+{
+    acp_engine *e = r->engine;
+    int rc = ACP_E_HANDLE;
+    bool ended = e->stopping || r->peer->lost || r->peer->gone || peer_left(r->peer); /* nobody answers any more */
+    pthread_mutex_lock(&e->lock);
+    struct courier *c = r->peer->courier;
+    struct parcel *p = c ? c->parcels : NULL;
+    while (p && p->request != r)
+        p = p->next;
+    if (p && (p->state == PARCEL_WAITING || ended))
+        rc = ACP_OK;
+    else if (p && p->state == PARCEL_KEPT && !p->block)
+        rc = ask_back(c, p, note);
+    else if (p && (p->state == PARCEL_TRIED || p->state == PARCEL_BACK))
+        rc = ACP_E_BUSY; /* its peer is about to say what has become of it */
+    if (rc == ACP_OK && note && p->state == PARCEL_WAITING && !ended) {
+        parcel_settle(p, ACP_E_CANCELLED);
+        p->envelope.size = 0;
+        p->envelope.note = *note;
+    } else if (rc == ACP_OK) {
+        parcel_taken_back(c, p);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                  acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    int rc = ACP_OK;
+    pthread_mutex_lock(&e->lock);
+    struct courier *c = courier_of(e, to);
+    *request = NULL;
+    if (!c) {
+        rc = fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);
+    } else if (!c->parcels && one_frame(envelope->size) && may_begin(e, c) &&
+               may_bring(c, envelope->size)) {
+        struct message m = opening(++e->parcel_serial, envelope);
+        rc = say(lane, c, &m, data, envelope->size);
+    } else if ((*request = request_new(lane, REQUEST_SEND))) {
+        (*request)->peer = to;
+        (*request)->envelope = *envelope;
+        post(lane, c, *request, data);
+    } else {
+        rc = lane->fault.status;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}

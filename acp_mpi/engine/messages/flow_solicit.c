@@ -1,0 +1,107 @@
+/* A receiver that has no room for another envelope, and the receives that its program posts all the
+ * same: it asks the senders that it has stopped for what such a receive is for, wherever that stands in
+ * their lines.
+ *
+ * A message that is tried meets a receive or goes back to its place. None may overtake an earlier one
+ * of its sender. So each is tried at once, in the order of the line, for the receives that were there
+ * when the receiver stopped it (`full_at`); and after that only for what is asked: the first that is
+ * asked for, and the next one when it is known what became of it. Several threads may post at a time, and
+ * ask in another order: so it meets that very receive, and none that is still to be asked for. */
+#include "messages/flow.h"
+
+#include <stdlib.h>
+
+struct ask {
+    struct ask *next;
+    uint64_t context, before; /* the receive is the last one before this place in the sequence */
+    int64_t tag;
+    bool idle; /* nothing in the line is for it */
+};
+
+static bool fits(const struct ask *ask, const struct parcel *p)
+{
+    return ask->context == p->envelope.context &&
+           (ask->tag == ACP_ANY || ask->tag == p->envelope.tag);
+}
+
+void asks_meet(struct courier *c, const struct parcel *p)
+{
+    for (struct ask *ask = c->asks; ask; ask = ask->next)
+        if (fits(ask, p))
+            ask->idle = false;
+}
+
+static void drop(struct courier *c, struct ask *ask)
+{
+    struct ask **at = &c->asks;
+    while (*at != ask)
+        at = &(*at)->next;
+    *at = ask->next;
+    if (!*at)
+        c->asks_end = at;
+    free(ask);
+}
+
+void asks_drop(struct courier *c)
+{
+    while (c->asks)
+        drop(c, c->asks);
+    c->tried = NULL;
+}
+
+void ask_over(struct courier *c, const struct parcel *p)
+{
+    if (c->tried != p)
+        return;
+    drop(c, c->answering);
+    c->tried = NULL;
+}
+
+void ask_came(struct courier *c, const struct message *m)
+{
+    struct ask *ask = c->heard == WORD_FULL ? calloc(1, sizeof *ask) : NULL;
+    if (!ask)
+        return; /* it goes with all others when there is room */
+    *ask = (struct ask){.context = m->dst, .tag = (int64_t)m->src, .before = m->after};
+    *c->asks_end = ask;
+    c->asks_end = &ask->next;
+}
+
+/* The first in the line that it is for; NULL: none is. */
+static struct parcel *meant(struct courier *c, const struct ask *ask)
+{
+    struct parcel *p = c->parcels;
+    while (p && !((p->state == PARCEL_WAITING || p->state == PARCEL_TRIED) && fits(ask, p)))
+        p = p->next;
+    return p;
+}
+
+bool ask_answer(acp_lane *lane, struct courier *c, int *rc)
+{
+    for (struct ask *ask = c->tried ? NULL : c->asks; ask; ask = ask->next) {
+        struct parcel *p = ask->idle ? NULL : meant(c, ask);
+        if (p && p->state == PARCEL_TRIED)
+            return false; /* a later one might overtake it */
+        if (p) {
+            c->tried = p;
+            c->answering = ask;
+            *rc = parcel_try(lane, c, p, COURIER_ASKED, ask->before);
+            return true;
+        }
+        ask->idle = true;
+    }
+    return false;
+}
+
+void mail_ask(acp_engine *e, const acp_envelope *want, uint64_t sequence)
+{
+    acp_lane *lane = &e->lanes[LANE_LOCKED];
+    struct message m = {.flags = WORD_ASK, .dst = want->context, .src = (uint64_t)want->tag,
+                        .after = sequence + 1};
+    pthread_mutex_lock(&e->lock);
+    for (struct courier *c = e->couriers; c; c = c->next)
+        if (c->told == WORD_FULL && !c->peer->lost &&
+            (want->source == ACP_ANY || want->source == rank_of_slot(e, c->peer->slot)))
+            courier_says(lane, c, &m, NULL, 0);
+    pthread_mutex_unlock(&e->lock);
+}

@@ -1,0 +1,182 @@
+/* The mailbox: its letters, and the lists that they are in. */
+#include "messages/mailbox.h"
+
+#include "memory/heap.h"
+
+#include <string.h>
+
+void mailbox_create(struct mailbox *box, uint64_t bound)
+{
+    section_create(&box->section);
+    box->bound = bound;
+}
+
+struct letter *letter_at(const struct heap *h, uint64_t at)
+{
+    bool good = at % MAIL_LINE == 0 && at > h->first && at <= h->span - sizeof(struct letter);
+    return good ? (struct letter *)(void *)(h->base + at) : NULL;
+}
+
+uint64_t letter_offset(const struct heap *h, const struct letter *letter)
+{
+    return (uint64_t)((const unsigned char *)letter - h->base);
+}
+
+uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag)
+{
+    uint64_t x = context * 0x9e3779b97f4a7c15ull + source * 0xbf58476d1ce4e5b9ull +
+                 tag * 0x94d049bb133111ebull;
+    return (uint32_t)(x >> 32) % MAIL_BUCKETS;
+}
+
+/* More letters: nobody knows of them before the change has happened. */
+static int slab_take(struct hold *hold)
+{
+    struct heap *h = hold->heap;
+    struct mailbox *box = &h->head->mailbox;
+    uint64_t block, next = 0;
+    int rc = section_take(hold, MAIL_SLAB, &block);
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t first = mail_slab_first(block);
+    for (uint64_t i = MAIL_SLAB_LETTERS; i-- > 0;) {
+        struct letter *letter = letter_at(h, first + i * sizeof *letter);
+        if (!letter)
+            return ACP_E_DAMAGED;
+        letter->state = LETTER_FREE;
+        letter->list = AMONG_NONE;
+        letter->link.next = next;
+        next = letter_offset(h, letter);
+    }
+    *(uint64_t *)(void *)(h->base + block) = box->slabs;
+    section_set(hold, &box->slabs, block);
+    section_set(hold, &box->free, next);
+    return ACP_OK;
+}
+
+int letter_take(struct hold *hold, struct letter **letter)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    int rc = box->free ? ACP_OK : slab_take(hold);
+    if (rc != ACP_OK)
+        return rc;
+    *letter = letter_at(hold->heap, box->free);
+    if (!*letter)
+        return ACP_E_DAMAGED;
+    section_set(hold, &box->free, (*letter)->link.next);
+    return ACP_OK;
+}
+
+void letter_drop(struct hold *hold, struct letter *letter)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    section_set(hold, &letter->state, LETTER_FREE);
+    section_set(hold, &letter->link.next, box->free);
+    section_set(hold, &box->free, letter_offset(hold->heap, letter));
+}
+
+int letter_get(struct hold *hold, struct letter **letter)
+{
+    acp_lane *lane = hold->lane;
+    if (unlikely(!lane->letter_count))
+        return letter_take(hold, letter);
+    *letter = letter_at(hold->heap, lane->letters[--lane->letter_count]);
+    return ACP_OK;
+}
+
+/* Half of what the lane has at hand goes back to the others. */
+static void letters_return(acp_lane *lane, struct heap *h)
+{
+    struct hold hold;
+    struct mailbox *box = &h->head->mailbox;
+    int rc;
+    do
+        rc = section_enter(&hold, lane, &box->section, h, HEAP_PATIENCE_NS);
+    while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
+    if (rc != ACP_OK) { /* no lock any more: they are of no use to anybody */
+        lane->letter_count = 0;
+        return;
+    }
+    section_begin(&hold);
+    uint64_t first = box->free;
+    while (lane->letter_count > LANE_LETTERS / 2) {
+        struct letter *letter = letter_at(h, lane->letters[--lane->letter_count]);
+        letter->link.next = first;
+        first = letter_offset(h, letter);
+    }
+    section_set(&hold, &box->free, first);
+    section_commit(&hold);
+    section_leave(&hold);
+}
+
+void letter_put(acp_lane *lane, struct heap *h, struct letter *letter)
+{
+    __atomic_store_n(&letter->state, LETTER_FREE, __ATOMIC_RELAXED);
+    lane->letters[lane->letter_count++] = letter_offset(h, letter);
+    if (unlikely(lane->letter_count == LANE_LETTERS))
+        letters_return(lane, h);
+}
+
+static struct mail_chain *chain_of(struct mailbox *box, const struct letter *letter,
+                                   enum letter_list list)
+{
+    switch (list) {
+    case AMONG_WILD: return &box->wild;
+    case AMONG_RECEIVES:
+        return &box->receives[mail_bucket(letter->context, letter->want_source, letter->want_tag)];
+    default:
+        return &box->messages[mail_bucket(letter->context, letter->source, letter->tag)];
+    }
+}
+
+/* The link of a letter in the lists whose link lies at `member`. */
+static struct mail_link *link_at(const struct hold *hold, uint64_t at, size_t member)
+{
+    struct letter *letter = letter_at(hold->heap, at);
+    return letter ? (struct mail_link *)(void *)((unsigned char *)letter + member) : NULL;
+}
+
+static void append(struct hold *hold, struct mail_chain *chain, uint64_t at, size_t member)
+{
+    struct mail_link *link = link_at(hold, at, member), *last = link_at(hold, chain->last, member);
+    section_set(hold, &link->next, 0);
+    link->previous = last ? chain->last : 0; /* nobody asks for that of one in no list */
+    section_set(hold, last ? &last->next : &chain->first, at);
+    section_set(hold, &chain->last, at);
+}
+
+static void take_out(struct hold *hold, struct mail_chain *chain, uint64_t at, size_t member)
+{
+    const struct mail_link *link = link_at(hold, at, member);
+    struct mail_link *next = link_at(hold, link->next, member);
+    struct mail_link *previous = link_at(hold, link->previous, member);
+    section_set(hold, previous ? &previous->next : &chain->first, link->next);
+    section_set(hold, next ? &next->previous : &chain->last, link->previous);
+}
+
+void letter_link(struct hold *hold, struct letter *letter, enum letter_list list)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    uint64_t at = letter_offset(hold->heap, letter);
+    uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
+    section_set(hold, &letter->list, list);
+    append(hold, chain_of(box, letter, list), at, offsetof(struct letter, link));
+    if (list == AMONG_MESSAGES)
+        append(hold, &box->arrivals, at, offsetof(struct letter, arrival));
+    section_set(hold, count, *count + 1);
+    letter->sequence = box->sequence;
+    section_set(hold, &box->sequence, box->sequence + 1);
+}
+
+void letter_unlink(struct hold *hold, struct letter *letter)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    enum letter_list list = (enum letter_list)letter->list;
+    uint64_t at = letter_offset(hold->heap, letter);
+    uint64_t *count = list == AMONG_MESSAGES ? &box->kept : &box->posted;
+    take_out(hold, chain_of(box, letter, list), at, offsetof(struct letter, link));
+    if (list == AMONG_MESSAGES)
+        take_out(hold, &box->arrivals, at, offsetof(struct letter, arrival));
+    section_set(hold, &letter->list, AMONG_NONE);
+    section_set(hold, count, *count - 1);
+}

@@ -1,0 +1,229 @@
+/* The mailbox of a rank: the messages that have come to it and that nobody has asked for, and its
+ * receives that no message has come for. Whoever brings a message matches it here: a sender that
+ * reaches the heap by load and store itself, else the receiver's progress thread.
+ *
+ * It lies in the head of the heap; what it holds are letters, in slabs of the heap. Lists are
+ * changed in its section. The bytes of a long message are written outside of it: the letter says
+ * where they go, who writes them and how far. One word of it says that it is done.
+ *
+ * Offsets count from the beginning of the heap, 0 names nothing; what is read is checked. */
+#ifndef ACP_MAILBOX_H
+#define ACP_MAILBOX_H
+
+#include "messages/eager_slot.h"
+#include "messages/fastbox.h"
+#include "memory/transaction.h"
+
+#define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
+#define MAIL_BUCKETS 64u
+#define MAIL_WANTING 32u
+#define MAIL_SHARED ((uint64_t)8 << 10) /* from here on who sends and who waits copy together */
+#define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
+
+enum letter_state {
+    LETTER_FREE = 0,
+    LETTER_POSTED,  /* a receive; nothing has come */
+    LETTER_FILLING, /* a message, whose bytes are under way */
+    LETTER_DONE,
+    LETTER_LOST, /* they will never come */
+    LETTER_REFUSED, /* a receive that does not fit a message, whose envelope it has */
+};
+enum letter_place { /* where the bytes of a message are */
+    PLACE_NONE = 0,
+    PLACE_INLINE, /* in the letter */
+    PLACE_BUFFER, /* in the buffer of the receive */
+    PLACE_BLOCK,  /* in a block of this heap */
+    PLACE_SHARED, /* the first `filled` in such a block, the rest in the buffer: both copy them there */
+    PLACE_HELD,   /* in a block of its sender's heap, at the address `held` */
+};
+enum letter_attention { /* of the receiver */
+    ATTENTION_NONE = 0,
+    ATTENTION_WAITS,
+    ATTENTION_SLEEPS, /* ring at its door */
+    ATTENTION_DOZES,  /* ring its threads that do not lead */
+};
+enum letter_list {
+    AMONG_NONE = 0, AMONG_RECEIVES, AMONG_WILD, AMONG_MESSAGES, AMONG_TAKEN /* by a probe */
+};
+
+struct mail_link {
+    uint64_t next, previous;
+};
+
+/* A long message that its filler and its receiver copy from one's memory to the other's, each as much
+ * as it gets done. */
+struct mail_share {
+    uint64_t from;    /* where its bytes begin, in the filler's process */
+    uint64_t claimed; /* so many are copied, or somebody copies them */
+    uint64_t helpers; /* threads of the receiver that do: the filler waits for them */
+    uint64_t undone;  /* one of them could not: it is all to be copied again */
+};
+
+struct letter {
+    uint64_t state;
+    uint64_t attention; /* of its receiver */
+    uint64_t filled;    /* so many bytes have come by the block */
+    uint64_t place;
+    uint64_t block;
+    uint64_t held;
+    uint64_t filler; /* slot of who brings the bytes */
+
+    uint64_t context, source, tag, size, note; /* of the message; the source is a rank */
+    uint64_t sequence;                         /* in the order of arrival, or of posting */
+    uint64_t want_source, want_tag;            /* of the receive */
+
+    uint64_t room; /* of the buffer, in bytes */
+    union {
+        uint64_t cost;      /* towards the bound, as long as it is kept */
+        uint64_t want_note; /* of a receive */
+    };
+    uint64_t buffer, global; /* address of the buffer in its process, or in all */
+    uint64_t list;                 /* that it is in */
+    struct mail_link link;         /* there */
+    struct mail_link arrival;      /* of a kept one: among all that are kept */
+
+    union {
+        unsigned char data[MAIL_INLINE];
+        struct mail_share share; /* of what is longer */
+    };
+};
+static_assert(sizeof(struct letter) == 192 + MAIL_INLINE, "seven cache lines");
+
+struct mail_chain {
+    uint64_t first, last;
+};
+
+/* Contexts that have ended here lately: whoever brings a message of one drops it. */
+#define MAIL_LOTS 64u
+#define MAIL_LOT 7u
+struct mail_lot {
+    uint64_t next; /* the place of the oldest, in all that have been here */
+    uint64_t contexts[MAIL_LOT];
+};
+
+struct mailbox {
+    struct section section;
+    uint64_t bound;    /* of `bytes` */
+    uint64_t bytes;    /* of kept messages: letters and blocks */
+    uint64_t kept, posted; /* how many there are */
+    uint64_t sequence; /* of the next one */
+    uint64_t free;     /* letters, chained by their links */
+    uint64_t slabs;    /* chained by their first word */
+    uint64_t probing;  /* threads of the owner that sleep until a message is kept */
+    uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for room */
+    struct mail_chain arrivals, wild;
+    struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
+    struct mail_lot ended[MAIL_LOTS];
+    struct eager eager;
+    struct fastboxes fast;
+};
+
+struct heap;
+
+/* A slab: letters behind its first word, each on lines of its own. */
+#define MAIL_LINE ((uint64_t)64)
+#define MAIL_SLAB ((uint64_t)16384)
+#define MAIL_SLAB_LETTERS ((MAIL_SLAB - 2 * MAIL_LINE) / sizeof(struct letter))
+static inline uint64_t mail_slab_first(uint64_t slab)
+{
+    return (slab + 8 + MAIL_LINE - 1) & ~(MAIL_LINE - 1);
+}
+
+/* mailbox.c: letters and lists */
+void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
+struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
+uint64_t letter_offset(const struct heap *h, const struct letter *letter);
+uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag);
+/* Inside a change. ACP_E_FULL: the heap is; ACP_E_BUSY: it is held. */
+int letter_take(struct hold *hold, struct letter **letter);
+void letter_drop(struct hold *hold, struct letter *letter);
+void letter_link(struct hold *hold, struct letter *letter, enum letter_list list);
+void letter_unlink(struct hold *hold, struct letter *letter);
+/* For a receive of this process: those that a lane has at hand need no section. */
+int letter_get(struct hold *hold, struct letter **letter);
+void letter_put(acp_lane *lane, struct heap *h, struct letter *letter);
+
+static inline enum letter_state letter_state(const struct letter *letter)
+{
+    return (enum letter_state)__atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
+}
+static inline void letter_attend(struct letter *letter, enum letter_attention attention)
+{
+    __atomic_store_n(&letter->attention, attention, __ATOMIC_RELAXED);
+}
+
+/* How a message lands. Between mail_arrive and its end nobody else changes what it says. */
+struct landing {
+    struct peer *to; /* whose mailbox */
+    struct heap *heap;
+    struct letter *letter;
+    bool open;    /* its bytes are still to be brought: mail_open, mail_fill ..., then an end */
+    bool held;    /* past the bound: they stay with the sender. No mail_open, but mail_held */
+    bool matched; /* the buffer of the receive is known */
+    bool looks;   /* ACP_E_FULL, and nobody will ring when there is room again */
+    uint64_t before; /* ACP_E_FULL: no receive of a lower sequence waits for it */
+    uint8_t how;  /* of deliver.c */
+    bool shares;  /* shared_copy.c: the receiver may help */
+    bool late;    /* nobody will receive it: not open, it has gone, else its receiver drops it */
+    const unsigned char *whole; /* all of them, until they are there; NULL: they come in parts */
+    unsigned char *base; /* where they go, in this process; NULL: not by load and store */
+    uint64_t size;       /* of them: as much of the message as there is room for */
+    uint64_t *word, value; /* of the mailbox: set with the same change; NULL: none */
+};
+
+/* The heap of a process of the node; NULL: it is not in reach of load and store. */
+struct heap *mail_heap(acp_engine *e, struct peer *p);
+
+/* match.c: a message arrives in the mailbox of `to`, which is this process or one of its node
+ * that load and store reach. `data`: all of it, if it is not longer than MAIL_INLINE.
+ *
+ *   ACP_OK      the message is matched or kept; landing->open: its bytes are still to come
+ *   ACP_E_FULL  nothing has happened: there is no room for one more envelope. Not asked with
+ *               `regardless`, unless the heap is full, too
+ *   ACP_E_BUSY  nothing has happened: call again
+ *
+ * `filler`: slot of whose threads bring the bytes. Its death ends it; for those of the own process
+ * nobody but they end it. */
+int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                bool regardless, uint32_t filler, struct landing *landing);
+/* One that others of its sender are before, and had no room: it may only meet a receive that they have
+ * not met. Those that were there when the first of them came last are `before` what its landing says. */
+struct places { /* in the sequence */
+    uint64_t from, before;
+};
+int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+              struct places among, uint32_t filler, struct landing *landing);
+/* One whose bytes nobody has begun to bring is gone, unless a receive or a probe has it: ACP_E_HANDLE. With a
+ * `note` whoever has it, or will have it, gets nothing but that. ACP_E_BUSY: call again. */
+int mail_take_back(acp_lane *lane, struct landing *landing, const uint64_t *note);
+/* credits.c. Is half of its bound free? */
+bool mailbox_roomy(const struct mailbox *box);
+
+/* deliver.c: the bytes, holding no section. mail_open first: ACP_E_FULL: there is no room for them here,
+ * the sender keeps them (mail_held); ACP_E_BUSY: call again. Then all from 0 to landing->size, in their
+ * order, in parts as they come; then mail_landed, or mail_failed. */
+int mail_open(acp_lane *lane, struct landing *landing);
+int mail_fill(acp_lane *lane, struct landing *landing, uint64_t at, const void *data,
+              uint64_t size);
+void mail_landed(acp_lane *lane, struct landing *landing);
+void mail_failed(acp_lane *lane, struct landing *landing);
+/* The bytes are in a block of the sender's heap (sender_heap.c), which the receiver takes over. */
+void mail_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
+/* A receive has taken a message that was kept: its bytes may go to its buffer. ACP_E_BUSY: none has yet. */
+int mail_taken(acp_lane *lane, struct landing *landing);
+/* Is it worth while to ask? */
+static inline bool mail_wanted(const struct landing *landing)
+{
+    return __atomic_load_n(&landing->letter->list, __ATOMIC_RELAXED) == AMONG_NONE;
+}
+
+/* shared_copy.c: may both copy it? Then from `at` on; what is before is in the block. */
+bool share_goes(const acp_engine *e, const struct landing *landing);
+void share_open(acp_lane *lane, struct landing *landing, uint64_t at);
+/* One part, or (a thread that may wait) all; `*at` is landing->size when it is there. ACP_E_BUSY: the
+ * receiver still copies, call again. Refused by the system: `shares` is false then. */
+int share_fill(acp_lane *lane, struct landing *landing, uint64_t *at);
+/* By the receiver of `letter`, which waits: one part of the first `size` bytes; false: there is none. */
+bool share_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uint64_t size);
+
+#endif

@@ -1,0 +1,320 @@
+/* A message arrives: it meets the receive that was posted first, or is kept. */
+#include "memory/heap_calls.h"
+#include "messages/mail_match.h"
+
+#include <string.h>
+
+#define COST sizeof(struct letter) /* of an envelope, towards the bound */
+
+struct heap *mail_heap(acp_engine *e, struct peer *p)
+{
+    struct heap *h = atomic_load_explicit(&p->heap, memory_order_acquire);
+    if (likely(h != NULL))
+        return h;
+    if (peer_attach(e, p) == RELATION_REMOTE || p->lost)
+        return NULL;
+    pthread_mutex_lock(&e->space);
+    h = heap_map(e, p);
+    if (!h && p != e->own) /* from now on by link, lest messages overtake each other */
+        atomic_store(&p->mail_far, true);
+    pthread_mutex_unlock(&e->space);
+    return h;
+}
+
+static bool fits(int64_t wanted, uint64_t is)
+{
+    return wanted == ACP_ANY || (uint64_t)wanted == is;
+}
+
+static bool meets(const struct letter *receive, const acp_envelope *e)
+{
+    return receive->context == e->context &&
+           fits((int64_t)receive->want_source, (uint64_t)e->source) &&
+           fits((int64_t)receive->want_tag, (uint64_t)e->tag);
+}
+
+static bool answers(const struct letter *message, const acp_envelope *want)
+{
+    return message->context == want->context && fits(want->source, message->source) &&
+           fits(want->tag, message->tag);
+}
+
+/* No list is longer than there are letters, whatever a dying process has written. */
+static struct letter *first_receive(const struct heap *h, uint64_t at, const acp_envelope *e,
+                                    uint64_t from)
+{
+    uint64_t steps = h->head->mailbox.posted;
+    struct letter *letter;
+    for (; (letter = letter_at(h, at)) && steps--; at = letter->link.next)
+        if (letter->sequence >= from && meets(letter, e))
+            return letter;
+    return NULL;
+}
+
+static struct letter *find_receive(const struct heap *h, const acp_envelope *e, uint64_t from)
+{
+    const struct mailbox *box = &h->head->mailbox;
+    uint32_t bucket = mail_bucket(e->context, (uint64_t)e->source, (uint64_t)e->tag);
+    struct letter *exact = first_receive(h, box->receives[bucket].first, e, from);
+    struct letter *wild = box->wild.first ? first_receive(h, box->wild.first, e, from) : NULL;
+    if (!exact || !wild)
+        return exact ? exact : wild;
+    return exact->sequence < wild->sequence ? exact : wild;
+}
+
+struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
+{
+    const struct mailbox *box = &h->head->mailbox;
+    bool any = want->source == ACP_ANY || want->tag == ACP_ANY;
+    uint64_t steps = box->kept;
+    uint64_t at = any ? box->arrivals.first
+                      : box->messages[mail_bucket(want->context, (uint64_t)want->source,
+                                                  (uint64_t)want->tag)].first;
+    struct letter *letter;
+    for (; (letter = letter_at(h, at)) && steps--;
+         at = any ? letter->arrival.next : letter->link.next)
+        if (answers(letter, want))
+            return letter;
+    return NULL;
+}
+
+/* Between what is said and the look whether the other one sleeps, who has had this process run a fence,
+ * unless it says that it does not; in one's own process it has not. */
+static void told(acp_engine *e, const struct peer *to)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    if (unlikely(to->control->fences || to->control->crowded || !e->fenced || to == e->own))
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
+{
+    acp_engine *e = lane->engine;
+    told(e, to);
+    uint64_t attention = __atomic_load_n(&letter->attention, __ATOMIC_RELAXED);
+    if (attention == ATTENTION_DOZES)
+        doze_ring(to->doors);
+    if (likely(attention != ATTENTION_SLEEPS))
+        return;
+    if (to == e->own && lane->index == LANE_LEADER)
+        progress_event(e); /* who leads is awake */
+    else
+        door_ring(e, to);
+}
+
+void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state)
+{
+    __atomic_store_n(&letter->state, state, __ATOMIC_RELEASE);
+    letter_ring(lane, to, letter);
+}
+
+static uint64_t cost(const struct mailbox *box, const acp_envelope *e, bool *held)
+{
+    uint64_t bytes = e->size > MAIL_INLINE ? e->size : 0;
+    *held = bytes && (bytes > box->bound || box->bytes + COST > box->bound - bytes);
+    return *held ? COST : COST + bytes;
+}
+
+/* Is it past its bound, with all that is for envelopes? */
+static bool mailbox_full(const struct mailbox *box)
+{
+    return box->bytes + COST > box->bound + box->bound / 8;
+}
+
+void letter_refused(struct hold *hold, struct letter *letter, const acp_envelope *e)
+{
+    letter->source = (uint64_t)e->source;
+    letter->tag = (uint64_t)e->tag;
+    letter->size = e->size;
+    letter->note = e->note;
+    letter->block = 0;
+    letter->place = PLACE_NONE;
+    section_set(hold, &letter->state, LETTER_REFUSED);
+}
+
+static void write_envelope(struct letter *letter, const acp_envelope *e, const void *data,
+                           uint32_t filler)
+{
+    letter->source = (uint64_t)e->source;
+    letter->tag = (uint64_t)e->tag;
+    letter->size = e->size;
+    letter->note = e->note;
+    letter->filler = filler;
+    letter->filled = 0;
+    letter->block = letter->held = 0;
+    letter->place = PLACE_NONE;
+    if (e->size <= MAIL_INLINE) {
+        letter->place = PLACE_INLINE;
+        if (e->size)
+            memcpy(letter->data, data, e->size);
+    }
+}
+
+/* It is FILLING before it is known: if who brings it dies now, its receive ends. */
+static void match(struct hold *hold, struct letter *letter, const acp_envelope *e,
+                  const void *data, uint32_t filler)
+{
+    letter_unlink(hold, letter);
+    write_envelope(letter, e, data, filler);
+    section_set(hold, &letter->state, LETTER_FILLING);
+}
+
+static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint32_t filler,
+                bool *held, struct letter **letter)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    uint64_t bytes = cost(box, e, held);
+    int rc = letter_take(hold, letter);
+    if (rc != ACP_OK)
+        return rc;
+    struct letter *l = *letter;
+    l->context = e->context;
+    letter_attend(l, ATTENTION_NONE);
+    l->buffer = l->global = 0;
+    write_envelope(l, e, data, filler);
+    l->cost = bytes;
+    __atomic_store_n(&l->state, e->size > MAIL_INLINE ? LETTER_FILLING : LETTER_DONE,
+                     __ATOMIC_RELEASE);
+    letter_link(hold, l, AMONG_MESSAGES);
+    section_set(hold, &box->bytes, box->bytes + bytes);
+    return ACP_OK;
+}
+
+void mail_unkeep(struct hold *hold, struct letter *letter)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    letter_unlink(hold, letter);
+    section_set(hold, &box->bytes, box->bytes - letter->cost);
+}
+
+/* A receive that does not fit it ends; the message does not, and goes on to the next one. */
+static void refuse(struct hold *hold, struct letter *letter, const acp_envelope *e)
+{
+    section_begin(hold);
+    letter_unlink(hold, letter);
+    letter_refused(hold, letter, e);
+    section_commit(hold);
+}
+
+/* In the section: the receive that it meets; those before it that it does not fit end. */
+static struct letter *meet_receive(struct hold *hold, struct peer *to, const acp_envelope *e,
+                                   struct places among)
+{
+    struct letter *letter;
+    while ((letter = find_receive(hold->heap, e, among.from)) && letter->sequence < among.before) {
+        if (likely(acp_note_fits(letter->want_note, e->note)))
+            return letter;
+        refuse(hold, letter, e);
+        letter_ring(hold->lane, to, letter);
+    }
+    return NULL;
+}
+
+/* What may become of a message, beside meeting a receive. */
+enum keeping { KEEP_NEVER, KEEP_WITHIN, KEEP_ALWAYS };
+
+/* In the section. ACP_E_FULL: nothing has happened. */
+static int arrive(struct hold *hold, const acp_envelope *e, const void *data, enum keeping keeping,
+                  struct places among, uint32_t filler, struct landing *landing)
+{
+    struct mailbox *box = &hold->heap->head->mailbox;
+    struct letter *letter = meet_receive(hold, landing->to, e, among);
+    landing->matched = letter != NULL;
+    landing->late = !letter && unlikely(mail_context_ended(box, e->context));
+    if (landing->late && !landing->open)
+        return ACP_OK;
+    if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
+        landing->looks = !mail_want_room(box, hold->lane->engine->self);
+        landing->before = box->sequence;
+        return fail(hold->lane, ACP_E_FULL, 0, e->size);
+    }
+    int rc = ACP_OK;
+    section_begin(hold);
+    if (letter)
+        match(hold, letter, e, data, filler);
+    else
+        rc = keep(hold, e, data, filler, &landing->held, &letter);
+    if (landing->word)
+        section_set(hold, landing->word, landing->value);
+    if (unlikely(rc != ACP_OK)) {
+        section_cancel(hold);
+        return rc;
+    }
+    section_commit(hold);
+    landing->letter = letter;
+    return ACP_OK;
+}
+
+/* One is kept there: who sleeps until then is woken. */
+static void kept_ring(acp_engine *e, struct peer *to, const struct mailbox *box)
+{
+    told(e, to);
+    if (unlikely(__atomic_load_n(&box->probing, __ATOMIC_RELAXED)))
+        door_ring(e, to);
+}
+
+static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+                 enum keeping keeping, struct places among, uint32_t filler,
+                 struct landing *landing)
+{
+    struct hold hold;
+    struct heap *h = mail_heap(lane->engine, to);
+    if (unlikely(!h))
+        return fail_lost(lane, to, 0, e->size);
+    struct mailbox *box = &h->head->mailbox;
+    *landing = (struct landing){.to = to, .heap = h, .size = e->size,
+                                .open = e->size > MAIL_INLINE};
+    int rc = section_enter(&hold, lane, &box->section, h, mail_patience(lane));
+    if (unlikely(rc != ACP_OK))
+        return rc;
+    rc = arrive(&hold, e, data, keeping, among, filler, landing);
+    section_leave(&hold);
+    if (unlikely(rc != ACP_OK))
+        return rc;
+    struct letter *letter = landing->letter;
+    if (unlikely(landing->late)) {
+        told(lane->engine, to);
+        atomic_store(&to->doors->late, 1);
+        door_ring(lane->engine, to);
+        return ACP_OK;
+    }
+    if (!landing->matched) {
+        kept_ring(lane->engine, to, box);
+        return ACP_OK;
+    }
+    if (letter->room < landing->size)
+        landing->size = letter->room;
+    if (!landing->open)
+        letter_done(lane, to, letter, LETTER_DONE);
+    return ACP_OK;
+}
+
+int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
+               uint64_t *word, uint64_t value)
+{
+    struct landing landing = {.to = to, .heap = hold->heap, .size = e->size, .word = word, .value = value};
+    int rc = arrive(hold, e, data, KEEP_ALWAYS, (struct places){0, UINT64_MAX},
+                    hold->lane->engine->self, &landing);
+    if (rc != ACP_OK)
+        return rc;
+    if (landing.late)
+        __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+    else if (landing.matched)
+        letter_done(hold->lane, to, landing.letter, LETTER_DONE);
+    else
+        kept_ring(hold->lane->engine, to, &hold->heap->head->mailbox);
+    return ACP_OK;
+}
+
+int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+                bool regardless, uint32_t filler, struct landing *landing)
+{
+    return bring(lane, to, e, data, regardless ? KEEP_ALWAYS : KEEP_WITHIN,
+                 (struct places){0, UINT64_MAX}, filler, landing);
+}
+
+int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *e, const void *data,
+              struct places among, uint32_t filler, struct landing *landing)
+{
+    return bring(lane, to, e, data, KEEP_NEVER, among, filler, landing);
+}

@@ -1,0 +1,175 @@
+/* Sends that wait for room in a mailbox, or for memory: each destination's in their order. */
+#include "messages/request.h"
+
+#include "messages/mail_match.h"
+
+#include <stdlib.h>
+
+/* With the lock held: the first that has not arrived there, and is before `r`. */
+static acp_request *first_of(const acp_engine *e, const struct peer *to, const acp_request *r)
+{
+    acp_request *first = e->mail_waiting;
+    while (first && first != r && (first->peer != to || first->step != STEP_ARRIVE))
+        first = first->next;
+    return first == r ? NULL : first;
+}
+
+bool sends_before(acp_engine *e, const struct peer *to)
+{
+    pthread_mutex_lock(&e->mail_lock);
+    bool any = first_of(e, to, NULL) != NULL;
+    pthread_mutex_unlock(&e->mail_lock);
+    return any;
+}
+
+/* Nobody rings for memory of a heap, nor if too many wait for room. */
+static bool stuck(const acp_request *r)
+{
+    return r->step != STEP_ARRIVE || r->landing.looks;
+}
+
+static void enqueue(acp_engine *e, acp_request *r)
+{
+    r->next = NULL;
+    *e->mail_tail = r;
+    e->mail_tail = &r->next;
+    atomic_fetch_add(&e->mail_sends, 1);
+}
+
+static void dequeue(acp_engine *e, acp_request **at)
+{
+    acp_request *r = *at;
+    *at = r->next;
+    if (e->mail_tail == &r->next)
+        e->mail_tail = at;
+    atomic_fetch_sub(&e->mail_sends, 1);
+}
+
+int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    acp_request *r = request_new(lane, REQUEST_SEND);
+    if (!r)
+        return ACP_E_SYSTEM;
+    *r = *draft;
+    pthread_mutex_lock(&e->mail_lock);
+    enqueue(e, r);
+    pthread_mutex_unlock(&e->mail_lock);
+    atomic_fetch_add(&e->mail_stuck, 1); /* until a leader has looked */
+    progress_kick(e); /* there may be room since, or the caller goes on to compute */
+    *request = r;
+    return ACP_OK;
+}
+
+/* With the lock held: where it is in the line; NULL: not there. */
+static acp_request **place_of(acp_engine *e, const acp_request *r)
+{
+    acp_request **at = &e->mail_waiting;
+    while (*at && *at != r)
+        at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+/* One by load and store: it has not arrived, or its bytes are still wholly here. */
+static int withdraw_near(acp_lane *lane, acp_request **at, acp_request **request, const uint64_t *note)
+{
+    acp_request *r = *at;
+    if (r->step == STEP_OPEN) {
+        int rc = mail_take_back(lane, &r->landing, note);
+        if (rc != ACP_OK)
+            return rc;
+    } else if (r->step != STEP_ARRIVE) {
+        return ACP_E_HANDLE;
+    } else if (note) {
+        r->envelope.size = 0;
+        r->envelope.note = *note;
+        r->data = NULL;
+        r->alone = true;
+        *request = NULL;
+        return ACP_OK;
+    }
+    dequeue(lane->engine, at);
+    request_over(r, ACP_E_CANCELLED);
+    return ACP_OK;
+}
+
+int send_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note)
+{
+    acp_engine *e = lane->engine;
+    pthread_mutex_lock(&e->mail_lock);
+    acp_request **at = place_of(e, *request);
+    int rc = at ? withdraw_near(lane, at, request, note) : ACP_E_HANDLE;
+    pthread_mutex_unlock(&e->mail_lock);
+    return at ? rc : parcel_withdraw(*request, note);
+}
+
+bool mail_step(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    bool any = false;
+    uint32_t waits = 0;
+    pthread_mutex_lock(&e->mail_lock);
+    for (acp_request **at = &e->mail_waiting, *r; (r = *at);) {
+        uint64_t before = r->at + r->step;
+        acp_request *first = first_of(e, r->peer, r);
+        int rc = send_advance(lane, r, first);
+        any |= r->at + r->step != before;
+        if (rc == ACP_E_BUSY && r->step == STEP_ARRIVE && first)
+            first->landing.before = 0; /* those behind it might meet what is for it */
+        if (rc == ACP_E_FULL || rc == ACP_E_BUSY) {
+            waits += rc == ACP_E_BUSY || stuck(r);
+            at = &r->next;
+            continue;
+        }
+        dequeue(e, at);
+        any = true;
+        if (r->alone)
+            request_free(lane, r);
+        else
+            request_over(r, rc);
+    }
+    atomic_store(&e->mail_stuck, waits);
+    pthread_mutex_unlock(&e->mail_lock);
+    return any;
+}
+
+int send_end(acp_lane *lane, acp_request *r)
+{
+    acp_engine *e = lane->engine;
+    while (!acp_request_done(r) && acp_request_cancel(lane, r) == ACP_E_BUSY &&
+           acp_request_wait(e, r, MAIL_AGAIN_NS) != ACP_E_CLOSED)
+        continue;
+    while (!acp_request_done(r) && acp_request_wait(e, r, ACP_FOREVER) == ACP_E_INTERRUPTED)
+        continue;
+    if (!acp_request_done(r)) {
+        pthread_mutex_lock(&e->mail_lock);
+        acp_request **at = place_of(e, r);
+        if (at)
+            dequeue(e, at); /* it is about to be freed */
+        pthread_mutex_unlock(&e->mail_lock);
+        return fail(lane, ACP_E_CLOSED, 0, r->envelope.size);
+    }
+    if (r->status != ACP_OK) {
+        fail(lane, r->status, 0, r->envelope.size);
+        lane->fault.rank = rank_of_slot(e, r->peer->slot);
+    }
+    return r->status;
+}
+
+/* Nobody uses the engine; what was in the heaps is gone. */
+void mail_reset(acp_engine *e)
+{
+    atomic_fetch_add(&e->mail_era, 1);
+    for (uint32_t i = 0; i <= LANE_LOCKED; i++) /* the others when they are taken next (lane.c) */
+        e->lanes[i].letter_count = 0;
+    pthread_mutex_lock(&e->mail_lock);
+    while (e->mail_waiting) {
+        acp_request *r = e->mail_waiting;
+        dequeue(e, &e->mail_waiting);
+        if (r->alone)
+            request_free(&e->lanes[LANE_CALLER], r);
+        else
+            request_over(r, ACP_E_CLOSED);
+    }
+    pthread_mutex_unlock(&e->mail_lock);
+}

@@ -1,0 +1,107 @@
+/* Looking for a message without receiving it; taking it, so that nobody else does. */
+#include "messages/request.h"
+
+#include "messages/mail_match.h"
+
+static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
+                int64_t patience_ns)
+{
+    acp_engine *e = lane->engine;
+    struct hold hold;
+    uint32_t slots[MAIL_WANTING], count = 0;
+    struct heap *h = mail_heap(e, e->own);
+    if (!h)
+        return fail(lane, ACP_E_FULL, 0, 0);
+    if (!mail_plausible(e, want)) {
+        fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, 0);
+        lane->fault.rank = want->source;
+        return lane->fault.status;
+    }
+    if (!__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE) && !fast_any(h))
+        return ACP_E_HANDLE;
+    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    if ((rc = fast_clear(&hold)) != ACP_OK) {
+        section_leave(&hold);
+        return rc;
+    }
+    struct letter *l = mail_find_message(h, want);
+    if (l)
+        envelope_of(l, found);
+    if (l && taken) {
+        section_begin(&hold);
+        mail_unkeep(&hold, l);
+        section_set(&hold, &l->list, AMONG_TAKEN);
+        section_commit(&hold);
+        count = mail_wanting_take(h, false, slots);
+        *taken = letter_offset(h, l);
+    }
+    section_leave(&hold);
+    mail_wanting_wake(e, slots, count);
+    return l ? ACP_OK : ACP_E_HANDLE;
+}
+
+int acp_probe(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken)
+{
+    return look(lane, want, found, taken, mail_patience(lane));
+}
+
+struct probe_wait {
+    acp_lane *lane;
+    const acp_envelope *want;
+    acp_envelope *found;
+    uint64_t *taken;
+    struct peer *source;
+    uint32_t era; /* of the mailbox */
+    int rc;
+    bool armed, over; /* over: asked again, it must not take another message */
+};
+
+static bool ready(void *context)
+{
+    struct probe_wait *w = context;
+    acp_engine *e = w->lane->engine;
+    if (w->over)
+        return true;
+    w->rc = w->era == e->mail_era ? look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS)
+                                  : ACP_E_CLOSED;
+    w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
+    int gone = w->source                           ? peer_gone(w->source)
+               : anybody_lost(e, w->want->among) ? ACP_E_LOST
+                                                   : ACP_OK;
+    if (!w->over && gone != ACP_OK) {
+        w->rc = gone;
+        w->over = true;
+    }
+    if (w->over)
+        return true;
+    if (w->armed)
+        return false;
+    w->armed = true;
+    membarrier_all(); /* who keeps a message after the look rings */
+    return ready(context);
+}
+
+int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
+                   int64_t timeout_ns)
+{
+    struct heap *h = mail_heap(e, e->own);
+    struct probe_wait w = {.want = want, .found = found, .taken = taken, .era = e->mail_era};
+    if (!h)
+        return ACP_E_FULL;
+    if (!mail_plausible(e, want))
+        return want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK;
+    if (!(w.lane = acp_lane_take(e)))
+        return ACP_E_BUSY;
+    if (want->source != ACP_ANY && want->source != (int64_t)e->rank)
+        w.source = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
+    acp_request source = {.peer = w.source, .any = want->source == ACP_ANY,
+                          .among = want->among}, *draft = &source;
+    __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1);
+    if (w.era == e->mail_era)
+        __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+    acp_lane_give(w.lane);
+    return rc == ACP_OK ? w.rc : rc;
+}

@@ -1,0 +1,101 @@
+/* Kept messages that nobody will ever receive are given back: after a death those whose bytes do not
+ * come, after the end of a context all of that. */
+#include "collectives/schedule.h"
+#include "messages/request.h"
+
+#include "messages/sender_heap.h"
+#include "messages/mail_match.h"
+
+bool filler_lost(acp_engine *e, const struct letter *l)
+{
+    uint32_t slot = (uint32_t)l->filler;
+    if (slot == e->self)
+        return false;
+    if (!growth_reaches(e, slot))
+        return !growth_left_word(e, slot);
+    struct peer *p = peer_of_slot(e, slot);
+    if (p && !p->watched)
+        peer_watch(e, p);
+    return p && p->lost;
+}
+
+/* Its bytes were under way, or are in the heap of who has died. */
+static bool orphaned(acp_engine *e, const struct letter *l)
+{
+    enum letter_state state = letter_state(l);
+    bool held = state == LETTER_DONE && l->place == PLACE_HELD && l->source < e->procs;
+    const struct peer *p = held ? peer_known(e, slot_of_rank(e, (uint32_t)l->source)) : NULL;
+    return state == LETTER_FILLING ? filler_lost(e, l) : state == LETTER_LOST || (p && p->lost);
+}
+
+static int bury(struct hold *hold, struct letter *l)
+{
+    int rc = l->block ? heap_give(hold->lane, hold->heap, &l->block, 0) : ACP_OK;
+    if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+        return rc;
+    section_begin(hold);
+    mail_unkeep(hold, l);
+    letter_drop(hold, l);
+    section_commit(hold);
+    return ACP_OK;
+}
+
+/* False: not yet. */
+static bool discard(struct hold *hold, struct letter *l)
+{
+    acp_engine *e = hold->lane->engine;
+    bool late = mail_context_ended(&hold->heap->head->mailbox, l->context);
+    if (orphaned(e, l) || (late && letter_state(l) == LETTER_DONE && l->place != PLACE_HELD))
+        return bury(hold, l) == ACP_OK;
+    return !late || mail_unwant(hold, l);
+}
+
+static void mail_bury(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    struct hold hold;
+    uint32_t slots[MAIL_WANTING];
+    struct letter *l;
+    if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK) {
+        e->mail_losses = 1; /* again, soon: who brought the last of them does not ring once more */
+        return;
+    }
+    e->mail_losses = 0;
+    atomic_store(&e->doors->late, 0);
+    if (!h)
+        return;
+    if (!held_bury(lane, h))
+        e->mail_losses = 1;
+    if (fast_clear(&hold) == ACP_OK)
+        fast_release(&hold);
+    else
+        e->mail_losses = 1;
+    const acp_request *unwanted = e->mail_unwanted;
+    uint64_t steps = h->head->mailbox.kept, next;
+    for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;
+         at = next) {
+        next = l->arrival.next;
+        if (!discard(&hold, l))
+            e->mail_losses = 1;
+    }
+    uint32_t count = mail_wanting_take(h, false, slots);
+    section_leave(&hold);
+    if (e->mail_unwanted != unwanted)
+        membarrier_all(); /* who has brought one after the look at it finds that it is to ring */
+    mail_wanting_wake(e, slots, count);
+}
+
+void mail_tidy(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    if (!collectives_try(e)) { /* a reset may be under way */
+        e->mail_losses = 1;
+        return;
+    }
+    if (e->mail_losses || e->doors->late)
+        mail_bury(lane);
+    if (e->mail_unwanted)
+        mail_drop_unwanted(lane);
+    collectives_unlock(e);
+}

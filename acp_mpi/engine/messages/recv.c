@@ -1,0 +1,237 @@
+/* Receives: posted, or served by a message that is there already. */
+#include "messages/request.h"
+
+#include "messages/mail_match.h"
+
+#include <string.h>
+
+static void offer(acp_engine *e, acp_request *r, struct letter *l)
+{
+    l->room = r->room;
+    l->buffer = (uint64_t)(uintptr_t)r->buffer;
+    l->global = r->room > MAIL_INLINE && r->buffer ? acp_query_ga(e, r->buffer, r->room) : 0;
+}
+
+static void post(struct hold *hold, acp_request *r, const acp_envelope *want, struct letter *l)
+{
+    l->context = want->context;
+    l->want_source = (uint64_t)want->source;
+    l->want_tag = (uint64_t)want->tag;
+    l->want_note = want->note;
+    l->place = PLACE_NONE;
+    letter_attend(l, ATTENTION_NONE);
+    offer(hold->lane->engine, r, l);
+    section_set(hold, &l->state, LETTER_POSTED);
+    letter_link(hold, l, want->source == ACP_ANY || want->tag == ACP_ANY ? AMONG_WILD
+                                                                         : AMONG_RECEIVES);
+}
+
+/* In the section of the own mailbox: a message that is there, or the receive is posted. */
+static int match(struct hold *hold, acp_request *r, const acp_envelope *want)
+{
+    struct letter *l = mail_find_message(hold->heap, want);
+    int rc = ACP_OK;
+    section_begin(hold);
+    if (l && unlikely(!acp_note_fits(want->note, l->note))) {
+        acp_envelope stays;
+        envelope_of(l, &stays);
+        if ((rc = letter_get(hold, &l)) != ACP_OK) {
+            section_cancel(hold);
+            return rc;
+        }
+        l->context = want->context;
+        l->list = AMONG_NONE;
+        letter_attend(l, ATTENTION_NONE);
+        letter_refused(hold, l, &stays);
+    } else if (l) {
+        mail_unkeep(hold, l);
+        offer(hold->lane->engine, r, l);
+    } else if ((rc = letter_get(hold, &l)) == ACP_OK) {
+        post(hold, r, want, l);
+    } else {
+        section_cancel(hold);
+        return rc;
+    }
+    r->letter = l;
+    section_commit(hold);
+    return ACP_OK;
+}
+
+/* The bytes of what it has taken are still with a peer, which may have no memory for them: they are asked for. */
+static void ask_for_bytes(acp_engine *e, const acp_request *r)
+{
+    const struct letter *l = r->letter;
+    if (letter_state(l) != LETTER_FILLING || l->filler != e->self || !r->buffer ||
+        __atomic_load_n(&l->place, __ATOMIC_RELAXED) != PLACE_NONE)
+        return;
+    atomic_store(&e->mail_due, true);
+    progress_kick(e);
+}
+
+/* What was put into a box before its sender could see the receive comes to it, too. */
+static int match_all(struct hold *hold, acp_request *r, const acp_envelope *want)
+{
+    int rc = fast_clear(hold);
+    if (rc == ACP_OK)
+        rc = match(hold, r, want);
+    if (rc != ACP_OK || letter_state(r->letter) != LETTER_POSTED)
+        return rc;
+    atomic_thread_fence(memory_order_seq_cst);
+    rc = fast_clear(hold);
+    if (likely(rc == ACP_OK) || letter_state(r->letter) != LETTER_POSTED)
+        return ACP_OK;
+    section_begin(hold);
+    letter_unlink(hold, r->letter);
+    letter_drop(hold, r->letter);
+    section_commit(hold);
+    return rc;
+}
+
+static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
+{
+    acp_engine *e = lane->engine;
+    struct hold hold;
+    uint32_t slots[MAIL_WANTING];
+    struct heap *h = mail_heap(e, e->own);
+    if (!h)
+        return fail(lane, ACP_E_FULL, 0, 0);
+    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    rc = match_all(&hold, r, want);
+    bool posted = rc == ACP_OK && letter_state(r->letter) == LETTER_POSTED;
+    uint64_t sequence = posted ? r->letter->sequence : 0;
+    uint32_t count = mail_wanting_take(h, posted, slots);
+    section_leave(&hold);
+    mail_wanting_wake(e, slots, count);
+    if (unlikely(posted && e->mail_stopped))
+        mail_ask(e, want, sequence);
+    if (rc == ACP_OK && !posted)
+        ask_for_bytes(e, r);
+    return rc;
+}
+
+static acp_request *receive_new(acp_lane *lane, void *buffer, uint64_t room)
+{
+    acp_request *r = request_new(lane, REQUEST_RECEIVE);
+    if (r) {
+        r->buffer = buffer;
+        r->room = room;
+        r->gathers = !buffer && room == UINT64_MAX;
+    }
+    return r;
+}
+
+/* Its waiters hear of the death of that rank, and know that another process may bring the bytes. */
+static void await_from(acp_request *r, int64_t source)
+{
+    acp_engine *e = r->engine;
+    if (source != ACP_ANY && source != (int64_t)e->rank &&
+        (r->peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)source))) && !r->peer->watched)
+        peer_watch(e, r->peer);
+}
+
+int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    if (!mail_plausible(e, want)) {
+        fail(lane, want->tag < ACP_ANY ? ACP_E_ARGUMENT : ACP_E_RANK, 0, want->size);
+        lane->fault.rank = want->source;
+        return lane->fault.status;
+    }
+    acp_request *r = receive_new(lane, buffer, want->size);
+    if (!r)
+        return ACP_E_SYSTEM;
+    await_from(r, want->source);
+    r->any = want->source == ACP_ANY;
+    if (r->any)
+        sources_hold(r->among = want->among);
+    int rc = receive(lane, r, want);
+    if (rc != ACP_OK) {
+        request_free(lane, r);
+        return rc;
+    }
+    *request = r;
+    return ACP_OK;
+}
+
+int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t room,
+                      acp_request **request)
+{
+    struct hold hold;
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    struct letter *l = h ? letter_at(h, taken) : NULL;
+    if (!l || l->list != AMONG_TAKEN)
+        return fail(lane, ACP_E_HANDLE, 0, 0);
+    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    acp_request *r = receive_new(lane, buffer, room);
+    if (r) {
+        offer(e, r, l);
+        r->letter = l;
+        /* Who brings it may look for the buffer now. */
+        __atomic_store_n(&l->list, AMONG_NONE, __ATOMIC_RELEASE);
+        *request = r;
+    }
+    section_leave(&hold);
+    if (r)
+        ask_for_bytes(e, r);
+    if (r && growth_reaches(e, l->source))
+        await_from(r, (int64_t)l->source);
+    return r ? ACP_OK : ACP_E_SYSTEM;
+}
+
+static bool block_in(const struct heap *h, uint64_t at, uint64_t size)
+{
+    return at >= h->first && size <= h->span && at <= h->span - size;
+}
+
+/* The bytes that have come by a block and are not in the buffer yet; then those that it may copy
+ * itself. */
+bool request_follow(acp_request *r)
+{
+    struct letter *l = r->letter;
+    acp_engine *e = r->engine;
+    uint64_t place = __atomic_load_n(&l->place, __ATOMIC_ACQUIRE), copied = r->copied;
+    if (!r->buffer || (place != PLACE_BLOCK && place != PLACE_SHARED))
+        return false;
+    uint64_t filled = __atomic_load_n(&l->filled, __ATOMIC_ACQUIRE);
+    const struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_relaxed);
+    filled = filled < r->room ? filled : r->room;
+    if (filled > copied && block_in(h, l->block, filled)) {
+        memcpy(r->buffer + copied, h->base + l->block + copied, filled - copied);
+        r->copied = filled;
+    }
+    bool helped = place == PLACE_SHARED &&
+                  share_help(e, l, r->buffer, l->size < r->room ? l->size : r->room);
+    return helped || r->copied > copied;
+}
+
+/* What has become of a letter; LOST too if the rank that brings its bytes, or should, is dead or in finalize. */
+enum letter_state request_state(const acp_request *r)
+{
+    acp_engine *e = r->engine;
+    const struct letter *l = r->letter;
+    enum letter_state state = letter_state(l);
+    bool lost = false;
+    if (likely(state == LETTER_DONE))
+        return state;
+    if (state == LETTER_FILLING)
+        lost = filler_lost(e, l);
+    else if (state == LETTER_POSTED && (e->departed || e->leavers))
+        lost = r->any ? anybody_lost(e, r->among) : r->peer && peer_gone(r->peer) != ACP_OK;
+    if (!lost)
+        return state;
+    /* It may have come in between: a dead process brings no more. */
+    enum letter_state now = letter_state(l);
+    return now == state ? LETTER_LOST : now;
+}
+
+bool acp_request_done(const acp_request *r)
+{
+    if (r->letter && (r->era != r->engine->mail_era || request_state(r) >= LETTER_DONE))
+        return true;
+    return atomic_load_explicit(&r->over, memory_order_acquire);
+}

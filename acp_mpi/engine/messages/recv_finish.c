@@ -1,0 +1,162 @@
+/* Requests end: cancelled, lost, or with their bytes where they belong. */
+#include "messages/request.h"
+
+#include "messages/mail_match.h"
+
+#include <string.h>
+
+/* A receive that no message has met is no more. Its letter stays until it ends: another thread may wait
+ * for it, and look there. */
+static int unpost(acp_lane *lane, acp_request *r)
+{
+    struct hold hold;
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    rc = ACP_E_HANDLE;
+    if (!r->over && letter_state(r->letter) == LETTER_POSTED) {
+        section_begin(&hold);
+        letter_unlink(&hold, r->letter);
+        section_commit(&hold);
+        request_over(r, ACP_E_CANCELLED);
+        rc = ACP_OK;
+    }
+    section_leave(&hold);
+    return rc;
+}
+
+int acp_request_cancel(acp_lane *lane, acp_request *r)
+{
+    if (r->kind == REQUEST_SEND && r->over && r->status == ACP_E_CANCELLED)
+        return ACP_OK; /* what was asked for then has come about */
+    if (r->era != lane->engine->mail_era || r->over)
+        return fail(lane, ACP_E_HANDLE, 0, 0);
+    int rc = r->kind == REQUEST_SEND ? send_withdraw(lane, &r, NULL) : unpost(lane, r);
+    return rc == ACP_E_HANDLE ? fail(lane, rc, 0, 0) : rc;
+}
+
+static void give_block(acp_lane *lane, struct heap *h, struct letter *l)
+{
+    int rc;
+    if (!l->block)
+        return;
+    do
+        rc = heap_give(lane, h, &l->block, HEAP_PATIENCE_NS);
+    while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
+}
+
+int acp_request_look(const acp_request *r, acp_envelope *got)
+{
+    if (r->era != r->engine->mail_era || !r->letter || request_state(r) != LETTER_DONE)
+        return ACP_E_HANDLE;
+    envelope_of(r->letter, got);
+    return ACP_OK;
+}
+
+static int pull_wholly(acp_lane *lane, acp_request *r)
+{
+    int rc;
+    while ((rc = acp_request_pull(lane, r)) == ACP_E_INTERRUPTED)
+        continue; /* the bytes are the receiver's: it sees the end of this */
+    if (rc == ACP_OK && r->status != ACP_OK) {
+        rc = fail(lane, r->status, 0, r->letter->size);
+        lane->fault.rank = (int64_t)r->letter->source;
+    }
+    return rc;
+}
+
+const void *acp_request_data(acp_lane *lane, acp_request *r)
+{
+    struct letter *l = r->letter;
+    if (!l || !r->gathers)
+        return NULL;
+    struct heap *h = mail_heap(lane->engine, lane->engine->own);
+    if (l->place == PLACE_HELD)
+        return pull_wholly(lane, r) == ACP_OK ? r->own : NULL;
+    return l->place == PLACE_BLOCK ? h->base + l->block : l->data;
+}
+
+/* The bytes of a message that is there. */
+static int finish(acp_lane *lane, acp_request *r, struct letter *l)
+{
+    uint64_t size = l->size < r->room ? l->size : r->room;
+    int rc = ACP_OK;
+    if (l->place == PLACE_HELD) {
+        rc = pull_wholly(lane, r);
+    } else if (l->place == PLACE_INLINE && r->buffer && size) {
+        memcpy(r->buffer, l->data, size);
+    } else {
+        request_follow(r);
+    }
+    return rc != ACP_OK ? rc : l->size > r->room ? ACP_E_TRUNCATED : ACP_OK;
+}
+
+static int lost(acp_lane *lane, const acp_request *r)
+{
+    const struct letter *l = r->letter;
+    bool posted = letter_state(l) == LETTER_POSTED;
+    int why = posted && !r->any && r->peer ? peer_gone(r->peer) : ACP_E_LOST;
+    fail(lane, why == ACP_OK ? ACP_E_LOST : why, 0, 0);
+    lane->fault.rank = (int64_t)(posted ? l->want_source : l->source); /* -1: any */
+    if (posted && r->among)
+        lane->fault.rank = acp_sources_lost(lane->engine, r->among);
+    return lane->fault.status;
+}
+
+/* A receive that nothing has met ends: why. ACP_E_HANDLE: a message has, or another thread has cancelled it. */
+static int withdraw(acp_lane *lane, acp_request *r)
+{
+    int rc, why;
+    acp_fault fault;
+    do {
+        why = request_state(r) == LETTER_LOST ? lost(lane, r) : ACP_E_CANCELLED;
+        fault = lane->fault;
+        rc = unpost(lane, r);
+    } while (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED);
+    if (rc != ACP_OK)
+        return rc;
+    if (why != ACP_E_CANCELLED)
+        lane->fault = fault;
+    letter_put(lane, mail_heap(lane->engine, lane->engine->own), r->letter);
+    return why;
+}
+
+static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
+{
+    acp_engine *e = lane->engine;
+    struct heap *h = mail_heap(e, e->own);
+    int rc = ACP_E_CLOSED;
+    if (r->era != e->mail_era) /* the heap is another */
+        return fail(lane, rc, 0, 0);
+    do {
+        while (!r->over && request_state(r) == LETTER_FILLING)
+            if ((rc = acp_request_wait(e, r, ACP_FOREVER)) == ACP_E_CLOSED)
+                return fail(lane, rc, 0, 0);
+        /* Also if who brought it is dead: if it died in the very change that says so, that is taken back. */
+        if (!r->over && letter_state(r->letter) < LETTER_DONE &&
+            (rc = withdraw(lane, r)) != ACP_E_HANDLE)
+            return rc;
+    } while (!r->over && request_state(r) == LETTER_FILLING);
+    struct letter *l = r->letter;
+    if (r->over) {
+        letter_put(lane, h, l);
+        return r->status;
+    }
+    if (got)
+        envelope_of(l, got);
+    enum letter_state state = request_state(r);
+    rc = state == LETTER_DONE ? finish(lane, r, l)
+         : state == LETTER_REFUSED ? fail(lane, ACP_E_TYPE, 0, l->size) : lost(lane, r);
+    give_block(lane, h, l);
+    letter_put(lane, h, l);
+    return rc;
+}
+
+int acp_request_end(acp_lane *lane, acp_request *r, acp_envelope *got)
+{
+    int rc = r->kind == REQUEST_SEND ? send_end(lane, r) : receive_end(lane, r, got);
+    request_free(lane, r);
+    return rc;
+}

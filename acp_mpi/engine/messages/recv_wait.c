@@ -1,0 +1,296 @@
+/* Waiting for messages: a short while awake, then asleep until who brings one rings. A receiver that
+ * waits copies behind who writes. */
+#include "collectives/schedule.h"
+#include "messages/request.h"
+
+#include <sched.h>
+
+#define LOOKS 400u /* before a wait that costs more */
+#define GLANCES 40u /* of who has the interpreter lock */
+#define YIELDS_LEAST 4u /* where others want this processor: who brings it may run on another */
+#define YIELDS_MOST 128u
+#define YIELDS_NS 100000u
+
+struct request_wait {
+    acp_engine *engine;
+    acp_request *const *requests;
+    uint32_t count, ready;
+    acp_collective *const *collectives;
+    uint32_t collective_count;
+    bool followed;          /* bytes of one have come */
+    bool near;              /* who brings one may be another process, by load and store */
+    const uint32_t *departed; /* of a collective: another number of the departed ends it, too */
+    const uint64_t *heard;    /* the same with messages that have come */
+    const acp_envelope *want; /* not posted yet: it looks whether there is a message in a box */
+    uint64_t arm_at;
+};
+
+static bool follow(acp_request *r)
+{
+    return r->letter && letter_state(r->letter) == LETTER_FILLING && request_follow(r);
+}
+
+static bool one_done(struct request_wait *w)
+{
+    if (w->want)
+        return fast_stirs(w->engine, w->want);
+    for (uint32_t i = 0; i < w->count; i++) {
+        while (follow(w->requests[i]))
+            w->followed = true;
+        if (acp_request_done(w->requests[i])) {
+            w->ready = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* After a reset its letter's place is somebody else's. */
+static void attend(const acp_request *r, enum letter_attention attention)
+{
+    if (r->letter && r->era == r->engine->mail_era)
+        letter_attend(r->letter, attention);
+}
+
+static bool one_stands(const struct request_wait *w)
+{
+    for (uint32_t i = 0; i < w->collective_count; i++)
+        if (collective_stands(w->collectives[i]))
+            return true;
+    return false;
+}
+
+static bool has_heard(const struct request_wait *w)
+{
+    const struct heap *h = mail_heap(w->engine, w->engine->own);
+    return __atomic_load_n(&h->head->mailbox.sequence, __ATOMIC_ACQUIRE) != *w->heard;
+}
+
+static bool stands(void *context)
+{
+    struct request_wait *w = context;
+    if ((w->departed && w->engine->departed != *w->departed) || one_stands(w) ||
+        (w->heard && has_heard(w)))
+        return true;
+    return one_done(w);
+}
+
+static bool ready(void *context)
+{
+    struct request_wait *w = context;
+    bool arms = false;
+    if (stands(w))
+        return true;
+    if (now_ns() < w->arm_at)
+        return false;
+    for (uint32_t i = 0; i < w->count; i++) {
+        struct letter *l = w->requests[i]->letter;
+        if (l && l->attention != ATTENTION_SLEEPS) {
+            __atomic_store_n(&l->attention, ATTENTION_SLEEPS, __ATOMIC_SEQ_CST);
+            arms = true;
+        }
+    }
+    if (!arms)
+        return false;
+    if (w->near)
+        membarrier_all(); /* who writes after the look finds it */
+    return ready(context);
+}
+
+/* May a message for it come by load and store? By link only this process itself brings it. */
+static bool near(acp_engine *e, const acp_request *r)
+{
+    uint32_t mates = 0;
+    if (r->peer)
+        return r->peer->row.node == e->config.node && !apart(e);
+    if (r->any)
+        table_mates(e, &mates);
+    return mates > 1 && !apart(e);
+}
+
+/* Yielding costs less than a sleep, if it lets the others run. That depends on how they were started: a
+ * processor is divided among sessions first, so one rank in each gives it to nobody. How often it has
+ * been worth while tells. */
+static bool soon_crowded(struct request_wait *w)
+{
+    acp_engine *e = w->engine;
+    uint32_t yields = atomic_load_explicit(&e->yields, memory_order_relaxed);
+    bool done = one_done(w);
+    if (done || !w->near)
+        return done;
+    uint64_t until = now_ns() + YIELDS_NS;
+    for (uint32_t i = 0; i < yields && !done && now_ns() < until; i++) {
+        sched_yield();
+        done = one_done(w);
+    }
+    yields = done ? yields + YIELDS_LEAST : yields / 2;
+    yields = yields < YIELDS_LEAST ? YIELDS_LEAST : yields > YIELDS_MOST ? YIELDS_MOST : yields;
+    atomic_store_explicit(&e->yields, yields, memory_order_relaxed);
+    return done;
+}
+
+static bool soon(struct request_wait *w)
+{
+    if (w->engine->crowded)
+        return soon_crowded(w);
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        if (one_done(w))
+            return true;
+        if (!w->near)
+            break; /* who leads may bring it: this thread */
+        if (w->followed)
+            i = 0;
+        w->followed = false;
+        if ((i & 63) == 63)
+            sched_yield();
+        else
+            cpu_relax();
+    }
+    return false;
+}
+
+/* Where others want this processor: asleep at once, and whoever brings a message needs no event. With
+ * links a thread that leads is faster. */
+static bool doze_over(struct request_wait *w, int64_t timeout_ns)
+{
+    acp_engine *e = w->engine;
+    if (!e->crowded || !w->near || e->wire_count)
+        return false;
+    for (uint32_t i = 0; i < w->count; i++)
+        if (w->requests[i]->letter)
+            __atomic_store_n(&w->requests[i]->letter->attention, ATTENTION_DOZES, __ATOMIC_SEQ_CST);
+    return progress_doze(e, stands, w, timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS);
+}
+
+bool acp_request_soon(acp_engine *e, acp_request *request)
+{
+    struct request_wait w = {.engine = e, .requests = &request, .count = 1,
+                             .near = near(e, request)};
+    return soon(&w) || doze_over(&w, MAIL_FIRST_NS);
+}
+
+/* Only what is near comes by a box. */
+static bool comes_near(acp_engine *e, const acp_envelope *want)
+{
+    acp_request draft = {.engine = e, .any = want->source == ACP_ANY};
+    if (!draft.any && growth_reaches(e, (uint64_t)want->source))
+        draft.peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
+    return near(e, &draft) && !(draft.peer && (draft.peer->lost || draft.peer == e->own));
+}
+
+static bool glance(const struct request_wait *w)
+{
+    for (uint32_t i = 0; !w->engine->crowded && i < GLANCES; i++) {
+        if (fast_stirs(w->engine, w->want))
+            return true;
+        cpu_relax();
+    }
+    return false;
+}
+
+int acp_fast_soon(acp_engine *e, const acp_envelope *want, bool briefly)
+{
+    struct request_wait w = {.engine = e, .want = want, .near = true};
+    if (!comes_near(e, want))
+        return ACP_E_HANDLE;
+    return (briefly ? glance(&w) : soon(&w)) ? ACP_OK : ACP_E_BUSY;
+}
+
+/* Whom it waits for, for those who look at this process from outside. */
+static void say_whom(acp_engine *e, acp_request *const *requests, uint32_t count)
+{
+    const struct peer *p = count == 1 ? requests[0]->peer : NULL;
+    atomic_store_explicit(&e->control->awaited, p ? rank_of_slot(e, p->slot) + 1 : 0,
+                          memory_order_relaxed);
+}
+
+int mail_await(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+               acp_doing doing, acp_request *const *requests, uint32_t count)
+{
+    say_whom(e, requests, count);
+    int64_t first = timeout_ns < MAIL_FIRST_NS ? timeout_ns : MAIL_FIRST_NS;
+    bool open = count == 1 && requests[0]->any;
+    int rc = open ? wait_for_anybody(e, requests[0]->among, ready, context, timeout_ns, doing)
+                  : progress_wait(e, ready, context, first, doing);
+    if (rc == ACP_E_TIMEOUT && !open && timeout_ns > MAIL_FIRST_NS) {
+        for (uint32_t i = 0; i < count; i++)
+            if (requests[i]->any)
+                sources_watch(e, requests[i]->among);
+            else if (requests[i]->peer)
+                mail_watch(e, requests[i]->peer);
+        rc = progress_wait(e, ready, context,
+                           timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - first, doing);
+    }
+    say_whom(e, NULL, 0);
+    return rc;
+}
+
+static int64_t time_left(int64_t timeout_ns, uint64_t start)
+{
+    if (timeout_ns == ACP_FOREVER)
+        return timeout_ns;
+    int64_t left = timeout_ns - (int64_t)(now_ns() - start);
+    return left < 0 ? 0 : left;
+}
+
+static int wait(struct request_wait *w, int64_t timeout_ns)
+{
+    acp_engine *e = w->engine;
+    acp_request *const *requests = w->requests;
+    int rc = ACP_OK;
+    bool collective = w->departed || w->collective_count;
+    acp_doing doing = collective ? ACP_DOING_COLLECTIVE : ACP_DOING_SEND;
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (requests[i]->kind != REQUEST_SEND && !w->departed)
+            doing = ACP_DOING_RECEIVE;
+        w->near = w->near || near(e, requests[i]);
+        attend(requests[i], ATTENTION_WAITS);
+    }
+    uint64_t start = timeout_ns == ACP_FOREVER ? 0 : now_ns();
+    if (!soon(w) && !doze_over(w, timeout_ns)) {
+        w->arm_at = now_ns() + SPIN_NS / 2;
+        rc = mail_await(e, ready, w, time_left(timeout_ns, start), doing, requests, w->count);
+    }
+    for (uint32_t i = 0; i < w->count; i++)
+        attend(requests[i], ATTENTION_NONE);
+    return rc;
+}
+
+int requests_wait(acp_engine *e, acp_request *const *requests, uint32_t count,
+                  const uint32_t *departed, const uint64_t *heard, int64_t timeout_ns,
+                  uint32_t *index)
+{
+    struct request_wait w = {.engine = e, .requests = requests, .count = count, .departed = departed,
+                             .heard = heard};
+    int rc = count ? wait(&w, timeout_ns) : ACP_E_ARGUMENT;
+    if (rc == ACP_OK)
+        *index = w.ready;
+    return rc;
+}
+
+int acp_wait_any(acp_engine *e, acp_request *const *requests, uint32_t count,
+                 acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns)
+{
+    struct request_wait w = {.engine = e, .requests = requests, .count = count,
+                             .collectives = collectives, .collective_count = collective_count};
+    uint64_t start = now_ns();
+    while (!one_stands(&w)) {
+        int64_t left = time_left(timeout_ns, start), slice = left, patience;
+        for (uint32_t i = 0; i < collective_count; i++) {
+            if (collective_overdue(collectives[i]))
+                collective_watch(collectives[i]);
+            patience = collective_patience(collectives[i]);
+            slice = patience < slice ? patience : slice;
+        }
+        int rc = wait(&w, slice);
+        if (rc != ACP_E_TIMEOUT || slice == left)
+            return rc;
+    }
+    return ACP_OK;
+}
+
+int acp_request_wait(acp_engine *e, acp_request *request, int64_t timeout_ns)
+{
+    uint32_t index;
+    return requests_wait(e, &request, 1, NULL, NULL, timeout_ns, &index);
+}

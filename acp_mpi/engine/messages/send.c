@@ -1,0 +1,263 @@
+/* A message is sent: brought to the mailbox of its receiver by load and store. */
+#include "messages/request.h"
+
+#include "messages/eager_slot.h"
+#include "messages/sender_heap.h"
+#include "messages/mail_match.h"
+#include "base/stream_copy.h"
+
+#define KEPT_PART ((uint64_t)64 << 10) /* then the sender looks whether a receive has come */
+#define LOOKS_LEAST 16u
+#define LOOKS_MOST 512u
+#define LOOKS_AGAIN 32u /* so seldom a long one, whatever has been */
+
+static struct peer *mail_peer(acp_lane *lane, uint32_t rank)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = NULL;
+    if (likely(rank < e->procs) || growth_reaches(e, rank)) {
+        uint32_t slot = slot_of_rank(e, rank);
+        p = lane->peers[slot % LANE_PEERS];
+        if (!p || p->slot != slot)
+            p = lane->peers[slot % LANE_PEERS] = peer_of_slot(e, slot);
+        if (likely(p && !p->lost))
+            return p;
+    }
+    fail(lane, p ? ACP_E_LOST : ACP_E_RANK, 0, 0);
+    lane->fault.rank = rank;
+    return NULL;
+}
+
+/* A receive has taken it meanwhile: what is in the block is not needed. */
+static bool wanted_now(acp_lane *lane, struct landing *l, struct heap *h, uint64_t block)
+{
+    if (l->matched || !mail_wanted(l) || mail_taken(lane, l) != ACP_OK ||
+        held_drop(lane, h, block, 0) != ACP_OK)
+        return false;
+    l->held = false;
+    return true;
+}
+
+/* The own heap takes the bytes, past the bound of the receiver's mailbox, until they are wanted. */
+static int keep_here(acp_lane *lane, acp_request *r)
+{
+    acp_engine *e = lane->engine;
+    struct landing *l = &r->landing;
+    struct heap *h = mail_heap(e, e->own);
+    uint64_t block = 0, size = l->size, part;
+    if (!h)
+        return ACP_E_FULL;
+    int rc = held_take(lane, h, r->peer, size, &block, HEAP_PATIENCE_NS);
+    if (rc != ACP_OK)
+        return rc;
+    for (uint64_t at = 0; at < size; at += part) {
+        if (wanted_now(lane, l, h, block))
+            return mail_open(lane, l);
+        part = size - at < KEPT_PART ? size - at : KEPT_PART;
+        stream_copy(held_bytes(h, block) + at, r->data + at, part);
+    }
+    mail_held(lane, l, held_hand_over(e, h, r->peer, block));
+    r->kept = true;
+    return ACP_OK;
+}
+
+/* A receive that comes now saves one copy of the bytes, and a sender that waits for it does not run ahead of its
+ * receiver, who then would copy all of them alone. How often that was so lately tells how long to look; now and then a
+ * long look lets a receiver that is behind catch up. */
+static bool wanted_soon(const acp_lane *lane, const struct landing *l)
+{
+    acp_engine *e = lane->engine;
+    if (e->crowded || lane->index == LANE_LEADER || l->size < KEPT_PART / 2)
+        return mail_wanted(l);
+    uint32_t looks = atomic_load_explicit(&e->send_looks, memory_order_relaxed);
+    bool anew = atomic_fetch_add_explicit(&e->sends_kept, 1, memory_order_relaxed) % LOOKS_AGAIN == 0;
+    for (uint32_t i = 0; i < (anew ? LOOKS_MOST : looks) && !mail_wanted(l); i++)
+        cpu_relax();
+    bool is = mail_wanted(l);
+    looks = is ? 2 * looks : looks / 2;
+    looks = looks < LOOKS_LEAST ? LOOKS_LEAST : looks > LOOKS_MOST ? LOOKS_MOST : looks;
+    atomic_store_explicit(&e->send_looks, looks, memory_order_relaxed);
+    return is;
+}
+
+/* Past the bound the bytes stay here; if there is no memory for that either, here or there, then
+ * where the receive wants them, as soon as there is one. */
+static int open(acp_lane *lane, acp_request *r)
+{
+    struct landing *l = &r->landing;
+    l->whole = r->data;
+    if (!l->matched && wanted_soon(lane, l) && mail_taken(lane, l) == ACP_OK)
+        l->held = false;
+    int rc = l->held ? keep_here(lane, r) : mail_open(lane, l);
+    if (rc == ACP_E_FULL && !l->held)
+        rc = keep_here(lane, r);
+    if (rc == ACP_E_FULL && !l->matched && mail_taken(lane, l) == ACP_OK) {
+        l->held = false;
+        rc = mail_open(lane, l);
+    }
+    if (rc == ACP_E_FULL || rc == ACP_E_INTERRUPTED)
+        return ACP_E_BUSY;
+    return rc;
+}
+
+/* One slice. A receive may have taken a message that was kept: the rest goes to its buffer. */
+static int slice(acp_lane *lane, acp_request *r)
+{
+    struct landing *l = &r->landing;
+    if (l->shares)
+        return share_fill(lane, l, &r->at);
+    uint64_t left = l->size - r->at, most = l->matched ? BACKGROUND_BYTES : KEPT_PART;
+    uint64_t part = left < most ? left : most;
+    int rc = mail_fill(lane, l, r->at, r->data + r->at, part);
+    if (rc != ACP_OK)
+        return rc;
+    r->at += part;
+    if (!l->matched && r->at < l->size && mail_wanted(l) && mail_taken(lane, l) == ACP_OK &&
+        r->at < l->size && share_goes(lane->engine, l))
+        share_open(lane, l, r->at);
+    return ACP_OK;
+}
+
+static int fill(acp_lane *lane, acp_request *r)
+{
+    struct landing *l = &r->landing;
+    bool background = lane->index == LANE_LEADER; /* others wait for it, too */
+    while (r->at < l->size) {
+        int rc = slice(lane, r);
+        if (rc == ACP_E_FULL)
+            return ACP_E_BUSY;
+        if (rc != ACP_OK)
+            return rc;
+        if (background && r->at < l->size)
+            return ACP_E_BUSY;
+    }
+    mail_landed(lane, l);
+    return ACP_OK;
+}
+
+int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
+{
+    acp_engine *e = lane->engine;
+    int rc = ACP_OK;
+    if (r->peer->lost)
+        rc = ACP_E_LOST;
+    if (rc == ACP_OK && r->step == STEP_ARRIVE) {
+        if (unlikely(fast_before(e, r->peer)) && (rc = fast_bring(lane, r->peer)) != ACP_OK) {
+            r->landing.looks = true;
+            return rc;
+        }
+        rc = first ? mail_meet(lane, r->peer, &r->envelope, r->data,
+                               (struct places){0, first->landing.before}, e->self, &r->landing)
+                   : mail_arrive(lane, r->peer, &r->envelope, r->data, false, e->self,
+                                 &r->landing);
+        if (rc != ACP_OK)
+            return rc;
+        r->step = STEP_OPEN;
+        if (!r->landing.open)
+            return ACP_OK;
+    }
+    if (rc == ACP_OK && r->step == STEP_OPEN) {
+        rc = open(lane, r);
+        if (rc == ACP_OK && r->kept)
+            return ACP_OK;
+        if (rc == ACP_OK)
+            r->step = STEP_FILL;
+    }
+    if (rc == ACP_OK)
+        rc = fill(lane, r);
+    if (rc != ACP_OK && rc != ACP_E_BUSY && rc != ACP_E_LOST)
+        mail_failed(lane, &r->landing);
+    return rc;
+}
+
+int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = e->own, .envelope = *envelope,
+                     .data = data, .era = e->mail_era, .step = STEP_OPEN};
+    *request = NULL;
+    int rc = mail_meet(lane, e->own, envelope, data, (struct places){0, UINT64_MAX}, e->self,
+                       &r.landing);
+    if (rc != ACP_OK)
+        return rc == ACP_E_FULL ? fail(lane, ACP_E_HANDLE, 0, envelope->size) : rc;
+    if (r.landing.open)
+        rc = send_advance(lane, &r, NULL);
+    return rc == ACP_E_FULL || rc == ACP_E_BUSY ? send_wait(lane, &r, request) : rc;
+}
+
+/* Load and store do not reach its mailbox. */
+static bool is_far(acp_engine *e, struct peer *to)
+{
+    if (unlikely(peer_attach(e, to) == RELATION_REMOTE)) {
+        if (to->relation != RELATION_REMOTE) /* for now: messages must not overtake each other */
+            atomic_store(&to->mail_far, true);
+        return true;
+    }
+    if (unlikely(!atomic_load_explicit(&to->heap, memory_order_relaxed)))
+        mail_heap(e, to);
+    return atomic_load_explicit(&to->mail_far, memory_order_relaxed) && !to->lost;
+}
+
+/* Who waits there looks for messages in its slots. */
+static struct peer *eager_peer(acp_lane *lane, uint32_t dest)
+{
+    acp_engine *e = lane->engine;
+    struct peer *to = e->crowded ? NULL : mail_peer(lane, dest);
+    return to && !is_far(e, to) && !to->control->crowded ? to : NULL;
+}
+
+bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
+{
+    struct peer *to = eager_peer(lane, dest);
+    acp_envelope m = *envelope;
+    m.source = lane->engine->rank;
+    return to && eager_put(lane->engine, to, &m, data);
+}
+
+void send_turned(acp_lane *lane, uint32_t dest, uint64_t context)
+{
+    struct peer *to = eager_peer(lane, dest);
+    if (to)
+        eager_turn(lane->engine, to, context);
+}
+
+int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context)
+{
+    struct peer *to = eager_peer(lane, dest);
+    return to ? eager_recall(lane, to, context) : ACP_OK;
+}
+
+bool acp_send_fast(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
+{
+    acp_engine *e = lane->engine;
+    struct peer *to = envelope->size <= ACP_FAST_MOST && envelope->tag >= 0 ? mail_peer(lane, dest) : NULL;
+    return to && !is_far(e, to) && (likely(!atomic_load(&e->mail_sends)) || !sends_before(e, to)) &&
+           fast_put(lane, to, envelope, data);
+}
+
+int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
+             acp_request **request)
+{
+    acp_engine *e = lane->engine;
+    struct peer *to = mail_peer(lane, dest);
+    *request = NULL;
+    if (unlikely(!to))
+        return lane->fault.status;
+    if (unlikely(envelope->tag < 0))
+        return fail(lane, ACP_E_ARGUMENT, 0, envelope->size);
+    acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = to, .envelope = *envelope,
+                     .data = data, .era = e->mail_era};
+    r.envelope.source = e->rank;
+    if (unlikely(is_far(e, to)))
+        return mail_send_far(lane, to, &r.envelope, data, request);
+    if (unlikely(atomic_load(&e->mail_sends) && sends_before(e, to)))
+        return send_wait(lane, &r, request);
+    int rc = send_advance(lane, &r, NULL);
+    bool begun = r.step != STEP_ARRIVE;
+    if (likely(rc == ACP_OK) || (!begun && rc != ACP_E_FULL)) {
+        if (rc != ACP_OK)
+            lane->fault.rank = dest;
+        return rc;
+    }
+    return rc == ACP_E_FULL || rc == ACP_E_BUSY ? send_wait(lane, &r, request) : rc;
+}

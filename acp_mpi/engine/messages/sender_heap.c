@@ -1,0 +1,124 @@
+/* Messages past the bound of their receiver: their bytes stay in blocks of the sender's heap, which
+ * become the receiver's. It gives them back when it has pulled them; if it dies, their heap's rank does. */
+#include "messages/sender_heap.h"
+
+#include "memory/heap_calls.h"
+#include "memory/translate.h"
+
+#include <string.h>
+
+#define HELD_MARK 0x4c49414d444c4548ull /* "HELDMAIL" */
+
+uint64_t held_mark(const struct heap *h, uint64_t block)
+{
+    return HELD_MARK ^ block_mark(h, block - BLOCK_HEAD);
+}
+
+static struct held_head *head_of(const struct heap *h, uint64_t block)
+{
+    return (struct held_head *)(void *)(h->base + block);
+}
+
+unsigned char *held_bytes(const struct heap *h, uint64_t block)
+{
+    return h->base + block + MAIL_HELD_HEAD;
+}
+
+int held_take(acp_lane *lane, struct heap *h, const struct peer *to, uint64_t size,
+              uint64_t *block, int64_t patience_ns)
+{
+    if (size > UINT64_MAX - MAIL_HELD_HEAD)
+        return fail(lane, ACP_E_FULL, 0, size);
+    int rc = heap_take(lane, h, size + MAIL_HELD_HEAD, block, patience_ns);
+    if (rc == ACP_OK)
+        *head_of(h, *block) = (struct held_head){held_mark(h, *block), h->head->nonce, to->slot, 0};
+    return rc;
+}
+
+acp_ga_t held_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t block)
+{
+    __atomic_store_n(&head_of(h, block)->block, block, __ATOMIC_RELEASE);
+    atomic_store(&to->holds, true);
+    if (to->lost) { /* after this the look for them may be over */
+        e->mail_losses = 1;
+        progress_kick(e);
+    }
+    return acp_ga(e->rank, 0, h->position + block);
+}
+
+/* In the heap's section: is that block given out, and the one that a message for `slot` stays in? */
+static bool is_held_for(const struct heap *h, uint64_t block, uint64_t slot)
+{
+    const struct held_head *head = head_of(h, block);
+    return block_whole(h, block - BLOCK_HEAD, false) &&
+           block_size(h, block - BLOCK_HEAD) >= BLOCK_HEAD + MAIL_HELD_HEAD &&
+           head->mark == held_mark(h, block) && head->nonce == h->head->nonce &&
+           head->slot == slot && __atomic_load_n(&head->block, __ATOMIC_ACQUIRE) == block;
+}
+
+/* The word that names it becomes 0 as it goes: whoever comes later, as what a dead receiver has asked for
+ * may, does not take another's block for it. */
+int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns)
+{
+    struct hold hold;
+    if (block < BLOCK_HEAD || !block_plausible(h, block - BLOCK_HEAD) ||
+        !granule_there(h, block - BLOCK_HEAD))
+        return fail(lane, ACP_E_BLOCK, 0, 0);
+    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    rc = is_held_for(h, block, slot) ? heap_give_inside(&hold, &head_of(h, block)->block)
+                                     : fail(lane, ACP_E_BLOCK, 0, 0);
+    section_leave(&hold);
+    return rc;
+}
+
+int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns)
+{
+    struct hold hold;
+    int rc = section_enter(&hold, lane, &h->head->section, h, patience_ns);
+    if (rc != ACP_OK)
+        return rc;
+    head_of(h, block)->block = block;
+    rc = heap_give_inside(&hold, &head_of(h, block)->block);
+    section_leave(&hold);
+    return rc;
+}
+
+/* Those of a dead receiver. What else gives them back finds that they are its no more. */
+static int bury(acp_lane *lane, struct heap *h, uint32_t slot)
+{
+    struct hold hold;
+    int rc = section_enter(&hold, lane, &h->head->section, h, 0);
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t size, end = h->end;
+    for (uint64_t at = h->first; at < end && rc == ACP_OK; at += size) {
+        uint64_t block = at + BLOCK_HEAD;
+        if ((size = block_size(h, at)) < BLOCK_LEAST || size > end - at)
+            break;
+        if (!is_held_for(h, block, slot))
+            continue;
+        if (at + size < end && (block_at(h, at + size)->size & BLOCK_FREE))
+            size += block_size(h, at + size); /* they will be one */
+        rc = heap_give_inside(&hold, &head_of(h, block)->block);
+    }
+    section_leave(&hold);
+    return rc;
+}
+
+bool held_bury(acp_lane *lane, struct heap *h)
+{
+    acp_engine *e = lane->engine;
+    bool all = true;
+    for (struct peer *p = NULL; (p = peer_next(e, p));) {
+        if (!p->lost || !atomic_exchange(&p->holds, false))
+            continue;
+        int rc = bury(lane, h, p->slot);
+        if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) {
+            atomic_store(&p->holds, true);
+            all = false;
+        }
+    }
+    return all;
+}

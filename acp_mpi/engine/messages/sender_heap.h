@@ -1,0 +1,30 @@
+/* Bytes of messages that stay with their sender. */
+#ifndef ACP_HELD_H
+#define ACP_HELD_H
+
+#include "memory/heap.h"
+
+/* What such a block begins with. */
+struct held_head {
+    uint64_t mark, nonce; /* that it is one */
+    uint64_t slot;        /* of the receiver */
+    uint64_t block;       /* itself, from when it is the receiver's until it goes back */
+};
+#define MAIL_HELD_HEAD ((uint64_t)sizeof(struct held_head))
+static_assert(sizeof(struct held_head) % 16 == 0, "the bytes behind it are aligned");
+
+uint64_t held_mark(const struct heap *h, uint64_t block);
+unsigned char *held_bytes(const struct heap *h, uint64_t block);
+/* A block of the own heap for `to`, which has not heard of it. */
+int held_take(acp_lane *lane, struct heap *h, const struct peer *to, uint64_t size,
+              uint64_t *block, int64_t patience_ns);
+/* All its bytes are there: it is the receiver's when it hears of this address. */
+acp_ga_t held_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t block);
+/* The receiver in `slot` needs it no more. ACP_E_BLOCK: it was its no more before. */
+int held_give(acp_lane *lane, struct heap *h, uint64_t block, uint64_t slot, int64_t patience_ns);
+/* One that has not been handed over goes back. ACP_E_BUSY: it is still there, the heap is held. */
+int held_drop(acp_lane *lane, struct heap *h, uint64_t block, int64_t patience_ns);
+/* What the dead have not pulled goes back; false: not all, the heap is held. Leader only. */
+bool held_bury(acp_lane *lane, struct heap *h);
+
+#endif

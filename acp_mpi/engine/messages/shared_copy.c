@@ -1,0 +1,149 @@
+/* A long message between the own memories of two processes: its sender writes parts of it, and a
+ * receiver that waits reads others, until all are claimed. Two processors copy faster than one, and
+ * no page is touched but the sender's and the receiver's.
+ *
+ * Who sends needs nobody's help: if the receiver computes, or sleeps on, it copies all of it. It
+ * waits only for parts that the receiver has begun, for they are read where the program may write
+ * afterwards. */
+#include "messages/mail_match.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/uio.h>
+
+#define PART_LEAST ((uint64_t)32 << 10) /* a call costs as much as 16 KiB */
+#define PART_MOST ((uint64_t)1 << 20)
+#define CALL_BYTES ((uint64_t)1 << 20)   /* a receiver that sleeps is woken to help with */
+#define HELPER_NS ((uint64_t)1000000)    /* a part that takes longer is waited for in the background */
+
+bool share_goes(const acp_engine *e, const struct landing *l)
+{
+    return l->whole && l->matched && l->letter->buffer && l->size >= MAIL_SHARED &&
+           vm_goes(e, l->to);
+}
+
+void share_open(acp_lane *lane, struct landing *l, uint64_t at)
+{
+    struct letter *letter = l->letter;
+    letter->share = (struct mail_share){.from = (uint64_t)(uintptr_t)l->whole, .claimed = at};
+    __atomic_store_n(&letter->place, PLACE_SHARED, __ATOMIC_RELEASE);
+    l->shares = true;
+    if (l->size - at >= CALL_BYTES && !lane->engine->crowded)
+        letter_ring(lane, l->to, letter);
+}
+
+/* Half of what is left, so that both end at the same time; all if one alone runs at a time. Who finds
+ * nothing left sees the helpers of whoever has claimed it. */
+static bool claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint64_t *at,
+                  uint64_t *part)
+{
+    uint64_t least = e->crowded ? PART_MOST : PART_LEAST;
+    *at = __atomic_load_n(&s->claimed, __ATOMIC_ACQUIRE);
+    do {
+        if (*at >= size)
+            return false;
+        *part = ((size - *at) / 2 + PAGE - 1) & ~(PAGE - 1);
+        *part = *part < least ? least : *part > PART_MOST ? PART_MOST : *part;
+        *part = *part < size - *at ? *part : size - *at;
+    } while (!__atomic_compare_exchange_n(&s->claimed, at, *at + *part, true, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    return true;
+}
+
+/* Its part ends soon, unless its process is stopped or dead. */
+static int helpers_gone(acp_lane *lane, const struct landing *l)
+{
+    uint64_t since = 0;
+    for (uint32_t look = 1; __atomic_load_n(&l->letter->share.helpers, __ATOMIC_ACQUIRE); look++) {
+        if (look % 64 && !lane->engine->crowded) {
+            cpu_relax();
+            continue;
+        }
+        uint64_t now = now_ns();
+        since = since ? since : now;
+        if (now - since > HELPER_NS || !lane_may_wait(lane)) {
+            /* what is there already, once more: of the dead it says so */
+            int rc = fill_vm(lane, l, 0, l->whole, 1);
+            return rc == ACP_E_LOST ? rc : ACP_E_BUSY;
+        }
+        sched_yield();
+    }
+    return ACP_OK;
+}
+
+/* All are claimed, but some have failed: they go by another way, or by the sender alone. */
+static int again(acp_lane *lane, struct landing *l, uint64_t *at)
+{
+    struct letter *letter = l->letter;
+    uint64_t first = letter->filled; /* what is before is in the block */
+    if (!l->to->vm_refused)
+        return fill_vm(lane, l, first, l->whole + first, l->size - first);
+    int rc = letter->block ? ACP_OK : mail_open(lane, l);
+    if (rc != ACP_OK)
+        return rc;
+    l->shares = false;
+    *at = first;
+    __atomic_store_n(&letter->place, PLACE_BLOCK, __ATOMIC_RELEASE);
+    return ACP_E_BUSY;
+}
+
+int share_fill(acp_lane *lane, struct landing *l, uint64_t *at)
+{
+    struct mail_share *s = &l->letter->share;
+    bool background = lane->index == LANE_LEADER; /* others wait for it, too */
+    uint64_t here, part;
+    while (claim(lane->engine, s, l->size, &here, &part)) {
+        int rc = fill_vm(lane, l, here, l->whole + here, part);
+        if (rc == ACP_E_LOST)
+            return rc;
+        if (rc != ACP_OK) {
+            __atomic_store_n(&s->undone, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&s->claimed, l->size, __ATOMIC_RELEASE);
+        }
+        *at = here + part < l->size ? here + part : l->size - 1;
+        if (background && *at < l->size - 1)
+            return ACP_OK;
+    }
+    int rc = helpers_gone(lane, l);
+    if (rc == ACP_OK && __atomic_load_n(&s->undone, __ATOMIC_RELAXED))
+        rc = again(lane, l, at);
+    if (rc == ACP_OK)
+        *at = l->size;
+    return rc;
+}
+
+static bool vm_read(struct peer *from, uint64_t address, unsigned char *to, uint64_t size)
+{
+    while (size) {
+        struct iovec here = {to, size}, there = {(void *)(uintptr_t)address, size};
+        ssize_t n = process_vm_readv((pid_t)from->row.pid, &here, 1, &there, 1, 0);
+        if (n <= 0) {
+            if (errno == EPERM || errno == ENOSYS || errno == EACCES)
+                from->vm_refused = 1;
+            return false;
+        }
+        address += (uint64_t)n;
+        to += n;
+        size -= (uint64_t)n;
+    }
+    return true;
+}
+
+bool share_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uint64_t size)
+{
+    struct mail_share *s = &letter->share;
+    uint64_t at = 0, part = 0;
+    if (__atomic_load_n(&s->claimed, __ATOMIC_RELAXED) >= size)
+        return false;
+    struct peer *from = peer_of_slot(e, (uint32_t)letter->filler);
+    if (!from || from->vm_refused)
+        return false;
+    /* Before the claim: who finds no part left sees it. */
+    __atomic_fetch_add(&s->helpers, 1, __ATOMIC_RELAXED);
+    bool mine = claim(e, s, size, &at, &part);
+    bool done = mine && vm_read(from, s->from + at, buffer + at, part);
+    if (mine && !done)
+        __atomic_store_n(&s->undone, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&s->helpers, 1, __ATOMIC_RELEASE);
+    return done;
+}

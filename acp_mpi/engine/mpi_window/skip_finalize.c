@@ -1,0 +1,99 @@
+/* Calls of MPI_Finalize are led elsewhere: every loaded object that calls it has a word, filled by
+ * the dynamic linker, from which it takes the function's address. */
+#include "mpi_window/skip_finalize.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int do_nothing(void)
+{
+    return 0; /* MPI_SUCCESS, with every MPI */
+}
+
+/* What an object says of itself to the dynamic linker. */
+struct object {
+    uintptr_t base;
+    const Elf64_Sym *symbols;
+    const char *names;
+    const Elf64_Rela *tables[2]; /* words for calls; all others */
+    size_t sizes[2];
+    uintptr_t closed, closed_end; /* written by the dynamic linker only */
+};
+
+static const void *place(const struct object *o, Elf64_Addr address)
+{
+    /* glibc has made an address of most of them. */
+    return (const void *)(address < o->base ? o->base + address : address);
+}
+
+static void look_at(struct object *o, const Elf64_Dyn *entry)
+{
+    for (; entry->d_tag != DT_NULL; entry++) {
+        switch (entry->d_tag) {
+        case DT_SYMTAB: o->symbols = place(o, entry->d_un.d_ptr); break;
+        case DT_STRTAB: o->names = place(o, entry->d_un.d_ptr); break;
+        case DT_JMPREL: o->tables[0] = place(o, entry->d_un.d_ptr); break;
+        case DT_PLTRELSZ: o->sizes[0] = entry->d_un.d_val; break;
+        case DT_RELA: o->tables[1] = place(o, entry->d_un.d_ptr); break;
+        case DT_RELASZ: o->sizes[1] = entry->d_un.d_val; break;
+        default: break;
+        }
+    }
+}
+
+static bool replace(const struct object *o, uintptr_t *word)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)word & ~(page - 1);
+    bool closed = (uintptr_t)word >= o->closed && (uintptr_t)word < o->closed_end;
+    if (closed && mprotect((void *)first, page, PROT_READ | PROT_WRITE))
+        return false;
+    __atomic_store_n(word, (uintptr_t)do_nothing, __ATOMIC_SEQ_CST);
+    if (closed)
+        mprotect((void *)first, page, PROT_READ); /* open for good is no harm */
+    return true;
+}
+
+static int replace_in(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    bool *good = context;
+    struct object o = {.base = info->dlpi_addr};
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const Elf64_Phdr *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_GNU_RELRO) {
+            o.closed = o.base + part->p_vaddr;
+            o.closed_end = o.closed + part->p_memsz;
+        } else if (part->p_type == PT_DYNAMIC) {
+            look_at(&o, (const void *)(o.base + part->p_vaddr));
+        }
+    }
+    for (int t = 0; t < 2; t++) {
+        size_t count = o.tables[t] ? o.sizes[t] / sizeof *o.tables[t] : 0;
+        for (size_t i = 0; i < count; i++) {
+            const Elf64_Rela *r = &o.tables[t][i];
+            const Elf64_Sym *symbol = &o.symbols[ELF64_R_SYM(r->r_info)];
+            if (!r->r_addend && !strcmp(o.names + symbol->st_name, "MPI_Finalize"))
+                *good &= replace(&o, (uintptr_t *)(o.base + r->r_offset));
+        }
+    }
+    return 0;
+}
+
+static void end_now(int code, void *instead_of_0)
+{
+    fflush(NULL);
+    _exit(code ? code : (int)(intptr_t)instead_of_0);
+}
+
+bool mpi_never_finalize(int instead_of_0)
+{
+    bool good = true;
+    dl_iterate_phdr(replace_in, &good);
+    return good && !on_exit(end_now, (void *)(intptr_t)instead_of_0);
+}

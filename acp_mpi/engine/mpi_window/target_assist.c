@@ -1,0 +1,107 @@
+/* Visits. Where MPI moves nothing unless its target calls it, the target of a put or get by the
+ * window must drive MPI meanwhile: whoever comes as a guest says so by link, and is welcome when
+ * the target has answered. A guest stays a while after its last operation, since another often
+ * follows and would otherwise pay for a round trip by link first. */
+#include "operations/op.h"
+
+#define STAY_NS ((uint64_t)1000000)
+#define LIVELY_NS ((uint64_t)20000000) /* so long after a word of a guest its host hurries */
+
+static int announce(acp_lane *lane, struct peer *to, uint32_t color, uint64_t id, bool come)
+{
+    struct message m = {.kind = ACP_GUEST, .from = lane->engine->self, .id = id, .a = come};
+    return road_link.send(lane, to, color, &m);
+}
+
+int acp_window_visit(acp_engine *e, uint32_t rank, bool come)
+{
+    pthread_mutex_lock(&e->lock);
+    int rc = announce(&e->lanes[LANE_LOCKED], peer_of_slot(e, slot_of_rank(e, rank)), 0, 0, come);
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+int visit_begin(acp_lane *lane, struct op *op, bool *welcome)
+{
+    struct visit *v = &op->target->visit;
+    uint64_t now = now_ns();
+    *welcome = v->welcome;
+    if (!v->welcome || now - v->announced > LIVELY_NS / 4) {
+        int rc = announce(lane, op->target, op->color, v->welcome ? 0 : op_id(op), true);
+        if (rc != ACP_OK)
+            return rc;
+        v->announced = now;
+    }
+    v->operations++;
+    return ACP_OK;
+}
+
+void visit_welcome(struct peer *host)
+{
+    host->visit.welcome = true;
+}
+
+void visit_end(acp_lane *lane, struct peer *host)
+{
+    acp_engine *e = lane->engine;
+    struct visit *v = &host->visit;
+    if (--v->operations || host->lost)
+        return;
+    v->until = now_ns() + STAY_NS;
+    if (!v->stays)
+        atomic_fetch_add(&e->stays, 1);
+    v->stays = true;
+    timer_until(e, v->until);
+}
+
+static void leave_host(acp_lane *lane, struct peer *host)
+{
+    struct visit *v = &host->visit;
+    atomic_fetch_sub(&lane->engine->stays, v->stays);
+    v->stays = v->welcome = false;
+    if (!host->lost)
+        announce(lane, host, 0, 0, false);
+}
+
+void visits_tick(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    uint64_t now = now_ns();
+    for (struct peer *p = NULL; atomic_load(&e->stays) && (p = peer_next(e, p));) {
+        struct visit *v = &p->visit;
+        if (!v->stays)
+            continue;
+        if (!v->operations && now >= v->until)
+            leave_host(lane, p);
+        else
+            timer_until(e, v->operations ? now + STAY_NS : v->until);
+    }
+}
+
+void visits_end(acp_lane *lane)
+{
+    for (struct peer *p = NULL; (p = peer_next(lane->engine, p));)
+        if (p->visit.stays)
+            leave_host(lane, p);
+}
+
+/* A peer comes as a guest, or leaves. */
+void guest_said(acp_lane *lane, struct peer *from, struct link *link, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    bool come = m->a;
+    if (come)
+        e->lively = now_ns() + LIVELY_NS;
+    if (from->guest != come)
+        atomic_fetch_add(&e->guests, come ? 1 : -1);
+    from->guest = come;
+    if (come && m->id)
+        serve_reply(lane, from, link, m, 0);
+}
+
+void visits_forget(acp_engine *e, struct peer *p)
+{
+    atomic_fetch_sub(&e->guests, p->guest);
+    atomic_fetch_sub(&e->stays, p->visit.stays);
+    p->guest = p->visit.stays = p->visit.welcome = false;
+}

@@ -1,0 +1,38 @@
+/* The road through MPI's window, as the router, the leader and waiting callers see it. */
+#ifndef ACP_WINDOW_H
+#define ACP_WINDOW_H
+
+#include "core/engine_state.h"
+#include "mpi_window/symbols.h"
+
+struct window {
+    struct mpi mpi;
+    acp_window_config config;
+    unsigned char *staging; /* the leader's: parts that the caller's memory does not hold */
+    _Atomic bool open; /* a road */
+    _Atomic bool closed;
+    _Atomic bool reads_back; /* a flush may return before what was put is there */
+    _Atomic uint32_t inside; /* threads in MPI calls */
+};
+
+/* window.c: what it is, which bytes it carries, calls of MPI */
+bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
+bool window_writes(acp_engine *e, uint64_t position);
+void window_learn(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
+void window_forget(acp_engine *e);
+bool window_forced(const acp_engine *e);
+bool window_enter(struct window *w); /* before calls of MPI; not once it is closed */
+void window_leave(struct window *w);
+int window_issue(const struct window *w, bool put, unsigned char *memory, int target, uint64_t at,
+                 uint64_t size);
+void window_drive(acp_engine *e);
+void window_pause(acp_engine *e);
+void window_free(acp_engine *e);
+
+/* window_rma.c */
+void window_start(acp_lane *lane, struct op *op);
+void window_welcome(acp_lane *lane, struct op *op);
+void window_step(acp_lane *lane, struct op *first);
+void window_help(acp_engine *e, acp_handle_t handle);
+
+#endif

@@ -1,0 +1,33 @@
+/* One answer for many commands. Whoever sends dependent atomics wants to know of each that it is
+ * done, and nothing else: so a target that has run several of them, one after the other, says so once,
+ * when it has dealt with what came together. One that fails, or has to wait, has an answer of its own. */
+#include "transport/link.h"
+
+void answers_send(acp_lane *lane, struct link *link)
+{
+    struct answers done = link->done;
+    if (!done.count)
+        return;
+    struct message m = {.kind = ACP_REPLY, .from = lane->engine->self, .id = done.last,
+                        .flags = ANSWER_TOGETHER | (done.later ? ANSWER_LATER : 0),
+                        .b = done.count};
+    link->done = (struct answers){.count = 0};
+    link_answer(lane, link, &m, NULL, 0);
+}
+
+void answers_add(acp_lane *lane, struct link *link, const struct message *m)
+{
+    struct answers *done = &link->done;
+    if (done->count && m->id != done->last + 2)
+        answers_send(lane, link);
+    done->later = m->flags & ANSWER_LATER && (done->later || !done->count);
+    done->last = m->id;
+    done->count++;
+}
+
+void answers_take(acp_lane *lane, struct link *link, const struct message *m)
+{
+    uint32_t count = m->b < OPS ? (uint32_t)m->b : OPS; /* no more are under way */
+    link->unanswered -= count < link->unanswered ? count : link->unanswered;
+    ops_done(lane, link->peer, m->id, count);
+}

@@ -1,0 +1,85 @@
+/* Completion as callers see it: what is done, and waiting for it. */
+#include "operations/op.h"
+
+acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle)
+{
+    acp_handle_t last = e->last;
+    if (handle == ACP_HANDLE_ALL)
+        return last;
+    return handle > (last | 1) ? 0 : handle & ~(acp_handle_t)1;
+}
+
+bool acp_running(const acp_engine *e, acp_handle_t handle)
+{
+    return handle_resolve(e, handle) > atomic_load_explicit(&e->watermark, memory_order_acquire);
+}
+
+bool acp_done(const acp_engine *e, acp_handle_t handle)
+{
+    if ((handle & 1) || !acp_running(e, handle))
+        return true;
+    const struct op *op = &e->ops[(handle / 2) % OPS];
+    return op->handle != handle || op->state == OP_DONE;
+}
+
+bool acp_quiet(const acp_engine *e)
+{
+    return !atomic_load_explicit(&e->outstanding, memory_order_acquire) &&
+           !atomic_load_explicit(&e->failure_count, memory_order_relaxed);
+}
+
+acp_handle_t acp_last(const acp_engine *e)
+{
+    return e->last;
+}
+
+acp_handle_t acp_watermark(const acp_engine *e)
+{
+    return e->watermark;
+}
+
+struct handle_wait {
+    acp_engine *engine;
+    acp_handle_t handle;
+};
+
+static bool all_done(void *context)
+{
+    struct handle_wait *w = context;
+    return !acp_running(w->engine, w->handle);
+}
+
+static bool one_done(void *context)
+{
+    struct handle_wait *w = context;
+    return acp_done(w->engine, w->handle);
+}
+
+int acp_complete(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
+{
+    struct handle_wait w = {e, handle_resolve(e, handle)};
+    return all_done(&w) ? ACP_OK
+                        : progress_wait(e, all_done, &w, timeout_ns, ACP_DOING_COMPLETE);
+}
+
+int acp_wait(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
+{
+    struct handle_wait w = {e, handle};
+    if (!one_done(&w))
+        window_help(e, handle);
+    return one_done(&w) ? ACP_OK
+                        : progress_wait(e, one_done, &w, timeout_ns, ACP_DOING_COMPLETE);
+}
+
+static bool has_room(void *context)
+{
+    acp_engine *e = ((struct handle_wait *)context)->engine;
+    return e->last + 2 - e->watermark <= 2 * OPS && !e->backlogged;
+}
+
+int acp_wait_room(acp_engine *e, int64_t timeout_ns)
+{
+    struct handle_wait w = {e, 0};
+    return has_room(&w) ? ACP_OK
+                        : progress_wait(e, has_room, &w, timeout_ns, ACP_DOING_COMPLETE);
+}

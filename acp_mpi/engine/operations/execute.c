@@ -1,0 +1,272 @@
+/* The executor: what a command does to memory that this process can reach. */
+#include "base/crc32c.h"
+#include "operations/op.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BATCH ((uint64_t)1024) /* atomics in one stay inside a region */
+#define VM_BYTES ((uint64_t)1 << 30) /* one process_vm call moves less than 2 GiB */
+
+/* Aligned words are copied whole; everything written before is seen by who sees the word. */
+static inline void copy_bytes(unsigned char *dst, const unsigned char *src, uint64_t size)
+{
+    uintptr_t both = (uintptr_t)dst | (uintptr_t)src;
+    if (size == 8 && (both & 7) == 0) {
+        uint64_t word = __atomic_load_n((const uint64_t *)(const void *)src, __ATOMIC_ACQUIRE);
+        __atomic_store_n((uint64_t *)(void *)dst, word, __ATOMIC_RELEASE);
+    } else if (size == 4 && (both & 3) == 0) {
+        uint32_t word = __atomic_load_n((const uint32_t *)(const void *)src, __ATOMIC_ACQUIRE);
+        __atomic_store_n((uint32_t *)(void *)dst, word, __ATOMIC_RELEASE);
+    } else {
+        atomic_thread_fence(memory_order_acq_rel);
+        memmove(dst, src, size);
+        atomic_thread_fence(memory_order_acq_rel);
+    }
+}
+
+static inline void written(acp_engine *e, const struct translation *t, acp_ga_t ga, uint64_t size)
+{
+    if (unlikely(t->fence))
+        atomic_thread_fence(memory_order_seq_cst);
+    if (unlikely(atomic_load_explicit(&t->peer->doors->watching, memory_order_relaxed)))
+        watch_hit(e, t->peer, t->position + (ga - t->low), size);
+}
+
+int copy_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst,
+                const struct translation *s, acp_ga_t src, uint64_t size)
+{
+    if (unlikely(!enter(d, ROLE_DST)))
+        return fail(lane, ACP_E_UNREGISTERED, dst, size);
+    if (unlikely(!enter(s, ROLE_SRC))) {
+        leave(d, ROLE_DST);
+        return fail(lane, ACP_E_UNREGISTERED, src, size);
+    }
+    copy_bytes(d->base + (dst - d->low), s->base + (src - s->low), size);
+    leave(s, ROLE_SRC);
+    leave(d, ROLE_DST);
+    written(lane->engine, d, dst, size);
+    return ACP_OK;
+}
+
+int write_loaded(acp_lane *lane, const struct translation *d, acp_ga_t dst, const void *src,
+                 uint64_t size)
+{
+    if (unlikely(!enter(d, ROLE_DST)))
+        return fail(lane, ACP_E_UNREGISTERED, dst, size);
+    copy_bytes(d->base + (dst - d->low), src, size);
+    leave(d, ROLE_DST);
+    written(lane->engine, d, dst, size);
+    return ACP_OK;
+}
+
+int read_loaded(acp_lane *lane, void *dst, const struct translation *s, acp_ga_t src,
+                uint64_t size)
+{
+    if (unlikely(!enter(s, ROLE_SRC)))
+        return fail(lane, ACP_E_UNREGISTERED, src, size);
+    copy_bytes(dst, s->base + (src - s->low), size);
+    leave(s, ROLE_SRC);
+    return ACP_OK;
+}
+
+/* Between memory of this process and region `t`; the bytes' sum goes on in *sum. */
+static int summed_loaded(acp_lane *lane, bool write, unsigned char *mine,
+                         const struct translation *t, acp_ga_t ga, uint64_t size, uint64_t *sum)
+{
+    unsigned char *there = t->base + (ga - t->low);
+    uint32_t role = write ? ROLE_DST : ROLE_SRC;
+    if (!enter(t, role))
+        return fail(lane, ACP_E_UNREGISTERED, ga, size);
+    *sum = acp_crc32c_copy((uint32_t)*sum, write ? there : mine, write ? mine : there, size);
+    leave(t, role);
+    if (write)
+        written(lane->engine, t, ga, size);
+    return ACP_OK;
+}
+
+#define ATOMIC_CASES(width)                                                                     \
+    case ACP_CAS##width: {                                                                      \
+        uint##width##_bits expected = (uint##width##_bits)compare;                              \
+        __atomic_compare_exchange_n((uint##width##_bits *)p, &expected,                         \
+                                    (uint##width##_bits)value, false, __ATOMIC_SEQ_CST,         \
+                                    __ATOMIC_SEQ_CST);                                          \
+        return expected;                                                                        \
+    }                                                                                           \
+    case ACP_SWAP##width:                                                                       \
+        return __atomic_exchange_n((uint##width##_bits *)p, (uint##width##_bits)value,          \
+                                   __ATOMIC_SEQ_CST);                                           \
+    case ACP_ADD##width:                                                                        \
+        return __atomic_fetch_add((uint##width##_bits *)p, (uint##width##_bits)value,           \
+                                  __ATOMIC_SEQ_CST);                                            \
+    case ACP_XOR##width:                                                                        \
+        return __atomic_fetch_xor((uint##width##_bits *)p, (uint##width##_bits)value,           \
+                                  __ATOMIC_SEQ_CST);                                            \
+    case ACP_OR##width:                                                                         \
+        return __atomic_fetch_or((uint##width##_bits *)p, (uint##width##_bits)value,            \
+                                 __ATOMIC_SEQ_CST);                                             \
+    case ACP_AND##width:                                                                        \
+        return __atomic_fetch_and((uint##width##_bits *)p, (uint##width##_bits)value,           \
+                                  __ATOMIC_SEQ_CST);
+
+typedef uint32_t uint4_bits;
+typedef uint64_t uint8_bits;
+
+static inline uint64_t apply(uint8_t kind, void *p, uint64_t value, uint64_t compare)
+{
+    switch (kind) {
+        ATOMIC_CASES(4)
+        ATOMIC_CASES(8)
+    }
+    return 0;
+}
+
+int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
+                  uint64_t value, uint64_t compare, uint64_t *old)
+{
+    uint32_t width = atomic_width(kind);
+    if (unlikely(!enter(s, ROLE_SRC)))
+        return fail(lane, ACP_E_UNREGISTERED, src, width);
+    *old = apply(kind, s->base + (src - s->low), value, compare);
+    leave(s, ROLE_SRC);
+    written(lane->engine, s, src, width);
+    return ACP_OK;
+}
+
+/* Elements from `i` on while they lie in region `s`, at most BATCH of them: how many. */
+uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_column ga,
+                        acp_column value, acp_column compare, uint64_t *old, uint64_t i,
+                        uint64_t count)
+{
+    uint32_t width = atomic_width(kind);
+    uint64_t first = i, end = count - i < BATCH ? count : i + BATCH;
+    if (!enter(s, ROLE_SRC))
+        return 0;
+    for (; i < end; i++) {
+        acp_ga_t src = at(ga, i);
+        if (!covers(s, src, width))
+            break;
+        uint64_t before = apply(kind, s->base + (src - s->low), at(value, i),
+                                compare.data ? at(compare, i) : 0);
+        if (old)
+            old[i] = before;
+    }
+    leave(s, ROLE_SRC);
+    if (unlikely(s->fence))
+        atomic_thread_fence(memory_order_seq_cst);
+    if (unlikely(s->peer->doors->watching)) /* which word, each sleeper sees for itself */
+        watch_hit(lane->engine, s->peer, 0, UINT64_MAX / 2);
+    return i - first;
+}
+
+/* Between memory of this process and registered memory of another of the node. */
+static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
+                       const struct translation *t, acp_ga_t ga, uint64_t size)
+{
+    struct peer *p = t->peer;
+    uint32_t role = write ? ROLE_DST : ROLE_SRC;
+    uint64_t done = 0;
+    int rc = ACP_OK;
+    while (done < size && rc == ACP_OK) {
+        uint64_t part = size - done < VM_BYTES ? size - done : VM_BYTES;
+        struct iovec here = {mine + done, part};
+        struct iovec there = {(void *)(uintptr_t)(t->position + (ga - t->low) + done), part};
+        if (p->control->phase == PHASE_CLOSED) /* what was registered may be something else by now */
+            return fail(lane, ACP_E_LOST, ga, size);
+        if (!enter(t, role))
+            return fail(lane, ACP_E_UNREGISTERED, ga, size);
+        ssize_t n = write ? process_vm_writev((pid_t)p->row.pid, &here, 1, &there, 1, 0)
+                          : process_vm_readv((pid_t)p->row.pid, &here, 1, &there, 1, 0);
+        int error = errno;
+        leave(t, role);
+        if (n > 0) {
+            done += (uint64_t)n;
+        } else if (error == EPERM || error == ENOSYS || error == EACCES) {
+            p->vm_refused = 1;
+            rc = ACP_E_BUSY;
+        } else if (error == ESRCH) {
+            peer_mark_lost(lane->engine, p);
+            rc = ACP_E_LOST;
+        } else {
+            rc = ACP_E_SYSTEM;
+        }
+        if (rc != ACP_OK) {
+            fail(lane, rc, ga, size);
+            lane->fault.error = error;
+        }
+    }
+    if (rc == ACP_OK && write)
+        written(lane->engine, t, ga, size);
+    return rc;
+}
+
+/* The same; a sum wanted is that of the bytes here. */
+static int vm_summed(acp_lane *lane, bool write, unsigned char *mine, const struct translation *t,
+                     acp_ga_t ga, uint64_t size, uint64_t *sum)
+{
+    int rc = vm_transfer(lane, write, mine, t, ga, size);
+    if (rc == ACP_OK && sum)
+        *sum = acp_crc32c((uint32_t)*sum, mine, size);
+    return rc;
+}
+
+static int run_once(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
+                    uint64_t size, uint64_t *result)
+{
+    struct translation d, s;
+    enum reach reach_d = REACH_LOAD, reach_s = REACH_LOAD;
+    acp_ga_t dst = c->dst + from, src = c->src + from;
+    int rc;
+    if (is_atomic(c->kind)) {
+        rc = translate(lane, c->src, atomic_width(c->kind), &s, &reach_s);
+        if (rc == ACP_OK && reach_s != REACH_LOAD)
+            rc = fail(lane, ACP_E_BUSY, c->src, atomic_width(c->kind));
+        return rc == ACP_OK ? atomic_loaded(lane, c->kind, &s, c->src, c->a, c->b, result) : rc;
+    }
+    bool mine_dst = local.local && !local.is_source, mine_src = local.local && local.is_source;
+    if (!mine_dst && (rc = translate(lane, dst, size, &d, &reach_d)) != ACP_OK)
+        return rc;
+    if (!mine_src && (rc = translate(lane, src, size, &s, &reach_s)) != ACP_OK)
+        return rc;
+    if (reach_d == REACH_LOAD && reach_s == REACH_LOAD) {
+        if (result)
+            return summed_loaded(lane, mine_src, local.local + from, mine_src ? &d : &s,
+                                 mine_src ? dst : src, size, result);
+        if (mine_dst)
+            return read_loaded(lane, local.local + from, &s, src, size);
+        if (mine_src)
+            return write_loaded(lane, &d, dst, local.local + from, size);
+        return copy_loaded(lane, &d, dst, &s, src, size);
+    }
+    if (reach_d == REACH_VM && reach_s == REACH_LOAD) {
+        if (mine_src)
+            return vm_summed(lane, true, local.local + from, &d, dst, size, result);
+        if (!enter(&s, ROLE_SRC))
+            return fail(lane, ACP_E_UNREGISTERED, src, size);
+        rc = vm_transfer(lane, true, s.base + (src - s.low), &d, dst, size);
+        leave(&s, ROLE_SRC);
+        return rc;
+    }
+    if (reach_s == REACH_VM && reach_d == REACH_LOAD) {
+        if (mine_dst)
+            return vm_summed(lane, false, local.local + from, &s, src, size, result);
+        if (!enter(&d, ROLE_DST))
+            return fail(lane, ACP_E_UNREGISTERED, dst, size);
+        rc = vm_transfer(lane, false, d.base + (dst - d.low), &s, src, size);
+        leave(&d, ROLE_DST);
+        if (rc == ACP_OK)
+            written(lane->engine, &d, dst, size);
+        return rc;
+    }
+    return fail(lane, ACP_E_BUSY, dst, size);
+}
+
+int command_run(acp_lane *lane, const struct message *c, struct place local, uint64_t from,
+                uint64_t size, uint64_t *result)
+{
+    int rc = ACP_E_UNREGISTERED;
+    /* A neighbour's release may change a region between looking it up and entering it. */
+    for (int attempt = 0; attempt < 3 && rc == ACP_E_UNREGISTERED; attempt++)
+        rc = run_once(lane, c, local, from, size, result);
+    return rc;
+}

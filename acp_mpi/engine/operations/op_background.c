@@ -1,0 +1,84 @@
+/* What the leader does in slices: long copies, and put and get through the window. */
+#include "operations/op.h"
+
+/* Gives the leader something to do in slices. */
+void work_add(acp_engine *e, struct op *op)
+{
+    op->next = NULL;
+    *e->work_tail = op;
+    e->work_tail = &op->next;
+    atomic_store(&e->work_pending, true);
+    if (e->work_kicked || (op->awaited && !atomic_load(&e->callers)))
+        return; /* a leader comes, or nobody leads and the caller will */
+    e->work_kicked = true;
+    progress_kick(e);
+}
+
+struct op *work_take(acp_engine *e)
+{
+    struct op *op = e->work;
+    e->work = op->next;
+    if (!e->work)
+        e->work_tail = &e->work;
+    op->next = NULL;
+    return op;
+}
+
+/* Takes that operation, wherever it stands; NULL: it is under way, or done. */
+struct op *work_claim(acp_engine *e, acp_handle_t handle)
+{
+    struct op **at = &e->work;
+    while (*at && (*at)->handle != handle)
+        at = &(*at)->next;
+    struct op *op = *at;
+    if (op) {
+        *at = op->next;
+        if (!op->next)
+            e->work_tail = at;
+        op->next = NULL;
+    }
+    return op;
+}
+
+/* One slice of a long copy; true if there was one. */
+bool work_step(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    if (!atomic_load_explicit(&e->work_pending, memory_order_acquire))
+        return false;
+    pthread_mutex_lock(&e->lock);
+    if (!e->work) {
+        atomic_store(&e->work_pending, false);
+        e->work_kicked = false;
+        pthread_mutex_unlock(&e->lock);
+        return false;
+    }
+    struct op *op = work_take(e);
+    if (by_window(op->way)) {
+        window_step(lane, op);
+        pthread_mutex_unlock(&e->lock);
+        return true;
+    }
+    struct message command = op->command;
+    struct place local = op->local;
+    uint64_t left = command.a - op->issued, size = left < SLICE_BYTES ? left : SLICE_BYTES;
+    uint64_t at = op->backward ? left - size : op->issued;
+    pthread_mutex_unlock(&e->lock);
+    int rc = command_run(lane, &command, local, at, size, NULL);
+    pthread_mutex_lock(&e->lock);
+    op->issued += size;
+    if (rc == ACP_E_BUSY) {
+        op->issued = 0;
+        op_start(lane, op);
+    } else {
+        if (rc != ACP_OK)
+            op_fault_from_lane(lane, op);
+        if (rc != ACP_OK || op->issued == command.a) {
+            op_finish(lane, op);
+        } else { /* the next copy has its turn */
+            work_add(e, op);
+        }
+    }
+    pthread_mutex_unlock(&e->lock);
+    return true;
+}

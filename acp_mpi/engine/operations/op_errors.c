@@ -1,0 +1,103 @@
+/* The errors of operations that nobody has been told of yet, the oldest first. */
+#include "operations/op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A program that never asks how its operations ended must not fill the memory with their errors. */
+#define FAILURES_MAX 4096u
+
+static bool grow(acp_engine *e)
+{
+    uint32_t room = e->failure_room ? e->failure_room * 2 : 16;
+    acp_failure *grown = realloc(e->failures, room * sizeof *grown);
+    if (!grown)
+        return false;
+    e->failures = grown;
+    e->failure_room = room;
+    return true;
+}
+
+/* The oldest that no call waits for goes, and is only counted. The very first stays: it is what
+ * `complete` raises, and it fails all whose order comes after it. */
+static bool drop_oldest(acp_engine *e)
+{
+    for (uint32_t i = 1; i < e->failure_count; i++) {
+        if (e->failures[i].awaited)
+            continue;
+        memmove(e->failures + i, e->failures + i + 1,
+                (e->failure_count - i - 1) * sizeof *e->failures);
+        e->failure_count--;
+        e->failures_dropped++;
+        return true;
+    }
+    return false;
+}
+
+/* One that is awaited always finds room: its caller takes a missing error for success. A thread waits for
+ * one, or for so many as one call has under way, and takes their errors. */
+void failure_keep(acp_engine *e, const struct op *op)
+{
+    bool full = e->failure_count >= FAILURES_MAX && !op->awaited;
+    if ((full || (e->failure_count == e->failure_room && !grow(e))) && !drop_oldest(e)) {
+        e->failures_dropped++;
+        return;
+    }
+    e->failures[e->failure_count] =
+        (acp_failure){.handle = op->handle, .fault = op->fault, .kind = op->asked,
+                      .awaited = op->awaited};
+    atomic_fetch_add(&e->failure_count, 1);
+}
+
+const acp_failure *failure_before(const acp_engine *e, acp_handle_t upto, bool alone)
+{
+    for (uint32_t i = 0; i < e->failure_count; i++)
+        if (alone ? e->failures[i].handle == upto : e->failures[i].handle <= upto)
+            return &e->failures[i];
+    return NULL;
+}
+
+uint32_t acp_failures_take(acp_engine *e, acp_handle_t upto, bool alone, acp_failure *out,
+                           uint32_t most, uint64_t *more)
+{
+    uint32_t taken = 0, kept = 0;
+    *more = 0;
+    pthread_mutex_lock(&e->lock);
+    acp_handle_t limit = upto == ACP_HANDLE_ALL ? upto : handle_resolve(e, upto);
+    for (uint32_t i = 0; i < e->failure_count; i++) {
+        acp_failure f = e->failures[i];
+        if (alone ? f.handle != upto : f.handle > limit || f.awaited)
+            e->failures[kept++] = f;
+        else if (taken < most)
+            out[taken++] = f;
+        else
+            ++*more;
+    }
+    e->failure_count = kept;
+    if (upto == ACP_HANDLE_ALL && !alone) {
+        *more += e->failures_dropped;
+        e->failures_dropped = 0;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return taken;
+}
+
+void acp_await_alone(acp_engine *e, acp_handle_t handle, bool is)
+{
+    struct op *op = &e->ops[(handle / 2) % OPS];
+    pthread_mutex_lock(&e->lock);
+    if (op->handle == handle)
+        op->awaited = is;
+    for (uint32_t i = 0; i < e->failure_count; i++)
+        if (e->failures[i].handle == handle)
+            e->failures[i].awaited = is;
+    pthread_mutex_unlock(&e->lock);
+    if (!is) /* it may have been left to who waits */
+        progress_kick(e);
+}
+
+void failures_close(acp_engine *e)
+{
+    free(e->failures);
+    e->failures = NULL;
+}

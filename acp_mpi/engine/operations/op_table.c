@@ -1,0 +1,350 @@
+/* The table of queued operations: numbers, order and completion.
+ *
+ * Queued operations are numbered 2, 4, 6 ...; one that was complete at once has the last of
+ * these + 1. The watermark is the number up to which all are done; a slot of the table is
+ * free again when the watermark has passed it. */
+#include "operations/reserve.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define TASK_BIT ((uint64_t)1 << 63)
+
+static struct op *slot_of(acp_engine *e, acp_handle_t handle)
+{
+    return &e->ops[(handle / 2) % OPS];
+}
+
+struct op *op_new(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t handle = e->last + 2;
+    if (handle - e->watermark > 2 * OPS || e->backlogged) {
+        fail(lane, ACP_E_BUSY, ACP_GA_NULL, 0);
+        return NULL;
+    }
+    struct op *op = slot_of(e, handle);
+    memset(&op->handle, 0, offsetof(struct op, fault) - offsetof(struct op, handle));
+    op->fault.status = ACP_OK; /* the rest has been given back, or is a task's */
+    op->handle = handle;
+    op->state = OP_WAITING;
+    return op;
+}
+
+struct op *task_new(acp_engine *e)
+{
+    struct op *op = e->task_pool;
+    if (op)
+        e->task_pool = op->next;
+    else if (!(op = malloc(sizeof *op)))
+        return NULL;
+    memset(op, 0, sizeof *op);
+    op->order = TASK_BIT | ++e->task_serial; /* a task has no order: this is its id */
+    op->state = OP_WAITING;
+    op->next_task = e->tasks;
+    e->tasks = op;
+    e->task_count++;
+    return op;
+}
+
+void task_free(acp_engine *e, struct op *op)
+{
+    for (struct op **at = &e->tasks; *at; at = &(*at)->next_task) {
+        if (*at == op) {
+            *at = op->next_task;
+            e->task_count--;
+            break;
+        }
+    }
+    op->next = e->task_pool;
+    e->task_pool = op;
+}
+
+uint64_t op_id(const struct op *op)
+{
+    return op->handle ? op->handle : op->order;
+}
+
+struct op *op_find(acp_engine *e, uint64_t id)
+{
+    if (id & TASK_BIT) {
+        for (struct op *op = e->tasks; op; op = op->next_task)
+            if (op->order == id)
+                return op;
+        return NULL;
+    }
+    struct op *op = slot_of(e, id);
+    return op->handle == id && op->state == OP_RUNNING ? op : NULL;
+}
+
+void op_fault(struct op *op, const acp_fault *fault)
+{
+    if (op->fault.status == ACP_OK)
+        op->fault = *fault;
+}
+
+/* If its order has failed it does not run and carries that error. */
+static void look_back(const acp_engine *e, struct op *op)
+{
+    const acp_failure *failure = NULL;
+    if (op->order != ACP_HANDLE_NULL)
+        failure = failure_before(e, op->order, op->chained);
+    if (failure)
+        op_fault(op, &failure->fault);
+}
+
+static void start_or_fail(acp_lane *lane, struct op *op)
+{
+    op->state = OP_RUNNING;
+    if (op->fault.status != ACP_OK)
+        op_finish(lane, op);
+    else
+        op_start(lane, op);
+}
+
+/* It counts before the operation does as done; and for those that wait for it and for others, even if a call
+ * takes it before the others are done. */
+static void failed(acp_engine *e, const struct op *op)
+{
+    failure_keep(e, op);
+    for (struct op *later = e->waiting; later; later = later->next)
+        if (later->order >= op->handle)
+            op_fault(later, &op->fault);
+}
+
+/* Those that follow `op` and no other (ACP_HANDLE_CONT): if it failed they do not run. */
+static void start_followers(acp_lane *lane, struct op *op)
+{
+    struct op *follower = op->followers, *next;
+    op->followers = NULL;
+    for (; follower; follower = next) {
+        next = follower->next_follower;
+        follower->then = NULL;
+        follower->state = OP_RUNNING;
+        if (op->fault.status != ACP_OK) {
+            op_fault(follower, &op->fault);
+            op_finish(lane, follower);
+        } else {
+            op_start(lane, follower);
+        }
+    }
+}
+
+static void advance(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t mark = e->watermark;
+    while (mark < e->last && slot_of(e, mark + 2)->state == OP_DONE)
+        mark += 2;
+    if (mark == e->watermark)
+        return;
+    atomic_store_explicit(&e->watermark, mark, memory_order_release);
+    struct op *op = e->waiting, *next;
+    e->waiting = NULL;
+    struct op **tail = &e->waiting;
+    struct op *ready = NULL, **ready_tail = &ready;
+    for (; op; op = next) {
+        next = op->next;
+        op->next = NULL;
+        if (op->order <= mark) {
+            *ready_tail = op;
+            ready_tail = &op->next;
+        } else {
+            *tail = op;
+            tail = &op->next;
+        }
+    }
+    for (op = ready; op; op = next) {
+        next = op->next;
+        op->next = NULL;
+        start_or_fail(lane, op);
+    }
+}
+
+/* What it has is given back; others learn of it afterwards. */
+static void end(acp_engine *e, struct op *op)
+{
+    op_unstall(e, op);
+    if (op->away)
+        atomic_fetch_sub_explicit(&e->bytes_away, op->away, memory_order_relaxed);
+    op->away = 0;
+    op->state = OP_DONE;
+    op->local.local = NULL;
+    free(op->payload);
+    free(op->many); /* one that failed before it was started */
+    op->payload = NULL;
+    op->many = NULL;
+    free(op->batch);
+    op->batch = NULL;
+    while (op->bounces)
+        bounce_give(e, op, op->bounces);
+}
+
+void op_finish(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    if (op->handle && op->fault.status != ACP_OK)
+        failed(e, op);
+    end(e, op);
+    if (op->handle) {
+        atomic_fetch_sub_explicit(&e->outstanding, 1, memory_order_release);
+        start_followers(lane, op);
+        advance(lane);
+        progress_event(e);
+        return;
+    }
+    if (op->kept) {
+        progress_event(e);
+        return;
+    }
+    if (op->parent)
+        many_child_done(lane, op);
+    else
+        task_reply(lane, op);
+    start_followers(lane, op);
+    task_free(e, op);
+}
+
+void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count)
+{
+    acp_engine *e = lane->engine;
+    uint32_t done = 0;
+    for (uint64_t left = count; left--;) {
+        struct op *op = op_find(e, last - 2 * left);
+        if (!op || op->target != target || !op->in_flight || !op_tells_nothing(op))
+            continue;
+        op->in_flight = 0;
+        end(e, op);
+        start_followers(lane, op);
+        done++;
+    }
+    atomic_fetch_sub_explicit(&e->outstanding, done, memory_order_release);
+    advance(lane);
+    progress_event(e);
+}
+
+bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order)
+{
+    acp_handle_t last = e->last;
+    bool met;
+    if (order == ACP_HANDLE_CONT) {
+        met = (lane->previous & 1) || lane->previous <= e->watermark || acp_done(e, lane->previous);
+    } else {
+        if (order == ACP_HANDLE_ALL || order > last)
+            order = last;
+        met = (order & ~(acp_handle_t)1) <= e->watermark;
+    }
+    return met && !e->failure_count; /* in this order; the table looks whether it concerns this one */
+}
+
+acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t handle = op->handle, before = e->last;
+    op->asked = op->command.kind;
+    atomic_store_explicit(&e->last, handle, memory_order_release);
+    atomic_fetch_add_explicit(&e->outstanding, 1, memory_order_release);
+    if (order == ACP_HANDLE_CONT) {
+        op->chained = true;
+        op->order = lane->previous;
+        struct op *then = lane->previous && !(lane->previous & 1) &&
+                                  lane->previous > e->watermark
+                              ? slot_of(e, lane->previous)
+                              : NULL;
+        if (then && then->handle == lane->previous && then->state != OP_DONE) {
+            op->then = then;
+            if (then->state == OP_RUNNING && op_start_behind(lane, op))
+                return handle;
+            struct op **at = &then->followers;
+            while (*at)
+                at = &(*at)->next_follower;
+            *at = op;
+            return handle;
+        }
+        look_back(e, op);
+    } else {
+        op->order = order == ACP_HANDLE_NULL                     ? ACP_HANDLE_NULL
+                    : order == ACP_HANDLE_ALL || order > before ? before
+                                                                 : order & ~(acp_handle_t)1;
+        look_back(e, op);
+        if (op->order > e->watermark) {
+            struct op **at = &e->waiting;
+            while (*at)
+                at = &(*at)->next;
+            *at = op;
+            return handle;
+        }
+    }
+    start_or_fail(lane, op);
+    return handle;
+}
+
+/* The target of `op` is dead. False: it is in the list of work, and ends there. */
+static bool lose(acp_lane *lane, struct op *op, acp_fault *fault)
+{
+    bool to = op->way == WAY_PUT || op->way == WAY_WINDOW_PUT;
+    bool working = op->way == WAY_RUN || (by_window(op->way) && !op->in_flight);
+    op->in_flight = 0;
+    fault->ga = to ? op->command.dst : op->command.src;
+    op_fault(op, fault);
+    if (!working)
+        op_finish(lane, op);
+    return !working;
+}
+
+void ops_fail_peer(acp_lane *lane, struct peer *p)
+{
+    acp_engine *e = lane->engine;
+    acp_fault fault = {.status = ACP_E_LOST, .rank = rank_of_slot(e, p->slot)};
+    for (acp_handle_t h = e->watermark + 2; h <= e->last; h += 2) {
+        struct op *op = slot_of(e, h);
+        if (op->handle != h || op->state != OP_RUNNING || op->target != p)
+            continue;
+        lose(lane, op, &fault);
+    }
+    for (struct op *op = e->tasks, *next; op; op = next) {
+        next = op->next_task;
+        if (op->client == p) {
+            op->client = NULL;
+            op->client_link = NULL;
+        }
+        if (!op->client && op->state == OP_WAITING && op->command.kind == ACP_LOOKUP && !op->kept) {
+            task_free(e, op); /* nobody waits for it any more */
+        } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN &&
+                   lose(lane, op, &fault)) {
+            next = e->tasks; /* finishing may end more tasks than this one */
+        }
+    }
+}
+
+void operations_close(acp_engine *e)
+{
+    for (uint32_t i = 0; e->ops && i < OPS; i++) {
+        free(e->ops[i].payload);
+        free(e->ops[i].many);
+    }
+    while (e->tasks) {
+        struct op *op = e->tasks;
+        e->tasks = op->next_task;
+        free(op->payload);
+        free(op);
+    }
+    while (e->task_pool) {
+        struct op *op = e->task_pool;
+        e->task_pool = op->next;
+        free(op);
+    }
+    while (e->bounce_pool) {
+        struct bounce *b = e->bounce_pool;
+        e->bounce_pool = b->next;
+        free(b);
+    }
+    backlog_close(e);
+    mail_memory_close(e);
+    free(e->call_space);
+    failures_close(e);
+    if (e->ops)
+        munmap(e->ops, OPS * sizeof *e->ops);
+    e->ops = NULL;
+}

@@ -1,0 +1,338 @@
+/* The ways of operations, step by step: what the router has decided is begun, goes on when there is
+ * room, and ends with the last answer. */
+#include "base/crc32c.h"
+#include "operations/op.h"
+
+#include <string.h>
+
+/* An owner on this node reaches what this process reaches. So it may run the second before this process has
+ * delivered the old value that the first brings; and a put is read here and now, maybe from memory to which
+ * the first is to bring something. */
+static bool reads_too_early(const struct op *before, const struct plan *plan)
+{
+    if (plan->road != &road_ring)
+        return false;
+    return (before->stripped && before->command.dst != ACP_GA_NULL) ||
+           (plan->way == WAY_PUT && (before->way != WAY_PUT || before->target->shown));
+}
+
+/* May `op` be sent now although the operation before it is under way? If both are settled at
+ * the same target, which keeps their order, and nothing that the first still brings to this
+ * process is read by the second. */
+static bool may_go(acp_lane *lane, const struct op *op, struct plan *plan)
+{
+    const struct op *before = op->then;
+    if (op->way == WAY_MANY)
+        return false;
+    if (op_tells_nothing(op) && op_tells_nothing(before) && before->way == WAY_ASK &&
+        before->road == &road_link && far_owner(lane, op->command.src) == before->target &&
+        acp_ga_color(op->command.src) == before->color) {
+        *plan = (struct plan){.way = WAY_ASK, .road = &road_link, .target = before->target,
+                              .color = before->color, .strip = true};
+        return true;
+    }
+    bool single = before->way == WAY_ASK ||
+                  (before->way == WAY_PUT && before->issued == before->command.a &&
+                   before->command.a <= CHUNK_BYTES);
+    if (!single || route(lane, op, plan) != ACP_OK || plan->target != before->target ||
+        plan->road != before->road || plan->color != before->color ||
+        reads_too_early(before, plan))
+        return false;
+    if (plan->way == WAY_ASK)
+        return true;
+    return op->command.a <= CHUNK_BYTES &&
+           (plan->way == WAY_GET || (plan->way == WAY_PUT && !before->stripped));
+}
+
+void op_fault_from_lane(acp_lane *lane, struct op *op)
+{
+    if (lane->fault.status == ACP_E_BUSY)
+        lane->fault.status = ACP_E_SYSTEM;
+    op_fault(op, &lane->fault);
+}
+
+/* The old value of an atomic is known: it goes where the caller wanted it. */
+static void deliver(acp_lane *lane, struct op *op)
+{
+    struct message *c = &op->command;
+    if (op->local.local) {
+        memcpy(op->local.local, &op->result, sizeof op->result);
+        op_finish(lane, op);
+    } else if (c->dst != ACP_GA_NULL) {
+        c->a = atomic_width(c->kind);
+        c->kind = ACP_COPY;
+        c->src = ACP_GA_NULL;
+        op->local = (struct place){(unsigned char *)&op->result, true};
+        op->issued = 0;
+        op->sent_after = false;
+        op_start(lane, op);
+    } else {
+        op_finish(lane, op);
+    }
+}
+
+static void run(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    struct message *c = &op->command;
+    if (op->call) {
+        call_run(lane, op);
+        return;
+    }
+    if (is_atomic(c->kind)) {
+        if (command_run(lane, c, op->local, 0, 0, &op->result) == ACP_OK) {
+            deliver(lane, op);
+            return;
+        }
+        op_fault_from_lane(lane, op);
+    } else if (c->a > BACKGROUND_BYTES) {
+        work_add(e, op);
+        return;
+    } else if (c->a) {
+        int rc = command_run(lane, c, op->local, 0, c->a, NULL);
+        if (rc == ACP_E_BUSY) { /* a fast way was refused just now: there is another */
+            op_start(lane, op);
+            return;
+        }
+        if (rc != ACP_OK)
+            op_fault_from_lane(lane, op);
+    }
+    op_finish(lane, op);
+}
+
+/* A command of a peer that is answered in one piece, for which there was no room, or a lock held
+ * by another. */
+static bool waits_to_be_served(const struct op *op)
+{
+    uint8_t kind = op->command.kind;
+    return kind == ACP_GET || kind == ACP_BATCH || (kind == ACP_CALL && !op->call);
+}
+
+/* Is the part that went last one of several with one answer, which is to be asked for? */
+static bool group_open(const struct op *op)
+{
+    return op->way == WAY_PUT && op->issued < op->command.a &&
+           op->issued / CHUNK_BYTES % op->road->group != 0;
+}
+
+/* Sends the next part, or asks for it. */
+static int part_push(acp_lane *lane, struct op *op)
+{
+    uint64_t left = op->command.a - op->issued, size = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+    uint64_t at = op->issued;
+    if (op->way == WAY_GET) {
+        int rc = op->road->get(lane, op, at, size);
+        op->issued += rc == ACP_OK ? size : 0;
+        op->in_flight += rc == ACP_OK;
+        return rc;
+    }
+    op->issued += size;
+    bool silent = group_open(op);
+    int rc = op->road->put(lane, op, at, size, silent);
+    op->in_flight += rc == ACP_OK && !silent;
+    if (rc != ACP_OK)
+        op->issued = at;
+    return rc;
+}
+
+/* A part cannot be read: those before it that have no answer yet may still be on their way, and no
+ * operation ends before them. A part without bytes gets theirs. */
+static void group_close(acp_lane *lane, struct op *op)
+{
+    if (!group_open(op))
+        return;
+    op->in_flight += op->road->put(lane, op, op->issued, 0, false) == ACP_OK;
+    op->issued = op->command.a;
+}
+
+/* Sends or asks for as many parts as there is room for. */
+void op_push(acp_lane *lane, struct op *op)
+{
+    if (op->way == WAY_MANY) {
+        many_push(lane, op);
+        return;
+    }
+    if (op->call || waits_to_be_served(op)) {
+        op_start(lane, op);
+        return;
+    }
+    uint32_t most = op->road->parts / (op->way == WAY_PUT ? op->road->group : 1);
+    bool room = true, failed = false;
+    /* What has failed already goes on until the answer that tells that nothing is under way. */
+    while (!failed && op->issued < op->command.a && op->in_flight < most &&
+           (op->fault.status == ACP_OK || group_open(op)) &&
+           (room = op->road->room(lane, op->target, op->color)))
+        failed = part_push(lane, op) != ACP_OK;
+    if (failed) {
+        op_fault_from_lane(lane, op);
+        group_close(lane, op);
+    }
+    if (op->in_flight == 0 && (failed || op->issued == op->command.a ||
+                               (op->fault.status != ACP_OK && !group_open(op)))) {
+        if (op->fault.status == ACP_OK && op->road == &road_link)
+            window_learn(lane->engine, op->target,
+                         op->way == WAY_PUT ? op->command.dst : op->command.src, op->command.a);
+        op_finish(lane, op);
+    } else if (!room) {
+        op_stall(lane->engine, op);
+    }
+}
+
+static void ask(acp_lane *lane, struct op *op)
+{
+    struct message m = op->command;
+    m.id = op_id(op);
+    m.from = lane->engine->self;
+    m.after = op->sent_after ? op->order : 0;
+    if (op->stripped)
+        m.dst = ACP_GA_NULL;
+    m.flags = op_tells_nothing(op) ? ANSWER_TOGETHER : 0;
+    /* More of the chain will come before anybody waits. */
+    if (op->chained && m.dst == ACP_GA_NULL && is_atomic(m.kind) &&
+        !atomic_load_explicit(&lane->engine->callers, memory_order_relaxed))
+        m.flags |= ANSWER_LATER;
+    op->in_flight = 1;
+    if (!is_atomic(m.kind)) {
+        op->away = m.a;
+        atomic_fetch_add_explicit(&lane->engine->bytes_away, op->away, memory_order_relaxed);
+    }
+    if (op->road->send(lane, op->target, op->color, &m) != ACP_OK) {
+        op_fault_from_lane(lane, op);
+        op->in_flight = 0;
+        op_finish(lane, op);
+    }
+}
+
+static void follow(acp_lane *lane, struct op *op, const struct plan *plan)
+{
+    op->way = (uint8_t)plan->way;
+    op->road = plan->road;
+    op->target = plan->target;
+    op->color = plan->color;
+    op->stripped = plan->strip;
+    op->backward = plan->backward;
+    if (plan->way == WAY_RUN)
+        run(lane, op);
+    else if (plan->way == WAY_ASK)
+        ask(lane, op);
+    else if (plan->way == WAY_CALL)
+        call_send(lane, op);
+    else if (by_window(op->way))
+        window_start(lane, op);
+    else
+        op_push(lane, op);
+}
+
+/* Sends `op` behind the operation before it if the target will keep their order. */
+bool op_start_behind(acp_lane *lane, struct op *op)
+{
+    struct plan plan;
+    if (!may_go(lane, op, &plan))
+        return false;
+    op->sent_after = true;
+    op->state = OP_RUNNING;
+    follow(lane, op, &plan);
+    return true;
+}
+
+void op_start(acp_lane *lane, struct op *op)
+{
+    struct plan plan;
+    if (op->way == WAY_MANY) {
+        many_push(lane, op);
+        return;
+    }
+    if (waits_to_be_served(op)) {
+        task_serve(lane, op);
+        return;
+    }
+    if (route(lane, op, &plan) != ACP_OK) {
+        op_fault_from_lane(lane, op);
+        op_finish(lane, op);
+        return;
+    }
+    if (!plan.halves || !many_halves(lane, op))
+        follow(lane, op, &plan);
+}
+
+/* Reads the part of the source at `at` into memory of this process, for a put; *sum goes on over
+ * it. */
+int part_read(acp_lane *lane, struct op *op, uint64_t at, uint64_t size, unsigned char *buffer,
+              uint64_t *sum)
+{
+    if (op->local.local && sum) {
+        *sum = acp_crc32c_copy((uint32_t)*sum, buffer, op->local.local + at, size);
+        return ACP_OK;
+    }
+    if (op->local.local) {
+        memcpy(buffer, op->local.local + at, size);
+        return ACP_OK;
+    }
+    struct message c = op->command;
+    c.src += at;
+    return command_run(lane, &c, (struct place){buffer, false}, 0, size, sum);
+}
+
+/* Writes what a get brought to the part of the destination at `at`. */
+int part_write(acp_lane *lane, struct op *op, uint64_t at, uint64_t size,
+               const unsigned char *buffer)
+{
+    if (op->local.local) {
+        memcpy(op->local.local + at, buffer, size);
+        return ACP_OK;
+    }
+    struct message c = op->command;
+    c.dst += at;
+    return command_run(lane, &c, (struct place){(unsigned char *)(uintptr_t)buffer, true}, 0,
+                       size, NULL);
+}
+
+void op_reply(acp_lane *lane, struct op *op, const struct message *m,
+              const unsigned char *payload, uint64_t size)
+{
+    bool silent = op->way == WAY_PUT && m->flags & PART_SILENT; /* it has failed */
+    if (!op->in_flight && !silent)
+        return;
+    op->in_flight -= !silent;
+    if (m->status != ACP_OK) {
+        acp_fault fault = {.status = m->status, .ga = m->b, .size = m->after,
+                           .rank = acp_ga_rank(m->b)};
+        op_fault(op, &fault);
+    }
+    if (op->way == WAY_BATCH) {
+        batch_reply(lane, op, payload, size);
+        return;
+    }
+    if (op->way == WAY_CALL) {
+        call_reply(lane, op, m, payload, size);
+        return;
+    }
+    if (by_window(op->way)) {
+        window_welcome(lane, op);
+        return;
+    }
+    if (op->way == WAY_ASK) {
+        op->result = m->a;
+        if (op->kept)
+            op->command.b = m->b;
+        if (op->fault.status == ACP_OK && is_atomic(op->command.kind) && op->stripped)
+            deliver(lane, op);
+        else
+            op_finish(lane, op);
+        return;
+    }
+    uint64_t at = m->dst; /* echoed: which part this is */
+    struct bounce *bounce = bounce_of(op, m);
+    if (bounce) {
+        at = bounce->at;
+        size = bounce->size;
+        payload = bounce->data;
+    }
+    if (op->way == WAY_GET && m->status == ACP_OK &&
+        (!payload || size > op->command.a || at > op->command.a - size ||
+         part_write(lane, op, at, size, payload) != ACP_OK))
+        op_fault_from_lane(lane, op);
+    if (bounce)
+        bounce_give(lane->engine, op, bounce);
+    op_push(lane, op);
+}

@@ -1,0 +1,250 @@
+/* Calls: a method of an object in global memory, run where load and store reach it. What the
+ * caller cannot reach its owner runs: the command goes there with what the method takes, and the
+ * answer comes back with what it brings, as a frame's payload or in a chunk of the caller's global
+ * memory. */
+#include "operations/remote_call.h"
+
+#include "memory/heap_calls.h"
+#include "containers/container.h"
+#include "containers/counter.h"
+#include "transport/frame.h"
+#include "transport/link.h"
+#include "containers/list.h"
+#include "containers/map.h"
+#include "containers/sequence.h"
+#include "containers/workspace.h"
+
+#include <string.h>
+
+static_assert(ACP_CALL_MOST <= CHUNK_BYTES && ACP_CALL_MOST <= FRAME_PAYLOAD_MOST,
+              "what a call takes or brings crosses in one piece");
+
+/* The methods of all containers, by number. */
+static const acp_method methods[UINT8_MAX + 1] = {
+    [METHOD_COUNTER_ADD] = method_counter_add,
+    [METHOD_COUNTER_SET] = method_counter_set,
+    [METHOD_CREATE] = method_create,
+    [METHOD_DESCRIBE] = method_describe,
+    [METHOD_DESTROY] = method_destroy,
+    [METHOD_FREE] = method_heap,
+    [METHOD_FREE_HELD] = method_heap,
+    [METHOD_HEAP_LOOK] = method_heap,
+    [METHOD_HEAP_TIDY] = method_heap,
+    [METHOD_LIST_BURY] = method_list_bury,
+    [METHOD_LIST_CHECK] = method_list_check,
+    [METHOD_LIST_CLEAR] = method_list_clear,
+    [METHOD_LIST_ERASE] = method_list_erase,
+    [METHOD_LIST_ORDER] = method_list_order,
+    [METHOD_LIST_PUT] = method_list_put,
+    [METHOD_LIST_REVERSE] = method_list_reverse,
+    [METHOD_LIST_SPLICE] = method_list_splice,
+    [METHOD_LIST_STEP] = method_list_step,
+    [METHOD_LIST_SWAP] = method_list_swap,
+    [METHOD_LIST_TAKE] = method_list_take,
+    [METHOD_LIST_WALK] = method_list_walk,
+    [METHOD_MALLOC] = method_heap,
+    [METHOD_MAP_CLEAR] = method_map_clear,
+    [METHOD_MAP_ERASE] = method_map_erase,
+    [METHOD_MAP_ERASE_MANY] = method_map_erase_many,
+    [METHOD_MAP_FIND] = method_map_find,
+    [METHOD_MAP_FIND_MANY] = method_map_find_many,
+    [METHOD_MAP_LOOK] = method_map_look,
+    [METHOD_MAP_PIECE] = method_map_piece,
+    [METHOD_MAP_PUT] = method_map_put,
+    [METHOD_MAP_PUT_MANY] = method_map_put_many,
+    [METHOD_MAP_RESERVE] = method_map_reserve,
+    [METHOD_MAP_SCAN] = method_map_scan,
+    [METHOD_SEQUENCE_LOOK] = method_sequence_look,
+    [METHOD_SEQUENCE_READ] = method_sequence_read,
+    [METHOD_SEQUENCE_RESERVE] = method_sequence_reserve,
+    [METHOD_SEQUENCE_SPLICE] = method_sequence_splice,
+    [METHOD_WORKSPACE_ADD] = method_workspace_add,
+    [METHOD_WORKSPACE_LOOK] = method_workspace_look,
+    [METHOD_WORKSPACE_READ] = method_workspace_read,
+    [METHOD_WORKSPACE_WRITE] = method_workspace_write,
+    [METHOD_WORKSPACE_ZERO] = method_workspace_zero,
+};
+
+static acp_method method_of(const acp_engine *e, uint8_t number)
+{
+    return (e->config.methods ? e->config.methods : methods)[number];
+}
+
+int method_run(acp_lane *lane, struct acp_call *c)
+{
+    c->out_size = c->result[0] = c->result[1] = 0;
+    lane->damaged = false;
+    int rc = method_of(lane->engine, c->method)(lane, c);
+    if (unlikely(lane->damaged && rc == ACP_OK))
+        rc = fail(lane, ACP_E_DAMAGED, c->object, 0);
+    if (unlikely(rc == ACP_E_FULL)) {
+        lane->fault.ga = c->object; /* a heap does not know whose it is */
+        lane->fault.rank = acp_ga_rank(c->object);
+    }
+    return rc;
+}
+
+static int check(acp_lane *lane, const struct acp_call *c)
+{
+    if (unlikely(c->in_size > ACP_CALL_MOST || c->out_room > ACP_CALL_MOST ||
+                 !method_of(lane->engine, c->method)))
+        return fail(lane, ACP_E_ARGUMENT, c->object,
+                    c->in_size > c->out_room ? c->in_size : c->out_room);
+    return ACP_OK;
+}
+
+/* At once, or ACP_E_BUSY: by another road, or later. */
+static int run_here(acp_lane *lane, struct acp_call *c)
+{
+    if (likely(lane_find(lane, ROLE_SRC, c->object, 1) != NULL))
+        return method_run(lane, c);
+    return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
+}
+
+static acp_handle_t submit(acp_lane *lane, struct acp_call *c, acp_handle_t order, bool awaited)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t handle = 0;
+    submission_begin(e);
+    struct op *op = op_new(lane);
+    if (op) {
+        op->command = (struct message){.kind = ACP_CALL, .flags = c->method, .src = c->object,
+                                       .a = c->a, .b = c->b,
+                                       .after = c->in_size << 32 | c->out_room};
+        op->call = c;
+        op->awaited = awaited;
+        handle = op_submit(lane, op, order);
+    }
+    submission_end(e);
+    return handle;
+}
+
+int acp_call(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
+{
+    int rc = check(lane, c);
+    *pending = 0;
+    if (rc == ACP_OK)
+        rc = run_here(lane, c);
+    if (likely(rc != ACP_E_BUSY))
+        return rc;
+    *pending = submit(lane, c, ACP_HANDLE_NULL, true);
+    return *pending ? ACP_OK : lane->fault.status;
+}
+
+acp_handle_t acp_icall(acp_lane *lane, struct acp_call *c, acp_handle_t order)
+{
+    int rc = check(lane, c);
+    if (rc == ACP_OK && order_met(lane->engine, lane, order))
+        rc = run_here(lane, c);
+    else if (rc == ACP_OK && (rc = acp_check(lane, c->object, 1)) == ACP_OK)
+        rc = ACP_E_BUSY;
+    if (rc == ACP_OK)
+        return handle_now(lane->engine);
+    return rc == ACP_E_BUSY ? submit(lane, c, order, false) : 0;
+}
+
+void call_run(acp_lane *lane, struct op *op)
+{
+    int rc = method_run(lane, op->call);
+    if (rc == ACP_E_BUSY) {
+        op_bar(lane, op);
+        return;
+    }
+    if (rc != ACP_OK)
+        op_fault(op, &lane->fault);
+    op_finish(lane, op);
+}
+
+struct message call_message(const acp_lane *lane, const struct op *op)
+{
+    struct message m = op->command;
+    m.id = op_id(op);
+    m.from = lane->engine->self;
+    return m;
+}
+
+void call_send(acp_lane *lane, struct op *op)
+{
+    if (!op->road->room(lane, op->target, op->color)) {
+        op_stall(lane->engine, op);
+        return;
+    }
+    op->in_flight = 1;
+    if (op->road->call(lane, op) != ACP_OK) {
+        op_fault_from_lane(lane, op);
+        op->in_flight = 0;
+        op_finish(lane, op);
+    }
+}
+
+void call_reply(acp_lane *lane, struct op *op, const struct message *m,
+                const unsigned char *payload, uint64_t size)
+{
+    struct acp_call *c = op->call;
+    if (op->bounces) {
+        payload = op->bounces->data;
+        size = m->after;
+    }
+    if (op->fault.status == ACP_OK && size > c->out_room) {
+        fail(lane, ACP_E_ARGUMENT, c->object, size);
+        op_fault(op, &lane->fault);
+    } else if (op->fault.status == ACP_OK) {
+        c->result[0] = m->a;
+        c->result[1] = m->b;
+        c->out_size = size;
+        if (size)
+            memcpy(c->out, payload, size);
+    }
+    op_finish(lane, op);
+}
+
+/* Is everything that a call of a peer needs in reach? `chunk`: where its bytes lie, or null. */
+static int reach_all(acp_lane *lane, const struct acp_call *c, acp_ga_t chunk)
+{
+    const uint64_t sizes[2] = {1, c->in_size > c->out_room ? c->in_size : c->out_room};
+    const acp_ga_t gas[2] = {c->object, chunk};
+    struct translation t;
+    enum reach reach;
+    for (int i = 0; i < 1 + (chunk != ACP_GA_NULL); i++) {
+        int rc = translate(lane, gas[i], sizes[i], &t, &reach);
+        if (rc == ACP_OK && reach != REACH_LOAD)
+            rc = fail(lane, ACP_E_PRIVATE, gas[i], sizes[i]);
+        if (rc != ACP_OK)
+            return rc;
+    }
+    return ACP_OK;
+}
+
+static int move(acp_lane *lane, acp_ga_t chunk, struct place local, uint64_t size)
+{
+    struct message m = {.kind = ACP_COPY, .dst = chunk, .src = chunk, .a = size};
+    return size ? command_run(lane, &m, local, 0, size, NULL) : ACP_OK;
+}
+
+/* Runs a call of a peer: its bytes came by link, or lie in its chunk. */
+int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
+               struct acp_call *c)
+{
+    unsigned char *taken = lane->engine->call_space + ACP_CALL_MOST, *brought = c->out;
+    uint64_t came = c->in_size;
+    c->method = m->flags;
+    c->object = m->src;
+    c->a = m->a;
+    c->b = m->b;
+    c->in_size = m->after >> 32;
+    c->out_room = (uint32_t)m->after;
+    int rc = check(lane, c);
+    if (rc == ACP_OK && link && came != c->in_size)
+        rc = fail(lane, ACP_E_ARGUMENT, c->object, came);
+    if (rc == ACP_OK)
+        rc = reach_all(lane, c, link ? ACP_GA_NULL : m->dst);
+    if (rc == ACP_OK && !link) {
+        c->in = taken;
+        rc = move(lane, m->dst, (struct place){taken, false}, c->in_size);
+    }
+    if (rc == ACP_OK)
+        rc = method_run(lane, c);
+    if (rc == ACP_OK && !link)
+        rc = move(lane, m->dst, (struct place){brought, true}, c->out_size);
+    return rc;
+}

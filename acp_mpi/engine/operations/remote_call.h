@@ -1,0 +1,22 @@
+/* What a method of a container is held to. It runs in a thread of any process that reaches the
+ * object by load and store: in the caller, or in whoever leads the owner's engine, which then
+ * holds the engine's lock. So it
+ *
+ *   looks the object's memory up with lane_find; its first byte was in reach just now
+ *   reads `in` and writes `out`, private memory that does not overlap, and sets `out_size`
+ *   waits for a section no longer than the lane's patience, which is 0 but for callers that have
+ *   nothing else to do; takes no lock of the engine and starts no operation
+ *   returns ACP_OK, or a status with the lane's fault set, or ACP_E_BUSY if somebody holds a lock
+ *   that it needs and nothing has been changed: then it is run anew
+ *
+ * A method is named by a number, which travels: the same in all processes of a job. */
+#ifndef ACP_CALL_H
+#define ACP_CALL_H
+
+#include "core/method.h"
+#include "operations/op.h"
+
+/* Runs the method of `call`, whose object is in reach. */
+int method_run(acp_lane *lane, struct acp_call *call);
+
+#endif

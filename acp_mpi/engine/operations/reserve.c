@@ -1,0 +1,45 @@
+/* What is kept for the answers to messages, and for those that come by link. */
+#include "operations/reserve.h"
+
+#include "transport/frame.h"
+
+#include <stdlib.h>
+
+static const size_t kept_size[MAIL_KEPT] = {KEPT_SMALL, KEPT_SMALL, KEPT_SMALL + FRAME_PAYLOAD_MOST};
+
+static bool mail_memory_provide(acp_engine *e)
+{
+    for (uint32_t i = 0; i < MAIL_KEPT; i++)
+        if (!e->mail_kept[i] && !(e->mail_kept[i] = malloc(kept_size[i])))
+            return false;
+    return true;
+}
+
+void *mail_memory(acp_engine *e, size_t size)
+{
+    void *memory = malloc(size);
+    for (uint32_t i = 0; unlikely(!memory) && i < MAIL_KEPT; i++) {
+        if (size <= kept_size[i]) {
+            memory = e->mail_kept[i];
+            e->mail_kept[i] = NULL;
+        }
+    }
+    return memory;
+}
+
+void mail_memory_close(acp_engine *e)
+{
+    for (uint32_t i = 0; i < MAIL_KEPT; i++) {
+        free(e->mail_kept[i]);
+        e->mail_kept[i] = NULL;
+    }
+}
+
+bool provided(acp_engine *e)
+{
+    bool is = backlog_provide(e) && signals_provide(e) &&
+              (!e->links || (outbox_provide(&e->outbox_spares) && mail_memory_provide(e)));
+    if (unlikely(!is))
+        atomic_store(&e->starved, true);
+    return is;
+}

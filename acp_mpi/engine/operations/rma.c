@@ -1,0 +1,250 @@
+/* The operations as users call them: run at once where load and store reach both ends and
+ * nothing is waited for, else handed to the operation table. */
+#include "operations/op.h"
+
+static acp_handle_t refuse(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
+{
+    fail(lane, status, ga, size);
+    return 0;
+}
+
+/* Null and rank are checked even for an empty operation. */
+static bool plausible(acp_lane *lane, acp_ga_t ga)
+{
+    if (ga == ACP_GA_NULL)
+        return fail(lane, ACP_E_NULL, ga, 0) == ACP_OK;
+    if (ga >> 63 || !growth_reaches(lane->engine, (uint64_t)acp_ga_rank(ga)))
+        return fail(lane, ACP_E_RANK, ga, 0) == ACP_OK;
+    return true;
+}
+
+/* What this process can know about an address raises at the call. */
+static bool known_good(acp_lane *lane, acp_ga_t ga, uint64_t size)
+{
+    struct translation t;
+    enum reach reach;
+    return far_owner(lane, ga) || translate(lane, ga, size, &t, &reach) == ACP_OK;
+}
+
+int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size)
+{
+    return known_good(lane, ga, size) ? ACP_OK : lane->fault.status;
+}
+
+/* How an operation is waited for, as far as that decides its way. */
+enum manner { PLAIN, AWAITED, RINGS };
+
+static acp_handle_t submit(acp_lane *lane, const struct message *command, struct place local,
+                           acp_handle_t order, enum manner manner)
+{
+    acp_engine *e = lane->engine;
+    acp_handle_t handle = 0;
+    submission_begin(e);
+    struct op *op = op_new(lane);
+    if (op) {
+        op->command = *command;
+        op->local = local;
+        op->awaited = manner == AWAITED;
+        op->rings = manner == RINGS;
+        handle = op_submit(lane, op, order);
+    }
+    submission_end(e);
+    return handle;
+}
+
+acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
+                      acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+        const struct translation *d, *s;
+        while (likely((d = lane_find(lane, ROLE_DST, dst, size)) != NULL &&
+                      (s = lane_find(lane, ROLE_SRC, src, size)) != NULL)) {
+            int rc = copy_loaded(lane, d, dst, s, src, size);
+            if (likely(rc == ACP_OK))
+                return handle_now(e);
+            if (rc != ACP_E_UNREGISTERED) /* it changed just now: look it up again */
+                return 0;
+        }
+        if (lane->fault.status != ACP_OK)
+            return 0;
+    }
+    if (!plausible(lane, dst) || !plausible(lane, src))
+        return 0;
+    if (size && (!known_good(lane, dst, size) || !known_good(lane, src, size)))
+        return 0;
+    if (!size && order_met(e, lane, order))
+        return handle_now(e);
+    struct message command = {.kind = ACP_COPY, .dst = dst, .src = src, .a = size};
+    return submit(lane, &command, (struct place){0}, order, PLAIN);
+}
+
+acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t src, uint64_t value,
+                        uint64_t compare, acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    uint32_t width = atomic_width((uint8_t)kind);
+    if (unlikely(src & (width - 1)))
+        return refuse(lane, ACP_E_ALIGN, src, width);
+    if (likely(order_met(e, lane, order))) {
+        const struct translation *s = lane_find(lane, ROLE_SRC, src, width), *d = NULL;
+        if (likely(s && (dst == ACP_GA_NULL || (d = lane_find(lane, ROLE_DST, dst, width))))) {
+            uint64_t old;
+            while (unlikely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, &old)))
+                if (!(s = lane_find(lane, ROLE_SRC, src, width)))
+                    return 0;
+            while (d && unlikely(write_loaded(lane, d, dst, &old, width) != ACP_OK))
+                d = lane_find(lane, ROLE_DST, dst, width);
+            if (dst != ACP_GA_NULL && !d)
+                return 0;
+            return handle_now(e);
+        }
+        if (lane->fault.status != ACP_OK)
+            return 0;
+    }
+    if (!known_good(lane, src, width) || (dst != ACP_GA_NULL && !known_good(lane, dst, width)))
+        return 0;
+    struct message command = {.kind = (uint8_t)kind, .dst = dst, .src = src, .a = value,
+                              .b = compare};
+    return submit(lane, &command, (struct place){0}, order, PLAIN);
+}
+
+static acp_handle_t iput_iget(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t size,
+                              acp_handle_t order, enum manner manner)
+{
+    if (!plausible(lane, ga) || (size && !known_good(lane, ga, size)))
+        return 0;
+    if (!size && order_met(lane->engine, lane, order))
+        return handle_now(lane->engine);
+    struct message command = {.kind = ACP_COPY, .dst = local.is_source ? ga : ACP_GA_NULL,
+                              .src = local.is_source ? ACP_GA_NULL : ga, .a = size};
+    return submit(lane, &command, local, order, manner);
+}
+
+static acp_handle_t iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
+                         acp_handle_t order, enum manner manner)
+{
+    acp_engine *e = lane->engine;
+    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+        const struct translation *d;
+        while (likely((d = lane_find(lane, ROLE_DST, dst, size)) != NULL))
+            if (likely(write_loaded(lane, d, dst, src, size) == ACP_OK))
+                return handle_now(e);
+        if (lane->fault.status != ACP_OK)
+            return 0;
+    }
+    return iput_iget(lane, dst, (struct place){(unsigned char *)(uintptr_t)src, true}, size,
+                     order, manner);
+}
+
+acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
+                      acp_handle_t order)
+{
+    return iput(lane, dst, src, size, order, PLAIN);
+}
+
+acp_handle_t acp_iput_flag(acp_lane *lane, acp_ga_t dst, const void *word, acp_handle_t order)
+{
+    return iput(lane, dst, word, 8, order, RINGS);
+}
+
+acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    if (likely(size - 1 < BACKGROUND_BYTES && order_met(e, lane, order))) {
+        const struct translation *s;
+        while (likely((s = lane_find(lane, ROLE_SRC, src, size)) != NULL))
+            if (likely(read_loaded(lane, dst, s, src, size) == ACP_OK))
+                return handle_now(e);
+        if (lane->fault.status != ACP_OK)
+            return 0;
+    }
+    return iput_iget(lane, src, (struct place){dst, false}, size, order, PLAIN);
+}
+
+/* A blocking transfer: the caller waits anyway, so it moves the bytes itself if it can. */
+static int transfer_now(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t size)
+{
+    struct translation t;
+    enum reach reach;
+    acp_engine *e = lane->engine;
+    struct message command = {.kind = ACP_COPY, .dst = local.is_source ? ga : ACP_GA_NULL,
+                              .src = local.is_source ? ACP_GA_NULL : ga, .a = size};
+    int rc = translate(lane, ga, size, &t, &reach);
+    if (rc != ACP_OK)
+        return rc;
+    bool forced = e->config.path == ACP_PATH_OWNER && t.peer != e->own;
+    if (forced || (reach != REACH_LOAD && reach != REACH_VM))
+        return ACP_E_BUSY;
+    unsigned char *there = t.base ? t.base + (ga - t.low) : NULL;
+    bool backward = local.is_source ? goes_backward(there, local.local, size)
+                                    : goes_backward(local.local, there, size);
+    uint64_t parts = (size + BACKGROUND_BYTES - 1) / BACKGROUND_BYTES;
+    for (uint64_t i = 0; i < parts && rc == ACP_OK; i++) {
+        uint64_t at = (backward ? parts - 1 - i : i) * BACKGROUND_BYTES;
+        uint64_t part = size - at < BACKGROUND_BYTES ? size - at : BACKGROUND_BYTES;
+        rc = command_run(lane, &command, local, at, part, NULL);
+    }
+    return rc;
+}
+
+static int blocking(acp_lane *lane, acp_ga_t ga, struct place local, uint64_t size,
+                    acp_handle_t *pending)
+{
+    *pending = 0;
+    if (!size)
+        return plausible(lane, ga) ? ACP_OK : lane->fault.status;
+    int rc = transfer_now(lane, ga, local, size);
+    if (rc != ACP_E_BUSY)
+        return rc;
+    *pending = iput_iget(lane, ga, local, size, ACP_HANDLE_NULL, AWAITED);
+    return *pending ? ACP_OK : lane->fault.status;
+}
+
+int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_handle_t *pending)
+{
+    const struct translation *d =
+        size - 1 < BACKGROUND_BYTES ? lane_find(lane, ROLE_DST, dst, size) : NULL;
+    *pending = 0;
+    if (likely(d != NULL && write_loaded(lane, d, dst, src, size) == ACP_OK))
+        return ACP_OK;
+    return blocking(lane, dst, (struct place){(unsigned char *)(uintptr_t)src, true}, size,
+                    pending);
+}
+
+int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t *pending)
+{
+    const struct translation *s =
+        size - 1 < BACKGROUND_BYTES ? lane_find(lane, ROLE_SRC, src, size) : NULL;
+    *pending = 0;
+    if (likely(s != NULL && read_loaded(lane, dst, s, src, size) == ACP_OK))
+        return ACP_OK;
+    return blocking(lane, src, (struct place){dst, false}, size, pending);
+}
+
+int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+                   uint64_t *old)
+{
+    uint32_t width = atomic_width((uint8_t)kind);
+    if (unlikely(src & (width - 1)))
+        return fail(lane, ACP_E_ALIGN, src, width);
+    const struct translation *s;
+    while (likely((s = lane_find(lane, ROLE_SRC, src, width)) != NULL))
+        if (likely(atomic_loaded(lane, (uint8_t)kind, s, src, value, compare, old) == ACP_OK))
+            return ACP_OK;
+    return lane->fault.status != ACP_OK ? lane->fault.status : ACP_E_BUSY;
+}
+
+int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+              uint64_t *old, acp_handle_t *pending)
+{
+    *pending = 0;
+    int rc = acp_fetch_here(lane, kind, src, value, compare, old);
+    if (rc != ACP_E_BUSY)
+        return rc;
+    struct message command = {.kind = (uint8_t)kind, .src = src, .a = value, .b = compare};
+    /* The old value goes to the caller's own word, as a get would bring it. */
+    *pending = submit(lane, &command, (struct place){(unsigned char *)old, false},
+                      ACP_HANDLE_NULL, AWAITED);
+    return *pending ? ACP_OK : lane->fault.status;
+}

@@ -1,0 +1,331 @@
+/* What arrives from other processes: commands to run on memory of this one, replies to its
+ * own operations, and notices. With the lock held. */
+#include "messages/flow.h"
+#include "transport/link.h"
+#include "operations/reserve.h"
+#include "mpi_window/target_assist.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A command of a peer that failed. The peer may already have sent another that was to run
+ * only after it; such a one fails too. */
+struct chain_failure {
+    uint64_t id;
+    acp_fault fault;
+};
+
+static void send_reply(acp_lane *lane, struct peer *to, struct link *link,
+                       const struct message *command, const acp_fault *fault, uint64_t value,
+                       const void *payload, uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    struct message m = {.kind = ACP_REPLY, .from = e->self, .id = command->id,
+                        .dst = command->dst, .src = command->src, .a = value,
+                        .b = command->kind == ACP_LOOKUP ? command->b : 0};
+    if (is_atomic(command->kind))
+        m.flags = command->flags & ANSWER_LATER;
+    if (command->kind == ACP_CALL) {
+        m.b = command->b;
+        m.after = command->after;
+    }
+    if (fault && fault->status != ACP_OK) {
+        m.flags = command->kind == ACP_PUT ? command->flags : 0;
+        m.status = (int16_t)fault->status;
+        m.b = fault->ga;
+        m.after = fault->size;
+        payload = NULL;
+    }
+    if (link_counts(command))
+        m.flags |= ANSWER_COUNTED;
+    if (link) {
+        answers_send(lane, link);
+        link_answer(lane, link, &m, payload, payload ? size : 0);
+    } else if (to)
+        road_to(e, to)->send(lane, to, 0, &m);
+}
+
+void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
+                 const struct message *command, uint64_t value)
+{
+    send_reply(lane, to, link, command, NULL, value, NULL, 0);
+}
+
+void serve_failure(acp_lane *lane, struct peer *to, struct link *link,
+                   const struct message *command)
+{
+    send_reply(lane, to, link, command, &lane->fault, 0, NULL, 0);
+}
+
+static const acp_fault *earlier_failure(const struct peer *from, uint64_t id)
+{
+    for (uint32_t i = 0; i < from->chain_failure_count; i++)
+        if (from->chain_failures[i].id == id)
+            return &from->chain_failures[i].fault;
+    return NULL;
+}
+
+static void remember_failure(struct peer *from, uint64_t id, const acp_fault *fault)
+{
+    uint32_t kept = 0;
+    if (id >> 63 || earlier_failure(from, id))
+        return; /* a task of the peer, no chain names it; or another part of what is known */
+    for (uint32_t i = 0; i < from->chain_failure_count; i++) /* what no chain can name now */
+        if (from->chain_failures[i].id - id + 2 * OPS < 4 * OPS)
+            from->chain_failures[kept++] = from->chain_failures[i];
+    from->chain_failure_count = kept;
+    if (kept == from->chain_failure_room) {
+        uint32_t room = kept ? kept * 2 : 4;
+        struct chain_failure *grown = realloc(from->chain_failures, room * sizeof *grown);
+        if (!grown)
+            return;
+        from->chain_failures = grown;
+        from->chain_failure_room = room;
+    }
+    from->chain_failures[from->chain_failure_count++] = (struct chain_failure){id, *fault};
+}
+
+static struct op *task_of(acp_engine *e, const struct peer *client, uint64_t id)
+{
+    for (struct op *op = e->tasks; op; op = op->next_task)
+        if (op->client == client && op->client_id == id && op->state != OP_DONE)
+            return op;
+    return NULL;
+}
+
+static void settle(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                   const acp_fault *fault, uint64_t value)
+{
+    if (fault && fault->status != ACP_OK)
+        remember_failure(from, m->id, fault);
+    send_reply(lane, from, link, m, fault, value, NULL, 0);
+}
+
+void put_served(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                int rc)
+{
+    if (rc != ACP_OK || !(m->flags & PART_SILENT))
+        settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, 0);
+}
+
+void task_reply(acp_lane *lane, struct op *op)
+{
+    struct message m = op->command;
+    m.id = op->client_id;
+    if (op->client)
+        settle(lane, op->client, op->client_link, &m, &op->fault, op->result);
+}
+
+static int serve_get(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m)
+{
+    struct translation t;
+    enum reach reach;
+    int rc = m->a <= CHUNK_BYTES ? translate(lane, m->src, m->a, &t, &reach)
+                                 : fail(lane, ACP_E_ARGUMENT, m->src, m->a);
+    while (rc == ACP_OK && (reach != REACH_LOAD || !enter(&t, ROLE_SRC)))
+        rc = reach != REACH_LOAD ? fail(lane, ACP_E_UNREGISTERED, m->src, m->a)
+                                 : translate(lane, m->src, m->a, &t, &reach);
+    if (rc != ACP_OK) {
+        settle(lane, from, link, m, &lane->fault, 0);
+        return rc;
+    }
+    send_reply(lane, from, link, m, NULL, 0, t.base + (m->src - t.low), m->a);
+    leave(&t, ROLE_SRC);
+    return ACP_OK;
+}
+
+/* Runs a call or a batch. ACP_E_BUSY: not now, nothing has happened and nobody has an answer. */
+static int serve_call(acp_lane *lane, struct peer *from, struct link *link,
+                      const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    struct acp_call c = {.in = payload, .in_size = size};
+    struct message answer = *m;
+    if (!e->call_space)
+        e->call_space = malloc(2 * ACP_CALL_MOST);
+    c.out = e->call_space;
+    int rc = !c.out ? fail(lane, ACP_E_SYSTEM, m->src, size)
+             : m->kind == ACP_BATCH ? batch_run(lane, m, &c)
+                                    : call_serve(lane, link, m, &c);
+    if (rc == ACP_E_BUSY)
+        return rc;
+    answer.b = c.result[1];
+    answer.after = c.out_size;
+    send_reply(lane, from, link, &answer, rc == ACP_OK ? NULL : &lane->fault, c.result[0], c.out,
+               c.out_size);
+    return rc;
+}
+
+static int serve_now(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    return m->kind == ACP_GET ? serve_get(lane, from, link, m)
+                              : serve_call(lane, from, link, m, payload, size);
+}
+
+/* What waited here for its order, for room for what it brings, or for a lock. */
+void task_serve(acp_lane *lane, struct op *op)
+{
+    struct message m = op->command;
+    m.id = op->client_id;
+    if (op->client_link && (!link_room(op->client_link) || !provided(lane->engine))) {
+        op_stall(lane->engine, op);
+        return;
+    }
+    int rc = op->client ? serve_now(lane, op->client, op->client_link, &m, op->payload,
+                                    op->payload_size)
+                        : ACP_OK;
+    if (rc == ACP_E_BUSY) {
+        op_bar(lane, op);
+        return;
+    }
+    if (rc != ACP_OK)
+        op_fault(op, &lane->fault); /* for those that follow it */
+    op->client = NULL;              /* it has its answer */
+    op_finish(lane, op);
+}
+
+/* A task: a command that is not done at once. */
+static void begin_task(acp_lane *lane, struct peer *from, struct link *link,
+                       const struct message *m, const unsigned char *payload, uint64_t size,
+                       struct op *then)
+{
+    acp_engine *e = lane->engine;
+    struct op *op = task_new(e);
+    if (!op) {
+        fail(lane, ACP_E_SYSTEM, m->src, m->a);
+        settle(lane, from, link, m, &lane->fault, 0);
+        return;
+    }
+    op->command = *m;
+    if (is_atomic(m->kind))
+        op->command.flags = 0; /* whoever is sent on, or waits, has had its time */
+    op->client = from;
+    op->client_link = link;
+    op->client_id = m->id;
+    if (payload) {
+        op->payload_size = size;
+        op->payload = malloc(size);
+        if (!op->payload) {
+            fail(lane, ACP_E_SYSTEM, m->dst, m->a);
+            settle(lane, from, link, m, &lane->fault, 0);
+            op->client = NULL;
+            task_free(e, op);
+            return;
+        }
+        memcpy(op->payload, payload, size);
+        if (m->kind == ACP_PUT)
+            op->local = (struct place){op->payload, true};
+    }
+    if (then) {
+        struct op **at = &then->followers;
+        while (*at)
+            at = &(*at)->next_follower;
+        *at = op;
+        op->then = then;
+    } else {
+        op->state = OP_RUNNING;
+        op_start(lane, op);
+    }
+}
+
+static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
+                          const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    if (m->kind == ACP_PUT && (m->a != size || !payload)) {
+        fail(lane, ACP_E_ARGUMENT, m->dst, m->a);
+        settle(lane, from, link, m, &lane->fault, 0);
+        return;
+    }
+    if (m->after && m->kind != ACP_CALL) {
+        const acp_fault *earlier = earlier_failure(from, m->after);
+        if (earlier) {
+            acp_fault fault = *earlier;
+            settle(lane, from, link, m, &fault, 0);
+            return;
+        }
+        struct op *then = e->tasks ? task_of(e, from, m->after) : NULL;
+        if (then) {
+            begin_task(lane, from, link, m, payload, size, then);
+            return;
+        }
+    }
+    if (is_atomic(m->kind) && (m->src & (atomic_width(m->kind) - 1))) {
+        fail(lane, ACP_E_ALIGN, m->src, atomic_width(m->kind));
+        settle(lane, from, link, m, &lane->fault, 0);
+    } else if (m->kind == ACP_GET || m->kind == ACP_BATCH || m->kind == ACP_CALL) {
+        if ((link && !link_room(link)) ||
+            serve_now(lane, from, link, m, payload, size) == ACP_E_BUSY)
+            begin_task(lane, from, link, m, payload, size, NULL);
+    } else if (m->kind == ACP_PUT) {
+        struct place source = {(unsigned char *)(uintptr_t)payload, true};
+        put_served(lane, from, link, m, command_run(lane, m, source, 0, size, NULL));
+    } else if (is_atomic(m->kind) && m->dst == ACP_GA_NULL) {
+        uint64_t old = 0;
+        int rc = command_run(lane, m, (struct place){0}, 0, 0, &old);
+        if (rc == ACP_E_BUSY)
+            begin_task(lane, from, link, m, payload, size, NULL);
+        else if (rc == ACP_OK && link && m->flags & ANSWER_TOGETHER)
+            answers_add(lane, link, m);
+        else
+            settle(lane, from, link, m, rc == ACP_OK ? NULL : &lane->fault, old);
+    } else {
+        begin_task(lane, from, link, m, payload, size, NULL);
+    }
+}
+
+void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m, const unsigned char *payload, uint64_t size)
+{
+    acp_engine *e = lane->engine;
+    struct op *op;
+    switch (m->kind) {
+    case ACP_REPLY:
+        if (link && m->flags & ANSWER_TOGETHER)
+            answers_take(lane, link, m);
+        else if ((op = op_find(e, m->id)))
+            op_reply(lane, op, m, payload, size);
+        break;
+    case ACP_LOST:
+        loss_heard(lane, m);
+        break;
+    case ACP_LEAVING:
+        growth_leaves(lane, from, m);
+        break;
+    case ACP_SIGNAL:
+        signal_arrived(e, m);
+        break;
+    case ACP_PUBLISH:
+    case ACP_LOOKUP:
+        board_serve(lane, from, link, m);
+        break;
+    case ACP_NEWS:
+        peer_attach(e, from); /* whoever is in touch is told what comes */
+        say_news(lane, from, link);
+        if (m->a == NEWS_WATCH)
+            sources_asked(e, m->b);
+        break;
+    case ACP_ROWS:
+        growth_told(e, m, payload, size);
+        break;
+    case ACP_GUEST:
+        guest_said(lane, from, link, m);
+        break;
+    case ACP_MAIL:
+    case ACP_MAIL_PART:
+    case ACP_MAIL_SAID:
+    case ACP_MAIL_WHERE:
+        if (link)
+            courier_frame(lane, from, m, payload, size);
+        break;
+    case ACP_DOING:
+        send_reply(lane, from, link, m, NULL, doing_of(e->control), NULL, 0);
+        break;
+    default:
+        if (m->kind == ACP_COPY || m->kind == ACP_PUT || m->kind == ACP_GET ||
+            m->kind == ACP_CALL || (m->kind == ACP_BATCH && payload) || is_atomic(m->kind))
+            serve_command(lane, from, link, m, payload, size);
+    }
+}

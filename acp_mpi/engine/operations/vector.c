@@ -1,0 +1,262 @@
+/* Many small operations in one call. What load and store reach is done at once; the rest becomes
+ * one operation whose elements travel in batches by link, or as tasks of this process. */
+#include "operations/vector.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW 256u
+#define BATCH_BYTES ((uint64_t)64 << 10) /* the longest stay inside a region */
+
+static struct many *many_new(uint8_t kind, const acp_column columns[4], uint64_t count,
+                             uint64_t *old)
+{
+    struct many *m = malloc(sizeof *m + 4 * count * sizeof m->data[0]);
+    if (!m)
+        return NULL;
+    *m = (struct many){.count = count, .kind = kind, .old = old};
+    for (uint32_t c = 0; c < 4; c++) {
+        m->columns[c] = m->data + c * count;
+        for (uint64_t i = 0; i < count; i++)
+            m->columns[c][i] = columns[c].data ? at(columns[c], i) : 0;
+    }
+    return m;
+}
+
+static void element_command(const struct many *m, uint64_t i, struct message *c)
+{
+    *c = (struct message){.kind = m->kind, .dst = m->columns[0][i], .src = m->columns[1][i],
+                          .a = m->columns[2][i], .b = m->columns[3][i]};
+}
+
+static bool start_alone(acp_lane *lane, struct op *op, const struct message *element)
+{
+    struct many *m = op->many;
+    struct op *child = task_new(lane->engine);
+    if (!child)
+        return false;
+    child->command = *element;
+    if (m->old)
+        child->local = (struct place){(unsigned char *)(m->old + m->next), false};
+    child->parent = op;
+    child->fetched = m->halves && m->next;
+    child->state = OP_RUNNING;
+    m->next++;
+    m->under_way++;
+    op_start(lane, child);
+    return true;
+}
+
+/* The next element, which the router looks at in `probe`; false: not now. */
+static bool start_next(acp_lane *lane, struct op *op, struct op *probe)
+{
+    struct many *m = op->many;
+    struct plan plan;
+    element_command(m, m->next, &probe->command);
+    if (route(lane, probe, &plan) == ACP_OK && batch_takes(&plan, &probe->command)) {
+        bool added = batch_add(lane, op, m->next, &plan, &probe->command);
+        m->next += added;
+        return added;
+    }
+    if (start_alone(lane, op, &probe->command))
+        return true;
+    fail(lane, ACP_E_SYSTEM, 0, 0);
+    op_fault(op, &lane->fault);
+    return false;
+}
+
+/* Starts as many elements as the window allows; ends the operation after the last. */
+void many_push(acp_lane *lane, struct op *op)
+{
+    acp_engine *e = lane->engine;
+    struct many *m = op->many;
+    if (m->pushing)
+        return;
+    struct op probe = {.parent = op};
+    m->pushing = true;
+    while (m->next < m->count && m->under_way < WINDOW && op->fault.status == ACP_OK &&
+           !e->backlogged && start_next(lane, op, &probe))
+        continue;
+    batches_send(lane, op);
+    m->pushing = false;
+    if (m->under_way == 0 && (m->next == m->count || op->fault.status != ACP_OK)) {
+        op->many = NULL;
+        free(m);
+        op_finish(lane, op);
+    } else if (m->under_way == 0) { /* a ring is full: when there is room */
+        op_stall(e, op);
+    }
+}
+
+void many_child_done(acp_lane *lane, struct op *child)
+{
+    struct op *op = child->parent;
+    if (child->fault.status != ACP_OK)
+        op_fault(op, &child->fault);
+    op->many->under_way--;
+    many_push(lane, op);
+}
+
+/* Both owners work at the same time, which takes little more than half of the time of one. */
+bool many_halves(acp_lane *lane, struct op *op)
+{
+    const struct message *c = &op->command;
+    uint64_t half = page_up(c->a / 2);
+    uint64_t dst[] = {c->dst, c->dst + half}, src[] = {c->src, c->src + half}, size[] = {half, c->a - half};
+    const acp_column columns[4] = {{(char *)dst, 8}, {(char *)src, 8}, {(char *)size, 8}, {NULL, 0}};
+    struct many *m = many_new(ACP_COPY, columns, 2, NULL);
+    if (!m)
+        return false;
+    m->halves = true;
+    op->way = WAY_MANY;
+    op->many = m;
+    many_push(lane, op);
+    return true;
+}
+
+static acp_handle_t submit_many(acp_lane *lane, struct many *m, acp_handle_t order)
+{
+    acp_engine *e = lane->engine;
+    if (!m) {
+        fail(lane, ACP_E_SYSTEM, 0, 0);
+        return 0;
+    }
+    submission_begin(e);
+    struct op *op = op_new(lane);
+    acp_handle_t handle = 0;
+    if (op) {
+        op->way = WAY_MANY;
+        op->many = m;
+        op->command = (struct message){.kind = m->kind};
+        op->awaited = m->old;
+        handle = op_submit(lane, op, order);
+    } else {
+        free(m);
+    }
+    submission_end(e);
+    return handle;
+}
+
+/* Is every element in reach of load and store? Raises what can be known now. */
+static int check(acp_lane *lane, acp_column ga, acp_column size, uint64_t width, uint32_t role,
+                 uint64_t count, bool may_be_null, bool *loaded, uint64_t *bad)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        acp_ga_t address = at(ga, i);
+        uint64_t n = width ? width : at(size, i);
+        *bad = i;
+        if (unlikely(width && (address & (width - 1))))
+            return fail(lane, ACP_E_ALIGN, address, width);
+        if (address == ACP_GA_NULL && may_be_null)
+            continue;
+        if (unlikely(n == 0)) {
+            if (address == ACP_GA_NULL)
+                return fail(lane, ACP_E_NULL, address, 0);
+            if (address >> 63 ||
+                !growth_reaches(lane->engine, (uint64_t)acp_ga_rank(address)))
+                return fail(lane, ACP_E_RANK, address, 0);
+            continue;
+        }
+        if (likely(lane_find(lane, role, address, n) != NULL))
+            continue;
+        if (lane->fault.status != ACP_OK)
+            return lane->fault.status;
+        *loaded = false;
+    }
+    return ACP_OK;
+}
+
+static inline void copy_element(unsigned char *d, const unsigned char *s, uint64_t n)
+{
+    if (n == 8 && (((uintptr_t)d | (uintptr_t)s) & 7) == 0)
+        __atomic_store_n((uint64_t *)(void *)d,
+                         __atomic_load_n((const uint64_t *)(const void *)s, __ATOMIC_RELAXED),
+                         __ATOMIC_RELAXED);
+    else
+        memmove(d, s, n);
+}
+
+static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_column size,
+                            uint64_t count, uint64_t *bad)
+{
+    for (uint64_t i = 0; i < count;) {
+        uint64_t n = at(size, i), bytes = 0;
+        *bad = i;
+        if (!n) {
+            i++;
+            continue;
+        }
+        acp_ga_t to = at(dst, i), from = at(src, i);
+        const struct translation *d = lane_find(lane, ROLE_DST, to, n);
+        const struct translation *s = d ? lane_find(lane, ROLE_SRC, from, n) : NULL;
+        if (!s)
+            return lane->fault.status != ACP_OK ? lane->fault.status
+                                                : fail(lane, ACP_E_UNREGISTERED, to, n);
+        if (n > BATCH_BYTES || d->peer->doors->watching) {
+            int rc = copy_loaded(lane, d, to, s, from, n);
+            if (rc != ACP_OK && rc != ACP_E_UNREGISTERED)
+                return rc;
+            i += rc == ACP_OK;
+            continue; /* if it changed just now it is looked up again */
+        }
+        if (!enter(d, ROLE_DST))
+            continue;
+        if (!enter(s, ROLE_SRC)) {
+            leave(d, ROLE_DST);
+            continue;
+        }
+        atomic_thread_fence(memory_order_acq_rel);
+        do {
+            copy_element(d->base + (to - d->low), s->base + (from - s->low), n);
+            bytes += n + 64;
+            i++;
+        } while (i < count && bytes < BATCH_BYTES && (n = at(size, i)) &&
+                 covers(d, to = at(dst, i), n) && covers(s, from = at(src, i), n));
+        atomic_thread_fence(memory_order_acq_rel);
+        leave(s, ROLE_SRC);
+        leave(d, ROLE_DST);
+        if (unlikely(d->fence))
+            atomic_thread_fence(memory_order_seq_cst);
+        if (unlikely(d->peer->doors->watching)) /* a waiter came meanwhile: let it look */
+            watch_hit(lane->engine, d->peer, 0, UINT64_MAX / 2);
+    }
+    return ACP_OK;
+}
+
+acp_handle_t acp_copy_many(acp_lane *lane, acp_column dst, acp_column src, acp_column size,
+                           uint64_t count, acp_handle_t order, uint64_t *bad)
+{
+    bool loaded = true;
+    if (check(lane, dst, size, 0, ROLE_DST, count, false, &loaded, bad) != ACP_OK ||
+        check(lane, src, size, 0, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
+        return 0;
+    if (loaded && order_met(lane->engine, lane, order))
+        return copy_loaded_many(lane, dst, src, size, count, bad) == ACP_OK
+                   ? handle_now(lane->engine)
+                   : 0;
+    const acp_column columns[4] = {dst, src, size, {NULL, 0}};
+    return submit_many(lane, many_new(ACP_COPY, columns, count, NULL), order);
+}
+
+acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_column value,
+                             acp_column compare, uint64_t *old, uint64_t count,
+                             acp_handle_t order, uint64_t *bad)
+{
+    bool loaded = true;
+    uint32_t width = atomic_width((uint8_t)kind);
+    if (check(lane, ga, ga, width, ROLE_SRC, count, false, &loaded, bad) != ACP_OK)
+        return 0;
+    if (!loaded || !order_met(lane->engine, lane, order)) {
+        const acp_column columns[4] = {{NULL, 0}, ga, value, compare};
+        return submit_many(lane, many_new((uint8_t)kind, columns, count, old), order);
+    }
+    for (uint64_t i = 0; i < count;) {
+        *bad = i;
+        const struct translation *s = lane_find(lane, ROLE_SRC, at(ga, i), width);
+        if (!s)
+            return 0;
+        /* none, if the region changed just now: it is looked up again */
+        i += atomics_loaded(lane, (uint8_t)kind, s, ga, value, compare, old, i, count);
+    }
+    return handle_now(lane->engine);
+}

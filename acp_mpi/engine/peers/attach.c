@@ -1,0 +1,275 @@
+/* The memory of a process of the node and its doorbell, and the node's table of ranks: descriptors
+ * taken through /proc and its pidfd, or, where that is forbidden (other group id, not dumpable, an
+ * old Linux), asked for over an abstract Unix socket. */
+#include "operations/op.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ASK_NS ((uint64_t)2000000000)
+#define ENDING_MS 100 /* from closed descriptors to a dead process */
+
+enum { MEMORY, DOOR, TABLE, GIVEN };
+
+int giver_open(acp_engine *e)
+{
+    struct sockaddr_un name;
+    socklen_t size = socket_name(&name, "memory", e->row.nonce);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    if (bind(fd, (struct sockaddr *)&name, size) || listen(fd, 64)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Gives them, the table if there is one, to processes of the same user that ask; never blocks. With the
+ * space lock. */
+static void serve(acp_engine *e)
+{
+    int fd;
+    while ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        struct ucred who;
+        socklen_t size = sizeof who;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
+            (who.uid == geteuid() || who.uid == 0)) {
+            int fds[GIVEN] = {
+                [MEMORY] = e->memory.fd, [DOOR] = e->door_fd, [TABLE] = e->table.fd};
+            size_t bytes = sizeof *fds * (fds[TABLE] < 0 ? TABLE : GIVEN);
+            char byte = 'm', space[CMSG_SPACE(sizeof fds)] = {0};
+            struct iovec io = {&byte, 1};
+            struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
+                               .msg_controllen = CMSG_SPACE(bytes)};
+            struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+            c->cmsg_level = SOL_SOCKET;
+            c->cmsg_type = SCM_RIGHTS;
+            c->cmsg_len = CMSG_LEN(bytes);
+            memcpy(CMSG_DATA(c), fds, bytes);
+            sendmsg(fd, &m, MSG_NOSIGNAL);
+        }
+        close(fd);
+    }
+    if ((errno == EMFILE || errno == ENFILE) && e->spare_fd >= 0) {
+        close(e->spare_fd); /* to turn one away: the socket would stay readable */
+        e->spare_fd = -1;
+        if ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+            close(fd);
+        spare_open(e);
+    }
+}
+
+/* One at hand for when there is no other. */
+void spare_open(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    if (e->spare_fd < 0)
+        e->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pthread_mutex_unlock(&e->space);
+}
+
+void giver_serve(acp_engine *e)
+{
+    pthread_mutex_lock(&e->space);
+    serve(e);
+    pthread_mutex_unlock(&e->space);
+}
+
+static size_t bounded(size_t bytes) /* the space is padded and may hold one more */
+{
+    return bytes < sizeof(int[GIVEN]) ? bytes : sizeof(int[GIVEN]);
+}
+
+static void drop(int fds[GIVEN])
+{
+    for (int i = 0; i < GIVEN; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+/* Abstract names are free for all users of the host: whose process listens at this one? */
+static bool is_of(int fd, const struct row *row)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == row->uid &&
+           who.pid == (pid_t)row->pid;
+}
+
+/* Asks the peer; meanwhile answers those who ask this process, or two would wait for each
+ * other. */
+static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
+{
+    struct sockaddr_un name;
+    socklen_t size = socket_name(&name, "memory", row->nonce);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, (struct sockaddr *)&name, size) || !is_of(fd, row)) {
+        close(fd);
+        return;
+    }
+    uint64_t until = now_ns() + ASK_NS;
+    for (;;) {
+        struct pollfd set[2] = {{.fd = fd, .events = POLLIN},
+                                {.fd = e->giver_fd, .events = POLLIN}};
+        uint64_t now = now_ns();
+        if (now >= until || (poll(set, 2, (int)((until - now) / 1000000) + 1) < 0 &&
+                             errno != EINTR))
+            break;
+        if (set[1].revents)
+            serve(e);
+        if (set[0].revents) {
+            char byte, space[CMSG_SPACE(sizeof(int[GIVEN]))];
+            struct iovec io = {&byte, 1};
+            struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1, .msg_control = space,
+                               .msg_controllen = sizeof space};
+            struct cmsghdr *c = recvmsg(fd, &m, MSG_CMSG_CLOEXEC) > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+            if (c && c->cmsg_type == SCM_RIGHTS)
+                memcpy(fds, CMSG_DATA(c), bounded(c->cmsg_len - CMSG_LEN(0)));
+            errno = m.msg_flags & MSG_CTRUNC ? EMFILE : 0; /* the system drops what has no room here */
+            break;
+        }
+    }
+    int error = errno;
+    close(fd);
+    errno = error;
+}
+
+/* The file is what the row says it is: a sealed memory file of this layout and this libc,
+ * of that very process and its user. */
+static bool genuine(const acp_engine *e, int fd, const struct row *row, struct control *head)
+{
+    struct stat st;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != row->uid ||
+        (uint64_t)st.st_size < CONTROL_SIZE)
+        return false;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK))
+        return false;
+    if (pread(fd, head, sizeof *head, 0) != (ssize_t)sizeof *head)
+        return false;
+    return head->magic == LAYOUT_MAGIC && head->version == LAYOUT_VERSION &&
+           head->nonce == row->nonce && head->libc == e->control->libc &&
+           head->span <= (uint64_t)st.st_size && head->phase != PHASE_CLOSED;
+}
+
+static int open_of(const struct row *row)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/fd/%d", row->pid, row->memory_fd);
+    return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static void take(const acp_engine *e, const struct peer *p, int fds[GIVEN])
+{
+    struct control head;
+    fds[MEMORY] = open_of(&p->row);
+    if (fds[MEMORY] >= 0 && genuine(e, fds[MEMORY], &p->row, &head))
+        fds[DOOR] = descriptor_of(p->pidfd, head.door_fd);
+}
+
+/* Asked when memory and door are here: an owner that had not begun to close then gave its own. */
+static bool usable(const acp_engine *e, const struct peer *p, int fds[GIVEN])
+{
+    struct control head;
+    if (fds[MEMORY] >= 0 && fds[DOOR] >= 0 && genuine(e, fds[MEMORY], &p->row, &head)) {
+        if (fds[TABLE] >= 0)
+            close(fds[TABLE]);
+        return true;
+    }
+    drop(fds);
+    return false;
+}
+
+int attach_table(acp_engine *e, const struct row *place, uint64_t nonce)
+{
+    int fds[GIVEN] = {-1, -1, open_of(place)};
+    for (int way = 0; way < 2; way++) {
+        if (way == 1)
+            ask(e, place, fds);
+        int table = fds[TABLE];
+        if (table >= 0 && table_genuine(e, table, place->uid, nonce)) {
+            fds[TABLE] = -1;
+            drop(fds);
+            return table;
+        }
+        drop(fds);
+    }
+    return -1;
+}
+
+/* Is this process dead, or about to be? On its way out it has closed its descriptors before it
+ * counts as dead. */
+static bool ended(const struct peer *p)
+{
+    struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
+    int fd = open_of(&p->row);
+    if (fd >= 0)
+        close(fd);
+    else if (errno == ENOENT)
+        poll(&end, 1, ENDING_MS);
+    return !process_lives(p->row.pid, p->row.start_time);
+}
+
+/* `later`: the peer is there, and this process has no descriptor or no memory left for it. */
+int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
+{
+    int fds[GIVEN] = {-1, -1, -1};
+    errno = 0;
+    take(e, p, fds);
+    *later = own_want(errno);
+    *opened = OPENED_PROC;
+    if (!usable(e, p, fds)) {
+        errno = 0;
+        ask(e, &p->row, fds);
+        *later |= own_want(errno);
+        *opened = OPENED_SOCKET;
+        if (!usable(e, p, fds)) {
+            bool dead = ended(p);
+            *later &= !dead;
+            return dead ? ACP_E_LOST : ACP_E_SYSTEM;
+        }
+    }
+    *later = false;
+    struct stat st;
+    p->fd = fds[MEMORY];
+    p->door_fd = fds[DOOR];
+    p->span = fstat(p->fd, &st) ? 0 : (uint64_t)st.st_size; /* sealed */
+    if (e->config.map) {
+        unsigned char *base = e->config.map(e->config.map_context, &p->row, 0, CONTROL_SIZE);
+        if (!base)
+            return ACP_E_LOST;
+        p->control = (const struct control *)(void *)base;
+        p->doors = (struct doors *)(void *)(base + DOORS_OFFSET);
+        *opened = OPENED_GIVEN;
+        return ACP_OK;
+    }
+    void *control = map_undumped(p->fd, 0, CONTROL_SIZE, PROT_READ);
+    void *doors = map_undumped(p->fd, DOORS_OFFSET, sizeof(struct doors), PROT_READ | PROT_WRITE);
+    if (control == MAP_FAILED || doors == MAP_FAILED) {
+        *later = own_want(errno);
+        if (control != MAP_FAILED)
+            munmap(control, CONTROL_SIZE);
+        if (doors != MAP_FAILED)
+            munmap(doors, sizeof(struct doors));
+        close(p->fd);
+        close(p->door_fd); /* nobody has rung it yet */
+        p->fd = p->door_fd = -1;
+        return ACP_E_SYSTEM;
+    }
+    p->control = control;
+    p->doors = doors;
+    return ACP_OK;
+}

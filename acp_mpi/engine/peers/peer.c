@@ -1,0 +1,290 @@
+/* The other processes of the job as this one knows them: only those it has talked to have
+ * a structure; memory of a process of the node is mapped when it is first used. */
+#include "memory/heap_calls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define ATTACH_AGAIN_NS ((uint64_t)500000000)
+/* What a rank in finalize has said before, as that it has met this one in a barrier, or a message, comes by another
+ * way than the news of that, and may still be on it. */
+#define PASSED_NS ((uint64_t)3000000000)
+
+int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
+{
+    uint32_t before = e->procs;
+    if (count > ACP_RANKS_MAX - before)
+        return ACP_E_ARGUMENT;
+    uint32_t procs = before + count;
+    pthread_mutex_lock(&e->space);
+    uint32_t pages = (procs + PEER_PAGE - 1) / PEER_PAGE;
+    struct peer ***index = realloc(e->peers, pages * sizeof *index);
+    if (!index) {
+        pthread_mutex_unlock(&e->space);
+        return ACP_E_SYSTEM;
+    }
+    uint32_t had = (before + PEER_PAGE - 1) / PEER_PAGE;
+    memset(index + had, 0, (pages - had) * sizeof *index);
+    e->peers = index;
+    e->procs = procs;
+    pthread_mutex_unlock(&e->space);
+    if (!e->own) {
+        struct peer *own = peer_of_slot(e, own_slot);
+        if (!own)
+            return ACP_E_SYSTEM;
+        own->control = e->control;
+        own->doors = e->doors;
+        own->span = e->memory.span;
+        own->opened = OPENED_SELF;
+        own->line = 0;
+        own->relation = RELATION_SELF;
+        e->self = e->rank = own_slot;
+        e->own = own;
+        if (!e->founders) /* it has not been told with whom: with all */
+            acp_engine_joined(e, 0, procs, procs);
+        growth_show_table(e);
+        atomic_store(&e->joined, true); /* from now on messages are read */
+        progress_kick(e);
+    }
+    return ACP_OK;
+}
+
+struct peer *peer_of_slot(acp_engine *e, uint32_t slot)
+{
+    struct peer *p = NULL;
+    pthread_mutex_lock(&e->space);
+    if (slot < e->procs) {
+        struct peer ***page = &e->peers[slot / PEER_PAGE];
+        if (!*page)
+            *page = calloc(PEER_PAGE, sizeof **page);
+        if (*page && !(p = (*page)[slot % PEER_PAGE]) && (p = calloc(1, sizeof *p))) {
+            p->row = table_row(e, slot);
+            p->slot = slot;
+            p->fd = p->pidfd = p->door_fd = -1;
+            p->view_limit = VIEW_LIMIT;
+            p->lost = e->outcast;
+            (*page)[slot % PEER_PAGE] = p;
+        }
+    }
+    pthread_mutex_unlock(&e->space);
+    return p;
+}
+
+struct peer *peer_known(acp_engine *e, uint32_t slot)
+{
+    struct peer *p = NULL;
+    pthread_mutex_lock(&e->space);
+    if (slot < e->procs && e->peers[slot / PEER_PAGE])
+        p = e->peers[slot / PEER_PAGE][slot % PEER_PAGE];
+    pthread_mutex_unlock(&e->space);
+    return p;
+}
+
+struct peer *peer_next(acp_engine *e, struct peer *after)
+{
+    struct peer *found = NULL;
+    pthread_mutex_lock(&e->space);
+    for (uint32_t slot = after ? after->slot + 1 : 0; slot < e->procs && !found; slot++) {
+        struct peer **page = e->peers[slot / PEER_PAGE];
+        if (page)
+            found = page[slot % PEER_PAGE];
+        else
+            slot |= PEER_PAGE - 1;
+    }
+    pthread_mutex_unlock(&e->space);
+    return found;
+}
+
+/* Those who are not of everybody may end as they like, unless they die while they are in use. They say so
+ * only to those that they are in touch with themselves; in the memory of who ended in order it stands. */
+static bool is_missed(const acp_engine *e, const struct peer *p)
+{
+    bool used = p->relation == RELATION_NODE || p->met;
+    return !p->left && (span_has(e->everybody, p->slot) || (used && !peer_left(p)));
+}
+
+void peer_mark_lost(acp_engine *e, struct peer *p)
+{
+    pthread_mutex_lock(&e->space);
+    bool news = p != e->own && !p->lost;
+    if (news) {
+        p->missed = is_missed(e, p);
+        atomic_store(&p->lost, 1);
+        atomic_fetch_add(&e->departed, 1);
+        atomic_fetch_add(&e->losses, p->missed);
+        atomic_fetch_add(&e->loss_news, 1);
+    }
+    pthread_mutex_unlock(&e->space);
+    if (news)
+        progress_kick(e);
+}
+
+void peer_said_lost(acp_engine *e, struct peer *p)
+{
+    if (p == e->own)
+        peers_cast_out(e);
+    else if (p->row.node != e->config.node || apart(e) || !process_lives(p->row.pid, p->row.start_time))
+        peer_mark_lost(e, p); /* at once: who is told of it may accept it next */
+    else
+        peer_watch(e, p); /* this process can see for itself */
+}
+
+bool peer_left(const struct peer *p)
+{
+    /* It may have ended before its word was read. */
+    return p->left || (p->relation == RELATION_NODE && p->control->phase == PHASE_CLOSED);
+}
+
+bool peer_leaves(const struct peer *p)
+{
+    uint64_t since = p->leaving;
+    return since && now_ns() - since > PASSED_NS;
+}
+
+int peer_gone(const struct peer *p)
+{
+    return p->lost ? ACP_E_LOST : peer_leaves(p) ? ACP_E_FINALIZING : ACP_OK;
+}
+
+/* The others hold this process for dead: it must not do anything to them any more. */
+void peers_cast_out(acp_engine *e)
+{
+    atomic_store(&e->outcast, true);
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        peer_mark_lost(e, p);
+}
+
+bool own_want(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/* Hears of the death of a process of this machine, whether or not its memory is in use. */
+void peer_watch(acp_engine *e, struct peer *p)
+{
+    pthread_mutex_lock(&e->space);
+    bool watch = !p->watched && p != e->own && p->row.node == e->config.node &&
+                 !apart(e) && !p->lost && !e->stopping;
+    if (watch) {
+        p->watched = true;
+        p->pidfd = open_pidfd(p->row.pid);
+        /* The number may have gone to another process since. */
+        if (!process_lives(p->row.pid, p->row.start_time)) {
+            peer_mark_lost(e, p);
+        } else if (p->pidfd < 0 || poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot)) {
+            p->looked_at = true;
+            atomic_store(&e->looking, true);
+            progress_kick(e);
+        }
+    }
+    pthread_mutex_unlock(&e->space);
+}
+
+void peers_look(acp_engine *e)
+{
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        if (p->looked_at && !p->lost && !process_lives(p->row.pid, p->row.start_time))
+            peer_mark_lost(e, p);
+}
+
+/* Claims a line of flags in the doors of the peer; false: none is free. */
+static bool claim_line(acp_engine *e, struct peer *p)
+{
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < ATTACH_LINES; i++) {
+            struct attach_line *l = &p->doors->lines[i];
+            uint64_t holder = l->holder;
+            if (holder && (round == 0 || !peer_line_dead(e, p->doors, i)))
+                continue;
+            /* Until the line is filled in, its holder is known by its process id alone. */
+            if (!atomic_compare_exchange_strong(&l->holder, &holder, CLAIMING | e->row.pid))
+                continue;
+            for (uint32_t flag = 0; flag < 2 * ATTACH_LANES; flag++)
+                l->busy[flag] &= ~1u;
+            l->start_time = e->row.start_time;
+            l->pid = e->row.pid;
+            l->nonce = e->row.nonce;
+            l->table_fd = e->table.fd;
+            l->table_nonce = e->table.head->nonce;
+            l->holder = e->self + 1;
+            p->line = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line)
+{
+    struct attach_line *l = &doors->lines[line];
+    uint64_t holder = l->holder;
+    uint32_t pid = holder & CLAIMING ? (uint32_t)holder : l->pid;
+    if (!holder)
+        return true;
+    if (holder & CLAIMING && pid != e->row.pid) {
+        bool dead;
+        process_start_time(pid, &dead);
+        return dead;
+    }
+    if (pid == 0 || pid == e->row.pid)
+        return false;
+    return !process_lives(pid, l->start_time);
+}
+
+/* May this process read the peer's private memory, and is it that process's? */
+static bool vm_allowed(const struct peer *p)
+{
+    uint64_t magic = 0;
+    struct iovec here = {&magic, sizeof magic};
+    struct iovec there = {(void *)(uintptr_t)p->control->base, sizeof magic};
+    return p->control->ptracer &&
+           process_vm_readv((pid_t)p->row.pid, &here, 1, &there, 1, 0) == sizeof magic &&
+           magic == LAYOUT_MAGIC;
+}
+
+/* Who closes opens nothing any more, for nobody would close it: to whom it has not talked is out of reach. So
+ * is who has left: its name is anybody's. */
+int peer_attach(acp_engine *e, struct peer *p)
+{
+    uint32_t relation = atomic_load_explicit(&p->relation, memory_order_acquire);
+    if (likely(relation != RELATION_UNKNOWN))
+        return (int)relation;
+    if (p->row.node != e->config.node || apart(e)) {
+        atomic_store(&p->relation, RELATION_REMOTE);
+        return RELATION_REMOTE;
+    }
+    peer_watch(e, p);
+    pthread_mutex_lock(&e->space);
+    relation = p->relation;
+    if (relation == RELATION_UNKNOWN && (e->stopping || p->gone || (p->left && !p->alone))) {
+        relation = RELATION_REMOTE;
+    } else if (relation == RELATION_UNKNOWN && !p->lost && now_ns() >= p->attach_at) {
+        uint8_t opened = OPENED_NOT;
+        bool later = false; /* until then it is as if it were on another node */
+        int rc = attach_open(e, p, &opened, &later);
+        relation = RELATION_REMOTE;
+        if (later) {
+            p->attach_at = now_ns() + ATTACH_AGAIN_NS;
+        } else if (rc == ACP_OK && claim_line(e, p)) {
+            p->opened = opened;
+            p->vm_refused = !vm_allowed(p);
+            relation = RELATION_NODE;
+        } else if (rc == ACP_E_LOST) {
+            relation = RELATION_UNKNOWN;
+            peer_mark_lost(e, p);
+        }
+        if (!later)
+            atomic_store_explicit(&p->relation, relation, memory_order_release);
+        bool stays = p->left || !span_has(e->joined_with, p->slot); /* does this process, without it? */
+        if (stays && relation == RELATION_NODE && p->control->phase == PHASE_CLOSED) {
+            p->left = true; /* it may have looked for the last time whom it has to tell */
+            peer_mark_lost(e, p);
+        }
+    } else if (relation == RELATION_UNKNOWN && !p->lost) {
+        relation = RELATION_REMOTE;
+    }
+    pthread_mutex_unlock(&e->space);
+    return (int)relation;
+}

@@ -1,0 +1,187 @@
+/* How the table of the node grows. Whoever has rows that are not there yet appends them, under a lock
+ * that dies with its holder, and says last how many there are; who comes with the same rows finds them
+ * there. The first makes the file. */
+#include "operations/op.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIECE 16384u /* rows at a time: what that needs is all that it needs */
+#define LOCK_NS ((uint64_t)5000000000)
+
+static int make(acp_engine *e)
+{
+    struct table_head head = {.magic = TABLE_MAGIC, .version = LAYOUT_VERSION,
+                              .nonce = e->row.nonce, .node = e->config.node};
+    int fd = memfd_create("acp_mpi.ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return ACP_E_SYSTEM;
+    if (memory_file_resize(fd, TABLE_SIZE) || memory_file_write(fd, 0, &head, sizeof head) ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
+        table_map(e, fd) != ACP_OK) {
+        close(fd);
+        return ACP_E_SYSTEM;
+    }
+    return ACP_OK;
+}
+
+/* A record lock belongs to the process and goes with it. Its holder appends and does nothing else,
+ * unless it has been stopped there. */
+static int lock(const acp_engine *e)
+{
+    uint64_t until = now_ns() + LOCK_NS;
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    while (fcntl(e->table.fd, F_SETLK, &all)) {
+        struct timespec soon = {.tv_nsec = 1000000};
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return ACP_E_SYSTEM;
+        if (now_ns() >= until)
+            return ACP_E_TIMEOUT;
+        nanosleep(&soon, NULL);
+    }
+    return ACP_OK;
+}
+
+static void unlock(const acp_engine *e)
+{
+    struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    fcntl(e->table.fd, F_SETLK, &all);
+}
+
+/* Nodes that have a row already: an open hash of their lowest slots + 1. */
+struct node_set {
+    const acp_engine *engine;
+    const struct row *rows; /* from slot `first` on */
+    uint32_t first;
+    uint32_t *buckets;
+    uint32_t mask;
+};
+
+static uint64_t node_at(const struct node_set *s, uint32_t slot)
+{
+    return slot < s->first ? table_node(s->engine, slot) : s->rows[slot - s->first].node;
+}
+
+/* Whether the node of `slot` is new. */
+static bool enter_node(struct node_set *s, uint32_t slot)
+{
+    uint64_t node = node_at(s, slot);
+    uint32_t i = (uint32_t)(node * 0x9e3779b97f4a7c15ull >> 40) & s->mask;
+    for (; s->buckets[i]; i = (i + 1) & s->mask)
+        if (node_at(s, s->buckets[i] - 1) == node)
+            return false;
+    s->buckets[i] = slot + 1;
+    return true;
+}
+
+struct scratch {
+    unsigned char *packed;
+    uint32_t *firsts, *mates, *buckets;
+};
+
+static int append_with(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count,
+                       struct scratch *scratch, uint32_t mask)
+{
+    uint32_t had_nodes, had_mates, nodes = 0, mates = 0;
+    /* Below `first`: a writer that died may have left more. */
+    const uint32_t *firsts = table_below(e, TABLE_FIRSTS, e->table.head->nodes, first, &had_nodes);
+    table_below(e, TABLE_MATES, e->table.head->mates, first, &had_mates);
+    struct node_set set = {e, rows, first, scratch->buckets, mask};
+    for (uint32_t i = 0; i < had_nodes; i++)
+        enter_node(&set, firsts[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        table_pack(e, &rows[i], scratch->packed + i * TABLE_ROW);
+        if (enter_node(&set, first + i))
+            scratch->firsts[nodes++] = first + i;
+        if (rows[i].node == e->config.node)
+            scratch->mates[mates++] = first + i;
+    }
+    int fd = e->table.fd;
+    if (memory_file_write(fd, TABLE_ROWS + (uint64_t)first * TABLE_ROW, scratch->packed,
+                  count * TABLE_ROW) ||
+        memory_file_write(fd, TABLE_FIRSTS + 4ull * had_nodes, scratch->firsts, 4ull * nodes) ||
+        memory_file_write(fd, TABLE_MATES + 4ull * had_mates, scratch->mates, 4ull * mates))
+        return ACP_E_SYSTEM;
+    struct table_head *head = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (head == MAP_FAILED)
+        return ACP_E_SYSTEM;
+    atomic_store(&head->nodes, had_nodes + nodes);
+    atomic_store(&head->mates, had_mates + mates);
+    atomic_store(&head->count, first + count);
+    munmap(head, PAGE);
+    return ACP_OK;
+}
+
+static int append(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count)
+{
+    uint32_t room = 16;
+    while (room < 2 * (e->table.head->nodes + count))
+        room *= 2;
+    struct scratch s = {malloc(count * TABLE_ROW), malloc(count * 4ull), malloc(count * 4ull),
+                        calloc(room, 4)};
+    int rc = ACP_E_SYSTEM;
+    if (s.packed && s.firsts && s.mates && s.buckets)
+        rc = append_with(e, first, rows, count, &s, room - 1);
+    free(s.packed);
+    free(s.firsts);
+    free(s.mates);
+    free(s.buckets);
+    return rc;
+}
+
+/* Who had the row from another host did not hear which host that member is on. */
+static bool same_member(unsigned char *packed, const unsigned char *there)
+{
+    size_t six = offsetof(struct row, six);
+    packed[six] = (packed[six] & TABLE_SIX) | (there[six] & TABLE_SAME_HOST);
+    return memcmp(packed, there, TABLE_ROW) == 0;
+}
+
+static int add(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count)
+{
+    int rc = lock(e);
+    if (rc != ACP_OK)
+        return rc;
+    uint32_t have = atomic_load(&e->table.head->count), i = 0;
+    if (first > have)
+        rc = ACP_E_ARGUMENT;
+    for (; rc == ACP_OK && i < count && first + i < have; i++) {
+        unsigned char packed[TABLE_ROW];
+        table_pack(e, &rows[i], packed);
+        if (!same_member(packed, table_bytes(e, first + i)))
+            rc = ACP_E_ARGUMENT;
+    }
+    if (rc == ACP_OK && i < count)
+        rc = append(e, first + i, rows + i, count - i);
+    unlock(e);
+    return rc;
+}
+
+int acp_table_add(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t count)
+{
+    if (first > ACP_RANKS_MAX || count > ACP_RANKS_MAX - first)
+        return ACP_E_ARGUMENT;
+    int rc = e->table.base ? ACP_OK : make(e);
+    struct row *piece = malloc((count < PIECE ? count : PIECE) * sizeof *piece + 1);
+    if (rc == ACP_OK && !piece)
+        rc = ACP_E_SYSTEM;
+    for (uint32_t done = 0, n; rc == ACP_OK && done < count; done += n) {
+        n = count - done < PIECE ? count - done : PIECE;
+        memcpy(piece, rows + (uint64_t)done * ACP_ROW_SIZE, n * sizeof *piece);
+        rc = add(e, first + done, piece, n);
+    }
+    free(piece);
+    return rc;
+}
+
+/* Which slots the ranks from `first` on have. After a reset all processes of the node write the same. */
+int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count)
+{
+    int rc = memory_file_write(e->table.fd, TABLE_SLOTS + 4ull * first, slots, 4ull * count);
+    return rc ? ACP_E_SYSTEM : ACP_OK;
+}

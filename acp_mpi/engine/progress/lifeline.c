@@ -1,0 +1,41 @@
+/* A pipe of which macprun has the other end: its two processes are gone when input there has ended. The
+ * rank is to end then, too, whoever has started it for them. */
+#include "progress/progress.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GRACE_S 1 /* for the program's own handler of SIGTERM */
+
+int acp_lifeline(acp_engine *e, int fd)
+{
+    pthread_mutex_lock(&e->lock);
+    e->lifeline_fd = fd;
+    int rc = poll_add(e, fd, 0, TAG_LIFELINE) ? ACP_E_SYSTEM : ACP_OK; /* of EPOLLHUP one always hears */
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+static void *kill_after_grace(void *nothing)
+{
+    struct timespec grace = {.tv_sec = GRACE_S};
+    nanosleep(&grace, NULL);
+    kill(getpid(), SIGKILL);
+    return nothing;
+}
+
+void lifeline_ended(acp_engine *e)
+{
+    pthread_t killer;
+    sigset_t all, before;
+    epoll_ctl(e->epoll_fd, EPOLL_CTL_DEL, e->lifeline_fd, NULL);
+    sigfillset(&all); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&killer, NULL, kill_after_grace, NULL))
+        kill(getpid(), SIGKILL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_detach(killer);
+    kill(getpid(), SIGTERM);
+}

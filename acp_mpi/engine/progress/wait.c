@@ -1,0 +1,265 @@
+/* How a caller waits: it looks for a while, for what it waits for mostly comes soon, and then sleeps.
+ * It leads while nobody else does. */
+#include "operations/op.h"
+
+#include <sched.h>
+
+#define ANSWER_NS 60000u     /* a look for an owner's answer: the owner may have to be woken first */
+#define GLANCE_NS 8000u      /* a short one, where the owner gets a processor only then: who is awake answers */
+#define SPIN_MOST_NS 250000u /* a long one, for the bytes under way */
+#define ANSWER_MOST_NS 200000u
+#define COST_OF_MOVING 4096u /* of a wait no longer than what is moved was thought to take */
+#define TRY_OTHER 32u
+#define VAIN_MOST 5u
+#define ONE_THREAD 0x100u
+#define WAIT_SLICE_NS ((int64_t)500000000) /* so that a signal before the sleep is seen */
+#define LOOK_AROUND_NS ((uint64_t)20000000) /* then it also listens for deaths on the node */
+
+struct wait {
+    acp_engine *engine;
+    bool (*ready)(void *);
+    void *context;
+    int64_t timeout_ns;
+    acp_doing doing;
+    uint64_t start;
+    uint64_t asked;  /* for signals */
+    uint64_t served; /* somebody, or itself */
+    uint32_t looks;
+    bool lead, interrupted, told, watching;
+};
+
+acp_doing doing_begin(acp_engine *e, acp_doing doing)
+{
+    uint32_t word = atomic_load_explicit(&e->control->doing, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&e->control->doing, &word,
+                                         ((word & ~0xffu) + ONE_THREAD) | doing))
+        ;
+    return (acp_doing)(word & 0xff);
+}
+
+void doing_end(acp_engine *e, acp_doing doing, acp_doing was)
+{
+    uint32_t word = atomic_load_explicit(&e->control->doing, memory_order_relaxed), then;
+    do {
+        uint32_t others = (word & ~0xffu) - ONE_THREAD;
+        bool mine = (word & 0xff) == doing;
+        then = !others ? ACP_DOING_COMPUTE : others | (mine ? was : word & 0xff);
+    } while (!atomic_compare_exchange_weak(&e->control->doing, &word, then));
+}
+
+uint64_t progress_worth(const acp_engine *e, uint64_t time_ns)
+{
+    return time_ns >> atomic_load_explicit(&e->vain, memory_order_relaxed);
+}
+
+static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
+{
+    uint32_t vain = atomic_load_explicit(&e->vain, memory_order_relaxed);
+    bool messages = doing == ACP_DOING_RECEIVE || doing == ACP_DOING_SEND ||
+                    doing == ACP_DOING_COLLECTIVE;
+    if (!messages || !e->wire_count)
+        return;
+    if (waited_ns < 2 * SPIN_NS)
+        vain = 0;
+    else if (vain < VAIN_MOST)
+        vain++;
+    atomic_store_explicit(&e->vain, vain, memory_order_relaxed);
+}
+
+/* An owner that is woken on a halted processor answers within a look. One that is woken where its
+ * caller looks, for all others have other work, answers when the caller sleeps: yielding does not
+ * let it in (Linux 6.18, which protects a slice). Which it is, time tells; now and then the other is
+ * tried. Where bytes move meanwhile both take longer, and are compared by themselves. */
+static bool glance(acp_engine *e, bool moves)
+{
+    struct experience *a = &e->answers[moves];
+    uint32_t turn = atomic_fetch_add_explicit(&a->count, 1, memory_order_relaxed);
+    bool better = a->cost[true] < a->cost[false];
+    return better != (turn % TRY_OTHER == TRY_OTHER - 1);
+}
+
+static void learn_answer(acp_engine *e, bool glanced, uint64_t waited_ns, uint64_t moving_ns)
+{
+    bool moves = moving_ns > GLANCE_NS;
+    if (waited_ns <= GLANCE_NS || waited_ns > ANSWER_MOST_NS + 4 * moving_ns)
+        return; /* it was awake; or something else was the reason */
+    _Atomic uint32_t *mean = &e->answers[moves].cost[glanced];
+    uint64_t cost = moves ? waited_ns * COST_OF_MOVING / moving_ns : waited_ns;
+    uint32_t before = atomic_load_explicit(mean, memory_order_relaxed);
+    atomic_store_explicit(mean, before - before / 8 + (uint32_t)cost / 8, memory_order_relaxed);
+}
+
+void progress_linger(const acp_engine *e, uint32_t *looks)
+{
+    cpu_relax();
+    if (++*looks % 16 == 0 && !e->wire_count)
+        sched_yield();
+}
+
+/* `moving`: what the bytes under way take. */
+static uint64_t patience(const acp_engine *e, bool answer, bool glanced, uint64_t moving)
+{
+    uint64_t look = (answer ? ANSWER_NS : SPIN_NS) + moving;
+    if (glanced)
+        return GLANCE_NS;
+    return progress_worth(e, look < SPIN_MOST_NS ? look : SPIN_MOST_NS);
+}
+
+static void look(struct wait *w, uint64_t patience_ns)
+{
+    acp_engine *e = w->engine;
+    atomic_fetch_add(&e->suitors, 1);
+    if (atomic_load_explicit(&e->held_links, memory_order_relaxed) ||
+        atomic_load_explicit(&e->asked_later, memory_order_relaxed))
+        links_ask(e);
+    for (uint32_t spin = 0; !w->ready(w->context) && !e->stopping; spin++) {
+        if (w->lead || (w->lead = leader_try(e)))
+            progress_poll(e);
+        else
+            cpu_relax();
+        if ((spin & 15) == 15)
+            sched_yield();
+        if (((spin & 7) == 7 || patience_ns < SPIN_NS) && now_ns() - w->start > patience_ns)
+            break;
+    }
+    atomic_fetch_sub(&e->suitors, 1);
+}
+
+/* A handler may use the engine, and even close it: it counts as outside. */
+static bool tick_outside(acp_engine *e, int reason)
+{
+    atomic_fetch_sub(&e->callers, 1);
+    bool end = tick(e, reason);
+    atomic_fetch_add(&e->callers, 1);
+    return end;
+}
+
+/* True: a signal, or who is told that it waits for long, ends it. */
+static bool disturbed(struct wait *w)
+{
+    acp_engine *e = w->engine;
+    if (e->config.tick && now_ns() - w->asked > (uint64_t)WAIT_SLICE_NS) {
+        w->interrupted = true; /* a signal may have come while this thread was busy */
+        w->asked = now_ns();
+    }
+    bool is_long = !w->told && now_ns() - w->start > LONG_WAIT_NS;
+    if (!w->interrupted && !is_long)
+        return false;
+    if (w->lead)
+        leader_release(e);
+    w->lead = false;
+    w->told |= is_long;
+    bool end = (w->interrupted && tick_outside(e, ACP_TICK_SIGNAL)) ||
+               (is_long && tick_outside(e, ACP_TICK_LONG));
+    w->interrupted = false;
+    return end;
+}
+
+/* Until something happens, or for a slice of time. */
+static void rest(struct wait *w, int64_t left)
+{
+    acp_engine *e = w->engine;
+    int64_t slice = w->watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS;
+    if (w->doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->window_words))
+        slice = RETRY_NS; /* nobody rings for what a window writes */
+    slice = left < slice ? left : slice;
+    if (!w->lead && !(w->lead = leader_try(e))) {
+        w->interrupted |= !doze(e, w->ready, w->context, slice);
+        return;
+    }
+    events_arm(e, false);
+    bool look_on = now_ns() - w->served < progress_worth(e, LOOK_ON_NS);
+    uint32_t rings = e->rings;
+    if (progress_poll(e) ||
+        (!look_on && !w->ready(w->context) && lead_asleep(e, slice, &w->interrupted)))
+        w->served = e->rings == rings ? now_ns() : 0;
+    else if (look_on)
+        progress_linger(e, &w->looks);
+}
+
+/* What it waits for may be what waits for a descriptor: after so long a time that is an error of this process. */
+static bool is_short(const struct wait *w)
+{
+    acp_engine *e = w->engine;
+    uint64_t since = atomic_load_explicit(&e->short_since, memory_order_relaxed);
+    uint64_t now = since ? now_ns() : 0, timeout = e->config.peer_timeout_ns;
+    return since && now - w->start > timeout && now - since > timeout && short_lasts(e);
+}
+
+static int sleep_until_ready(struct wait *w)
+{
+    acp_engine *e = w->engine;
+    while (!w->ready(w->context)) {
+        if (!w->watching && now_ns() - w->start > LOOK_AROUND_NS) {
+            w->watching = true;
+            node_watch(e);
+            links_watch(e);
+        }
+        if (disturbed(w))
+            return ACP_E_INTERRUPTED;
+        if (atomic_load(&e->stopping))
+            return ACP_E_CLOSED;
+        int64_t left = w->timeout_ns;
+        if (left != ACP_FOREVER && (left -= (int64_t)(now_ns() - w->start)) <= 0)
+            return ACP_E_TIMEOUT;
+        if (is_short(w))
+            return ACP_E_SHORT;
+        rest(w, left);
+    }
+    return ACP_OK;
+}
+
+static int wait_inside(struct wait *w)
+{
+    acp_engine *e = w->engine;
+    uint64_t moving = atomic_load(&e->bytes_away) / 8; /* 8 bytes a nanosecond */
+    bool answer = w->doing == ACP_DOING_COMPLETE;
+    bool glanced = answer && glance(e, moving > GLANCE_NS);
+    w->start = w->asked = now_ns();
+    w->lead = leader_try(e);
+    look(w, patience(e, answer, glanced, moving));
+    acp_doing was = doing_begin(e, w->doing);
+    int rc = sleep_until_ready(w);
+    doing_end(e, w->doing, was);
+    if (w->lead)
+        leader_release(e);
+    uint64_t waited = now_ns() - w->start;
+    learn(e, w->doing, waited);
+    if (answer)
+        learn_answer(e, glanced, waited, moving);
+    return rc;
+}
+
+/* Whoever led when it was closed leads no more, and nobody else does anything as the leader: what the
+ * caller waited for is not written to its memory afterwards. */
+static void await_leader(acp_engine *e)
+{
+    pthread_mutex_lock(&e->leader);
+    pthread_mutex_unlock(&e->leader);
+}
+
+int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
+                  acp_doing doing)
+{
+    struct wait w = {.engine = e, .ready = ready, .context = context, .timeout_ns = timeout_ns,
+                     .doing = doing};
+    atomic_fetch_add(&e->callers, 1);
+    int rc = atomic_load(&e->stopping) ? ACP_E_CLOSED : wait_inside(&w);
+    if (rc == ACP_E_CLOSED)
+        await_leader(e);
+    atomic_fetch_sub(&e->callers, 1);
+    return rc;
+}
+
+bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns)
+{
+    uint64_t end = now_ns() + (uint64_t)timeout_ns;
+    bool there = false;
+    atomic_fetch_add(&e->callers, 1);
+    for (int64_t left = timeout_ns; left > 0 && !atomic_load(&e->stopping);
+         left = (int64_t)(end - now_ns()))
+        if ((there = ready(context)) || !doze(e, ready, context, left))
+            break;
+    atomic_fetch_sub(&e->callers, 1);
+    return there;
+}

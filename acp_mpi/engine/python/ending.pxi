@@ -1,0 +1,12 @@
+# The end of a process that must not finalize MPI.
+
+cdef extern from "mpi_window/skip_finalize.h" nogil:
+    bint mpi_never_finalize(int)
+
+
+def never_finalize_mpi(instead_of_0):
+    """Let this process end without MPI_Finalize, with its own exit code, or one instead of 0.
+
+    False if the system forbids it.
+    """
+    return mpi_never_finalize(instead_of_0)

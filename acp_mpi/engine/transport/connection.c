@@ -1,0 +1,343 @@
+/* Wires come and go: calling and accepting, deadlines, and what each waits for. What comes on one is taken by
+ * connection_input.c. */
+#include "transport/connection.h"
+
+#include "transport/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define HANDSHAKE_NS ((uint64_t)5000000000)
+#define PENDING_MOST 256u
+#define PENDING_EACH 32u /* from one address that is of no host of the job */
+#define CROWD_NS ((uint64_t)500000000) /* of a handshake, while others cannot be let in */
+#define CROWD_STRANGER_NS ((uint64_t)100000000) /* of one with such an address */
+#define AT_A_TIME 64u /* let in before those who are in have their turn */
+#define LISTEN_AGAIN_NS ((uint64_t)1000000000)
+
+static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t patience_ns)
+{
+    uint32_t number = 0;
+    while (number < e->wire_room && e->wires[number])
+        number++;
+    if (number == e->wire_room) {
+        uint32_t room = e->wire_room ? e->wire_room * 2 : 8;
+        struct wire **grown = realloc(e->wires, room * sizeof *grown);
+        if (!grown)
+            return NULL;
+        memset(grown + e->wire_room, 0, (room - e->wire_room) * sizeof *grown);
+        e->wires = grown;
+        e->wire_room = room;
+    }
+    struct wire *wire = calloc(1, sizeof *wire);
+    acp_handshake *hs = map_undumped(-1, 0, sizeof *hs, PROT_READ | PROT_WRITE);
+    if (!wire || hs == MAP_FAILED || poll_add(e, fd, events, TAG_WIRE | number)) {
+        if (hs != MAP_FAILED)
+            munmap(hs, sizeof *hs);
+        free(wire);
+        return NULL;
+    }
+    wire->handshake = hs;
+    wire_tune(e, fd);
+    wire->fd = fd;
+    wire->number = number;
+    wire->deadline = now_ns() + patience_ns;
+    timer_until(e, wire->deadline);
+    e->wires[number] = wire;
+    atomic_fetch_add(&e->wire_count, 1);
+    return wire;
+}
+
+/* Before the peer counts as dead all its addresses are tried, and more than once: one may lead nowhere. */
+static uint64_t patience(const acp_engine *e, const struct peer *p)
+{
+    uint64_t share = e->config.peer_timeout_ns / (2 * endpoint_count(e, p));
+    return share < HANDSHAKE_NS ? share : HANDSHAKE_NS;
+}
+
+struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
+{
+    struct sockaddr_storage s;
+    struct peer *p = link->peer;
+    socklen_t size = endpoint_of(e, p, link->color, attempt, &s);
+    int fd = socket(s.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return NULL;
+    int rc = connect(fd, (struct sockaddr *)&s, size);
+    struct wire *wire =
+        rc && errno != EINPROGRESS ? NULL : wire_new(e, fd, EPOLLIN | EPOLLOUT, patience(e, p));
+    if (!wire) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return NULL;
+    }
+    e->short_since = 0;
+    wire->state = WIRE_CONNECTING;
+    wire->writing = true;
+    wire->peer = p;
+    wire->link = link;
+    if (acp_handshake_client(wire->handshake, e->config.secret, e->config.job, ACP_ROLE_LINK,
+                             e->self, p->slot, e->row.nonce) < 0) {
+        wire_close(e, wire);
+        return NULL;
+    }
+    return wire;
+}
+
+static void listen_as_told(acp_engine *e)
+{
+    endpoints_watch(e, !e->listen_again);
+}
+
+static void listen_later(acp_engine *e, uint64_t when)
+{
+    e->listen_again = when;
+    timer_until(e, when);
+    listen_as_told(e);
+}
+
+/* Which handshake, of those with that address (NULL: any), makes room for another: the oldest that has had its
+ * time, one of a stranger first. NULL: none yet; *due: when one has. */
+static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, uint32_t *count, uint64_t *due)
+{
+    struct wire *oldest = NULL;
+    uint64_t now = now_ns();
+    *count = 0;
+    *due = UINT64_MAX;
+    for (uint32_t i = 0; i < e->wire_room; i++) {
+        struct wire *w = e->wires[i];
+        if (!w || w->state == WIRE_CLOSED || !w->accepted || !w->deadline ||
+            (source && memcmp(w->source, source, sizeof w->source)))
+            continue;
+        uint64_t at = w->deadline - HANDSHAKE_NS + (w->neighbour ? CROWD_NS : CROWD_STRANGER_NS);
+        ++*count;
+        *due = at < *due ? at : *due;
+        if (at <= now && (!oldest || w->neighbour < oldest->neighbour ||
+                          (w->neighbour == oldest->neighbour && w->deadline < oldest->deadline)))
+            oldest = w;
+    }
+    return oldest;
+}
+
+/* May one more from there begin a handshake? If need be another of theirs ends. */
+static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
+{
+    uint32_t count;
+    uint64_t due;
+    struct wire *oldest = neighbour ? NULL : pending_oldest(lane->engine, source, &count, &due);
+    if (neighbour || count < PENDING_EACH)
+        return true;
+    if (oldest)
+        wire_broken(lane, oldest);
+    return oldest != NULL;
+}
+
+/* Out of descriptors this process has one at hand, with which it tells those who call, one after the other, that it
+ * lives. -1: nobody calls, or one is being told. */
+static int accept_spare(acp_engine *e, uint8_t *source, bool *neighbour)
+{
+    pthread_mutex_lock(&e->space);
+    bool has = e->spare_fd >= 0 && !e->spare_used;
+    if (has)
+        close(e->spare_fd);
+    e->spare_fd = has ? -1 : e->spare_fd;
+    pthread_mutex_unlock(&e->space);
+    int fd = has ? endpoint_accept(e, source, neighbour) : -1;
+    if (has && fd < 0)
+        spare_open(e);
+    e->spare_used |= fd >= 0;
+    e->put_off_at = fd >= 0 ? now_ns() : e->put_off_at;
+    return fd;
+}
+
+static void spare_over(acp_engine *e)
+{
+    e->spare_used = false;
+    spare_open(e);
+    e->listen_again = 0;
+    listen_as_told(e);
+}
+
+void wire_accept(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    for (uint32_t turn = 0; turn < AT_A_TIME; turn++) {
+        uint8_t source[ENDPOINT_SOURCE];
+        bool neighbour;
+        uint32_t count;
+        uint64_t due;
+        bool full = e->pending_handshakes >= PENDING_MOST;
+        struct wire *leaves = full ? pending_oldest(e, NULL, &count, &due) : NULL;
+        if (full && !leaves) {
+            listen_later(e, due);
+            return;
+        }
+        int fd = endpoint_accept(e, source, &neighbour);
+        if (fd < 0 && errno == EAGAIN)
+            return;
+        bool spare = fd < 0 && own_want(errno);
+        if (spare) {
+            short_begins(e, errno);
+            fd = accept_spare(e, source, &neighbour);
+        }
+        if (fd >= 0 && !welcome(lane, source, neighbour)) {
+            close(fd);
+            continue;
+        }
+        if (leaves && e->pending_handshakes >= PENDING_MOST)
+            wire_broken(lane, leaves);
+        struct wire *wire = fd < 0 ? NULL : wire_new(e, fd, EPOLLIN, HANDSHAKE_NS);
+        if (!wire) { /* no descriptor or memory is left: the listener would ring for ever */
+            if (fd >= 0)
+                close(fd);
+            if (fd >= 0 && spare)
+                spare_over(e);
+            listen_later(e, now_ns() + LISTEN_AGAIN_NS);
+            return;
+        }
+        wire->spare = spare;
+        if (!spare)
+            e->short_since = 0;
+        memcpy(wire->source, source, sizeof source);
+        wire->neighbour = neighbour;
+        wire->accepted = true;
+        wire->state = WIRE_HANDSHAKE;
+        e->pending_handshakes++;
+        if (acp_handshake_server(wire->handshake, e->config.secret, e->config.job, e->self) < 0)
+            wire_close(e, wire);
+    }
+}
+
+void wire_opened(acp_engine *e, struct wire *wire)
+{
+    if (wire->handshake) {
+        acp_handshake_cancel(wire->handshake);
+        munmap(wire->handshake, sizeof *wire->handshake);
+    }
+    wire->handshake = NULL;
+    if (wire->deadline && wire->accepted && e->pending_handshakes-- == PENDING_MOST) {
+        e->listen_again = 0;
+        listen_as_told(e);
+    }
+    wire->deadline = 0;
+}
+
+/* Nothing is taken from it as if it talked on. */
+static void wire_silent(acp_engine *e, const struct wire *wire)
+{
+    if (e->last_input == wire)
+        e->last_input = e->talker = NULL;
+}
+
+void wire_close(acp_engine *e, struct wire *wire)
+{
+    if (wire->state == WIRE_CLOSED)
+        return;
+    wire->state = WIRE_CLOSED;
+    wire_silent(e, wire);
+    wire_opened(e, wire);
+    close(wire->fd);
+    wire->fd = -1;
+    atomic_fetch_sub(&e->wire_count, 1);
+    if (wire->spare)
+        spare_over(e);
+    wire->next_dead = e->dead_wires; /* a frame of it may be in work: freed later */
+    e->dead_wires = wire;
+}
+
+void wires_bury(acp_engine *e)
+{
+    while (e->dead_wires) {
+        struct wire *wire = e->dead_wires;
+        e->dead_wires = wire->next_dead;
+        e->wires[wire->number] = NULL; /* not before: an event for it may be on its way */
+        free(wire->in);
+        free(wire->first);
+        free(wire);
+    }
+}
+
+static void listen_for(acp_engine *e, const struct wire *wire)
+{
+    struct epoll_event event = {.events = (wire->fasts ? 0u : EPOLLIN) | (wire->writing ? EPOLLOUT : 0u),
+                                .data.u64 = TAG_WIRE | wire->number};
+    epoll_ctl(e->epoll_fd, EPOLL_CTL_MOD, wire->fd, &event);
+}
+
+void wire_want(acp_engine *e, struct wire *wire, bool writing)
+{
+    bool news = wire->writing != writing;
+    wire->writing = writing;
+    if (news)
+        listen_for(e, wire);
+}
+
+void wire_fast(acp_engine *e, struct wire *wire, bool fasts)
+{
+    wire->fasts = fasts;
+    wire_silent(e, wire);
+    if (wire->state != WIRE_CLOSED)
+        listen_for(e, wire);
+}
+
+void wire_broken(acp_lane *lane, struct wire *wire)
+{
+    wire_close(lane->engine, wire);
+    link_wire_down(lane, wire);
+}
+
+void wire_ready(acp_lane *lane, uint32_t number, uint32_t events)
+{
+    acp_engine *e = lane->engine;
+    struct wire *wire = number < e->wire_room ? e->wires[number] : NULL;
+    if (!wire)
+        return;
+    if (wire->state == WIRE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
+        wire_connected(lane, wire);
+    if (wire->state == WIRE_OPEN && events & EPOLLOUT)
+        link_writable(lane, wire);
+    if (wire->state != WIRE_CLOSED && wire->state != WIRE_CONNECTING &&
+        events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+        wire_readable(lane, wire);
+}
+
+uint64_t wires_tick(acp_lane *lane, uint64_t now)
+{
+    acp_engine *e = lane->engine;
+    uint64_t next = UINT64_MAX;
+    if (e->listen_again && now >= e->listen_again) {
+        e->listen_again = 0;
+        listen_as_told(e);
+    } else if (e->listen_again) {
+        next = e->listen_again;
+    }
+    for (uint32_t i = 0; i < e->wire_room; i++) {
+        struct wire *wire = e->wires[i];
+        if (!wire || wire->state == WIRE_CLOSED || !wire->deadline)
+            continue;
+        if (now >= wire->deadline)
+            wire_broken(lane, wire);
+        else if (wire->deadline < next)
+            next = wire->deadline;
+    }
+    return next;
+}
+
+void wires_close(acp_engine *e)
+{
+    for (uint32_t i = 0; i < e->wire_room; i++)
+        if (e->wires[i])
+            wire_close(e, e->wires[i]);
+    wires_bury(e);
+    free(e->wires);
+    free(e->receive_buffer);
+    e->wires = NULL;
+    e->receive_buffer = NULL;
+    e->wire_room = 0;
+}

@@ -1,0 +1,187 @@
+/* What comes on a wire: the handshake, then whole frames, for its link. None is taken while there is no memory
+ * for what its answer may need: the stream keeps it. */
+#include "transport/link.h"
+#include "operations/reserve.h"
+#include "transport/connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static bool speak(struct wire *wire)
+{
+    acp_handshake *hs = wire->handshake;
+    if (!hs->out_len)
+        return true;
+    ssize_t n = send(wire->fd, hs->out, hs->out_len, MSG_NOSIGNAL);
+    bool sent = n == (ssize_t)hs->out_len; /* 76 bytes into an empty socket buffer */
+    hs->out_len = 0;
+    return sent;
+}
+
+/* The table must know who speaks; the nonce tells that process from one before it. */
+bool wire_knows(acp_engine *e, struct wire *wire)
+{
+    const acp_handshake *hs = wire->handshake;
+    struct peer *p = wire->peer || !hs ? wire->peer : peer_of_slot(e, hs->peer_slot);
+    if (p && (wire->peer || p->row.nonce == hs->peer_nonce))
+        wire->peer = p;
+    return wire->peer != NULL;
+}
+
+static bool introduce(acp_engine *e, struct wire *wire)
+{
+    acp_handshake *hs = wire->handshake;
+    if (!wire->accepted)
+        return true;
+    if (hs->peer_slot == ACP_NO_SLOT)
+        return true; /* an onlooker: it may ask, and no link is for it */
+    if (!growth_reaches(e, hs->peer_slot))
+        return hs->peer_slot < ACP_RANKS_MAX; /* it will say who it is */
+    return wire_knows(e, wire);
+}
+
+/* Takes whole frames from the begin of `from`; how many bytes are left. */
+static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from, size_t size)
+{
+    unsigned char *at = from, *end = from + size;
+    while (wire->state == WIRE_OPEN) {
+        struct frame frame;
+        enum frame_result rc =
+            frame_open(at, (size_t)(end - at), link_expects(wire), &frame);
+        if (rc == FRAME_WHOLE && wire->link && frame_numbered(frame.message.kind) &&
+            !provided(lane->engine)) {
+            wire_fast(lane->engine, wire, true);
+            break;
+        }
+        if (rc == FRAME_BAD || (rc == FRAME_WHOLE && !link_frame(lane, wire, &frame)))
+            wire_broken(lane, wire);
+        if (rc != FRAME_WHOLE)
+            break;
+        at += frame.total;
+    }
+    return (size_t)(end - at);
+}
+
+/* What is in the buffer up to `end`. The begin of a frame stays where it is if the rest fits behind
+ * it; so it does where all are as long as those of a long transfer. */
+static void take_input(acp_lane *lane, struct wire *wire, unsigned char *buffer, size_t end)
+{
+    acp_engine *e = lane->engine;
+    size_t begin = wire->in_begin, left = take_frames(lane, wire, buffer + begin, end - begin);
+    wire->in_begin = 0;
+    link_received(lane, wire);
+    if (wire->state == WIRE_OPEN && left) {
+        wire->in = buffer;
+        wire->in_begin = IN_BUFFER - (end - left) < FRAME_MOST ? 0 : end - left;
+        wire->in_end = wire->in_begin + left;
+        memmove(buffer + wire->in_begin, buffer + end - left, left);
+    } else if (e->receive_buffer) {
+        free(buffer);
+    } else {
+        e->receive_buffer = buffer;
+    }
+}
+
+/* A wire with the begin of a frame has a buffer of its own; all others share one. */
+static unsigned char *take_buffer(acp_engine *e, struct wire *wire)
+{
+    unsigned char *buffer = wire->in ? wire->in : e->receive_buffer;
+    if (wire->in)
+        wire->in = NULL;
+    else
+        e->receive_buffer = NULL;
+    return buffer ? buffer : malloc(IN_BUFFER);
+}
+
+static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buffer, ssize_t n)
+{
+    acp_engine *e = lane->engine;
+    size_t used = 0;
+    int rc = acp_handshake_feed(wire->handshake, buffer, (size_t)n, &used);
+    if (!speak(wire) || rc < 0 || (rc == ACP_HANDSHAKE_DONE && !introduce(e, wire))) {
+        wire->stranger = rc == ACP_HANDSHAKE_WRONG_SLOT || rc == ACP_HANDSHAKE_BAD_JOB;
+        wire_broken(lane, wire);
+    } else if (rc == ACP_HANDSHAKE_DONE) {
+        wire->state = WIRE_OPEN;
+        wire_pace(wire->fd);
+        link_wire_up(lane, wire);
+    }
+    wire->in_begin = used;
+    take_input(lane, wire, buffer, (size_t)n);
+}
+
+static void note_input(acp_engine *e, struct wire *wire)
+{
+    e->talker = e->last_input == wire ? wire : NULL;
+    e->last_input = wire;
+}
+
+bool wire_readable(acp_lane *lane, struct wire *wire)
+{
+    acp_engine *e = lane->engine;
+    size_t have = wire->in_end;
+    unsigned char *buffer = wire->fasts ? NULL : take_buffer(e, wire);
+    if (!buffer) {
+        wire_fast(e, wire, true);
+        atomic_store(&e->starved, true);
+        return true;
+    }
+    wire->in_end = 0;
+    ssize_t n = recv(wire->fd, buffer + have, IN_BUFFER - have, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        wire_broken(lane, wire);
+        free(buffer);
+        return true;
+    }
+    if (n < 0) {
+        *(have ? &wire->in : &e->receive_buffer) = buffer;
+        wire->in_end = have;
+        return false;
+    }
+    note_input(e, wire);
+    if (wire->state == WIRE_HANDSHAKE)
+        handshake_step(lane, wire, buffer, n);
+    else
+        take_input(lane, wire, buffer, have + (size_t)n);
+    return true;
+}
+
+void wire_connected(acp_lane *lane, struct wire *wire)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(wire->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    wire->state = WIRE_HANDSHAKE;
+    wire->refused = error == ECONNREFUSED;
+    if (!error && wire->link)
+        link_taken(lane->engine, wire->link);
+    if (error || !speak(wire))
+        wire_broken(lane, wire);
+    else
+        wire_want(lane->engine, wire, false);
+}
+
+bool talker_ask(acp_lane *lane)
+{
+    struct wire *wire = lane->engine->talker;
+    return wire && wire_readable(lane, wire);
+}
+
+void wires_feed(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    for (uint32_t i = 0; i < e->wire_room; i++) {
+        struct wire *wire = e->wires[i];
+        if (!wire || !wire->fasts || wire->state == WIRE_CLOSED)
+            continue;
+        unsigned char *buffer = wire->in;
+        size_t end = wire->in_end;
+        wire_fast(e, wire, false);
+        wire->in = NULL;
+        wire->in_end = 0;
+        if (buffer)
+            take_input(lane, wire, buffer, end);
+    }
+}

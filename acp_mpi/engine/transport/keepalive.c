@@ -1,0 +1,119 @@
+/* Time on links: what is due, who is asked for a sign of life, and who has been silent for too long. */
+#include "transport/link.h"
+#include "transport/connection.h"
+
+#define AWAIT_NS ((uint64_t)3000000000)
+#define DOZE_NS ((int64_t)500000)
+
+/* Does this process wait for a word of the peer? A thread that runs a signal handler in its wait still does. */
+static bool expects(const acp_engine *e, const struct link *link)
+{
+    return link->out.held || link->unanswered || link->guarded || e->callers ||
+           doing_threads(e->control);
+}
+
+static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
+{
+    if (now >= link->lost_at) {
+        link_give_up(lane, link);
+        return UINT64_MAX;
+    }
+    if (!link->wire && now >= link->retry_at)
+        link_call(lane, link);
+    if (link->state == LINK_CLOSED)
+        return UINT64_MAX;
+    uint64_t due = now + lane->engine->config.peer_timeout_ns / 8;
+    due = link->lost_at < due ? link->lost_at : due;
+    return link->retry_at > now && link->retry_at < due ? link->retry_at : due;
+}
+
+/* Looks now and then before that: only what comes later than it was due counts as time in which this
+ * process did not run. */
+void link_count_down(acp_engine *e, const struct link *link)
+{
+    timer_until(e, link->lost_at);
+    timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+}
+
+/* The answer says, too, what has arrived. */
+static void ask(struct link *link, uint64_t now)
+{
+    struct message m = {.kind = ACP_PROBE};
+    if (!link->asked && !link->wire->writing && wire_say(link->wire, &m, link->received))
+        link->asked = now;
+}
+
+/* What is due now; when something is due next. The silence of a peer counts since a question is on its
+ * way: a wire that takes none is the network's to end. While this process did not run, for `late`,
+ * nobody was silent. */
+static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint64_t late)
+{
+    acp_engine *e = lane->engine;
+    uint64_t timeout = e->config.peer_timeout_ns;
+    link->lost_at += late;
+    link->silent_at += late;
+    if (link->state == LINK_CALLING)
+        return without_wire(lane, link, now);
+    if (link->heard >= link->asked || !expects(e, link))
+        link->asked = 0;
+    if (!expects(e, link))
+        return UINT64_MAX;
+    if (link->asked) /* maybe in the middle of that */
+        link->asked = link->asked + late < now ? link->asked + late : now;
+    if (link->asked && now - link->asked >= timeout) {
+        link_give_up(lane, link);
+        return UINT64_MAX;
+    }
+    if (now - link->heard >= timeout / 8)
+        ask(link, now);
+    return now + timeout / 8;
+}
+
+void links_tick(acp_lane *lane, uint64_t late)
+{
+    acp_engine *e = lane->engine;
+    uint64_t now = now_ns(), next = wires_tick(lane, now);
+    for (struct link *link = e->links, *after; link; link = after) {
+        after = link->next;
+        uint64_t at = link_tick(lane, link, now, late);
+        next = at < next ? at : next;
+    }
+    if (next != UINT64_MAX)
+        timer_until(e, next);
+}
+
+void links_watch(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    if (e->links)
+        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Has all that was said arrived? A link that is lost, or refused, is none. */
+static bool all_arrived(void *context)
+{
+    acp_engine *e = context;
+    bool arrived = true;
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->links; link; link = link->next) {
+        if (!link->out.held)
+            continue;
+        arrived = false;
+        if (link->heard >= link->asked)
+            link->asked = 0;
+        if (link->state == LINK_OPEN)
+            ask(link, now_ns());
+    }
+    pthread_mutex_unlock(&e->lock);
+    return arrived;
+}
+
+/* Not for ever: it may be no more than news, and to a host that is out of reach. Signals are for later. */
+void links_await(acp_engine *e)
+{
+    uint64_t end = now_ns() + AWAIT_NS;
+    links_release(e);
+    while (!all_arrived(e) && now_ns() < end)
+        progress_doze(e, all_arrived, e, DOZE_NS);
+}

@@ -1,0 +1,365 @@
+/* The life of a link. It is opened by whoever first has something to say and used by both; if
+ * both open one at a time, each keeps speaking on its own. When its wire breaks the opener calls
+ * again; the other side waits for it, and knocks now and then: an opener that is dead calls nobody,
+ * and nobody else may ever speak to it. When any of that is due says keepalive.c. */
+#include "transport/link.h"
+
+#include "transport/listen.h"
+#include "transport/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#define LINGER_NS ((uint64_t)1000000000)
+#define SILENT_TIMES 8u
+#define PAUSE_NS ((uint64_t)50000000)
+#define PAUSE_MOST_NS ((uint64_t)1000000000)
+#define PUT_OFF_NS (3 * PAUSE_MOST_NS) /* a peer that was put off calls again before that */
+
+static void link_lost_after(const acp_engine *e, struct link *link)
+{
+    link->lost_at = now_ns() + e->config.peer_timeout_ns;
+    link->silent_at = now_ns() + SILENT_TIMES * e->config.peer_timeout_ns;
+}
+
+/* Its host has taken a call: the peer may be busy with those of others. */
+void link_taken(acp_engine *e, struct link *link)
+{
+    uint64_t at = now_ns() + e->config.peer_timeout_ns;
+    at = at < link->silent_at ? at : link->silent_at;
+    if (at > link->lost_at)
+        link->lost_at = at;
+}
+
+struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
+{
+    struct link *link = calloc(1, sizeof *link);
+    if (!link)
+        return NULL;
+    link->peer = p;
+    link->out.spares = &e->outbox_spares;
+    link->color = color;
+    link->told = growth_known_to(e, p);
+    link->state = LINK_CALLING;
+    link->pause = PAUSE_NS;
+    link->heard = now_ns();
+    link_lost_after(e, link);
+    link->next = e->links;
+    e->links = link;
+    if (!p->links[color])
+        p->links[color] = link;
+    return link;
+}
+
+void link_hold(acp_engine *e, struct link *link)
+{
+    if (link->held)
+        return;
+    link->held = true;
+    if (!atomic_fetch_add(&e->held_links, 1))
+        atomic_store(&e->held_at, now_ns());
+}
+
+void link_unhold(acp_engine *e, struct link *link)
+{
+    if (link->held)
+        atomic_fetch_sub(&e->held_links, 1);
+    link->held = false;
+}
+
+static void link_close(acp_engine *e, struct link *link)
+{
+    if (link->state == LINK_CLOSED)
+        return;
+    link->state = LINK_CLOSED;
+    link_unhold(e, link);
+    if (link->wire)
+        wire_close(e, link->wire);
+    link->wire = NULL;
+    if (link->peer->links[link->color] == link)
+        link->peer->links[link->color] = NULL;
+    for (struct op *op = e->tasks; op; op = op->next_task) {
+        if (op->client_link == link) {
+            op->client_link = NULL;
+            op->client = NULL; /* nobody to answer */
+        }
+    }
+    for (struct link **at = &e->links; *at; at = &(*at)->next) {
+        if (*at == link) {
+            *at = link->next;
+            break;
+        }
+    }
+    link->next = e->dead_links; /* a frame of it may be in work: freed later */
+    e->dead_links = link;
+}
+
+static void bury(acp_engine *e)
+{
+    while (e->dead_links) {
+        struct link *link = e->dead_links;
+        e->dead_links = link->next;
+        outbox_free(&link->out);
+        free(link);
+    }
+}
+
+void links_lost(acp_lane *lane, struct peer *p)
+{
+    for (struct link *link = lane->engine->links, *next; link; link = next) {
+        next = link->next;
+        if (link->peer != p)
+            continue;
+        if (link->state == LINK_OPEN && !link->wire->writing)
+            session_refuse(lane->engine, link->wire); /* it may live, and not be the one to call */
+        link_close(lane->engine, link);
+    }
+}
+
+bool links_reach(const acp_engine *e, const struct peer *p)
+{
+    for (const struct link *link = e->links; link; link = link->next)
+        if (link->peer == p)
+            return true;
+    return false;
+}
+
+void short_begins(acp_engine *e, int error)
+{
+    if (!e->short_since) {
+        e->short_error = error;
+        e->short_since = now_ns();
+    }
+}
+
+bool short_lasts(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool is = now_ns() - e->put_off_at < PUT_OFF_NS;
+    for (const struct link *link = e->links; link && !is; link = link->next)
+        is = link->shortage && link->out.held;
+    if (!is)
+        e->short_since = 0;
+    pthread_mutex_unlock(&e->lock);
+    return is;
+}
+
+int acp_short_error(const acp_engine *e)
+{
+    return e->short_error;
+}
+
+uint32_t acp_links(acp_engine *e, uint64_t *limit)
+{
+    uint32_t count = 0;
+    struct rlimit files = {0};
+    getrlimit(RLIMIT_NOFILE, &files);
+    *limit = files.rlim_cur;
+    pthread_mutex_lock(&e->lock);
+    for (const struct link *link = e->links; link; link = link->next)
+        count += link->wire != NULL;
+    pthread_mutex_unlock(&e->lock);
+    return count;
+}
+
+int acp_shortage(acp_engine *e)
+{
+    int error = 0;
+    pthread_mutex_lock(&e->lock);
+    for (const struct link *link = e->links; link && !error; link = link->next)
+        error = link->shortage;
+    pthread_mutex_unlock(&e->lock);
+    return error;
+}
+
+/* Who waits for one that has ended in order and alone hears of that with its last link: then all has come
+ * that it said before. */
+void link_give_up(acp_lane *lane, struct link *link)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = link->peer;
+    bool dead = !p->ending || link->unanswered;
+    link_close(e, link);
+    if (dead || (p->left && !links_reach(e, p)))
+        peer_mark_lost(e, p);
+}
+
+static void call_later(acp_engine *e, struct link *link)
+{
+    link->attempt = link->refusals = 0;
+    link->retry_at = now_ns() + link->pause;
+    link->pause = link->pause * 2 < PAUSE_MOST_NS ? link->pause * 2 : PAUSE_MOST_NS;
+    timer_until(e, link->retry_at);
+}
+
+/* Calls the next address of the peer. Refused everywhere, the peer is dead; else this is tried
+ * again until it counts as dead. */
+void link_call(acp_lane *lane, struct link *link)
+{
+    acp_engine *e = lane->engine;
+    uint32_t addresses = endpoint_count(e, link->peer);
+    while (link->attempt < addresses) {
+        link->wire = wire_call(e, link, link->attempt++);
+        link->shortage = !link->wire && own_want(errno) ? errno : 0;
+        if (link->wire)
+            return;
+        if (link->shortage && link->out.held)
+            short_begins(e, link->shortage);
+        link->refusals += errno == ECONNREFUSED;
+        if (link->shortage)
+            link_lost_after(e, link);
+    }
+    if (link->refusals >= addresses)
+        link_give_up(lane, link);
+    else
+        call_later(e, link);
+}
+
+/* The link that this process speaks to `p` on, opened if there is none yet. Who closes opens none any more:
+ * nobody would serve or free it. */
+struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
+{
+    acp_engine *e = lane->engine;
+    if (p->links[color])
+        return p->links[color];
+    struct link *link = p->lost || e->stopping ? NULL : link_new(e, p, color);
+    if (!link)
+        return NULL;
+    link->opener = true;
+    link->session = ++e->sessions;
+    link_count_down(e, link);
+    link_call(lane, link);
+    return p->links[color];
+}
+
+void link_watch(acp_engine *e, struct peer *p, uint32_t color)
+{
+    if (p->lost || peer_attach(e, p) != RELATION_REMOTE)
+        return;
+    pthread_mutex_lock(&e->lock);
+    link_to(&e->lanes[LANE_LOCKED], p, color);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* From now on the time runs after which the peer counts as dead; a wire on which nothing moved
+ * although something was to all the time does not stop it. */
+void link_without_wire(acp_engine *e, struct link *link)
+{
+    bool moved = link->moved;
+    link->wire = NULL;
+    link->moved = false;
+    link_unhold(e, link);
+    if (link->state == LINK_OPEN && moved) {
+        link->attempt = link->refusals = 0;
+        link->pause = PAUSE_NS;
+    }
+    if (link->state == LINK_OPEN && (moved || !link->needed))
+        link_lost_after(e, link);
+    link_count_down(e, link);
+}
+
+/* Who knocks has lost its end of a wire of which nothing has come to this one for a while. */
+void links_knocked_at(acp_lane *lane, const struct peer *p)
+{
+    uint64_t part = lane->engine->config.peer_timeout_ns / 8; /* it does not wait for longer than all */
+    uint64_t silence = part < PAUSE_MOST_NS ? part : PAUSE_MOST_NS;
+    for (struct link *link = lane->engine->links, *next; link; link = next) {
+        next = link->next;
+        if (link->peer != p || !link->opener || link->state != LINK_OPEN ||
+            now_ns() - link->heard <= silence)
+            continue;
+        struct wire *wire = link->wire;
+        wire_close(lane->engine, wire);
+        link_wire_down(lane, wire);
+    }
+}
+
+/* A stream is gone. The farewell of a peer ends its links without a loss, unless an answer is
+ * missing. */
+void link_wire_down(acp_lane *lane, struct wire *wire)
+{
+    acp_engine *e = lane->engine;
+    struct link *link = wire->link;
+    if (!link || link->wire != wire)
+        return;
+    bool in_vain = link->state == LINK_OPEN && !link->moved;
+    link_without_wire(e, link);
+    link->state = LINK_CALLING;
+    link->refusals += wire->refused || (wire->stranger && link->strangers++);
+    if (link->peer->gone && !link->unanswered)
+        link_give_up(lane, link);
+    else if (in_vain || (wire->accepted && !link->opener))
+        call_later(e, link);
+    else
+        link_call(lane, link);
+}
+
+void link_put_off(acp_engine *e, struct wire *wire)
+{
+    struct link *link = wire->link;
+    wire->link = NULL;
+    link_without_wire(e, link);
+    link->state = LINK_CALLING;
+    link_lost_after(e, link);
+    call_later(e, link);
+}
+
+/* Who was called lives, and its call is awaited; or it says on this wire why it will not come. */
+void link_knocked(acp_engine *e, struct wire *wire)
+{
+    struct link *link = wire->link;
+    session_knock(wire);
+    wire->link = NULL;
+    link_without_wire(e, link);
+    call_later(e, link);
+}
+
+void links_bury(acp_engine *e)
+{
+    if (e->dead_wires)
+        wires_bury(e);
+    if (e->dead_links)
+        bury(e);
+}
+
+/* What is written goes out and what the peers wrote is read, or a reset would destroy their
+ * last words; both within a second. */
+void links_flush(acp_engine *e)
+{
+    uint64_t end = now_ns() + LINGER_NS;
+    unsigned char rest[4096];
+    for (struct link *link = e->links; link; link = link->next) {
+        while (link->state == LINK_OPEN && link->out.unsent && now_ns() < end) {
+            struct pollfd p = {.fd = link->wire->fd, .events = POLLOUT};
+            poll(&p, 1, 10);
+            if (p.revents & (POLLERR | POLLHUP))
+                break;
+            link_push(&e->lanes[LANE_LEADER], link);
+        }
+        if (link->state == LINK_OPEN)
+            shutdown(link->wire->fd, SHUT_WR);
+    }
+    for (struct link *link = e->links; link; link = link->next) {
+        ssize_t n = 1;
+        while (link->state == LINK_OPEN && n != 0 && now_ns() < end) {
+            struct pollfd p = {.fd = link->wire->fd, .events = POLLIN};
+            poll(&p, 1, 10);
+            n = recv(link->wire->fd, rest, sizeof rest, MSG_DONTWAIT);
+            if (n < 0 && errno != EAGAIN && errno != EINTR)
+                break;
+        }
+    }
+}
+
+void links_close(acp_engine *e)
+{
+    while (e->links)
+        link_close(e, e->links);
+    wires_close(e);
+    bury(e);
+    outbox_spares_free(&e->outbox_spares);
+}

@@ -1,0 +1,110 @@
+/* A link: what one process says to another and hears from it, in order and once, over one wire
+ * after another. link.c opens, resumes and ends it; connection.c is the connection below; tcp_send_queue.c
+ * keeps what is not acknowledged; protocol_tcp.c sends commands on it. With the lock held. */
+#ifndef ACP_LINK_H
+#define ACP_LINK_H
+
+#include "transport/frame.h"
+#include "operations/op.h"
+#include "transport/tcp_send_queue.h"
+
+enum link_state { LINK_CALLING = 1, LINK_OPEN, LINK_CLOSED };
+
+struct wire;
+
+/* Of consecutive operations of the peer. */
+struct answers {
+    uint64_t last;
+    uint32_t count;
+    bool later; /* they have time */
+};
+
+struct link {
+    struct link *next;
+    uint64_t session; /* named by the process that opened it */
+    bool opener;      /* this one: it calls again when the wire breaks */
+    bool known;       /* the peer has answered: it knows the session */
+    uint8_t state;
+    bool corked;      /* frames go out together when what has come is dealt with */
+    bool held;        /* frames wait for company: an answer is due that will send them */
+    bool urgent;      /* among those that are not sent is one that somebody may wait for */
+    bool later;       /* the peer was told that its answer has time */
+    uint32_t color;
+    uint32_t told;       /* slots that the peer knows of */
+    uint32_t unanswered; /* commands of this process on it */
+    struct answers done; /* commands of the peer that are run, of which it does not know yet */
+    struct peer *peer;
+    struct wire *wire;
+    struct outbox out;
+    uint64_t received; /* frames of the peer that have been run */
+    size_t untold;     /* bytes of those that it does not know of yet */
+    uint64_t heard;    /* when something last came */
+    uint64_t asked;    /* when it was asked for a sign of life, in vain so far; 0: not */
+    bool needed;       /* something was to be said when this wire came */
+    bool moved;        /* something was said or heard on it */
+    bool guarded;      /* others rely on it: the peer is asked for signs of life though nobody here waits */
+    /* without a wire */
+    uint32_t attempt, refusals; /* addresses called in this round; of them refused */
+    int shortage; /* errno: nothing was left here to call with; 0 */
+    uint32_t strangers;         /* met in a row: one may be a flipped bit, more are none */
+    uint64_t retry_at, pause;   /* the next round; the time between two */
+    uint64_t lost_at;           /* then the peer counts as dead */
+    uint64_t silent_at;         /* and then also if its listener still takes calls */
+};
+
+/* Does the answer end a command that is counted in `unanswered`? Questions that are no commands have
+ * answers, too, and of a part that nobody is to answer comes one if it has failed. */
+static inline bool link_counts(const struct message *m)
+{
+    return m->kind < ACP_REPLY && !(m->kind == ACP_PUT && m->flags & PART_SILENT);
+}
+
+#define UNSENT_MOST ((size_t)256 << 10) /* above: no more parts of long transfers */
+#define HELD_MOST ((size_t)4 << 20)     /* and above this many not acknowledged */
+#define FLOOD ((size_t)64 << 20)        /* no peer that keeps to this is owed so much */
+#define UNTOLD_MOST ((size_t)512 << 10) /* acknowledged at once, if nothing else is said */
+#define IN_BUFFER (4 * FRAME_MOST)
+#define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
+
+/* link.c: its life; keepalive.c: what is due on it */
+struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
+struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
+void link_call(acp_lane *lane, struct link *link);
+bool links_reach(const acp_engine *e, const struct peer *p); /* there is one, maybe without a wire */
+void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead, or has ended */
+void link_without_wire(acp_engine *e, struct link *link);
+void link_hold(acp_engine *e, struct link *link);
+void link_unhold(acp_engine *e, struct link *link);
+void link_count_down(acp_engine *e, const struct link *link); /* until it is lost */
+
+/* protocol_tcp.c */
+int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                 const void *payload, uint64_t size);
+
+/* ack.c: one answer for many commands */
+void answers_add(acp_lane *lane, struct link *link, const struct message *m);
+void answers_send(acp_lane *lane, struct link *link);
+void answers_take(acp_lane *lane, struct link *link, const struct message *m);
+
+/* newcomers.c: what a peer may not know that has joined before the others; false: no memory */
+bool growth_tell(acp_lane *lane, struct link *link);
+
+/* link_io.c: frames on its wire */
+bool link_room(const struct link *link);
+void link_push(acp_lane *lane, struct link *link);
+void link_uncork(acp_lane *lane, struct link *link); /* what was said meanwhile goes out */
+int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+              uint64_t size);
+/* What somebody waits for: if there is no memory even in what is kept for it, the peer is lost. */
+void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+                 uint64_t size);
+/* The same in two steps: where the payload is to be written, and the sum that goes on over it; then
+ * the frame goes out, or not. */
+unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
+                            uint64_t size, uint64_t *sum);
+void link_commit(acp_lane *lane, struct link *link, const struct message *m,
+                 unsigned char *payload, uint64_t size, uint64_t sum);
+void link_cancel(struct link *link, uint64_t size);
+void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high);
+
+#endif

@@ -1,0 +1,291 @@
+/* Frames out and in on the wire that a link has now. */
+#include "base/crc32c.h"
+#include "transport/link.h"
+
+#include "inspect/heap_walk.h"
+#include "transport/connection.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PIECES 32
+
+/* A frame without a number, at once: it concerns the wire, not what is said on the link. */
+bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack)
+{
+    unsigned char frame[FRAME_HEAD];
+    frame_write(frame, m, 0, ack, NULL, 0);
+    return send(wire->fd, frame, sizeof frame, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof frame;
+}
+
+void link_push(acp_lane *lane, struct link *link)
+{
+    acp_engine *e = lane->engine;
+    struct iovec pieces[PIECES];
+    link_unhold(e, link);
+    link->urgent = false;
+    while (link->state == LINK_OPEN && link->out.unsent) {
+        struct msghdr m = {.msg_iov = pieces,
+                           .msg_iovlen = (size_t)outbox_pieces(&link->out, pieces, PIECES)};
+        ssize_t n = sendmsg(link->wire->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n >= 0) {
+            outbox_sent(&link->out, (size_t)n);
+        } else if (errno == EAGAIN) {
+            wire_want(e, link->wire, true);
+            return;
+        } else if (errno != EINTR) {
+            shutdown(link->wire->fd, SHUT_RDWR); /* who reads finds the end, behind what has come before it */
+            wire_want(e, link->wire, false);
+            return;
+        }
+    }
+    if (link->state == LINK_OPEN)
+        wire_want(e, link->wire, false);
+}
+
+void link_uncork(acp_lane *lane, struct link *link)
+{
+    link->corked = false;
+    if (!link->out.unsent || link->state != LINK_OPEN || link->wire->writing)
+        return;
+    if (link->urgent || link->out.unsent >= COMPANY_BYTES)
+        link_push(lane, link);
+    else
+        link_hold(lane->engine, link);
+}
+
+bool link_room(const struct link *link)
+{
+    return link->out.unsent < UNSENT_MOST && link->out.held < HELD_MOST;
+}
+
+/* What its sender cannot say again later. */
+static bool is_answer(uint8_t kind)
+{
+    return kind >= ACP_REPLY;
+}
+
+unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
+                            uint64_t size, uint64_t *sum)
+{
+    unsigned char *frame = NULL;
+    bool told = link->told >= lane->engine->procs || m->kind == ACP_ROWS;
+    if (unlikely(!told))
+        told = growth_tell(lane, link);
+    if (link->state == LINK_CLOSED || size > FRAME_PAYLOAD_MOST)
+        fail(lane, ACP_E_LOST, m->dst, size);
+    else if (!told || !(frame = outbox_add(&link->out, frame_bytes((uint32_t)size), is_answer(m->kind))))
+        fail(lane, ACP_E_SYSTEM, m->dst, size);
+    if (!frame) {
+        lane->fault.rank = rank_of_slot(lane->engine, link->peer->slot);
+        return NULL;
+    }
+    *sum = frame_begin(frame, m, link->out.next - 1, link->received, (uint32_t)size);
+    return frame + FRAME_HEAD;
+}
+
+void link_cancel(struct link *link, uint64_t size)
+{
+    outbox_drop(&link->out, frame_bytes((uint32_t)size));
+}
+
+void link_commit(acp_lane *lane, struct link *link, const struct message *m,
+                 unsigned char *payload, uint64_t size, uint64_t sum)
+{
+    acp_engine *e = lane->engine;
+    bool idle = link->out.unsent == frame_bytes((uint32_t)size) || link->held;
+    bool part = m->kind == ACP_PUT && m->flags & PART_SILENT; /* the next one follows */
+    bool command = link_counts(m);
+    bool later = m->flags & ANSWER_LATER && (m->kind == ACP_REPLY || is_atomic(m->kind));
+    if (size)
+        frame_end(payload - FRAME_HEAD, (uint32_t)size, (uint32_t)sum);
+    link->untold = 0;
+    link->unanswered += command;
+    link->urgent |= !later;
+    if (later && command) {
+        link->later = true;
+        atomic_store_explicit(&e->asked_later, true, memory_order_relaxed);
+    }
+    if (!e->timer_at) /* somebody asks later whether the peer is still there */
+        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+    if (link->state != LINK_OPEN || link->corked || !idle)
+        return;
+    size_t enough = part ? UNSENT_MOST : command && link->unanswered > 1 ? COMPANY_BYTES : 0;
+    if (link->out.unsent < enough) {
+        link_hold(e, link);
+    } else {
+        link_push(lane, link);
+    }
+}
+
+int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+              uint64_t size)
+{
+    uint64_t sum;
+    unsigned char *at = link_reserve(lane, link, m, size, &sum);
+    if (!at)
+        return lane->fault.status;
+    if (size)
+        sum = acp_crc32c_copy((uint32_t)sum, at, payload, size);
+    link_commit(lane, link, m, at, size, sum);
+    return ACP_OK;
+}
+
+void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+                 uint64_t size)
+{
+    if (link_send(lane, link, m, payload, size) == ACP_E_SYSTEM)
+        peer_mark_lost(lane->engine, link->peer);
+}
+
+/* What was to stay where it lies, between `low` and `high`, may change from now on. */
+void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high)
+{
+    outbox_take_in(&link->out, low, high, frame_seal);
+}
+
+void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high)
+{
+    for (struct link *link = e->links; link; link = link->next)
+        link_take_in(link, low, high);
+}
+
+void links_release(acp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    for (struct link *link = e->links; e->held_links && link; link = link->next)
+        if (link->held)
+            link_push(&e->lanes[LANE_LOCKED], link);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void links_ask(acp_engine *e)
+{
+    struct message m = {.kind = ACP_PROBE};
+    pthread_mutex_lock(&e->lock);
+    atomic_store_explicit(&e->asked_later, false, memory_order_relaxed);
+    for (struct link *link = e->links; link; link = link->next) {
+        bool ask = link->later && !link->held && link->state == LINK_OPEN && !link->wire->writing;
+        link->later = false;
+        if (link->held)
+            link_push(&e->lanes[LANE_LOCKED], link);
+        else if (ask)
+            wire_say(link->wire, &m, link->received);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+uint64_t link_expects(const struct wire *wire)
+{
+    return wire->link ? wire->link->received : 0;
+}
+
+/* A part of a long transfer that nothing before it holds up. */
+static bool can_land(const struct link *link, const struct frame *f)
+{
+    const struct message *m = &f->message;
+    return link && link->state == LINK_OPEN && m->kind == ACP_PUT && !m->after &&
+           f->size == FRAME_PAYLOAD_MOST && m->a == f->size;
+}
+
+/* It goes to its place while it is summed, *rc: how that went. False: the sum is wrong, and it will
+ * be sent again; until then it is not complete, and nobody may rely on what is in its place. */
+static bool land(acp_lane *lane, const struct frame *f, int *rc)
+{
+    uint64_t sum = f->sum;
+    struct place source = {(unsigned char *)(uintptr_t)f->payload, true};
+    *rc = command_run(lane, &f->message, source, 0, f->size, &sum);
+    if (*rc != ACP_OK)
+        sum = acp_crc32c(f->sum, f->payload, f->size);
+    return frame_right(f, (uint32_t)sum);
+}
+
+bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
+{
+    acp_engine *e = lane->engine;
+    struct link *link = wire->link;
+    struct message m = f->message;
+    bool landing = can_land(link, f);
+    int landed = ACP_OK;
+    if (landing ? !land(lane, f, &landed)
+                : !frame_right(f, acp_crc32c(f->sum, f->payload, f->size)))
+        return false;
+    if (m.kind == ACP_NEWCOMER && !link) {
+        growth_told(e, &m, f->payload, f->size);
+        return true;
+    }
+    if (m.kind == ACP_DOING && !link)
+        return survey_answer(e, wire);
+    if (m.kind == ACP_SESSION) {
+        session_begin(lane, wire, &m);
+        return true;
+    }
+    if (!link || link->state != LINK_OPEN) /* a link is named before anything is said */
+        return false;
+    uint64_t ack = link->out.acked + (uint32_t)(f->ack - (uint32_t)link->out.acked);
+    if (ack - link->out.acked > UINT32_MAX / 2)
+        ack = link->out.acked; /* written before an earlier one arrived */
+    link->moved |= ack != link->out.acked || frame_numbered(m.kind);
+    if (!outbox_ack(&link->out, ack) || link->out.held > FLOOD) {
+        link_give_up(lane, link); /* nobody who keeps to the protocol comes here */
+        return true;
+    }
+    link->corked = true;
+    if (m.kind == ACP_PROBE)
+        answers_send(lane, link);
+    if (m.kind == ACP_PROBE && link->out.unsent) {
+        link->urgent = true; /* what has waited for company is the answer */
+    } else if (m.kind == ACP_PROBE) {
+        link->untold = UNTOLD_MOST; /* so that the answer goes at once */
+    } else if (frame_numbered(m.kind)) {
+        link->received++;
+        link->untold += f->total;
+        if (m.kind == ACP_REPLY && link->unanswered && m.flags & ANSWER_COUNTED)
+            link->unanswered--;
+        if (m.kind == ACP_REPLY)
+            link->later = false;
+        m.from = link->peer->slot;
+        if (landing)
+            put_served(lane, link->peer, link, &m, landed);
+        else
+            message_arrived(lane, link->peer, link, &m, f->payload, f->size);
+    }
+    return true;
+}
+
+/* Not in the middle of a frame. */
+static void acknowledge(acp_engine *e, struct link *link)
+{
+    struct message m = {.kind = ACP_ACK};
+    if (link->state != LINK_OPEN || link->untold < UNTOLD_MOST || link->wire->writing)
+        return;
+    if (wire_say(link->wire, &m, link->received))
+        link->untold = 0;
+    else
+        wire_want(e, link->wire, true);
+}
+
+void link_received(acp_lane *lane, struct wire *wire)
+{
+    struct link *link = wire->link;
+    if (!link || link->state == LINK_CLOSED)
+        return;
+    link->heard = now_ns();
+    answers_send(lane, link);
+    link_uncork(lane, link);
+    acknowledge(lane->engine, link);
+}
+
+void link_writable(acp_lane *lane, struct wire *wire)
+{
+    if (!wire->link)
+        return;
+    if (wire->first_size) {
+        session_go_on(lane, wire);
+        return;
+    }
+    link_push(lane, wire->link);
+    acknowledge(lane->engine, wire->link);
+}
+

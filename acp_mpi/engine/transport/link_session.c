@@ -1,0 +1,193 @@
+/* What is said first on every wire, each way: ACP_SESSION, which link it is for and how many
+ * frames have come on that link. What has not come is then sent again, so that a broken wire
+ * neither loses nor repeats anything. */
+#include "transport/link.h"
+
+#include "transport/connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define SESSION_NEW 1u   /* flag: to be made if it is not known */
+#define SESSION_LATER 4u /* flag: its sender lives, and has no descriptor for a link */
+#define SESSION_KNOCK 2u /* flag: it is for none, but who is called is to call anew */
+
+static struct message session_of(const struct link *link)
+{
+    return (struct message){.kind = ACP_SESSION,
+                            .flags = link->opener && !link->known ? SESSION_NEW : 0,
+                            .id = link->session, .a = link->received, .b = link->color};
+}
+
+/* Who is held for dead itself has no say in who else is. */
+void session_refuse(const acp_engine *e, const struct wire *wire)
+{
+    struct message m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
+    if (!e->outcast)
+        wire_say(wire, &m, 0);
+}
+
+void session_put_off(const struct wire *wire)
+{
+    struct message m = {.kind = ACP_SESSION, .flags = SESSION_LATER};
+    wire_say(wire, &m, 0);
+}
+
+void session_knock(const struct wire *wire)
+{
+    struct message m = {.kind = ACP_SESSION, .flags = SESSION_KNOCK};
+    wire_say(wire, &m, 0);
+}
+
+static void up(acp_lane *lane, struct link *link)
+{
+    link->state = LINK_OPEN;
+    link->peer->met = true;
+    link->heard = now_ns();
+    link->asked = 0;
+    link->needed = link->out.held || !link->known;
+    link_push(lane, link);
+}
+
+/* What the socket does not take now is kept; false: the wire is broken. */
+static bool say_some(struct wire *wire, const unsigned char *from, size_t size)
+{
+    ssize_t n = send(wire->fd, from, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        return false;
+    size_t sent = n < 0 ? 0 : (size_t)n;
+    wire->first_size = size - sent;
+    if (sent == size)
+        return true;
+    if (!wire->first && !(wire->first = malloc(INTRODUCTION_MOST)))
+        return false;
+    memmove(wire->first, from + sent, size - sent);
+    return true;
+}
+
+static size_t compose(const acp_engine *e, struct wire *wire, unsigned char *frame)
+{
+    if (wire->introduced <= e->self)
+        return growth_introduce(e, &wire->introduced, frame);
+    struct message m = session_of(wire->link);
+    wire->presented = true;
+    frame_write(frame, &m, 0, m.a, NULL, 0);
+    return FRAME_HEAD;
+}
+
+/* Who calls, if the peer may not know it, and for which link: as the socket has room. */
+void session_go_on(acp_lane *lane, struct wire *wire)
+{
+    acp_engine *e = lane->engine;
+    struct link *link = wire->link;
+    unsigned char frame[INTRODUCTION_MOST];
+    bool good = !wire->first_size || say_some(wire, wire->first, wire->first_size);
+    while (good && !wire->first_size && !wire->presented)
+        good = say_some(wire, frame, compose(e, wire, frame));
+    if (!good) {
+        wire_close(e, wire);
+        link_wire_down(lane, wire);
+        return;
+    }
+    wire_want(e, wire, wire->first_size > 0);
+    if (wire->first_size)
+        return;
+    if (link->out.acked || link->known || link->received || link->out.unsent != link->out.held)
+        return; /* not the first wire: the peer says what it has */
+    say_news(lane, link->peer, link);
+    up(lane, link);
+}
+
+void link_wire_up(acp_lane *lane, struct wire *wire)
+{
+    if (wire->accepted)
+        return; /* it says first which link it is for */
+    wire->link->strangers = 0;
+    if (!wire->link->opener) {
+        link_knocked(lane->engine, wire);
+        return;
+    }
+    wire->introduced = growth_known_to(lane->engine, wire->peer);
+    session_go_on(lane, wire);
+}
+
+static struct link *link_of(acp_engine *e, const struct peer *p, uint64_t session)
+{
+    for (struct link *link = e->links; link; link = link->next)
+        if (!link->opener && link->peer == p && link->session == session)
+            return link;
+    return NULL;
+}
+
+/* The peer that called says which link the wire is for. */
+static struct link *admit(acp_lane *lane, struct wire *wire, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    struct peer *p = wire->peer;
+    struct link *link = p->lost ? NULL : link_of(e, p, m->id);
+    bool fresh = !link && !p->lost && m->flags & SESSION_NEW && m->b < ACP_COLORS;
+    if (fresh && (link = link_new(e, p, (uint32_t)m->b)))
+        link->session = m->id;
+    if (!link && !fresh)
+        session_refuse(e, wire);
+    if (!link)
+        return NULL; /* without memory for one it is not lost: it calls again */
+    if (link->wire) {
+        wire_close(e, link->wire);
+        link_without_wire(e, link);
+    }
+    link->wire = wire;
+    link->state = LINK_CALLING;
+    wire->link = link;
+    struct message own = session_of(link);
+    if (!wire_say(wire, &own, own.a))
+        return NULL;
+    if (fresh)
+        say_news(lane, link->peer, link);
+    return link;
+}
+
+static struct link *knocked(acp_lane *lane, struct wire *wire)
+{
+    if (wire->peer->lost)
+        session_refuse(lane->engine, wire);
+    else
+        links_knocked_at(lane, wire->peer);
+    return NULL;
+}
+
+void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    struct link *link = wire->link;
+    if (m->status == ACP_E_LOST) {
+        peers_cast_out(e);
+        link = NULL;
+    } else if (!wire->accepted && m->flags & SESSION_LATER) {
+        link_put_off(e, wire);
+        link = NULL;
+    } else if (wire->spare) {
+        session_put_off(wire);
+    } else if (wire->accepted && link) {
+        link = NULL; /* it has said so once */
+    } else if (wire->accepted && wire_knows(e, wire)) {
+        link = m->flags & SESSION_KNOCK ? knocked(lane, wire) : admit(lane, wire, m);
+    }
+    if (link)
+        link->moved |= !link->known || m->a > link->out.acked;
+    if (!link || !outbox_ack(&link->out, m->a)) {
+        wire_close(e, wire);
+        link_wire_down(lane, wire);
+        return;
+    }
+    link->known = true;
+    wire_opened(e, wire);
+    if (link->state == LINK_CALLING) {
+        link_take_in(link, NULL, (const unsigned char *)UINTPTR_MAX);
+        outbox_rewind(&link->out, frame_size);
+        up(lane, link);
+    }
+}
+

@@ -1,0 +1,22 @@
+/* The addresses of this process and of its peers, for links. */
+#ifndef ACP_ENDPOINT_H
+#define ACP_ENDPOINT_H
+
+#include "core/engine_state.h"
+
+#include <netinet/in.h>
+
+int endpoints_open(acp_engine *e); /* listens; addresses and port go into the own row */
+void endpoints_close(acp_engine *e);
+void endpoints_watch(acp_engine *e, bool on); /* let in whoever connects, or not now */
+#define ENDPOINT_SOURCE sizeof(struct in6_addr)
+/* Who has connected, from which address, and is that one of a host of the job? -1: errno, EAGAIN: nobody. */
+int endpoint_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbour);
+
+/* The addresses of a peer in the order in which a link of this color tries them: color c
+ * begins with the c-th (seed 003, 2.4). */
+uint32_t endpoint_count(const acp_engine *e, const struct peer *p);
+socklen_t endpoint_of(const acp_engine *e, const struct peer *p, uint32_t color, uint32_t attempt,
+                      struct sockaddr_storage *s);
+
+#endif

@@ -1,0 +1,1 @@
+"""How processes become a job, who is in it, and how it ends."""

@@ -1,0 +1,92 @@
+"""The member's side of the registry: questions."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+from acp_mpi.errors import Error
+from acp_mpi.job.rendezvous import handshake
+from acp_mpi.job.rendezvous.address import parse_address
+from acp_mpi.job.rendezvous.connection import Connection, dial
+from acp_mpi.job.rendezvous.membership import Membership
+from acp_mpi.job.rendezvous.messages import HEADER_SIZE, Kind, check_payload, message, parse_header
+from acp_mpi.job.rendezvous.packing import pack_text
+from acp_mpi.job.rendezvous.secret import job_id
+
+_PATIENCE = 20.0  # s for an answer that waits for nobody
+_PAUSE = 0.02  # between tries
+
+
+class NoRegistryError(Error):
+    """The registry has ended, or cannot be reached."""
+
+
+class Question:
+    """A question to the registry that is answered when the groups of these names have come.
+
+    `maker`: of who has had it made, to whom names are promised.
+    """
+
+    def __init__(
+        self, address: str, secret: bytes, names: tuple[str, ...] = (), *, maker: bool = False
+    ) -> None:
+        self._address = address
+        payload = struct.pack("<I?", len(names), maker) + b"".join(map(pack_text, names))
+        try:
+            self._connection = _asked(address, secret, message(Kind.AWAIT, payload))
+        except OSError as reason:
+            raise NoRegistryError(
+                f"the registry of this job at {address} cannot be reached: {reason}; it runs on "
+                "the host of whoever first started a group, as long as a process of the job lives"
+            ) from reason
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when the answer comes."""
+        return self._connection.fileno()
+
+    def answer(self, timeout: float = _PATIENCE) -> Membership:
+        """Return the table."""
+        deadline = time.monotonic() + timeout
+        try:
+            header = handshake.receive(self._connection, HEADER_SIZE, deadline)
+            kind, length, check = parse_header(header)
+            payload = handshake.receive(self._connection, length, deadline)
+        except OSError as reason:
+            raise NoRegistryError(
+                f"the registry of this job at {self._address} ended: {reason}"
+            ) from reason
+        check_payload(payload, check)
+        if kind == Kind.REFUSED:
+            raise Error(f"spawn_group: {payload.decode(errors='replace')}")
+        if kind != Kind.TABLE:
+            raise Error(f"the registry of this job at {self._address} answered with {kind}")
+        return Membership.unpack(payload)
+
+    def close(self) -> None:
+        """Ask no longer."""
+        self._connection.close()
+
+    def __enter__(self) -> Question:
+        return self
+
+    def __exit__(self, *ignored: object) -> None:
+        self.close()
+
+
+def _asked(address: str, secret: bytes, question: bytes) -> Connection:
+    deadline, job = time.monotonic() + _PATIENCE, job_id(secret)
+    while True:
+        connection = dial(parse_address(address), max(deadline - time.monotonic(), _PAUSE))
+        try:
+            handshake.client(connection, secret, job, role=handshake.Role.MEMBER, deadline=deadline)
+            handshake.send(connection, question, deadline)
+            return connection
+        except handshake.Broken:  # in a crowd it lets the slow go; its end is seen by the next try
+            connection.close()
+            time.sleep(_PAUSE)
+            if time.monotonic() >= deadline:
+                raise
+        except BaseException:
+            connection.close()
+            raise

@@ -1,0 +1,80 @@
+"""What a member of a job tells the rendezvous."""
+
+from __future__ import annotations
+
+import struct
+
+from acp_mpi.errors import Error
+from acp_mpi.job.rendezvous.build import Build, own
+from acp_mpi.job.rendezvous.membership import ROW_SIZE, check_group, check_row
+from acp_mpi.job.rendezvous.packing import Reader, pack_text
+from acp_mpi.util.record import Record
+
+
+class Announcement(Record):
+    """What a member tells the rendezvous: its group and the rows it answers for.
+
+    A group with MPI, and one that is a single process, comes as a whole; the processes of any
+    other group may come one by one. `patience` is how many seconds the member waits for the
+    others, `origin` says host and process for messages, `build` which acp_mpi it runs.
+    """
+
+    __slots__ = ("name", "size", "has_mpi", "rows", "patience", "origin", "build")  # noqa: RUF023
+
+    def __init__(
+        self,
+        name: str,
+        size: int,
+        has_mpi: bool,
+        rows: tuple[tuple[int, bytes], ...],
+        patience: float,
+        origin: str,
+        build: Build | None = None,
+    ) -> None:
+        self.name, self.size, self.has_mpi = name, size, has_mpi
+        self.rows, self.patience, self.origin = rows, patience, origin
+        self.build = build or own()
+        check_group(self.name, self.size)
+        ranks = {rank for rank, _ in self.rows}
+        if (
+            not ranks
+            or len(ranks) < len(self.rows)
+            or not all(0 <= rank < self.size for rank in ranks)
+        ):
+            raise Error(
+                f"group {self.name!r} announces {len(self.rows)} rows with ranks from "
+                f"{min(ranks, default=None)} to {max(ranks, default=None)}: expected "
+                f"one or more different ones from 0 to {self.size - 1}"
+            )
+        if not 0 <= self.patience <= 1e9:
+            raise Error(f"a timeout of {self.patience} s: expected 0 to 1e9")
+        if self.has_mpi and len(ranks) < self.size:
+            raise Error(
+                f"group {self.name!r} has MPI and announces {len(ranks)} of its "
+                f"{self.size} rows: gather all on one rank, and let it announce them"
+            )
+        for rank, row in self.rows:
+            check_row(rank, row)
+
+    def pack(self) -> bytes:
+        """Return the announcement as bytes."""
+        rows = (struct.pack("<I", rank) + row for rank, row in self.rows)
+        return b"".join(
+            (
+                self.build.pack(),
+                pack_text(self.name),
+                pack_text(self.origin),
+                struct.pack("<I?dI", self.size, self.has_mpi, self.patience, len(self.rows)),
+                *rows,
+            )
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Announcement:
+        """Return the announcement that `pack` made into these bytes."""
+        reader = Reader(data)
+        build, name, origin = Build.read(reader), reader.text(), reader.text()
+        size, has_mpi, patience, count = reader.numbers("<I?dI")
+        rows = tuple((reader.numbers("<I")[0], bytes(reader.take(ROW_SIZE))) for _ in range(count))
+        reader.end()
+        return cls(name, size, has_mpi, rows, patience, origin, build)

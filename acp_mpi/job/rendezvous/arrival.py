@@ -1,0 +1,59 @@
+"""What has come of a group: while it comes, and as the rendezvous tells it."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from acp_mpi.job.rendezvous.build import Build
+
+
+class Arrival(NamedTuple):
+    """What has come of a group: `ranks`, and for each of them its origin, host and process."""
+
+    name: str  # "": not known yet
+    size: int | None  # None: not known yet
+    has_mpi: bool | None
+    ranks: tuple[int, ...] = ()
+    origins: tuple[str, ...] = ()
+    failure: str | None = None  # why the rest will not come
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its ranks have come."""
+        return len(self.ranks) == self.size
+
+
+class Coming:
+    """A group while it comes."""
+
+    def __init__(self, size: int, has_mpi: bool, build: Build) -> None:
+        self.size, self.has_mpi, self.build = size, has_mpi, build
+        self.rows: dict[int, bytes] = {}
+        self.origins: dict[int, str] = {}
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its ranks have come."""
+        return len(self.rows) == self.size
+
+    @property
+    def absent(self) -> Iterable[int]:
+        """The ranks that have not come."""
+        return (rank for rank in range(self.size) if rank not in self.rows)
+
+
+def ranges(ranks: Iterable[int]) -> str:
+    """Say ranks as ranges: 0-3, 7."""
+    spans: list[list[int]] = []
+    for rank in sorted(ranks):
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def places(origins: Mapping[int, str], most: int = 4) -> str:
+    """Say where ranks came from, a few of many."""
+    different = list(dict.fromkeys(origins[rank] for rank in sorted(origins)))
+    more = len(different) - most
+    return ", ".join(different[:most]) + (f" and {more} more" if more > 0 else "")

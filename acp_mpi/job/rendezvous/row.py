@@ -1,0 +1,50 @@
+"""What the row of a process tells about it, as `struct row` of `engine/layout.h` has it."""
+
+import _socket
+import struct
+from typing import NamedTuple, Self
+
+from acp_mpi.errors import Error
+from acp_mpi.job.rendezvous.membership import ROW_SIZE
+
+_ROW = struct.Struct("<QQQIiIHBB20sI")
+assert _ROW.size == ROW_SIZE
+
+
+def nonce(row: bytes) -> int:
+    """Return the number that tells its process from all others."""
+    (number,) = struct.unpack_from("<Q", row)
+    return int(number)
+
+
+def endpoints(row: bytes, host: int) -> list[tuple[str, int]]:
+    """Return the addresses and ports of a process's links, as processes of `host` reach them."""
+    *_, port, _, six, addresses, its_host = _ROW.unpack(row)
+    port = _socket.ntohs(port)
+    if its_host == host:
+        return [("127.0.0.1", port)]
+    fours, sixes = (addresses[:4], addresses[4:]) if six else (addresses, b"")
+    parts = (fours[at : at + 4] for at in range(0, len(fours), 4))
+    found = [_socket.inet_ntop(_socket.AF_INET, part) for part in parts if any(part)]
+    if sixes:
+        found.append(_socket.inet_ntop(_socket.AF_INET6, sixes))
+    return [(address, port) for address in found]
+
+
+class Process(NamedTuple):
+    """A process of a job; equal `node`: they share memory, equal `host`: they share a network."""
+
+    pid: int
+    start_time: int  # clock ticks after the boot, as in /proc/PID/stat
+    node: int
+    host: int
+    address: str  # by which other hosts reach its links; "": this host only
+
+    @classmethod
+    def of(cls, row: bytes) -> Self:
+        """Return the process of a row of `Membership.row`."""
+        if len(row) != ROW_SIZE:
+            raise Error(f"a row has {len(row)} bytes: expected {ROW_SIZE}")
+        _, node, start_time, pid, *_, addresses, host = _ROW.unpack(row)
+        address = ".".join(map(str, addresses[:4])) if any(addresses[:4]) else ""
+        return cls(pid, start_time, node, host, address)

@@ -1,0 +1,102 @@
+"""One connection to the rendezvous that never blocks: what a generator asks for is moved.
+
+The generator yields (bytes to send, number of bytes to read) like the steps of `handshake`, and is
+answered by these bytes.
+"""
+
+import contextlib
+import selectors
+import socket
+from collections.abc import Generator
+from typing import TypeAlias
+
+from acp_mpi.job.rendezvous.announcement import Announcement
+from acp_mpi.job.rendezvous.connection import keep_alive
+
+Talk: TypeAlias = Generator[tuple[bytes, int], bytes, None]
+
+_PIECE = 1 << 16
+
+
+class Visitor:
+    """Whoever has connected; `waiting` is what a member has announced until it is answered."""
+
+    def __init__(self, sock: socket.socket, address: str) -> None:
+        self.address = address
+        self.deadline = 0.0
+        self.waiting: Announcement | None = None
+        self._sock = sock
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):  # it has gone already: that is seen in its turn
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(sock)
+        self._talk: Talk | None = None
+        self._wanted = 0
+        self._in = bytearray()
+        self._out = memoryview(b"")
+
+    def fileno(self) -> int:
+        """Return the descriptor for a selector."""
+        return self._sock.fileno()
+
+    @property
+    def events(self) -> int:
+        """What a selector is to wait for."""
+        return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the system has not taken all that is to be said."""
+        return bool(self._out)
+
+    def begin(self, talk: Talk) -> None:
+        """Start to talk as the generator says."""
+        self._talk = talk
+        out, self._wanted = next(talk)
+        self.say(out)
+
+    def say(self, data: bytes) -> None:
+        """Send now what can be sent, the rest when a selector says so."""
+        self._out = memoryview(bytes(self._out) + data) if self._out else memoryview(data)
+        self._send()
+
+    def turn(self) -> bool:
+        """Move what can be moved; return whether the talk goes on.
+
+        Raises what the generator raises, and EOFError and OSError when the connection ends.
+        """
+        self._send()
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                data = self._sock.recv(_PIECE)
+                if not data:
+                    raise EOFError("the other side closed the connection")
+                self._in += data
+                if not self._step():
+                    return False
+        return True
+
+    def close(self) -> None:
+        """End the talk and the connection."""
+        if self._talk is not None:
+            self._talk.close()
+        self._sock.close()
+
+    def _step(self) -> bool:
+        assert self._talk is not None
+        while len(self._in) >= self._wanted:
+            data = bytes(self._in[: self._wanted])
+            del self._in[: self._wanted]
+            try:
+                out, self._wanted = self._talk.send(data)
+            except StopIteration:
+                return False
+            if out:
+                self.say(out)
+        return True
+
+    def _send(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._out:
+                rest = self._out[self._sock.send(self._out) :]
+                self._out = rest if rest else memoryview(b"")  # an empty rest would keep the whole

@@ -1,0 +1,1 @@
+"""Collectives of communicators of several groups."""

@@ -1,0 +1,234 @@
+"""Collectives of a communicator of several groups, on mpi4py's buffers.
+
+Each is one generator of those of `acp_mpi.comm.collectives`, which carry the bytes; the blocking,
+the non-blocking and the persistent method are made of it.
+"""
+
+from __future__ import annotations
+
+from acp_mpi.comm.collectives import moves
+from acp_mpi.comm.collectives.counted import begun, counted
+from acp_mpi.comm.collectives.farewell import Farewell
+from acp_mpi.comm.collectives.team import second
+from acp_mpi.spawn.standin.coll.reductions import Reductions, in_place
+from acp_mpi.spawn.standin.coll.running import Running, carry_out
+from acp_mpi.spawn.standin.p2p.point_to_point import PointToPoint
+from acp_mpi.spawn.standin.p2p.prequests import Prequest
+from acp_mpi.spawn.standin.p2p.requests import Request
+from acp_mpi.spawn.standin.types import buffers
+from acp_mpi.spawn.standin.types.blocks import Blocks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from acp_mpi.spawn.standin.coll.running import Flow
+    from acp_mpi.spawn.standin.comm.teams import Teams
+
+    _BlocksOf: TypeAlias = Callable[..., Any]
+
+
+class Collectives(PointToPoint, Reductions):
+    """What all members of a communicator call together; each call has a context of its own."""
+
+    teams: Teams
+
+    def barrier_(self, teams: Teams, context: int) -> Flow:
+        """Meet."""
+        yield from moves.barrier("Barrier", teams.everybody, context)
+
+    def bcast_(self, teams: Teams, context: int, buf: Any, root: int = 0) -> Flow:
+        """Give what one rank has to all."""
+        team = teams.everybody
+        top = self.root_of(root)
+        gives, gets = self.from_root(root)
+        if not (gives or gets):
+            return
+        block = Blocks([buffers.elements(buf, writable=gets)])
+        data = block.room() if gets else block.packed()
+        yield from moves.bcast("Bcast", team, data, top, () if gives else data, context)
+        if gets:
+            block.land(data)
+
+    def _gather(self, name: str, of: _BlocksOf, teams: Teams, context: int, *given: Any) -> Flow:
+        (sendbuf, recvbuf, root), team = given, teams.everybody
+        top = self.root_of(root)
+        gives, gets = self.to_root(root)
+        if not (gives or gets):
+            return
+        blocks, own, room, counts = None, None, (), _given(of, ())
+        if gets:
+            blocks = Blocks(of(recvbuf, len(self.peers), writable=True))
+            room, counts = blocks.room(), _given(of, blocks.sizes)
+        if blocks is not None and gives and in_place(sendbuf):
+            own = blocks.parts[self.local.rank].pack()
+        elif gives:
+            own = buffers.elements(sendbuf).pack()
+        yield from moves.gather(name, team, own, top, room, counts, context)
+        if blocks is not None:
+            blocks.land(room)
+
+    def gather_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
+    ) -> Flow:
+        """Collect equal parts at one rank."""
+        return self._gather("Gather", buffers.equal_blocks, teams, context, sendbuf, recvbuf, root)
+
+    def gatherv_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
+    ) -> Flow:
+        """Collect parts at one rank."""
+        return self._gather(
+            "Gatherv", buffers.unequal_blocks, teams, context, sendbuf, recvbuf, root
+        )
+
+    def _scatter(self, name: str, of: _BlocksOf, teams: Teams, context: int, *given: Any) -> Flow:
+        (sendbuf, recvbuf, root), team = given, teams.everybody
+        top = self.root_of(root)
+        gives, gets = self.from_root(root)
+        if not (gives or gets):
+            return
+        data, place, counts = None, None, _given(of, ())
+        room: Any = ()
+        if gives:
+            parts = Blocks(of(sendbuf, len(self.peers)))
+            data, counts = parts.packed(), _given(of, parts.sizes)
+            if not self.inter:  # its own part is for itself
+                room = bytearray(parts.sizes[self.local.rank])
+        if gets or not (self.inter or in_place(recvbuf)):
+            place = Blocks([buffers.elements(recvbuf, writable=True)])
+            room = place.room()
+        yield from moves.scatter(name, team, data, top, room, counts, context)
+        if place is not None:
+            place.land(room)
+
+    def scatter_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
+    ) -> Flow:
+        """Hand out equal parts."""
+        return self._scatter(
+            "Scatter", buffers.equal_blocks, teams, context, sendbuf, recvbuf, root
+        )
+
+    def scatterv_(
+        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
+    ) -> Flow:
+        """Hand out parts."""
+        return self._scatter(
+            "Scatterv", buffers.unequal_blocks, teams, context, sendbuf, recvbuf, root
+        )
+
+    def allgather_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
+        """Collect equal parts everywhere."""
+        team = teams.everybody
+        blocks = Blocks(buffers.equal_blocks(recvbuf, len(self.peers), writable=True))
+        room = blocks.room()
+        yield from moves.allgather(
+            "Allgather", team, self._own(sendbuf, blocks), room, None, context
+        )
+        blocks.land(room)
+
+    def allgatherv_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
+        """Collect parts everywhere."""
+        team = teams.everybody
+        blocks = Blocks(buffers.unequal_blocks(recvbuf, len(self.peers), writable=True))
+        own, room = self._own(sendbuf, blocks), blocks.room()
+        if not self.inter:
+            yield from moves.allgather("Allgatherv", team, own, room, blocks.sizes, context)
+        else:  # how much the others of its group give a rank is not told
+            later = second(context)
+            with Farewell("Allgatherv", team, later):
+                gives = yield from self.numbers("Allgatherv", teams, len(own), context)
+                flow = begun(
+                    moves.allgather("Allgatherv", team, own, room, blocks.sizes, later, gives)
+                )
+            yield from flow
+        blocks.land(room)
+
+    def _own(self, sendbuf: Any, blocks: Blocks) -> Any:
+        if not self.inter and in_place(sendbuf):
+            return blocks.parts[self.local.rank].pack()
+        return buffers.elements(sendbuf).pack()
+
+    def _alltoall(
+        self,
+        name: str,
+        teams: Teams,
+        context: int,
+        sendbuf: Any,
+        recvbuf: Any,
+        blocks_of: _BlocksOf,
+    ) -> Flow:
+        team = teams.everybody
+        blocks = Blocks(blocks_of(recvbuf, len(self.peers), writable=True))
+        here = not self.inter and in_place(sendbuf)
+        parts = blocks if here else Blocks(blocks_of(sendbuf, len(self.peers)))
+        room = blocks.room()
+        gives, takes = _given(blocks_of, parts.sizes), _given(blocks_of, blocks.sizes)
+        yield from moves.alltoall(name, team, parts.packed(), room, gives, takes, context)
+        blocks.land(room)
+
+    def alltoall_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
+        """Exchange equal parts, each with each."""
+        return self._alltoall("Alltoall", teams, context, sendbuf, recvbuf, buffers.equal_blocks)
+
+    def alltoallv_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
+        """Exchange parts, each with each."""
+        return self._alltoall("Alltoallv", teams, context, sendbuf, recvbuf, buffers.unequal_blocks)
+
+    def alltoallw_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
+        """Exchange parts that have a datatype each."""
+        return self._alltoall("Alltoallw", teams, context, sendbuf, recvbuf, buffers.typed_blocks)
+
+
+def _given(blocks_of: _BlocksOf, sizes: Any) -> Any:
+    """Return the sizes of parts as a collective is told of them: not at all if they are equal."""
+    return None if blocks_of is buffers.equal_blocks else sizes
+
+
+def _methods(name: str, flow: Callable[..., Flow], ordered: bool) -> dict[str, Any]:
+    """Return the three methods that MPI makes of a collective."""
+
+    def check(self: Any) -> None:
+        self.check()
+        if ordered:
+            self.check_order()
+
+    def begin(self: Any, teams: Teams, given: Any, named: Any) -> Flow:
+        def of(context: int) -> Flow:
+            return flow(self, teams, context, *given, **named)
+
+        return counted(name, teams.everybody, of)
+
+    def blocking(self: Any, *given: Any, **named: Any) -> None:
+        check(self)
+        carry_out(begin(self, self.teams, given, named))
+
+    def immediate(self: Any, *given: Any, **named: Any) -> Any:
+        check(self)
+        return Request._of(Running(begin(self, self.teams, given, named)))
+
+    places = flow.__code__.co_argcount - 3  # all but self, teams and context
+
+    def persistent(self: Any, *given: Any, **named: Any) -> Any:
+        check(self)
+        teams = self.next_teams()
+        if len(given) == places + 1 and "info" not in named:
+            given = given[:-1]  # mpi4py takes hints last; nothing here depends on them
+        named.pop("info", None)
+        flow(self, teams, 0, *given, **named).close()  # TypeError for arguments that it has not
+        given, named = buffers.kept(given), {name: buffers.kept(x) for name, x in named.items()}
+        return Prequest._of(lambda: Running(begin(self, teams, given, named)))
+
+    return {name: blocking, f"I{name.lower()}": immediate, f"{name}_init": persistent}
+
+
+for _name in (
+    "Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv",
+    "Alltoall", "Alltoallv", "Alltoallw", "Reduce", "Allreduce", "Reduce_scatter_block",
+    "Reduce_scatter", "Scan", "Exscan",
+):  # fmt: skip
+    _flow, _ordered = getattr(Collectives, f"{_name.lower()}_"), _name in ("Scan", "Exscan")
+    for _method, _function in _methods(_name, _flow, _ordered).items():
+        setattr(Collectives, _method, _function)

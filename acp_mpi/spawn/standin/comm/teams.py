@@ -1,0 +1,49 @@
+"""Who takes part in the collectives of a communicator, and in which contexts."""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+
+from acp_mpi.comm.collectives.team import Team
+from acp_mpi.spawn.standin.comm.ranks import derived
+from acp_mpi.spawn.standin.original import MPI
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from acp_mpi.spawn.standin.comm.ranks import Circle
+
+
+class Teams:
+    """Those of one communicator, or of one of its persistent collectives: of nobody else."""
+
+    def __init__(self, context: int, local: Circle, peers: Circle | None) -> None:
+        self._context, self._local, self._peers = context, local, peers
+
+    def _made(self, purpose: str, own: tuple[int, ...], other: tuple[int, ...] = ()) -> Team:
+        of = purpose.encode() + struct.pack("<Q", self._context)
+        return Team(purpose, own, other, of, MPI.pickle)
+
+    @cached_property
+    def everybody(self) -> Team:
+        """All members; those of the other group, if there is one, on the other side."""
+        other = () if self._peers is None else self._peers.ranks
+        return self._made("collective", self._local.ranks, other)
+
+    @cached_property
+    def inside(self) -> Team:
+        """Those of the local group."""
+        if self._peers is None:
+            return self.everybody
+        return self._made("collective inside", self._local.ranks)
+
+    def parting(self) -> Team:
+        """All members on one side, in an order that they know: for the last time."""
+        sides = (
+            [self._local.ranks] if self._peers is None else [self._local.ranks, self._peers.ranks]
+        )
+        return self._made("parting", tuple(rank for side in sorted(sides) for rank in side))
+
+    def apart(self, number: int) -> Teams:
+        """Return those of a persistent collective: it starts in any order with others."""
+        return Teams(derived(self._context, "persistent", number), self._local, self._peers)

@@ -1,0 +1,1 @@
+"""Messages and requests of communicators of several groups."""

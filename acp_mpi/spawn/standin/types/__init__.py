@@ -1,0 +1,1 @@
+"""Types of mpi4py other than communicators and requests."""

@@ -1,0 +1,154 @@
+"""`python -m acp_mpi info`: what a bug report needs, measured and not guessed."""
+
+import os
+import platform
+import statistics
+import sys
+import time
+from typing import Any
+
+import acp_mpi as acp
+from acp_mpi import config
+from acp_mpi.engine import _engine
+from acp_mpi.job import membership
+from acp_mpi.job.rendezvous import build
+from acp_mpi.tools import stdout
+from acp_mpi.util import usage
+
+_ROUNDS = 30
+
+
+def _version(module: str) -> str:
+    try:
+        return str(__import__(module).__version__)
+    except ImportError:
+        return "not installed"
+
+
+def _mpi() -> list[tuple[str, str]]:
+    if not membership.job().own.has_mpi:
+        return [("MPI", "not used by this process; it is under mpiexec, and with ACP_MPI=1")]
+    from mpi4py import MPI
+
+    levels = {
+        MPI.THREAD_SINGLE: "SINGLE",
+        MPI.THREAD_FUNNELED: "FUNNELED",
+        MPI.THREAD_SERIALIZED: "SERIALIZED",
+        MPI.THREAD_MULTIPLE: "MULTIPLE",
+    }
+    library = MPI.Get_library_version().replace("\0", "").strip().splitlines()[0]
+    return [
+        ("MPI", " ".join(library.split())),
+        ("MPI standard", ".".join(map(str, MPI.Get_version()))),
+        ("thread level", levels[MPI.Query_thread()]),
+    ]
+
+
+def _latency(rank: int) -> float:
+    """Return the median time in microseconds of a fetch_add8 of 0 at `rank`."""
+    word = _engine.post_ga(rank)  # there may be no starter memory
+    times = []
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        acp.fetch_add8(word, 0)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e6
+
+
+def _roads() -> list[tuple[int, str, str, str, float]]:
+    rows = []
+    for rank in acp.ranks():
+        road, opened, registered, _ = _engine.road(rank)
+        rows.append((rank, road, opened, registered, _latency(rank)))
+    return rows
+
+
+def _table(rows: list[list[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _environment() -> list[tuple[str, str]]:
+    """Return what is set; `init` takes the secret away, so this comes before it."""
+    rows = []
+    for name in sorted(config.VARIABLES):
+        if name in os.environ:
+            secret = name == "ACP_SECRET"
+            rows.append((name, "set, not shown" if secret else os.environ[name]))
+    return rows or [("ACP_*", "none set")]
+
+
+def _named(group: Any) -> str:
+    return f"{group.name} ({group.size} rank{'s' * (group.size > 1)})"
+
+
+def _facts() -> list[tuple[str, str]]:
+    limit, committed, _, starter, _, _ = _engine.memory_statistics()
+    return [
+        ("acp_mpi", str(build.own())),
+        ("Python", platform.python_version()),
+        ("mpi4py", _version("mpi4py")),
+        ("NumPy", _version("numpy")),
+        *_mpi(),
+        ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
+        ("processors", str(len(os.sched_getaffinity(0)))),
+        ("memory", f"{_engine.memory_total() / 2**30:.1f} GiB"),
+        ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
+        ("starter memory", f"{starter} bytes"),
+        ("MPI window", membership.job().window_state),
+        ("groups", ", ".join(map(_named, acp.groups()))),
+        ("threads", "one progress thread a process, asleep when there is nothing to do"),
+    ]
+
+
+def _print(everyone: list[dict[str, Any]], environment: list[tuple[str, str]]) -> None:
+    print(_table([[name, value] for name, value in _facts()]))
+    print("\nenvironment")
+    print(_table([[name, value] for name, value in environment]))
+    print("\nnodes")
+    nodes: dict[str, list[int]] = {}
+    for one in everyone:
+        nodes.setdefault(one["node"], []).append(one["rank"])
+    print(
+        _table([[name, "ranks " + " ".join(map(str, members))] for name, members in nodes.items()])
+    )
+    print("\nroads: from, to, road, memory opened by, registered memory by, fetch_add8")
+    rows = []
+    for one in everyone:
+        for to, road, opened, registered, us in one["roads"]:
+            rows.append([str(one["rank"]), str(to), road, opened, registered, f"{us:.2f} us"])
+    print(_table(rows))
+    sys.stdout.flush()
+
+
+def main(argv: list[str]) -> int:
+    """Print the report on the first rank that lives. Collective over the job."""
+    parser = usage.Parser(
+        prog="python -m acp_mpi info",
+        description="Show what a bug report needs: versions, nodes, roads between ranks with their "
+        "measured latency, limits, environment.",
+        epilog="Under the launcher of the program: mpiexec -n 4 python -m acp_mpi info",
+    )
+    parser.parse_args(argv)
+    stdout.stand_in()
+    environment = _environment()
+    with acp.init():
+        mine: dict[str, Any] = {"roads": [], "rank": acp.rank()}
+        name = os.environ.get("ACP_NODE")
+        mine["node"] = f"{platform.node()}{'' if name is None else f' (ACP_NODE={name})'}"
+        living = [rank for rank in acp.allgather(acp.rank()) if rank is not None]
+        for rank in living:  # one after the other: a measurement alone
+            if rank == acp.rank():
+                mine["roads"] = _roads()
+            acp.sync()
+        everyone = [one for one in acp.allgather(mine) if one is not None]
+        if acp.rank() == living[0]:
+            try:
+                _print(everyone, environment)
+            except OSError as reason:
+                return stdout.lost("info", reason)
+    return 0

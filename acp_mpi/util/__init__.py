@@ -1,0 +1,1 @@
+"""What any part of the package may use, and what knows none of them."""
