@@ -115,7 +115,7 @@ def test_the_mark_with_which_some_editors_begin_is_no_part_of_a_file(tmp_path, t
     ("text", "message"),
     [
         ("group = 1", r"write a table \[\[group\]\]"),
-        ("[[group]]\nname = 'a'\ncomand = 'x'", "unknown key 'comand'; did you mean command?; known are"),
+        ("[[group]]\nname = 'a'\ncomand = 'x'", r"'comand'; did you mean command\?; known are"),
         ("[[group]]\ncommand = 'x'\nprocesses = 0", "processes: 0: expected a number"),
         ("[[group]]\ncommand = 'x'\nprocesses = 2.7", "processes: 2.7: expected a number"),
         ("[[group]]\ncommand = 'x'\nprocesses = true", "processes: True: expected a number"),
