@@ -239,6 +239,7 @@ def test_processes_without_mpi_find_that(without_mpi, what, road):
 def destroy_what_was_on_a_rank_that_is_lost(folder):
     acp.init()
     last, kinds = acp.procs() - 1, (acp.Map, acp.Set, acp.MultiSet)
+    acp.allgather(None)  # what messages keep is there now
     blocks = acp.heap_statistics().blocks
     made = [kind() for kind in kinds] + [acp.Workspace(3000)] if acp.rank() == 0 else None
     containers = acp.bcast(made)

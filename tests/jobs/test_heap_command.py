@@ -117,7 +117,7 @@ def test_figures_and_containers_are_those_of_the_job(filled):
             used = sum(uses[use] for use in uses if use not in ("free", "vacant"))
             assert used == one["statistics"]["used"]
             kept = sum(k["bytes"] for k in one["containers"])
-            assert kept + uses.get("malloc", 0) + uses.get("spare", 0) == used
+            assert kept + sum(uses.get(use, 0) for use in ("malloc", "messages", "spare")) == used
         assert ranks[0]["uses"]["spare"] > 0
         assert ranks[0]["uses"]["malloc"] == 5 * 10016
         assert "malloc" not in ranks[1]["uses"]
@@ -131,7 +131,7 @@ def test_the_terminal_shows_maps_tables_and_a_legend(filled):
     assert "\x1b" not in done.stdout  # no terminal, no colours
     for kind, ga in told["containers"].items():
         assert any(line.startswith(kind) and f" {ga:#x} " in line for line in lines), done.stdout
-    maps = [line for line in lines if len(line) == 79 and set(line) <= set(".#CDLMBSVWs ")]
+    maps = [line for line in lines if len(line) == 79 and set(line) <= set(".#@CDLMBSVWs ")]
     assert len(maps) >= 2
     assert {"V", "W"} <= set("".join(maps))
     assert lines[-1].startswith(". free   # malloc")

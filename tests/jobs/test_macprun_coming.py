@@ -109,7 +109,8 @@ def test_ctrl_c_ends_groups_that_wait_for_others(start):
 
 
 def test_macprun_loads_nothing_but_the_standard_library(passes):
-    tell = {"PYTHONPROFILEIMPORTTIME": "1"}
+    here = os.path.dirname(sys.executable)  # with mpiexec, which comes before an srun
+    tell = {"PYTHONPROFILEIMPORTTIME": "1", "PATH": f"{here}:{os.environ['PATH']}"}
     commands = macprun([1, "true"], [1, "--mpi", "true"]), [sys.executable, "-c", ""]
     ours, of_any_start = (
         {word.split(".")[0] for word in re.findall(r"(?m)^import time: .*\| +([\w.]+)$", text)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from acp_mpi import __version__
-from acp_mpi._build import SOURCES
 from acp_mpi.engine import _engine
+from acp_mpi.engine._sources import SOURCES
 from acp_mpi.job.rendezvous.packing import Reader, pack_text
 from acp_mpi.util.record import Record
 
