@@ -64,6 +64,7 @@ def take_what_there_is(kind):
     with acp.init(heap_size=LIMIT - PIECE):
         ones = np.ones(PIECE, np.uint8)
         taken = []
+        acp.allgather(None)  # what messages need is there from now on
         for turn in range(acp.procs()):
             acp.sync()
             while acp.rank() == turn:
