@@ -80,7 +80,7 @@ def test_names_that_are_withdrawn_or_replaced_by_their_rank_cost_nothing():
         acp.publish(name, number)
         acp.publish(name, [number] * 10)
         acp.withdraw(name)
-        assert memory() == before
+        launch.until(lambda: memory() == before)
     acp.sync()
 
 
