@@ -276,8 +276,12 @@ def until(condition: Callable[[], object], *jobs: Job, limit: float = 40.0) -> N
 
 
 def end_in_order() -> None:
-    """Have SIGTERM end this process by an exception, and so the jobs that it has started."""
+    """Have SIGTERM end this process by an exception, and so the jobs that it has started.
+
+    Tests press Ctrl-C; a shell that runs this in the background has all processes ignore it.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def sweep() -> None:

@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import itertools
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -241,8 +240,6 @@ def main(argv: Sequence[str]) -> int:
     text = "in the environment with the other MPI as well, and the engine's tests in C"
     parser.add_argument("--both", action="store_true", help=text)
     options, extra = parser.parse_known_args(argv)
-    # Tests press Ctrl-C; a shell that runs this in the background has all processes ignore it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     launch.end_in_order()
     if reason := why_not():
         print(f"no tests on several hosts: {reason}", flush=True)
