@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+from multiprocessing import util
 
 import launch
 import pytest
@@ -50,12 +51,17 @@ def be_alone():
         acp.sync()
 
 
+helper_ends: list[util.Finalize] = []
+
+
 def answer(number):
     """Be a helper: of no job but its own, and alone in MPI."""
     be_alone()
     from mpi4py import MPI
 
     assert MPI.COMM_WORLD.size == 1
+    if not helper_ends:  # multiprocessing ends its processes without atexit
+        helper_ends.append(util.Finalize(None, MPI.Finalize, exitpriority=0))
     return number + 1
 
 
@@ -82,6 +88,8 @@ def have_helpers(with_mpi):
     for method in ("spawn", "forkserver"):
         with multiprocessing.get_context(method).Pool(2) as pool:
             assert pool.map(answer, range(3)) == [1, 2, 3]
+            pool.close()
+            pool.join()  # killed, they would leave what MPI has in /dev/shm
     check([*launch.mpiexec(2), *launch.program(be_two)])
     acp.sync()
     acp.finalize()
