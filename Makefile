@@ -46,8 +46,9 @@ test-all: environments ## every combination, slow tests too; three more MPIs
 	@.venv/mpich/bin/python tests/run.py --both --all
 	@.venv/mpich/bin/python tests/environments.py openmpi41 impi mpich42
 
-campaign: environments mutate ## repeat what fails rarely: starts, kills, contention; fuzzers
+campaign: environments ## repeat what fails rarely: starts, kills, contention; fuzzers, mutants
 	@.venv/mpich/bin/python tests/run.py --both --campaign
+	@$(MAKE) --no-print-directory mutate
 
 mutate: ## change the engine here and there, and see whether its tests notice; MUTATE="--help"
 	@$(PYTHON) tests/mutate.py $(MUTATE)

@@ -248,6 +248,11 @@ def from_collective(
                 f"{function}: rank {rank} has left it, after an error, a timeout or an "
                 "interruption there; look for the first error among the ranks"
             )
+        case Status.FULL:
+            return HeapFullError(
+                f"{function}: the heap has no room for its messages; free blocks, drop arrays or "
+                "raise heap_size (ACP_HEAP_SIZE) within the memory of the machine"
+            )
     return from_fault(function, status, rank=rank)
 
 

@@ -95,3 +95,23 @@ def be_killed_while_others_use_the_heap(folder):
 def test_a_rank_that_is_killed_leaves_a_whole_heap(two_survive, tmp_path, road):
     program = launch.program(be_killed_while_others_use_the_heap, tmp_path)
     two_survive(program, road)
+
+
+def gather_in_a_full_heap():
+    """Fill the own heap to the last block, and call a collective, whose messages need one."""
+    acp.init(heap_size=MIB)
+    size = MIB
+    while size >= 16:
+        try:
+            acp.malloc(size)
+        except acp.HeapFullError:
+            size //= 2
+    acp.sync()
+    with pytest.raises(acp.HeapFullError, match="allgather: the heap has no room for its messages"):
+        acp.allgather(bytes(1000))
+    acp.sync()
+    acp.finalize()
+
+
+def test_a_collective_in_a_full_heap_says_what_to_do(passes):
+    passes([*launch.mpiexec(2), *launch.program(gather_in_a_full_heap)])
