@@ -199,11 +199,9 @@ _ROOMS = {
     ),
 }
 __all__ = sorted(name for names in _ROOMS.values() for name in names)
-_missed = False
 
 
 def __getattr__(name: str) -> object:
-    global _missed
     for room, names in _ROOMS.items():
         if name in names or room == f"{__name__}.{name}":
             if room.endswith("._engine"):  # so asked for, its folder says why it is not there
@@ -212,10 +210,6 @@ def __getattr__(name: str) -> object:
                 module = __import__(room, fromlist=names)
             globals().update((each, getattr(module, each)) for each in names)
             return globals()[name]
-    if name == "_system":  # `import` asks before it looks for the module, and after
-        if _missed:
-            from acp_mpi.engine import _engine  # noqa: F401  is not built either, and says so
-        _missed = True
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -6,8 +6,8 @@ Every variable can also be given to a program as `--acp-name value` or `--acp-na
 
 from __future__ import annotations
 
-from acp_mpi import _system
 from acp_mpi.errors import Error
+from acp_mpi.util import _system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,8 @@
 """The house is as `architecture.toml` says: floors, on which everything points down only."""
 
+import ast
 import functools
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -8,16 +10,19 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import launch
 import pytest
 from guard import PROCESSORS
 
+import acp_mpi
+
 PLAN = tomllib.loads((launch.TESTS / "architecture.toml").read_text())
 ENGINE = launch.ROOT / "acp_mpi" / "engine"
 SOURCES = sorted(path.relative_to(ENGINE) for path in ENGINE.rglob("*.c"))
 HEADERS = sorted(path.relative_to(ENGINE) for path in ENGINE.rglob("*.h"))
+Node = TypeVar("Node")
 FLAGS = [
     "-std=c11",
     "-D_GNU_SOURCE",
@@ -26,10 +31,6 @@ FLAGS = [
     "-ffunction-sections",
     "-fdata-sections",
 ]
-
-pytestmark = pytest.mark.skipif(
-    not all(map(shutil.which, ("gcc", "nm", "objdump"))), reason="gcc, nm or objdump is missing"
-)
 
 
 def room(path: Path) -> str:
@@ -104,6 +105,8 @@ class Reference(NamedTuple):
 @pytest.fixture(scope="module")
 def references(tmp_path_factory: pytest.TempPathFactory) -> list[Reference]:
     """Compile every source, and read from the objects who refers to whom."""
+    if not all(map(shutil.which, ("gcc", "nm", "objdump"))):
+        pytest.skip("gcc, nm or objdump is missing")
     folder = tmp_path_factory.mktemp("objects")
     objects = {path: folder / (str(path).replace("/", "__") + ".o") for path in SOURCES}
 
@@ -161,14 +164,14 @@ def test_circles_of_files_inside_a_room_are_small(references):
     assert {name: size for name, size in largest.items() if size > PLAN["circle"]} == limits
 
 
-def circles(edges: Mapping[Path, set[Path]]) -> list[list[Path]]:
+def circles(edges: Mapping[Node, set[Node]]) -> list[list[Node]]:
     """Return the strongly connected parts of a graph (Tarjan)."""
-    index: dict[Path, int] = {}
-    low: dict[Path, int] = {}
-    stack: list[Path] = []
+    index: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    stack: list[Node] = []
     found = []
 
-    def visit(node: Path) -> None:
+    def visit(node: Node) -> None:
         index[node] = low[node] = len(index)
         stack.append(node)
         for other in edges[node]:
@@ -185,3 +188,87 @@ def circles(edges: Mapping[Path, set[Path]]) -> list[list[Path]]:
         if node not in index:
             visit(node)
     return found
+
+
+# Python ---------------------------------------------------------------------------------------
+
+PYTHON = {
+    ".".join(path.relative_to(launch.ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((launch.ROOT / "acp_mpi").rglob("*.py"))
+}
+FLOORS = {name: floor for floor, names in enumerate(PLAN["python"]) for name in names}
+
+
+class Import(NamedTuple):
+    """A module, and one of this package that it loads."""
+
+    user: str
+    used: str
+
+    def __str__(self) -> str:
+        return f"{self.user} -> {self.used}"
+
+
+def loads(tree: ast.AST) -> Iterator[str]:
+    """Yield what a module loads, also inside functions; not what only type checkers read."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if is_module(name) else node.module for name in names)
+        else:
+            yield from loads(node)
+
+
+def is_module(name: str) -> bool:
+    return name in PYTHON or name.rpartition(".")[2].startswith("_")
+
+
+@pytest.fixture(scope="module")
+def imports() -> list[Import]:
+    return [
+        Import(user, used)
+        for user, path in PYTHON.items()
+        for used in loads(ast.parse(path.read_text()))
+        if used.partition(".")[0] == "acp_mpi" and used != "acp_mpi.__version__"
+    ]
+
+
+def package(module: str) -> str:
+    """Return the entry of `architecture.toml` for a module: the longest name that begins its."""
+    parts = module.split(".")
+    names = (".".join(parts[1:end]) for end in range(len(parts), 1, -1))
+    return next((name for name in names if name in FLOORS), parts[0])
+
+
+def test_every_python_package_has_a_floor():
+    assert {package(module) for module in PYTHON} | {"util._system"} >= set(FLOORS) - {"acp_mpi"}
+
+
+def test_python_imports_point_to_the_same_package_or_down(imports):
+    upward = {
+        str(each)
+        for each in imports
+        if each.user != "acp_mpi"  # whose names are loaded from everywhere
+        and (user := package(each.user)) != (used := package(each.used))
+        and FLOORS[used] >= FLOORS[user]
+    }
+    assert not upward, "points up:\n" + "\n".join(sorted(upward))
+
+
+def test_python_modules_load_each_other_in_no_circle(imports):
+    edges: dict[str, set[str]] = {name: set() for name in PYTHON}
+    for each in imports:
+        if each.used in PYTHON and each.user != "acp_mpi" != each.used:
+            edges[each.user].add(each.used)
+    assert [circle for circle in circles(edges) if len(circle) > 1] == []
+
+
+def test_the_top_of_the_package_has_few_modules_and_no_private_one():
+    shown = [module.name for module in pkgutil.iter_modules(acp_mpi.__path__)]
+    plain = [module.name for module in pkgutil.iter_modules(acp_mpi.__path__) if not module.ispkg]
+    assert len(plain) <= 6
+    assert [name for name in shown if name.startswith("_")] == ["__main__"]

@@ -93,7 +93,7 @@ def element_of(dtype: Any, function: str) -> _engine.Element:
         return element_of(letter, function)
     if kind.kind == "V" and kind.fields is None and kind.subdtype is None:
         return _raw(kind.itemsize)
-    return of_numpy(kind)
+    return of_numpy(kind, element_of)
 
 
 @functools.lru_cache(256)
@@ -104,7 +104,7 @@ def element_from(note: bytes) -> _engine.Element:
         return found
     import numpy
 
-    return of_numpy(numpy.lib.format.descr_to_dtype(ast.literal_eval(text)))
+    return of_numpy(numpy.lib.format.descr_to_dtype(ast.literal_eval(text)), element_of)
 
 
 def dtype_of(element: _engine.Element) -> Any:

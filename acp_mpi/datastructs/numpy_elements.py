@@ -11,6 +11,7 @@ from typing import Any
 
 from acp_mpi.engine import _engine
 
+_ElementOf = Callable[[Any, str], _engine.Element]
 _numpy: Any = None  # once all of it is there
 
 
@@ -24,12 +25,14 @@ def numpy_in_use() -> Any:
     return _numpy
 
 
-def of_numpy(dtype: Any) -> _engine.Element:
-    """Return what elements of a type of NumPy's are."""
+def of_numpy(dtype: Any, element_of: _ElementOf) -> _engine.Element:
+    """Return what elements of a type of NumPy's are; those of its fields `element_of` knows."""
     import numpy
 
     text = repr(numpy.lib.format.dtype_to_descr(dtype))
-    pack = _packer_of_fields(dtype) if dtype.names is not None else functools.partial(_one, dtype)
+    pack: Callable[[Any], bytes] = functools.partial(_one, dtype)
+    if dtype.names is not None:
+        pack = _packer_of_fields(dtype, element_of)
 
     def unpack(data: bytes) -> Any:
         return numpy.frombuffer(data, dtype, 1)[0].item()
@@ -66,17 +69,14 @@ def _one(dtype: Any, value: Any) -> bytes:
     return bytes(cell.tobytes())
 
 
-def _packer(dtype: Any) -> Callable[[Any], bytes]:
+def _packer(dtype: Any, element_of: _ElementOf) -> Callable[[Any], bytes]:
     """Return what makes bytes of what a field of a type is given."""
     import numpy
 
-    from acp_mpi.datastructs.elements import element_of  # which knows this module
-
     if not dtype.subdtype:
-        packed: Callable[[Any], bytes] = element_of(dtype, "field").packed
-        return packed
+        return element_of(dtype, "field").packed
     base, shape = dtype.subdtype
-    inner = _packer(numpy.dtype((base, shape[1:])))
+    inner = _packer(numpy.dtype((base, shape[1:])), element_of)
 
     def pack(value: Any) -> bytes:
         if isinstance(value, list) or (isinstance(value, tuple) and base.names is None):
@@ -92,10 +92,10 @@ def _packer(dtype: Any) -> Callable[[Any], bytes]:
     return pack
 
 
-def _packer_of_fields(dtype: Any) -> Callable[[Any], bytes]:
+def _packer_of_fields(dtype: Any, element_of: _ElementOf) -> Callable[[Any], bytes]:
     """Return what makes bytes of a tuple: each field is refused what elements of its type are."""
     places = [(dtype.fields[name][1], dtype[name]) for name in dtype.names]
-    fields = [(at, at + field.itemsize, _packer(field)) for at, field in places]
+    fields = [(at, at + field.itemsize, _packer(field, element_of)) for at, field in places]
 
     def pack(value: Any) -> bytes:
         parts = _parts(value)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import struct
 
-from acp_mpi import _system
 from acp_mpi.errors import Error
 from acp_mpi.job.mpi_wait import Patience
 from acp_mpi.job.rank_table import Company
+from acp_mpi.util import _system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import sys
 import time
 from _thread import RLock
 
-from acp_mpi import config
+from acp_mpi import config, errors
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error, PeerLostError, RankError
 from acp_mpi.job import exit, join, membership
@@ -136,6 +136,7 @@ def _install(job: Job) -> None:
         atexit.register(_at_exit)
         os.register_at_fork(after_in_child=_leave_all_to_the_parent)
         _once_done = True
+    errors.connections = _engine.links
     _engine.set_long_wait(membership.say_who_is_missing)
     _engine.set_unusual_buffer(_unusual_buffer)
     _engine.set_ask_for_new(membership.learn_of_newcomers)

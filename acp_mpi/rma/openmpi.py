@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from acp_mpi._system import memfd_create
+from acp_mpi.util._system import memfd_create
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import sys
 import time
 from typing import Any
 
-import acp_mpi as acp
 from acp_mpi import config
+from acp_mpi.comm.collectives import calls
 from acp_mpi.engine import _engine
-from acp_mpi.job import membership
+from acp_mpi.job import membership, runtime
 from acp_mpi.job.rendezvous import build
 from acp_mpi.tools import stdout
 from acp_mpi.util import usage
@@ -50,14 +50,14 @@ def _latency(rank: int) -> float:
     times = []
     for _ in range(_ROUNDS):
         start = time.perf_counter()
-        acp.fetch_add8(word, 0)
+        _engine.fetch_add8(word, 0)
         times.append(time.perf_counter() - start)
     return statistics.median(times) * 1e6
 
 
 def _roads() -> list[tuple[int, str, str, str, float]]:
     rows = []
-    for rank in acp.ranks():
+    for rank in membership.ranks():
         road, opened, registered, _ = _engine.road(rank)
         rows.append((rank, road, opened, registered, _latency(rank)))
     return rows
@@ -100,7 +100,7 @@ def _facts() -> list[tuple[str, str]]:
         ("global memory of a rank", f"at most {limit / 2**20:.1f} MiB, now {committed >> 10} KiB"),
         ("starter memory", f"{starter} bytes"),
         ("MPI window", membership.job().window_state),
-        ("groups", ", ".join(map(_named, acp.groups()))),
+        ("groups", ", ".join(map(_named, membership.groups()))),
         ("threads", "one progress thread a process, asleep when there is nothing to do"),
     ]
 
@@ -136,17 +136,17 @@ def main(argv: list[str]) -> int:
     parser.parse_args(argv)
     stdout.stand_in()
     environment = _environment()
-    with acp.init():
-        mine: dict[str, Any] = {"roads": [], "rank": acp.rank()}
+    with runtime.init():
+        mine: dict[str, Any] = {"roads": [], "rank": _engine.rank()}
         name = os.environ.get("ACP_NODE")
         mine["node"] = f"{platform.node()}{'' if name is None else f' (ACP_NODE={name})'}"
-        living = [rank for rank in acp.allgather(acp.rank()) if rank is not None]
+        living = [rank for rank in calls.allgather(_engine.rank()) if rank is not None]
         for rank in living:  # one after the other: a measurement alone
-            if rank == acp.rank():
+            if rank == _engine.rank():
                 mine["roads"] = _roads()
-            acp.sync()
-        everyone = [one for one in acp.allgather(mine) if one is not None]
-        if acp.rank() == living[0]:
+            _engine.sync()
+        everyone = [one for one in calls.allgather(mine) if one is not None]
+        if _engine.rank() == living[0]:
             try:
                 _print(everyone, environment)
             except OSError as reason:

@@ -6,8 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from acp_mpi import _system
-from acp_mpi.util import processes
+from acp_mpi.util import _system, processes
 
 _HYDRA = "PMI_FD"  # in the environment of its ranks
 

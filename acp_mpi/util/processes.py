@@ -10,7 +10,7 @@ import errno
 import os
 import select
 
-from acp_mpi import _system
+from acp_mpi.util import _system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

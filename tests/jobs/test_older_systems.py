@@ -12,7 +12,7 @@ import pytest
 from macprunning import alone, is_said, macprun, mpi, nothing_is_left
 
 import acp_mpi as acp
-from acp_mpi import _system
+from acp_mpi.util import _system
 
 OLDER = [sys.executable, str(Path(older.__file__))]
 

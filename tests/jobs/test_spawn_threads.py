@@ -27,12 +27,12 @@ def ask_for_the_parents():
     """Ask while another thread is still about to hear it."""
     from mpi4py import MPI
 
-    from acp_mpi.spawn.standin.comm import strangers
+    from acp_mpi.spawn.standin.comm import intercommunicators, strangers
 
     begin, hear = threading.Barrier(THREADS), strangers.hear
 
     def held_up(*given):
-        launch.until(lambda: are_in(strangers.parent) == THREADS)
+        launch.until(lambda: are_in(intercommunicators.parent) == THREADS)
         return hear(*given)
 
     def ask(number):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from acp_mpi import _system
 from acp_mpi.launch.macprun import family, leavings
+from acp_mpi.util import _system
 
 _PASSED_ON = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,

@@ -10,12 +10,11 @@ from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import IO
 
-from acp_mpi import _system
 from acp_mpi.launch.macprun.launchers import Start
 from acp_mpi.launch.macprun.leavings import Leavings
 from acp_mpi.launch.macprun.output import Stream
 from acp_mpi.launch.macprun.plan import Group
-from acp_mpi.util import processes
+from acp_mpi.util import _system, processes
 
 _NOTICE = 2.0  # s in which a launcher notices that a rank has failed, and ends
 _TOGETHER = 0.1  # s between the end of a rank and the news of it, at most

@@ -7,7 +7,6 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from acp_mpi._system import memfd_create
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.job.registry import locate
@@ -18,6 +17,7 @@ from acp_mpi.launch.macprun.meeting import Meeting
 from acp_mpi.spawn.groups import fork_server_client, wire_format
 from acp_mpi.spawn.groups.fork_server import REGISTRY
 from acp_mpi.util import lifecycle
+from acp_mpi.util._system import memfd_create
 
 if TYPE_CHECKING:
     from acp_mpi.job.join import Job

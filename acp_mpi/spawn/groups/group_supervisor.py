@@ -10,11 +10,10 @@ import _socket
 import os
 import select
 
-from acp_mpi import _system
 from acp_mpi.launch.macprun import family
 from acp_mpi.launch.macprun.leavings import Leavings
 from acp_mpi.spawn.groups import launching, wire_format
-from acp_mpi.util import processes
+from acp_mpi.util import _system, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from _thread import allocate_lock
 from types import FunctionType, ModuleType
 
 import acp_mpi as acp
-from acp_mpi.spawn.standin import handles, names
-from acp_mpi.spawn.standin.comm import ports
+from acp_mpi.spawn.standin import handles
+from acp_mpi.spawn.standin.comm import names, ports
 from acp_mpi.spawn.standin.comm.communicators import (
     Cartcomm,
     Comm,

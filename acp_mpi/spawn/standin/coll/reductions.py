@@ -12,8 +12,7 @@ from acp_mpi.comm.collectives.farewell import Farewell
 from acp_mpi.comm.collectives.team import second
 from acp_mpi.spawn.standin.coll import folding
 from acp_mpi.spawn.standin.coll.roots import Roots
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import fail
+from acp_mpi.spawn.standin.original import MPI, fail
 from acp_mpi.spawn.standin.types import buffers
 
 TYPE_CHECKING = False

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC
 
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import fail, whole
+from acp_mpi.spawn.standin.original import MPI, fail
+from acp_mpi.spawn.standin.p2p.addresses import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from acp_mpi.spawn.standin.comm.ranks import Circle
+    from acp_mpi.spawn.standin.p2p.addresses import Circle
 
 
 class Roots(ABC):

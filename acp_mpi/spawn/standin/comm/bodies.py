@@ -12,15 +12,14 @@ from acp_mpi.comm.collectives.counted import counted
 from acp_mpi.comm.collectives.parting import part
 from acp_mpi.spawn.standin.coll.objects import Objects
 from acp_mpi.spawn.standin.coll.running import carry_out
-from acp_mpi.spawn.standin.comm.ranks import Circle, derived
+from acp_mpi.spawn.standin.comm.belongings import Belongings
 from acp_mpi.spawn.standin.comm.split_types import shares_memory
 from acp_mpi.spawn.standin.comm.teams import Teams
 from acp_mpi.spawn.standin.family import kinds
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import fail
+from acp_mpi.spawn.standin.original import MPI, fail
+from acp_mpi.spawn.standin.p2p.addresses import Circle, derived
 from acp_mpi.spawn.standin.p2p.requests import Request
 from acp_mpi.spawn.standin.p2p.work import Done
-from acp_mpi.spawn.standin.types.belongings import Belongings
 from acp_mpi.spawn.standin.types.groups import Group, ranks_of
 
 TYPE_CHECKING = False

@@ -69,9 +69,9 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
     @classmethod
     def Get_parent(cls) -> Any:
         """Return the communicator with those that spawned this process, or COMM_NULL."""
-        from acp_mpi.spawn.standin.comm import strangers
+        from acp_mpi.spawn.standin.comm import intercommunicators
 
-        return strangers.parent()
+        return intercommunicators.parent()
 
     @classmethod
     def Join(cls, fd: int) -> Any:
@@ -84,7 +84,7 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
         """Return an attribute, or None."""
         if (body := getattr(self, "_body", None)) is not None:
             return body.Get_attr(keyval)
-        from acp_mpi.spawn.standin.types import attributes
+        from acp_mpi.spawn.standin.comm import attributes
 
         known = attributes.own_answer(keyval)
         return MPI.Comm.Get_attr(self, keyval) if known is None else known[0]
@@ -94,14 +94,14 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
         cls, copy_fn: Any = None, delete_fn: Any = None, nopython: bool = False
     ) -> int:
         """Return a key for attributes."""
-        from acp_mpi.spawn.standin.types import attributes
+        from acp_mpi.spawn.standin.comm import attributes
 
         return attributes.create_keyval(copy_fn, delete_fn, nopython)
 
     @classmethod
     def Free_keyval(cls, keyval: int) -> int:
         """Give a key back."""
-        from acp_mpi.spawn.standin.types import attributes
+        from acp_mpi.spawn.standin.comm import attributes
 
         return attributes.free_keyval(keyval)
 
@@ -123,13 +123,13 @@ class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
         """Start processes of one program; return the communicator with them."""
         from acp_mpi.spawn.standin.comm import spawning
 
-        return spawning.spawn(self, *given, **named)
+        return ours(spawning.spawn(self, *given, **named))
 
     def Spawn_multiple(self, *given: Any, **named: Any) -> Any:
         """Start processes of several programs; return the communicator with them."""
         from acp_mpi.spawn.standin.comm import spawning
 
-        return spawning.spawn_multiple(self, *given, **named)
+        return ours(spawning.spawn_multiple(self, *given, **named))
 
     def Accept(self, *given: Any, **named: Any) -> Any:
         """Wait for a group that connects; return the communicator with it."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from _thread import allocate_lock
+
 import acp_mpi as acp
 from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.spawn.standin.comm.bodies import Body, IntraBody, new_context, ranks_in, sorted_by_key
-from acp_mpi.spawn.standin.comm.ranks import Circle, derived
+from acp_mpi.spawn.standin.comm.strangers import from_parents
 from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.p2p.addresses import Circle, derived
 from acp_mpi.spawn.standin.types.groups import Group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+_making = allocate_lock()  # the communicator with the parents
+_parent: Any = None
 
 
 class InterBody(Body):
@@ -87,6 +93,22 @@ def connected(context: int, local: tuple[int, ...], peers: tuple[int, ...]) -> A
     """Return the intercommunicator of two groups."""
     _engine.bury()  # what is left of groups that have ended: a program may spawn without end
     return InterBody(context, Circle(local, acp.rank()), Circle(peers, None)).shown()
+
+
+def parent() -> Any:
+    """Return the communicator with those that spawned this process, or COMM_NULL."""
+    global _parent
+    news = from_parents()
+    with _making:
+        if _parent is None and news is not None:
+            context, parents, children, _ = news
+            _parent = connected(context, tuple(children), tuple(parents))
+        elif _parent is None:
+            _parent = MPI.Comm.Get_parent()
+    body = getattr(_parent, "_body", None)
+    if body is not None and body.closed:  # a copy of it was disconnected
+        _parent._body = None
+    return _parent
 
 
 def meet(comm: Any, leader: int, bridge: Any, remote_leader: int, tag: int) -> Any:

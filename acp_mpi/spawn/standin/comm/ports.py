@@ -16,9 +16,9 @@ from acp_mpi.job import membership
 from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.spawn.standin.comm.bodies import new_context, ranks_in
 from acp_mpi.spawn.standin.comm.intercommunicators import connected
-from acp_mpi.spawn.standin.comm.ranks import derived
 from acp_mpi.spawn.standin.comm.strangers import hear, heard, tell
 from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.p2p.addresses import derived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

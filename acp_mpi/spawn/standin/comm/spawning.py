@@ -14,7 +14,7 @@ from acp_mpi.job.rendezvous.address import address_towards, said_of
 from acp_mpi.job.rendezvous.row import Process
 from acp_mpi.launch.macprun.nodes import HERE, Node, dealt, is_here, parse
 from acp_mpi.spawn.groups import fork_server_client, given
-from acp_mpi.spawn.standin import compiled
+from acp_mpi.spawn.standin.comm import compiled
 from acp_mpi.spawn.standin.comm.bodies import new_context, ranks_in
 from acp_mpi.spawn.standin.comm.intercommunicators import connected
 from acp_mpi.spawn.standin.comm.strangers import NEWS, PARENT

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import fail
+from acp_mpi.spawn.standin.original import MPI, fail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

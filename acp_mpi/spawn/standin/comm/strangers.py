@@ -1,15 +1,14 @@
-"""What ranks say to each other before there is a communicator; the one with the parents."""
+"""Messages between ranks that have no communicator yet: from parents, and of ports."""
 
 from __future__ import annotations
 
-import _thread
+from _thread import allocate_lock
 
 from acp_mpi.engine import _engine
 from acp_mpi.job import membership
-from acp_mpi.spawn.standin.comm.intercommunicators import connected
-from acp_mpi.spawn.standin.comm.ranks import derived
 from acp_mpi.spawn.standin.original import MPI
 from acp_mpi.spawn.standin.p2p import transport
+from acp_mpi.spawn.standin.p2p.addresses import derived
 from acp_mpi.spawn.standin.p2p.work import Patience, Receiving, outcome, pause
 
 TYPE_CHECKING = False
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 PARENT = "ACP_PARENT"
 NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
 _NOBODY = _engine.Sources(())  # whose death would end a receive from anybody: others may come
-_asking = _thread.allocate_lock()  # who my parents are: they say it once
-_parent: Any = None
-_program: int | None = None
+_asking = allocate_lock()  # the parents: they say it once
+_heard: list[tuple[Any, ...] | None] = []  # from them, once asked
 
 
 class _Stranger:
@@ -71,30 +69,19 @@ def tell(context: int, dest: int, tag: int, thing: Any) -> None:
     transport.send(context, dest, tag, MPI.pickle.dumps(thing))
 
 
-def _ask() -> None:
-    global _parent, _program
-    if _parent is not None:  # another thread has asked meanwhile
-        return
-    rank = membership.job().parent if membership.in_a_job() else None
-    if rank is None:
-        _parent = MPI.Comm.Get_parent()
-    else:
-        (context, parents, children, _program), _ = hear(NEWS, rank, 0)
-        _parent = connected(context, tuple(children), tuple(parents))
+def from_parents() -> tuple[Any, ...] | None:
+    """Return what the parents say: a context, their ranks, the children's, and the program.
 
-
-def parent() -> Any:
-    """Return the communicator with those that spawned this process, or COMM_NULL."""
-    if _parent is None:
-        with _asking:
-            _ask()
-    body = getattr(_parent, "_body", None)
-    if body is not None and body.closed:  # a copy of it was disconnected
-        _parent._body = None
-    return _parent
+    The program is its number in `Spawn_multiple`, 0 of `Spawn`. None: nobody has spawned this one.
+    """
+    with _asking:
+        if not _heard:
+            rank = membership.job().parent if membership.in_a_job() else None
+            _heard.append(None if rank is None else hear(NEWS, rank, 0)[0])
+    return _heard[0]
 
 
 def program() -> int | None:
     """Return which program of `Spawn_multiple` this process runs, 0 of `Spawn`; None: neither."""
-    parent()
-    return _program
+    news = from_parents()
+    return None if news is None else news[3]

@@ -6,21 +6,39 @@ from abc import ABC, abstractmethod
 from operator import index
 
 from acp_mpi.engine import _engine
-from acp_mpi.spawn.standin.comm.ranks import Circle
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.original import MPI, fail
 from acp_mpi.spawn.standin.p2p import transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
 ACKNOWLEDGEMENTS = 1  # the context for them, after that of the messages
 _TAG_MAX = 2**31 - 1
 
 
-def fail(code: int) -> NoReturn:
-    """Raise mpi4py's exception."""
-    raise MPI.Exception(code)
+def derived(context: int, *parts: object) -> int:
+    """Return the context of a communicator that is made of one with `context`.
+
+    All members find the same number without asking each other. The last bits are free: a
+    communicator uses two contexts for messages.
+    """
+    text = repr((context, *parts)).encode()
+    number = int.from_bytes(_engine.sha256(text)[:8], "little")
+    return (number >> 2 | 1 << 20) & ~7
+
+
+class Circle:
+    """Ranks of the job in an order that all of them know, and the caller's place among them."""
+
+    def __init__(self, ranks: tuple[int, ...], own: int | None) -> None:
+        self.ranks = ranks
+        self.place = {rank: place for place, rank in enumerate(ranks)}
+        self.rank = MPI.UNDEFINED if own is None else self.place.get(own, MPI.UNDEFINED)
+        self.sources = _engine.Sources(ranks)
+
+    def __len__(self) -> int:
+        return len(self.ranks)
 
 
 def whole(what: str, number: Any) -> int:

@@ -6,8 +6,7 @@ import operator
 
 import acp_mpi as acp
 from acp_mpi.spawn.standin.family import Family, new, reduced, refuse_copies, unless
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import fail
+from acp_mpi.spawn.standin.original import MPI, fail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

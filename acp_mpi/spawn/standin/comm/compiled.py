@@ -9,7 +9,6 @@ import sys
 
 from acp_mpi.errors import Error
 from acp_mpi.launch.macprun import hints
-from acp_mpi.spawn.standin.comm.communicators import ours
 from acp_mpi.spawn.standin.original import MPI
 from acp_mpi.util import host
 
@@ -75,7 +74,7 @@ def spawn(
     if not _has_launcher():
         os.environ["PATH"] = _path()
     try:
-        return ours(by_mpi(comm, command, args, maxprocs, info, *more))
+        return by_mpi(comm, command, args, maxprocs, info, *more)
     except MPI.Exception as error:
         error.add_note(
             "Spawn: this is MPI's own, for a child that is no Python with acp_mpi; some MPIs can "

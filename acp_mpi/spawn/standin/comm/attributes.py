@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import fail
+from acp_mpi.spawn.standin.comm.strangers import program
+from acp_mpi.spawn.standin.original import MPI, fail
 from acp_mpi.spawn.standin.types.errhandlers import told
 from acp_mpi.util import host
 
@@ -55,12 +55,10 @@ def own_answer(keyval: int) -> tuple[int | None] | None:
     There is no UNIVERSE_SIZE without a launcher: MPICH looks for one of its own to ask, and ours
     need none. To MPI all that were spawned together run one program.
     """
-    from acp_mpi.spawn.standin.comm import strangers  # which knows bodies, and these this module
-
     if keyval == MPI.UNIVERSE_SIZE and not host.launched_by_mpi(os.environ):
         return (None,)
-    if keyval == MPI.APPNUM and (program := strangers.program()) is not None:
-        return (program,)
+    if keyval == MPI.APPNUM and (number := program()) is not None:
+        return (number,)
     return None
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from acp_mpi.spawn.standin.comm.attributes import Attributes
 from acp_mpi.spawn.standin.original import MPI
 from acp_mpi.spawn.standin.p2p.requests import Request
 from acp_mpi.spawn.standin.p2p.work import Done
-from acp_mpi.spawn.standin.types.attributes import Attributes
 from acp_mpi.spawn.standin.types.errhandlers import Errors
 
 TYPE_CHECKING = False
