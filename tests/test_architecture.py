@@ -66,7 +66,8 @@ def test_every_room_has_a_floor():
 
 def test_stems_are_unique():
     for paths in (SOURCES, HEADERS):
-        stems = sorted(path.stem for path in paths)
+        # state headers are named after their rooms and hold no function
+        stems = sorted(path.stem for path in paths if path.parent.name != "state")
         assert stems == sorted(set(stems))
 
 

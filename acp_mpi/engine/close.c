@@ -1,9 +1,29 @@
 /* The end of an engine: others hear of it, threads end, addresses die; what is mapped stays until the
  * last has let go of it. docs/architecture.md ("Locks, and the end") says what other threads may do. */
-#include "collectives/schedule.h"
-#include "transport/link.h"
+#include "base/linux.h"
+#include "collectives/background.h"
+#include "core/membarrier.h"
+#include "core/state/peer.h"
+#include "membership/leave.h"
+#include "membership/name_service.h"
+#include "membership/team.h"
+#include "memory/arena.h"
+#include "memory/unmap.h"
+#include "messages/flow.h"
 #include "messages/request.h"
+#include "mpi_window/window.h"
+#include "operations/notices.h"
+#include "operations/op_table.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "progress/progress.h"
+#include "progress/reactor.h"
 #include "transport/connection.h"
+#include "transport/keepalive.h"
+#include "transport/link.h"
+#include "transport/link_io.h"
+#include "transport/shm_ring.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -12,38 +32,12 @@
 
 #define LINGER_NS ((uint64_t)1000000000)
 
-/* Who stays and reaches into this memory may wait for an answer, and is to hear of the end, though this
- * process has said nothing to it yet, or does not even know it. */
-static void meet_who_stays(acp_engine *e)
-{
-    for (uint32_t i = 0; i < ATTACH_LINES; i++) {
-        uint64_t holder = e->doors->lines[i].holder, slot = holder - 1;
-        if (!holder || holder & CLAIMING || span_has(e->joined_with, (uint32_t)slot))
-            continue;
-        struct peer *p = growth_reaches(e, slot) ? peer_of_slot(e, (uint32_t)slot) : NULL;
-        if (p && p != e->own)
-            peer_attach(e, p);
-    }
-}
-
-void acp_engine_leaving(acp_engine *e)
-{
-    struct message m = growth_farewell(e, 0);
-    pthread_mutex_lock(&e->lock);
-    if (e->control->phase == PHASE_OPEN) {
-        meet_who_stays(e);
-        e->control->phase = PHASE_LEAVING;
-        notify_all(&e->lanes[LANE_LOCKED], &m);
-    }
-    pthread_mutex_unlock(&e->lock);
-}
-
 /* Does anybody still read a ring that had no room? */
 static bool is_read(acp_engine *e)
 {
     bool any = false;
     for (struct peer *p = NULL; !any && (p = peer_next(e, p));)
-        any = p->backlog && p->control->phase != PHASE_CLOSED;
+        any = p->shm.backlog && p->shm.control->phase != PHASE_CLOSED;
     return any;
 }
 
@@ -61,7 +55,7 @@ static void announce_end(acp_engine *e)
 {
     struct message m = growth_farewell(e, ENDING);
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; link; link = link->next)
+    for (struct link *link = e->tcp.links; link; link = link->next)
         link_send(&e->lanes[LANE_LOCKED], link, &m, NULL, 0);
     pthread_mutex_unlock(&e->lock);
 }
@@ -82,9 +76,9 @@ void acp_engine_close(acp_engine *e)
     progress_join(e);
     fences_join(e);
     collectives_close(e);
-    pthread_mutex_lock(&e->leader);
+    pthread_mutex_lock(&e->progress.leader);
     pthread_mutex_lock(&e->lock);
-    if (e->peers) {
+    if (e->job.peers) {
         struct message m = growth_farewell(e, FAREWELL);
         notify_all(&e->lanes[LANE_LOCKED], &m);
     }
@@ -93,17 +87,17 @@ void acp_engine_close(acp_engine *e)
     links_close(e);
     memory_await(e);
     pthread_mutex_lock(&e->space); /* who maps or watches others has it, and may ring */
-    pthread_mutex_lock(&e->bell);
-    if (e->peers)
+    pthread_mutex_lock(&e->progress.bell);
+    if (e->job.peers)
         peers_close(e);
     table_close(e);
     events_close(e);
-    pthread_mutex_unlock(&e->bell);
+    pthread_mutex_unlock(&e->progress.bell);
     if (e->control)
         memory_close(e);
     pthread_mutex_unlock(&e->space);
     pthread_mutex_unlock(&e->lock);
-    pthread_mutex_unlock(&e->leader);
+    pthread_mutex_unlock(&e->progress.leader);
 }
 
 bool acp_engine_closed(const acp_engine *e)
@@ -121,29 +115,24 @@ bool acp_engine_foreign(const acp_engine *e)
 void acp_engine_forked(acp_engine *e)
 {
     atomic_store(&e->stopping, true);
-    pthread_mutex_init(&e->leader, NULL); /* a thread that the child has not may have led */
-    for (uint32_t i = 0; i < e->wire_room; i++)
-        if (e->wires[i] && e->wires[i]->fd >= 0)
-            close(e->wires[i]->fd);
+    pthread_mutex_init(&e->progress.leader, NULL); /* a thread that the child has not may have led */
+    for (uint32_t i = 0; i < e->tcp.wire_room; i++)
+        if (e->tcp.wires[i] && e->tcp.wires[i]->fd >= 0)
+            close(e->tcp.wires[i]->fd);
     for (uint32_t slot = 0; slot < e->procs; slot++) {
-        struct peer **page = e->peers[slot / PEER_PAGE];
+        struct peer **page = e->job.peers[slot / PEER_PAGE];
         struct peer *p = page ? page[slot % PEER_PAGE] : NULL;
         if (!page)
             slot |= PEER_PAGE - 1;
         if (p && p->pidfd >= 0)
             close(p->pidfd);
-        if (p && p->fd >= 0)
-            close(p->fd);
-        if (p && p->door_fd >= 0)
-            close(p->door_fd);
+        if (p && p->shm.fd >= 0)
+            close(p->shm.fd);
+        if (p && p->shm.door_fd >= 0)
+            close(p->shm.door_fd);
     }
     table_close(e);
     events_close(e);
-}
-
-void acp_engine_hold(acp_engine *e)
-{
-    atomic_fetch_add(&e->memory.references, 1);
 }
 
 /* Arrays may outlive the engine: their mapping goes with the last of them. */
@@ -161,11 +150,11 @@ void acp_engine_free(acp_engine *e)
     operations_close(e);
     requests_close(e);
     pthread_mutex_destroy(&e->space);
-    pthread_mutex_destroy(&e->bell);
+    pthread_mutex_destroy(&e->progress.bell);
     pthread_mutex_destroy(&e->lock);
-    pthread_mutex_destroy(&e->mail_lock);
-    pthread_mutex_destroy(&e->collectives_lock);
-    pthread_mutex_destroy(&e->leader);
-    pthread_mutex_destroy(&e->waiters_lock);
+    pthread_mutex_destroy(&e->mail.lock);
+    pthread_mutex_destroy(&e->collectives.lock);
+    pthread_mutex_destroy(&e->progress.leader);
+    pthread_mutex_destroy(&e->progress.waiters_lock);
     munmap(e, sizeof *e);
 }

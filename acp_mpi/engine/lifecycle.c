@@ -1,7 +1,23 @@
 /* An engine: creation, joining, reset, and what it says of its ranks. Its end is in close.c. */
-#include "collectives/schedule.h"
+#include "base/linux.h"
+#include "collectives/background.h"
+#include "core/membarrier.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "membership/name_service.h"
+#include "membership/team.h"
+#include "memory/arena.h"
+#include "messages/flow.h"
+#include "messages/message_send_queue.h"
+#include "mpi_window/window.h"
+#include "operations/protocol_shm.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "peers/rank_table_append.h"
+#include "progress/progress.h"
+#include "transport/link_io.h"
 #include "transport/listen.h"
-#include "messages/request.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -17,26 +33,6 @@
 #ifndef PR_SET_PTRACER
 #define PR_SET_PTRACER 0x59616d61
 #endif
-
-uint64_t acp_now(void)
-{
-    return now_ns();
-}
-
-const char *acp_status_name(int status)
-{
-    static const char *const names[] = {
-        "ok", "null address", "no such rank", "not registered", "out of its region",
-        "misaligned", "memory limit reached", "rank lost", "timed out", "interrupted",
-        "no free slot", "system error", "private memory", "a rank is in finalize",
-        "unknown handle", "closed", "bad argument", "an error of MPI",
-        "no such block", "damaged heap", "destroyed", "message longer than its room", "cancelled",
-        "another collective meanwhile", "a rank has left the collective", "a count overflows",
-        "too many regions", "a name of another rank", "no descriptor left",
-        "a message of another type"};
-    int i = -status;
-    return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "unknown status";
-}
 
 /* Memory that holds locks and conditions is shared only between equal C libraries. */
 static uint32_t libc_tag(void)
@@ -61,11 +57,11 @@ static void widen_descriptors(void)
 static int create(acp_engine *e, acp_fault *fault)
 {
     bool dead;
-    e->memory.fd = e->table.fd = -1;
-    e->epoll_fd = e->outer_fd = e->door_fd = e->giver_fd = e->timer_fd = e->spare_fd = -1;
-    e->lifeline_fd = -1;
+    e->memory.fd = e->job.table.fd = -1;
+    e->progress.epoll_fd = e->progress.outer_fd = e->progress.door_fd = e->job.giver_fd = e->progress.timer_fd = e->progress.spare_fd = -1;
+    e->progress.lifeline_fd = -1;
     for (uint32_t i = 0; i < LISTENERS; i++)
-        e->listeners[i] = -1;
+        e->tcp.listeners[i] = -1;
     if (getrandom(&e->row.nonce, sizeof e->row.nonce, 0) != (ssize_t)sizeof e->row.nonce) {
         fault->error = errno;
         return ACP_E_SYSTEM;
@@ -82,10 +78,10 @@ static int create(acp_engine *e, acp_fault *fault)
     e->row.uid = (uint32_t)geteuid();
     e->row.layout = LAYOUT_VERSION;
     /* Not of the heap: what no operation has used takes no memory. */
-    void *ops = mmap(NULL, OPS * sizeof *e->ops, PROT_READ | PROT_WRITE,
+    void *ops = mmap(NULL, OPS * sizeof *e->ops.table, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    e->ops = ops == MAP_FAILED ? NULL : ops;
-    if (!e->ops || progress_start(e) != ACP_OK) {
+    e->ops.table = ops == MAP_FAILED ? NULL : ops;
+    if (!e->ops.table || progress_start(e) != ACP_OK) {
         fault->error = errno;
         return ACP_E_SYSTEM;
     }
@@ -97,9 +93,9 @@ static int create(acp_engine *e, acp_fault *fault)
     c->pid = e->row.pid;
     c->span = e->memory.span;
     c->base = (uint64_t)(uintptr_t)e->memory.base;
-    c->fences = !e->can_fence;
+    c->fences = !e->fence.can;
     c->ptracer = e->config.ptracer;
-    c->door_fd = e->door_fd;
+    c->door_fd = e->progress.door_fd;
     c->phase = PHASE_OPEN;
     c->magic = LAYOUT_MAGIC;
     if (e->config.ptracer)
@@ -120,9 +116,9 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
         return fault->status = ACP_E_SYSTEM;
     e->config = *config;
     e->config.node = apart(e) ? config->node | NODE_APART : config->node & ~NODE_APART;
-    e->work_tail = &e->work;
-    e->stalled_end = &e->stalled;
-    e->mail_tail = &e->mail_waiting;
+    e->ops.work_tail = &e->ops.work;
+    e->ops.stalled_end = &e->ops.stalled;
+    e->mail.waiting_end = &e->mail.waiting;
     e->memory.references = 1;
     for (uint32_t i = 0; i < ATTACH_LANES; i++)
         e->lanes[i] = (acp_lane){.engine = e, .index = i, .previous = 1};
@@ -130,12 +126,12 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&e->space, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    pthread_mutex_init(&e->bell, NULL);
+    pthread_mutex_init(&e->progress.bell, NULL);
     pthread_mutex_init(&e->lock, NULL);
-    pthread_mutex_init(&e->mail_lock, NULL);
-    pthread_mutex_init(&e->collectives_lock, NULL);
-    pthread_mutex_init(&e->leader, NULL);
-    pthread_mutex_init(&e->waiters_lock, NULL);
+    pthread_mutex_init(&e->mail.lock, NULL);
+    pthread_mutex_init(&e->collectives.lock, NULL);
+    pthread_mutex_init(&e->progress.leader, NULL);
+    pthread_mutex_init(&e->progress.waiters_lock, NULL);
     fault->status = create(e, fault);
     if (fault->status != ACP_OK) {
         acp_engine_close(e);
@@ -167,9 +163,9 @@ static bool crowded(const acp_engine *e)
 
 int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
 {
-    bool first = !e->own;
+    bool first = !e->job.own;
     int rc = ACP_OK;
-    if (!e->table.base || count > atomic_load(&e->table.head->count) - e->procs)
+    if (!e->job.table.base || count > atomic_load(&e->job.table.head->count) - e->procs)
         return ACP_E_ARGUMENT;
     for (uint32_t i = 0; e->slot_of_rank && rc == ACP_OK && i < count; i++) {
         uint32_t slot = e->procs + i;
@@ -179,8 +175,8 @@ int acp_engine_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         rc = peers_join(e, count, own_slot);
     if (rc == ACP_OK && first)
         endpoints_watch(e, true);
-    e->crowded = crowded(e);
-    if (atomic_exchange(&e->control->crowded, e->crowded) != e->crowded)
+    e->progress.crowded = crowded(e);
+    if (atomic_exchange(&e->control->crowded, e->progress.crowded) != e->progress.crowded)
         membarrier_all(); /* who has not seen it yet has brought what it brought before */
     return rc;
 }
@@ -228,16 +224,6 @@ int acp_engine_reset(acp_engine *e, const uint32_t *slot_of, uint32_t count)
     return rc;
 }
 
-uint32_t acp_rank(const acp_engine *e)
-{
-    return e->rank;
-}
-
-uint32_t acp_procs(const acp_engine *e)
-{
-    return e->procs;
-}
-
 bool acp_known(acp_engine *e, uint64_t rank)
 {
     return growth_reaches(e, rank);
@@ -249,15 +235,10 @@ void acp_row_of(const acp_engine *e, uint32_t slot, uint8_t data[ACP_ROW_SIZE])
     memcpy(data, &row, sizeof row);
 }
 
-int64_t acp_slot_of(const acp_engine *e, uint32_t rank)
-{
-    return rank < e->procs ? (int64_t)slot_of_rank(e, rank) : -1;
-}
-
 uint32_t acp_lost_ranks(acp_engine *e, bool accepted, uint32_t *out, uint32_t most)
 {
     uint32_t count = 0;
-    bool any = e->departed || e->leavers;
+    bool any = e->job.departed || e->job.leavers;
     for (struct peer *p = NULL; any && (p = peer_next(e, p));)
         if ((accepted ? p->loss_accepted : p->lost || p->left) && count++ < most)
             out[count - 1] = rank_of_slot(e, p->slot);
@@ -266,7 +247,7 @@ uint32_t acp_lost_ranks(acp_engine *e, bool accepted, uint32_t *out, uint32_t mo
 
 uint32_t acp_losses(const acp_engine *e)
 {
-    return e->losses;
+    return e->job.losses;
 }
 
 bool acp_lives(acp_engine *e, uint32_t rank)
@@ -277,7 +258,7 @@ bool acp_lives(acp_engine *e, uint32_t rank)
 
 int64_t acp_trouble_rank(const acp_engine *e)
 {
-    return e->trouble_rank;
+    return e->sync.trouble_rank;
 }
 
 void acp_refresh(acp_engine *e)
@@ -291,8 +272,8 @@ void acp_refresh(acp_engine *e)
             departed += p->lost;
             absent++;
         }
-    e->losses_accepted = accepted;
-    e->departed_accepted = departed;
-    e->absent = absent;
+    e->job.losses_accepted = accepted;
+    e->job.departed_accepted = departed;
+    e->job.absent = absent;
     pthread_mutex_unlock(&e->lock);
 }

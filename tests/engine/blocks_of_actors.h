@@ -3,6 +3,7 @@
 #define ACP_TESTS_BLOCKS_OF_ACTORS_H
 
 #include "crash.h"
+#include "memory/heap.h"
 
 static inline int give(struct actor *a, uint64_t block)
 {

@@ -3,8 +3,13 @@
 #define ACP_TESTS_BOXING_H
 
 #include "mail_stage.h"
-
+#include "core/engine_state.h"
+#include "core/state/peer.h"
 #include "messages/fastbox.h"
+#include "messages/fastbox_deliver.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/request.h"
 
 #define LONGEST 400u
 
@@ -22,15 +27,15 @@ static inline void sender_start(struct sender *s, int fd, uint32_t rank)
     e->rank = e->self = rank;
     e->procs = SOURCES;
     e->doors = &doors;
-    e->own = &s->own;
-    e->door_fd = e->epoll_fd = -1;
-    e->fenced = true;
-    pthread_mutex_init(&e->bell, NULL);
-    s->to.control = e->control;
-    s->to.heap = &s->actor.heap;
+    e->job.own = &s->own;
+    e->progress.door_fd = e->progress.epoll_fd = -1;
+    e->fence.fenced = true;
+    pthread_mutex_init(&e->progress.bell, NULL);
+    s->to.shm.control = e->control;
+    s->to.shm.heap = &s->actor.heap;
     s->to.relation = RELATION_NODE;
-    s->to.door_fd = -1;
-    s->to.doors = &doors;
+    s->to.shm.door_fd = -1;
+    s->to.shm.doors = &doors;
 }
 
 /* A mailbox that has letters, without which no box is used. */

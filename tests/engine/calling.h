@@ -3,7 +3,7 @@
 #define ACP_TESTS_CALLING_H
 
 #include "check.h"
-#include "core/engine_state.h"
+#include "core/lane.h"
 
 static inline int run(acp_lane *lane, struct acp_call *c)
 {

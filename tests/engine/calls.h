@@ -4,6 +4,7 @@
 
 #include "cluster.h"
 #include "methods.h"
+#include "core/acp.h"
 
 static inline void start(struct cluster *c, uint32_t count, uint32_t nodes, acp_path path)
 {

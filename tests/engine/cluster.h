@@ -5,7 +5,7 @@
 #define ACP_TESTS_CLUSTER_H
 
 #include "check.h"
-#include "operations/op.h"
+#include "core/engine_state.h"
 
 #include <pthread.h>
 #include <stdio.h>

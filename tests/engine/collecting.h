@@ -2,8 +2,8 @@
 #ifndef ACP_TESTS_COLLECTING_H
 #define ACP_TESTS_COLLECTING_H
 
-#include "collectives/schedule.h"
 #include "mailing.h"
+#include "core/messages.h"
 
 enum { IN, OUT, TMP, SUM, PART };
 

@@ -4,7 +4,12 @@
 #define ACP_TESTS_CRASH_H
 
 #include "check.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
 #include "memory/heap.h"
+#include "memory/heap_create.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -4,6 +4,8 @@
 #define ACP_TESTS_FAKE_MPI_H
 
 #include "cluster.h"
+#include "core/engine_state.h"
+#include "core/mpi_window.h"
 
 #include <sched.h>
 

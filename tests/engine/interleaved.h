@@ -4,6 +4,7 @@
 #ifndef ACP_TESTS_INTERLEAVED_H
 #define ACP_TESTS_INTERLEAVED_H
 
+#include "base/linux.h"
 #include "core/engine_state.h"
 #include "interleaver.h"
 

@@ -3,8 +3,11 @@
 #define ACP_TESTS_MAIL_STAGE_H
 
 #include "crash.h"
-#include "messages/mail_match.h"
-#include "messages/request.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "messages/deliver.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
 
 #define MOST 64u
 #define SOURCES 3u
@@ -26,24 +29,24 @@ static inline void stage_start(struct stage *s, int fd)
     memset(s, 0, sizeof *s);
     actor_start(&s->actor, fd);
     acp_engine *e = s->actor.engine;
-    s->owner.control = e->control;
-    s->owner.heap = &s->actor.heap;
+    s->owner.shm.control = e->control;
+    s->owner.shm.heap = &s->actor.heap;
     s->owner.relation = RELATION_NODE;
-    s->owner.door_fd = -1;
-    e->own = &s->owner;
+    s->owner.shm.door_fd = -1;
+    e->job.own = &s->owner;
     e->doors = &doors;
-    e->door_fd = e->epoll_fd = -1;
-    e->fenced = true;
+    e->progress.door_fd = e->progress.epoll_fd = -1;
+    e->fence.fenced = true;
     e->procs = SOURCES;
-    pthread_mutex_init(&e->bell, NULL);
-    pthread_mutex_init(&e->mail_lock, NULL);
+    pthread_mutex_init(&e->progress.bell, NULL);
+    pthread_mutex_init(&e->mail.lock, NULL);
     e->memory.base = s->actor.heap.base;
     for (uint32_t i = 0; i < SOURCES; i++) {
         s->sources[i].watched = true;
         s->page[i] = &s->sources[i];
     }
     s->pages[0] = s->page;
-    e->peers = s->pages;
+    e->job.peers = s->pages;
 }
 
 static inline struct mailbox *box_of(const struct stage *s)

@@ -3,8 +3,10 @@
 #define ACP_TESTS_MAILING_H
 
 #include "cluster.h"
+#include "core/engine_state.h"
 #include "memory/heap.h"
-#include "messages/request.h"
+#include "memory/transaction.h"
+#include "messages/match.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -107,13 +109,13 @@ static inline void pages_give(struct pages p)
 
 static inline struct mailbox *box_of(acp_engine *e)
 {
-    return &mail_heap(e, e->own)->head->mailbox;
+    return &mail_heap(e, e->job.own)->head->mailbox;
 }
 
 /* How many bytes nobody may have waited for. */
 static inline void set_bound(acp_engine *e, acp_lane *lane, uint64_t bytes)
 {
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     struct hold hold;
     CHECK(section_enter(&hold, lane, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
     pthread_mutex_lock(&e->lock); /* for whoever only looks */

@@ -3,8 +3,14 @@
 #define ACP_TESTS_MAP_MODEL_H
 
 #include "crash.h"
+#include "base/atomic_words.h"
 #include "base/hash.h"
 #include "containers/map_bucket.h"
+#include "containers/map_find.h"
+#include "containers/map_slots.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
 
 #define KEYS 300u
 

@@ -2,8 +2,8 @@
 #ifndef ACP_TESTS_METHODS_H
 #define ACP_TESTS_METHODS_H
 
-#include "operations/remote_call.h"
 #include "check.h"
+#include "memory/translate.h"
 
 #include <signal.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 #define ACP_TESTS_POSTING_H
 
 #include "cluster.h"
-#include "messages/flow.h"
+#include "core/messages.h"
+#include "transport/frame.h"
 
 #define PART ((uint64_t)FRAME_PAYLOAD_MOST)
 

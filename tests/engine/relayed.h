@@ -4,6 +4,7 @@
 
 #include "cluster.h"
 #include "proxy.h"
+#include "core/engine_state.h"
 
 /* Every rank is a node of its own. */
 static inline void relayed_start(struct cluster *c, struct proxy *proxies, uint32_t ranks,

@@ -2,9 +2,10 @@
 #ifndef ACP_TESTS_STAGE_H
 #define ACP_TESTS_STAGE_H
 
-#include "containers/container.h"
 #include "crash.h"
+#include "containers/container.h"
 #include "containers/map.h"
+#include "memory/translate.h"
 
 /* A process that reaches the heap, as an engine would let it. */
 struct stage {
@@ -18,7 +19,7 @@ static inline void stage_set(struct stage *s, const struct actor *a)
 {
     s->actor = *a;
     s->generation = 1;
-    s->peer.heap = &s->actor.heap;
+    s->peer.shm.heap = &s->actor.heap;
     s->actor.lane->patience_ns = ACP_FOREVER;
     s->actor.lane->recent[ROLE_SRC] = (struct translation){
         .low = acp_ga(0, 0, 0), .length = CRASH_SPAN, .base = s->actor.heap.base,

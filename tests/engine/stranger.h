@@ -4,8 +4,9 @@
 #define ACP_TESTS_STRANGER_H
 
 #include "check.h"
-#include "transport/link.h"
-#include "transport/connection.h"
+#include "core/engine_state.h"
+#include "transport/frame.h"
+#include "transport/handshake.h"
 
 #include <errno.h>
 #include <netinet/in.h>

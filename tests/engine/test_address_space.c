@@ -1,6 +1,7 @@
 /* A process that has fewer addresses than offsets, or whose files may not have so many: its memory file has
  * what it may. */
 #include "cluster.h"
+#include "core/engine_state.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,6 +1,10 @@
 /* Whose memory a process maps, and to whom it gives its own: a file that is not in every way that of the member
  * in the table stays closed, and another user is given none. */
 #include "cluster.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -63,7 +67,7 @@ static void only_what_is_right_is_mapped(void)
         CHECK(acp_table_add(e, 0, rows[0], 2) == ACP_OK && acp_engine_join(e, 2, 0) == ACP_OK);
         struct peer *p = peer_of_slot(e, 1);
         CHECK((peer_attach(e, p) == RELATION_NODE) == (flaw == NONE));
-        CHECK((p->control != NULL) == (flaw == NONE));
+        CHECK((p->shm.control != NULL) == (flaw == NONE));
         close(fd);
         engine_end(e);
         engine_end(other);

@@ -1,7 +1,10 @@
 /* Barriers that are not over when they return: called again after a refresh, of sets that have to share
  * what counts them, and of members that die or leave meanwhile. */
 #include "cluster.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
 #include "membership/team.h"
+#include "peers/peer.h"
 
 #include <sched.h>
 

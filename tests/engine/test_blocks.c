@@ -1,7 +1,6 @@
 /* Blocks on any rank by every road: taken, used, given back; full heaps, wrong addresses, a reset. */
-#include "memory/heap_calls.h"
 #include "cluster.h"
-#include "memory/heap.h"
+#include "core/lane.h"
 
 #define BLOCKS 60u
 

@@ -1,9 +1,15 @@
 /* Others hold the heap for longer than those wait who hold another section: that goes on later, nothing
  * is lost, and nobody waits for a heap that is in the own hands. */
 #include "blocks_of_actors.h"
-#include "containers/map.h"
-#include "containers/sequence.h"
 #include "stage.h"
+#include "containers/container.h"
+#include "containers/map_bucket.h"
+#include "containers/sequence.h"
+#include "core/method.h"
+#include "memory/heap.h"
+#include "memory/heap_pages.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,6 @@
 /* Calls that nobody answers any more: an engine ends, or its process dies. */
 #include "calls.h"
+#include "core/acp.h"
 
 #include <sched.h>
 #include <sys/socket.h>
@@ -26,7 +27,7 @@ static void closed_meanwhile(void)
         start(&c, 2, 1, paths[i]);
         *word_of(c.engines[0], acp_starter(c.engines[0], 0)) = 1; /* locked, for ever */
         CHECK(pthread_create(&thread, NULL, wait_for_call, c.engines[1]) == 0);
-        while (!(paths[i] == ACP_PATH_ANY ? c.engines[1] : c.engines[0])->barred_count)
+        while (!(paths[i] == ACP_PATH_ANY ? c.engines[1] : c.engines[0])->ops.barred_count)
             sched_yield();
         acp_engine_hold(c.engines[closes]);
         acp_engine_close(c.engines[closes]);

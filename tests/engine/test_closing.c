@@ -1,7 +1,12 @@
 /* An engine is closed while other threads are in calls of it, which the mappings outlive: they open
  * nothing any more, and use no descriptor whose number another file may have by then. */
-#include "memory/heap_calls.h"
 #include "mailing.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/match.h"
+#include "peers/peer.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -139,7 +144,7 @@ static void a_handler_closes_it_and_raises(void)
     acp_engine *e = c.engines[0];
     e->config.tick = close_and_raise;
     e->config.tick_context = e;
-    intruder.heap = mail_heap(e, e->own);
+    intruder.heap = mail_heap(e, e->job.own);
     intruder.lane = acp_lane_take(e);
     acp_lane *lane = acp_lane_take(e);
     CHECK(pthread_create(&thread, NULL, keep_busy, NULL) == 0);

@@ -1,6 +1,7 @@
 /* Collectives that go well: steps in their order, folds, several at once, waits. Those that do not:
  * test_collective_ends.c. */
 #include "collecting.h"
+#include "core/engine_state.h"
 
 static const uint64_t counts[] = {0, 1, 3, 1000, 40000, 300000};
 #define COUNTS (sizeof counts / sizeof *counts)

@@ -1,6 +1,7 @@
 /* Collectives that do not go well: whoever depends on a member that leaves, or calls something else,
  * hears of it and of whom it was; a reset ends what is under way. */
 #include "collecting.h"
+#include "core/engine_state.h"
 
 static _Atomic uint32_t stage;
 

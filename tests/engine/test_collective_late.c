@@ -1,7 +1,12 @@
 /* What comes of a collective that has ended: nothing of it stays in a mailbox, nor with who sent it. */
 #include "collecting.h"
-
+#include "core/engine_state.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
 #include "progress/progress.h"
+#include "progress/reactor.h"
 
 static uint64_t used(acp_engine *e, acp_lane *lane)
 {
@@ -132,7 +137,7 @@ static void told_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_la
             CHECK(carry(e, &s, 2000 + i, false, NULL) == ACP_OK);
         if (i % 16 != 15)
             continue;
-        UNTIL(!e->mail_losses); /* the mailbox knows the last few hundred, and who leads may get no processor */
+        UNTIL(!e->mail.losses); /* the mailbox knows the last few hundred, and who leads may get no processor */
         meet(e);
     }
     meet(e);
@@ -183,9 +188,9 @@ static struct heap *bring_late(struct cluster *c)
     cluster_start(c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_engine *e = c->engines[0];
     acp_lane *sender = acp_engine_lane(c->engines[1]);
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     acp_context_ends(e, LATE);
-    UNTIL(!e->mail_losses && leader_try(e));
+    UNTIL(!e->mail.losses && leader_try(e));
     events_arm(e, false);
     CHECK(AGAIN(acp_send(sender, 0, &late, bytes, &request)) == ACP_OK);
     send_end_of(sender, request);

@@ -1,5 +1,8 @@
 /* Collectives whose members die, end in order or close: whoever depends on them hears of it. */
 #include "collecting.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
 
 static _Atomic uint32_t stage;
 

@@ -1,8 +1,10 @@
 /* Collectives and signal handlers, which run in waits: what they raise ends the wait that they come in, and
  * none runs with the lock that all share who drive collectives. */
 #include "collecting.h"
-
-#include "memory/heap.h"
+#include "core/engine_state.h"
+#include "memory/transaction.h"
+#include "messages/eager_slot.h"
+#include "messages/match.h"
 
 static struct {
     _Atomic bool inside, over;
@@ -23,7 +25,7 @@ static void *keep_mailbox(void *engine)
     acp_engine *e = engine;
     struct hold hold;
     acp_lane *lane = acp_lane_take(e);
-    CHECK(section_enter(&hold, lane, &box_of(e)->section, mail_heap(e, e->own), 0) == ACP_OK);
+    CHECK(section_enter(&hold, lane, &box_of(e)->section, mail_heap(e, e->job.own), 0) == ACP_OK);
     atomic_store(&stage.inside, true);
     UNTIL(atomic_load(&stage.over));
     section_leave(&hold);

@@ -1,6 +1,10 @@
 /* More threads carry out collectives than there are lanes: none waits for another one to end, and those who
  * transfer leave a lane for them. */
 #include "collecting.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "messages/recv_wait.h"
+#include "messages/request.h"
 
 #define THREADS 12u
 

@@ -1,6 +1,8 @@
 /* What no core file is to show: the memory of other processes, and the secret. */
 #include "cluster.h"
 #include "stranger.h"
+#include "core/engine_state.h"
+#include "transport/connection.h"
 
 #include <string.h>
 
@@ -65,10 +67,10 @@ int main(void)
     acp_engine *e = t.engines[0];
     for (bool open = false; !open; usleep(1000)) {
         pthread_mutex_lock(&e->lock);
-        for (uint32_t i = 0; i < e->wire_room; i++)
-            if (e->wires[i] && e->wires[i]->handshake) {
+        for (uint32_t i = 0; i < e->tcp.wire_room; i++)
+            if (e->tcp.wires[i] && e->tcp.wires[i]->handshake) {
                 open = true;
-                CHECK(undumped(e->wires[i]->handshake));
+                CHECK(undumped(e->tcp.wires[i]->handshake));
             }
         pthread_mutex_unlock(&e->lock);
     }

@@ -5,6 +5,10 @@
  *
  * CRASHES=10000: so many processes; without it few enough for every day. */
 #include "crash.h"
+#include "memory/heap.h"
+#include "memory/heap_pages.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
 
 #include <time.h>
 

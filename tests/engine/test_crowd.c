@@ -1,7 +1,14 @@
 /* Connections that say nothing, more than a process has room for: who belongs to the job gets in all the same,
  * and nobody counts as dead meanwhile. */
-#include "transport/listen.h"
 #include "stranger.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
+#include "transport/connection.h"
+#include "transport/frame.h"
+#include "transport/handshake.h"
+#include "transport/link.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -21,7 +28,7 @@ struct crowd {
 static uint32_t pending(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    uint32_t count = e->pending_handshakes;
+    uint32_t count = e->tcp.pending_handshakes;
     pthread_mutex_unlock(&e->lock);
     return count;
 }
@@ -70,7 +77,7 @@ static void crowd_stop(struct crowd *c)
 static void cut(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; link; link = link->next)
+    for (struct link *link = e->tcp.links; link; link = link->next)
         if (link->wire && link->wire->fd >= 0)
             shutdown(link->wire->fd, SHUT_RDWR);
     pthread_mutex_unlock(&e->lock);
@@ -90,7 +97,7 @@ static void the_job_goes_on(struct town *t)
     stranger_enter(t, &s, 5); /* and who comes for the first time gets in */
     stranger_leave(&s);
     crowd_stop(&c);
-    CHECK(!t->engines[0]->losses && !t->engines[1]->losses);
+    CHECK(!t->engines[0]->job.losses && !t->engines[1]->job.losses);
 }
 
 /* From an address of no host of the job. */

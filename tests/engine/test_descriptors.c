@@ -2,6 +2,9 @@
  * is, and what could not be opened is when there are some again. */
 #include "crash.h"
 #include "mailing.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
 
 #include <sys/resource.h>
 

@@ -1,10 +1,16 @@
 /* Processes are killed while they destroy a container. Nobody sees it emptied before it has gone; whoever
  * destroys it again goes on, until nothing is left but the head, for the next one. */
-#include "containers/list.h"
-#include "containers/map.h"
-#include "containers/sequence.h"
 #include "stage.h"
+#include "containers/container.h"
+#include "containers/list_call.h"
+#include "containers/list_insert.h"
+#include "containers/list_read.h"
+#include "containers/map.h"
+#include "containers/map_bucket.h"
+#include "containers/sequence.h"
 #include "containers/workspace.h"
+#include "core/method.h"
+#include "memory/transaction.h"
 
 #define BYTES 24u
 static const unsigned char note[40];

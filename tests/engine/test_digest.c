@@ -1,7 +1,8 @@
 /* Check sum, hash and HMAC against published vectors, and each other. */
 #include "check.h"
-#include "base/crc32c.h"
 #include "draws.h"
+#include "base/crc32c.h"
+#include "base/crc32c_copy.h"
 #include "base/sha256.h"
 
 #include <pthread.h>

@@ -1,6 +1,11 @@
 /* Eager slots: each message comes once, by its slot or by the mailbox, whoever is late; and what nobody takes
  * out, or has claimed and died, holds up nobody. */
 #include "collecting.h"
+#include "core/engine_state.h"
+#include "messages/eager_slot.h"
+#include "messages/mailbox.h"
+#include "messages/purge_finished.h"
+#include "messages/send.h"
 
 #include <unistd.h>
 
@@ -46,7 +51,7 @@ static void one_at_a_time(void)
     cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
     acp_engine *e = c.engines[1];
     acp_lane *lane = acp_engine_lane(e);
-    if (e->crowded) {
+    if (e->progress.crowded) {
         fprintf(stderr, "test_eager: part skipped, there is one processor\n");
         cluster_stop(&c);
         return;

@@ -4,6 +4,9 @@
 #include "mailing.h"
 #include "methods.h"
 #include "relayed.h"
+#include "operations/protocol_shm.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
 
 static pthread_barrier_t gun;
 
@@ -45,7 +48,7 @@ static void *end_one(void *engine)
 static bool has_signal(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool has = e->signal_used > 0;
+    bool has = e->sync.signal_used > 0;
     pthread_mutex_unlock(&e->lock);
     return has;
 }
@@ -214,7 +217,7 @@ static void who_reads_late_hears_of_the_end(void)
     acp_request *r = ireceive(lane, 1, 5, into, sizeof into);
     CHECK(acp_check(lane, acp_starter(e, 1), 8) == ACP_OK);
     acp_engine_leave(last, 1, 2);
-    pthread_mutex_lock(&e->leader);
+    pthread_mutex_lock(&e->progress.leader);
     for (uint32_t i = 0; i < INBOX_CELLS; i++) {
         struct message m = {.kind = ACP_NEWS, .from = last->self};
         pthread_mutex_lock(&last->lock);
@@ -222,10 +225,10 @@ static void who_reads_late_hears_of_the_end(void)
         pthread_mutex_unlock(&last->lock);
     }
     acp_engine_leaving(last);
-    CHECK(last->backlogged && pthread_create(&thread, NULL, close_one, last) == 0);
+    CHECK(last->shm.backlogged && pthread_create(&thread, NULL, close_one, last) == 0);
     UNTIL(atomic_load(&last->stopping));
     usleep(100000);
-    pthread_mutex_unlock(&e->leader);
+    pthread_mutex_unlock(&e->progress.leader);
     progress_kick(e);
     pthread_join(thread, NULL);
     CHECK(acp_request_wait(e, r, 20000000000) == ACP_OK);

@@ -2,6 +2,8 @@
  * whoever is late; and garbage in a box is not believed. */
 #include "boxing.h"
 #include "cluster.h"
+#include "messages/fastbox.h"
+#include "messages/request.h"
 
 enum { NUMBERS = 100000 };
 

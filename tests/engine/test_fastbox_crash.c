@@ -1,6 +1,11 @@
 /* Fast boxes, where one side does something at each instant of a call of the other, and where a process is killed: no
  * message is lost, and who sleeps is woken. */
 #include "boxing.h"
+#include "core/engine_state.h"
+#include "memory/transaction.h"
+#include "messages/fastbox.h"
+#include "messages/fastbox_deliver.h"
+#include "messages/mailbox.h"
 
 /* What the other side does at one instant of a call. */
 static struct stage *owner;
@@ -131,7 +136,7 @@ static void they_probe_and_bring(void)
 
 static uint32_t rings(void)
 {
-    return owner->actor.engine->rings + other->actor.engine->rings;
+    return owner->actor.engine->progress.rings + other->actor.engine->progress.rings;
 }
 
 static void a_probe_that_sleeps_is_woken(struct stage *s, struct sender *from)
@@ -263,7 +268,7 @@ static void what_came_last_is_not_released(void)
     for (uint32_t times = 0; times < 2; times++) {
         CHECK(section_enter(&hold, s.actor.lane, &box_of(&s)->section, &s.actor.heap, ACP_FOREVER) == ACP_OK);
         fast_release(&hold);
-        CHECK((box_of(&s)->fast.owned == 0) == (times == 1) && s.actor.engine->mail_losses == 1);
+        CHECK((box_of(&s)->fast.owned == 0) == (times == 1) && s.actor.engine->mail.losses == 1);
         CHECK(fast_clear(&hold) == ACP_OK);
         section_leave(&hold);
     }

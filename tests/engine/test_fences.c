@@ -1,8 +1,10 @@
 /* The fences of others reach a process some milliseconds after it has begun, if it has threads: until
  * then it runs its own, and keeps nothing by which it would go on to. */
 #include "cluster.h"
+#include "core/engine_state.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 
 static _Atomic bool over;
 
@@ -28,24 +30,24 @@ static bool keeps(const acp_lane *lane)
 static void one_process(acp_engine *e)
 {
     acp_lane *lane = acp_engine_lane(e);
-    while (atomic_load(&e->fences_late))
+    while (atomic_load(&e->fence.late))
         sched_yield();
-    CHECK(e->fenced == e->can_fence);
-    if (!e->can_fence) {
+    CHECK(e->fence.fenced == e->fence.can);
+    if (!e->fence.can) {
         printf("not looked at: membarrier is forbidden here\n");
         return;
     }
-    e->fenced = false;
-    e->fences_late = true;
+    e->fence.fenced = false;
+    e->fence.late = true;
     for (uint32_t from = 0; from < 2; from++) {
         copy(lane, from);
         CHECK(!keeps(lane));
         CHECK(lane->passing[0].fence && lane->passing[1].fence);
     }
-    e->fenced = true; /* seen between the look at one and at the other, too */
+    e->fence.fenced = true; /* seen between the look at one and at the other, too */
     copy(lane, 1);
     CHECK(keeps(lane) && !lane->recent[0].fence && !lane->recent[1].fence);
-    e->fences_late = false;
+    e->fence.late = false;
 }
 
 int main(void)

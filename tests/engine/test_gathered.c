@@ -1,5 +1,8 @@
 /* Elements of one call that go by link travel together, however their targets and sizes alternate. */
 #include "cluster.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
 #include "transport/link.h"
 
 #define COUNT 6000u
@@ -24,7 +27,7 @@ static uint64_t frames_said(struct cluster *c, acp_engine *e)
     pthread_mutex_lock(&e->lock);
     for (uint32_t i = 0; i < c->count; i++) {
         const struct peer *p = peer_of_slot(e, i);
-        frames += p->links[0] ? p->links[0]->out.next : 0;
+        frames += p->tcp.links[0] ? p->tcp.links[0]->out.next : 0;
     }
     pthread_mutex_unlock(&e->lock);
     return frames;

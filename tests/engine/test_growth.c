@@ -1,6 +1,13 @@
 /* A job that grows: who joins later is let in, learnt of when it is needed, and not waited for. */
 #include "mailing.h"
+#include "core/state/peer.h"
 #include "membership/team.h"
+#include "membership/team_layout.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "progress/doorbell.h"
 
 #define FOUNDERS 2u
 #define ALL 4u
@@ -146,7 +153,7 @@ static void the_message_of_a_stranger(uint32_t nodes, acp_path path, bool word)
     CHECK(acp_request_wait(a, r, ACP_FOREVER) == ACP_OK);
     CHECK(AGAIN(acp_request_end(lane, r, NULL)) == ACP_E_LOST);
     CHECK(acp_lane_fault(lane)->rank == 2 && acp_procs(a) == (word ? 3 : 2));
-    a->mail_losses = 1;
+    a->mail.losses = 1;
     progress_kick(a);
     UNTIL(__atomic_load_n(&box_of(a)->kept, __ATOMIC_ACQUIRE) == 0);
     stop(&c);
@@ -193,12 +200,12 @@ static void only_who_is_needed_is_missed(void)
     CHECK(word_at(c.engines[2], 0) == 0 && word_at(a, 2) == 0);
     CHECK(acp_engine_learn(a, 0, rows[0], ALL) == ACP_OK);
     peer_mark_lost(a, peer_of_slot(a, 3));
-    CHECK(a->losses == 0 && acp_lost_ranks(a, false, lost, ALL) == 1 && lost[0] == 3);
+    CHECK(a->job.losses == 0 && acp_lost_ranks(a, false, lost, ALL) == 1 && lost[0] == 3);
     CHECK(acp_check(acp_engine_lane(a), acp_ga(3, 0, STARTER_OFFSET), 8) == ACP_E_LOST);
     peer_mark_lost(a, peer_of_slot(a, 2));
-    CHECK(a->losses == 1 && acp_lost_ranks(a, false, lost, ALL) == 2);
+    CHECK(a->job.losses == 1 && acp_lost_ranks(a, false, lost, ALL) == 2);
     acp_refresh(a);
-    CHECK(a->losses_accepted == 1 && acp_lost_ranks(a, false, lost, ALL) == 2);
+    CHECK(a->job.losses_accepted == 1 && acp_lost_ranks(a, false, lost, ALL) == 2);
     acp_engine_widen(a);
     struct party *p = party_take(a, NULL, 0, 0);
     CHECK(p->count == 2 && party_has(p, 1) && !party_has(p, 2) && !party_has(p, 3));
@@ -220,7 +227,7 @@ static void losses_before_it_came_are_not_missed(void)
     CHECK(acp_engine_join(third, 3, 2) == ACP_OK);
     CHECK(acp_engine_learn(a, 0, rows[0], 3) == ACP_OK && word_at(a, 2) == 0);
     UNTIL(acp_lost_ranks(third, false, NULL, 0) == 1);
-    CHECK(third->losses == 0);
+    CHECK(third->job.losses == 0);
     stop(&c);
 }
 
@@ -237,7 +244,7 @@ static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
     acp_engine_leaving(third);
     for (uint32_t i = 0; i < 2; i++) {
         CHECK(acp_barrier(c.engines[i], NULL, 0, 0, ACP_FOREVER) == ACP_E_LOST);
-        CHECK(c.engines[i]->losses == 0 && acp_trouble_rank(c.engines[i]) == 2);
+        CHECK(c.engines[i]->job.losses == 0 && acp_trouble_rank(c.engines[i]) == 2);
     }
     for (uint32_t i = 0; i < 2; i++) {
         acp_refresh(c.engines[i]);
@@ -246,7 +253,7 @@ static void who_leaves_is_no_loss(uint32_t nodes, acp_path path)
     acp_engine_close(third);
     c.count = 2;
     cluster_run(&c, meet_often);
-    CHECK(word_at(a, 1) == 0 && a->losses == 0);
+    CHECK(word_at(a, 1) == 0 && a->job.losses == 0);
     cluster_stop(&c);
     acp_engine_free(third); /* its mapping may be that of the others */
 }

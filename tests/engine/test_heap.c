@@ -1,5 +1,12 @@
 /* The heap: blocks do not overlap, wrong addresses are refused, memory comes and goes. */
 #include "blocks_of_actors.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "memory/heap.h"
+#include "memory/heap_create.h"
+#include "memory/heap_pages.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
 
 #include <pthread.h>
 #include <sys/stat.h>

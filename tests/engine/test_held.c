@@ -1,9 +1,16 @@
 /* Messages past the bound stay in their sender's heap: what a receiver that dies has not pulled goes
  * back, what others have still to pull does not. */
-#include "messages/flow.h"
-#include "messages/sender_heap.h"
 #include "mailing.h"
+#include "core/engine_state.h"
 #include "core/method.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/flow.h"
+#include "messages/match.h"
+#include "messages/request.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
+#include "progress/progress.h"
 
 #include <unistd.h>
 
@@ -23,7 +30,7 @@ static bool all_sent(acp_engine *e)
 {
     bool all = true;
     pthread_mutex_lock(&e->lock);
-    for (const struct courier *one = e->couriers; one; one = one->next)
+    for (const struct courier *one = e->mail.couriers; one; one = one->next)
         all &= !one->parcels;
     pthread_mutex_unlock(&e->lock);
     return all;
@@ -126,7 +133,7 @@ static void an_interrupted_return(struct cluster *c, uint32_t rank, acp_engine *
     small_mailbox(rank, e, lane);
     if (rank == 0) {
         uint64_t before = used(lane);
-        struct heap *h = mail_heap(e, e->own);
+        struct heap *h = mail_heap(e, e->job.own);
         struct hold hold;
         paint(room, LONG, 7);
         post_message(lane, 1, 5, room, LONG);
@@ -220,7 +227,7 @@ static void an_ended_pull(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
         e->config.tick = is_signal;
         CHECK(acp_request_pull(lane, r) == ACP_E_INTERRUPTED);
         e->config.tick = NULL;
-        e->mail_era++;
+        e->mail.era++;
         atomic_store(&stage, 5);
         CHECK(acp_request_end(lane, r, NULL) == ACP_E_CLOSED && acp_quiet(e));
     }
@@ -252,15 +259,15 @@ static void an_unwanted_pull(struct cluster *c, uint32_t rank, acp_engine *e, ac
         acp_context_ends(e, ENDS);
         for (bool under_way = false; !under_way; sched_yield()) {
             UNTIL(leader_try(e));
-            under_way = e->mail_unwanted && e->mail_unwanted->pull && !acp_quiet(e);
+            under_way = e->mail.unwanted && e->mail.unwanted->pull && !acp_quiet(e);
             if (under_way)
-                e->mail_era++;
+                e->mail.era++;
             leader_release(e);
         }
         progress_kick(e);
         usleep(100000); /* it looks */
         UNTIL(leader_try(e));
-        CHECK(e->mail_unwanted);
+        CHECK(e->mail.unwanted);
         leader_release(e);
         atomic_store(&stage, 8);
         UNTIL(acp_quiet(e));

@@ -1,6 +1,10 @@
 /* The name at which a process hands out its memory is free for every user of the host as soon as that process
  * has none: who has taken it hands out a file that looks right, and nobody maps it. */
 #include "cluster.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +27,7 @@ static int forged(const acp_engine *of)
     CHECK(fd >= 0 && memory_file_resize(fd, of->memory.span) == 0);
     CHECK(memory_file_write(fd, 0, &head, sizeof head) == 0);
     CHECK(memory_file_write(fd, ORDER_OFFSET, (const char *)of->control + ORDER_OFFSET, 4096) == 0);
-    CHECK(memory_file_write(fd, ENTRIES_OFFSET, of->entries, 16 * sizeof *of->entries) == 0);
+    CHECK(memory_file_write(fd, ENTRIES_OFFSET, of->memory.entries, 16 * sizeof *of->memory.entries) == 0);
     CHECK(memory_file_write(fd, STARTER_OFFSET, &word, sizeof word) == 0);
     CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     return fd;
@@ -67,8 +71,8 @@ static void begin(struct cluster *c)
         CHECK(acp_engine_join(c->engines[i], 2, i) == ACP_OK);
     }
     pthread_mutex_lock(&c->engines[1]->lock);
-    close(c->engines[1]->giver_fd);
-    c->engines[1]->giver_fd = -1;
+    close(c->engines[1]->job.giver_fd);
+    c->engines[1]->job.giver_fd = -1;
     pthread_mutex_unlock(&c->engines[1]->lock);
 }
 
@@ -91,7 +95,7 @@ static void not_taken_in(struct cluster *c)
     CHECK(acp_get(acp_engine_lane(e), &word, acp_starter(e, 1), sizeof word, &pending) == ACP_OK);
     CHECK(!pending || acp_wait(e, pending, ACP_FOREVER) == ACP_OK);
     CHECK(word == 0);
-    CHECK(p->relation == RELATION_REMOTE && !p->control && !p->lost);
+    CHECK(p->relation == RELATION_REMOTE && !p->shm.control && !p->lost);
 }
 
 static void another_process(uint32_t uid)

@@ -2,26 +2,26 @@
  * of all who take part leaves somebody asleep. */
 #include "interleaved.h"
 
-#include "progress/progress.h"
 #include "memory/translate.h"
 
 #define write(fd, bytes, size) ((void)(bytes), il_ring((void *)(intptr_t)(fd)), (ssize_t)(size))
+#include "membership/wait_until.c"
 #include "progress/doorbell.c"
-#include "base/membarrier.c"
+#include "core/membarrier.c"
 
 #define DOOR 7
 
 static acp_engine waiter, writer;
 static struct doors doors;
 static struct control control;
-static struct peer waiters = {.doors = &doors, .control = &control, .door_fd = DOOR};
+static struct peer waiters = {.shm.doors = &doors, .shm.control = &control, .shm.door_fd = DOOR};
 static uint64_t word;
 
 static void start_doorbell(void)
 {
     memset(&doors, 0, sizeof doors);
     waiter.doors = &doors;
-    waiter.own = NULL;
+    waiter.job.own = NULL;
     word = 0;
 }
 

@@ -48,9 +48,9 @@ int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *m, const vo
 static void start(void)
 {
     memset(&head.mailbox.eager, 0, sizeof head.mailbox.eager);
-    memset(receivers.eager_stuck, 0, sizeof receivers.eager_stuck);
+    memset(receivers.mail.eager_stuck, 0, sizeof receivers.mail.eager_stuck);
     brought = recalled = taken = 0;
-    receiver.own = &own;
+    receiver.job.own = &own;
     receiver.lanes[LANE_CALLER].engine = &receiver;
     sender.lanes[LANE_CALLER].engine = &sender;
     sender.rank = SENDER;

@@ -2,7 +2,7 @@
  * sleeps while one lies there. */
 #include "interleaved.h"
 
-#include "operations/op.h"
+#include "operations/op_table.h"
 
 #define write(fd, bytes, size) ((void)(bytes), il_ring((void *)(intptr_t)(fd)), (ssize_t)(size))
 #define road_ring own_road_ring /* the engine that is linked has one, too */
@@ -21,7 +21,7 @@ static uint32_t arrived[SENDERS];
 void door_ring(acp_engine *e, const struct peer *p)
 {
     (void)e;
-    il_ring((void *)(intptr_t)p->door_fd);
+    il_ring((void *)(intptr_t)p->shm.door_fd);
 }
 
 void events_arm(acp_engine *e, bool on)
@@ -95,10 +95,10 @@ static void start(void)
     memset(arrived, 0, sizeof arrived);
     owner.doors = &doors;
     owner.control = &control;
-    owner.inbox_head = 0;
-    owner.joined = true;
+    owner.shm.inbox_head = 0;
+    owner.job.joined = true;
     for (uint32_t i = 0; i < SENDERS; i++)
-        owners[i] = (struct peer){.doors = &doors, .control = &control, .door_fd = DOOR, .line = i};
+        owners[i] = (struct peer){.shm.doors = &doors, .shm.control = &control, .shm.door_fd = DOOR, .shm.line = i};
     SHARE(control.asleep);
     SHARE(doors.tail);
     for (uint32_t i = 0; i < SENDERS; i++) {
@@ -134,7 +134,7 @@ static void receive_asleep(void)
 /* Who stops leading leaves what comes to the progress thread, which sleeps until it is rung for. */
 static void receive_by_another(void)
 {
-    il_lock(&owner.leader);
+    il_lock(&owner.progress.leader);
     atomic_store(&control.asleep, 0);
     leader_release(&owner);
     do

@@ -2,7 +2,9 @@
  * whether they run the fences that others ask for, do not yet, or cannot. */
 #include "interleaved.h"
 
-#include "base/membarrier.c"
+#include "memory/translate.h"
+
+#include "core/membarrier.c"
 #include "memory/retire.c"
 
 #define LINE 3u
@@ -56,16 +58,16 @@ void progress_kick(acp_engine *e)
 
 static void start(void)
 {
-    struct memory *m = &owner.memory;
+    struct memory_state *m = &owner.memory;
     retirees_close(&owner);
     free(m->unpunched);
     memset(m, 0, sizeof *m);
     m->starter_size = PAGE;
     owner.doors = &doors;
     owner.control = &control;
-    owner.can_fence = asks;
+    owner.fence.can = asks;
     owners_lane.engine = &owner;
-    user.fenced = user.fences_late = false;
+    user.fence.fenced = user.fence.late = false;
     doors.lines[LINE].holder = 1;
     doors.lines[LINE].busy[0] = 0;
     generation = 5;
@@ -74,7 +76,7 @@ static void start(void)
     SHARE(generation);
     SHARE(given);
     SHARE_PLAIN(bytes);
-    SHARE(user.fenced);
+    SHARE(user.fence.fenced);
 }
 
 static void release(void)
@@ -106,7 +108,7 @@ static void use_with_fence(void)
 static void use_from_the_start(void)
 {
     let_in(&user);
-    use(!user.fenced);
+    use(!user.fence.fenced);
 }
 
 static void check(void)

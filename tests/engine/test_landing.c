@@ -1,6 +1,9 @@
 /* Parts of long transfers go to their place while they are summed: one that arrives wrong has not
  * arrived, whatever it left there, and is sent again. */
 #include "stranger.h"
+#include "core/acp.h"
+#include "transport/frame.h"
+#include "transport/handshake.h"
 
 #define PART FRAME_PAYLOAD_MOST
 

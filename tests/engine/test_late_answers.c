@@ -1,5 +1,7 @@
 /* Answers that have time wait for company, and come all the same; many are said as one. */
 #include "stranger.h"
+#include "operations/execute.h"
+#include "transport/frame.h"
 
 /* The next answer: what was in the word before. */
 static void hear_old(struct stranger *s, uint64_t before)

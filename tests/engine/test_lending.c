@@ -1,7 +1,8 @@
 /* Parts of long transfers go out from where they lie, without a copy that is kept: what their owner
  * does to that memory meanwhile, and the network to the wire, has no other effect than on a copy. */
-#include "transport/link.h"
 #include "relayed.h"
+#include "core/engine_state.h"
+#include "transport/link.h"
 
 #include <sys/mman.h>
 
@@ -131,7 +132,7 @@ static void await_the_jam(struct cluster *c, acp_handle_t copy)
     acp_engine *e = c->engines[SOURCE];
     for (bool jam = false; !jam;) {
         pthread_mutex_lock(&e->lock);
-        for (struct link *l = e->links; l; l = l->next)
+        for (struct link *l = e->tcp.links; l; l = l->next)
             jam |= l->out.held >= HELD_MOST / 2 ||
                    (l->state == LINK_CALLING && l->out.unsent >= UNSENT_MOST);
         pthread_mutex_unlock(&e->lock);

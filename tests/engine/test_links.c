@@ -1,7 +1,8 @@
 /* Links over a bad network: whatever happens to connections, nothing is lost or done twice. */
-#include "transport/link.h"
 #include "methods.h"
 #include "relayed.h"
+#include "core/state/operations.h"
+#include "transport/link.h"
 
 #define RANKS 2u
 #define WORDS 512u
@@ -226,7 +227,7 @@ static void a_peer_that_does_not_read_is_not_owed_much(void)
             CHECK(acp_wait(e, h, 10000000) == ACP_E_TIMEOUT);
             for (uint32_t rank = 0; rank < RANKS; rank++) {
                 pthread_mutex_lock(&c.engines[rank]->lock);
-                for (struct link *l = c.engines[rank]->links; l; l = l->next)
+                for (struct link *l = c.engines[rank]->tcp.links; l; l = l->next)
                     most = l->out.held > most ? l->out.held : most;
                 pthread_mutex_unlock(&c.engines[rank]->lock);
             }

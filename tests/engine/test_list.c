@@ -2,7 +2,10 @@
  * destroys one while the others use it. */
 #include "calling.h"
 #include "cluster.h"
-#include "containers/list.h"
+#include "containers/container.h"
+#include "containers/list_call.h"
+#include "core/lane.h"
+#include "core/method.h"
 
 #define ROUNDS 300u
 #define WORDS 5u /* of an element, all the same */

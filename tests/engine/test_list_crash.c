@@ -3,9 +3,17 @@
  *
  * CRASHES=10000: so many processes; without it few enough for every day. */
 #include "crash.h"
-#include "containers/list.h"
 #include "list_model.h"
 #include "stage.h"
+#include "containers/container.h"
+#include "containers/list.h"
+#include "containers/list_bulk.h"
+#include "containers/list_call.h"
+#include "containers/list_insert.h"
+#include "containers/list_sort.h"
+#include "containers/list_splice.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #define FAR 400u /* stores before a death */
 

@@ -1,8 +1,18 @@
 /* A death is the end of what needs the dead, and of nothing else: not of a receive that has the place of
  * one of theirs, nor of who lives. */
 #include "collecting.h"
-#include "messages/flow.h"
 #include "stranger.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "messages/flow.h"
+#include "messages/mailbox.h"
+#include "messages/request.h"
+#include "peers/peer.h"
+#include "progress/progress.h"
+#include "transport/frame.h"
+#include "transport/handshake.h"
+#include "transport/link.h"
+#include "transport/shm_ring.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -201,7 +211,7 @@ static void give_back(acp_lane *lane, acp_ga_t blocks, acp_request **receives, u
 static bool has_come(acp_engine *e, uint32_t slot)
 {
     pthread_mutex_lock(&e->lock);
-    bool all = !peer_of_slot(e, slot)->courier->late;
+    bool all = !peer_of_slot(e, slot)->mail.courier->late;
     pthread_mutex_unlock(&e->lock);
     return all;
 }
@@ -272,7 +282,7 @@ static void who_is_held_for_dead_has_no_say(void)
             take_message(acp_engine_lane(c.engines[to]), from, 1, into[0], SIZE);
         }
     acp_engine *outcast = c.engines[1], *other = c.engines[2];
-    atomic_store(&outcast->outcast, true);
+    atomic_store(&outcast->job.outcast, true);
     peer_mark_lost(outcast, peer_of_slot(outcast, 0));
     UNTIL(has_handled_loss(outcast, 0));
     script_begin(&s, 3, -1, 0);

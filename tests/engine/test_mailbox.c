@@ -1,5 +1,8 @@
 /* The mailbox against a plain model: two lists, looked through from their beginning. */
 #include "mail_stage.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/request.h"
 
 struct entry_of {
     acp_envelope envelope;

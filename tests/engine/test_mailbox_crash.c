@@ -3,6 +3,9 @@
  *
  * CRASHES=10000: so many processes; without it few enough for every day. */
 #include "mail_stage.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/request.h"
 
 /* What a sender that is killed leaves is a whole mailbox. The owner then receives whatever is there:
  * of a message that was under way it hears that it is lost. */

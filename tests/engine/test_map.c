@@ -1,8 +1,12 @@
 /* A stripe of a map against an array: what it finds, brings in batches, refuses, and shows to those who read
  * while it changes, with elements in slots and in boxes. */
 #include "map_model.h"
-
+#include "containers/map_bucket.h"
+#include "containers/map_find.h"
+#include "containers/map_slots.h"
 #include "containers/pickle_add.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <pthread.h>
 

@@ -2,8 +2,12 @@
  *
  * CRASHES=10000: so many processes; without it few enough for every day. */
 #include "map_model.h"
-
+#include "base/hash.h"
+#include "containers/map_bucket.h"
+#include "containers/map_find.h"
+#include "containers/map_slots.h"
 #include "containers/pickle_add.h"
+#include "memory/transaction.h"
 
 #define FAR 200u /* stores before a death */
 

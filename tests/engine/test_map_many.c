@@ -1,7 +1,12 @@
 /* Calls that take many elements of a map, and meet a stripe that somebody else holds: they stop short of it,
  * or a signal ends them there. */
-#include "containers/map.h"
 #include "stage.h"
+#include "containers/container.h"
+#include "containers/map.h"
+#include "containers/map_bucket.h"
+#include "containers/map_bulk.h"
+#include "core/method.h"
+#include "memory/transaction.h"
 
 #include <pthread.h>
 

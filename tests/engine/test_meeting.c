@@ -1,6 +1,6 @@
 /* Calls that meet others at one word stand back only where that is of use. */
 #include "check.h"
-#include "base/backoff.h"
+#include "core/backoff.h"
 
 static uint64_t word, elsewhere;
 

@@ -1,5 +1,11 @@
 /* Messages between ranks, by each way that their bytes can go. */
 #include "mailing.h"
+#include "core/engine_state.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/request.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
 
 static const uint64_t sizes[] = {0, 1, 8, 255, 256, 257, 4096, 65537, 1 << 20, (3 << 20) + 5};
 #define SIZES (sizeof sizes / sizeof *sizes)
@@ -346,12 +352,12 @@ static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine
         CHECK(pthread_create(&thread, NULL, wait_for_it, r) == 0);
         UNTIL(__atomic_load_n(attention, __ATOMIC_RELAXED) != ATTENTION_NONE && e->control->asleep &&
               doing_of(e->control) == ACP_DOING_RECEIVE);
-        e->mail_era++;
+        e->mail.era++;
         __atomic_store_n(attention, THEIRS, __ATOMIC_RELAXED);
         progress_kick(e);
         pthread_join(thread, NULL);
         CHECK(__atomic_load_n(attention, __ATOMIC_RELAXED) == THEIRS);
-        e->mail_era--;
+        e->mail.era--;
         CHECK(AGAIN(acp_request_end(lane, r, NULL)) == ACP_E_CANCELLED);
     }
     meet(e);

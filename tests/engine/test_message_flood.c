@@ -1,10 +1,19 @@
 /* More messages than their receiver has room for, by each road: it keeps to its bound, and all arrive
  * in their order. */
 #include "posting.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "transport/frame.h"
+#include "transport/link.h"
 
 static struct mailbox *box_of(acp_engine *e)
 {
-    return &mail_heap(e, e->own)->head->mailbox;
+    return &mail_heap(e, e->job.own)->head->mailbox;
 }
 
 static uint64_t kept(acp_engine *e)

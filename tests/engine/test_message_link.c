@@ -2,6 +2,11 @@
  * process dies in the middle. */
 #include "posting.h"
 #include "proxy.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "messages/flow.h"
+#include "messages/mailbox.h"
+#include "peers/peer.h"
 
 #define RANKS 2u
 
@@ -201,7 +206,7 @@ static void a_heap_that_cannot_be_mapped(void)
         cluster_run(&c, bodies[b]);
     for (uint32_t i = 1; i < c.count; i++)
         for (uint32_t other = 0; other < c.count; other++)
-            CHECK(peer_of_slot(c.engines[i], other)->mail_far == (other != i));
+            CHECK(peer_of_slot(c.engines[i], other)->mail.far == (other != i));
     cluster_stop(&c);
 }
 
@@ -254,7 +259,7 @@ static void death_before_the_last_word(void)
     while (!gone) {
         CHECK(acp_request_wait(from, send, 1000000) == ACP_E_TIMEOUT);
         pthread_mutex_lock(&from->lock);
-        gone = from->couriers->parcels->done == size;
+        gone = from->mail.couriers->parcels->done == size;
         pthread_mutex_unlock(&from->lock);
     }
     peer_mark_lost(from, peer_of_slot(from, 0));
@@ -295,7 +300,7 @@ static void a_receiver_that_does_not_read(void)
     fill(out, size, 3);
     end(from, isend(from, 0, 2, out, size));
     pthread_mutex_lock(&from->lock);
-    CHECK(from->couriers->copied == size);
+    CHECK(from->mail.couriers->copied == size);
     pthread_mutex_unlock(&from->lock);
     memset(out, 0, size);
     stall(false);

@@ -1,5 +1,10 @@
 /* Messages of ranks that are short of memory: past their bounds, and with a full heap. */
 #include "mailing.h"
+#include "core/engine_state.h"
+#include "memory/heap.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/request.h"
 
 /* Past the bound the bytes stay with who sent them, past that of the envelopes sends wait. */
 static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
@@ -53,7 +58,7 @@ static void wanted_meanwhile(struct cluster *c, uint32_t rank, acp_engine *e, ac
     struct acp_call call;
     acp_handle_t pending;
     unsigned char *data = malloc(SIZE);
-    const struct heap *theirs = mail_heap(c->engines[1], c->engines[1]->own);
+    const struct heap *theirs = mail_heap(c->engines[1], c->engines[1]->job.own);
     CHECK(AGAIN(acp_heap_look(lane, rank, &before, &call, &pending)) == ACP_OK);
     box_of(e)->bound = 64 << 10;
     meet(e);

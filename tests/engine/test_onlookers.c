@@ -1,6 +1,10 @@
 /* Who has no slot may ask what a rank does, if it knows the secret, and nothing else. */
 #include "stranger.h"
+#include "core/engine_state.h"
 #include "inspect/heap_walk.h"
+#include "inspect/query.h"
+#include "transport/frame.h"
+#include "transport/handshake.h"
 
 /* Somebody without a slot; what came of the handshake at this side. */
 static int look_on(struct town *t, struct stranger *s, const uint8_t *secret)

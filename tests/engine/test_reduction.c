@@ -1,7 +1,7 @@
 /* Folds of every operation on every type, against the same by hand; the result may lie over either
  * operand. */
 #include "check.h"
-#include "base/reduce.h"
+#include "collectives/reduce.h"
 
 #include <complex.h>
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Every operation over every road between engines of one process. */
 #include "fake_mpi.h"
+#include "operations/op_table.h"
 
 static uint64_t *word_of(acp_engine *e, acp_ga_t ga)
 {
@@ -215,7 +216,7 @@ static void names_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
     }
     meet(e);
     pthread_mutex_lock(&e->lock);
-    for (struct op *task = e->tasks; task; task = task->next_task)
+    for (struct op *task = e->ops.tasks; task; task = task->next_task)
         asked += task->command.kind == ACP_LOOKUP;
     pthread_mutex_unlock(&e->lock);
     CHECK(asked == 0);
@@ -225,7 +226,7 @@ static void names_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_l
 static bool none_left(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool none = !e->names && !e->offers && !e->ended;
+    bool none = !e->sync.names && !e->sync.offers && !e->sync.ended;
     pthread_mutex_unlock(&e->lock);
     return none;
 }

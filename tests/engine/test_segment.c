@@ -1,5 +1,9 @@
 /* The memory of one rank: offsets, release, limits, and what a dead peer leaves behind. */
 #include "cluster.h"
+#include "base/linux.h"
+#include "memory/translate.h"
+#include "progress/progress.h"
+#include "transport/shm_ring.h"
 
 #include <sched.h>
 #include <signal.h>

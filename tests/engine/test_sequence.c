@@ -2,8 +2,9 @@
  * destroys it while the others use it. */
 #include "calling.h"
 #include "cluster.h"
-#include "containers/counter.h"
-#include "containers/sequence.h"
+#include "containers/container.h"
+#include "core/lane.h"
+#include "core/method.h"
 
 #define ROUNDS 400u
 #define MOST 50u

@@ -3,7 +3,14 @@
  *
  * CRASHES=10000: so many processes. */
 #include "crash.h"
+#include "containers/container.h"
 #include "containers/sequence.h"
+#include "containers/sequence_rows.h"
+#include "containers/sequence_splice.h"
+#include "core/method.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
 
 #include <time.h>
 

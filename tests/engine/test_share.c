@@ -1,8 +1,16 @@
 /* A long message that its sender and a receiver who waits copy together, step by step: who copies
  * what, and what becomes of it if one of them cannot, or stops. */
 #include "mailing.h"
-
-#include "messages/mail_match.h"
+#include "core/lane.h"
+#include "core/state/peer.h"
+#include "messages/deliver.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/message_send_queue.h"
+#include "messages/recv.h"
+#include "messages/request.h"
+#include "messages/shared_copy.h"
+#include "peers/peer.h"
 
 #define SIZE (((uint64_t)1 << 20) + 77)
 
@@ -108,12 +116,12 @@ static void refused(struct cluster *c, bool begun)
     }
     CHECK(request_follow(r));
     l.letter->share.undone = 1;
-    l.to->vm_refused = 1;
+    l.to->shm.vm_refused = 1;
     CHECK(share_fill(its, &l, &at) == ACP_E_BUSY && !l.shares && at == (begun ? 65536 : 0));
     CHECK(l.letter->place == PLACE_BLOCK && l.letter->block);
     CHECK(mail_fill(its, &l, at, from + at, SIZE - at) == ACP_OK);
     mail_landed(its, &l);
-    l.to->vm_refused = 0;
+    l.to->shm.vm_refused = 0;
     received(mine, r, SIZE);
 }
 
@@ -129,7 +137,7 @@ static void a_helper_that_stops(struct cluster *c)
     __atomic_store_n(&l.letter->share.helpers, 1, __ATOMIC_RELAXED);
     CHECK(share_fill(its, &l, &at) == ACP_E_BUSY && at < SIZE && !acp_request_done(r));
     acp_request draft = {.engine = its->engine, .kind = REQUEST_SEND, .peer = l.to, .data = from,
-                         .era = its->engine->mail_era, .landing = l, .step = STEP_FILL, .at = at};
+                         .era = its->engine->mail.era, .landing = l, .step = STEP_FILL, .at = at};
     acp_request *send;
     CHECK(send_wait(its, &draft, &send) == ACP_OK);
     CHECK(acp_request_wait(its->engine, send, 20000000) == ACP_E_TIMEOUT);

@@ -1,10 +1,15 @@
 /* An engine without memory for a while: nobody waits for ever for what it could not say, hear or keep then, and
  * nobody is held for dead because of that. */
-#include "memory/heap.h"
-#include "transport/link.h"
 #include "mailing.h"
-#include "base/cgroup.h"
 #include "methods.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/match.h"
+#include "operations/protocol_shm.h"
+#include "peers/peer.h"
+#include "progress/progress.h"
+#include "transport/link.h"
 
 #include <unistd.h>
 
@@ -22,7 +27,7 @@ void *__wrap_realloc(void *old, size_t size);
 
 static bool refuses(size_t size)
 {
-    bool is = none && (!only || size == only) && pthread_equal(pthread_self(), victim->thread);
+    bool is = none && (!only || size == only) && pthread_equal(pthread_self(), victim->progress.thread);
     refused += is;
     return is;
 }
@@ -149,7 +154,7 @@ static void all_answers_come_through_a_full_ring(void)
     UNTIL(leader_try(e));
     pthread_mutex_lock(&owner->lock);
     for (uint32_t i = 0; i < INBOX_CELLS; i++)
-        CHECK(road_ring.send(&owner->lanes[LANE_LOCKED], p, 0, &nothing) == ACP_OK && !p->backlog);
+        CHECK(road_ring.send(&owner->lanes[LANE_LOCKED], p, 0, &nothing) == ACP_OK && !p->shm.backlog);
     pthread_mutex_unlock(&owner->lock);
     take_memory(owner);
     for (uint32_t i = 0; i < ATOMICS; i++)
@@ -178,9 +183,9 @@ static void who_has_come_to_a_barrier_has_come(void)
     pthread_t other;
     begin(&c, 2, ACP_PATH_ANY);
     pthread_mutex_lock(&c.engines[1]->lock);
-    free(c.engines[1]->signals); /* as if those that have come had all the room there is */
-    c.engines[1]->signals = NULL;
-    c.engines[1]->signal_room = c.engines[1]->signal_used = 0;
+    free(c.engines[1]->sync.signals); /* as if those that have come had all the room there is */
+    c.engines[1]->sync.signals = NULL;
+    c.engines[1]->sync.signal_room = c.engines[1]->sync.signal_used = 0;
     take_memory(c.engines[1]);
     pthread_mutex_unlock(&c.engines[1]->lock);
     CHECK(pthread_create(&other, NULL, meet_all, c.engines[0]) == 0);
@@ -221,7 +226,7 @@ static void who_calls_is_not_lost(size_t size)
     CHECK(acp_wait(e, pending, 100000000) == ACP_E_TIMEOUT);
     none = false;
     only = 0;
-    CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK && acp_quiet(e) && !e->outcast);
+    CHECK(acp_wait(e, pending, ACP_FOREVER) == ACP_OK && acp_quiet(e) && !e->job.outcast);
     cluster_stop(&c);
 }
 
@@ -260,7 +265,7 @@ static void messages_come_to_a_mailbox_that_is_held(void)
     acp_engine *e = c.engines[1];
     acp_lane *sender = acp_engine_lane(c.engines[0]), *receiver = acp_engine_lane(e);
     acp_request *sends[MESSAGES];
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     CHECK(section_enter(&hold, receiver, &h->head->mailbox.section, h, ACP_FOREVER) == ACP_OK);
     pthread_mutex_lock(&e->lock); /* none is taken before all are sent */
     choose(e);

@@ -1,11 +1,15 @@
 /* Who is dead, and who is only out of reach for a while: the time after which a peer counts as dead is
  * that of its own silence, and nobody else's fault. */
 #include "crash.h"
-#include "transport/link.h"
 #include "mailing.h"
 #include "methods.h"
 #include "relayed.h"
+#include "base/linux.h"
+#include "core/lane.h"
+#include "peers/peer.h"
 #include "transport/connection.h"
+#include "transport/keepalive.h"
+#include "transport/link.h"
 
 #include <sys/resource.h>
 
@@ -74,7 +78,7 @@ static void who_was_not_asked_was_not_silent(void)
     uint64_t *lock = words_of(c.engines[1], 1);
     put_now(&c, e, 1); /* the lock is held: no call has an answer */
     pthread_mutex_lock(&e->lock);
-    for (struct link *l = e->links; l; l = l->next)
+    for (struct link *l = e->tcp.links; l; l = l->next)
         setsockopt(l->wire->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     pthread_mutex_unlock(&e->lock);
     relayed_stall(&c, proxies, true);
@@ -178,7 +182,7 @@ static void who_was_asked_just_now_was_not_silent(void)
     relayed_stall(&c, proxies, true);
     put_begin(e, 2, &pending);
     pthread_mutex_lock(&e->lock);
-    e->links->asked = now_ns();
+    e->tcp.links->asked = now_ns();
     links_tick(&e->lanes[LANE_LOCKED], 500000000);
     pthread_mutex_unlock(&e->lock);
     relayed_stall(&c, proxies, false);
@@ -323,7 +327,7 @@ static void who_is_told_once_that_a_stranger_listens_calls_again(void)
 static bool has_links(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool any = e->links != NULL;
+    bool any = e->tcp.links != NULL;
     pthread_mutex_unlock(&e->lock);
     return any;
 }
@@ -342,7 +346,7 @@ static void who_is_declared_dead_learns_it(bool at_once)
         relayed_cut(&c, proxies);
     relayed_stall(&c, proxies, false);
     wait_for_death(c.engines[1]);
-    CHECK(c.engines[1]->outcast);
+    CHECK(c.engines[1]->job.outcast);
     end_unequal(&c);
 }
 

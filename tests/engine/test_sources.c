@@ -1,7 +1,10 @@
 /* A receive from anybody ends with the death of those who may send it, and of nobody else. */
 #include "collecting.h"
-
+#include "core/state/peer.h"
 #include "messages/flow.h"
+#include "operations/any_source.h"
+#include "peers/peer.h"
+#include "transport/link.h"
 
 static void mark_lost(acp_engine *e, uint32_t rank)
 {
@@ -94,7 +97,7 @@ static bool knows(acp_engine *e, uint32_t slot)
 {
     const struct peer *p = peer_known(e, slot);
     pthread_mutex_lock(&e->lock);
-    bool is = p && p->links[COURIER_COLOR];
+    bool is = p && p->tcp.links[COURIER_COLOR];
     pthread_mutex_unlock(&e->lock);
     return is;
 }

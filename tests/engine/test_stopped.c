@@ -1,7 +1,12 @@
 /* What is said by link while the receiver has no room, word for word: a stranger is the other side. */
-#include "messages/flow.h"
 #include "mailing.h"
 #include "stranger.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "messages/flow.h"
+#include "messages/request.h"
+#include "peers/peer.h"
+#include "transport/frame.h"
 
 static struct stranger come_in(struct town *t, uint32_t slot)
 {
@@ -31,7 +36,7 @@ static struct message hear(struct stranger *s, uint8_t kind)
 static uint8_t heard_by(acp_engine *e, uint32_t slot)
 {
     pthread_mutex_lock(&e->lock);
-    const struct courier *c = peer_of_slot(e, slot)->courier;
+    const struct courier *c = peer_of_slot(e, slot)->mail.courier;
     uint8_t word = c ? c->heard : 0;
     pthread_mutex_unlock(&e->lock);
     return word;

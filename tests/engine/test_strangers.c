@@ -1,8 +1,15 @@
 /* Whoever does not know the secret has nothing run; whoever does and then sends nonsense, or
  * says things twice, loses its stream or its link, and nobody else notices. */
 #include "stranger.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
+#include "transport/frame.h"
+#include "transport/handshake.h"
+#include "transport/link.h"
 
 #include <poll.h>
+#include <pthread.h>
 
 #define PEER_TIMEOUT_NS ((uint64_t)30000000000)
 
@@ -254,7 +261,7 @@ static bool speaks_to(struct town *t, uint32_t slot, uint64_t *acked)
     acp_engine *e = t->engines[0];
     bool open = false;
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; link; link = link->next) {
+    for (struct link *link = e->tcp.links; link; link = link->next) {
         if (link->peer->slot == slot) {
             open = link->state == LINK_OPEN;
             *acked = link->out.acked;
@@ -354,7 +361,7 @@ static void test_an_engine_that_is_held_for_dead_goes_in_silence(struct town *t)
     CHECK(stranger_session(&other, 15, true, 0, &answer));
     stranger_say(&s, &m, 0, NULL, 0);
     stranger_sees_the_end(&s);
-    CHECK(t->engines[0]->outcast);
+    CHECK(t->engines[0]->job.outcast);
     while (stranger_hear(&other, &f))
         CHECK(f.message.kind != ACP_SESSION);
     stranger_leave(&other);
@@ -377,7 +384,7 @@ static void test_failures_of_a_peer_do_not_pile_up(struct town *t)
         stranger_say(&s, &m, s.heard, NULL, 0);
         CHECK(stranger_hear(&s, &f) && f.message.kind == ACP_REPLY && f.message.status != ACP_OK);
         pthread_mutex_lock(&e->lock);
-        CHECK(peer_of_slot(e, 12)->chain_failure_count <= 2 * OPS);
+        CHECK(peer_of_slot(e, 12)->ops.chain_failure_count <= 2 * OPS);
         pthread_mutex_unlock(&e->lock);
     }
     stranger_leave(&s);

@@ -1,7 +1,13 @@
 /* A heap seen from outside: its figures are those of the heap, blocks have their owners, and it can
  * be looked at while others change it. */
 #include "mailing.h"
+#include "containers/container.h"
+#include "core/engine_state.h"
+#include "core/method.h"
 #include "inspect/heap_walk.h"
+#include "inspect/ranks.h"
+#include "memory/heap.h"
+#include "messages/mailbox.h"
 
 #define LOOKS 200u
 #define CELLS 37u
@@ -82,10 +88,10 @@ static void what_is_no_heap(acp_engine *e)
     CHECK(work.doing == ACP_DOING_COMPUTE && work.awaited == 0 && work.notice == 0);
     CHECK(survey_heap(e->memory.fd, e->row.nonce + 1, CELLS, &s) == ACP_E_ARGUMENT);
     survey_free(&s);
-    CHECK(survey_heap(e->table.fd, e->row.nonce, CELLS, &s) == ACP_E_ARGUMENT);
+    CHECK(survey_heap(e->job.table.fd, e->row.nonce, CELLS, &s) == ACP_E_ARGUMENT);
     survey_free(&s);
     CHECK(survey_members(e->memory.fd, members, 2, &count) == ACP_E_ARGUMENT && !count);
-    CHECK(survey_members(e->table.fd, members, 2, &count) == ACP_OK && count == 2);
+    CHECK(survey_members(e->job.table.fd, members, 2, &count) == ACP_OK && count == 2);
     for (uint32_t i = 0; i < 2; i++)
         CHECK(members[i].rank == i);
     CHECK(members[acp_rank(e)].nonce == e->row.nonce);

@@ -2,6 +2,9 @@
  * whatever its writers die of; and the sets of ranks that are made from it. */
 #include "cluster.h"
 #include "membership/team.h"
+#include "membership/team_layout.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -68,7 +71,7 @@ static bool is_readable_only(const void *base)
 static bool has_row(acp_engine *e, uint32_t slot)
 {
     struct row expected = simulated(slot), row = table_row(e, slot);
-    return slot < e->table.head->count && row.nonce == expected.nonce &&
+    return slot < e->job.table.head->count && row.nonce == expected.nonce &&
            row.node == expected.node && row.six == expected.six && row.pid == expected.pid &&
            (row.host == 5) == (expected.host == 5) && row.addresses[0] == expected.addresses[0];
 }
@@ -83,10 +86,10 @@ static void a_node_shares_one_table(acp_engine *maker, acp_engine *mate, const u
     CHECK(acp_table_place(maker, place) == ACP_OK);
     CHECK(acp_table_map(mate, place) == ACP_OK);
     CHECK(acp_table_place(mate, place) == ACP_E_ARGUMENT); /* its maker answers for it */
-    CHECK(fstat(maker->table.fd, &mine) == 0 && fstat(mate->table.fd, &its) == 0);
+    CHECK(fstat(maker->job.table.fd, &mine) == 0 && fstat(mate->job.table.fd, &its) == 0);
     CHECK(mine.st_ino == its.st_ino);
     CHECK((uint64_t)mine.st_blocks * 512 <= 64ull * MANY);
-    CHECK(is_readable_only(maker->table.base) && is_readable_only(mate->table.base));
+    CHECK(is_readable_only(maker->job.table.base) && is_readable_only(mate->job.table.base));
     for (uint32_t slot = 2; slot < MANY; slot += 997)
         CHECK(has_row(mate, slot));
     CHECK(acp_engine_join(maker, MANY, 0) == ACP_OK);
@@ -118,7 +121,7 @@ static int copy_of(acp_engine *maker, uint64_t size, unsigned seals)
     static unsigned char head[4096];
     int fd = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
-    CHECK(pread(maker->table.fd, head, sizeof head, 0) == sizeof head);
+    CHECK(pread(maker->job.table.fd, head, sizeof head, 0) == sizeof head);
     CHECK(pwrite(fd, head, sizeof head, 0) == sizeof head);
     CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0);
     return fd;
@@ -130,7 +133,7 @@ static void refuse(acp_engine *reader, acp_engine *maker, int fd, uint64_t nonce
     place.memory_fd = fd;
     place.nonce = nonce;
     CHECK(acp_table_map(reader, (uint8_t *)&place) == ACP_E_SYSTEM);
-    CHECK(!reader->table.base);
+    CHECK(!reader->job.table.base);
 }
 
 static void forged_tables_are_refused(acp_engine *maker)
@@ -155,7 +158,7 @@ static void forged_tables_are_refused(acp_engine *maker)
     head.count = ACP_RANKS_MAX + 1;
     CHECK(pwrite(whole, &head, sizeof head, 0) == sizeof head);
     refuse(reader, maker, whole, nonce + 1);
-    refuse(stranger, maker, maker->table.fd, nonce); /* of another node */
+    refuse(stranger, maker, maker->job.table.fd, nonce); /* of another node */
     close(unsealed);
     close(whole);
     close(shorter);
@@ -182,7 +185,7 @@ static void make_and_hang(int out)
     uint8_t *rows = rows_new(1000, NULL, 0), place[ACP_ROW_SIZE];
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     CHECK(acp_table_add(e, 0, rows, 1000) == ACP_OK && acp_table_place(e, place) == ACP_OK);
-    CHECK(fcntl(e->table.fd, F_SETLK, &all) == 0);
+    CHECK(fcntl(e->job.table.fd, F_SETLK, &all) == 0);
     CHECK(write(out, place, sizeof place) == sizeof place);
     for (;;)
         pause();
@@ -203,12 +206,12 @@ static void the_table_outlives_its_maker(void)
     kill(maker, SIGKILL);
     CHECK(waitpid(maker, NULL, 0) == maker);
     struct table_head head;
-    uint32_t nodes = e->table.head->nodes, garbage[2] = {1000, 1064}, count;
-    CHECK(pread(e->table.fd, &head, sizeof head, 0) == sizeof head);
-    CHECK(pwrite(e->table.fd, garbage, sizeof garbage, (off_t)(TABLE_FIRSTS + 4ull * nodes)) ==
+    uint32_t nodes = e->job.table.head->nodes, garbage[2] = {1000, 1064}, count;
+    CHECK(pread(e->job.table.fd, &head, sizeof head, 0) == sizeof head);
+    CHECK(pwrite(e->job.table.fd, garbage, sizeof garbage, (off_t)(TABLE_FIRSTS + 4ull * nodes)) ==
           sizeof garbage);
     head.nodes += 2;
-    CHECK(pwrite(e->table.fd, &head, sizeof head, 0) == sizeof head);
+    CHECK(pwrite(e->job.table.fd, &head, sizeof head, 0) == sizeof head);
     uint8_t *rows = rows_new(1100, NULL, 0);
     CHECK(acp_table_add(e, 0, rows, 1100) == ACP_OK);
     CHECK(acp_engine_join(e, 1100, 3) == ACP_OK);

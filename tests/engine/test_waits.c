@@ -1,6 +1,9 @@
 /* Waits that end otherwise than hoped: closed under a waiter, timed out and called again,
  * met by a rank in finalize, or disturbed by a neighbour's release. */
 #include "cluster.h"
+#include "progress/doorbell.h"
+#include "progress/progress.h"
+#include "progress/wait.h"
 
 #include <sched.h>
 
@@ -250,10 +253,10 @@ static void a_ring_is_left_to_who_leads(void)
         while (!leader_try(e))
             sched_yield();
         progress_kick(e);
-        while (!atomic_load(&e->rung))
+        while (!atomic_load(&e->progress.rung))
             sched_yield();
         leader_release(e);
-        while (atomic_load(&e->rung))
+        while (atomic_load(&e->progress.rung))
             sched_yield();
     }
     cluster_stop(&c);

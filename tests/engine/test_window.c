@@ -1,6 +1,10 @@
 /* The window as a road: which bytes take it, how the target is kept driving MPI, and what
  * becomes of a guest or a target that dies. MPI is a fake whose flush waits for the target. */
 #include "fake_mpi.h"
+#include "core/engine_state.h"
+#include "core/mpi_window.h"
+#include "peers/peer.h"
+#include "progress/progress.h"
 
 #include <unistd.h>
 
@@ -122,7 +126,7 @@ static void unseen_word(struct cluster *c, uint32_t rank, acp_engine *e, acp_lan
 static void nobody_left(struct cluster *c)
 {
     for (uint32_t i = 0; i < c->count; i++)
-        while (atomic_load(&c->engines[i]->guests))
+        while (atomic_load(&c->engines[i]->mpi.guests))
             sched_yield(); /* the last word is on its way */
 }
 
@@ -139,12 +143,12 @@ static void put_awaited_by_two(void)
         sched_yield();
     CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &word, 8, &pending) == ACP_OK && pending);
     for (uint32_t others = 0; others < 2; others++) {
-        while (read(e->door_fd, &rings, sizeof rings) > 0)
+        while (read(e->progress.door_fd, &rings, sizeof rings) > 0)
             continue;
-        atomic_fetch_add(&e->callers, others);
+        atomic_fetch_add(&e->progress.callers, others);
         done(e, pending, ACP_OK);
-        atomic_fetch_sub(&e->callers, others);
-        CHECK((read(e->door_fd, &rings, sizeof rings) > 0) == others);
+        atomic_fetch_sub(&e->progress.callers, others);
+        CHECK((read(e->progress.door_fd, &rings, sizeof rings) > 0) == others);
         CHECK(acp_put(acp_engine_lane(e), acp_starter(e, 1), &word, 8, &pending) == ACP_OK);
     }
     leader_release(e);
@@ -170,7 +174,7 @@ static void dead_guest(void)
     cluster_open_window(&c, false);
     CHECK(acp_window_visit(c.engines[0], 1, true) == ACP_OK);
     CHECK(acp_window_visit(c.engines[0], 1, true) == ACP_OK);
-    while (atomic_load(&c.engines[1]->guests) != 1)
+    while (atomic_load(&c.engines[1]->mpi.guests) != 1)
         sched_yield();
     peer_mark_lost(c.engines[1], peer_of_slot(c.engines[1], 0));
     nobody_left(&c);

@@ -2,7 +2,9 @@
  * name other bytes than there are change nothing, and one rank destroys it while others use it. */
 #include "calling.h"
 #include "cluster.h"
-#include "containers/workspace.h"
+#include "containers/container.h"
+#include "core/lane.h"
+#include "core/method.h"
 
 #define ROUNDS 100u
 #define NUMBERS 512u

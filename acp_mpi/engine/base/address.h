@@ -5,7 +5,6 @@
 #ifndef ACP_ADDRESS_H
 #define ACP_ADDRESS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 typedef uint64_t acp_ga_t;

@@ -1,7 +1,7 @@
 /* Whole words between private and shared memory, where others may be reading or writing: a byte
  * beyond the last is 0. */
-#ifndef ACP_WORDS_H
-#define ACP_WORDS_H
+#ifndef ACP_ATOMIC_WORDS_H
+#define ACP_ATOMIC_WORDS_H
 
 #include <stdint.h>
 #include <string.h>

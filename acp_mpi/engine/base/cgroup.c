@@ -4,8 +4,6 @@
  * nowhere: then the root that is mounted there is the container's. */
 #include "base/cgroup.h"
 
-#include "core/acp.h"
-
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>

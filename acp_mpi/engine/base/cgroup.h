@@ -1,6 +1,6 @@
 /* How much memory there is for this process. */
-#ifndef ACP_MEMORY_LIMITS_H
-#define ACP_MEMORY_LIMITS_H
+#ifndef ACP_CGROUP_H
+#define ACP_CGROUP_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,6 +3,7 @@
  * All functions but the two public ones work on the raw register, without the
  * inversion at both ends. The register is bit-reflected: its bit 31 is x^0. */
 #include "base/crc32c.h"
+#include "base/crc32c_copy.h"
 
 #include <string.h>
 

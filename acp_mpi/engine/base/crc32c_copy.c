@@ -1,5 +1,6 @@
 /* Copying and summing in one pass. Each byte is read once, so what is summed is what was written,
  * whoever changes the source or the destination meanwhile. */
+#include "base/crc32c_copy.h"
 #include "base/crc32c.h"
 
 #include <string.h>

@@ -1,10 +1,11 @@
 /* What the engine asks of Linux, in one place. */
-#include "operations/op.h"
+#include "base/linux.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,7 @@ socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce
 long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared)
 {
     struct timespec t, *limit = NULL;
-    if (timeout_ns != ACP_FOREVER) {
+    if (timeout_ns != INT64_MAX) {
         if (timeout_ns < 0)
             timeout_ns = 0;
         t.tv_sec = timeout_ns / 1000000000;

@@ -1,7 +1,7 @@
 /* SHA-256 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), with which the processes
  * of a job prove to each other that they know its secret. */
-#ifndef ACP_HMAC_H
-#define ACP_HMAC_H
+#ifndef ACP_SHA256_H
+#define ACP_SHA256_H
 
 #include <stdbool.h>
 #include <stddef.h>

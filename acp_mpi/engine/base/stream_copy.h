@@ -3,9 +3,10 @@
  * It has read the same block before, so each line would have to be taken out of its caches to be written,
  * and out of the writer's to be read. Stores past the caches spare both: 64 KiB to a neighbour take 7 us
  * instead of 12 or 36, by where the machine runs the two. For less than 16 KiB they do not pay. */
-#ifndef ACP_STREAM_H
-#define ACP_STREAM_H
+#ifndef ACP_STREAM_COPY_H
+#define ACP_STREAM_COPY_H
 
+#include <emmintrin.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -1,9 +1,17 @@
 /* What goes wrong in collectives. At one member it reaches all that depend on it: instead of its
  * messages it sends empty ones that say so, and who gets one does the same. So a rank that has died is
  * known to members that never hear from it themselves, and nobody waits in vain. */
+#include "collectives/abort.h"
 #include "collectives/schedule.h"
-
+#include "collectives/schedule_eager.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 #include "messages/mail_match.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "peers/peer.h"
 
 #define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
 #define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
@@ -31,7 +39,7 @@ uint64_t collective_reason(const acp_collective *c)
 {
     if (c->why)
         return LEFT_NOTE | LEFT_ASTRAY | c->why;
-    bool known = c->rank >= 0 && !c->engine->outcast;
+    bool known = c->rank >= 0 && !c->engine->job.outcast;
     uint64_t who = (known ? (uint64_t)c->rank : (uint64_t)acp_rank(c->engine)) + 1;
     return LEFT_NOTE | (c->status == ACP_E_LOST && known ? LEFT_LOST : 0) | who;
 }
@@ -100,7 +108,7 @@ void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_en
 void collective_look_at_losses(acp_lane *lane, acp_collective *c)
 {
     acp_engine *e = lane->engine;
-    c->departed = e->departed;
+    c->departed = e->job.departed;
     for (uint32_t i = 0; i < c->plan->members && c->status == ACP_OK; i++) {
         const struct peer *p = peer_known(e, slot_of_rank(e, c->plan->ranks[i]));
         if (p && p->lost && !peer_left(p))
@@ -118,7 +126,7 @@ static bool is_astray(const acp_collective *c, const struct letter *l)
  * called in place of this, else that others have found such a thing. */
 int collective_listen(acp_lane *lane, acp_collective *c)
 {
-    struct heap *h = mail_heap(c->engine, c->engine->own);
+    struct heap *h = mail_heap(c->engine, c->engine->job.own);
     struct mailbox *box = &h->head->mailbox;
     struct hold hold;
     uint64_t now = __atomic_load_n(&box->sequence, __ATOMIC_ACQUIRE);
@@ -184,11 +192,11 @@ int64_t acp_collective_trouble(const acp_collective *c, uint64_t *theirs, uint64
 {
     acp_engine *e = c->engine;
     if (c->released) /* who closes the library may be about to end it */
-        pthread_mutex_lock(&e->collectives_lock);
+        pthread_mutex_lock(&e->collectives.lock);
     *theirs = c->status == ACP_E_MISMATCH ? c->theirs : 0;
     *why = c->status == ACP_E_MISMATCH ? c->why : 0;
     int64_t rank = c->rank;
     if (c->released)
-        pthread_mutex_unlock(&e->collectives_lock);
+        pthread_mutex_unlock(&e->collectives.lock);
     return rank;
 }

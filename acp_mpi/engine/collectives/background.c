@@ -1,10 +1,21 @@
 /* Collectives that go on by themselves: whoever drives progress takes them as far as messages have
  * come, while their callers compute. */
+#include "collectives/background.h"
+#include "base/linux.h"
+#include "collectives/abort.h"
 #include "collectives/schedule.h"
-
-#include "messages/mail_match.h"
-#include "progress/progress.h"
+#include "core/membarrier.h"
+#include "memory/heap.h"
+#include "messages/eager_slot.h"
+#include "messages/flow.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/purge_finished.h"
+#include "messages/recv_wait.h"
 #include "messages/request.h"
+#include "progress/doorbell.h"
+#include "progress/progress.h"
+#include "progress/wait.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -36,7 +47,7 @@ static bool drive_all(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     bool any = false, again = false;
-    for (acp_collective **c = &e->collectives; *c;) {
+    for (acp_collective **c = &e->collectives.first; *c;) {
         acp_collective *one = *c;
         bool ran = one->state == COLLECTIVE_RUNS;
         uint32_t before = ran ? one->at : 0; /* at a fold it is its caller's */
@@ -47,14 +58,14 @@ static bool drive_all(acp_lane *lane)
         if (state == COLLECTIVE_OVER) {
             *c = one->next;
             one->listed = false;
-            atomic_fetch_sub(&e->collective_count, 1);
+            atomic_fetch_sub(&e->collectives.count, 1);
         } else {
             c = &one->next;
         }
         if (state != COLLECTIVE_RUNS)
             progress_event(e); /* from here it may be freed */
     }
-    atomic_store(&e->collectives_again, again);
+    atomic_store(&e->collectives.again, again);
     return any;
 }
 
@@ -62,13 +73,13 @@ bool collectives_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     bool any = false;
-    if (likely(!atomic_load_explicit(&e->collective_count, memory_order_relaxed)))
+    if (likely(!atomic_load_explicit(&e->collectives.count, memory_order_relaxed)))
         return false;
-    atomic_store(&e->collective_news, true);
-    while (atomic_load(&e->collective_news) && !pthread_mutex_trylock(&e->collectives_lock)) {
-        atomic_store(&e->collective_news, false);
+    atomic_store(&e->collectives.news, true);
+    while (atomic_load(&e->collectives.news) && !pthread_mutex_trylock(&e->collectives.lock)) {
+        atomic_store(&e->collectives.news, false);
         any |= drive_all(lane);
-        pthread_mutex_unlock(&e->collectives_lock);
+        pthread_mutex_unlock(&e->collectives.lock);
     }
     return any;
 }
@@ -77,13 +88,13 @@ static void step_here(acp_engine *e)
 {
     acp_lane *lane = lane_await(e);
     lane->hurries = true;
-    pthread_mutex_lock(&e->collectives_lock);
+    pthread_mutex_lock(&e->collectives.lock);
     drive_all(lane);
-    pthread_mutex_unlock(&e->collectives_lock);
+    pthread_mutex_unlock(&e->collectives.lock);
     collectives_step(lane); /* for who has come in between */
     lane->hurries = false;
     acp_lane_give(lane);
-    if (atomic_load(&e->collectives_again))
+    if (atomic_load(&e->collectives.again))
         progress_kick(e);
 }
 
@@ -95,12 +106,12 @@ void acp_collective_release(acp_collective *c)
     for (uint32_t i = 0; i < c->open; i++) /* it may have been run for a while */
         if (c->messages[i]->letter)
             letter_attend(c->messages[i]->letter, ATTENTION_SLEEPS);
-    pthread_mutex_lock(&e->collectives_lock);
+    pthread_mutex_lock(&e->collectives.lock);
     c->released = c->listed = true;
-    c->next = e->collectives;
-    e->collectives = c;
-    atomic_fetch_add(&e->collective_count, 1);
-    pthread_mutex_unlock(&e->collectives_lock);
+    c->next = e->collectives.first;
+    e->collectives.first = c;
+    atomic_fetch_add(&e->collectives.count, 1);
+    pthread_mutex_unlock(&e->collectives.lock);
     step_here(e);
 }
 
@@ -112,16 +123,16 @@ static bool stands(void *context)
 void collective_watch(acp_collective *c)
 {
     acp_engine *e = c->engine;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     int64_t pause = c->pause < WATCH_MOST_NS / 2 ? 2 * c->pause : WATCH_MOST_NS;
     c->pause = pause;
     c->watch_at = now_ns() + (uint64_t)pause;
-    if (!h || c->era != e->mail_era)
+    if (!h || c->era != e->mail.era)
         return;
     bool listens = atomic_exchange(&c->watched, true);
     if (!listens)
         __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&e->collectives_lock); /* who drives it may be changing them */
+    pthread_mutex_lock(&e->collectives.lock); /* who drives it may be changing them */
     for (uint32_t i = 0; i < c->open; i++)
         if (c->messages[i]->peer)
             mail_watch(e, c->messages[i]->peer);
@@ -191,10 +202,10 @@ void acp_collective_folded(acp_collective *c)
 
 static void unlist(acp_engine *e, acp_collective *c)
 {
-    for (acp_collective **at = &e->collectives; *at; at = &(*at)->next)
+    for (acp_collective **at = &e->collectives.first; *at; at = &(*at)->next)
         if (*at == c) {
             *at = c->next;
-            atomic_fetch_sub(&e->collective_count, 1);
+            atomic_fetch_sub(&e->collectives.count, 1);
             break;
         }
     c->listed = false;
@@ -202,14 +213,14 @@ static void unlist(acp_engine *e, acp_collective *c)
 
 bool collectives_try(acp_engine *e)
 {
-    return pthread_mutex_trylock(&e->collectives_lock) == 0;
+    return pthread_mutex_trylock(&e->collectives.lock) == 0;
 }
 
 /* Who would have driven the others meanwhile has found it taken, and may sleep by now. */
 void collectives_unlock(acp_engine *e)
 {
-    pthread_mutex_unlock(&e->collectives_lock);
-    if (atomic_load(&e->collective_news))
+    pthread_mutex_unlock(&e->collectives.lock);
+    if (atomic_load(&e->collectives.news))
         progress_kick(e);
 }
 
@@ -220,7 +231,7 @@ bool acp_collective_settled(const acp_collective *c)
 
 static bool has_mailbox(const acp_collective *c)
 {
-    return c->era == c->engine->mail_era && !c->engine->stopping;
+    return c->era == c->engine->mail.era && !c->engine->stopping;
 }
 
 /* Under the lock: whoever has driven it holds that until it lets go of it, and no reset gives it another mailbox
@@ -228,9 +239,9 @@ static bool has_mailbox(const acp_collective *c)
 static void let_go(acp_collective *c)
 {
     acp_engine *e = c->engine;
-    pthread_mutex_lock(&e->collectives_lock);
+    pthread_mutex_lock(&e->collectives.lock);
     if (c->watched && has_mailbox(c))
-        __atomic_fetch_sub(&mail_heap(e, e->own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_sub(&mail_heap(e, e->job.own)->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     if (c->closes && has_mailbox(c))
         eager_open(e);
     collectives_unlock(e);
@@ -241,7 +252,7 @@ void acp_collective_end(acp_collective *c)
     acp_engine *e = c->engine;
     if (atomic_load(&c->state) != COLLECTIVE_OVER) {
         acp_lane *lane = lane_await(e);
-        pthread_mutex_lock(&e->collectives_lock);
+        pthread_mutex_lock(&e->collectives.lock);
         if (c->listed)
             unlist(e, c);
         collectives_unlock(e);
@@ -265,7 +276,7 @@ void acp_collective_end(acp_collective *c)
 /* With the lock: the mailbox goes. */
 static void close_all(acp_engine *e)
 {
-    for (acp_collective *c; (c = e->collectives);) {
+    for (acp_collective *c; (c = e->collectives.first);) {
         unlist(e, c);
         collective_close(&e->lanes[LANE_CALLER], c);
     }
@@ -273,28 +284,28 @@ static void close_all(acp_engine *e)
 
 void collectives_close(acp_engine *e)
 {
-    pthread_mutex_lock(&e->collectives_lock);
+    pthread_mutex_lock(&e->collectives.lock);
     close_all(e);
-    pthread_mutex_unlock(&e->collectives_lock);
+    pthread_mutex_unlock(&e->collectives.lock);
 }
 
 void acp_engine_halt(acp_engine *e)
 {
-    atomic_store(&e->resets, true);
-    while (atomic_load(&e->drivers))
+    atomic_store(&e->collectives.resets, true);
+    while (atomic_load(&e->collectives.drivers))
         sched_yield();
 }
 
 void collectives_stop(acp_engine *e)
 {
     acp_engine_halt(e);
-    pthread_mutex_lock(&e->collectives_lock); /* who drives them passes by */
+    pthread_mutex_lock(&e->collectives.lock); /* who drives them passes by */
     close_all(e);
 }
 
 void collectives_go_on(acp_engine *e)
 {
-    atomic_store(&e->resets, false);
+    atomic_store(&e->collectives.resets, false);
     collectives_unlock(e);
     waiters_wake(e); /* what they wait for does not come any more */
     progress_kick(e);

@@ -1,9 +1,15 @@
 /* A collective: its steps, one after the other, as far as messages have come. What goes wrong is in
  * abort.c. */
 #include "collectives/schedule.h"
-
-#include "messages/mail_match.h"
-#include "progress/progress.h"
+#include "base/linux.h"
+#include "collectives/abort.h"
+#include "collectives/background.h"
+#include "collectives/reduce.h"
+#include "collectives/schedule_eager.h"
+#include "messages/mailbox.h"
+#include "messages/message_send_queue.h"
+#include "messages/recv_wait.h"
+#include "messages/rendezvous_get.h"
 #include "messages/request.h"
 
 #include <sched.h>
@@ -30,7 +36,7 @@ int acp_collective_begin(acp_engine *e, const acp_plan *plan, void *const buffer
         c->buffers[i] = buffers[i];
     c->context = context;
     c->note = note;
-    c->era = e->mail_era;
+    c->era = e->mail.era;
     c->rank = -1;
     if (plan->fold >= 0) {
         c->fold = fold_of((acp_fold)plan->fold, (acp_type)plan->type);
@@ -190,11 +196,11 @@ static int step(acp_lane *lane, acp_collective *c, const acp_step *s)
 void collective_enter(acp_engine *e)
 {
     for (;;) {
-        atomic_fetch_add(&e->drivers, 1);
-        if (likely(!atomic_load(&e->resets)))
+        atomic_fetch_add(&e->collectives.drivers, 1);
+        if (likely(!atomic_load(&e->collectives.resets)))
             return;
-        atomic_fetch_sub(&e->drivers, 1);
-        while (atomic_load(&e->resets))
+        atomic_fetch_sub(&e->collectives.drivers, 1);
+        while (atomic_load(&e->collectives.resets))
             sched_yield();
     }
 }
@@ -209,14 +215,14 @@ int collective_drive(acp_lane *lane, acp_collective *c)
 {
     const acp_plan *plan = c->plan;
     c->moves = c->again = false;
-    if (unlikely(c->era != lane->engine->mail_era)) {
+    if (unlikely(c->era != lane->engine->mail.era)) {
         collective_close(lane, c);
         return ACP_OK;
     }
-    if (unlikely(lane->engine->departed != c->departed))
+    if (unlikely(lane->engine->job.departed != c->departed))
         collective_look_at_losses(lane, c);
     bool clears = c->watched || (c->closes && !c->cleared);
-    if (unlikely(clears) && c->era == lane->engine->mail_era) {
+    if (unlikely(clears) && c->era == lane->engine->mail.era) {
         c->cleared &= !c->watched; /* what another thread has put back */
         int rc = collective_close_slots(lane, c);
         if (rc == ACP_OK && c->watched)

@@ -1,9 +1,9 @@
 /* One collective under way. */
-#ifndef ACP_COLLECTIVE_H
-#define ACP_COLLECTIVE_H
+#ifndef ACP_SCHEDULE_H
+#define ACP_SCHEDULE_H
 
+#include "collectives/reduce.h"
 #include "core/engine_state.h"
-#include "base/reduce.h"
 
 enum collective_state {
     COLLECTIVE_RUNS = 0,
@@ -53,7 +53,7 @@ static inline void *collective_place(const acp_collective *c, uint8_t buffer, ui
     return c->buffers[buffer] ? c->buffers[buffer] + at : NULL;
 }
 
-/* schedule.c: as far as it goes now. ACP_OK: its state is another; ACP_E_BUSY, ACP_E_INTERRUPTED:
+/* As far as it goes now. ACP_OK: its state is another; ACP_E_BUSY, ACP_E_INTERRUPTED:
  * call again soon; ACP_E_HANDLE: messages are under way. */
 int collective_drive(acp_lane *lane, acp_collective *c);
 void collective_close(acp_lane *lane, acp_collective *c); /* where it is, for its mailbox goes or has gone */
@@ -65,51 +65,10 @@ void collective_drop(acp_lane *lane, acp_collective *c);
 
 /* Around that, by a thread that has no lock of the collectives: no reset comes in between. */
 void collective_enter(acp_engine *e);
+
 static inline void collective_leave(acp_engine *e)
 {
-    atomic_fetch_sub(&e->drivers, 1);
+    atomic_fetch_sub(&e->collectives.drivers, 1);
 }
-
-/* schedule_eager.c: short messages of a pair that has no others in this collective */
-bool collective_sends_eagerly(acp_lane *lane, const acp_collective *c, const acp_step *s,
-                              const acp_envelope *envelope, const void *data);
-void collective_sent(acp_lane *lane, const acp_collective *c, const acp_step *s); /* to a mailbox */
-/* One that its receiver has not taken goes before a note. ACP_E_BUSY: again soon. */
-int collective_recall(acp_lane *lane, const acp_collective *c, uint32_t rank);
-void collective_received(const acp_collective *c, const acp_step *s); /* from the mailbox */
-int collective_expect(acp_lane *lane, acp_collective *c, uint32_t step); /* ACP_STEP_RECEIVE */
-int collective_look(acp_lane *lane, acp_collective *c); /* what has come; ACP_E_BUSY: again soon */
-void collective_look_on(acp_collective *c); /* a short while, after which it is heavy */
-/* From now on all comes to the mailbox. ACP_E_BUSY: not all yet. */
-int collective_close_slots(acp_lane *lane, acp_collective *c);
-
-/* abort.c */
-void collective_fail(acp_lane *lane, acp_collective *c, int status, int64_t rank);
-uint64_t collective_reason(const acp_collective *c); /* a note for those that depend on this rank */
-/* Is what came with a step what the others were to send? */
-void collective_check(acp_collective *c, const acp_step *step, int rc, const acp_envelope *got);
-void collective_look_at_losses(acp_lane *lane, acp_collective *c);
-int collective_listen(acp_lane *lane, acp_collective *c);
-int collective_tell(acp_lane *lane, acp_collective *c);
-
-/* Has it ended, or is it for its caller to do something? */
-static inline bool collective_stands(const acp_collective *c)
-{
-    return atomic_load_explicit(&c->state, memory_order_acquire) != COLLECTIVE_RUNS;
-}
-
-/* background.c: those that go on by themselves */
-/* Hear of the loss of those from whom its messages are to come; they watch theirs. And of members that call
- * something else, of which it may await nothing. */
-void collective_watch(acp_collective *c);
-bool collective_overdue(acp_collective *c); /* it has been waited for so long that it should watch, or watch anew */
-int64_t collective_patience(const acp_collective *c); /* until then */
-bool collectives_step(acp_lane *lane); /* leader only */
-bool collectives_try(acp_engine *e); /* to have the lock, also that of the mailbox against a reset */
-void collectives_unlock(acp_engine *e);
-void collectives_close(acp_engine *e); /* all end where they are, and nobody leads any more */
-/* Before and after a reset: nobody drives one, and those of before end where they are. */
-void collectives_stop(acp_engine *e);
-void collectives_go_on(acp_engine *e);
 
 #endif

@@ -1,10 +1,17 @@
 /* A collective and the eager slots: a message that is short, and the only one of its pair, is looked for there
  * by who is awake. Before its thread sleeps, or another goes on with it, it closes the slots and receives as it
  * does all others: what no step has asked for yet is in the mailbox then, too, where those listen who wait. */
+#include "collectives/schedule_eager.h"
+#include "base/linux.h"
+#include "collectives/abort.h"
 #include "collectives/schedule.h"
-
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
 #include "messages/eager_slot.h"
+#include "messages/mailbox.h"
 #include "messages/request.h"
+#include "messages/send.h"
+#include "peers/peer.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -72,7 +79,7 @@ static bool take(acp_collective *c, const acp_step *s)
 static const struct peer *sender_of(const acp_collective *c, const acp_step *s)
 {
     acp_engine *e = c->engine;
-    const struct peer *p = is_eager(c, s) && !e->crowded ? peer_of_slot(e, slot_of_rank(e, s->rank)) : NULL;
+    const struct peer *p = is_eager(c, s) && !e->progress.crowded ? peer_of_slot(e, slot_of_rank(e, s->rank)) : NULL;
     return p && p->row.node == e->config.node ? p : NULL;
 }
 
@@ -81,7 +88,7 @@ static bool is_soon(const acp_collective *c, const acp_step *s)
 {
     const acp_engine *e = c->engine;
     const struct peer *p = apart(e) || e->config.path == ACP_PATH_OWNER ? NULL : sender_of(c, s);
-    return p && p->control && !p->control->crowded;
+    return p && p->shm.control && !p->shm.control->crowded;
 }
 
 /* Where all others are received. One that is not there is awaited there: the slots are closed before that. */

@@ -1,12 +1,20 @@
 /* Containers come and go: their heads, serials and notes. */
 #include "containers/container.h"
-
 #include "containers/counter.h"
 #include "containers/list.h"
 #include "containers/map.h"
+#include "containers/map_bucket.h"
 #include "containers/sequence.h"
-#include "base/atomic_words.h"
 #include "containers/workspace.h"
+#include "core/method.h"
+#include "memory/heap.h"
+#include "memory/heap_calls.h"
+#include "memory/heap_pages.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
+#include "memory/translate.h"
+#include "operations/remote_call.h"
 
 #include <string.h>
 
@@ -47,7 +55,7 @@ static inline struct container *place(acp_lane *lane, acp_ga_t ga, struct heap *
             fail(lane, ACP_E_DESTROYED, ga, 0);
         return NULL;
     }
-    *heap = atomic_load_explicit(&t->peer->heap, memory_order_acquire);
+    *heap = atomic_load_explicit(&t->peer->shm.heap, memory_order_acquire);
     return (struct container *)(void *)(t->base + (ga - t->low));
 }
 
@@ -83,7 +91,7 @@ int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *c,
 /* No offset looks like one, nor does a word that a free block holds; nor 0 one that is being destroyed. */
 static uint64_t new_serial(acp_engine *e)
 {
-    uint64_t x = e->row.nonce + atomic_fetch_add(&e->serials, 1) * 0x9e3779b97f4a7c15ull;
+    uint64_t x = e->row.nonce + atomic_fetch_add(&e->containers.serials, 1) * 0x9e3779b97f4a7c15ull;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ x >> 27) * 0x94d049bb133111ebull;
     return (x ^ x >> 31) | SERIAL_LIVES | 1;

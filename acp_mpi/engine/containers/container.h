@@ -7,8 +7,8 @@
 #ifndef ACP_CONTAINER_H
 #define ACP_CONTAINER_H
 
-#include "memory/heap_calls.h"
 #include "memory/heap.h"
+#include "memory/transaction.h"
 
 enum container_kind {
     KIND_ANY, KIND_COUNTER, KIND_DEQUE, KIND_LIST, KIND_MAP, KIND_MULTISET, KIND_SET, KIND_VECTOR,
@@ -49,11 +49,13 @@ int container_gone(acp_lane *lane, const struct acp_call *call); /* the status, 
 /* The same, in its section. */
 int container_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, uint64_t kind,
                     struct container **container);
+
 /* Is [at, at + size) inside the heap? What lies in shared memory is not trusted. */
 static inline bool container_inside(const struct heap *h, uint64_t at, uint64_t size)
 {
     return size <= h->span && at <= h->span - size && at >= h->first;
 }
+
 static inline acp_ga_t container_ga(const struct acp_call *call, const struct heap *h, uint64_t at)
 {
     return acp_ga((uint32_t)acp_ga_rank(call->object), 0, h->position + at);

@@ -1,7 +1,9 @@
 /* Counters. */
 #include "containers/counter.h"
-
-#include "base/backoff.h"
+#include "containers/container.h"
+#include "core/backoff.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 static int create(struct hold *hold, struct container *container, const uint64_t words[4])
 {

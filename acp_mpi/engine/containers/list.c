@@ -1,5 +1,12 @@
 /* Lists: entering one, and its links. */
 #include "containers/list.h"
+#include "containers/container.h"
+#include "containers/list_bulk.h"
+#include "containers/list_call.h"
+#include "containers/list_nodes.h"
+#include "core/lane.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -12,9 +12,13 @@
 #ifndef ACP_LIST_H
 #define ACP_LIST_H
 
+#include "base/atomic_words.h"
 #include "containers/container.h"
 #include "containers/list_call.h"
-#include "base/atomic_words.h"
+#include "memory/heap_pages.h"
+
+struct heap;
+struct hold;
 
 enum list_job_kind {
     JOB_NONE = 0, JOB_ERASE, JOB_ORDER, JOB_REVERSE, JOB_SPLICE,
@@ -26,8 +30,10 @@ struct list_node {
     uint64_t next, previous; /* 0: none */
     uint64_t name; /* upper 48 bits: number ^ era of the list, 0: erased; lower 16: see LIST_FAR */
 };
+
 #define LIST_FAR ((uint64_t)0xffff) /* a list_far follows; any other: so many bytes, the element */
 #define LIST_NUMBERS (((uint64_t)1 << 48) - 1) /* of elements and eras */
+
 struct list_far {
     uint64_t size;    /* of what the element holds, in bytes */
     uint64_t payload; /* the address of that */
@@ -55,22 +61,6 @@ static_assert(LIST_INLINE < LIST_FAR, "the bytes that follow a node are counted 
 
 extern const struct container_type list_type;
 
-/* All: result[0] is the outcome. */
-/* `b`: where; result[1]: how many went in, all or none; out: the id of the first */
-int method_list_put(acp_lane *lane, struct acp_call *call);
-/* `b`: where | most << 8 | how << 32 */
-int method_list_take(acp_lane *lane, struct acp_call *call);
-int method_list_walk(acp_lane *lane, struct acp_call *call);  /* `b`: flags | most << 8 */
-int method_list_step(acp_lane *lane, struct acp_call *call);  /* `b`: how far; result[1]: done */
-int method_list_check(acp_lane *lane, struct acp_call *call); /* out: a byte for each id */
-int method_list_erase(acp_lane *lane, struct acp_call *call);
-int method_list_clear(acp_lane *lane, struct acp_call *call);
-int method_list_bury(acp_lane *lane, struct acp_call *call);  /* out: blocks of other ranks */
-int method_list_order(acp_lane *lane, struct acp_call *call);
-int method_list_reverse(acp_lane *lane, struct acp_call *call);
-int method_list_splice(acp_lane *lane, struct acp_call *call);
-int method_list_swap(acp_lane *lane, struct acp_call *call);
-
 /* NULL: there can be none. */
 static inline struct list_node *list_node(const struct heap *h, uint64_t at)
 {
@@ -79,20 +69,24 @@ static inline struct list_node *list_node(const struct heap *h, uint64_t at)
         return NULL;
     return (struct list_node *)(void *)(h->base + at);
 }
+
 /* Of a node that is in the list, or was: */
 static inline uint64_t list_number(const struct list *list, uint64_t name) /* 0: erased */
 {
     return name >> 16 ? name >> 16 ^ load(&list->era) : 0;
 }
+
 static inline uint64_t list_nameless(uint64_t name) /* of the same that is erased */
 {
     return name & LIST_FAR;
 }
+
 /* `what`: the size, or LIST_FAR. */
 static inline uint64_t list_name(const struct list *list, uint64_t number, uint64_t what)
 {
     return (number ^ list->era) << 16 | what;
 }
+
 /* That no other element of the list ever had, also if this is not a part of any change. */
 static inline uint64_t list_new_number(struct list *list)
 {
@@ -102,6 +96,7 @@ static inline uint64_t list_new_number(struct list *list)
     while (unlikely(!number || number == list->era));
     return number;
 }
+
 /* What follows a node of that name; NULL: what it holds. */
 static inline const struct list_far *list_far(const struct heap *h, const struct list_node *n,
                                               uint64_t name)
@@ -112,21 +107,18 @@ static inline const struct list_far *list_far(const struct heap *h, const struct
                ? far
                : NULL;
 }
-/* list.c: for the others */
+
+/* For the others */
 bool list_has(const struct heap *heap, const struct list *list, struct list_id id);
 int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct list **list);
 int list_mend(struct hold *hold, struct list *list); /* what list_enter does in the section */
 int list_done(struct hold *hold, const struct acp_call *call, int rc); /* leaves; `rc` */
-int list_clear(struct hold *hold, struct list *list);
-/* The first of the dead goes, with its block if that is in this heap. */
-int list_bury(struct hold *hold, struct list *list, acp_ga_t *elsewhere);
-/* The elements from `first` up to `last`: the last one of them, and how many. */
-bool list_span(const struct hold *hold, const struct list *list, const struct list_span *span,
-               uint64_t *last, uint64_t *count);
+
 static inline bool list_is_address(uint64_t block)
 {
     return acp_ga_rank(block) >= 0;
 }
+
 uint64_t list_new_era(const struct hold *hold, struct list *list);
 /* What the era of the one becomes another by, as it goes to the other: no cursor of either means an element
  * that came that way, until it goes back. */
@@ -136,23 +128,5 @@ int list_link(struct hold *hold, struct list *list, uint64_t first, uint64_t las
               uint64_t before);
 int list_unlink(struct hold *hold, struct list *list, uint64_t first, uint64_t last,
                 uint64_t count);
-/* list_ends.c. One element of a few bytes; false: not as simple as that, and nothing has happened. */
-bool list_end_put(struct hold *hold, struct list *list, bool front, const void *data, uint64_t size,
-                  struct list_id *id);
-bool list_end_take(struct hold *hold, struct list *list, struct acp_call *call, bool front);
-int list_end_finish(struct hold *hold, struct list *list);
-int list_job_finish(struct hold *hold, struct list *list); /* list_bulk.c */
-/* list_nodes.c. Within a change: a block for a node and what follows it, whose first two words are
- * changed by section_set only; one that is a node no more, to be given back or kept, as so many
- * others then. */
-int list_spare_take(struct hold *hold, struct list *list, uint64_t size, uint64_t *at);
-uint64_t list_spare_keep(struct hold *hold, struct list *list, uint64_t at);
-int list_spare_trim(struct hold *hold, struct list *list); /* between changes: a row goes back */
-uint64_t list_spares(const struct hold *hold, const struct list *list); /* how many */
-/* Else blocks are still to be given back: no other change before the section is entered anew. */
-static inline bool list_settled(const struct hold *hold)
-{
-    return hold->section->state == SECTION_IDLE;
-}
 
 #endif

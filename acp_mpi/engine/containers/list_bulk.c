@@ -1,7 +1,16 @@
 /* Changes of many elements at once: erased, brought into another order, moved here from another
  * list. What is to be done is written down in one change; then it is done, by whoever has the
  * section, so that it does no harm to do it twice; and one more change ends it. */
+#include "containers/list_bulk.h"
+#include "containers/container.h"
 #include "containers/list.h"
+#include "containers/list_call.h"
+#include "containers/list_ends.h"
+#include "containers/list_nodes.h"
+#include "containers/list_read.h"
+#include "core/lane.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

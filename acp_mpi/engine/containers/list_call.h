@@ -7,23 +7,29 @@
 struct list_id { /* names an element */
     uint64_t node, number; /* 0: none, the end */
 };
+
 struct list_put { /* then elements of `width` bytes; 0: each a list_record and what it holds */
     struct list_id at;
     uint64_t width;
 };
+
 struct list_record {
     struct list_id id;
     uint64_t size, payload, block; /* both 0: the bytes follow, padded to words */
 };
+
 struct list_answer { /* then records */
     uint64_t count, changes, orders, size, ended;
     acp_ga_t origin;     /* of the offsets of nodes */
     struct list_id next; /* of the last one */
 };
+
 #define LIST_NODE ((uint64_t)24) /* bytes before what follows a node */
+
 struct list_order { /* then `count` offsets of nodes, unless they are in `block` */
     uint64_t changes, count, kept, block; /* the first `kept` stay, in this order */
 };
+
 struct list_span { /* of elements; for a splice, where to and from which list as well */
     /* Before which; from; up to and without. None: all. The same: of a splice it alone. */
     struct list_id at, first, last;
@@ -38,12 +44,14 @@ enum list_outcome {
     LIST_EMPTY,
 };
 enum list_where { LIST_FRONT = 0, LIST_BACK, LIST_AT };
+
 enum list_take {
     LIST_DROP = 0, /* what it holds goes back to the heap; a block of another rank is named */
     LIST_FETCH,    /* its bytes come with it; a block of its own is the caller's from now on */
     LIST_KEEP,     /* so is its node, if the bytes are in there */
 };
 enum list_walk { LIST_BACKWARD = 1, LIST_BEHIND = 2 }; /* not the one named, those behind it */
+
 /* Of what an element holds: behind its node; more lies in a block of its own. */
 #define LIST_INLINE (ACP_CALL_MOST - sizeof(struct list_answer) - sizeof(struct list_record))
 

@@ -1,7 +1,13 @@
 /* One element of a few bytes at an end of a list, which is what lists are asked for most: its node comes
  * from the blocks that are kept and goes back there. The change is a job, because that takes half as many
  * stores as a journal. Whatever is not as simple as that takes the other way, which does the same. */
+#include "containers/list_ends.h"
+#include "containers/container.h"
 #include "containers/list.h"
+#include "containers/list_call.h"
+#include "containers/list_nodes.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #define FEW ((uint64_t)64) /* bytes */
 

@@ -1,5 +1,14 @@
 /* Elements put into a list and taken out of it. */
+#include "containers/list_insert.h"
+#include "containers/container.h"
 #include "containers/list.h"
+#include "containers/list_bulk.h"
+#include "containers/list_call.h"
+#include "containers/list_ends.h"
+#include "containers/list_nodes.h"
+#include "core/lane.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,6 +1,9 @@
 /* Blocks that a list keeps for nodes: what is taken out makes room for what is put in, and the
  * heap, which others want as well, is entered once for many. */
+#include "containers/list_nodes.h"
 #include "containers/list.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #define ROOMY ((uint64_t)512) /* a larger block is not worth keeping: its bytes take longer */
 

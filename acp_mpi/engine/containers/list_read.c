@@ -1,5 +1,11 @@
 /* Reading a list: under the count of its changes, and in its section if that goes on changing. */
+#include "containers/list_read.h"
+#include "containers/container.h"
 #include "containers/list.h"
+#include "containers/list_call.h"
+#include "core/lane.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -1,5 +1,12 @@
 /* Another order of a list, made by its caller or by turning it round. */
+#include "containers/list_sort.h"
+#include "containers/container.h"
 #include "containers/list.h"
+#include "containers/list_bulk.h"
+#include "containers/list_call.h"
+#include "core/lane.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -1,7 +1,15 @@
 /* Two lists of one rank: elements go from one to the other, or all change places. The journal of
  * one of them holds words of both; the other names it as its partner meanwhile, and until what moves has
  * the numbers of the one. */
+#include "containers/list_splice.h"
+#include "containers/container.h"
 #include "containers/list.h"
+#include "containers/list_bulk.h"
+#include "containers/list_call.h"
+#include "containers/list_read.h"
+#include "core/lane.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -1,7 +1,13 @@
 /* Methods of a part of a map. */
 #include "containers/map.h"
-
-#include "base/hash.h"
+#include "containers/container.h"
+#include "containers/map_bucket.h"
+#include "containers/map_find.h"
+#include "containers/map_slots.h"
+#include "memory/heap.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
 
 #include <string.h>
 

@@ -8,6 +8,9 @@
 #include "containers/container.h"
 #include "containers/map_bucket.h"
 
+struct heap;
+struct hold;
+
 struct map_part {
     struct container head;
     struct shape shape;
@@ -35,7 +38,6 @@ struct map_statistics {
 
 /* A record of a batch: the hash, the key, the value, from a word on each; if the elements are in
  * boxes the hash, both sizes, the value, the key. What is not needed is left out, with its size. */
-
 /* Of maps, sets and multisets. Created of: key size, value size, number, counts. */
 extern const struct container_type map_type;
 
@@ -45,23 +47,19 @@ struct part {
     struct heap *heap;
     struct shape shape;
 };
+
 int part_find(acp_lane *lane, const struct acp_call *call, struct part *part);
 int part_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct part *part,
                struct stripe *stripe);
 
-int method_map_find(acp_lane *lane, struct acp_call *call);  /* result: found, value's address */
+int method_map_find(acp_lane *lane, struct acp_call *call); /* result: found, value's address */
 int method_map_piece(acp_lane *lane, struct acp_call *call); /* result: found */
-int method_map_put(acp_lane *lane, struct acp_call *call);   /* b: put_how; found, box adopted */
+int method_map_put(acp_lane *lane, struct acp_call *call); /* b: put_how; found, box adopted */
 int method_map_erase(acp_lane *lane, struct acp_call *call); /* result: found */
 /* b: the stripe to begin in; result: the hash to go on from, the stripe | elements << 8. */
 int method_map_scan(acp_lane *lane, struct acp_call *call);
-int method_map_look(acp_lane *lane, struct acp_call *call);  /* result: count, total */
+int method_map_look(acp_lane *lane, struct acp_call *call); /* result: count, total */
 int method_map_clear(acp_lane *lane, struct acp_call *call); /* result: again, to give more back */
 int method_map_reserve(acp_lane *lane, struct acp_call *call); /* in: a word, for each stripe */
-/* Records of any stripes, best together. result: bytes done, records done. What is found: a byte
- * each for put and erase; see map_bulk.c for find. */
-int method_map_put_many(acp_lane *lane, struct acp_call *call);
-int method_map_erase_many(acp_lane *lane, struct acp_call *call);
-int method_map_find_many(acp_lane *lane, struct acp_call *call);
 
 #endif

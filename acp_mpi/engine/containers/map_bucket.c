@@ -1,8 +1,12 @@
 /* Changes of a stripe: each is one of its section, so that a process which dies leaves the element as it
  * was, or as it should be. */
 #include "containers/map_bucket.h"
-
+#include "base/atomic_words.h"
+#include "containers/map_slots.h"
 #include "containers/pickle_add.h"
+#include "containers/reduce_ops.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -4,11 +4,12 @@
  * A slot is the hash, 0: never used, 1: a grave; then the key and the value, or, if they are long
  * or of any length, the block (`box`) that holds them. Readers look without the lock at what the
  * version covers, so everything that they follow is checked, and read and written by words. */
-#ifndef ACP_STRIPE_H
-#define ACP_STRIPE_H
+#ifndef ACP_MAP_BUCKET_H
+#define ACP_MAP_BUCKET_H
 
+#include "core/lane.h"
 #include "memory/heap.h"
-#include "base/atomic_words.h"
+#include "memory/transaction.h"
 
 #define STRIPES 8u
 #define SLOT_FREE ((uint64_t)0)
@@ -54,6 +55,7 @@ enum put_how {
     PUT_INSERT = 0, PUT_ASSIGN, PUT_ADD, PUT_MULTIPLY, PUT_MIN, PUT_MAX, PUT_AND, PUT_OR, PUT_XOR,
     PUT_TAKE /* so many less: what is left is erased at 0 */
 };
+
 /* FOUND_OTHER, FOUND_BEYOND: what is there cannot be added to (pickle_add.h), and nothing has changed. */
 enum { FOUND_NOT = 0, FOUND = 1, FOUND_LARGE = 2, FOUND_OTHER = 3, FOUND_BEYOND = 4 };
 
@@ -84,66 +86,30 @@ static inline uint64_t place_of(uint64_t hash, uint64_t log)
 {
     return hash >> (64 - log);
 }
+
 static inline uint64_t *slot_at(const struct slots *t, const struct shape *shape, uint64_t place)
 {
     return t->slots + place * shape->unit;
 }
 
-int shape_make(struct shape *shape, uint64_t key_size, uint64_t value_size, uint64_t number,
-               uint64_t counts);
-bool shape_sound(const struct shape *shape); /* as shape_make makes them: what is shared may be anything */
 static inline struct box *box_at(const struct heap *h, uint64_t at)
 {
     return (struct box *)(void *)(h->base + at);
 }
+
 /* A change that could not give its blocks back is still under way: who enters next ends it. */
 static inline bool settled(const struct hold *hold)
 {
     return !(hold->section->version & 1);
 }
+
 static inline int damaged(acp_lane *lane)
 {
     lane->fault = (acp_fault){.status = ACP_E_DAMAGED};
     return ACP_E_DAMAGED;
 }
 
-/* map_slots.c */
-/* Into the cache, while something else is done. */
-void slots_fetch(const struct heap *h, const struct shape *shape, const struct stripe *s,
-                 uint64_t hash);
-bool slot_read(const struct heap *h, const struct shape *shape, const uint64_t *slot,
-               struct element *e); /* `key` and `value` point into the heap; false: damaged */
-
-bool box_read(const struct heap *h, uint64_t at, struct element *e);
-bool slots_look(const struct heap *h, const struct shape *shape, uint64_t slots, uint64_t log,
-                struct slots *out);
-/* The slot of a key, or NULL. */
-uint64_t *slots_find(const struct heap *h, const struct shape *shape, const struct slots *t,
-                     const struct element *e);
-/* Where an element with that hash can go; NULL: there is no place up to the end. */
-uint64_t *slots_free_from(const struct slots *t, const struct shape *shape, uint64_t hash);
-bool slots_crowded(const struct stripe *s); /* two thirds are taken: one more wants a new table */
-int slots_rebuild(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t log);
-int stripe_reserve(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t count);
-int stripe_clear(struct hold *hold, const struct shape *shape, struct stripe *s);
-/* Gives back what has been cleared; false in `*more`: all of it. */
-int stripe_sweep(struct hold *hold, const struct shape *shape, struct stripe *s, bool *more);
-
-/* map_find.c: without the lock as long as that works. */
-int stripe_find(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
-                const struct element *e, struct answer *answer, int64_t patience_ns);
-int stripe_count(acp_lane *lane, struct heap *h, struct stripe *s, struct amounts *amounts,
-                 int64_t patience_ns);
-/* Bytes of the box with that hash and stamp, from `at` on. */
-int stripe_piece(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
-                 uint64_t hash, uint64_t at, struct answer *answer, int64_t patience_ns);
-/* As many elements with hashes from `from` on as there is room for; `*next`: where to go on, 0: it was
- * the last. */
-int stripe_scan(acp_lane *lane, struct heap *h, const struct shape *shape, struct stripe *s,
-                uint64_t from, unsigned char *out, uint64_t room, uint64_t *size, uint64_t *count,
-                uint64_t *next, int64_t patience_ns);
-
-/* map_bucket.c: in the section, outside a change, as those that change a stripe above. ACP_E_BUSY: nothing has
+/* In the section, outside a change, as those that change a stripe above. ACP_E_BUSY: nothing has
  * happened. */
 int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
                const struct element *e, enum put_how how, struct answer *answer);
@@ -151,8 +117,5 @@ int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
  * stamp; 0: any. */
 int stripe_erase(struct hold *hold, const struct shape *shape, struct stripe *s,
                  const struct element *e, uint64_t stamp, struct answer *answer);
-
-/* reduce_ops.c: `*word` becomes what `how` makes of it and of the operand. */
-bool combine(uint64_t number, enum put_how how, void *value, const void *operand);
 
 #endif

@@ -1,8 +1,13 @@
 /* Methods of a part of a map that take many elements: those of one stripe after another, so that
  * its section is entered once for them. */
+#include "containers/map_bulk.h"
+#include "base/atomic_words.h"
+#include "containers/container.h"
 #include "containers/map.h"
-
-#include "base/hash.h"
+#include "containers/map_bucket.h"
+#include "containers/map_find.h"
+#include "containers/map_slots.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

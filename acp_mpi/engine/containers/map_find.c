@@ -1,5 +1,11 @@
 /* Finding elements of a stripe: without its lock, until somebody has changed it too often meanwhile. */
+#include "containers/map_find.h"
+#include "base/atomic_words.h"
+#include "base/linux.h"
 #include "containers/map_bucket.h"
+#include "containers/map_slots.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Batches of elements, dealt out to the parts of a map. */
 #include "containers/map_scatter.h"
-
+#include "base/atomic_words.h"
 #include "base/hash.h"
 #include "containers/map_bucket.h"
 

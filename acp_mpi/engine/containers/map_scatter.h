@@ -1,7 +1,7 @@
 /* The elements of a batch, dealt out to the parts of a map as records (map.h), those of a stripe
  * together; for keys, and values, of one size each. */
-#ifndef ACP_SPREAD_H
-#define ACP_SPREAD_H
+#ifndef ACP_MAP_SCATTER_H
+#define ACP_MAP_SCATTER_H
 
 #include <stdint.h>
 

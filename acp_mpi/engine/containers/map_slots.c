@@ -1,5 +1,9 @@
 /* The slots of a stripe: what stands in them, growing, and the end of those that are cleared. */
+#include "containers/map_slots.h"
+#include "base/atomic_words.h"
 #include "containers/map_bucket.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Pickles of numbers as terms of a sum, and the sum as a pickle. */
 #include "containers/pickle_add.h"
-
 #include "containers/map_bucket.h"
 
 #include <stdbool.h>

@@ -1,5 +1,14 @@
 /* The methods of vectors and deques. */
 #include "containers/sequence.h"
+#include "base/linux.h"
+#include "containers/container.h"
+#include "containers/sequence_rows.h"
+#include "containers/sequence_splice.h"
+#include "core/lane.h"
+#include "core/method.h"
+#include "memory/heap.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

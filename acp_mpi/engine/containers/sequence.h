@@ -25,25 +25,4 @@ int method_sequence_read(acp_lane *lane, struct acp_call *call);
 int method_sequence_reserve(acp_lane *lane, struct acp_call *call); /* `b` elements */
 int method_sequence_splice(acp_lane *lane, struct acp_call *call);
 
-/* sequence_rows.c: where elements are */
-int row_check(acp_lane *lane, const struct heap *h, const struct row_of *r);
-uint64_t row_place(const struct row_of *r, uint64_t i); /* offset in the heap */
-bool row_straight(const struct row_of *r, uint64_t at, uint64_t count); /* not around the end */
-void row_copy(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
-              unsigned char *out);
-void row_fill(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
-              const unsigned char *in, bool repeats);
-bool row_locate(const struct row_of *r, int64_t *at, uint64_t *count, bool clips);
-
-/* sequence_splice.c */
-struct source {
-    const unsigned char *bytes;
-    uint64_t block; /* where they are; 0: with the call */
-    bool repeats;
-};
-int sequence_splice(struct hold *hold, struct sequence *s, const struct splice *p,
-                    const struct source *from);
-int sequence_reserve(struct hold *hold, struct sequence *s, uint64_t room);
-int sequence_fit(struct hold *hold, struct sequence *s); /* room for its elements, no more */
-
 #endif

@@ -1,5 +1,9 @@
 /* Where the elements of a sequence are, and copying them. */
+#include "containers/sequence_rows.h"
+#include "containers/container.h"
 #include "containers/sequence.h"
+#include "core/lane.h"
+#include "memory/heap.h"
 
 #include <string.h>
 

@@ -1,6 +1,13 @@
 /* Elements go out of a sequence and others come in, in one change: in place where nothing is lost
  * by that before the change has happened, else in a new block. */
+#include "containers/sequence_splice.h"
+#include "containers/container.h"
 #include "containers/sequence.h"
+#include "containers/sequence_rows.h"
+#include "core/lane.h"
+#include "core/method.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -2,8 +2,13 @@
  * odd: readers see all of a call or nothing. There is no journal of the bytes, so of a call that
  * a killed process was in a part is done, whole numbers each. */
 #include "containers/workspace.h"
-
+#include "base/linux.h"
+#include "containers/container.h"
 #include "containers/map_bucket.h"
+#include "containers/reduce_ops.h"
+#include "core/method.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #include <string.h>
 

@@ -9,6 +9,8 @@
 
 #include "base/address.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stddef.h>
 
 typedef struct acp_engine acp_engine;

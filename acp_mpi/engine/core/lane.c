@@ -1,22 +1,17 @@
 /* Lanes, through which threads call, and what went wrong on them. */
-#include "memory/translate.h"
+#include "core/lane.h"
+#include "base/likely.h"
+#include "core/engine_state.h"
 
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 
 int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
 {
     lane->fault = (acp_fault){.status = status, .error = errno, .ga = ga, .size = size,
                               .rank = acp_ga_rank(ga)};
     return status;
-}
-
-int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size)
-{
-    bool closed = lane->engine->stopping;
-    fail(lane, p->lost || peer_left(p) ? ACP_E_LOST : closed ? ACP_E_CLOSED : ACP_E_SYSTEM, ga, size);
-    lane->fault.rank = rank_of_slot(lane->engine, p->slot);
-    return lane->fault.status;
 }
 
 acp_lane *acp_engine_lane(acp_engine *e)
@@ -69,4 +64,27 @@ const acp_fault *acp_lane_fault(const acp_lane *lane)
 void acp_lane_previous(acp_lane *lane, acp_handle_t handle)
 {
     lane->previous = handle;
+}
+
+void lane_flush(acp_lane *lane)
+{
+    memset(lane->recent, 0, sizeof lane->recent);
+    memset(lane->cache, 0, sizeof lane->cache);
+}
+
+void acp_engine_hold(acp_engine *e)
+{
+    atomic_fetch_add(&e->memory.references, 1);
+}
+
+void acp_engine_enter(acp_engine *e)
+{
+    acp_engine_hold(e);
+    atomic_fetch_add(&e->inside, 1);
+}
+
+void acp_engine_exit(acp_engine *e)
+{
+    atomic_fetch_sub(&e->inside, 1);
+    acp_engine_free(e);
 }

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
 #define LAYOUT_VERSION 24 /* a byte; of all that processes share or say to each other */
@@ -54,6 +55,7 @@ struct row {
     uint8_t addresses[20]; /* IPv4, until a zero one; none: it is reached on its host only */
     uint32_t host; /* equal: reached by the loopback interface */
 };
+
 static_assert(sizeof(struct row) == 64, "a row is 64 bytes");
 
 /* The table of a node: this head, then four arrays with room for every possible rank. A row there
@@ -67,6 +69,7 @@ struct table_head {
     _Atomic uint32_t count; /* of rows; the others may be ahead of it */
     _Atomic uint32_t nodes, mates;
 };
+
 /* Of the node of ranks that take each other for ranks of other nodes: it has none in common with others,
  * so that all agree on how they meet. */
 #define NODE_APART ((uint64_t)1 << 63)
@@ -79,6 +82,7 @@ struct table_head {
 #define TABLE_SIZE (TABLE_SLOTS + 4ull * (ACP_RANKS_MAX + 1))
 #define TABLE_SIX 1u
 #define TABLE_SAME_HOST 2u
+
 static_assert(TABLE_ROW == 60, "a row of the table is 60 bytes");
 static_assert(sizeof(struct table_head) <= TABLE_ROWS, "the head ends before the rows");
 
@@ -96,10 +100,12 @@ struct message {
     uint64_t a, b;
     uint64_t after;
 };
+
 #define PART_SILENT 1u /* flag of a put: a later part is answered for both, unless this one fails */
 #define ANSWER_LATER 2u /* flag of an atomic: its caller goes on, and says when it waits */
 #define ANSWER_TOGETHER 4u /* that it is done is all that matters: one answer for `b` of them, up to `id` */
 #define ANSWER_COUNTED 8u /* flag of a reply: whoever sent the command counts those without an answer */
+
 static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");
 
 /* One cell of the inbox. state = turn << 32 | phase << 30 | attach line of the writer: a
@@ -108,6 +114,7 @@ struct cell {
     _Atomic uint64_t state;
     struct message message;
 };
+
 #define CELL_FREE 0u
 #define CELL_CLAIMED 1u
 #define CELL_FULL 2u
@@ -127,6 +134,7 @@ struct entry {
     _Atomic uint64_t target; /* private: the owner's virtual address; alias: the offset it names */
     uint64_t reserved[4];
 };
+
 static_assert(sizeof(struct entry) == 64, "one cache line an entry");
 
 /* Page 0: written by its owner only, read-only for the peers. */
@@ -154,14 +162,17 @@ struct control {
     _Atomic uint32_t directory_count;
     _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */
 };
+
 static inline uint32_t doing_of(const struct control *c)
 {
     return c->doing & 0xff;
 }
+
 static inline uint32_t doing_threads(const struct control *c)
 {
     return c->doing >> 8;
 }
+
 #define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
 #define ENDING 2u   /* the same: only what is on its way comes before that, which a broken wire may lose */
 #define LOST_IN_ORDER 1u /* `b` of ACP_LOST: that rank had said so */
@@ -183,6 +194,7 @@ struct attach_line {
     /* Odd while that lane is inside an access, one flag for each role of the memory in it. */
     _Atomic uint32_t busy[2 * ATTACH_LANES];
 };
+
 static_assert(sizeof(struct attach_line) == 128, "no two peers share a cache line");
 
 /* state = generation << 32 | arrived << 16 | users. */
@@ -213,9 +225,15 @@ struct doors {
     struct barrier_entry barriers[BARRIER_ENTRIES];
     _Alignas(4096) struct cell cells[INBOX_CELLS];
 };
+
 static_assert(DOORS_OFFSET + sizeof(struct doors) <= ORDER_OFFSET && ORDER_OFFSET % PAGE == 0,
               "no page of the doors reaches into the order");
 static_assert(ORDER_OFFSET + ENTRIES_MAX * sizeof(uint32_t) <= ENTRIES_OFFSET, "order fits");
 static_assert(ENTRIES_OFFSET + ENTRIES_MAX * sizeof(struct entry) <= CONTROL_SIZE, "entries fit");
+
+static inline uint64_t page_up(uint64_t n)
+{
+    return (n + PAGE - 1) & ~(PAGE - 1);
+}
 
 #endif

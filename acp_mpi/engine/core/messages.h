@@ -6,6 +6,9 @@
 
 #include "core/acp.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #define ACP_ANY ((int64_t)-1)
 /* Ranks that messages of a context come from: so many hold them, each frees them once. */
 acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count); /* NULL: no memory */

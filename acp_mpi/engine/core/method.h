@@ -4,6 +4,8 @@
 
 #include "base/address.h"
 
+#include <stdint.h>
+
 enum method {
     METHOD_MALLOC = 1, METHOD_FREE, METHOD_HEAP_LOOK, METHOD_HEAP_TIDY, METHOD_FREE_HELD,
     METHOD_CREATE = 0x08, METHOD_DESTROY, METHOD_DESCRIBE,

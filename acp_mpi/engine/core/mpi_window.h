@@ -7,6 +7,9 @@
 
 #include "core/acp.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 typedef struct acp_window_config {
     const char *user;
     uintptr_t window, comm, byte, word4, word8;

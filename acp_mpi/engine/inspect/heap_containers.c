@@ -1,10 +1,15 @@
 /* Which blocks of a heap belong to its containers: each kind names its own. */
-#include "inspect/heap_walk.h"
-
+#include "inspect/heap_containers.h"
+#include "containers/container.h"
 #include "containers/list.h"
 #include "containers/map.h"
+#include "containers/map_bucket.h"
+#include "containers/map_slots.h"
 #include "containers/sequence.h"
 #include "containers/workspace.h"
+#include "inspect/heap_walk.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 
 #define TRIES 8u /* to see a container that does not change */
 

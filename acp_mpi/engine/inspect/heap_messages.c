@@ -1,6 +1,10 @@
 /* Which blocks of a heap belong to its mailbox: slabs, and the bytes of long messages. */
+#include "inspect/heap_messages.h"
+#include "inspect/heap_containers.h"
 #include "inspect/heap_walk.h"
-
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/mailbox.h"
 #include "messages/sender_heap.h"
 
 bool survey_held(struct survey_tiles *t, uint64_t at, uint64_t size)

@@ -1,5 +1,14 @@
 /* The blocks of another process's heap, one after the other, and what they add up to. */
 #include "inspect/heap_walk.h"
+#include "containers/container.h"
+#include "core/layout.h"
+#include "inspect/heap_containers.h"
+#include "inspect/heap_messages.h"
+#include "memory/heap.h"
+#include "memory/heap_create.h"
+#include "memory/heap_pages.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
 
 #include <errno.h>
 #include <fcntl.h>

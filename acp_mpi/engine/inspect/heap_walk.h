@@ -3,11 +3,12 @@
  * again a few times, and then the picture says that it is not whole.
  *
  * Blocks are read by `pread`: a load from a page of the file that is not there would commit it. */
-#ifndef ACP_SURVEY_H
-#define ACP_SURVEY_H
+#ifndef ACP_HEAP_WALK_H
+#define ACP_HEAP_WALK_H
 
 #include "containers/container.h"
-#include "transport/frame.h"
+
+struct survey_tiles;
 
 /* What a byte of a heap is used for: container heads that wait for the next container are spare;
  * of vacant ones there is no memory behind the address. Messages: those that wait here, and those
@@ -16,6 +17,7 @@ enum survey_use {
     USE_VACANT, USE_FREE, USE_MALLOC, USE_SPARE, USE_UNKNOWN, USE_MESSAGES,
     USE_CONTAINER /* + its kind */
 };
+
 #define SURVEY_USES (USE_CONTAINER + KINDS)
 
 struct survey_container {
@@ -45,52 +47,20 @@ struct survey_member {
  * owner has left the job. `survey_free` in any case. */
 int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out);
 void survey_free(struct survey *survey);
+
 /* What a rank does (acp_doing), the rank + 1 that it waits for, 0 if that is none or several, and the
  * word at NOTICE_OFFSET. */
 struct survey_doing {
     uint32_t rank, doing, awaited;
     uint64_t notice;
 };
+
 /* By the same descriptor and with the same errors; not the rank. */
 int survey_doing(int fd, uint64_t nonce, struct survey_doing *out);
-/* By a descriptor of the table: `room` of them at most, all in `*count`. */
-int survey_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count);
-
-/* query.c: the same asked of a process of another node, as frames.
- * ACP_E_ARGUMENT: that is no answer. */
-struct wire;
-void survey_ask(unsigned char question[FRAME_HEAD]);
-int survey_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out);
-bool survey_answer(const acp_engine *e, const struct wire *wire); /* false: the wire is broken */
-
-/* heap_containers.c: */
-struct survey_tiles {
-    struct heap heap; /* only the head is mapped */
-    int fd;
-    uint64_t window;  /* where in the heap `bytes` come from */
-    bool there;
-    unsigned char bytes[4096];
-    uint64_t *at;     /* the blocks, rising, */
-    uint32_t *owner;  /* and whose they are: a use, or USE_CONTAINER + an index of `containers` */
-    uint64_t count, room, end;
-    struct survey_container *containers;
-    uint32_t owners, owners_room;
-    bool whole;
-};
 
 bool survey_read(struct survey_tiles *t, uint64_t at, void *to, uint64_t size);
 /* The block whose bytes begin at `block` is used so, if nobody else has it: for messages, or
  * USE_CONTAINER + an index. */
 void survey_use(struct survey_tiles *t, uint64_t block, uint32_t use);
-static inline void survey_own(struct survey_tiles *t, uint64_t block, uint32_t container)
-{
-    survey_use(t, block, USE_CONTAINER + container);
-}
-void survey_messages(struct survey_tiles *t); /* heap_messages.c */
-/* Does a sent message lie in the block at `at`? */
-bool survey_held(struct survey_tiles *t, uint64_t at, uint64_t size);
-/* Is there a container's head in the block at `at`? */
-bool survey_head(struct survey_tiles *t, uint64_t at, uint64_t size, struct container *head);
-void survey_owned(struct survey_tiles *t, uint32_t container);
 
 #endif

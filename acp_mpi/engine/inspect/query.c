@@ -1,9 +1,12 @@
 /* What a rank does, asked on a connection of its links by somebody who is no rank: an onlooker. It
  * proves the secret as all do, says that it has no slot, and asks before any link is named. Who is
  * asked answers in its progress thread; nothing is kept of the question. */
+#include "inspect/query.h"
+#include "core/engine_state.h"
 #include "inspect/heap_walk.h"
-
 #include "transport/connection.h"
+#include "transport/frame.h"
+#include "transport/link_io.h"
 
 void survey_ask(unsigned char question[FRAME_HEAD])
 {

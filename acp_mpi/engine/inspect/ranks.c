@@ -1,4 +1,6 @@
 /* The processes of a node, as an onlooker finds them in the node's table of ranks. */
+#include "inspect/ranks.h"
+#include "core/layout.h"
 #include "inspect/heap_walk.h"
 
 #include <string.h>

@@ -2,7 +2,13 @@
  * member's doors, found by a key that is made of the set; the last arrival releases the
  * others with one futex call. Between nodes the lowest members signal each other in
  * ceil(log2 n) rounds. */
+#include "membership/barrier.h"
+#include "base/likely.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
 #include "membership/team.h"
+#include "peers/peer.h"
+#include "progress/wait.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -112,15 +118,15 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
     int64_t slice = FIRST_SLICE_NS;
     bool told = false;
     int rc = ACP_OK;
-    pthread_mutex_lock(&e->waiters_lock);
-    w.next = e->waiters;
-    e->waiters = &w;
-    pthread_mutex_unlock(&e->waiters_lock);
+    pthread_mutex_lock(&e->progress.waiters_lock);
+    w.next = e->progress.waiters;
+    e->progress.waiters = &w;
+    pthread_mutex_unlock(&e->progress.waiters_lock);
     for (;;) {
         atomic_fetch_add(&entry->sleepers, 1);
         uint32_t now = generation(atomic_load(&entry->state));
         bool through = (int32_t)(now - g->passed_at) >= 0 ||
-                       (g->leader != e->own && party_has_met(g->party, g->leader));
+                       (g->leader != e->job.own && party_has_met(g->party, g->leader));
         long slept = 0;
         if (!through && e->stopping)
             rc = ACP_E_CLOSED;
@@ -153,14 +159,14 @@ static int await_gate(struct gate *g, int64_t timeout_ns)
             slice = SLICE_NS;
         }
     }
-    pthread_mutex_lock(&e->waiters_lock);
-    for (struct waiter **at = &e->waiters; *at; at = &(*at)->next) {
+    pthread_mutex_lock(&e->progress.waiters_lock);
+    for (struct waiter **at = &e->progress.waiters; *at; at = &(*at)->next) {
         if (*at == &w) {
             *at = w.next;
             break;
         }
     }
-    pthread_mutex_unlock(&e->waiters_lock);
+    pthread_mutex_unlock(&e->progress.waiters_lock);
     return rc;
 }
 
@@ -211,10 +217,10 @@ struct unfinished {
 static bool resume(acp_engine *e, const struct party *p, struct gate *g)
 {
     bool found = false;
-    if (likely(!__atomic_load_n(&e->unfinished, __ATOMIC_RELAXED)))
+    if (likely(!__atomic_load_n(&e->sync.unfinished, __ATOMIC_RELAXED)))
         return false;
     pthread_mutex_lock(&e->space);
-    struct unfinished **at = &e->unfinished;
+    struct unfinished **at = &e->sync.unfinished;
     while (*at && (*at)->key != p->key)
         at = &(*at)->next;
     if (*at) {
@@ -238,17 +244,17 @@ static void leave_unfinished(acp_engine *e, const struct party *p, const struct 
     *u = (struct unfinished){.key = p->key, .entry = g->entry, .arrived_at = g->arrived_at,
                              .meeting = g->meeting};
     pthread_mutex_lock(&e->space);
-    u->next = e->unfinished;
-    __atomic_store_n(&e->unfinished, u, __ATOMIC_RELAXED);
+    u->next = e->sync.unfinished;
+    __atomic_store_n(&e->sync.unfinished, u, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&e->space);
 }
 
 void barriers_drop_unfinished(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
-    while (e->unfinished) {
-        struct unfinished *u = e->unfinished;
-        __atomic_store_n(&e->unfinished, u->next, __ATOMIC_RELAXED);
+    while (e->sync.unfinished) {
+        struct unfinished *u = e->sync.unfinished;
+        __atomic_store_n(&e->sync.unfinished, u->next, __ATOMIC_RELAXED);
         free(u);
     }
     pthread_mutex_unlock(&e->space);
@@ -287,13 +293,13 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
     int rc = party_trouble(e, p);
     if (rc != ACP_OK)
         return rc;
-    if (peer_attach(e, leader) == RELATION_REMOTE && leader != e->own)
+    if (peer_attach(e, leader) == RELATION_REMOTE && leader != e->job.own)
         return ACP_E_SYSTEM;
     if (leader->lost)
         return party_trouble(e, p);
     bool resumed = resume(e, p, &g);
     while (!resumed) {
-        if (!(g.entry = entry_of(leader->doors, p->key)))
+        if (!(g.entry = entry_of(leader->shm.doors, p->key)))
             return ACP_E_FULL;
         if (arrive(&g, &last))
             break;

@@ -4,8 +4,18 @@
  * The keeper says since when a value stands there. When it is lost all who have published something give it to
  * the next one, in any order, and what stood there last stays. A publisher remembers what it has published while
  * that stands: its keeper says when another rank has replaced it, and the memory behind it is given back. */
-#include "operations/op.h"
-#include "messages/any_source.h"
+#include "membership/name_service.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "operations/any_source.h"
+#include "operations/op_table.h"
+#include "operations/route.h"
+#include "operations/target.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "progress/doorbell.h"
+#include "progress/wait.h"
+#include "transport/link.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -29,7 +39,7 @@ static bool is_named(const struct name *n, const uint64_t key[2])
 
 static struct name *find(acp_engine *e, const uint64_t key[2])
 {
-    for (struct name *n = e->names; n; n = n->next)
+    for (struct name *n = e->sync.names; n; n = n->next)
         if (is_named(n, key))
             return n;
     return NULL;
@@ -68,19 +78,19 @@ static uint64_t after(const struct name *n)
  * has not answered for is, too, unless that may still be `asked`. */
 static void offers_end(acp_engine *e, const uint64_t key[2], uint64_t since, bool asked)
 {
-    for (struct name **at = &e->offers, *n; (n = *at);) {
+    for (struct name **at = &e->sync.offers, *n; (n = *at);) {
         bool older = is_named(n, key) && n->since < since;
         if (older && (n->since || !asked)) {
             *at = n->next;
-            n->next = e->ended;
-            e->ended = n;
+            n->next = e->sync.ended;
+            e->sync.ended = n;
             continue;
         }
         if (older && n->ended < since)
             n->ended = since;
         at = &n->next;
     }
-    if (e->ended)
+    if (e->sync.ended)
         progress_kick(e); /* whoever leads gives the memory back */
 }
 
@@ -89,8 +99,8 @@ void acp_names_bury(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     pthread_mutex_lock(&e->lock);
-    struct name *list = e->ended;
-    e->ended = NULL;
+    struct name *list = e->sync.ended;
+    e->sync.ended = NULL;
     pthread_mutex_unlock(&e->lock);
     while (list) {
         struct name *n = list;
@@ -106,7 +116,7 @@ static void tell_publisher(acp_lane *lane, const struct name *n, uint64_t since)
     struct peer *p = peer_of_slot(e, n->slot);
     struct message m = {.kind = ACP_PUBLISH, .flags = PUBLISH_ENDED, .from = e->self, .dst = n->key[0],
                         .src = n->key[1], .after = since};
-    if (p == e->own)
+    if (p == e->job.own)
         offers_end(e, n->key, since, true);
     else if (!p->lost)
         road_to(e, p)->send(lane, p, 0, &m);
@@ -115,7 +125,7 @@ static void tell_publisher(acp_lane *lane, const struct name *n, uint64_t since)
 static void answer_lookups(acp_lane *lane, const struct name *n)
 {
     acp_engine *e = lane->engine;
-    for (struct op *op = e->tasks, *next; op; op = next) {
+    for (struct op *op = e->ops.tasks, *next; op; op = next) {
         next = op->next_task;
         if (waits_for(op, n->key)) {
             op->result = n->value[0];
@@ -123,7 +133,7 @@ static void answer_lookups(acp_lane *lane, const struct name *n)
             if (op->kept)
                 progress_kick(e); /* the thread that waits may sleep as the leader */
             op_finish(lane, op);
-            next = e->tasks; /* the list has changed */
+            next = e->ops.tasks; /* the list has changed */
         }
     }
 }
@@ -142,7 +152,7 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
         return fail(lane, ACP_E_TAKEN, whose, 0);
     }
     if (withdraw) {
-        take_out(&e->names, n);
+        take_out(&e->sync.names, n);
         free(n);
         return ACP_OK;
     }
@@ -154,8 +164,8 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
         n = malloc(sizeof *n);
         if (!n)
             return fail(lane, ACP_E_SYSTEM, 0, 0);
-        *n = (struct name){.key = {key[0], key[1]}, .next = e->names};
-        e->names = n;
+        *n = (struct name){.key = {key[0], key[1]}, .next = e->sync.names};
+        e->sync.names = n;
     } else if (n->slot != from) {
         tell_publisher(lane, n, *since);
     }
@@ -169,7 +179,7 @@ static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_
 
 static void forget(acp_engine *e, const struct peer *from, uint64_t id)
 {
-    for (struct op *op = e->tasks; op; op = op->next_task)
+    for (struct op *op = e->ops.tasks; op; op = op->next_task)
         if (op->client == from && op->client_id == id && op->state == OP_WAITING &&
             op->command.kind == ACP_LOOKUP) {
             task_free(e, op);
@@ -237,7 +247,7 @@ struct answer_wait {
 static bool answered(void *context)
 {
     struct answer_wait *w = context;
-    return w->op->state == OP_DONE || w->engine->losses != w->engine->losses_accepted;
+    return w->op->state == OP_DONE || w->engine->job.losses != w->engine->job.losses_accepted;
 }
 
 /* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1], after ACP_E_TAKEN
@@ -259,7 +269,7 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     op->target = p;
     int rc = ACP_OK;
     struct name *n;
-    if (p != e->own) {
+    if (p != e->job.own) {
         struct message m = *question;
         m.id = op_id(op);
         m.from = e->self;
@@ -297,13 +307,13 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
 /* Who keeps a name in place of a lost rank: the next one, for all who have accepted that loss. */
 static uint32_t keeper(acp_engine *e, const uint64_t key[2])
 {
-    uint32_t first = (uint32_t)(key[0] % e->founders), past = 0;
+    uint32_t first = (uint32_t)(key[0] % e->job.founders), past = 0;
     pthread_mutex_lock(&e->lock);
-    while (past < e->founders &&
-           peer_of_slot(e, slot_of_rank(e, (first + past) % e->founders))->loss_accepted)
+    while (past < e->job.founders &&
+           peer_of_slot(e, slot_of_rank(e, (first + past) % e->job.founders))->loss_accepted)
         past++;
     pthread_mutex_unlock(&e->lock);
-    return slot_of_rank(e, (first + past) % e->founders);
+    return slot_of_rank(e, (first + past) % e->job.founders);
 }
 
 /* What is given is among the offers from the beginning: its keeper may say that it is over before it is known that
@@ -320,8 +330,8 @@ int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], u
             return ACP_E_SYSTEM;
         *offer = (struct name){.key = {key[0], key[1]}, .value = {value[0], value[1]}};
         pthread_mutex_lock(&e->lock);
-        offer->next = e->offers;
-        e->offers = offer;
+        offer->next = e->sync.offers;
+        e->sync.offers = offer;
         pthread_mutex_unlock(&e->lock);
     }
     int rc = ask_peer(e, keeper(e, key), &m, reply, timeout_ns, ACP_DOING_LOOKUP);
@@ -331,13 +341,13 @@ int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], u
         return rc;
     pthread_mutex_lock(&e->lock);
     bool refused = rc == ACP_E_TAKEN || rc == ACP_E_SYSTEM;
-    if (!is_in(e->offers, offer)) { /* a reset came, and has taken it */
+    if (!is_in(e->sync.offers, offer)) { /* a reset came, and has taken it */
         rc = refused ? ACP_OK : rc;
     } else if (rc == ACP_OK) {
         offer->since = reply[0];
         offers_end(e, key, offer->ended > reply[0] ? offer->ended : reply[0], false);
     } else if (refused) {
-        take_out(&e->offers, offer);
+        take_out(&e->sync.offers, offer);
         free(offer);
     }
     pthread_mutex_unlock(&e->lock);
@@ -361,10 +371,10 @@ int acp_publish_again(acp_engine *e, int64_t timeout_ns)
 {
     uint32_t count = 0, i = 0;
     pthread_mutex_lock(&e->lock);
-    for (struct name *n = e->offers; n; n = n->next)
+    for (struct name *n = e->sync.offers; n; n = n->next)
         count += n->since != 0;
     struct message *all = calloc(count + 1u, sizeof *all);
-    for (struct name *n = e->offers; all && n; n = n->next)
+    for (struct name *n = e->sync.offers; all && n; n = n->next)
         if (n->since)
             all[i++] = (struct message){.kind = ACP_PUBLISH, .dst = n->key[0], .src = n->key[1],
                                         .a = n->value[0], .b = n->value[1], .after = n->since};
@@ -401,7 +411,7 @@ int acp_peer_doing(acp_engine *e, uint32_t rank, acp_doing *doing)
     if (p->lost)
         return ACP_E_LOST;
     if (relation != RELATION_REMOTE) {
-        *doing = (acp_doing)doing_of(p->control);
+        *doing = (acp_doing)doing_of(p->shm.control);
         return ACP_OK;
     }
     rc = ask_peer(e, p->slot, &m, reply, 1000000000, (acp_doing)doing_of(e->control));
@@ -419,19 +429,19 @@ static void names_free(struct name **list)
 
 void board_reset(acp_engine *e)
 {
-    names_free(&e->names);
-    for (struct name *n; (n = e->offers);) {
-        e->offers = n->next;
-        n->next = e->ended;
-        e->ended = n;
+    names_free(&e->sync.names);
+    for (struct name *n; (n = e->sync.offers);) {
+        e->sync.offers = n->next;
+        n->next = e->sync.ended;
+        e->sync.ended = n;
     }
 }
 
 void board_close(acp_engine *e)
 {
-    names_free(&e->names);
-    names_free(&e->offers);
-    struct name *ended = e->ended;
+    names_free(&e->sync.names);
+    names_free(&e->sync.offers);
+    struct name *ended = e->sync.ended;
     names_free(&ended);
-    e->ended = NULL;
+    e->sync.ended = NULL;
 }

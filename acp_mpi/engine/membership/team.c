@@ -1,6 +1,17 @@
 /* Sets of ranks that meet: what keeps a member from coming, and how the lowest member of each node
  * meets the others: in ceil(log2 n) rounds of signals. */
 #include "membership/team.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "membership/barrier.h"
+#include "membership/team_layout.h"
+#include "operations/route.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "progress/progress.h"
+#include "progress/wait.h"
+#include "transport/link.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +33,13 @@ bool party_has_met(const struct party *p, const struct peer *member)
 /* Why a member will not come, if that is so. */
 int party_trouble(acp_engine *e, const struct party *p)
 {
-    bool all_well = e->departed == e->departed_accepted && !e->leavers;
+    bool all_well = e->job.departed == e->job.departed_accepted && !e->job.leavers;
     /* Whoever is lost or leaves is known by it. */
     for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
         bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;
         bool leaves = peer_leaves(peer) && !peer->left && p->purpose < PURPOSE_FINALIZE;
         if ((is_lost || leaves) && party_has(p, peer->slot) && !party_has_met(p, peer)) {
-            e->trouble_rank = rank_of_slot(e, peer->slot);
+            e->sync.trouble_rank = rank_of_slot(e, peer->slot);
             return is_lost ? ACP_E_LOST : ACP_E_FINALIZING;
         }
     }
@@ -39,7 +50,7 @@ int party_trouble(acp_engine *e, const struct party *p)
 static void ask_for_news(acp_engine *e, struct peer *leader)
 {
     struct message m = {.kind = ACP_NEWS, .from = e->self};
-    if (!leader || leader == e->own || atomic_exchange(&leader->asked, true))
+    if (!leader || leader == e->job.own || atomic_exchange(&leader->asked, true))
         return;
     pthread_mutex_lock(&e->lock);
     road_to(e, leader)->send(&e->lanes[LANE_LOCKED], leader, 0, &m);
@@ -69,7 +80,7 @@ static bool fits(const acp_engine *e, const struct party *p, const uint32_t *ran
                  uint32_t count, uint32_t purpose)
 {
     struct span all = growth_everybody(e, purpose);
-    return p && p->purpose == purpose && p->asked == count && p->losses == e->absent &&
+    return p && p->purpose == purpose && p->asked == count && p->losses == e->job.absent &&
            p->all.low == all.low && p->all.high == all.high &&
            (!ranks || !memcmp(p->ranks, ranks, count * sizeof *ranks));
 }
@@ -85,7 +96,7 @@ static void forget(struct party **kept)
  * same sets again and again. */
 struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose)
 {
-    struct party **kept = ranks ? &e->last_party : &e->everyone, *p;
+    struct party **kept = ranks ? &e->sync.last_party : &e->sync.everyone, *p;
     pthread_mutex_lock(&e->space);
     if (!fits(e, *kept, ranks, count, purpose)) {
         forget(kept);
@@ -112,22 +123,22 @@ void party_give(acp_engine *e, struct party *p)
 
 bool signals_provide(acp_engine *e)
 {
-    if (likely(e->signal_used < e->signal_room))
+    if (likely(e->sync.signal_used < e->sync.signal_room))
         return true;
-    uint32_t room = e->signal_room ? e->signal_room * 2 : 8;
-    struct signal_count *grown = realloc(e->signals, room * sizeof *grown);
+    uint32_t room = e->sync.signal_room ? e->sync.signal_room * 2 : 8;
+    struct signal_count *grown = realloc(e->sync.signals, room * sizeof *grown);
     if (!grown)
         return false;
-    e->signals = grown;
-    e->signal_room = room;
+    e->sync.signals = grown;
+    e->sync.signal_room = room;
     return true;
 }
 
 void signal_arrived(acp_engine *e, const struct message *m)
 {
-    uint32_t free_at = e->signal_used;
-    for (uint32_t i = 0; i < e->signal_used; i++) {
-        struct signal_count *s = &e->signals[i];
+    uint32_t free_at = e->sync.signal_used;
+    for (uint32_t i = 0; i < e->sync.signal_used; i++) {
+        struct signal_count *s = &e->sync.signals[i];
         if (s->count && s->key == m->a && s->round == (uint32_t)m->b) {
             s->count++;
             progress_event(e);
@@ -136,11 +147,11 @@ void signal_arrived(acp_engine *e, const struct message *m)
         if (!s->count)
             free_at = i;
     }
-    if (free_at == e->signal_used && !signals_provide(e))
+    if (free_at == e->sync.signal_used && !signals_provide(e))
         return; /* asked before it was taken */
-    if (free_at == e->signal_used)
-        e->signal_used++;
-    e->signals[free_at] = (struct signal_count){m->a, (uint32_t)m->b, 1};
+    if (free_at == e->sync.signal_used)
+        e->sync.signal_used++;
+    e->sync.signals[free_at] = (struct signal_count){m->a, (uint32_t)m->b, 1};
     progress_event(e);
 }
 
@@ -157,8 +168,8 @@ static bool signal_here(void *context)
     struct signal_wait *w = context;
     acp_engine *e = w->engine;
     pthread_mutex_lock(&e->lock);
-    for (uint32_t i = 0; i < e->signal_used && !w->got; i++) {
-        struct signal_count *s = &e->signals[i];
+    for (uint32_t i = 0; i < e->sync.signal_used && !w->got; i++) {
+        struct signal_count *s = &e->sync.signals[i];
         if (s->count && s->key == w->party->key && s->round == w->round) {
             s->count--;
             w->got = true;
@@ -220,8 +231,8 @@ int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t 
 void barrier_forget(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
-    forget(&e->last_party);
-    forget(&e->everyone);
+    forget(&e->sync.last_party);
+    forget(&e->sync.everyone);
     pthread_mutex_unlock(&e->space);
 }
 
@@ -229,6 +240,6 @@ void barrier_close(acp_engine *e)
 {
     barrier_forget(e);
     barriers_drop_unfinished(e);
-    free(e->signals);
-    e->signals = NULL;
+    free(e->sync.signals);
+    e->sync.signals = NULL;
 }

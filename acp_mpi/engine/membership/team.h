@@ -1,8 +1,12 @@
 /* A set of ranks that meet: who they are, where they are, and what keeps one from coming. */
-#ifndef ACP_PARTY_H
-#define ACP_PARTY_H
+#ifndef ACP_TEAM_H
+#define ACP_TEAM_H
 
-#include "operations/op.h"
+#include "base/span.h"
+#include "core/acp.h"
+
+struct message;
+struct peer;
 
 #define PURPOSE_FINALIZE 2u
 
@@ -29,17 +33,16 @@ struct meeting {
     uint32_t round;
 };
 
-/* team_layout.c */
-struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
-void party_free(struct party *p);
-bool party_has(const struct party *p, uint32_t slot);
-
-/* team.c */
 struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
 void party_give(acp_engine *e, struct party *p);
 int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
 bool party_has_met(const struct party *p, const struct peer *member); /* all, and ends */
 void party_look_around(acp_engine *e, const struct party *p);
 int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
+
+void signal_arrived(acp_engine *e, const struct message *m);
+bool signals_provide(acp_engine *e); /* there is room for one more; false: no memory */
+void barrier_forget(acp_engine *e);
+void barrier_close(acp_engine *e);
 
 #endif

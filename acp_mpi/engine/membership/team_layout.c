@@ -1,6 +1,12 @@
 /* Who belongs to a set of ranks, and how they are spread over nodes. Of the set of everybody
  * nothing is kept for each member: it is all slots but the few that are lost. */
+#include "membership/team_layout.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
 #include "membership/team.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +75,7 @@ static bool take_listed(acp_engine *e, struct party *p, const uint32_t *ranks, u
     memcpy(p->ranks, ranks, count * sizeof *ranks);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = slot_of_rank(e, ranks[i]);
-        struct peer *peer = e->absent ? peer_known(e, slot) : NULL;
+        struct peer *peer = e->job.absent ? peer_known(e, slot) : NULL;
         if (!peer || !peer->loss_accepted)
             p->slots[p->count++] = slot;
     }
@@ -182,7 +188,7 @@ struct party *party_new(acp_engine *e, const uint32_t *ranks, uint32_t count, ui
         return NULL;
     p->purpose = purpose;
     p->asked = count;
-    p->losses = e->absent;
+    p->losses = e->job.absent;
     p->all = growth_everybody(e, purpose);
     if (!(ranks ? take_listed(e, p, ranks, count) : take_everyone(e, p)) || !spread(e, p)) {
         party_free(p);

@@ -1,8 +1,16 @@
 /* The memory of this rank: one sparse sealed file whose offsets are the offsets of its addresses. It
  * begins with what peers look at (layout.h), starter memory, the part that an MPI window covers, and
  * the heap. */
-#include "memory/heap_calls.h"
+#include "memory/arena.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/mpi_window.h"
+#include "memory/commit.h"
+#include "memory/directory.h"
 #include "memory/heap.h"
+#include "memory/heap_calls.h"
+#include "memory/heap_create.h"
+#include "memory/retire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +25,7 @@
  * committed is so for life: of a small limit no more than half is. */
 static void window_reserve(acp_engine *e, uint64_t starter_end)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     uint64_t most = e->config.window_committed
                         ? starter_end - STARTER_OFFSET + (m->limit - m->committed) / 2
                         : m->limit;
@@ -46,7 +54,7 @@ static void window_reserve(acp_engine *e, uint64_t starter_end)
  * limit, but half of all offsets are for arrays. Without room for one granule there is none. */
 static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     uint64_t window_end = STARTER_OFFSET + m->window_size, span = (m->span - position) / 2;
     uint64_t pinned_end = e->config.window_committed && window_end > position ? window_end
                                                                               : position;
@@ -68,7 +76,7 @@ static int heap_reserve(acp_engine *e, uint64_t position, acp_fault *fault)
 
 int acp_window_own(const acp_engine *e, acp_window_part *part, acp_fault *fault)
 {
-    const struct memory *m = &e->memory;
+    const struct memory_state *m = &e->memory;
     uint64_t begin, end = STARTER_OFFSET + m->window_size;
     heap_range(e, &begin, &end);
     *part = (acp_window_part){.base = m->base + STARTER_OFFSET, .size = m->window_size,
@@ -95,7 +103,7 @@ static int span_of(const acp_config *config, uint64_t least, uint64_t *span)
 
 /* The file, sealed with as many offsets as this process has addresses for: kernels with addresses of 39 bits,
  * as small boards have, leave it half a tebibyte in all. 0 or the system's error. */
-static int file_map(struct memory *m, uint64_t least)
+static int file_map(struct memory_state *m, uint64_t least)
 {
     m->fd = memfd_create("acp_mpi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (m->fd < 0)
@@ -117,7 +125,7 @@ static int file_map(struct memory *m, uint64_t least)
 
 int memory_create(acp_engine *e, acp_fault *fault)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     uint64_t total = acp_memory_total();
     m->limit = e->config.memory_limit;
     m->starter_size = page_up(e->config.starter_size);
@@ -136,8 +144,8 @@ int memory_create(acp_engine *e, acp_fault *fault)
     }
     e->control = (struct control *)(void *)m->base;
     e->doors = (struct doors *)(void *)(m->base + DOORS_OFFSET);
-    e->order = (_Atomic uint32_t *)(void *)(m->base + ORDER_OFFSET);
-    e->entries = (struct entry *)(void *)(m->base + ENTRIES_OFFSET);
+    e->memory.order = (_Atomic uint32_t *)(void *)(m->base + ORDER_OFFSET);
+    e->memory.entries = (struct entry *)(void *)(m->base + ENTRIES_OFFSET);
     struct region post = {.offset = POST_OFFSET, .length = 64, .kind = SEGMENT_MEMORY};
     struct region starter = {.offset = STARTER_OFFSET, .length = e->config.starter_size,
                              .kind = SEGMENT_MEMORY};
@@ -158,7 +166,7 @@ int memory_create(acp_engine *e, acp_fault *fault)
 
 void acp_memory_statistics_get(acp_engine *e, acp_memory_statistics *out)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     pthread_mutex_lock(&e->space);
     *out = (acp_memory_statistics){.limit = m->limit, .committed = m->committed + heap_committed(e),
                                    .used = m->used,
@@ -177,9 +185,9 @@ void memory_reset(acp_engine *e)
         uint32_t count = e->control->directory_count, at = 0;
         uint64_t victim = 0;
         for (; at < count && !victim; at++)
-            if (e->entries[e->order[at]].offset >= first &&
-                e->entries[e->order[at]].kind != SEGMENT_HEAP)
-                victim = e->entries[e->order[at]].offset;
+            if (e->memory.entries[e->memory.order[at]].offset >= first &&
+                e->memory.entries[e->memory.order[at]].kind != SEGMENT_HEAP)
+                victim = e->memory.entries[e->memory.order[at]].offset;
         if (!victim)
             break;
         struct region region;
@@ -214,7 +222,7 @@ void memory_await(acp_engine *e)
 
 void memory_close(acp_engine *e)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     pthread_mutex_lock(&e->space);
     if (m->fd >= 0)
         close(m->fd);
@@ -225,7 +233,7 @@ void memory_close(acp_engine *e)
 /* Threads that are in calls at the end still count what they give back. */
 void memory_release(acp_engine *e)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     retirees_close(e);
     free(m->free);
     free(m->unpunched);

@@ -1,8 +1,9 @@
 /* Memory behind offsets: committed before they are given out, within the limit and within what the
  * machine has. */
-#include "memory/heap_calls.h"
-#include "memory/heap.h"
+#include "memory/commit.h"
 #include "base/cgroup.h"
+#include "core/engine_state.h"
+#include "memory/heap.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@ static int machine_full(acp_fault *fault, uint64_t left)
 
 static int commit_pages(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     if (m->committed >= m->next_check || size >= CHECK_BYTES) {
         uint64_t left = memory_available();
         if (size > left)
@@ -57,7 +58,7 @@ void memory_count(acp_engine *e, int64_t bytes)
 
 int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     int rc = ACP_E_FULL;
     if (!fault->size) /* nobody has asked for it by another number */
         fault->size = size;
@@ -74,7 +75,7 @@ int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *faul
 
 void acp_memory_lower(acp_engine *e, uint64_t limit)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     struct heap_head *heap = own_heap(e);
     pthread_mutex_lock(&e->space);
     uint64_t least = m->committed + heap_committed(e);

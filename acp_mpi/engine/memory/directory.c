@@ -1,6 +1,8 @@
 /* The directory of a rank: which regions of its offset space live. Its owner changes it, any
  * process of the node reads it; a version counter tells a reader that it must look again. */
-#include "operations/op.h"
+#include "memory/directory.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ static uint32_t order_lower_bound(acp_engine *e, uint64_t offset)
     uint32_t low = 0, high = own_count(e);
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        if (e->entries[e->order[middle] & (ENTRIES_MAX - 1)].offset < offset)
+        if (e->memory.entries[e->memory.order[middle] & (ENTRIES_MAX - 1)].offset < offset)
             low = middle + 1;
         else
             high = middle;
@@ -41,8 +43,8 @@ static void order_end(acp_engine *e)
 /* Between order_begin and order_end. */
 static void order_move(acp_engine *e, uint32_t to, uint32_t from)
 {
-    uint32_t slot = atomic_load_explicit(&e->order[from], memory_order_relaxed);
-    atomic_store_explicit(&e->order[to], slot, memory_order_relaxed);
+    uint32_t slot = atomic_load_explicit(&e->memory.order[from], memory_order_relaxed);
+    atomic_store_explicit(&e->memory.order[to], slot, memory_order_relaxed);
 }
 
 static bool registered(const struct region *region)
@@ -52,8 +54,8 @@ static bool registered(const struct region *region)
 
 static void insert(acp_engine *e, uint32_t slot, const struct region *region)
 {
-    struct memory *m = &e->memory;
-    struct entry *entry = &e->entries[slot];
+    struct memory_state *m = &e->memory;
+    struct entry *entry = &e->memory.entries[slot];
     entry->kind = (uint16_t)region->kind;
     entry->color = (uint16_t)region->color;
     entry->offset = region->offset;
@@ -62,7 +64,7 @@ static void insert(acp_engine *e, uint32_t slot, const struct region *region)
     uint32_t at = order_lower_bound(e, region->offset), count = own_count(e);
     for (uint32_t i = count; i > at; i--)
         order_move(e, i, i - 1);
-    e->order[at] = slot;
+    e->memory.order[at] = slot;
     e->control->directory_count = count + 1;
     atomic_fetch_add_explicit(&entry->generation, 1, memory_order_release);
     if (region->kind == SEGMENT_PRIVATE)
@@ -74,7 +76,7 @@ static void insert(acp_engine *e, uint32_t slot, const struct region *region)
 
 static void erase(acp_engine *e, const struct region *region)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     uint32_t at = order_lower_bound(e, region->offset), count = own_count(e);
     for (uint32_t i = at; i + 1 < count; i++)
         order_move(e, i, i + 1);
@@ -84,7 +86,7 @@ static void erase(acp_engine *e, const struct region *region)
     m->used -= region->kind == SEGMENT_MEMORY ? page_up(region->length) : 0;
 }
 
-static bool take_slot(struct memory *m, uint32_t *slot)
+static bool take_slot(struct memory_state *m, uint32_t *slot)
 {
     if (m->free_slot_count)
         *slot = m->free_slots[--m->free_slot_count];
@@ -95,7 +97,7 @@ static bool take_slot(struct memory *m, uint32_t *slot)
     return true;
 }
 
-static void give_slot(struct memory *m, uint32_t slot)
+static void give_slot(struct memory_state *m, uint32_t slot)
 {
     if (m->free_slot_count == m->free_slot_room) {
         uint32_t room = m->free_slot_room ? m->free_slot_room * 2 : 16;
@@ -136,7 +138,7 @@ int directory_replace(acp_engine *e, const struct region *old, const struct regi
     if (right && right->length && take_slot(&e->memory, &slot))
         insert(e, slot, right);
     order_end(e);
-    atomic_fetch_add(&e->entries[old->slot].generation, 1);
+    atomic_fetch_add(&e->memory.entries[old->slot].generation, 1);
     give_slot(&e->memory, old->slot);
     return ACP_OK;
 }

@@ -1,6 +1,10 @@
 /* Blocks of the heap: taken and given back, one or several side by side. */
 #include "memory/heap.h"
 #include "base/atomic_words.h"
+#include "core/lane.h"
+#include "memory/heap_pages.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
 
 static uint64_t *foot(const struct heap *h, uint64_t at, uint64_t size)
 {

@@ -7,6 +7,7 @@
 #ifndef ACP_HEAP_H
 #define ACP_HEAP_H
 
+#include "memory/transaction.h"
 #include "messages/mailbox.h"
 
 #define HEAP_PATIENCE_NS ((int64_t)100000000) /* of who holds another section */
@@ -71,11 +72,6 @@ struct heap {
     const _Atomic uint64_t *others; /* bytes of the file committed for other things */
 };
 
-void heap_measure(struct heap *h); /* what follows from its span */
-uint64_t heap_head_size(uint64_t span); /* bytes that must be committed before heap_create */
-/* On zeroes. `pinned`: so many bytes from the beginning are committed already, for life. */
-void heap_create(struct heap *h, uint64_t nonce, uint64_t limit, uint64_t pinned);
-void heap_clear(struct heap *h); /* nobody uses it */
 /* `*slot`, in this heap or the caller's own, becomes the block as the block becomes its own, and 0
  * as it goes back. */
 int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns);
@@ -86,58 +82,35 @@ int heap_give_inside(struct hold *hold, uint64_t *slot); /* in the heap's sectio
 int heap_take_row(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *first,
                   int64_t patience_ns);
 int heap_give_row(acp_lane *lane, struct heap *h, uint64_t *first, int64_t patience_ns);
-int heap_look(acp_lane *lane, struct heap *h, acp_heap_statistics *out, int64_t patience_ns);
 
 /* What is read from shared memory may name any place: one outside becomes the beginning. */
 static inline uint64_t heap_inside(const struct heap *h, uint64_t at)
 {
     return likely(at <= h->span - sizeof(struct block) && at % 8 == 0) ? at : 0;
 }
+
 static inline struct block *block_at(const struct heap *h, uint64_t at)
 {
     return (struct block *)(void *)(h->base + heap_inside(h, at));
 }
+
 static inline struct heap_kept *heap_kept(const struct heap *h, uint64_t block)
 {
     return (struct heap_kept *)(void *)(h->base + heap_inside(h, block));
 }
+
 /* The size of a block for so many bytes, unless it gets what would be too little for another one. */
 static inline uint64_t block_for(uint64_t size)
 {
     return ((size ? size : 1) + 2 * BLOCK_HEAD - 1) & ~(BLOCK_HEAD - 1);
 }
+
 static inline uint64_t block_size(const struct heap *h, uint64_t at)
 {
     return block_at(h, at)->size & ~BLOCK_FLAGS;
 }
+
 /* A free block becomes one that is given out, with its whole length. Inside a change. */
 void block_reserve(struct hold *hold, uint64_t at);
-
-/* size_class.c */
-uint64_t block_mark(const struct heap *h, uint64_t at);
-bool block_plausible(const struct heap *h, uint64_t at); /* one may begin there */
-bool block_whole(const struct heap *h, uint64_t at, bool is_free);
-bool block_listed(const struct heap *h, uint64_t at);
-void heap_class(uint64_t size, uint32_t *level, uint32_t *width);
-bool same_class(uint64_t one, uint64_t other);
-uint64_t list_find(const struct heap *h, uint64_t size);
-void list_add(struct hold *hold, uint64_t at, uint64_t size); /* inside a change */
-void list_remove(struct hold *hold, uint64_t at);
-void list_replace(struct hold *hold, uint64_t at, uint64_t by);
-
-/* heap_pages.c */
-/* That of a block's head; also for who does not hold the heap. */
-static inline bool granule_there(const struct heap *h, uint64_t at)
-{
-    uint64_t grid = h->grid, granule = at > grid ? (at - grid) / GRANULE : 0;
-    uint64_t word = __atomic_load_n(&h->head->granules[granule / 64], __ATOMIC_RELAXED);
-    return at + BLOCK_HEAD <= grid || (word >> granule % 64 & 1);
-}
-void granules_drop(const struct heap *h); /* all but the pinned ones, as they are */
-int granules_need(struct hold *hold, uint64_t low, uint64_t high); /* before a change */
-/* Memory goes back to the system: until little more remains than what is used, or (`all`) whatever
- * can. Holding no section of the heap. */
-int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns);
-bool heap_untidy(const struct heap *h); /* it is worth while */
 
 #endif

@@ -1,9 +1,11 @@
-/* Blocks of memory on any rank, by their addresses: taken and given back by the caller if load and
- * store reach the heap, else by its owner. */
+/* The heaps of the ranks of the node, as this process has them mapped. */
 #include "memory/heap_calls.h"
-
-#include "containers/container.h"
-#include "messages/sender_heap.h"
+#include "base/linux.h"
+#include "memory/directory.h"
+#include "memory/heap.h"
+#include "memory/heap_create.h"
+#include "memory/heap_pages.h"
+#include "memory/translate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,41 +13,41 @@
 
 struct heap *heap_map(acp_engine *e, struct peer *p)
 {
-    struct heap *h = atomic_load_explicit(&p->heap, memory_order_acquire);
-    const struct control *c = p->control;
+    struct heap *h = atomic_load_explicit(&p->shm.heap, memory_order_acquire);
+    const struct control *c = p->shm.control;
     uint64_t position = c->heap_position, span = c->heap_span;
-    if (h || position % PAGE || span > p->span || position > p->span - span ||
+    if (h || position % PAGE || span > p->shm.span || position > p->shm.span - span ||
         heap_head_size(span) + GRANULE > span || !(h = calloc(1, sizeof *h)))
         return h;
     h->span = span;
     h->position = position;
-    h->fd = p == e->own ? e->memory.fd : p->fd;
+    h->fd = p == e->job.own ? e->memory.fd : p->shm.fd;
     h->others = &c->committed;
-    h->base = p == e->own      ? e->memory.base + position
+    h->base = p == e->job.own      ? e->memory.base + position
               : e->config.map ? e->config.map(e->config.map_context, &p->row, position, span)
-                              : map_undumped(p->fd, position, span, PROT_READ | PROT_WRITE);
+                              : map_undumped(p->shm.fd, position, span, PROT_READ | PROT_WRITE);
     if (h->base == MAP_FAILED || !h->base) {
         free(h);
         return NULL;
     }
     h->head = (struct heap_head *)(void *)h->base;
     heap_measure(h);
-    atomic_store_explicit(&p->heap, h, memory_order_release);
+    atomic_store_explicit(&p->shm.heap, h, memory_order_release);
     return h;
 }
 
 void heap_unmap(acp_engine *e, struct peer *p)
 {
-    struct heap *h = p->heap;
-    if (h && p != e->own && !e->config.map)
+    struct heap *h = p->shm.heap;
+    if (h && p != e->job.own && !e->config.map)
         munmap(h->base, h->span);
     free(h);
-    p->heap = NULL;
+    p->shm.heap = NULL;
 }
 
 int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_end)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     struct heap h = {.base = m->base + position, .span = span, .fd = m->fd, .position = position};
     h.head = (struct heap_head *)(void *)h.base;
     heap_create(&h, e->row.nonce, m->limit, pinned_end - position);
@@ -77,7 +79,7 @@ void heap_range(const acp_engine *e, uint64_t *begin, uint64_t *end)
 static struct heap *own_heap(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
-    struct heap *h = heap_map(e, e->own);
+    struct heap *h = heap_map(e, e->job.own);
     pthread_mutex_unlock(&e->space);
     return h;
 }
@@ -91,23 +93,9 @@ void heap_empty(acp_engine *e)
 
 void heap_trim(acp_lane *lane)
 {
-    struct heap *h = lane->engine->own ? own_heap(lane->engine) : NULL;
+    struct heap *h = lane->engine->job.own ? own_heap(lane->engine) : NULL;
     if (h)
         heap_sweep(lane, h, true, HEAP_PATIENCE_NS);
-}
-
-/* A heap that this lane has used lately: it neither moves nor ends before its rank does. */
-static inline struct heap *heap_known(acp_lane *lane, acp_ga_t ga)
-{
-    acp_engine *e = lane->engine;
-    int64_t rank = acp_ga_rank(ga);
-    if (unlikely(rank < 0 || rank >= (int64_t)e->procs || ga >> 63 || acp_ga_color(ga)))
-        return NULL;
-    uint32_t slot = slot_of_rank(e, (uint32_t)rank);
-    const struct peer *p = lane->peers[slot % LANE_PEERS];
-    bool near = p && p->slot == slot && !p->lost &&
-                (p == e->own || e->config.path != ACP_PATH_OWNER || lane->index == LANE_LEADER);
-    return near ? atomic_load_explicit(&p->heap, memory_order_acquire) : NULL;
 }
 
 struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
@@ -116,7 +104,7 @@ struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
     const struct translation *t = lane_find(lane, ROLE_SRC, ga, 1);
     if (!t)
         return NULL;
-    struct heap *h = atomic_load_explicit(&t->peer->heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&t->peer->shm.heap, memory_order_acquire);
     if (likely(h != NULL))
         return h;
     pthread_mutex_lock(&e->space);
@@ -125,113 +113,4 @@ struct heap *heap_at(acp_lane *lane, acp_ga_t ga)
     if (!h)
         fail(lane, ACP_E_FULL, ga, 0);
     return h;
-}
-
-static int failed(acp_lane *lane, int rc, const struct acp_call *c)
-{
-    lane->fault.ga = c->object;
-    lane->fault.rank = acp_ga_rank(c->object);
-    lane->fault.size = c->a;
-    return rc;
-}
-
-static int take(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
-{
-    uint64_t block = 0;
-    int rc = heap_take(lane, h, c->a, &block, patience_ns);
-    if (rc == ACP_OK)
-        c->result[0] = acp_ga((uint32_t)acp_ga_rank(c->object), 0, h->position + block);
-    return rc;
-}
-
-/* What a program gives back is no container, which ends by its own method. */
-static int give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
-{
-    uint64_t block = acp_ga_offset(c->object) - h->position;
-    if (unlikely(container_at(h, block)))
-        return fail(lane, ACP_E_BLOCK, c->object, 0);
-    int rc = heap_give(lane, h, &block, patience_ns);
-    c->result[0] = rc == ACP_OK && heap_untidy(h);
-    return rc;
-}
-
-static int give_held(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
-{
-    c->result[0] = 0;
-    return held_give(lane, h, acp_ga_offset(c->object) - h->position, c->a, patience_ns);
-}
-
-static int look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
-{
-    acp_heap_statistics s;
-    int rc = heap_look(lane, h, &s, patience_ns);
-    c->out_size = sizeof s;
-    memcpy(c->out, &s, sizeof s);
-    return rc;
-}
-
-static int tidy(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
-{
-    int rc = heap_sweep(lane, h, false, patience_ns);
-    c->result[0] = heap_untidy(h);
-    return rc;
-}
-
-static int run(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
-{
-    static int (*const functions[])(acp_lane *, struct heap *, struct acp_call *, int64_t) = {
-        [METHOD_MALLOC] = take, [METHOD_FREE] = give, [METHOD_HEAP_LOOK] = look,
-        [METHOD_HEAP_TIDY] = tidy, [METHOD_FREE_HELD] = give_held};
-    int rc = functions[c->method](lane, h, c, patience_ns);
-    return likely(rc == ACP_OK) ? rc : failed(lane, rc, c);
-}
-
-int method_heap(acp_lane *lane, struct acp_call *c)
-{
-    struct heap *h = heap_at(lane, c->object);
-    return h ? run(lane, h, c, 0) : lane->fault.status;
-}
-
-/* The caller waits for the heap itself if it reaches it, but not with a lock of its own held. */
-static int perform(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
-{
-    struct heap *h = heap_known(lane, c->object);
-    *pending = 0;
-    if (likely(h != NULL) || (h = heap_at(lane, c->object)))
-        return run(lane, h, c, lane->index == LANE_CALLER ? 0 : ACP_FOREVER);
-    return lane->fault.status != ACP_OK ? lane->fault.status : acp_call(lane, c, pending);
-}
-
-int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *c,
-               acp_handle_t *pending)
-{
-    *c = (struct acp_call){.method = METHOD_MALLOC, .object = acp_post(lane->engine, rank),
-                           .a = size};
-    return perform(lane, c, pending);
-}
-
-int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *c, acp_handle_t *pending)
-{
-    *c = (struct acp_call){.method = METHOD_FREE, .object = ga};
-    return perform(lane, c, pending);
-}
-
-int acp_free_held(acp_lane *lane, acp_ga_t ga, struct acp_call *c, acp_handle_t *pending)
-{
-    *c = (struct acp_call){.method = METHOD_FREE_HELD, .object = ga, .a = lane->engine->self};
-    return perform(lane, c, pending);
-}
-
-int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *c, acp_handle_t *pending)
-{
-    *c = (struct acp_call){.method = METHOD_HEAP_TIDY, .object = acp_post(lane->engine, rank)};
-    return perform(lane, c, pending);
-}
-
-int acp_heap_look(acp_lane *lane, uint32_t rank, acp_heap_statistics *out, struct acp_call *c,
-                  acp_handle_t *pending)
-{
-    *c = (struct acp_call){.method = METHOD_HEAP_LOOK, .object = acp_post(lane->engine, rank),
-                           .out = out, .out_room = sizeof *out};
-    return perform(lane, c, pending);
 }

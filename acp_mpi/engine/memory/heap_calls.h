@@ -1,8 +1,11 @@
 /* The heap of each rank, as this process reaches it. */
-#ifndef ACP_BLOCKS_H
-#define ACP_BLOCKS_H
+#ifndef ACP_HEAP_CALLS_H
+#define ACP_HEAP_CALLS_H
 
-#include "operations/remote_call.h"
+#include "core/acp.h"
+
+struct heap;
+struct peer;
 
 /* The own heap begins there; its head is committed, and all up to `pinned_end`, for life. */
 int heap_found(acp_engine *e, uint64_t position, uint64_t span, uint64_t pinned_end);
@@ -13,8 +16,5 @@ void heap_trim(acp_lane *lane); /* the own: arrays want the memory */
 struct heap *heap_map(acp_engine *e, struct peer *p); /* with the space lock; NULL: there is none */
 void heap_unmap(acp_engine *e, struct peer *p);
 struct heap *heap_at(acp_lane *lane, acp_ga_t ga); /* in reach; NULL: the fault says why */
-/* A block of a message that stayed with its sender (sender_heap.c). */
-int acp_free_held(acp_lane *lane, acp_ga_t ga, struct acp_call *call, acp_handle_t *pending);
-int method_heap(acp_lane *lane, struct acp_call *call);
 
 #endif

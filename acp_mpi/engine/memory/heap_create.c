@@ -1,5 +1,12 @@
 /* A heap comes and goes, and what is known of it. */
+#include "memory/heap_create.h"
+#include "core/layout.h"
 #include "memory/heap.h"
+#include "memory/heap_pages.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
+#include "messages/mailbox.h"
 
 #include <string.h>
 

@@ -1,8 +1,12 @@
 /* The file behind the heap: committed by granules before they are needed, and given back to the
  * system where a mebibyte and more is free. */
-#include "memory/heap.h"
+#include "memory/heap_pages.h"
 #include "base/cgroup.h"
-#include "memory/translate.h"
+#include "core/lane.h"
+#include "memory/arena.h"
+#include "memory/heap.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
 
 #include <errno.h>
 #include <fcntl.h>

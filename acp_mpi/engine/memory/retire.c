@@ -1,6 +1,15 @@
 /* The end of segments: addresses die at once, the memory goes back when nobody is inside an
  * operation on it any more, and to the system when a mebibyte of it has gathered. */
-#include "operations/op.h"
+#include "memory/retire.h"
+#include "core/membarrier.h"
+#include "memory/arena.h"
+#include "memory/commit.h"
+#include "memory/directory.h"
+#include "memory/segment.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
+#include "progress/wait.h"
+#include "transport/link_io.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -20,7 +29,7 @@ struct retiree {
 };
 
 /* Released memory, with the guard behind it so that neighbours become one hole. */
-void memory_unpunched(struct memory *m, uint64_t offset, uint64_t bytes)
+void memory_unpunched(struct memory_state *m, uint64_t offset, uint64_t bytes)
 {
     range_push(&m->unpunched, &m->unpunched_count, &m->unpunched_room,
                (struct range){offset, offset + bytes + GUARD_BYTES});
@@ -30,7 +39,7 @@ void memory_unpunched(struct memory *m, uint64_t offset, uint64_t bytes)
 /* Without the space lock meanwhile: 0.2 ms a mebibyte. */
 void memory_punch(acp_engine *e)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     struct range *list = m->unpunched;
     uint32_t count = m->unpunched_count;
     uint64_t bytes = m->unpunched_bytes;
@@ -91,7 +100,7 @@ static bool retiree_quiet(acp_engine *e, struct retiree *r)
 /* With the space lock: gives the offsets of quiet retirees back. */
 bool segment_retirees_step(acp_engine *e)
 {
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     if (!atomic_load_explicit(&m->retiring, memory_order_acquire))
         return false;
     pthread_mutex_lock(&e->space);
@@ -117,7 +126,7 @@ bool segment_retirees_step(acp_engine *e)
     return some;
 }
 
-static const unsigned char *bytes_of(const struct memory *m, const struct region *r)
+static const unsigned char *bytes_of(const struct memory_state *m, const struct region *r)
 {
     return r->kind == SEGMENT_PRIVATE ? (const unsigned char *)(uintptr_t)r->target
                                       : m->base + (r->kind == SEGMENT_ALIAS ? r->target : r->offset);
@@ -126,7 +135,7 @@ static const unsigned char *bytes_of(const struct memory *m, const struct region
 int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *ticket)
 {
     acp_engine *e = lane->engine;
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     struct region region;
     uint64_t offset = acp_ga_offset(ga);
     pthread_mutex_lock(&e->space);
@@ -158,7 +167,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
         lane->fault.high = ENTRIES_MAX;
         return rc;
     }
-    if (e->can_fence)
+    if (e->fence.can)
         membarrier_all();
     else
         atomic_thread_fence(memory_order_seq_cst);
@@ -195,7 +204,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
 void acp_memory_drop(acp_lane *lane, void *address, uint64_t size)
 {
     acp_engine *e = lane->engine;
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     acp_ga_t ga = acp_query_ga(e, address, size);
     if (ga != ACP_GA_NULL) {
         acp_segment_retire(lane, ga, 0, NULL);

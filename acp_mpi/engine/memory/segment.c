@@ -1,8 +1,14 @@
 /* What has addresses: memory that is given out, and memory of the program. Offsets are given out once
  * and reused last, oldest first, so that a stale address is an error until the whole span has been
  * handed out. */
+#include "memory/segment.h"
+#include "core/engine_state.h"
+#include "memory/commit.h"
+#include "memory/directory.h"
 #include "memory/heap_calls.h"
+#include "memory/retire.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +36,7 @@ void range_push(struct range **list, uint32_t *count, uint32_t *room, struct ran
 }
 
 /* Offsets for `size` bytes: new ones while there are any, then the oldest hole that fits. */
-static uint64_t take_offsets(struct memory *m, uint64_t size)
+static uint64_t take_offsets(struct memory_state *m, uint64_t size)
 {
     if (size <= m->span - m->bump) {
         uint64_t offset = m->bump;
@@ -60,7 +66,7 @@ static bool is_tight(acp_engine *e, uint64_t more)
 int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address)
 {
     acp_engine *e = lane->engine;
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     uint64_t whole = page_up(size ? size : 1);
     if (color >= ACP_COLORS)
         return fail(lane, ACP_E_ARGUMENT, 0, size);
@@ -102,7 +108,7 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
                          acp_ga_t *ga)
 {
     acp_engine *e = lane->engine;
-    struct memory *m = &e->memory;
+    struct memory_state *m = &e->memory;
     uint64_t virtual = (uint64_t)(uintptr_t)address, base = (uint64_t)(uintptr_t)m->base;
     uint64_t into_page = virtual & (PAGE - 1); /* so that alignment shows in the address */
     lane->fault = (acp_fault){.size = size, .rank = acp_rank(e)};

@@ -1,5 +1,7 @@
 /* The free blocks of a heap in lists by their size, and what tells a block from other bytes. */
+#include "memory/size_class.h"
 #include "memory/heap.h"
+#include "memory/transaction.h"
 
 #define LOOKS 32u /* at blocks of the very class, before the heap is full */
 

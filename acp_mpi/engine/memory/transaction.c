@@ -1,9 +1,11 @@
 /* Changes in a section that survive the death of who makes them. */
 #include "memory/transaction.h"
-
-#include "memory/heap.h"
-#include "base/backoff.h"
 #include "base/atomic_words.h"
+#include "core/backoff.h"
+#include "core/engine_state.h"
+#include "memory/heap.h"
+#include "memory/heap_pages.h"
+#include "memory/transaction_lock.h"
 
 #include <errno.h>
 #include <sched.h>

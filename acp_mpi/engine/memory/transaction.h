@@ -11,10 +11,15 @@
  * Sections are entered in this order: of a container, of the heap's sweeper, of the heap. A change may
  * have to finish the one before, for which it enters the heap: who holds the heap begins one in another
  * section only where that one's version is even. */
-#ifndef ACP_SECTION_H
-#define ACP_SECTION_H
+#ifndef ACP_TRANSACTION_H
+#define ACP_TRANSACTION_H
 
-#include "core/engine_state.h"
+#include "base/likely.h"
+#include "core/acp.h"
+
+#include <stdatomic.h>
+
+struct heap;
 
 #define SECTION_WORDS 48u  /* that one change may set */
 #define SECTION_BLOCKS 4u  /* that one change may take, and as many that it may drop */
@@ -43,8 +48,6 @@ struct section {
     unsigned char scratch[SECTION_SCRATCH];
 };
 
-struct heap;
-
 /* A section that this thread has entered. */
 struct hold {
     acp_lane *lane;
@@ -58,13 +61,6 @@ struct hold {
     uint64_t spill; /* for a block that has no place in the section then */
 };
 
-/* transaction_lock.c */
-void section_create(struct section *s);
-bool section_try(acp_lane *lane, struct section *s); /* takes the lock if it is free */
-void section_unlock(struct section *s);
-/* Waits for the lock of one that was found taken. EBUSY, ETIMEDOUT: it still is; EINTR: a signal came. */
-int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns);
-
 /* ACP_FOREVER: until it is free or a signal ends the wait, holding no other section; else no longer than
  * `patience_ns`, then ACP_E_BUSY. Who leads, or holds a lock, never waits. */
 int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
@@ -75,9 +71,11 @@ void section_begin(struct hold *h);
 int section_commit(struct hold *h); /* now it has happened; or ACP_E_DAMAGED, as the call that it is part of */
 void section_cancel(struct hold *h); /* as if it had not begun; the lane's fault stays, which says why */
 static inline void section_set(struct hold *h, uint64_t *word, uint64_t value);
+
 struct setting {
     uint64_t *word, value;
 };
+
 /* Different words, all of which go to the journal before the first of them changes. */
 static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count);
 /* A change without a journal: somebody who enters later finishes it, from what is written down elsewhere. */
@@ -97,6 +95,7 @@ static inline uint64_t section_look(const struct section *s)
 {
     return __atomic_load_n(&s->version, __ATOMIC_ACQUIRE);
 }
+
 static inline bool section_same(const struct section *s, uint64_t looked)
 {
     atomic_thread_fence(memory_order_acquire);
@@ -109,6 +108,7 @@ void fault_point(void);
 #else
 static inline void fault_point(void) {}
 #endif
+
 static inline void store(uint64_t *word, uint64_t value)
 {
     fault_point();

@@ -1,7 +1,8 @@
 /* The lock of a section: how it is waited for. */
+#include "memory/transaction_lock.h"
+#include "base/linux.h"
 #include "memory/transaction.h"
-
-#include "progress/progress.h"
+#include "progress/wait.h"
 
 #include <errno.h>
 #include <sched.h>

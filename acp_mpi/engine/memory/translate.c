@@ -1,7 +1,12 @@
 /* From an address to the bytes: which process it names, whether they are in reach of load and
  * store here, and where they are mapped. */
-#include "memory/heap_calls.h"
+#include "memory/translate.h"
+#include "base/linux.h"
+#include "memory/directory.h"
 #include "memory/heap.h"
+#include "memory/heap_calls.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,22 +18,22 @@
  * this process still uses, or the view stays for now. */
 static void views_trim(acp_engine *e, struct peer *p)
 {
-    const _Atomic uint32_t *busy = p->doors->lines[p->line].busy;
+    const _Atomic uint32_t *busy = p->shm.doors->lines[p->shm.line].busy;
     for (uint32_t flag = 0; flag < 2 * ATTACH_LANES; flag++)
         if (busy[flag] & 1)
             return;
-    for (struct view **at = &p->views; *at;) {
+    for (struct view **at = &p->shm.views; *at;) {
         struct view *v = *at;
-        uint64_t version = p->control->directory_version;
+        uint64_t version = p->shm.control->directory_version;
         bool used = v->pinned || (version & 1);
-        uint32_t count = p->control->directory_count;
+        uint32_t count = p->shm.control->directory_count;
         for (uint32_t i = 0; i < count && i < ENTRIES_MAX && !used; i++) {
             const struct entry *entry =
-                &directory_entries(p->control)[directory_order(p->control)[i] & (ENTRIES_MAX - 1)];
+                &directory_entries(p->shm.control)[directory_order(p->shm.control)[i] & (ENTRIES_MAX - 1)];
             used = entry->offset < v->high && entry->offset + entry->length > v->low;
         }
         atomic_thread_fence(memory_order_acquire);
-        if (p->control->directory_version != version)
+        if (p->shm.control->directory_version != version)
             used = true; /* it changed meanwhile: another time */
         if (used || e->config.map) {
             at = &v->next;
@@ -37,9 +42,9 @@ static void views_trim(acp_engine *e, struct peer *p)
         *at = v->next;
         munmap(v->base, v->high - v->low);
         free(v);
-        p->view_count--;
+        p->shm.view_count--;
     }
-    p->view_limit = p->view_count * 2 < VIEW_LIMIT ? VIEW_LIMIT : p->view_count * 2;
+    p->shm.view_limit = p->shm.view_count * 2 < VIEW_LIMIT ? VIEW_LIMIT : p->shm.view_count * 2;
 }
 
 /* Maps the region [low, high) of a peer's file. Which view holds a region depends on the
@@ -47,7 +52,7 @@ static void views_trim(acp_engine *e, struct peer *p)
 static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, bool pin,
                    unsigned char **base)
 {
-    if (p == e->own) {
+    if (p == e->job.own) {
         *base = e->memory.base + low;
         return ACP_OK;
     }
@@ -56,25 +61,25 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
         from = low & ~(PAGE - 1);
         to = (high + PAGE - 1) & ~(PAGE - 1);
     }
-    uint64_t span = p->span;
+    uint64_t span = p->shm.span;
     if (to > span)
         to = span;
     if (high > to)
         return ACP_E_UNREGISTERED;
-    for (struct view *v = p->views; v; v = v->next) {
+    for (struct view *v = p->shm.views; v; v = v->next) {
         if (v->low == from && v->high == to) {
             v->pinned |= pin;
             *base = v->base + (low - from);
             return ACP_OK;
         }
     }
-    if (p->view_count >= p->view_limit)
+    if (p->shm.view_count >= p->shm.view_limit)
         views_trim(e, p);
     struct view *v = calloc(1, sizeof *v);
     if (!v)
         return ACP_E_SYSTEM;
     v->base = e->config.map ? e->config.map(e->config.map_context, &p->row, from, to - from)
-                            : map_undumped(p->fd, from, to - from, PROT_READ | PROT_WRITE);
+                            : map_undumped(p->shm.fd, from, to - from, PROT_READ | PROT_WRITE);
     if (v->base == MAP_FAILED || !v->base) {
         free(v);
         return ACP_E_SYSTEM;
@@ -82,9 +87,9 @@ static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, b
     v->low = from;
     v->high = to;
     v->pinned = pin;
-    v->next = p->views;
-    p->views = v;
-    p->view_count++;
+    v->next = p->shm.views;
+    p->shm.views = v;
+    p->shm.view_count++;
     *base = v->base + (low - from);
     return ACP_OK;
 }
@@ -110,11 +115,11 @@ static bool possible(const acp_engine *e, const struct peer *p, const struct reg
     uint64_t into = region->target - whole->offset;
     if (region->kind == SEGMENT_PRIVATE) {
         const struct range *own = e->memory.registered;
-        return p != e->own || (own && own[region->slot].low == region->target &&
+        return p != e->job.own || (own && own[region->slot].low == region->target &&
                                region->length <= own[region->slot].high - region->target);
     }
     return region->kind >= SEGMENT_MEMORY && region->kind <= SEGMENT_HEAP &&
-           whole->length <= p->span && whole->offset <= p->span - whole->length &&
+           whole->length <= p->shm.span && whole->offset <= p->shm.span - whole->length &&
            (region->kind != SEGMENT_ALIAS ||
             (region->length <= whole->length && into <= whole->length - region->length));
 }
@@ -145,7 +150,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
         *reach = REACH_LINK;
         return ACP_OK;
     }
-    int rc = directory_find(p->control, acp_ga_offset(ga), &region);
+    int rc = directory_find(p->shm.control, acp_ga_offset(ga), &region);
     if (rc == ACP_OK && region.color != acp_ga_color(ga))
         rc = ACP_E_UNREGISTERED;
     if (rc == ACP_OK && region.kind == SEGMENT_HEAP)
@@ -162,7 +167,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     }
     whole = region;
     if (rc == ACP_OK && region.kind == SEGMENT_ALIAS)
-        rc = directory_find(p->control, region.target, &whole);
+        rc = directory_find(p->shm.control, region.target, &whole);
     if (rc == ACP_OK && !possible(e, p, &region, &whole))
         rc = ACP_E_DAMAGED;
     if (rc != ACP_OK) {
@@ -172,7 +177,7 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
         lane->fault.high = high;
         return lane->fault.status;
     }
-    const struct entry *entry = &directory_entries(p->control)[region.slot];
+    const struct entry *entry = &directory_entries(p->shm.control)[region.slot];
     t->low = acp_ga((uint32_t)rank, region.color, region.offset);
     t->length = region.length;
     t->generation = &entry->generation;
@@ -180,16 +185,16 @@ static int locate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation
     t->kind = region.kind;
     bool named = region.kind == SEGMENT_MEMORY || region.kind == SEGMENT_HEAP;
     t->position = named ? region.offset : region.target;
-    t->fence = p->control->fences || !e->fenced;
+    t->fence = p->shm.control->fences || !e->fence.fenced;
     t->busy = named && (region.offset <= STARTER_OFFSET || region.kind == SEGMENT_HEAP)
                   ? lane->nowhere
-                                            : &p->doors->lines[p->line].busy[2 * lane->index];
+                                            : &p->shm.doors->lines[p->shm.line].busy[2 * lane->index];
     *reach = REACH_LOAD;
     if (region.kind == SEGMENT_PRIVATE) {
-        if (p == e->own)
+        if (p == e->job.own)
             t->base = (unsigned char *)(uintptr_t)region.target;
         else
-            *reach = p->vm_refused ? REACH_RING : REACH_VM;
+            *reach = p->shm.vm_refused ? REACH_RING : REACH_VM;
         return ACP_OK;
     }
     pthread_mutex_lock(&e->space);
@@ -225,8 +230,8 @@ static bool good(const struct translation *t, acp_ga_t ga, uint64_t size)
 static bool passes(const acp_lane *lane, const struct translation *t)
 {
     const acp_engine *e = lane->engine;
-    return t->fence && !t->peer->control->fences &&
-           (atomic_load(&e->fences_late) || atomic_load(&e->fenced));
+    return t->fence && !t->peer->shm.control->fences &&
+           (atomic_load(&e->fence.late) || atomic_load(&e->fence.fenced));
 }
 
 int translate(acp_lane *lane, acp_ga_t ga, uint64_t size, struct translation *t,
@@ -251,18 +256,12 @@ const struct translation *lane_miss(acp_lane *lane, uint32_t role, acp_ga_t ga, 
     lane->fault.status = ACP_OK;
     if (translate(lane, ga, size, &t, &reach) != ACP_OK || reach != REACH_LOAD)
         return NULL;
-    if (lane->engine->config.path == ACP_PATH_OWNER && t.peer != lane->engine->own &&
+    if (lane->engine->config.path == ACP_PATH_OWNER && t.peer != lane->engine->job.own &&
         lane->index != LANE_LEADER)
         return NULL;
     struct translation *kept = passes(lane, &t) ? &lane->passing[role] : &lane->recent[role];
     *kept = t;
     return kept;
-}
-
-void lane_flush(acp_lane *lane)
-{
-    memset(lane->recent, 0, sizeof lane->recent);
-    memset(lane->cache, 0, sizeof lane->cache);
 }
 
 int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address)
@@ -284,26 +283,4 @@ void acp_forget_address(acp_engine *e, acp_ga_t ga)
     struct peer *p = peer_of_slot(e, slot_of_rank(e, acp_ga_rank(ga)));
     if (p)
         atomic_fetch_sub(&p->shown, 1);
-}
-
-int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
-{
-    static const char *const opened[] = {"-", "own", "proc", "socket", "given"};
-    acp_engine *e = lane->engine;
-    if (!growth_reaches(e, rank))
-        return fail(lane, ACP_E_RANK, acp_ga(rank, 0, 0), 0);
-    struct peer *p = peer_of_slot(e, slot_of_rank(e, rank));
-    int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);
-    bool forced = e->config.path == ACP_PATH_OWNER;
-    out->lost = p->lost;
-    out->memory = opened[p->opened];
-    out->road = relation == RELATION_SELF   ? "self"
-                : relation == RELATION_NODE ? (forced ? "owner" : "load/store")
-                : window_reaches(e, p, acp_starter(e, rank), 1) ? "window"
-                                            : "link";
-    out->registered = relation == RELATION_SELF     ? "self"
-                      : relation == RELATION_REMOTE ? "link"
-                      : forced || p->vm_refused ? "owner"
-                                                                        : "process_vm";
-    return ACP_OK;
 }

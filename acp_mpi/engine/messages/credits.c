@@ -1,5 +1,12 @@
 /* Who waits for room in a mailbox, and is woken when there is some. */
-#include "messages/mail_match.h"
+#include "messages/credits.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
 
 bool mailbox_roomy(const struct mailbox *box)
 {
@@ -23,11 +30,11 @@ void mail_wanting_wake(acp_engine *e, const uint32_t slots[MAIL_WANTING], uint32
 {
     for (uint32_t i = 0; i < count; i++) {
         struct peer *p = peer_of_slot(e, slots[i]);
-        if (p && (p == e->own || peer_attach(e, p) == RELATION_NODE))
+        if (p && (p == e->job.own || peer_attach(e, p) == RELATION_NODE))
             door_ring(e, p);
     }
     /* Those by link do not come again by themselves, and may have been rung for once. */
-    if (unlikely(e->mail_stopped) && mailbox_roomy(&mail_heap(e, e->own)->head->mailbox))
+    if (unlikely(e->mail.stopped) && mailbox_roomy(&mail_heap(e, e->job.own)->head->mailbox))
         progress_kick(e);
 }
 

@@ -1,7 +1,19 @@
 /* The bytes of a message: to the buffer of its receive if there is a way, else to a block of the
  * receiver's heap, which says how far they are there. */
-#include "messages/mail_match.h"
+#include "messages/deliver.h"
 #include "base/stream_copy.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "memory/translate.h"
+#include "messages/credits.h"
+#include "messages/mail_match.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/shared_copy.h"
+#include "operations/execute.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "progress/doorbell.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,8 +27,8 @@ enum { FILL_LOCAL = 1, FILL_GLOBAL, FILL_VM, FILL_BLOCK };
 /* Who has closed its engine may have the memory of a receive for something else by now. */
 bool vm_goes(const acp_engine *e, const struct peer *to)
 {
-    return to != e->own && !to->vm_refused && e->config.path != ACP_PATH_OWNER &&
-           to->control->phase != PHASE_CLOSED;
+    return to != e->job.own && !to->shm.vm_refused && e->config.path != ACP_PATH_OWNER &&
+           to->shm.control->phase != PHASE_CLOSED;
 }
 
 /* The block is the letter's as soon as it is nobody else's. */
@@ -49,7 +61,7 @@ int mail_open(acp_lane *lane, struct landing *l)
     bool buffer = l->matched && letter->buffer;
     if (!l->size)
         return into_buffer(l, FILL_LOCAL);
-    if (buffer && l->to == e->own) {
+    if (buffer && l->to == e->job.own) {
         l->base = (unsigned char *)(uintptr_t)letter->buffer;
         return into_buffer(l, FILL_LOCAL);
     }
@@ -94,7 +106,7 @@ int fill_vm(acp_lane *lane, const struct landing *l, uint64_t at, const unsigned
             bool refused = error == EPERM || error == ENOSYS || error == EACCES;
             int rc = to->lost || error == ESRCH ? ACP_E_LOST : refused ? ACP_E_BUSY : ACP_E_SYSTEM;
             if (refused)
-                to->vm_refused = 1;
+                to->shm.vm_refused = 1;
             if (rc == ACP_E_LOST)
                 peer_mark_lost(lane->engine, to);
             fail(lane, rc, 0, size);
@@ -151,8 +163,8 @@ void mail_failed(acp_lane *lane, struct landing *l)
 {
     acp_engine *e = lane->engine;
     letter_done(lane, l->to, l->letter, LETTER_LOST);
-    if (l->to == e->own) { /* nobody may ever ask for it */
-        e->mail_losses = 1;
+    if (l->to == e->job.own) { /* nobody may ever ask for it */
+        e->mail.losses = 1;
         progress_kick(e);
     }
 }

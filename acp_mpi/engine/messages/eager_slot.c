@@ -1,7 +1,12 @@
 /* Who fills eager slots, who takes from them, and who closes them. */
 #include "messages/eager_slot.h"
-
-#include "messages/mail_match.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/purge_finished.h"
 
 #include <sched.h>
 #include <string.h>
@@ -85,7 +90,7 @@ static bool fill(struct eager *eager, struct eager_slot *s, struct peer *to, con
                  const void *data)
 {
     uint32_t source = (uint32_t)m->source;
-    uint64_t state = await_empty(eager, s, source, &to->eager_stuck[m->context % EAGER_EACH]);
+    uint64_t state = await_empty(eager, s, source, &to->mail.eager_stuck[m->context % EAGER_EACH]);
     if (__atomic_load_n(&eager->closed, __ATOMIC_RELAXED) || state % EAGER_STATES != EAGER_EMPTY ||
         !claim(s, state))
         return false;
@@ -107,7 +112,7 @@ bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void
 {
     struct eager *eager = eager_of(e, to);
     uint32_t i = eager_slot_of(m->context, (uint32_t)m->source);
-    return eager && to != e->own && fill(eager, &eager->slots[i], to, m, data);
+    return eager && to != e->job.own && fill(eager, &eager->slots[i], to, m, data);
 }
 
 void eager_turn(acp_engine *e, struct peer *to, uint64_t context)
@@ -119,24 +124,24 @@ void eager_turn(acp_engine *e, struct peer *to, uint64_t context)
 
 bool eager_turned(acp_engine *e, uint64_t context, uint32_t source)
 {
-    const struct eager *eager = eager_of(e, e->own);
+    const struct eager *eager = eager_of(e, e->job.own);
     uint32_t i = eager_slot_of(context, source);
-    return eager && turned(&eager->slots[i]) != atomic_load_explicit(&e->eager_seen[i], memory_order_relaxed);
+    return eager && turned(&eager->slots[i]) != atomic_load_explicit(&e->mail.eager_seen[i], memory_order_relaxed);
 }
 
 void eager_found(acp_engine *e, uint64_t context, uint32_t source, bool is)
 {
-    const struct eager *eager = eager_of(e, e->own);
+    const struct eager *eager = eager_of(e, e->job.own);
     uint32_t i = eager_slot_of(context, source);
     if (is)
-        atomic_fetch_add_explicit(&e->eager_seen[i], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&e->mail.eager_seen[i], 1, memory_order_relaxed);
     else if (eager)
-        atomic_store_explicit(&e->eager_seen[i], turned(&eager->slots[i]), memory_order_relaxed);
+        atomic_store_explicit(&e->mail.eager_seen[i], turned(&eager->slots[i]), memory_order_relaxed);
 }
 
 bool eager_here(acp_engine *e, uint64_t context, uint32_t source)
 {
-    const struct eager *eager = eager_of(e, e->own);
+    const struct eager *eager = eager_of(e, e->job.own);
     const struct eager_slot *s = eager ? &eager->slots[eager_slot_of(context, source)] : NULL;
     uint64_t state;
     return s && is_full(s, &state) && is_of(s, context, source);
@@ -144,7 +149,7 @@ bool eager_here(acp_engine *e, uint64_t context, uint32_t source)
 
 bool eager_take(acp_engine *e, acp_envelope *m, void *buffer)
 {
-    struct eager *eager = eager_of(e, e->own);
+    struct eager *eager = eager_of(e, e->job.own);
     struct eager_slot *s = eager ? &eager->slots[eager_slot_of(m->context, (uint32_t)m->source)] : NULL;
     if (!s || !claim_message(s, m->context, (uint32_t)m->source))
         return false;
@@ -167,8 +172,8 @@ static int deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
     int rc = mail_arrive(lane, to, &m, s->data, true, e->self, &landing);
     if (rc == ACP_OK) {
         __atomic_fetch_add(&s->state, EAGER_TURN, __ATOMIC_RELAXED);
-        if (to == e->own)
-            atomic_store(&e->collective_news, true); /* it may be for one that has been driven already */
+        if (to == e->job.own)
+            atomic_store(&e->collectives.news, true); /* it may be for one that has been driven already */
     }
     become(s, rc == ACP_OK ? EAGER_EMPTY : EAGER_FULL);
     return rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED ? rc : ACP_OK; /* no room: it is taken from where it is */
@@ -177,11 +182,11 @@ static int deliver(acp_lane *lane, struct peer *to, struct eager_slot *s)
 int eager_clear(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    struct eager *eager = eager_of(e, e->own);
+    struct eager *eager = eager_of(e, e->job.own);
     int rc = ACP_OK;
     for (uint32_t i = 0; eager && rc == ACP_OK && i < EAGER_SLOTS; i++)
         if (claim_full(&eager->slots[i]))
-            rc = deliver(lane, e->own, &eager->slots[i]);
+            rc = deliver(lane, e->job.own, &eager->slots[i]);
     return rc;
 }
 
@@ -203,7 +208,7 @@ int eager_recall(acp_lane *lane, struct peer *to, uint64_t context)
 
 void eager_forget(acp_engine *e)
 {
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     for (uint32_t i = 0; h && i < EAGER_SLOTS; i++) {
         struct eager_slot *s = &h->head->mailbox.eager.slots[i];
         uint64_t state, context;
@@ -218,14 +223,14 @@ void eager_forget(acp_engine *e)
 
 void eager_close(acp_engine *e)
 {
-    struct eager *eager = eager_of(e, e->own);
+    struct eager *eager = eager_of(e, e->job.own);
     if (eager)
         __atomic_fetch_add(&eager->closed, 1, __ATOMIC_SEQ_CST);
 }
 
 void eager_open(acp_engine *e)
 {
-    struct eager *eager = eager_of(e, e->own);
+    struct eager *eager = eager_of(e, e->job.own);
     if (eager)
         __atomic_fetch_sub(&eager->closed, 1, __ATOMIC_SEQ_CST);
 }

@@ -6,23 +6,19 @@
  * A slot is claimed, filled, and full; who takes from it claims it again. A sender that finds it taken, or
  * closed, goes to the mailbox, and counts there that it has: who looks for its message knows where it is. A
  * claim of one who has died stays: others with that slot go to the mailbox then. */
-#ifndef ACP_EAGER_H
-#define ACP_EAGER_H
+#ifndef ACP_EAGER_SLOT_H
+#define ACP_EAGER_SLOT_H
 
-#include "core/messages.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#define EAGER_MOST 32u  /* bytes of a message */
-#define EAGER_EACH 4u   /* slots of a sender, chosen by the context: it may be ahead of its receiver */
-#define EAGER_SLOTS 128u /* senders share them */
-
-enum { EAGER_EMPTY = 0, EAGER_CLAIMED, EAGER_FULL, EAGER_STATES = 4 };
-#define EAGER_TURN ((uint64_t)1 << 16) /* of the state: one that has gone to the mailbox instead; 16 bits of it */
-#define EAGER_CLAIM ((uint64_t)1 << 32) /* how often it was claimed */
+#include "core/state/messages.h"
 
 struct peer;
+
+#define EAGER_MOST 32u  /* bytes of a message */
+
+enum { EAGER_EMPTY = 0, EAGER_CLAIMED, EAGER_FULL, EAGER_STATES = 4 };
+
+#define EAGER_TURN ((uint64_t)1 << 16) /* of the state: one that has gone to the mailbox instead; 16 bits of it */
+#define EAGER_CLAIM ((uint64_t)1 << 32) /* how often it was claimed */
 
 struct eager_slot {
     _Alignas(64) uint64_t state;
@@ -41,14 +37,6 @@ struct eager {
     struct eager_slot slots[EAGER_SLOTS];
 };
 
-/* send.c: by a slot. False: not so, and nothing has happened; one that goes to the mailbox then is counted
- * there once it has come. */
-bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
-void send_turned(acp_lane *lane, uint32_t dest, uint64_t context);
-/* What nobody has taken goes to the mailbox, for more of that context follows there. ACP_E_BUSY: not yet. */
-int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context);
-
-/* eager_slot.c */
 bool eager_put(acp_engine *e, struct peer *to, const acp_envelope *m, const void *data);
 void eager_turn(acp_engine *e, struct peer *to, uint64_t context);
 int eager_recall(acp_lane *lane, struct peer *to, uint64_t context);

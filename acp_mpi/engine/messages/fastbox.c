@@ -1,7 +1,11 @@
 /* A short message is left in its sender's box, and taken from there. */
 #include "messages/fastbox.h"
-
-#include "messages/mail_match.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
 
 #include <string.h>
 
@@ -47,12 +51,12 @@ static bool has_letters(const struct mailbox *box)
 /* The box in which this process leaves what it sends there: the first time after a reset it may get one. */
 static struct fastbox *box_at(acp_engine *e, struct peer *to)
 {
-    struct fast_sender *s = &to->fast;
-    uint32_t era = e->mail_era + 1;
+    struct fast_sender *s = &to->mail.fast;
+    uint32_t era = e->mail.era + 1;
     if (likely(atomic_load_explicit(&s->era, memory_order_relaxed) == era))
         return s->box;
     struct fastboxes *all = boxes_of(e, to);
-    if (!all || to == e->own)
+    if (!all || to == e->job.own)
         return NULL;
     uint32_t i = e->rank % FAST_BOXES;
     struct fastbox *b = &all->boxes[i];
@@ -97,11 +101,11 @@ static void fill(struct fast_slot *slot, const acp_envelope *m, const void *data
 bool fast_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data)
 {
     struct fastbox *b = lane->index == LANE_CALLER ? box_at(lane->engine, to) : NULL;
-    struct heap *h = b ? atomic_load_explicit(&to->heap, memory_order_relaxed) : NULL;
+    struct heap *h = b ? atomic_load_explicit(&to->shm.heap, memory_order_relaxed) : NULL;
     const struct mailbox *box = h ? &h->head->mailbox : NULL;
     if (!box || !is_quiet(box) || !keeps_none(box) || !has_letters(box))
         return false;
-    struct fast_sender *s = &to->fast;
+    struct fast_sender *s = &to->mail.fast;
     uint64_t number = atomic_load_explicit(&s->sent, memory_order_relaxed), untaken = number;
     if (!has_room(s, number))
         return false;
@@ -118,8 +122,8 @@ bool fast_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void
 
 bool fast_before(const acp_engine *e, const struct peer *to)
 {
-    const struct fast_sender *s = &to->fast;
-    return atomic_load_explicit(&s->era, memory_order_acquire) == e->mail_era + 1 && s->box &&
+    const struct fast_sender *s = &to->mail.fast;
+    return atomic_load_explicit(&s->era, memory_order_acquire) == e->mail.era + 1 && s->box &&
            __atomic_load_n(&s->box->taken, __ATOMIC_ACQUIRE) !=
                atomic_load_explicit(&s->sent, memory_order_relaxed);
 }
@@ -166,7 +170,7 @@ static bool look_at_some(acp_engine *e, struct fastboxes *all, uint64_t which, c
     for (; which; which &= which - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(which);
         if (read_first(&all->boxes[i], message) && fits(message, want)) {
-            atomic_store_explicit(&e->fast_turn, i + 1, memory_order_relaxed);
+            atomic_store_explicit(&e->mail.fast_turn, i + 1, memory_order_relaxed);
             return true;
         }
     }
@@ -176,14 +180,14 @@ static bool look_at_some(acp_engine *e, struct fastboxes *all, uint64_t which, c
 /* From whomever: in turn, lest one that sends all the time keeps the others out. */
 static bool look_at_all(acp_engine *e, struct fastboxes *all, const acp_envelope *want, acp_fast *message)
 {
-    uint32_t from = atomic_load_explicit(&e->fast_turn, memory_order_relaxed) % FAST_BOXES;
+    uint32_t from = atomic_load_explicit(&e->mail.fast_turn, memory_order_relaxed) % FAST_BOXES;
     uint64_t owned = fast_owned(all), behind = owned >> from << from;
     return look_at_some(e, all, behind, want, message) || look_at_some(e, all, owned ^ behind, want, message);
 }
 
 bool acp_fast_look(acp_engine *e, const acp_envelope *want, acp_fast *message)
 {
-    struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_acquire);
     if (unlikely(!h))
         return false;
     struct fastboxes *all = &h->head->mailbox.fast;
@@ -222,7 +226,7 @@ bool fast_any(const struct heap *h)
 
 bool fast_stirs(acp_engine *e, const acp_envelope *want)
 {
-    struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_acquire);
     if (!h || !keeps_none(&h->head->mailbox) || !is_quiet(&h->head->mailbox))
         return true;
     struct fastboxes *all = &h->head->mailbox.fast;

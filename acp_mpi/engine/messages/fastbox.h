@@ -23,8 +23,8 @@
 
 #include "core/messages.h"
 
-#include <stdbool.h>
-#include <stdint.h>
+struct heap;
+struct peer;
 
 #define FAST_BOXES 32u
 #define FAST_SLOTS 8u /* a power of two */
@@ -60,35 +60,18 @@ static inline bool fast_full(const struct fastbox *b, uint64_t number, uint64_t 
     *size = (stamp & 0xff) < ACP_FAST_MOST ? stamp & 0xff : ACP_FAST_MOST;
     return stamp >> 8 == number + 1;
 }
+
 static inline uint64_t fast_words(uint64_t size)
 {
     return (size + 7) / 8;
 }
 
-/* A sender's view of its box. */
-struct fast_sender {
-    _Atomic uint32_t era; /* of the mailbox, + 1: the rest is of that one */
-    struct fastbox *box;  /* NULL: another has it */
-    _Atomic uint64_t sent;
-    uint64_t seen; /* what `taken` was when this process looked last */
-};
-
-struct hold;
-struct heap;
-struct peer;
-
-/* fastbox.c. True: it is there. By the lane of whoever holds the interpreter lock, for a box has one sender. */
+/* True: it is there. By the lane of whoever holds the interpreter lock, for a box has one sender. */
 bool fast_put(acp_lane *lane, struct peer *to, const acp_envelope *m, const void *data);
 void fast_read(const struct fastbox *b, uint64_t number, uint64_t size, acp_fast *message);
 /* There is one, or something else for which a receiver is to look into its mailbox. */
 bool fast_stirs(acp_engine *e, const acp_envelope *want);
-
-/* fastbox_deliver.c: to the mailbox, in the order in which they were sent. In the section of one's own mailbox all, of
- * another's mailbox one's own. ACP_E_FULL, ACP_E_BUSY: some are still in their boxes. */
-int fast_clear(struct hold *hold);
-int fast_bring(acp_lane *lane, struct peer *to);
 bool fast_any(const struct heap *h); /* is there anything to clear? */
-void fast_release(struct hold *hold); /* the boxes of those who have ended, after they were cleared */
 /* This process has sent some that are still in its box there. */
 bool fast_before(const acp_engine *e, const struct peer *to);
 

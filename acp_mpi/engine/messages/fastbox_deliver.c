@@ -1,9 +1,17 @@
 /* What is in fast boxes is brought to the mailbox, in its section. Who dies meanwhile leaves `taken` as it was
  * before the message on which it worked, or as it is after it, and busy: only who has the section sets that, so the next
  * one to enter knows that nobody works there any more. */
+#include "messages/fastbox_deliver.h"
+#include "base/linux.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 #include "messages/fastbox.h"
-
 #include "messages/mail_match.h"
+#include "messages/match.h"
+#include "peers/peer.h"
+#include "peers/peer_liveness.h"
 
 static int bring_one(struct hold *hold, struct peer *to, struct fastbox *b, uint64_t number, uint64_t size)
 {
@@ -42,7 +50,7 @@ int fast_clear(struct hold *hold)
     uint64_t owned = fast_owned(all);
     int rc = ACP_OK;
     for (; owned && rc == ACP_OK; owned &= owned - 1)
-        rc = bring_all(hold, hold->lane->engine->own, &all->boxes[__builtin_ctzll(owned)]);
+        rc = bring_all(hold, hold->lane->engine->job.own, &all->boxes[__builtin_ctzll(owned)]);
     return rc;
 }
 
@@ -64,7 +72,7 @@ void fast_release(struct hold *hold)
             continue;
         uint64_t taken = __atomic_load_n(&b->taken, __ATOMIC_SEQ_CST);
         if (taken & FAST_BUSY || fast_full(b, taken, &size)) { /* it has come since they were cleared */
-            e->mail_losses = 1;
+            e->mail.losses = 1;
             continue;
         }
         __atomic_fetch_and(&all->owned, ~((uint64_t)1 << i), __ATOMIC_SEQ_CST);
@@ -81,7 +89,7 @@ int fast_bring(acp_lane *lane, struct peer *to)
     int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
     if (rc != ACP_OK)
         return rc;
-    rc = bring_all(&hold, to, to->fast.box);
+    rc = bring_all(&hold, to, to->mail.fast.box);
     section_leave(&hold);
     return rc;
 }

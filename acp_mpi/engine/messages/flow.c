@@ -1,6 +1,15 @@
 /* Couriers: one for each process that messages are exchanged with by link; who drives them, and how
  * they end. */
 #include "messages/flow.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "messages/flow_recv.h"
+#include "messages/flow_send.h"
+#include "operations/protocol_tcp.h"
+#include "operations/reserve.h"
+#include "peers/peer.h"
+#include "progress/reactor.h"
+#include "transport/link.h"
 
 #include <stdlib.h>
 
@@ -9,14 +18,14 @@
 void courier_later(acp_engine *e, int rc)
 {
     if (rc == ACP_E_BUSY)
-        atomic_store(&e->mail_due, true);
+        atomic_store(&e->mail.due, true);
     else
         timer_until(e, now_ns() + LOOK_FOR_MEMORY_NS);
 }
 
 struct courier *courier_of(acp_engine *e, struct peer *p)
 {
-    struct courier *c = p->courier;
+    struct courier *c = p->mail.courier;
     _Static_assert(sizeof *c <= KEPT_SMALL, "memory is kept for one");
     if (c || !(c = mail_memory(e, sizeof *c)))
         return c;
@@ -25,9 +34,9 @@ struct courier *courier_of(acp_engine *e, struct peer *p)
     c->deliveries_end = &c->deliveries;
     c->late_end = &c->late;
     c->asks_end = &c->asks;
-    c->next = e->couriers;
-    e->couriers = c;
-    p->courier = c;
+    c->next = e->mail.couriers;
+    e->mail.couriers = c;
+    p->mail.courier = c;
     return c;
 }
 
@@ -44,8 +53,8 @@ bool couriers_push(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     bool any = false;
-    atomic_store(&e->mail_due, false);
-    for (struct courier *c = e->couriers; c; c = c->next) {
+    atomic_store(&e->mail.due, false);
+    for (struct courier *c = e->mail.couriers; c; c = c->next) {
         if (!provided(e)) {
             courier_later(e, ACP_E_FULL);
             break;
@@ -69,7 +78,7 @@ void mail_watch(acp_engine *e, struct peer *p)
 
 void couriers_lost(acp_lane *lane, struct peer *p)
 {
-    struct courier *c = p->courier;
+    struct courier *c = p->mail.courier;
     if (!c)
         return;
     parcels_end(lane, c, ACP_E_LOST);
@@ -77,13 +86,13 @@ void couriers_lost(acp_lane *lane, struct peer *p)
     c->heard = 0;
     deliveries_end(lane, c);
     if (c->late)
-        atomic_store(&lane->engine->mail_due, true);
+        atomic_store(&lane->engine->mail.due, true);
 }
 
 /* After a reset nothing of what was under way is anybody's. */
 void couriers_reset(acp_engine *e)
 {
-    for (struct courier *c = e->couriers; c; c = c->next) {
+    for (struct courier *c = e->mail.couriers; c; c = c->next) {
         parcels_drop(c, ACP_E_CLOSED);
         deliveries_drop(c);
         courier_tells(e, c, 0);
@@ -94,10 +103,10 @@ void couriers_reset(acp_engine *e)
 void couriers_close(acp_engine *e)
 {
     couriers_reset(e);
-    while (e->couriers) {
-        struct courier *c = e->couriers;
-        e->couriers = c->next;
-        c->peer->courier = NULL;
+    while (e->mail.couriers) {
+        struct courier *c = e->mail.couriers;
+        e->mail.couriers = c->next;
+        c->peer->mail.courier = NULL;
         free(c);
     }
 }

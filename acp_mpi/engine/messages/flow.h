@@ -10,23 +10,27 @@
  * A receiver past its bound says so once, and is sent envelopes alone until it says that there is
  * room. If not even they have any, nothing new is sent to it until then but what a receive is posted
  * for (flow_solicit.c): MAIL with COURIER_MEET, to which it says whether it has met one. */
-#ifndef ACP_COURIER_H
-#define ACP_COURIER_H
+#ifndef ACP_FLOW_H
+#define ACP_FLOW_H
 
-#include "transport/frame.h"
-#include "transport/link.h"
-#include "operations/reserve.h"
-#include "messages/request.h"
+#include "core/layout.h"
+#include "messages/mailbox.h"
+
+struct ask;
+struct peer;
 
 #define COURIER_COLOR 0u
 #define COURIER_KEPT 1u /* flag of ACP_MAIL: the sender keeps the bytes; ACP_MAIL_WHERE follows */
+
 /* The same: to meet a receive before `after` in the sequence, or nothing has happened. Bytes are with
  * it only if the letter holds them. */
 #define COURIER_MEET 2u
+
 /* Of ACP_MAIL_WHERE without a block: what has the message gets a note in place of the bytes. Else it is taken
  * back, unless a receive has it: WORD_MISSED, or WORD_MET. */
 #define COURIER_LEFT 8u
 #define COURIER_ASKED 4u /* with that: the one that this has been asked for, and no earlier one */
+
 enum courier_word { /* flags of ACP_MAIL_SAID */
     WORD_TAKEN = 1, WORD_KEEP, WORD_FULL, WORD_ROOM,
     WORD_ASK,    /* past a full mailbox: a receive of `dst`, `src` is posted, before `after` */
@@ -103,35 +107,13 @@ void courier_later(acp_engine *e, int rc);
 void courier_says(acp_lane *lane, struct courier *c, struct message *m, const void *payload,
                   uint64_t size);
 
-/* flow_solicit.c, the sender: a message is tried for what has been asked, if one is; what was tried has met a
- * receive or missed it; one is new in the line; the receiver has asked; or there is room again. */
-bool ask_answer(acp_lane *lane, struct courier *c, int *rc);
-void ask_over(struct courier *c, const struct parcel *p);
-void asks_meet(struct courier *c, const struct parcel *p);
-void ask_came(struct courier *c, const struct message *m);
-void asks_drop(struct courier *c);
+/* Opens a link if there is none, for somebody waits for a message of `p` or of its death. */
+void mail_watch(acp_engine *e, struct peer *p);
 
-/* flow_send.c: what goes out, beside mail_send_far */
-struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id); /* 0: of its own */
-/* With that it has ended, and its request, if there is one. */
-void parcel_taken_back(struct courier *c, struct parcel *p);
-int parcel_try(acp_lane *lane, struct courier *c, struct parcel *p, uint8_t asked, uint64_t before);
-bool courier_push(acp_lane *lane, struct courier *c); /* what can go on does; true if anything did */
-void parcels_end(acp_lane *lane, struct courier *c, int status); /* nothing goes there any more */
-void parcels_drop(struct courier *c, int status);                /* nor is there a heap */
-
-/* flow_control.c: what the peer says about them */
-void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
-                  const unsigned char *payload, uint64_t size);
-
-/* flow_recv.c: what comes in */
-void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
-                   const unsigned char *payload, uint64_t size);
-void deliveries_push(acp_lane *lane, struct courier *c);
-void deliveries_end(acp_lane *lane, struct courier *c);  /* the peer is dead */
-void deliveries_drop(struct courier *c);
-void deliveries_want(acp_lane *lane, struct courier *c); /* a receive may have taken one */
-void courier_tells(acp_engine *e, struct courier *c, uint8_t word); /* `told` is that from now on */
-void courier_room(acp_lane *lane, struct courier *c); /* tells the peer, if there is */
+/* Messages by link */
+bool couriers_push(acp_lane *lane); /* what can go on does; true if anything did */
+void couriers_lost(acp_lane *lane, struct peer *p);
+void couriers_reset(acp_engine *e);
+void couriers_close(acp_engine *e);
 
 #endif

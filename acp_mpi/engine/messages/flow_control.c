@@ -1,5 +1,12 @@
 /* What a receiver says about the messages of this process. */
+#include "messages/flow_control.h"
+#include "core/lane.h"
 #include "messages/flow.h"
+#include "messages/flow_send.h"
+#include "messages/flow_solicit.h"
+#include "messages/mailbox.h"
+#include "operations/reserve.h"
+#include "peers/peer.h"
 
 #include <stdlib.h>
 #include <string.h>

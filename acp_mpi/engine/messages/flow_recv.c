@@ -1,8 +1,18 @@
 /* Messages that come by link: matched and written where they go by whoever leads, who never waits
  * for a section. If one is held, what comes from that peer waits in its order. */
-#include "messages/flow.h"
-
+#include "messages/flow_recv.h"
+#include "core/state/peer.h"
 #include "memory/heap.h"
+#include "messages/credits.h"
+#include "messages/deliver.h"
+#include "messages/flow.h"
+#include "messages/flow_control.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "operations/reserve.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "transport/frame.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +27,16 @@ static void say(acp_lane *lane, struct courier *c, enum courier_word word, uint6
 void courier_tells(acp_engine *e, struct courier *c, uint8_t word)
 {
     if (word == WORD_FULL && c->told != WORD_FULL)
-        atomic_fetch_add(&e->mail_stopped, 1);
+        atomic_fetch_add(&e->mail.stopped, 1);
     if (word != WORD_FULL && c->told == WORD_FULL)
-        atomic_fetch_sub(&e->mail_stopped, 1);
+        atomic_fetch_sub(&e->mail.stopped, 1);
     c->stops = word == WORD_FULL;
     c->told = word;
 }
 
 static const struct mailbox *own_box(acp_engine *e)
 {
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     return h ? &h->head->mailbox : NULL;
 }
 
@@ -104,12 +114,12 @@ static int arrive(acp_lane *lane, struct courier *c, const acp_envelope *envelop
                   const void *data, struct landing *landing)
 {
     acp_engine *e = lane->engine;
-    int rc = mail_arrive(lane, e->own, envelope, data, false, e->self, landing);
+    int rc = mail_arrive(lane, e->job.own, envelope, data, false, e->self, landing);
     if (rc != ACP_E_FULL)
         return rc;
     if (c->told != WORD_FULL)
         courier_tells(e, c, WORD_FULL);
-    rc = mail_arrive(lane, e->own, envelope, data, true, e->self, landing);
+    rc = mail_arrive(lane, e->job.own, envelope, data, true, e->self, landing);
     if (c->stops && rc != ACP_E_BUSY) {
         struct message m = {.flags = WORD_FULL,
                             .after = __atomic_load_n(&own_box(e)->sequence, __ATOMIC_RELAXED)};
@@ -144,7 +154,7 @@ static int mail_here(acp_lane *lane, struct courier *c, const struct message *m,
         struct landing landing;
         acp_engine *e = lane->engine;
         uint64_t from = m->flags & COURIER_ASKED ? m->after - 1 : 0;
-        int rc = tried ? mail_meet(lane, e->own, &envelope, payload,
+        int rc = tried ? mail_meet(lane, e->job.own, &envelope, payload,
                                    (struct places){from, m->after}, e->self, &landing)
                        : arrive(lane, c, &envelope, payload, &landing);
         if (tried && (rc == ACP_E_FULL || (rc == ACP_OK && !landing.open))) {

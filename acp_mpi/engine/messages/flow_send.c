@@ -1,8 +1,22 @@
 /* Messages of this process to others by link: at once if they fit into one frame and the link has
  * room, else parcel by parcel, by whoever leads. */
+#include "messages/flow_send.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
 #include "messages/flow.h"
-
+#include "messages/flow_solicit.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/request.h"
 #include "messages/sender_heap.h"
+#include "operations/protocol_tcp.h"
+#include "operations/reserve.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
+#include "transport/frame.h"
+#include "transport/link.h"
+#include "transport/link_io.h"
+#include "transport/tcp_send_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +46,8 @@ static bool one_frame(uint64_t size)
 /* There is memory for a frame, too: the peer would wait for the rest of what has begun. */
 static bool room(acp_engine *e, const struct courier *c)
 {
-    const struct link *link = c->peer->links[COURIER_COLOR];
-    bool provided = !link || outbox_provide(&e->outbox_spares);
+    const struct link *link = c->peer->tcp.links[COURIER_COLOR];
+    bool provided = !link || outbox_provide(&e->tcp.outbox_spares);
     if (!provided)
         courier_later(e, ACP_E_FULL);
     return provided && (!link || link_room(link));
@@ -55,7 +69,7 @@ struct parcel *parcel_new(acp_engine *e, struct courier *c, uint64_t id)
     _Static_assert(sizeof *p <= KEPT_SMALL, "memory is kept for one");
     if (!p)
         return NULL;
-    *p = (struct parcel){.id = id ? id : ++e->parcel_serial};
+    *p = (struct parcel){.id = id ? id : ++e->mail.parcel_serial};
     *c->parcels_end = p;
     c->parcels_end = &p->next;
     return p;
@@ -116,7 +130,7 @@ static int bring_more(acp_lane *lane, struct courier *c, struct parcel *p)
 static int keep_more(acp_lane *lane, struct courier *c, struct parcel *p)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     int rc = !h         ? fail(lane, ACP_E_FULL, ACP_GA_NULL, p->envelope.size)
              : p->block ? ACP_OK
                         : held_take(lane, h, c->peer, p->envelope.size, &p->block, 0);
@@ -220,7 +234,7 @@ void parcels_drop(struct courier *c, int status)
 void parcels_end(acp_lane *lane, struct courier *c, int status)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     for (struct parcel *p = c->parcels; p; p = p->next)
         if (p->block && held_drop(lane, h, p->block, 0) == ACP_E_BUSY)
             held_hand_over(e, h, c->peer, p->block);
@@ -232,13 +246,13 @@ bool courier_push(acp_lane *lane, struct courier *c)
     int rc = ACP_OK;
     bool any = false, more = true;
     for (; more && rc == ACP_OK; any |= more) {
-        struct link *link = c->peer->links[COURIER_COLOR];
+        struct link *link = c->peer->tcp.links[COURIER_COLOR];
         bool corks = link && !link->corked; /* what one turn says goes out together */
         if (corks)
             link->corked = true;
         more = begin_some(lane, c, &rc);
         more |= go_on(lane, c, &rc);
-        if (corks && (link = c->peer->links[COURIER_COLOR]))
+        if (corks && (link = c->peer->tcp.links[COURIER_COLOR]))
             link_uncork(lane, link);
     }
     if (rc != ACP_OK)
@@ -261,7 +275,7 @@ static void post(acp_lane *lane, struct courier *c, acp_request *r, const void *
     p->request = r;
     asks_meet(c, p);
     courier_push(lane, c);
-    if (e->mail_due || atomic_load(&e->callers)) /* another thread may wait for what went on here */
+    if (e->mail.due || atomic_load(&e->progress.callers)) /* another thread may wait for what went on here */
         progress_kick(e);
 }
 
@@ -293,7 +307,7 @@ int parcel_withdraw(acp_request *r, const uint64_t *note)
     int rc = ACP_E_HANDLE;
     bool ended = e->stopping || r->peer->lost || r->peer->gone || peer_left(r->peer); /* nobody answers any more */
     pthread_mutex_lock(&e->lock);
-    struct courier *c = r->peer->courier;
+    struct courier *c = r->peer->mail.courier;
     struct parcel *p = c ? c->parcels : NULL;
     while (p && p->request != r)
         p = p->next;
@@ -326,7 +340,7 @@ int mail_send_far(acp_lane *lane, struct peer *to, const acp_envelope *envelope,
         rc = fail(lane, ACP_E_SYSTEM, ACP_GA_NULL, envelope->size);
     } else if (!c->parcels && one_frame(envelope->size) && may_begin(e, c) &&
                may_bring(c, envelope->size)) {
-        struct message m = opening(++e->parcel_serial, envelope);
+        struct message m = opening(++e->mail.parcel_serial, envelope);
         rc = say(lane, c, &m, data, envelope->size);
     } else if ((*request = request_new(lane, REQUEST_SEND))) {
         (*request)->peer = to;

@@ -7,7 +7,11 @@
  * when the receiver stopped it (`full_at`); and after that only for what is asked: the first that is
  * asked for, and the next one when it is known what became of it. Several threads may post at a time, and
  * ask in another order: so it meets that very receive, and none that is still to be asked for. */
+#include "messages/flow_solicit.h"
+#include "core/state/peer.h"
 #include "messages/flow.h"
+#include "messages/flow_send.h"
+#include "peers/rank_table.h"
 
 #include <stdlib.h>
 
@@ -99,7 +103,7 @@ void mail_ask(acp_engine *e, const acp_envelope *want, uint64_t sequence)
     struct message m = {.flags = WORD_ASK, .dst = want->context, .src = (uint64_t)want->tag,
                         .after = sequence + 1};
     pthread_mutex_lock(&e->lock);
-    for (struct courier *c = e->couriers; c; c = c->next)
+    for (struct courier *c = e->mail.couriers; c; c = c->next)
         if (c->told == WORD_FULL && !c->peer->lost &&
             (want->source == ACP_ANY || want->source == rank_of_slot(e, c->peer->slot)))
             courier_says(lane, c, &m, NULL, 0);

@@ -1,7 +1,9 @@
 /* The mailbox: its letters, and the lists that they are in. */
 #include "messages/mailbox.h"
-
+#include "core/lane.h"
 #include "memory/heap.h"
+#include "memory/transaction.h"
+#include "memory/transaction_lock.h"
 
 #include <string.h>
 

@@ -10,9 +10,14 @@
 #ifndef ACP_MAILBOX_H
 #define ACP_MAILBOX_H
 
+#include "memory/transaction.h"
 #include "messages/eager_slot.h"
 #include "messages/fastbox.h"
-#include "memory/transaction.h"
+
+#include <assert.h>
+
+struct heap;
+struct peer;
 
 #define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
 #define MAIL_BUCKETS 64u
@@ -28,6 +33,7 @@ enum letter_state {
     LETTER_LOST, /* they will never come */
     LETTER_REFUSED, /* a receive that does not fit a message, whose envelope it has */
 };
+
 enum letter_place { /* where the bytes of a message are */
     PLACE_NONE = 0,
     PLACE_INLINE, /* in the letter */
@@ -36,12 +42,14 @@ enum letter_place { /* where the bytes of a message are */
     PLACE_SHARED, /* the first `filled` in such a block, the rest in the buffer: both copy them there */
     PLACE_HELD,   /* in a block of its sender's heap, at the address `held` */
 };
+
 enum letter_attention { /* of the receiver */
     ATTENTION_NONE = 0,
     ATTENTION_WAITS,
     ATTENTION_SLEEPS, /* ring at its door */
     ATTENTION_DOZES,  /* ring its threads that do not lead */
 };
+
 enum letter_list {
     AMONG_NONE = 0, AMONG_RECEIVES, AMONG_WILD, AMONG_MESSAGES, AMONG_TAKEN /* by a probe */
 };
@@ -87,6 +95,7 @@ struct letter {
         struct mail_share share; /* of what is longer */
     };
 };
+
 static_assert(sizeof(struct letter) == 192 + MAIL_INLINE, "seven cache lines");
 
 struct mail_chain {
@@ -96,6 +105,7 @@ struct mail_chain {
 /* Contexts that have ended here lately: whoever brings a message of one drops it. */
 #define MAIL_LOTS 64u
 #define MAIL_LOT 7u
+
 struct mail_lot {
     uint64_t next; /* the place of the oldest, in all that have been here */
     uint64_t contexts[MAIL_LOT];
@@ -118,18 +128,17 @@ struct mailbox {
     struct fastboxes fast;
 };
 
-struct heap;
-
 /* A slab: letters behind its first word, each on lines of its own. */
 #define MAIL_LINE ((uint64_t)64)
 #define MAIL_SLAB ((uint64_t)16384)
 #define MAIL_SLAB_LETTERS ((MAIL_SLAB - 2 * MAIL_LINE) / sizeof(struct letter))
+
 static inline uint64_t mail_slab_first(uint64_t slab)
 {
     return (slab + 8 + MAIL_LINE - 1) & ~(MAIL_LINE - 1);
 }
 
-/* mailbox.c: letters and lists */
+/* Letters and lists */
 void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
 uint64_t letter_offset(const struct heap *h, const struct letter *letter);
@@ -147,6 +156,7 @@ static inline enum letter_state letter_state(const struct letter *letter)
 {
     return (enum letter_state)__atomic_load_n(&letter->state, __ATOMIC_ACQUIRE);
 }
+
 static inline void letter_attend(struct letter *letter, enum letter_attention attention)
 {
     __atomic_store_n(&letter->attention, attention, __ATOMIC_RELAXED);
@@ -170,60 +180,5 @@ struct landing {
     uint64_t size;       /* of them: as much of the message as there is room for */
     uint64_t *word, value; /* of the mailbox: set with the same change; NULL: none */
 };
-
-/* The heap of a process of the node; NULL: it is not in reach of load and store. */
-struct heap *mail_heap(acp_engine *e, struct peer *p);
-
-/* match.c: a message arrives in the mailbox of `to`, which is this process or one of its node
- * that load and store reach. `data`: all of it, if it is not longer than MAIL_INLINE.
- *
- *   ACP_OK      the message is matched or kept; landing->open: its bytes are still to come
- *   ACP_E_FULL  nothing has happened: there is no room for one more envelope. Not asked with
- *               `regardless`, unless the heap is full, too
- *   ACP_E_BUSY  nothing has happened: call again
- *
- * `filler`: slot of whose threads bring the bytes. Its death ends it; for those of the own process
- * nobody but they end it. */
-int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
-                bool regardless, uint32_t filler, struct landing *landing);
-/* One that others of its sender are before, and had no room: it may only meet a receive that they have
- * not met. Those that were there when the first of them came last are `before` what its landing says. */
-struct places { /* in the sequence */
-    uint64_t from, before;
-};
-int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
-              struct places among, uint32_t filler, struct landing *landing);
-/* One whose bytes nobody has begun to bring is gone, unless a receive or a probe has it: ACP_E_HANDLE. With a
- * `note` whoever has it, or will have it, gets nothing but that. ACP_E_BUSY: call again. */
-int mail_take_back(acp_lane *lane, struct landing *landing, const uint64_t *note);
-/* credits.c. Is half of its bound free? */
-bool mailbox_roomy(const struct mailbox *box);
-
-/* deliver.c: the bytes, holding no section. mail_open first: ACP_E_FULL: there is no room for them here,
- * the sender keeps them (mail_held); ACP_E_BUSY: call again. Then all from 0 to landing->size, in their
- * order, in parts as they come; then mail_landed, or mail_failed. */
-int mail_open(acp_lane *lane, struct landing *landing);
-int mail_fill(acp_lane *lane, struct landing *landing, uint64_t at, const void *data,
-              uint64_t size);
-void mail_landed(acp_lane *lane, struct landing *landing);
-void mail_failed(acp_lane *lane, struct landing *landing);
-/* The bytes are in a block of the sender's heap (sender_heap.c), which the receiver takes over. */
-void mail_held(acp_lane *lane, struct landing *landing, acp_ga_t block);
-/* A receive has taken a message that was kept: its bytes may go to its buffer. ACP_E_BUSY: none has yet. */
-int mail_taken(acp_lane *lane, struct landing *landing);
-/* Is it worth while to ask? */
-static inline bool mail_wanted(const struct landing *landing)
-{
-    return __atomic_load_n(&landing->letter->list, __ATOMIC_RELAXED) == AMONG_NONE;
-}
-
-/* shared_copy.c: may both copy it? Then from `at` on; what is before is in the block. */
-bool share_goes(const acp_engine *e, const struct landing *landing);
-void share_open(acp_lane *lane, struct landing *landing, uint64_t at);
-/* One part, or (a thread that may wait) all; `*at` is landing->size when it is there. ACP_E_BUSY: the
- * receiver still copies, call again. Refused by the system: `shares` is false then. */
-int share_fill(acp_lane *lane, struct landing *landing, uint64_t *at);
-/* By the receiver of `letter`, which waits: one part of the first `size` bytes; false: there is none. */
-bool share_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uint64_t size);
 
 #endif

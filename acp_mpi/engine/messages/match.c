@@ -1,6 +1,18 @@
 /* A message arrives: it meets the receive that was posted first, or is kept. */
+#include "messages/match.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
 #include "memory/heap_calls.h"
+#include "memory/transaction.h"
+#include "messages/credits.h"
 #include "messages/mail_match.h"
+#include "messages/mailbox.h"
+#include "messages/purge_finished.h"
+#include "peers/peer.h"
+#include "peers/peer_liveness.h"
+#include "progress/doorbell.h"
+#include "progress/progress.h"
 
 #include <string.h>
 
@@ -8,15 +20,15 @@
 
 struct heap *mail_heap(acp_engine *e, struct peer *p)
 {
-    struct heap *h = atomic_load_explicit(&p->heap, memory_order_acquire);
+    struct heap *h = atomic_load_explicit(&p->shm.heap, memory_order_acquire);
     if (likely(h != NULL))
         return h;
     if (peer_attach(e, p) == RELATION_REMOTE || p->lost)
         return NULL;
     pthread_mutex_lock(&e->space);
     h = heap_map(e, p);
-    if (!h && p != e->own) /* from now on by link, lest messages overtake each other */
-        atomic_store(&p->mail_far, true);
+    if (!h && p != e->job.own) /* from now on by link, lest messages overtake each other */
+        atomic_store(&p->mail.far, true);
     pthread_mutex_unlock(&e->space);
     return h;
 }
@@ -83,7 +95,7 @@ struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
 static void told(acp_engine *e, const struct peer *to)
 {
     atomic_signal_fence(memory_order_seq_cst);
-    if (unlikely(to->control->fences || to->control->crowded || !e->fenced || to == e->own))
+    if (unlikely(to->shm.control->fences || to->shm.control->crowded || !e->fence.fenced || to == e->job.own))
         atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -93,10 +105,10 @@ void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter)
     told(e, to);
     uint64_t attention = __atomic_load_n(&letter->attention, __ATOMIC_RELAXED);
     if (attention == ATTENTION_DOZES)
-        doze_ring(to->doors);
+        doze_ring(to->shm.doors);
     if (likely(attention != ATTENTION_SLEEPS))
         return;
-    if (to == e->own && lane->index == LANE_LEADER)
+    if (to == e->job.own && lane->index == LANE_LEADER)
         progress_event(e); /* who leads is awake */
     else
         door_ring(e, to);
@@ -274,7 +286,7 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     struct letter *letter = landing->letter;
     if (unlikely(landing->late)) {
         told(lane->engine, to);
-        atomic_store(&to->doors->late, 1);
+        atomic_store(&to->shm.doors->late, 1);
         door_ring(lane->engine, to);
         return ACP_OK;
     }

@@ -1,14 +1,20 @@
 /* Sends that wait for room in a mailbox, or for memory: each destination's in their order. */
+#include "messages/message_send_queue.h"
+#include "core/state/peer.h"
+#include "messages/deliver.h"
+#include "messages/flow_send.h"
+#include "messages/recv_wait.h"
 #include "messages/request.h"
-
-#include "messages/mail_match.h"
+#include "messages/send.h"
+#include "peers/rank_table.h"
+#include "progress/doorbell.h"
 
 #include <stdlib.h>
 
 /* With the lock held: the first that has not arrived there, and is before `r`. */
 static acp_request *first_of(const acp_engine *e, const struct peer *to, const acp_request *r)
 {
-    acp_request *first = e->mail_waiting;
+    acp_request *first = e->mail.waiting;
     while (first && first != r && (first->peer != to || first->step != STEP_ARRIVE))
         first = first->next;
     return first == r ? NULL : first;
@@ -16,9 +22,9 @@ static acp_request *first_of(const acp_engine *e, const struct peer *to, const a
 
 bool sends_before(acp_engine *e, const struct peer *to)
 {
-    pthread_mutex_lock(&e->mail_lock);
+    pthread_mutex_lock(&e->mail.lock);
     bool any = first_of(e, to, NULL) != NULL;
-    pthread_mutex_unlock(&e->mail_lock);
+    pthread_mutex_unlock(&e->mail.lock);
     return any;
 }
 
@@ -31,18 +37,18 @@ static bool stuck(const acp_request *r)
 static void enqueue(acp_engine *e, acp_request *r)
 {
     r->next = NULL;
-    *e->mail_tail = r;
-    e->mail_tail = &r->next;
-    atomic_fetch_add(&e->mail_sends, 1);
+    *e->mail.waiting_end = r;
+    e->mail.waiting_end = &r->next;
+    atomic_fetch_add(&e->mail.sends, 1);
 }
 
 static void dequeue(acp_engine *e, acp_request **at)
 {
     acp_request *r = *at;
     *at = r->next;
-    if (e->mail_tail == &r->next)
-        e->mail_tail = at;
-    atomic_fetch_sub(&e->mail_sends, 1);
+    if (e->mail.waiting_end == &r->next)
+        e->mail.waiting_end = at;
+    atomic_fetch_sub(&e->mail.sends, 1);
 }
 
 int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
@@ -52,10 +58,10 @@ int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
     if (!r)
         return ACP_E_SYSTEM;
     *r = *draft;
-    pthread_mutex_lock(&e->mail_lock);
+    pthread_mutex_lock(&e->mail.lock);
     enqueue(e, r);
-    pthread_mutex_unlock(&e->mail_lock);
-    atomic_fetch_add(&e->mail_stuck, 1); /* until a leader has looked */
+    pthread_mutex_unlock(&e->mail.lock);
+    atomic_fetch_add(&e->mail.stuck, 1); /* until a leader has looked */
     progress_kick(e); /* there may be room since, or the caller goes on to compute */
     *request = r;
     return ACP_OK;
@@ -64,7 +70,7 @@ int send_wait(acp_lane *lane, const acp_request *draft, acp_request **request)
 /* With the lock held: where it is in the line; NULL: not there. */
 static acp_request **place_of(acp_engine *e, const acp_request *r)
 {
-    acp_request **at = &e->mail_waiting;
+    acp_request **at = &e->mail.waiting;
     while (*at && *at != r)
         at = &(*at)->next;
     return *at ? at : NULL;
@@ -96,10 +102,10 @@ static int withdraw_near(acp_lane *lane, acp_request **at, acp_request **request
 int send_withdraw(acp_lane *lane, acp_request **request, const uint64_t *note)
 {
     acp_engine *e = lane->engine;
-    pthread_mutex_lock(&e->mail_lock);
+    pthread_mutex_lock(&e->mail.lock);
     acp_request **at = place_of(e, *request);
     int rc = at ? withdraw_near(lane, at, request, note) : ACP_E_HANDLE;
-    pthread_mutex_unlock(&e->mail_lock);
+    pthread_mutex_unlock(&e->mail.lock);
     return at ? rc : parcel_withdraw(*request, note);
 }
 
@@ -108,8 +114,8 @@ bool mail_step(acp_lane *lane)
     acp_engine *e = lane->engine;
     bool any = false;
     uint32_t waits = 0;
-    pthread_mutex_lock(&e->mail_lock);
-    for (acp_request **at = &e->mail_waiting, *r; (r = *at);) {
+    pthread_mutex_lock(&e->mail.lock);
+    for (acp_request **at = &e->mail.waiting, *r; (r = *at);) {
         uint64_t before = r->at + r->step;
         acp_request *first = first_of(e, r->peer, r);
         int rc = send_advance(lane, r, first);
@@ -128,8 +134,8 @@ bool mail_step(acp_lane *lane)
         else
             request_over(r, rc);
     }
-    atomic_store(&e->mail_stuck, waits);
-    pthread_mutex_unlock(&e->mail_lock);
+    atomic_store(&e->mail.stuck, waits);
+    pthread_mutex_unlock(&e->mail.lock);
     return any;
 }
 
@@ -142,11 +148,11 @@ int send_end(acp_lane *lane, acp_request *r)
     while (!acp_request_done(r) && acp_request_wait(e, r, ACP_FOREVER) == ACP_E_INTERRUPTED)
         continue;
     if (!acp_request_done(r)) {
-        pthread_mutex_lock(&e->mail_lock);
+        pthread_mutex_lock(&e->mail.lock);
         acp_request **at = place_of(e, r);
         if (at)
             dequeue(e, at); /* it is about to be freed */
-        pthread_mutex_unlock(&e->mail_lock);
+        pthread_mutex_unlock(&e->mail.lock);
         return fail(lane, ACP_E_CLOSED, 0, r->envelope.size);
     }
     if (r->status != ACP_OK) {
@@ -159,17 +165,17 @@ int send_end(acp_lane *lane, acp_request *r)
 /* Nobody uses the engine; what was in the heaps is gone. */
 void mail_reset(acp_engine *e)
 {
-    atomic_fetch_add(&e->mail_era, 1);
+    atomic_fetch_add(&e->mail.era, 1);
     for (uint32_t i = 0; i <= LANE_LOCKED; i++) /* the others when they are taken next (lane.c) */
         e->lanes[i].letter_count = 0;
-    pthread_mutex_lock(&e->mail_lock);
-    while (e->mail_waiting) {
-        acp_request *r = e->mail_waiting;
-        dequeue(e, &e->mail_waiting);
+    pthread_mutex_lock(&e->mail.lock);
+    while (e->mail.waiting) {
+        acp_request *r = e->mail.waiting;
+        dequeue(e, &e->mail.waiting);
         if (r->alone)
             request_free(&e->lanes[LANE_CALLER], r);
         else
             request_over(r, ACP_E_CLOSED);
     }
-    pthread_mutex_unlock(&e->mail_lock);
+    pthread_mutex_unlock(&e->mail.lock);
 }

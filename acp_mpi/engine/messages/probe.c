@@ -1,7 +1,19 @@
 /* Looking for a message without receiving it; taking it, so that nobody else does. */
-#include "messages/request.h"
-
+#include "core/membarrier.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/credits.h"
+#include "messages/fastbox.h"
+#include "messages/fastbox_deliver.h"
 #include "messages/mail_match.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/recv_wait.h"
+#include "messages/request.h"
+#include "operations/any_source.h"
+#include "peers/peer.h"
 
 static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
                 int64_t patience_ns)
@@ -9,7 +21,7 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
     acp_engine *e = lane->engine;
     struct hold hold;
     uint32_t slots[MAIL_WANTING], count = 0;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     if (!h)
         return fail(lane, ACP_E_FULL, 0, 0);
     if (!mail_plausible(e, want)) {
@@ -64,7 +76,7 @@ static bool ready(void *context)
     acp_engine *e = w->lane->engine;
     if (w->over)
         return true;
-    w->rc = w->era == e->mail_era ? look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS)
+    w->rc = w->era == e->mail.era ? look(w->lane, w->want, w->found, w->taken, HEAP_PATIENCE_NS)
                                   : ACP_E_CLOSED;
     w->over = w->rc != ACP_E_HANDLE && w->rc != ACP_E_BUSY && w->rc != ACP_E_INTERRUPTED;
     int gone = w->source                           ? peer_gone(w->source)
@@ -86,8 +98,8 @@ static bool ready(void *context)
 int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found, uint64_t *taken,
                    int64_t timeout_ns)
 {
-    struct heap *h = mail_heap(e, e->own);
-    struct probe_wait w = {.want = want, .found = found, .taken = taken, .era = e->mail_era};
+    struct heap *h = mail_heap(e, e->job.own);
+    struct probe_wait w = {.want = want, .found = found, .taken = taken, .era = e->mail.era};
     if (!h)
         return ACP_E_FULL;
     if (!mail_plausible(e, want))
@@ -100,7 +112,7 @@ int acp_probe_wait(acp_engine *e, const acp_envelope *want, acp_envelope *found,
                           .among = want->among}, *draft = &source;
     __atomic_fetch_add(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     int rc = mail_await(e, ready, &w, timeout_ns, ACP_DOING_PROBE, &draft, 1);
-    if (w.era == e->mail_era)
+    if (w.era == e->mail.era)
         __atomic_fetch_sub(&h->head->mailbox.probing, 1, __ATOMIC_SEQ_CST);
     acp_lane_give(w.lane);
     return rc == ACP_OK ? w.rc : rc;

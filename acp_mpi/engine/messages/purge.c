@@ -1,10 +1,20 @@
 /* Kept messages that nobody will ever receive are given back: after a death those whose bytes do not
  * come, after the end of a context all of that. */
-#include "collectives/schedule.h"
-#include "messages/request.h"
-
+#include "messages/purge.h"
+#include "collectives/background.h"
+#include "core/membarrier.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/credits.h"
+#include "messages/fastbox_deliver.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/purge_finished.h"
 #include "messages/sender_heap.h"
-#include "messages/mail_match.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
 
 bool filler_lost(acp_engine *e, const struct letter *l)
 {
@@ -53,35 +63,35 @@ static bool discard(struct hold *hold, struct letter *l)
 static void mail_bury(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
     struct letter *l;
     if (h && section_enter(&hold, lane, &h->head->mailbox.section, h, 0) != ACP_OK) {
-        e->mail_losses = 1; /* again, soon: who brought the last of them does not ring once more */
+        e->mail.losses = 1; /* again, soon: who brought the last of them does not ring once more */
         return;
     }
-    e->mail_losses = 0;
+    e->mail.losses = 0;
     atomic_store(&e->doors->late, 0);
     if (!h)
         return;
     if (!held_bury(lane, h))
-        e->mail_losses = 1;
+        e->mail.losses = 1;
     if (fast_clear(&hold) == ACP_OK)
         fast_release(&hold);
     else
-        e->mail_losses = 1;
-    const acp_request *unwanted = e->mail_unwanted;
+        e->mail.losses = 1;
+    const acp_request *unwanted = e->mail.unwanted;
     uint64_t steps = h->head->mailbox.kept, next;
     for (uint64_t at = h->head->mailbox.arrivals.first; (l = letter_at(h, at)) && steps--;
          at = next) {
         next = l->arrival.next;
         if (!discard(&hold, l))
-            e->mail_losses = 1;
+            e->mail.losses = 1;
     }
     uint32_t count = mail_wanting_take(h, false, slots);
     section_leave(&hold);
-    if (e->mail_unwanted != unwanted)
+    if (e->mail.unwanted != unwanted)
         membarrier_all(); /* who has brought one after the look at it finds that it is to ring */
     mail_wanting_wake(e, slots, count);
 }
@@ -90,12 +100,12 @@ void mail_tidy(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     if (!collectives_try(e)) { /* a reset may be under way */
-        e->mail_losses = 1;
+        e->mail.losses = 1;
         return;
     }
-    if (e->mail_losses || e->doors->late)
+    if (e->mail.losses || e->doors->late)
         mail_bury(lane);
-    if (e->mail_unwanted)
+    if (e->mail.unwanted)
         mail_drop_unwanted(lane);
     collectives_unlock(e);
 }

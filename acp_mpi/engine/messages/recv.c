@@ -1,7 +1,22 @@
 /* Receives: posted, or served by a message that is there already. */
-#include "messages/request.h"
-
+#include "messages/recv.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/credits.h"
+#include "messages/fastbox_deliver.h"
+#include "messages/flow_solicit.h"
 #include "messages/mail_match.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/purge.h"
+#include "messages/request.h"
+#include "messages/shared_copy.h"
+#include "operations/any_source.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
 
 #include <string.h>
 
@@ -64,7 +79,7 @@ static void ask_for_bytes(acp_engine *e, const acp_request *r)
     if (letter_state(l) != LETTER_FILLING || l->filler != e->self || !r->buffer ||
         __atomic_load_n(&l->place, __ATOMIC_RELAXED) != PLACE_NONE)
         return;
-    atomic_store(&e->mail_due, true);
+    atomic_store(&e->mail.due, true);
     progress_kick(e);
 }
 
@@ -92,7 +107,7 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     acp_engine *e = lane->engine;
     struct hold hold;
     uint32_t slots[MAIL_WANTING];
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     if (!h)
         return fail(lane, ACP_E_FULL, 0, 0);
     int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
@@ -104,7 +119,7 @@ static int receive(acp_lane *lane, acp_request *r, const acp_envelope *want)
     uint32_t count = mail_wanting_take(h, posted, slots);
     section_leave(&hold);
     mail_wanting_wake(e, slots, count);
-    if (unlikely(posted && e->mail_stopped))
+    if (unlikely(posted && e->mail.stopped))
         mail_ask(e, want, sequence);
     if (rc == ACP_OK && !posted)
         ask_for_bytes(e, r);
@@ -160,7 +175,7 @@ int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t roo
 {
     struct hold hold;
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     struct letter *l = h ? letter_at(h, taken) : NULL;
     if (!l || l->list != AMONG_TAKEN)
         return fail(lane, ACP_E_HANDLE, 0, 0);
@@ -198,7 +213,7 @@ bool request_follow(acp_request *r)
     if (!r->buffer || (place != PLACE_BLOCK && place != PLACE_SHARED))
         return false;
     uint64_t filled = __atomic_load_n(&l->filled, __ATOMIC_ACQUIRE);
-    const struct heap *h = atomic_load_explicit(&e->own->heap, memory_order_relaxed);
+    const struct heap *h = atomic_load_explicit(&e->job.own->shm.heap, memory_order_relaxed);
     filled = filled < r->room ? filled : r->room;
     if (filled > copied && block_in(h, l->block, filled)) {
         memcpy(r->buffer + copied, h->base + l->block + copied, filled - copied);
@@ -220,7 +235,7 @@ enum letter_state request_state(const acp_request *r)
         return state;
     if (state == LETTER_FILLING)
         lost = filler_lost(e, l);
-    else if (state == LETTER_POSTED && (e->departed || e->leavers))
+    else if (state == LETTER_POSTED && (e->job.departed || e->job.leavers))
         lost = r->any ? anybody_lost(e, r->among) : r->peer && peer_gone(r->peer) != ACP_OK;
     if (!lost)
         return state;
@@ -231,7 +246,7 @@ enum letter_state request_state(const acp_request *r)
 
 bool acp_request_done(const acp_request *r)
 {
-    if (r->letter && (r->era != r->engine->mail_era || request_state(r) >= LETTER_DONE))
+    if (r->letter && (r->era != r->engine->mail.era || request_state(r) >= LETTER_DONE))
         return true;
     return atomic_load_explicit(&r->over, memory_order_acquire);
 }

@@ -1,7 +1,14 @@
 /* Requests end: cancelled, lost, or with their bytes where they belong. */
-#include "messages/request.h"
-
+#include "core/engine_state.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
 #include "messages/mail_match.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/message_send_queue.h"
+#include "messages/recv.h"
+#include "messages/request.h"
+#include "peers/peer.h"
 
 #include <string.h>
 
@@ -11,7 +18,7 @@ static int unpost(acp_lane *lane, acp_request *r)
 {
     struct hold hold;
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
     if (rc != ACP_OK)
         return rc;
@@ -31,7 +38,7 @@ int acp_request_cancel(acp_lane *lane, acp_request *r)
 {
     if (r->kind == REQUEST_SEND && r->over && r->status == ACP_E_CANCELLED)
         return ACP_OK; /* what was asked for then has come about */
-    if (r->era != lane->engine->mail_era || r->over)
+    if (r->era != lane->engine->mail.era || r->over)
         return fail(lane, ACP_E_HANDLE, 0, 0);
     int rc = r->kind == REQUEST_SEND ? send_withdraw(lane, &r, NULL) : unpost(lane, r);
     return rc == ACP_E_HANDLE ? fail(lane, rc, 0, 0) : rc;
@@ -49,7 +56,7 @@ static void give_block(acp_lane *lane, struct heap *h, struct letter *l)
 
 int acp_request_look(const acp_request *r, acp_envelope *got)
 {
-    if (r->era != r->engine->mail_era || !r->letter || request_state(r) != LETTER_DONE)
+    if (r->era != r->engine->mail.era || !r->letter || request_state(r) != LETTER_DONE)
         return ACP_E_HANDLE;
     envelope_of(r->letter, got);
     return ACP_OK;
@@ -72,7 +79,7 @@ const void *acp_request_data(acp_lane *lane, acp_request *r)
     struct letter *l = r->letter;
     if (!l || !r->gathers)
         return NULL;
-    struct heap *h = mail_heap(lane->engine, lane->engine->own);
+    struct heap *h = mail_heap(lane->engine, lane->engine->job.own);
     if (l->place == PLACE_HELD)
         return pull_wholly(lane, r) == ACP_OK ? r->own : NULL;
     return l->place == PLACE_BLOCK ? h->base + l->block : l->data;
@@ -119,16 +126,16 @@ static int withdraw(acp_lane *lane, acp_request *r)
         return rc;
     if (why != ACP_E_CANCELLED)
         lane->fault = fault;
-    letter_put(lane, mail_heap(lane->engine, lane->engine->own), r->letter);
+    letter_put(lane, mail_heap(lane->engine, lane->engine->job.own), r->letter);
     return why;
 }
 
 static int receive_end(acp_lane *lane, acp_request *r, acp_envelope *got)
 {
     acp_engine *e = lane->engine;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     int rc = ACP_E_CLOSED;
-    if (r->era != e->mail_era) /* the heap is another */
+    if (r->era != e->mail.era) /* the heap is another */
         return fail(lane, rc, 0, 0);
     do {
         while (!r->over && request_state(r) == LETTER_FILLING)

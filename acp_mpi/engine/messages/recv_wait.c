@@ -1,7 +1,24 @@
 /* Waiting for messages: a short while awake, then asleep until who brings one rings. A receiver that
  * waits copies behind who writes. */
-#include "collectives/schedule.h"
+#include "messages/recv_wait.h"
+#include "base/linux.h"
+#include "collectives/abort.h"
+#include "collectives/background.h"
+#include "core/membarrier.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "messages/fastbox.h"
+#include "messages/flow.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/recv.h"
 #include "messages/request.h"
+#include "operations/any_source.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "progress/wait.h"
 
 #include <sched.h>
 
@@ -48,7 +65,7 @@ static bool one_done(struct request_wait *w)
 /* After a reset its letter's place is somebody else's. */
 static void attend(const acp_request *r, enum letter_attention attention)
 {
-    if (r->letter && r->era == r->engine->mail_era)
+    if (r->letter && r->era == r->engine->mail.era)
         letter_attend(r->letter, attention);
 }
 
@@ -62,14 +79,14 @@ static bool one_stands(const struct request_wait *w)
 
 static bool has_heard(const struct request_wait *w)
 {
-    const struct heap *h = mail_heap(w->engine, w->engine->own);
+    const struct heap *h = mail_heap(w->engine, w->engine->job.own);
     return __atomic_load_n(&h->head->mailbox.sequence, __ATOMIC_ACQUIRE) != *w->heard;
 }
 
 static bool stands(void *context)
 {
     struct request_wait *w = context;
-    if ((w->departed && w->engine->departed != *w->departed) || one_stands(w) ||
+    if ((w->departed && w->engine->job.departed != *w->departed) || one_stands(w) ||
         (w->heard && has_heard(w)))
         return true;
     return one_done(w);
@@ -114,7 +131,7 @@ static bool near(acp_engine *e, const acp_request *r)
 static bool soon_crowded(struct request_wait *w)
 {
     acp_engine *e = w->engine;
-    uint32_t yields = atomic_load_explicit(&e->yields, memory_order_relaxed);
+    uint32_t yields = atomic_load_explicit(&e->progress.yields, memory_order_relaxed);
     bool done = one_done(w);
     if (done || !w->near)
         return done;
@@ -125,13 +142,13 @@ static bool soon_crowded(struct request_wait *w)
     }
     yields = done ? yields + YIELDS_LEAST : yields / 2;
     yields = yields < YIELDS_LEAST ? YIELDS_LEAST : yields > YIELDS_MOST ? YIELDS_MOST : yields;
-    atomic_store_explicit(&e->yields, yields, memory_order_relaxed);
+    atomic_store_explicit(&e->progress.yields, yields, memory_order_relaxed);
     return done;
 }
 
 static bool soon(struct request_wait *w)
 {
-    if (w->engine->crowded)
+    if (w->engine->progress.crowded)
         return soon_crowded(w);
     for (uint32_t i = 0; i < LOOKS; i++) {
         if (one_done(w))
@@ -154,7 +171,7 @@ static bool soon(struct request_wait *w)
 static bool doze_over(struct request_wait *w, int64_t timeout_ns)
 {
     acp_engine *e = w->engine;
-    if (!e->crowded || !w->near || e->wire_count)
+    if (!e->progress.crowded || !w->near || e->tcp.wire_count)
         return false;
     for (uint32_t i = 0; i < w->count; i++)
         if (w->requests[i]->letter)
@@ -175,12 +192,12 @@ static bool comes_near(acp_engine *e, const acp_envelope *want)
     acp_request draft = {.engine = e, .any = want->source == ACP_ANY};
     if (!draft.any && growth_reaches(e, (uint64_t)want->source))
         draft.peer = peer_of_slot(e, slot_of_rank(e, (uint32_t)want->source));
-    return near(e, &draft) && !(draft.peer && (draft.peer->lost || draft.peer == e->own));
+    return near(e, &draft) && !(draft.peer && (draft.peer->lost || draft.peer == e->job.own));
 }
 
 static bool glance(const struct request_wait *w)
 {
-    for (uint32_t i = 0; !w->engine->crowded && i < GLANCES; i++) {
+    for (uint32_t i = 0; !w->engine->progress.crowded && i < GLANCES; i++) {
         if (fast_stirs(w->engine, w->want))
             return true;
         cpu_relax();

@@ -1,8 +1,12 @@
 /* The receiver brings the bytes that stayed with the sender. A signal may end its wait: then it goes on
  * with the next call, perhaps into another buffer. */
-#include "memory/heap_calls.h"
-#include "messages/sender_heap.h"
+#include "messages/rendezvous_get.h"
+#include "containers/heap_methods.h"
+#include "memory/translate.h"
+#include "messages/mailbox.h"
 #include "messages/request.h"
+#include "messages/sender_heap.h"
+#include "operations/execute.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +129,7 @@ void pull_drop(acp_request *r)
 
 bool acp_request_pulls(const acp_request *r)
 {
-    return r->kind == REQUEST_RECEIVE && !r->pulled && r->era == r->engine->mail_era && r->letter &&
+    return r->kind == REQUEST_RECEIVE && !r->pulled && r->era == r->engine->mail.era && r->letter &&
            letter_state(r->letter) == LETTER_DONE && r->letter->place == PLACE_HELD;
 }
 

@@ -1,5 +1,9 @@
 /* Requests come and go; each lane has some for its next calls. */
 #include "messages/request.h"
+#include "core/engine_state.h"
+#include "messages/rendezvous_get.h"
+#include "progress/doorbell.h"
+#include "progress/progress.h"
 
 #include <stdlib.h>
 
@@ -16,16 +20,16 @@ acp_request *request_new(acp_lane *lane, enum request_kind kind)
         return NULL;
     }
     *r = (acp_request){.engine = lane->engine, .kind = (uint8_t)kind,
-                       .era = lane->engine->mail_era};
+                       .era = lane->engine->mail.era};
     if (kind == REQUEST_SEND)
-        atomic_fetch_add(&lane->engine->sends_open, 1);
+        atomic_fetch_add(&lane->engine->mail.sends_open, 1);
     return r;
 }
 
 void request_free(acp_lane *lane, acp_request *r)
 {
     if (r->kind == REQUEST_SEND)
-        atomic_fetch_sub(&lane->engine->sends_open, 1);
+        atomic_fetch_sub(&lane->engine->mail.sends_open, 1);
     free(r->own);
     if (r->pull)
         pull_free(r);
@@ -41,13 +45,13 @@ void request_free(acp_lane *lane, acp_request *r)
 
 void requests_close(acp_engine *e)
 {
-    for (acp_request *r = e->mail_waiting, *next; r; r = next) { /* the others are their callers' */
+    for (acp_request *r = e->mail.waiting, *next; r; r = next) { /* the others are their callers' */
         next = r->next;
         if (r->alone)
             free(r);
     }
-    for (acp_request *r; (r = e->mail_unwanted);) {
-        e->mail_unwanted = r->next;
+    for (acp_request *r; (r = e->mail.unwanted);) {
+        e->mail.unwanted = r->next;
         pull_drop(r);
         free(r);
     }

@@ -1,10 +1,23 @@
 /* A message is sent: brought to the mailbox of its receiver by load and store. */
-#include "messages/request.h"
-
-#include "messages/eager_slot.h"
-#include "messages/sender_heap.h"
-#include "messages/mail_match.h"
+#include "messages/send.h"
+#include "base/linux.h"
 #include "base/stream_copy.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "messages/deliver.h"
+#include "messages/eager_slot.h"
+#include "messages/fastbox.h"
+#include "messages/fastbox_deliver.h"
+#include "messages/flow_send.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/message_send_queue.h"
+#include "messages/request.h"
+#include "messages/sender_heap.h"
+#include "messages/shared_copy.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
 
 #define KEPT_PART ((uint64_t)64 << 10) /* then the sender looks whether a receive has come */
 #define LOOKS_LEAST 16u
@@ -43,7 +56,7 @@ static int keep_here(acp_lane *lane, acp_request *r)
 {
     acp_engine *e = lane->engine;
     struct landing *l = &r->landing;
-    struct heap *h = mail_heap(e, e->own);
+    struct heap *h = mail_heap(e, e->job.own);
     uint64_t block = 0, size = l->size, part;
     if (!h)
         return ACP_E_FULL;
@@ -67,16 +80,16 @@ static int keep_here(acp_lane *lane, acp_request *r)
 static bool wanted_soon(const acp_lane *lane, const struct landing *l)
 {
     acp_engine *e = lane->engine;
-    if (e->crowded || lane->index == LANE_LEADER || l->size < KEPT_PART / 2)
+    if (e->progress.crowded || lane->index == LANE_LEADER || l->size < KEPT_PART / 2)
         return mail_wanted(l);
-    uint32_t looks = atomic_load_explicit(&e->send_looks, memory_order_relaxed);
-    bool anew = atomic_fetch_add_explicit(&e->sends_kept, 1, memory_order_relaxed) % LOOKS_AGAIN == 0;
+    uint32_t looks = atomic_load_explicit(&e->mail.send_looks, memory_order_relaxed);
+    bool anew = atomic_fetch_add_explicit(&e->mail.sends_kept, 1, memory_order_relaxed) % LOOKS_AGAIN == 0;
     for (uint32_t i = 0; i < (anew ? LOOKS_MOST : looks) && !mail_wanted(l); i++)
         cpu_relax();
     bool is = mail_wanted(l);
     looks = is ? 2 * looks : looks / 2;
     looks = looks < LOOKS_LEAST ? LOOKS_LEAST : looks > LOOKS_MOST ? LOOKS_MOST : looks;
-    atomic_store_explicit(&e->send_looks, looks, memory_order_relaxed);
+    atomic_store_explicit(&e->mail.send_looks, looks, memory_order_relaxed);
     return is;
 }
 
@@ -173,10 +186,10 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
 int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, acp_request **request)
 {
     acp_engine *e = lane->engine;
-    acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = e->own, .envelope = *envelope,
-                     .data = data, .era = e->mail_era, .step = STEP_OPEN};
+    acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = e->job.own, .envelope = *envelope,
+                     .data = data, .era = e->mail.era, .step = STEP_OPEN};
     *request = NULL;
-    int rc = mail_meet(lane, e->own, envelope, data, (struct places){0, UINT64_MAX}, e->self,
+    int rc = mail_meet(lane, e->job.own, envelope, data, (struct places){0, UINT64_MAX}, e->self,
                        &r.landing);
     if (rc != ACP_OK)
         return rc == ACP_E_FULL ? fail(lane, ACP_E_HANDLE, 0, envelope->size) : rc;
@@ -190,20 +203,20 @@ static bool is_far(acp_engine *e, struct peer *to)
 {
     if (unlikely(peer_attach(e, to) == RELATION_REMOTE)) {
         if (to->relation != RELATION_REMOTE) /* for now: messages must not overtake each other */
-            atomic_store(&to->mail_far, true);
+            atomic_store(&to->mail.far, true);
         return true;
     }
-    if (unlikely(!atomic_load_explicit(&to->heap, memory_order_relaxed)))
+    if (unlikely(!atomic_load_explicit(&to->shm.heap, memory_order_relaxed)))
         mail_heap(e, to);
-    return atomic_load_explicit(&to->mail_far, memory_order_relaxed) && !to->lost;
+    return atomic_load_explicit(&to->mail.far, memory_order_relaxed) && !to->lost;
 }
 
 /* Who waits there looks for messages in its slots. */
 static struct peer *eager_peer(acp_lane *lane, uint32_t dest)
 {
     acp_engine *e = lane->engine;
-    struct peer *to = e->crowded ? NULL : mail_peer(lane, dest);
-    return to && !is_far(e, to) && !to->control->crowded ? to : NULL;
+    struct peer *to = e->progress.crowded ? NULL : mail_peer(lane, dest);
+    return to && !is_far(e, to) && !to->shm.control->crowded ? to : NULL;
 }
 
 bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
@@ -231,7 +244,7 @@ bool acp_send_fast(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, 
 {
     acp_engine *e = lane->engine;
     struct peer *to = envelope->size <= ACP_FAST_MOST && envelope->tag >= 0 ? mail_peer(lane, dest) : NULL;
-    return to && !is_far(e, to) && (likely(!atomic_load(&e->mail_sends)) || !sends_before(e, to)) &&
+    return to && !is_far(e, to) && (likely(!atomic_load(&e->mail.sends)) || !sends_before(e, to)) &&
            fast_put(lane, to, envelope, data);
 }
 
@@ -246,11 +259,11 @@ int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const 
     if (unlikely(envelope->tag < 0))
         return fail(lane, ACP_E_ARGUMENT, 0, envelope->size);
     acp_request r = {.engine = e, .kind = REQUEST_SEND, .peer = to, .envelope = *envelope,
-                     .data = data, .era = e->mail_era};
+                     .data = data, .era = e->mail.era};
     r.envelope.source = e->rank;
     if (unlikely(is_far(e, to)))
         return mail_send_far(lane, to, &r.envelope, data, request);
-    if (unlikely(atomic_load(&e->mail_sends) && sends_before(e, to)))
+    if (unlikely(atomic_load(&e->mail.sends) && sends_before(e, to)))
         return send_wait(lane, &r, request);
     int rc = send_advance(lane, &r, NULL);
     bool begun = r.step != STEP_ARRIVE;

@@ -1,9 +1,14 @@
 /* Messages past the bound of their receiver: their bytes stay in blocks of the sender's heap, which
  * become the receiver's. It gives them back when it has pulled them; if it dies, their heap's rank does. */
 #include "messages/sender_heap.h"
-
-#include "memory/heap_calls.h"
-#include "memory/translate.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/heap_pages.h"
+#include "memory/size_class.h"
+#include "memory/transaction.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
 
 #include <string.h>
 
@@ -38,9 +43,9 @@ int held_take(acp_lane *lane, struct heap *h, const struct peer *to, uint64_t si
 acp_ga_t held_hand_over(acp_engine *e, struct heap *h, struct peer *to, uint64_t block)
 {
     __atomic_store_n(&head_of(h, block)->block, block, __ATOMIC_RELEASE);
-    atomic_store(&to->holds, true);
+    atomic_store(&to->mail.holds, true);
     if (to->lost) { /* after this the look for them may be over */
-        e->mail_losses = 1;
+        e->mail.losses = 1;
         progress_kick(e);
     }
     return acp_ga(e->rank, 0, h->position + block);
@@ -112,11 +117,11 @@ bool held_bury(acp_lane *lane, struct heap *h)
     acp_engine *e = lane->engine;
     bool all = true;
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
-        if (!p->lost || !atomic_exchange(&p->holds, false))
+        if (!p->lost || !atomic_exchange(&p->mail.holds, false))
             continue;
         int rc = bury(lane, h, p->slot);
         if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED) {
-            atomic_store(&p->holds, true);
+            atomic_store(&p->mail.holds, true);
             all = false;
         }
     }

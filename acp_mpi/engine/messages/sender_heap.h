@@ -1,8 +1,13 @@
 /* Bytes of messages that stay with their sender. */
-#ifndef ACP_HELD_H
-#define ACP_HELD_H
+#ifndef ACP_SENDER_HEAP_H
+#define ACP_SENDER_HEAP_H
 
-#include "memory/heap.h"
+#include "core/acp.h"
+
+#include <assert.h>
+
+struct heap;
+struct peer;
 
 /* What such a block begins with. */
 struct held_head {
@@ -10,7 +15,9 @@ struct held_head {
     uint64_t slot;        /* of the receiver */
     uint64_t block;       /* itself, from when it is the receiver's until it goes back */
 };
+
 #define MAIL_HELD_HEAD ((uint64_t)sizeof(struct held_head))
+
 static_assert(sizeof(struct held_head) % 16 == 0, "the bytes behind it are aligned");
 
 uint64_t held_mark(const struct heap *h, uint64_t block);

@@ -5,7 +5,14 @@
  * Who sends needs nobody's help: if the receiver computes, or sleeps on, it copies all of it. It
  * waits only for parts that the receiver has begun, for they are read where the program may write
  * afterwards. */
-#include "messages/mail_match.h"
+#include "messages/shared_copy.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "messages/deliver.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "peers/peer.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -28,7 +35,7 @@ void share_open(acp_lane *lane, struct landing *l, uint64_t at)
     letter->share = (struct mail_share){.from = (uint64_t)(uintptr_t)l->whole, .claimed = at};
     __atomic_store_n(&letter->place, PLACE_SHARED, __ATOMIC_RELEASE);
     l->shares = true;
-    if (l->size - at >= CALL_BYTES && !lane->engine->crowded)
+    if (l->size - at >= CALL_BYTES && !lane->engine->progress.crowded)
         letter_ring(lane, l->to, letter);
 }
 
@@ -37,7 +44,7 @@ void share_open(acp_lane *lane, struct landing *l, uint64_t at)
 static bool claim(const acp_engine *e, struct mail_share *s, uint64_t size, uint64_t *at,
                   uint64_t *part)
 {
-    uint64_t least = e->crowded ? PART_MOST : PART_LEAST;
+    uint64_t least = e->progress.crowded ? PART_MOST : PART_LEAST;
     *at = __atomic_load_n(&s->claimed, __ATOMIC_ACQUIRE);
     do {
         if (*at >= size)
@@ -55,7 +62,7 @@ static int helpers_gone(acp_lane *lane, const struct landing *l)
 {
     uint64_t since = 0;
     for (uint32_t look = 1; __atomic_load_n(&l->letter->share.helpers, __ATOMIC_ACQUIRE); look++) {
-        if (look % 64 && !lane->engine->crowded) {
+        if (look % 64 && !lane->engine->progress.crowded) {
             cpu_relax();
             continue;
         }
@@ -76,7 +83,7 @@ static int again(acp_lane *lane, struct landing *l, uint64_t *at)
 {
     struct letter *letter = l->letter;
     uint64_t first = letter->filled; /* what is before is in the block */
-    if (!l->to->vm_refused)
+    if (!l->to->shm.vm_refused)
         return fill_vm(lane, l, first, l->whole + first, l->size - first);
     int rc = letter->block ? ACP_OK : mail_open(lane, l);
     if (rc != ACP_OK)
@@ -119,7 +126,7 @@ static bool vm_read(struct peer *from, uint64_t address, unsigned char *to, uint
         ssize_t n = process_vm_readv((pid_t)from->row.pid, &here, 1, &there, 1, 0);
         if (n <= 0) {
             if (errno == EPERM || errno == ENOSYS || errno == EACCES)
-                from->vm_refused = 1;
+                from->shm.vm_refused = 1;
             return false;
         }
         address += (uint64_t)n;
@@ -136,7 +143,7 @@ bool share_help(acp_engine *e, struct letter *letter, unsigned char *buffer, uin
     if (__atomic_load_n(&s->claimed, __ATOMIC_RELAXED) >= size)
         return false;
     struct peer *from = peer_of_slot(e, (uint32_t)letter->filler);
-    if (!from || from->vm_refused)
+    if (!from || from->shm.vm_refused)
         return false;
     /* Before the claim: who finds no part left sees it. */
     __atomic_fetch_add(&s->helpers, 1, __ATOMIC_RELAXED);

@@ -1,6 +1,6 @@
 /* MPI_Finalize, for a process that must not call it. */
-#ifndef ACP_MPI_FINALIZE_H
-#define ACP_MPI_FINALIZE_H
+#ifndef ACP_SKIP_FINALIZE_H
+#define ACP_SKIP_FINALIZE_H
 
 #include <stdbool.h>
 

@@ -1,10 +1,9 @@
 /* The calls of MPI that the engine makes, taken at run time from the library that the program
  * has loaded already, so that one build serves every MPI. Handles are 32-bit integers in
  * MPICH and pointers elsewhere; both travel in a uintptr_t. */
-#ifndef ACP_MPI_H
-#define ACP_MPI_H
+#ifndef ACP_SYMBOLS_H
+#define ACP_SYMBOLS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct mpi {

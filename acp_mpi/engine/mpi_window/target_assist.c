@@ -2,7 +2,16 @@
  * window must drive MPI meanwhile: whoever comes as a guest says so by link, and is welcome when
  * the target has answered. A guest stays a while after its last operation, since another often
  * follows and would otherwise pay for a round trip by link first. */
-#include "operations/op.h"
+#include "mpi_window/target_assist.h"
+#include "base/linux.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "operations/op_table.h"
+#include "operations/protocol_tcp.h"
+#include "operations/target.h"
+#include "peers/peer.h"
+#include "progress/reactor.h"
+#include "transport/link.h"
 
 #define STAY_NS ((uint64_t)1000000)
 #define LIVELY_NS ((uint64_t)20000000) /* so long after a word of a guest its host hurries */
@@ -23,7 +32,7 @@ int acp_window_visit(acp_engine *e, uint32_t rank, bool come)
 
 int visit_begin(acp_lane *lane, struct op *op, bool *welcome)
 {
-    struct visit *v = &op->target->visit;
+    struct visit *v = &op->target->mpi.visit;
     uint64_t now = now_ns();
     *welcome = v->welcome;
     if (!v->welcome || now - v->announced > LIVELY_NS / 4) {
@@ -38,26 +47,26 @@ int visit_begin(acp_lane *lane, struct op *op, bool *welcome)
 
 void visit_welcome(struct peer *host)
 {
-    host->visit.welcome = true;
+    host->mpi.visit.welcome = true;
 }
 
 void visit_end(acp_lane *lane, struct peer *host)
 {
     acp_engine *e = lane->engine;
-    struct visit *v = &host->visit;
+    struct visit *v = &host->mpi.visit;
     if (--v->operations || host->lost)
         return;
     v->until = now_ns() + STAY_NS;
     if (!v->stays)
-        atomic_fetch_add(&e->stays, 1);
+        atomic_fetch_add(&e->mpi.stays, 1);
     v->stays = true;
     timer_until(e, v->until);
 }
 
 static void leave_host(acp_lane *lane, struct peer *host)
 {
-    struct visit *v = &host->visit;
-    atomic_fetch_sub(&lane->engine->stays, v->stays);
+    struct visit *v = &host->mpi.visit;
+    atomic_fetch_sub(&lane->engine->mpi.stays, v->stays);
     v->stays = v->welcome = false;
     if (!host->lost)
         announce(lane, host, 0, 0, false);
@@ -67,8 +76,8 @@ void visits_tick(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
     uint64_t now = now_ns();
-    for (struct peer *p = NULL; atomic_load(&e->stays) && (p = peer_next(e, p));) {
-        struct visit *v = &p->visit;
+    for (struct peer *p = NULL; atomic_load(&e->mpi.stays) && (p = peer_next(e, p));) {
+        struct visit *v = &p->mpi.visit;
         if (!v->stays)
             continue;
         if (!v->operations && now >= v->until)
@@ -81,7 +90,7 @@ void visits_tick(acp_lane *lane)
 void visits_end(acp_lane *lane)
 {
     for (struct peer *p = NULL; (p = peer_next(lane->engine, p));)
-        if (p->visit.stays)
+        if (p->mpi.visit.stays)
             leave_host(lane, p);
 }
 
@@ -91,17 +100,17 @@ void guest_said(acp_lane *lane, struct peer *from, struct link *link, const stru
     acp_engine *e = lane->engine;
     bool come = m->a;
     if (come)
-        e->lively = now_ns() + LIVELY_NS;
-    if (from->guest != come)
-        atomic_fetch_add(&e->guests, come ? 1 : -1);
-    from->guest = come;
+        e->mpi.lively = now_ns() + LIVELY_NS;
+    if (from->mpi.guest != come)
+        atomic_fetch_add(&e->mpi.guests, come ? 1 : -1);
+    from->mpi.guest = come;
     if (come && m->id)
         serve_reply(lane, from, link, m, 0);
 }
 
 void visits_forget(acp_engine *e, struct peer *p)
 {
-    atomic_fetch_sub(&e->guests, p->guest);
-    atomic_fetch_sub(&e->stays, p->visit.stays);
-    p->guest = p->visit.stays = p->visit.welcome = false;
+    atomic_fetch_sub(&e->mpi.guests, p->mpi.guest);
+    atomic_fetch_sub(&e->mpi.stays, p->mpi.visit.stays);
+    p->mpi.guest = p->mpi.visit.stays = p->mpi.visit.welcome = false;
 }

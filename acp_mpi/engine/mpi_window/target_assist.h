@@ -1,15 +1,20 @@
 /* Peers that drive MPI for operations of this process, and those that it drives MPI for. */
-#ifndef ACP_VISIT_H
-#define ACP_VISIT_H
+#ifndef ACP_TARGET_ASSIST_H
+#define ACP_TARGET_ASSIST_H
 
-#include "core/engine_state.h"
+#include "core/acp.h"
+
+struct link;
+struct message;
+struct op;
+struct peer;
 
 /* An operation needs its target to drive MPI; if that is not `welcome` yet, the answer says when. */
 int visit_begin(acp_lane *lane, struct op *op, bool *welcome);
 void visit_welcome(struct peer *host);
 void visit_end(acp_lane *lane, struct peer *host);
 void visits_tick(acp_lane *lane); /* deadlines */
-void visits_end(acp_lane *lane);  /* all at once */
+void visits_end(acp_lane *lane); /* all at once */
 void visits_forget(acp_engine *e, struct peer *p); /* it is dead */
 void guest_said(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
 

@@ -4,8 +4,13 @@
  *
  * ACP_PATH=window takes this road although nothing may happen at the target unless it calls
  * MPI; then the operations visit it (target_assist.c). */
-#include "operations/op.h"
+#include "mpi_window/window.h"
+#include "base/linux.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "mpi_window/symbols.h"
 #include "mpi_window/target_assist.h"
+#include "peers/peer.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -49,13 +54,13 @@ int acp_window_attach(acp_engine *e, const acp_window_config *config, const char
         free(w);
         return ACP_E_ARGUMENT;
     }
-    atomic_store(&e->window, w);
+    atomic_store(&e->mpi.window, w);
     return ACP_OK;
 }
 
 void acp_window_open(acp_engine *e, bool reads_back)
 {
-    struct window *w = atomic_load(&e->window);
+    struct window *w = atomic_load(&e->mpi.window);
     if (!w)
         return;
     atomic_store(&w->reads_back, reads_back);
@@ -64,7 +69,7 @@ void acp_window_open(acp_engine *e, bool reads_back)
 
 void acp_window_close(acp_engine *e)
 {
-    struct window *w = atomic_load(&e->window);
+    struct window *w = atomic_load(&e->mpi.window);
     if (!w)
         return;
     atomic_store(&w->open, false);
@@ -78,7 +83,7 @@ void acp_window_close(acp_engine *e)
 
 void window_free(acp_engine *e)
 {
-    struct window *w = atomic_load(&e->window);
+    struct window *w = atomic_load(&e->mpi.window);
     if (w)
         free(w->staging);
     free(w);
@@ -93,37 +98,37 @@ static bool in_heap(const struct window *w, uint64_t at)
  * memory is there, but only its owner knows how far the heap goes by now. */
 bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size)
 {
-    const struct window *w = atomic_load_explicit(&e->window, memory_order_acquire);
+    const struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
     if (!w || !atomic_load_explicit(&w->open, memory_order_relaxed) || acp_ga_color(ga) != 0 ||
         p->slot - w->config.first_slot >= w->config.count ||
         (p->row.node == e->config.node && !window_forced(e)))
         return false;
     uint64_t at = acp_ga_offset(ga) - STARTER_OFFSET, end = w->config.starter_end;
     if (in_heap(w, at))
-        end = atomic_load_explicit(&p->heap_known, memory_order_relaxed);
+        end = atomic_load_explicit(&p->mpi.heap_known, memory_order_relaxed);
     return at < end && size <= end - at;
 }
 
 /* The owner has served these bytes: its heap reaches so far, until a reset. */
 void window_learn(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size)
 {
-    const struct window *w = atomic_load_explicit(&e->window, memory_order_acquire);
+    const struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
     uint64_t at = acp_ga_offset(ga) - STARTER_OFFSET, end = at + size;
     if (w && acp_ga_color(ga) == 0 && in_heap(w, at) && end <= w->config.heap_end &&
-        end > atomic_load_explicit(&p->heap_known, memory_order_relaxed))
-        atomic_store_explicit(&p->heap_known, end, memory_order_relaxed);
+        end > atomic_load_explicit(&p->mpi.heap_known, memory_order_relaxed))
+        atomic_store_explicit(&p->mpi.heap_known, end, memory_order_relaxed);
 }
 
 void window_forget(acp_engine *e)
 {
     for (struct peer *p = NULL; (p = peer_next(e, p));)
-        atomic_store_explicit(&p->heap_known, 0, memory_order_relaxed);
+        atomic_store_explicit(&p->mpi.heap_known, 0, memory_order_relaxed);
 }
 
 /* May peers write this word of the own memory by the window, unseen by this process? */
 bool window_writes(acp_engine *e, uint64_t position)
 {
-    const struct window *w = atomic_load_explicit(&e->window, memory_order_acquire);
+    const struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
     uint64_t at = position - STARTER_OFFSET;
     return w && atomic_load_explicit(&w->open, memory_order_relaxed) &&
            (at < w->config.starter_end || in_heap(w, at));
@@ -149,7 +154,7 @@ int window_issue(const struct window *w, bool put, unsigned char *memory, int ta
 
 int acp_window_put(acp_engine *e, uint32_t rank, uint64_t at, const void *data, uint64_t size)
 {
-    struct window *w = atomic_load(&e->window);
+    struct window *w = atomic_load(&e->mpi.window);
     if (!w || !window_enter(w))
         return ACP_E_CLOSED;
     int target = (int)(slot_of_rank(e, rank) - w->config.first_slot);
@@ -163,10 +168,10 @@ int acp_window_put(acp_engine *e, uint32_t rank, uint64_t at, const void *data, 
 /* Looks at MPI for the guests; the leader calls again while there are any. */
 void window_drive(acp_engine *e)
 {
-    struct window *w = atomic_load(&e->window);
+    struct window *w = atomic_load(&e->mpi.window);
     _Alignas(16) char status[256]; /* of any MPI */
     int flag;
-    if (!atomic_load_explicit(&e->guests, memory_order_relaxed) || !w || !window_enter(w))
+    if (!atomic_load_explicit(&e->mpi.guests, memory_order_relaxed) || !w || !window_enter(w))
         return;
     for (int look = 0; look < GUEST_LOOKS; look++)
         w->mpi.iprobe(w->config.any_source, w->config.any_tag, w->config.comm, &flag, status);
@@ -177,7 +182,7 @@ void window_drive(acp_engine *e)
 void window_pause(acp_engine *e)
 {
     const struct timespec pause = {.tv_nsec = GUEST_PAUSE_NS};
-    if (now_ns() < e->lively)
+    if (now_ns() < e->mpi.lively)
         sched_yield();
     else
         nanosleep(&pause, NULL);

@@ -2,8 +2,12 @@
 #ifndef ACP_WINDOW_H
 #define ACP_WINDOW_H
 
-#include "core/engine_state.h"
+#include "core/mpi_window.h"
 #include "mpi_window/symbols.h"
+
+#include <stdatomic.h>
+
+struct peer;
 
 struct window {
     struct mpi mpi;
@@ -15,7 +19,7 @@ struct window {
     _Atomic uint32_t inside; /* threads in MPI calls */
 };
 
-/* window.c: what it is, which bytes it carries, calls of MPI */
+/* What it is, which bytes it carries, calls of MPI */
 bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
 bool window_writes(acp_engine *e, uint64_t position);
 void window_learn(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
@@ -28,11 +32,5 @@ int window_issue(const struct window *w, bool put, unsigned char *memory, int ta
 void window_drive(acp_engine *e);
 void window_pause(acp_engine *e);
 void window_free(acp_engine *e);
-
-/* window_rma.c */
-void window_start(acp_lane *lane, struct op *op);
-void window_welcome(acp_lane *lane, struct op *op);
-void window_step(acp_lane *lane, struct op *first);
-void window_help(acp_engine *e, acp_handle_t handle);
 
 #endif

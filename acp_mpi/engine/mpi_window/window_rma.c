@@ -1,6 +1,12 @@
 /* Put and get by the window: begun, welcomed by the target, carried out in parts. */
-#include "operations/op.h"
+#include "mpi_window/window_rma.h"
+#include "core/state/peer.h"
 #include "mpi_window/target_assist.h"
+#include "mpi_window/window.h"
+#include "operations/op_background.h"
+#include "operations/op_table.h"
+#include "operations/protocol.h"
+#include "progress/doorbell.h"
 
 #include <sched.h>
 #include <string.h>
@@ -157,13 +163,13 @@ static void carry_out(acp_lane *lane, struct window *w, struct part *parts, uint
 void window_step(acp_lane *lane, struct op *first)
 {
     acp_engine *e = lane->engine;
-    struct window *w = atomic_load(&e->window);
+    struct window *w = atomic_load(&e->mpi.window);
     struct part parts[BATCH];
     uint64_t staged = 0;
     uint32_t count = 1;
     prepare(w, first, &staged, &parts[0]);
-    while (count < BATCH && e->work && by_window(e->work->way) &&
-           prepare(w, e->work, &staged, &parts[count])) {
+    while (count < BATCH && e->ops.work && by_window(e->ops.work->way) &&
+           prepare(w, e->ops.work, &staged, &parts[count])) {
         count++;
         work_take(e);
     }
@@ -174,10 +180,10 @@ void window_step(acp_lane *lane, struct op *first)
  * turn through the leader. */
 void window_help(acp_engine *e, acp_handle_t handle)
 {
-    struct window *w = atomic_load_explicit(&e->window, memory_order_acquire);
+    struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
     if (!w || !atomic_load_explicit(&w->open, memory_order_relaxed))
         return;
-    atomic_fetch_add(&e->callers, 1);
+    atomic_fetch_add(&e->progress.callers, 1);
     pthread_mutex_lock(&e->lock);
     struct op *op = atomic_load(&e->stopping) ? NULL : work_claim(e, handle);
     if (op && by_window(op->way) && op->local.local && op->command.a <= DIRECT_BYTES) {
@@ -185,11 +191,11 @@ void window_help(acp_engine *e, acp_handle_t handle)
         uint64_t staged = 0;
         prepare(w, op, &staged, &part);
         carry_out(&e->lanes[LANE_LOCKED], w, &part, 1);
-        if (atomic_load(&e->callers) > 1) /* one of them may sleep as the leader, and wait for this, too */
+        if (atomic_load(&e->progress.callers) > 1) /* one of them may sleep as the leader, and wait for this, too */
             progress_kick(e);
     } else if (op) {
         work_add(e, op);
     }
     pthread_mutex_unlock(&e->lock);
-    atomic_fetch_sub(&e->callers, 1);
+    atomic_fetch_sub(&e->progress.callers, 1);
 }

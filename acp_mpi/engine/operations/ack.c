@@ -1,7 +1,10 @@
 /* One answer for many commands. Whoever sends dependent atomics wants to know of each that it is
  * done, and nothing else: so a target that has run several of them, one after the other, says so once,
  * when it has dealt with what came together. One that fails, or has to wait, has an answer of its own. */
+#include "operations/ack.h"
+#include "operations/op_table.h"
 #include "transport/link.h"
+#include "transport/link_io.h"
 
 void answers_send(acp_lane *lane, struct link *link)
 {

@@ -5,7 +5,12 @@
  *   atomic   src, value, and for compare-and-swap what is compared    by the old values
  *
  * All elements of a batch have the same size; records and bytes are padded to 8. */
-#include "transport/link.h"
+#include "operations/batch.h"
+#include "core/state/peer.h"
+#include "operations/execute.h"
+#include "operations/op_table.h"
+#include "operations/protocol_tcp.h"
+#include "operations/route.h"
 #include "operations/vector.h"
 
 #include <stdlib.h>

@@ -1,9 +1,12 @@
 /* Completion as callers see it: what is done, and waiting for it. */
-#include "operations/op.h"
+#include "operations/completion.h"
+#include "mpi_window/window_rma.h"
+#include "operations/op_table.h"
+#include "progress/wait.h"
 
 acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle)
 {
-    acp_handle_t last = e->last;
+    acp_handle_t last = e->ops.last;
     if (handle == ACP_HANDLE_ALL)
         return last;
     return handle > (last | 1) ? 0 : handle & ~(acp_handle_t)1;
@@ -11,31 +14,31 @@ acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle)
 
 bool acp_running(const acp_engine *e, acp_handle_t handle)
 {
-    return handle_resolve(e, handle) > atomic_load_explicit(&e->watermark, memory_order_acquire);
+    return handle_resolve(e, handle) > atomic_load_explicit(&e->ops.watermark, memory_order_acquire);
 }
 
 bool acp_done(const acp_engine *e, acp_handle_t handle)
 {
     if ((handle & 1) || !acp_running(e, handle))
         return true;
-    const struct op *op = &e->ops[(handle / 2) % OPS];
+    const struct op *op = &e->ops.table[(handle / 2) % OPS];
     return op->handle != handle || op->state == OP_DONE;
 }
 
 bool acp_quiet(const acp_engine *e)
 {
-    return !atomic_load_explicit(&e->outstanding, memory_order_acquire) &&
-           !atomic_load_explicit(&e->failure_count, memory_order_relaxed);
+    return !atomic_load_explicit(&e->ops.outstanding, memory_order_acquire) &&
+           !atomic_load_explicit(&e->ops.failure_count, memory_order_relaxed);
 }
 
 acp_handle_t acp_last(const acp_engine *e)
 {
-    return e->last;
+    return e->ops.last;
 }
 
 acp_handle_t acp_watermark(const acp_engine *e)
 {
-    return e->watermark;
+    return e->ops.watermark;
 }
 
 struct handle_wait {
@@ -74,7 +77,7 @@ int acp_wait(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
 static bool has_room(void *context)
 {
     acp_engine *e = ((struct handle_wait *)context)->engine;
-    return e->last + 2 - e->watermark <= 2 * OPS && !e->backlogged;
+    return e->ops.last + 2 - e->ops.watermark <= 2 * OPS && !e->shm.backlogged;
 }
 
 int acp_wait_room(acp_engine *e, int64_t timeout_ns)

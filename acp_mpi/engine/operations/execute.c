@@ -1,9 +1,15 @@
 /* The executor: what a command does to memory that this process can reach. */
+#include "operations/execute.h"
 #include "base/crc32c.h"
-#include "operations/op.h"
+#include "base/crc32c_copy.h"
+#include "memory/translate.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 
 #define BATCH ((uint64_t)1024) /* atomics in one stay inside a region */
 #define VM_BYTES ((uint64_t)1 << 30) /* one process_vm call moves less than 2 GiB */
@@ -29,7 +35,7 @@ static inline void written(acp_engine *e, const struct translation *t, acp_ga_t 
 {
     if (unlikely(t->fence))
         atomic_thread_fence(memory_order_seq_cst);
-    if (unlikely(atomic_load_explicit(&t->peer->doors->watching, memory_order_relaxed)))
+    if (unlikely(atomic_load_explicit(&t->peer->shm.doors->watching, memory_order_relaxed)))
         watch_hit(e, t->peer, t->position + (ga - t->low), size);
 }
 
@@ -154,7 +160,7 @@ uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *
     leave(s, ROLE_SRC);
     if (unlikely(s->fence))
         atomic_thread_fence(memory_order_seq_cst);
-    if (unlikely(s->peer->doors->watching)) /* which word, each sleeper sees for itself */
+    if (unlikely(s->peer->shm.doors->watching)) /* which word, each sleeper sees for itself */
         watch_hit(lane->engine, s->peer, 0, UINT64_MAX / 2);
     return i - first;
 }
@@ -171,7 +177,7 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
         uint64_t part = size - done < VM_BYTES ? size - done : VM_BYTES;
         struct iovec here = {mine + done, part};
         struct iovec there = {(void *)(uintptr_t)(t->position + (ga - t->low) + done), part};
-        if (p->control->phase == PHASE_CLOSED) /* what was registered may be something else by now */
+        if (p->shm.control->phase == PHASE_CLOSED) /* what was registered may be something else by now */
             return fail(lane, ACP_E_LOST, ga, size);
         if (!enter(t, role))
             return fail(lane, ACP_E_UNREGISTERED, ga, size);
@@ -182,7 +188,7 @@ static int vm_transfer(acp_lane *lane, bool write, unsigned char *mine,
         if (n > 0) {
             done += (uint64_t)n;
         } else if (error == EPERM || error == ENOSYS || error == EACCES) {
-            p->vm_refused = 1;
+            p->shm.vm_refused = 1;
             rc = ACP_E_BUSY;
         } else if (error == ESRCH) {
             peer_mark_lost(lane->engine, p);

@@ -1,19 +1,28 @@
 /* Who is gone, or leaves: said to all that this process is in touch with, and heard from them. With the
  * lock held. */
+#include "operations/notices.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "operations/protocol_shm.h"
+#include "operations/route.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "progress/progress.h"
 #include "transport/link.h"
+#include "transport/link_io.h"
 
 void notify_all(acp_lane *lane, const struct message *m)
 {
     acp_engine *e = lane->engine;
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
-        if (p == e->own || p->lost)
+        if (p == e->job.own || p->lost)
             continue;
         if (p->relation == RELATION_NODE)
             road_ring.send(lane, p, 0, m);
         else
             for (uint32_t color = 0; color < ACP_COLORS; color++)
-                if (p->links[color]) {
-                    link_send(lane, p->links[color], m, NULL, 0);
+                if (p->tcp.links[color]) {
+                    link_send(lane, p->tcp.links[color], m, NULL, 0);
                     break;
                 }
     }
@@ -39,7 +48,7 @@ void loss_heard(acp_lane *lane, const struct message *m)
         return;
     if (m->b == LOST_NOT_YET) {
         const struct message own = {.dst = m->dst, .src = m->src};
-        if (p != e->own)
+        if (p != e->job.own)
             growth_leaves(lane, p, &own);
         return;
     }
@@ -65,12 +74,40 @@ void say_news(acp_lane *lane, struct peer *to, struct link *link)
         m = growth_farewell(e, 0);
         say(lane, to, link, &m);
     }
-    bool any = e->departed || e->leavers;
+    bool any = e->job.departed || e->job.leavers;
     for (struct peer *p = NULL; any && (p = peer_next(e, p));) {
-        bool parts = p->alone && !p->lost && span_has(e->everybody, p->slot);
+        bool parts = p->alone && !p->lost && span_has(e->job.everybody, p->slot);
         if (!parts && (!p->loss_handled || !p->missed))
             continue;
         m = parts ? parting_of(e, p) : loss_of(e, p);
         say(lane, to, link, &m);
     }
+}
+
+/* Whoever may wait for one that leaves without the others hears of it from those that know. */
+void growth_leaves(acp_lane *lane, struct peer *p, const struct message *m)
+{
+    acp_engine *e = lane->engine;
+    struct span ends = {(uint32_t)m->dst, (uint32_t)m->src};
+    bool alone = !span_has(ends, e->self), news = alone && !p->alone;
+    if (alone) { /* before it is known to leave */
+        p->ends_low = ends.low;
+        p->ends_high = ends.high;
+        p->left = p->alone = true;
+    }
+    if (!p->leaving) {
+        p->leaving = now_ns();
+        atomic_fetch_add(&e->job.leavers, 1);
+    }
+    if (m->a)
+        p->ending = true;
+    if (m->a == FAREWELL)
+        p->gone = true;
+    if (news && span_has(e->job.everybody, p->slot)) {
+        struct message parting = parting_of(e, p);
+        notify_all(lane, &parting);
+    }
+    if (p->gone && p->left && p->relation == RELATION_NODE)
+        peer_mark_lost(e, p); /* its ring is read by nobody any more, though its process may live on */
+    waiters_wake(e);
 }

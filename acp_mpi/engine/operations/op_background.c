@@ -1,25 +1,30 @@
 /* What the leader does in slices: long copies, and put and get through the window. */
-#include "operations/op.h"
+#include "operations/op_background.h"
+#include "mpi_window/window_rma.h"
+#include "operations/execute.h"
+#include "operations/op_table.h"
+#include "operations/protocol.h"
+#include "progress/doorbell.h"
 
 /* Gives the leader something to do in slices. */
 void work_add(acp_engine *e, struct op *op)
 {
     op->next = NULL;
-    *e->work_tail = op;
-    e->work_tail = &op->next;
-    atomic_store(&e->work_pending, true);
-    if (e->work_kicked || (op->awaited && !atomic_load(&e->callers)))
+    *e->ops.work_tail = op;
+    e->ops.work_tail = &op->next;
+    atomic_store(&e->progress.work_pending, true);
+    if (e->ops.work_kicked || (op->awaited && !atomic_load(&e->progress.callers)))
         return; /* a leader comes, or nobody leads and the caller will */
-    e->work_kicked = true;
+    e->ops.work_kicked = true;
     progress_kick(e);
 }
 
 struct op *work_take(acp_engine *e)
 {
-    struct op *op = e->work;
-    e->work = op->next;
-    if (!e->work)
-        e->work_tail = &e->work;
+    struct op *op = e->ops.work;
+    e->ops.work = op->next;
+    if (!e->ops.work)
+        e->ops.work_tail = &e->ops.work;
     op->next = NULL;
     return op;
 }
@@ -27,14 +32,14 @@ struct op *work_take(acp_engine *e)
 /* Takes that operation, wherever it stands; NULL: it is under way, or done. */
 struct op *work_claim(acp_engine *e, acp_handle_t handle)
 {
-    struct op **at = &e->work;
+    struct op **at = &e->ops.work;
     while (*at && (*at)->handle != handle)
         at = &(*at)->next;
     struct op *op = *at;
     if (op) {
         *at = op->next;
         if (!op->next)
-            e->work_tail = at;
+            e->ops.work_tail = at;
         op->next = NULL;
     }
     return op;
@@ -44,12 +49,12 @@ struct op *work_claim(acp_engine *e, acp_handle_t handle)
 bool work_step(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    if (!atomic_load_explicit(&e->work_pending, memory_order_acquire))
+    if (!atomic_load_explicit(&e->progress.work_pending, memory_order_acquire))
         return false;
     pthread_mutex_lock(&e->lock);
-    if (!e->work) {
-        atomic_store(&e->work_pending, false);
-        e->work_kicked = false;
+    if (!e->ops.work) {
+        atomic_store(&e->progress.work_pending, false);
+        e->ops.work_kicked = false;
         pthread_mutex_unlock(&e->lock);
         return false;
     }

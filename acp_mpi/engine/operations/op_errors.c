@@ -1,5 +1,8 @@
 /* The errors of operations that nobody has been told of yet, the oldest first. */
-#include "operations/op.h"
+#include "operations/op_errors.h"
+#include "operations/completion.h"
+#include "operations/op_table.h"
+#include "progress/doorbell.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +12,12 @@
 
 static bool grow(acp_engine *e)
 {
-    uint32_t room = e->failure_room ? e->failure_room * 2 : 16;
-    acp_failure *grown = realloc(e->failures, room * sizeof *grown);
+    uint32_t room = e->ops.failure_room ? e->ops.failure_room * 2 : 16;
+    acp_failure *grown = realloc(e->ops.failures, room * sizeof *grown);
     if (!grown)
         return false;
-    e->failures = grown;
-    e->failure_room = room;
+    e->ops.failures = grown;
+    e->ops.failure_room = room;
     return true;
 }
 
@@ -22,13 +25,13 @@ static bool grow(acp_engine *e)
  * `complete` raises, and it fails all whose order comes after it. */
 static bool drop_oldest(acp_engine *e)
 {
-    for (uint32_t i = 1; i < e->failure_count; i++) {
-        if (e->failures[i].awaited)
+    for (uint32_t i = 1; i < e->ops.failure_count; i++) {
+        if (e->ops.failures[i].awaited)
             continue;
-        memmove(e->failures + i, e->failures + i + 1,
-                (e->failure_count - i - 1) * sizeof *e->failures);
-        e->failure_count--;
-        e->failures_dropped++;
+        memmove(e->ops.failures + i, e->ops.failures + i + 1,
+                (e->ops.failure_count - i - 1) * sizeof *e->ops.failures);
+        e->ops.failure_count--;
+        e->ops.failures_dropped++;
         return true;
     }
     return false;
@@ -38,22 +41,22 @@ static bool drop_oldest(acp_engine *e)
  * one, or for so many as one call has under way, and takes their errors. */
 void failure_keep(acp_engine *e, const struct op *op)
 {
-    bool full = e->failure_count >= FAILURES_MAX && !op->awaited;
-    if ((full || (e->failure_count == e->failure_room && !grow(e))) && !drop_oldest(e)) {
-        e->failures_dropped++;
+    bool full = e->ops.failure_count >= FAILURES_MAX && !op->awaited;
+    if ((full || (e->ops.failure_count == e->ops.failure_room && !grow(e))) && !drop_oldest(e)) {
+        e->ops.failures_dropped++;
         return;
     }
-    e->failures[e->failure_count] =
+    e->ops.failures[e->ops.failure_count] =
         (acp_failure){.handle = op->handle, .fault = op->fault, .kind = op->asked,
                       .awaited = op->awaited};
-    atomic_fetch_add(&e->failure_count, 1);
+    atomic_fetch_add(&e->ops.failure_count, 1);
 }
 
 const acp_failure *failure_before(const acp_engine *e, acp_handle_t upto, bool alone)
 {
-    for (uint32_t i = 0; i < e->failure_count; i++)
-        if (alone ? e->failures[i].handle == upto : e->failures[i].handle <= upto)
-            return &e->failures[i];
+    for (uint32_t i = 0; i < e->ops.failure_count; i++)
+        if (alone ? e->ops.failures[i].handle == upto : e->ops.failures[i].handle <= upto)
+            return &e->ops.failures[i];
     return NULL;
 }
 
@@ -64,19 +67,19 @@ uint32_t acp_failures_take(acp_engine *e, acp_handle_t upto, bool alone, acp_fai
     *more = 0;
     pthread_mutex_lock(&e->lock);
     acp_handle_t limit = upto == ACP_HANDLE_ALL ? upto : handle_resolve(e, upto);
-    for (uint32_t i = 0; i < e->failure_count; i++) {
-        acp_failure f = e->failures[i];
+    for (uint32_t i = 0; i < e->ops.failure_count; i++) {
+        acp_failure f = e->ops.failures[i];
         if (alone ? f.handle != upto : f.handle > limit || f.awaited)
-            e->failures[kept++] = f;
+            e->ops.failures[kept++] = f;
         else if (taken < most)
             out[taken++] = f;
         else
             ++*more;
     }
-    e->failure_count = kept;
+    e->ops.failure_count = kept;
     if (upto == ACP_HANDLE_ALL && !alone) {
-        *more += e->failures_dropped;
-        e->failures_dropped = 0;
+        *more += e->ops.failures_dropped;
+        e->ops.failures_dropped = 0;
     }
     pthread_mutex_unlock(&e->lock);
     return taken;
@@ -84,13 +87,13 @@ uint32_t acp_failures_take(acp_engine *e, acp_handle_t upto, bool alone, acp_fai
 
 void acp_await_alone(acp_engine *e, acp_handle_t handle, bool is)
 {
-    struct op *op = &e->ops[(handle / 2) % OPS];
+    struct op *op = &e->ops.table[(handle / 2) % OPS];
     pthread_mutex_lock(&e->lock);
     if (op->handle == handle)
         op->awaited = is;
-    for (uint32_t i = 0; i < e->failure_count; i++)
-        if (e->failures[i].handle == handle)
-            e->failures[i].awaited = is;
+    for (uint32_t i = 0; i < e->ops.failure_count; i++)
+        if (e->ops.failures[i].handle == handle)
+            e->ops.failures[i].awaited = is;
     pthread_mutex_unlock(&e->lock);
     if (!is) /* it may have been left to who waits */
         progress_kick(e);
@@ -98,6 +101,6 @@ void acp_await_alone(acp_engine *e, acp_handle_t handle, bool is)
 
 void failures_close(acp_engine *e)
 {
-    free(e->failures);
-    e->failures = NULL;
+    free(e->ops.failures);
+    e->ops.failures = NULL;
 }

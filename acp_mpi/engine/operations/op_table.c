@@ -3,7 +3,18 @@
  * Queued operations are numbered 2, 4, 6 ...; one that was complete at once has the last of
  * these + 1. The watermark is the number up to which all are done; a slot of the table is
  * free again when the watermark has passed it. */
+#include "operations/op_table.h"
+#include "core/state/peer.h"
+#include "operations/op_errors.h"
+#include "operations/pending.h"
+#include "operations/protocol.h"
+#include "operations/protocol_shm.h"
 #include "operations/reserve.h"
+#include "operations/target.h"
+#include "operations/vector.h"
+#include "peers/rank_table.h"
+#include "progress/progress.h"
+#include "transport/shm_ring.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +24,14 @@
 
 static struct op *slot_of(acp_engine *e, acp_handle_t handle)
 {
-    return &e->ops[(handle / 2) % OPS];
+    return &e->ops.table[(handle / 2) % OPS];
 }
 
 struct op *op_new(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    acp_handle_t handle = e->last + 2;
-    if (handle - e->watermark > 2 * OPS || e->backlogged) {
+    acp_handle_t handle = e->ops.last + 2;
+    if (handle - e->ops.watermark > 2 * OPS || e->shm.backlogged) {
         fail(lane, ACP_E_BUSY, ACP_GA_NULL, 0);
         return NULL;
     }
@@ -34,31 +45,31 @@ struct op *op_new(acp_lane *lane)
 
 struct op *task_new(acp_engine *e)
 {
-    struct op *op = e->task_pool;
+    struct op *op = e->ops.task_pool;
     if (op)
-        e->task_pool = op->next;
+        e->ops.task_pool = op->next;
     else if (!(op = malloc(sizeof *op)))
         return NULL;
     memset(op, 0, sizeof *op);
-    op->order = TASK_BIT | ++e->task_serial; /* a task has no order: this is its id */
+    op->order = TASK_BIT | ++e->ops.task_serial; /* a task has no order: this is its id */
     op->state = OP_WAITING;
-    op->next_task = e->tasks;
-    e->tasks = op;
-    e->task_count++;
+    op->next_task = e->ops.tasks;
+    e->ops.tasks = op;
+    e->ops.task_count++;
     return op;
 }
 
 void task_free(acp_engine *e, struct op *op)
 {
-    for (struct op **at = &e->tasks; *at; at = &(*at)->next_task) {
+    for (struct op **at = &e->ops.tasks; *at; at = &(*at)->next_task) {
         if (*at == op) {
             *at = op->next_task;
-            e->task_count--;
+            e->ops.task_count--;
             break;
         }
     }
-    op->next = e->task_pool;
-    e->task_pool = op;
+    op->next = e->ops.task_pool;
+    e->ops.task_pool = op;
 }
 
 uint64_t op_id(const struct op *op)
@@ -69,7 +80,7 @@ uint64_t op_id(const struct op *op)
 struct op *op_find(acp_engine *e, uint64_t id)
 {
     if (id & TASK_BIT) {
-        for (struct op *op = e->tasks; op; op = op->next_task)
+        for (struct op *op = e->ops.tasks; op; op = op->next_task)
             if (op->order == id)
                 return op;
         return NULL;
@@ -108,7 +119,7 @@ static void start_or_fail(acp_lane *lane, struct op *op)
 static void failed(acp_engine *e, const struct op *op)
 {
     failure_keep(e, op);
-    for (struct op *later = e->waiting; later; later = later->next)
+    for (struct op *later = e->ops.waiting; later; later = later->next)
         if (later->order >= op->handle)
             op_fault(later, &op->fault);
 }
@@ -134,15 +145,15 @@ static void start_followers(acp_lane *lane, struct op *op)
 static void advance(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    acp_handle_t mark = e->watermark;
-    while (mark < e->last && slot_of(e, mark + 2)->state == OP_DONE)
+    acp_handle_t mark = e->ops.watermark;
+    while (mark < e->ops.last && slot_of(e, mark + 2)->state == OP_DONE)
         mark += 2;
-    if (mark == e->watermark)
+    if (mark == e->ops.watermark)
         return;
-    atomic_store_explicit(&e->watermark, mark, memory_order_release);
-    struct op *op = e->waiting, *next;
-    e->waiting = NULL;
-    struct op **tail = &e->waiting;
+    atomic_store_explicit(&e->ops.watermark, mark, memory_order_release);
+    struct op *op = e->ops.waiting, *next;
+    e->ops.waiting = NULL;
+    struct op **tail = &e->ops.waiting;
     struct op *ready = NULL, **ready_tail = &ready;
     for (; op; op = next) {
         next = op->next;
@@ -167,7 +178,7 @@ static void end(acp_engine *e, struct op *op)
 {
     op_unstall(e, op);
     if (op->away)
-        atomic_fetch_sub_explicit(&e->bytes_away, op->away, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&e->ops.bytes_away, op->away, memory_order_relaxed);
     op->away = 0;
     op->state = OP_DONE;
     op->local.local = NULL;
@@ -188,7 +199,7 @@ void op_finish(acp_lane *lane, struct op *op)
         failed(e, op);
     end(e, op);
     if (op->handle) {
-        atomic_fetch_sub_explicit(&e->outstanding, 1, memory_order_release);
+        atomic_fetch_sub_explicit(&e->ops.outstanding, 1, memory_order_release);
         start_followers(lane, op);
         advance(lane);
         progress_event(e);
@@ -219,37 +230,37 @@ void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t
         start_followers(lane, op);
         done++;
     }
-    atomic_fetch_sub_explicit(&e->outstanding, done, memory_order_release);
+    atomic_fetch_sub_explicit(&e->ops.outstanding, done, memory_order_release);
     advance(lane);
     progress_event(e);
 }
 
 bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order)
 {
-    acp_handle_t last = e->last;
+    acp_handle_t last = e->ops.last;
     bool met;
     if (order == ACP_HANDLE_CONT) {
-        met = (lane->previous & 1) || lane->previous <= e->watermark || acp_done(e, lane->previous);
+        met = (lane->previous & 1) || lane->previous <= e->ops.watermark || acp_done(e, lane->previous);
     } else {
         if (order == ACP_HANDLE_ALL || order > last)
             order = last;
-        met = (order & ~(acp_handle_t)1) <= e->watermark;
+        met = (order & ~(acp_handle_t)1) <= e->ops.watermark;
     }
-    return met && !e->failure_count; /* in this order; the table looks whether it concerns this one */
+    return met && !e->ops.failure_count; /* in this order; the table looks whether it concerns this one */
 }
 
 acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
 {
     acp_engine *e = lane->engine;
-    acp_handle_t handle = op->handle, before = e->last;
+    acp_handle_t handle = op->handle, before = e->ops.last;
     op->asked = op->command.kind;
-    atomic_store_explicit(&e->last, handle, memory_order_release);
-    atomic_fetch_add_explicit(&e->outstanding, 1, memory_order_release);
+    atomic_store_explicit(&e->ops.last, handle, memory_order_release);
+    atomic_fetch_add_explicit(&e->ops.outstanding, 1, memory_order_release);
     if (order == ACP_HANDLE_CONT) {
         op->chained = true;
         op->order = lane->previous;
         struct op *then = lane->previous && !(lane->previous & 1) &&
-                                  lane->previous > e->watermark
+                                  lane->previous > e->ops.watermark
                               ? slot_of(e, lane->previous)
                               : NULL;
         if (then && then->handle == lane->previous && then->state != OP_DONE) {
@@ -268,8 +279,8 @@ acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order)
                     : order == ACP_HANDLE_ALL || order > before ? before
                                                                  : order & ~(acp_handle_t)1;
         look_back(e, op);
-        if (op->order > e->watermark) {
-            struct op **at = &e->waiting;
+        if (op->order > e->ops.watermark) {
+            struct op **at = &e->ops.waiting;
             while (*at)
                 at = &(*at)->next;
             *at = op;
@@ -297,13 +308,13 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
 {
     acp_engine *e = lane->engine;
     acp_fault fault = {.status = ACP_E_LOST, .rank = rank_of_slot(e, p->slot)};
-    for (acp_handle_t h = e->watermark + 2; h <= e->last; h += 2) {
+    for (acp_handle_t h = e->ops.watermark + 2; h <= e->ops.last; h += 2) {
         struct op *op = slot_of(e, h);
         if (op->handle != h || op->state != OP_RUNNING || op->target != p)
             continue;
         lose(lane, op, &fault);
     }
-    for (struct op *op = e->tasks, *next; op; op = next) {
+    for (struct op *op = e->ops.tasks, *next; op; op = next) {
         next = op->next_task;
         if (op->client == p) {
             op->client = NULL;
@@ -313,38 +324,38 @@ void ops_fail_peer(acp_lane *lane, struct peer *p)
             task_free(e, op); /* nobody waits for it any more */
         } else if (op->state == OP_RUNNING && op->target == p && op->way != WAY_RUN &&
                    lose(lane, op, &fault)) {
-            next = e->tasks; /* finishing may end more tasks than this one */
+            next = e->ops.tasks; /* finishing may end more tasks than this one */
         }
     }
 }
 
 void operations_close(acp_engine *e)
 {
-    for (uint32_t i = 0; e->ops && i < OPS; i++) {
-        free(e->ops[i].payload);
-        free(e->ops[i].many);
+    for (uint32_t i = 0; e->ops.table && i < OPS; i++) {
+        free(e->ops.table[i].payload);
+        free(e->ops.table[i].many);
     }
-    while (e->tasks) {
-        struct op *op = e->tasks;
-        e->tasks = op->next_task;
+    while (e->ops.tasks) {
+        struct op *op = e->ops.tasks;
+        e->ops.tasks = op->next_task;
         free(op->payload);
         free(op);
     }
-    while (e->task_pool) {
-        struct op *op = e->task_pool;
-        e->task_pool = op->next;
+    while (e->ops.task_pool) {
+        struct op *op = e->ops.task_pool;
+        e->ops.task_pool = op->next;
         free(op);
     }
-    while (e->bounce_pool) {
-        struct bounce *b = e->bounce_pool;
-        e->bounce_pool = b->next;
+    while (e->ops.bounce_pool) {
+        struct bounce *b = e->ops.bounce_pool;
+        e->ops.bounce_pool = b->next;
         free(b);
     }
     backlog_close(e);
     mail_memory_close(e);
-    free(e->call_space);
+    free(e->ops.call_space);
     failures_close(e);
-    if (e->ops)
-        munmap(e->ops, OPS * sizeof *e->ops);
-    e->ops = NULL;
+    if (e->ops.table)
+        munmap(e->ops.table, OPS * sizeof *e->ops.table);
+    e->ops.table = NULL;
 }

@@ -1,20 +1,23 @@
 /* An operation on its way, and the roads to the owners of memory. */
-#ifndef ACP_OPERATION_H
-#define ACP_OPERATION_H
+#ifndef ACP_OP_TABLE_H
+#define ACP_OP_TABLE_H
 
+#include "base/likely.h"
 #include "core/engine_state.h"
+#include "operations/execute.h"
 
-/* One end of a copy that is not global memory. */
-struct place {
-    unsigned char *local; /* memory of this process alone, or NULL */
-    bool is_source;
-};
+struct batch;
+struct link;
+struct many;
+struct peer;
 
 enum op_state { OP_WAITING = 1, OP_RUNNING, OP_DONE };
+
 enum op_way {
     WAY_NONE = 0, WAY_RUN, WAY_ASK, WAY_PUT, WAY_GET, WAY_WINDOW_PUT, WAY_WINDOW_GET, WAY_MANY,
     WAY_BATCH, WAY_CALL
 };
+
 static inline bool by_window(uint8_t way)
 {
     return way == WAY_WINDOW_PUT || way == WAY_WINDOW_GET;
@@ -84,6 +87,41 @@ struct road {
     uint32_t parts; /* of one long transfer under way, at most */
     uint32_t group; /* of its parts that share an answer, if it is a put */
 };
-extern const struct road road_ring, road_link;
+
+/* All with the lock held */
+struct op *op_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
+struct op *task_new(acp_engine *e);
+void task_free(acp_engine *e, struct op *op);
+void operations_close(acp_engine *e);
+struct op *op_find(acp_engine *e, uint64_t id);
+uint64_t op_id(const struct op *op);
+void op_finish(acp_lane *lane, struct op *op);
+/* `target` has run so many operations, one after the other, up to that one. */
+void ops_done(acp_lane *lane, const struct peer *target, uint64_t last, uint32_t count);
+
+/* It is one of a chain of atomics, and nobody wants to know more of it than that it is done. */
+static inline bool op_tells_nothing(const struct op *op)
+{
+    return op->chained && op->handle && is_atomic(op->command.kind) &&
+           op->command.dst == ACP_GA_NULL && !op->local.local;
+}
+
+void op_fault(struct op *op, const acp_fault *fault); /* the first one stays */
+acp_handle_t op_submit(acp_lane *lane, struct op *op, acp_handle_t order);
+void ops_fail_peer(acp_lane *lane, struct peer *p);
+bool order_met_slow(acp_engine *e, const acp_lane *lane, acp_handle_t order);
+
+static inline bool order_met(acp_engine *e, const acp_lane *lane, acp_handle_t order)
+{
+    return likely(order == ACP_HANDLE_NULL) ||
+           likely(!atomic_load_explicit(&e->ops.outstanding, memory_order_acquire) &&
+                  !atomic_load_explicit(&e->ops.failure_count, memory_order_relaxed)) ||
+           order_met_slow(e, lane, order);
+}
+
+static inline acp_handle_t handle_now(acp_engine *e)
+{
+    return atomic_load_explicit(&e->ops.last, memory_order_relaxed) | 1;
+}
 
 #endif

@@ -1,5 +1,8 @@
 /* Operations that wait for room on their road, or for a lock that another holds. */
-#include "operations/op.h"
+#include "operations/pending.h"
+#include "operations/op_table.h"
+#include "operations/protocol.h"
+#include "progress/doorbell.h"
 
 void op_stall(acp_engine *e, struct op *op)
 {
@@ -7,9 +10,9 @@ void op_stall(acp_engine *e, struct op *op)
         return; /* a reply made it try again in between */
     op->next = NULL;
     op->stalled = true;
-    *e->stalled_end = op;
-    e->stalled_end = &op->next;
-    atomic_fetch_add(&e->stalled_count, 1);
+    *e->ops.stalled_end = op;
+    e->ops.stalled_end = &op->next;
+    atomic_fetch_add(&e->ops.stalled_count, 1);
 }
 
 /* The method met a lock that somebody holds. Nobody rings when it is free: whoever leads tries
@@ -18,9 +21,9 @@ void op_bar(acp_lane *lane, struct op *op)
 {
     acp_engine *e = lane->engine;
     op->barred = true;
-    atomic_fetch_add(&e->barred_count, 1);
+    atomic_fetch_add(&e->ops.barred_count, 1);
     op_stall(e, op);
-    if (lane->index != LANE_LEADER && !(op->awaited && !atomic_load(&e->callers)))
+    if (lane->index != LANE_LEADER && !(op->awaited && !atomic_load(&e->progress.callers)))
         progress_kick(e);
 }
 
@@ -28,16 +31,16 @@ void op_unstall(acp_engine *e, struct op *op)
 {
     if (!op->stalled)
         return;
-    struct op **at = &e->stalled; /* mostly it is the first one */
+    struct op **at = &e->ops.stalled; /* mostly it is the first one */
     while (*at != op)
         at = &(*at)->next;
     *at = op->next;
     if (!op->next)
-        e->stalled_end = at;
+        e->ops.stalled_end = at;
     op->next = NULL;
     op->stalled = false;
-    atomic_fetch_sub(&e->stalled_count, 1);
-    atomic_fetch_sub(&e->barred_count, op->barred);
+    atomic_fetch_sub(&e->ops.stalled_count, 1);
+    atomic_fetch_sub(&e->ops.barred_count, op->barred);
     op->barred = false;
 }
 
@@ -45,8 +48,8 @@ void op_unstall(acp_engine *e, struct op *op)
 void ops_pump(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    for (uint32_t left = e->stalled_count; left && e->stalled; left--) {
-        struct op *op = e->stalled;
+    for (uint32_t left = e->ops.stalled_count; left && e->ops.stalled; left--) {
+        struct op *op = e->ops.stalled;
         op_unstall(e, op);
         op_push(lane, op);
     }

@@ -1,7 +1,21 @@
 /* The ways of operations, step by step: what the router has decided is begun, goes on when there is
  * room, and ends with the last answer. */
-#include "base/crc32c.h"
-#include "operations/op.h"
+#include "operations/protocol.h"
+#include "base/crc32c_copy.h"
+#include "memory/translate.h"
+#include "mpi_window/window.h"
+#include "mpi_window/window_rma.h"
+#include "operations/batch.h"
+#include "operations/execute.h"
+#include "operations/op_background.h"
+#include "operations/op_table.h"
+#include "operations/pending.h"
+#include "operations/protocol_shm.h"
+#include "operations/protocol_tcp.h"
+#include "operations/remote_call.h"
+#include "operations/route.h"
+#include "operations/target.h"
+#include "operations/vector.h"
 
 #include <string.h>
 
@@ -189,12 +203,12 @@ static void ask(acp_lane *lane, struct op *op)
     m.flags = op_tells_nothing(op) ? ANSWER_TOGETHER : 0;
     /* More of the chain will come before anybody waits. */
     if (op->chained && m.dst == ACP_GA_NULL && is_atomic(m.kind) &&
-        !atomic_load_explicit(&lane->engine->callers, memory_order_relaxed))
+        !atomic_load_explicit(&lane->engine->progress.callers, memory_order_relaxed))
         m.flags |= ANSWER_LATER;
     op->in_flight = 1;
     if (!is_atomic(m.kind)) {
         op->away = m.a;
-        atomic_fetch_add_explicit(&lane->engine->bytes_away, op->away, memory_order_relaxed);
+        atomic_fetch_add_explicit(&lane->engine->ops.bytes_away, op->away, memory_order_relaxed);
     }
     if (op->road->send(lane, op->target, op->color, &m) != ACP_OK) {
         op_fault_from_lane(lane, op);

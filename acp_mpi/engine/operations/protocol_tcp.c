@@ -1,6 +1,15 @@
 /* The road that leads anywhere: commands as frames on a link. */
+#include "operations/protocol_tcp.h"
 #include "base/crc32c.h"
+#include "memory/translate.h"
+#include "operations/op_table.h"
+#include "operations/protocol.h"
+#include "operations/remote_call.h"
+#include "peers/peer_liveness.h"
+#include "transport/frame.h"
 #include "transport/link.h"
+#include "transport/link_io.h"
+#include "transport/tcp_send_queue.h"
 
 int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
                  const void *payload, uint64_t size)
@@ -24,7 +33,7 @@ static int road_send(acp_lane *lane, struct peer *to, uint32_t color, const stru
 
 static bool road_room(acp_lane *lane, struct peer *to, uint32_t color)
 {
-    const struct link *link = to->links[color];
+    const struct link *link = to->tcp.links[color];
     (void)lane;
     return !link || link_room(link);
 }
@@ -39,7 +48,7 @@ static bool lend(acp_lane *lane, struct link *link, const struct op *op, uint64_
     acp_ga_t src = op->command.src + at;
     if (op->local.local || size != FRAME_PAYLOAD_MOST ||
         translate(lane, src, size, &s, &reach) != ACP_OK || reach != REACH_LOAD ||
-        s.peer != lane->engine->own || !enter(&s, ROLE_SRC))
+        s.peer != lane->engine->job.own || !enter(&s, ROLE_SRC))
         return false;
     const unsigned char *body = s.base + (src - s.low);
     outbox_lend(&link->out, payload - FRAME_HEAD, FRAME_HEAD, body, size);

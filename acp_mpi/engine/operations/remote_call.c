@@ -3,16 +3,27 @@
  * answer comes back with what it brings, as a frame's payload or in a chunk of the caller's global
  * memory. */
 #include "operations/remote_call.h"
-
-#include "memory/heap_calls.h"
 #include "containers/container.h"
 #include "containers/counter.h"
-#include "transport/frame.h"
-#include "transport/link.h"
-#include "containers/list.h"
+#include "containers/heap_methods.h"
+#include "containers/list_bulk.h"
+#include "containers/list_insert.h"
+#include "containers/list_read.h"
+#include "containers/list_sort.h"
+#include "containers/list_splice.h"
 #include "containers/map.h"
+#include "containers/map_bulk.h"
 #include "containers/sequence.h"
 #include "containers/workspace.h"
+#include "core/method.h"
+#include "memory/translate.h"
+#include "operations/execute.h"
+#include "operations/op_table.h"
+#include "operations/pending.h"
+#include "operations/protocol.h"
+#include "transport/frame.h"
+#include "transport/link.h"
+#include "transport/shm_ring.h"
 
 #include <string.h>
 
@@ -225,7 +236,7 @@ static int move(acp_lane *lane, acp_ga_t chunk, struct place local, uint64_t siz
 int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
                struct acp_call *c)
 {
-    unsigned char *taken = lane->engine->call_space + ACP_CALL_MOST, *brought = c->out;
+    unsigned char *taken = lane->engine->ops.call_space + ACP_CALL_MOST, *brought = c->out;
     uint64_t came = c->in_size;
     c->method = m->flags;
     c->object = m->src;

@@ -10,13 +10,25 @@
  *   that it needs and nothing has been changed: then it is run anew
  *
  * A method is named by a number, which travels: the same in all processes of a job. */
-#ifndef ACP_CALL_H
-#define ACP_CALL_H
+#ifndef ACP_REMOTE_CALL_H
+#define ACP_REMOTE_CALL_H
 
-#include "core/method.h"
-#include "operations/op.h"
+#include "core/acp.h"
+#include "core/layout.h"
+
+struct link;
+struct op;
 
 /* Runs the method of `call`, whose object is in reach. */
 int method_run(acp_lane *lane, struct acp_call *call);
+
+/* Calls, with the lock held */
+void call_run(acp_lane *lane, struct op *op); /* here */
+void call_send(acp_lane *lane, struct op *op);
+struct message call_message(const acp_lane *lane, const struct op *op);
+void call_reply(acp_lane *lane, struct op *op, const struct message *m,
+                const unsigned char *payload, uint64_t size);
+int call_serve(acp_lane *lane, const struct link *link, const struct message *m,
+               struct acp_call *c);
 
 #endif

@@ -1,7 +1,11 @@
 /* What is kept for the answers to messages, and for those that come by link. */
 #include "operations/reserve.h"
-
+#include "base/likely.h"
+#include "core/engine_state.h"
+#include "membership/team.h"
 #include "transport/frame.h"
+#include "transport/shm_ring.h"
+#include "transport/tcp_send_queue.h"
 
 #include <stdlib.h>
 
@@ -10,7 +14,7 @@ static const size_t kept_size[MAIL_KEPT] = {KEPT_SMALL, KEPT_SMALL, KEPT_SMALL +
 static bool mail_memory_provide(acp_engine *e)
 {
     for (uint32_t i = 0; i < MAIL_KEPT; i++)
-        if (!e->mail_kept[i] && !(e->mail_kept[i] = malloc(kept_size[i])))
+        if (!e->mail.kept[i] && !(e->mail.kept[i] = malloc(kept_size[i])))
             return false;
     return true;
 }
@@ -20,8 +24,8 @@ void *mail_memory(acp_engine *e, size_t size)
     void *memory = malloc(size);
     for (uint32_t i = 0; unlikely(!memory) && i < MAIL_KEPT; i++) {
         if (size <= kept_size[i]) {
-            memory = e->mail_kept[i];
-            e->mail_kept[i] = NULL;
+            memory = e->mail.kept[i];
+            e->mail.kept[i] = NULL;
         }
     }
     return memory;
@@ -30,16 +34,16 @@ void *mail_memory(acp_engine *e, size_t size)
 void mail_memory_close(acp_engine *e)
 {
     for (uint32_t i = 0; i < MAIL_KEPT; i++) {
-        free(e->mail_kept[i]);
-        e->mail_kept[i] = NULL;
+        free(e->mail.kept[i]);
+        e->mail.kept[i] = NULL;
     }
 }
 
 bool provided(acp_engine *e)
 {
     bool is = backlog_provide(e) && signals_provide(e) &&
-              (!e->links || (outbox_provide(&e->outbox_spares) && mail_memory_provide(e)));
+              (!e->tcp.links || (outbox_provide(&e->tcp.outbox_spares) && mail_memory_provide(e)));
     if (unlikely(!is))
-        atomic_store(&e->starved, true);
+        atomic_store(&e->progress.starved, true);
     return is;
 }

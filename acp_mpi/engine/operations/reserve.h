@@ -1,10 +1,10 @@
 /* Memory for what comes: a message is taken only if there is some for what its answer needs, for whoever
  * waits for an answer that could not be kept would wait for ever. What is not taken stays in its stream or
  * ring, and is looked at again. */
-#ifndef ACP_PROVISION_H
-#define ACP_PROVISION_H
+#ifndef ACP_RESERVE_H
+#define ACP_RESERVE_H
 
-#include "operations/op.h"
+#include "core/acp.h"
 
 #define KEPT_SMALL ((size_t)256)
 

@@ -1,6 +1,10 @@
 /* The operations as users call them: run at once where load and store reach both ends and
  * nothing is waited for, else handed to the operation table. */
-#include "operations/op.h"
+#include "memory/translate.h"
+#include "operations/execute.h"
+#include "operations/op_table.h"
+#include "peers/newcomers.h"
+#include "transport/shm_ring.h"
 
 static acp_handle_t refuse(acp_lane *lane, int status, acp_ga_t ga, uint64_t size)
 {
@@ -173,7 +177,7 @@ static int transfer_now(acp_lane *lane, acp_ga_t ga, struct place local, uint64_
     int rc = translate(lane, ga, size, &t, &reach);
     if (rc != ACP_OK)
         return rc;
-    bool forced = e->config.path == ACP_PATH_OWNER && t.peer != e->own;
+    bool forced = e->config.path == ACP_PATH_OWNER && t.peer != e->job.own;
     if (forced || (reach != REACH_LOAD && reach != REACH_VM))
         return ACP_E_BUSY;
     unsigned char *there = t.base ? t.base + (ga - t.low) : NULL;

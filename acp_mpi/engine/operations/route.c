@@ -10,7 +10,15 @@
  * A command that arrives from another process is routed in the same way, with what that
  * process reaches. A command only ever travels to the owner of one of its ends and from the
  * source's side towards the destination's, so it cannot circle. */
-#include "operations/op.h"
+#include "operations/route.h"
+#include "memory/translate.h"
+#include "mpi_window/window.h"
+#include "operations/execute.h"
+#include "operations/op_table.h"
+#include "operations/protocol_shm.h"
+#include "operations/protocol_tcp.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
 
 #include <string.h>
 
@@ -48,8 +56,8 @@ static int survey(acp_lane *lane, const struct op *op, acp_ga_t ga, uint64_t siz
         return rc;
     if (end->t.base)
         end->pointer = end->t.base + (ga - end->t.low);
-    end->mine_alone = end->t.peer == e->own && end->t.kind == SEGMENT_PRIVATE;
-    if (e->config.path == ACP_PATH_OWNER && own_operation(op) && end->t.peer != e->own &&
+    end->mine_alone = end->t.peer == e->job.own && end->t.kind == SEGMENT_PRIVATE;
+    if (e->config.path == ACP_PATH_OWNER && own_operation(op) && end->t.peer != e->job.own &&
         end->reach <= REACH_VM)
         end->reach = REACH_RING;
     return ACP_OK;
@@ -134,5 +142,27 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
     if (plan->way == WAY_PUT && plan->road == &road_link && !op->rings &&
         window_reaches(e, plan->target, c->dst, c->a))
         plan->way = WAY_WINDOW_PUT;
+    return ACP_OK;
+}
+
+int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
+{
+    static const char *const opened[] = {"-", "own", "proc", "socket", "given"};
+    acp_engine *e = lane->engine;
+    if (!growth_reaches(e, rank))
+        return fail(lane, ACP_E_RANK, acp_ga(rank, 0, 0), 0);
+    struct peer *p = peer_of_slot(e, slot_of_rank(e, rank));
+    int relation = p->lost ? RELATION_UNKNOWN : peer_attach(e, p);
+    bool forced = e->config.path == ACP_PATH_OWNER;
+    out->lost = p->lost;
+    out->memory = opened[p->shm.opened];
+    out->road = relation == RELATION_SELF   ? "self"
+                : relation == RELATION_NODE ? (forced ? "owner" : "load/store")
+                : window_reaches(e, p, acp_starter(e, rank), 1) ? "window"
+                                            : "link";
+    out->registered = relation == RELATION_SELF     ? "self"
+                      : relation == RELATION_REMOTE ? "link"
+                      : forced || p->shm.vm_refused ? "owner"
+                                                                        : "process_vm";
     return ACP_OK;
 }

@@ -1,9 +1,26 @@
 /* What arrives from other processes: commands to run on memory of this one, replies to its
  * own operations, and notices. With the lock held. */
-#include "messages/flow.h"
-#include "transport/link.h"
-#include "operations/reserve.h"
+#include "operations/target.h"
+#include "membership/name_service.h"
+#include "membership/team.h"
+#include "memory/translate.h"
+#include "messages/flow_recv.h"
 #include "mpi_window/target_assist.h"
+#include "operations/ack.h"
+#include "operations/any_source.h"
+#include "operations/batch.h"
+#include "operations/execute.h"
+#include "operations/notices.h"
+#include "operations/op_table.h"
+#include "operations/pending.h"
+#include "operations/protocol.h"
+#include "operations/remote_call.h"
+#include "operations/reserve.h"
+#include "operations/route.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "transport/link.h"
+#include "transport/link_io.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,9 +76,9 @@ void serve_failure(acp_lane *lane, struct peer *to, struct link *link,
 
 static const acp_fault *earlier_failure(const struct peer *from, uint64_t id)
 {
-    for (uint32_t i = 0; i < from->chain_failure_count; i++)
-        if (from->chain_failures[i].id == id)
-            return &from->chain_failures[i].fault;
+    for (uint32_t i = 0; i < from->ops.chain_failure_count; i++)
+        if (from->ops.chain_failures[i].id == id)
+            return &from->ops.chain_failures[i].fault;
     return NULL;
 }
 
@@ -70,24 +87,24 @@ static void remember_failure(struct peer *from, uint64_t id, const acp_fault *fa
     uint32_t kept = 0;
     if (id >> 63 || earlier_failure(from, id))
         return; /* a task of the peer, no chain names it; or another part of what is known */
-    for (uint32_t i = 0; i < from->chain_failure_count; i++) /* what no chain can name now */
-        if (from->chain_failures[i].id - id + 2 * OPS < 4 * OPS)
-            from->chain_failures[kept++] = from->chain_failures[i];
-    from->chain_failure_count = kept;
-    if (kept == from->chain_failure_room) {
+    for (uint32_t i = 0; i < from->ops.chain_failure_count; i++) /* what no chain can name now */
+        if (from->ops.chain_failures[i].id - id + 2 * OPS < 4 * OPS)
+            from->ops.chain_failures[kept++] = from->ops.chain_failures[i];
+    from->ops.chain_failure_count = kept;
+    if (kept == from->ops.chain_failure_room) {
         uint32_t room = kept ? kept * 2 : 4;
-        struct chain_failure *grown = realloc(from->chain_failures, room * sizeof *grown);
+        struct chain_failure *grown = realloc(from->ops.chain_failures, room * sizeof *grown);
         if (!grown)
             return;
-        from->chain_failures = grown;
-        from->chain_failure_room = room;
+        from->ops.chain_failures = grown;
+        from->ops.chain_failure_room = room;
     }
-    from->chain_failures[from->chain_failure_count++] = (struct chain_failure){id, *fault};
+    from->ops.chain_failures[from->ops.chain_failure_count++] = (struct chain_failure){id, *fault};
 }
 
 static struct op *task_of(acp_engine *e, const struct peer *client, uint64_t id)
 {
-    for (struct op *op = e->tasks; op; op = op->next_task)
+    for (struct op *op = e->ops.tasks; op; op = op->next_task)
         if (op->client == client && op->client_id == id && op->state != OP_DONE)
             return op;
     return NULL;
@@ -142,9 +159,9 @@ static int serve_call(acp_lane *lane, struct peer *from, struct link *link,
     acp_engine *e = lane->engine;
     struct acp_call c = {.in = payload, .in_size = size};
     struct message answer = *m;
-    if (!e->call_space)
-        e->call_space = malloc(2 * ACP_CALL_MOST);
-    c.out = e->call_space;
+    if (!e->ops.call_space)
+        e->ops.call_space = malloc(2 * ACP_CALL_MOST);
+    c.out = e->ops.call_space;
     int rc = !c.out ? fail(lane, ACP_E_SYSTEM, m->src, size)
              : m->kind == ACP_BATCH ? batch_run(lane, m, &c)
                                     : call_serve(lane, link, m, &c);
@@ -246,7 +263,7 @@ static void serve_command(acp_lane *lane, struct peer *from, struct link *link,
             settle(lane, from, link, m, &fault, 0);
             return;
         }
-        struct op *then = e->tasks ? task_of(e, from, m->after) : NULL;
+        struct op *then = e->ops.tasks ? task_of(e, from, m->after) : NULL;
         if (then) {
             begin_task(lane, from, link, m, payload, size, then);
             return;

@@ -1,6 +1,16 @@
 /* Many small operations in one call. What load and store reach is done at once; the rest becomes
  * one operation whose elements travel in batches by link, or as tasks of this process. */
 #include "operations/vector.h"
+#include "memory/translate.h"
+#include "operations/batch.h"
+#include "operations/execute.h"
+#include "operations/op_table.h"
+#include "operations/pending.h"
+#include "operations/protocol.h"
+#include "operations/route.h"
+#include "peers/newcomers.h"
+#include "progress/doorbell.h"
+#include "transport/shm_ring.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +85,7 @@ void many_push(acp_lane *lane, struct op *op)
     struct op probe = {.parent = op};
     m->pushing = true;
     while (m->next < m->count && m->under_way < WINDOW && op->fault.status == ACP_OK &&
-           !e->backlogged && start_next(lane, op, &probe))
+           !e->shm.backlogged && start_next(lane, op, &probe))
         continue;
     batches_send(lane, op);
     m->pushing = false;
@@ -192,7 +202,7 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
         if (!s)
             return lane->fault.status != ACP_OK ? lane->fault.status
                                                 : fail(lane, ACP_E_UNREGISTERED, to, n);
-        if (n > BATCH_BYTES || d->peer->doors->watching) {
+        if (n > BATCH_BYTES || d->peer->shm.doors->watching) {
             int rc = copy_loaded(lane, d, to, s, from, n);
             if (rc != ACP_OK && rc != ACP_E_UNREGISTERED)
                 return rc;
@@ -217,7 +227,7 @@ static int copy_loaded_many(acp_lane *lane, acp_column dst, acp_column src, acp_
         leave(d, ROLE_DST);
         if (unlikely(d->fence))
             atomic_thread_fence(memory_order_seq_cst);
-        if (unlikely(d->peer->doors->watching)) /* a waiter came meanwhile: let it look */
+        if (unlikely(d->peer->shm.doors->watching)) /* a waiter came meanwhile: let it look */
             watch_hit(lane->engine, d->peer, 0, UINT64_MAX / 2);
     }
     return ACP_OK;

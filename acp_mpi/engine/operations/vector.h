@@ -1,13 +1,14 @@
 /* Many small operations that are one: the elements, and the batches in which they travel. */
-#ifndef ACP_MANY_H
-#define ACP_MANY_H
+#ifndef ACP_VECTOR_H
+#define ACP_VECTOR_H
 
-#include "operations/op.h"
+#include "core/acp.h"
+
+struct batch;
+struct op;
 
 #define OPEN_BITS 8u
 #define OPEN_BUCKETS (1u << OPEN_BITS) /* of batches that are begun, one for each target and size */
-
-struct batch;
 
 struct many {
     uint64_t count, next;
@@ -23,11 +24,8 @@ struct many {
     uint64_t data[];
 };
 
-/* batch.c: elements that a link carries together, with the lock held */
-bool batch_takes(const struct plan *plan, const struct message *element);
-/* Adds element i; false: there is no room now. Errors are the operation's. */
-bool batch_add(acp_lane *lane, struct op *op, uint64_t i, const struct plan *plan,
-               const struct message *element);
-void batches_send(acp_lane *lane, struct op *op); /* those that are begun */
+void many_push(acp_lane *lane, struct op *op);
+void many_child_done(acp_lane *lane, struct op *child);
+bool many_halves(acp_lane *lane, struct op *op); /* false: no memory, nothing has happened */
 
 #endif

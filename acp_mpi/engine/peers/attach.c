@@ -1,7 +1,11 @@
 /* The memory of a process of the node and its doorbell, and the node's table of ranks: descriptors
  * taken through /proc and its pidfd, or, where that is forbidden (other group id, not dumpable, an
  * old Linux), asked for over an abstract Unix socket. */
-#include "operations/op.h"
+#include "peers/attach.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,13 +42,13 @@ int giver_open(acp_engine *e)
 static void serve(acp_engine *e)
 {
     int fd;
-    while ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while ((fd = accept4(e->job.giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         struct ucred who;
         socklen_t size = sizeof who;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
             (who.uid == geteuid() || who.uid == 0)) {
             int fds[GIVEN] = {
-                [MEMORY] = e->memory.fd, [DOOR] = e->door_fd, [TABLE] = e->table.fd};
+                [MEMORY] = e->memory.fd, [DOOR] = e->progress.door_fd, [TABLE] = e->job.table.fd};
             size_t bytes = sizeof *fds * (fds[TABLE] < 0 ? TABLE : GIVEN);
             char byte = 'm', space[CMSG_SPACE(sizeof fds)] = {0};
             struct iovec io = {&byte, 1};
@@ -59,10 +63,10 @@ static void serve(acp_engine *e)
         }
         close(fd);
     }
-    if ((errno == EMFILE || errno == ENFILE) && e->spare_fd >= 0) {
-        close(e->spare_fd); /* to turn one away: the socket would stay readable */
-        e->spare_fd = -1;
-        if ((fd = accept4(e->giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+    if ((errno == EMFILE || errno == ENFILE) && e->progress.spare_fd >= 0) {
+        close(e->progress.spare_fd); /* to turn one away: the socket would stay readable */
+        e->progress.spare_fd = -1;
+        if ((fd = accept4(e->job.giver_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
             close(fd);
         spare_open(e);
     }
@@ -72,8 +76,8 @@ static void serve(acp_engine *e)
 void spare_open(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
-    if (e->spare_fd < 0)
-        e->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (e->progress.spare_fd < 0)
+        e->progress.spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     pthread_mutex_unlock(&e->space);
 }
 
@@ -123,7 +127,7 @@ static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
     uint64_t until = now_ns() + ASK_NS;
     for (;;) {
         struct pollfd set[2] = {{.fd = fd, .events = POLLIN},
-                                {.fd = e->giver_fd, .events = POLLIN}};
+                                {.fd = e->job.giver_fd, .events = POLLIN}};
         uint64_t now = now_ns();
         if (now >= until || (poll(set, 2, (int)((until - now) / 1000000) + 1) < 0 &&
                              errno != EINTR))
@@ -244,32 +248,32 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
     }
     *later = false;
     struct stat st;
-    p->fd = fds[MEMORY];
-    p->door_fd = fds[DOOR];
-    p->span = fstat(p->fd, &st) ? 0 : (uint64_t)st.st_size; /* sealed */
+    p->shm.fd = fds[MEMORY];
+    p->shm.door_fd = fds[DOOR];
+    p->shm.span = fstat(p->shm.fd, &st) ? 0 : (uint64_t)st.st_size; /* sealed */
     if (e->config.map) {
         unsigned char *base = e->config.map(e->config.map_context, &p->row, 0, CONTROL_SIZE);
         if (!base)
             return ACP_E_LOST;
-        p->control = (const struct control *)(void *)base;
-        p->doors = (struct doors *)(void *)(base + DOORS_OFFSET);
+        p->shm.control = (const struct control *)(void *)base;
+        p->shm.doors = (struct doors *)(void *)(base + DOORS_OFFSET);
         *opened = OPENED_GIVEN;
         return ACP_OK;
     }
-    void *control = map_undumped(p->fd, 0, CONTROL_SIZE, PROT_READ);
-    void *doors = map_undumped(p->fd, DOORS_OFFSET, sizeof(struct doors), PROT_READ | PROT_WRITE);
+    void *control = map_undumped(p->shm.fd, 0, CONTROL_SIZE, PROT_READ);
+    void *doors = map_undumped(p->shm.fd, DOORS_OFFSET, sizeof(struct doors), PROT_READ | PROT_WRITE);
     if (control == MAP_FAILED || doors == MAP_FAILED) {
         *later = own_want(errno);
         if (control != MAP_FAILED)
             munmap(control, CONTROL_SIZE);
         if (doors != MAP_FAILED)
             munmap(doors, sizeof(struct doors));
-        close(p->fd);
-        close(p->door_fd); /* nobody has rung it yet */
-        p->fd = p->door_fd = -1;
+        close(p->shm.fd);
+        close(p->shm.door_fd); /* nobody has rung it yet */
+        p->shm.fd = p->shm.door_fd = -1;
         return ACP_E_SYSTEM;
     }
-    p->control = control;
-    p->doors = doors;
+    p->shm.control = control;
+    p->shm.doors = doors;
     return ACP_OK;
 }

@@ -1,11 +1,21 @@
 /* The other processes of the job as this one knows them: only those it has talked to have
  * a structure; memory of a process of the node is mapped when it is first used. */
-#include "memory/heap_calls.h"
+#include "peers/peer.h"
+#include "base/likely.h"
+#include "base/linux.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "peers/attach.h"
+#include "peers/newcomers.h"
+#include "peers/rank_table.h"
+#include "progress/doorbell.h"
+#include "progress/reactor.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/uio.h>
 
 #define ATTACH_AGAIN_NS ((uint64_t)500000000)
 /* What a rank in finalize has said before, as that it has met this one in a barrier, or a message, comes by another
@@ -20,32 +30,32 @@ int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
     uint32_t procs = before + count;
     pthread_mutex_lock(&e->space);
     uint32_t pages = (procs + PEER_PAGE - 1) / PEER_PAGE;
-    struct peer ***index = realloc(e->peers, pages * sizeof *index);
+    struct peer ***index = realloc(e->job.peers, pages * sizeof *index);
     if (!index) {
         pthread_mutex_unlock(&e->space);
         return ACP_E_SYSTEM;
     }
     uint32_t had = (before + PEER_PAGE - 1) / PEER_PAGE;
     memset(index + had, 0, (pages - had) * sizeof *index);
-    e->peers = index;
+    e->job.peers = index;
     e->procs = procs;
     pthread_mutex_unlock(&e->space);
-    if (!e->own) {
+    if (!e->job.own) {
         struct peer *own = peer_of_slot(e, own_slot);
         if (!own)
             return ACP_E_SYSTEM;
-        own->control = e->control;
-        own->doors = e->doors;
-        own->span = e->memory.span;
-        own->opened = OPENED_SELF;
-        own->line = 0;
+        own->shm.control = e->control;
+        own->shm.doors = e->doors;
+        own->shm.span = e->memory.span;
+        own->shm.opened = OPENED_SELF;
+        own->shm.line = 0;
         own->relation = RELATION_SELF;
         e->self = e->rank = own_slot;
-        e->own = own;
-        if (!e->founders) /* it has not been told with whom: with all */
+        e->job.own = own;
+        if (!e->job.founders) /* it has not been told with whom: with all */
             acp_engine_joined(e, 0, procs, procs);
         growth_show_table(e);
-        atomic_store(&e->joined, true); /* from now on messages are read */
+        atomic_store(&e->job.joined, true); /* from now on messages are read */
         progress_kick(e);
     }
     return ACP_OK;
@@ -56,15 +66,15 @@ struct peer *peer_of_slot(acp_engine *e, uint32_t slot)
     struct peer *p = NULL;
     pthread_mutex_lock(&e->space);
     if (slot < e->procs) {
-        struct peer ***page = &e->peers[slot / PEER_PAGE];
+        struct peer ***page = &e->job.peers[slot / PEER_PAGE];
         if (!*page)
             *page = calloc(PEER_PAGE, sizeof **page);
         if (*page && !(p = (*page)[slot % PEER_PAGE]) && (p = calloc(1, sizeof *p))) {
             p->row = table_row(e, slot);
             p->slot = slot;
-            p->fd = p->pidfd = p->door_fd = -1;
-            p->view_limit = VIEW_LIMIT;
-            p->lost = e->outcast;
+            p->shm.fd = p->pidfd = p->shm.door_fd = -1;
+            p->shm.view_limit = VIEW_LIMIT;
+            p->lost = e->job.outcast;
             (*page)[slot % PEER_PAGE] = p;
         }
     }
@@ -76,8 +86,8 @@ struct peer *peer_known(acp_engine *e, uint32_t slot)
 {
     struct peer *p = NULL;
     pthread_mutex_lock(&e->space);
-    if (slot < e->procs && e->peers[slot / PEER_PAGE])
-        p = e->peers[slot / PEER_PAGE][slot % PEER_PAGE];
+    if (slot < e->procs && e->job.peers[slot / PEER_PAGE])
+        p = e->job.peers[slot / PEER_PAGE][slot % PEER_PAGE];
     pthread_mutex_unlock(&e->space);
     return p;
 }
@@ -87,7 +97,7 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
     struct peer *found = NULL;
     pthread_mutex_lock(&e->space);
     for (uint32_t slot = after ? after->slot + 1 : 0; slot < e->procs && !found; slot++) {
-        struct peer **page = e->peers[slot / PEER_PAGE];
+        struct peer **page = e->job.peers[slot / PEER_PAGE];
         if (page)
             found = page[slot % PEER_PAGE];
         else
@@ -102,19 +112,19 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
 static bool is_missed(const acp_engine *e, const struct peer *p)
 {
     bool used = p->relation == RELATION_NODE || p->met;
-    return !p->left && (span_has(e->everybody, p->slot) || (used && !peer_left(p)));
+    return !p->left && (span_has(e->job.everybody, p->slot) || (used && !peer_left(p)));
 }
 
 void peer_mark_lost(acp_engine *e, struct peer *p)
 {
     pthread_mutex_lock(&e->space);
-    bool news = p != e->own && !p->lost;
+    bool news = p != e->job.own && !p->lost;
     if (news) {
         p->missed = is_missed(e, p);
         atomic_store(&p->lost, 1);
-        atomic_fetch_add(&e->departed, 1);
-        atomic_fetch_add(&e->losses, p->missed);
-        atomic_fetch_add(&e->loss_news, 1);
+        atomic_fetch_add(&e->job.departed, 1);
+        atomic_fetch_add(&e->job.losses, p->missed);
+        atomic_fetch_add(&e->job.loss_news, 1);
     }
     pthread_mutex_unlock(&e->space);
     if (news)
@@ -123,7 +133,7 @@ void peer_mark_lost(acp_engine *e, struct peer *p)
 
 void peer_said_lost(acp_engine *e, struct peer *p)
 {
-    if (p == e->own)
+    if (p == e->job.own)
         peers_cast_out(e);
     else if (p->row.node != e->config.node || apart(e) || !process_lives(p->row.pid, p->row.start_time))
         peer_mark_lost(e, p); /* at once: who is told of it may accept it next */
@@ -134,7 +144,7 @@ void peer_said_lost(acp_engine *e, struct peer *p)
 bool peer_left(const struct peer *p)
 {
     /* It may have ended before its word was read. */
-    return p->left || (p->relation == RELATION_NODE && p->control->phase == PHASE_CLOSED);
+    return p->left || (p->relation == RELATION_NODE && p->shm.control->phase == PHASE_CLOSED);
 }
 
 bool peer_leaves(const struct peer *p)
@@ -151,7 +161,7 @@ int peer_gone(const struct peer *p)
 /* The others hold this process for dead: it must not do anything to them any more. */
 void peers_cast_out(acp_engine *e)
 {
-    atomic_store(&e->outcast, true);
+    atomic_store(&e->job.outcast, true);
     for (struct peer *p = NULL; (p = peer_next(e, p));)
         peer_mark_lost(e, p);
 }
@@ -165,7 +175,7 @@ bool own_want(int error)
 void peer_watch(acp_engine *e, struct peer *p)
 {
     pthread_mutex_lock(&e->space);
-    bool watch = !p->watched && p != e->own && p->row.node == e->config.node &&
+    bool watch = !p->watched && p != e->job.own && p->row.node == e->config.node &&
                  !apart(e) && !p->lost && !e->stopping;
     if (watch) {
         p->watched = true;
@@ -175,7 +185,7 @@ void peer_watch(acp_engine *e, struct peer *p)
             peer_mark_lost(e, p);
         } else if (p->pidfd < 0 || poll_add(e, p->pidfd, EPOLLIN, TAG_PEER | p->slot)) {
             p->looked_at = true;
-            atomic_store(&e->looking, true);
+            atomic_store(&e->progress.looking, true);
             progress_kick(e);
         }
     }
@@ -194,9 +204,9 @@ static bool claim_line(acp_engine *e, struct peer *p)
 {
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < ATTACH_LINES; i++) {
-            struct attach_line *l = &p->doors->lines[i];
+            struct attach_line *l = &p->shm.doors->lines[i];
             uint64_t holder = l->holder;
-            if (holder && (round == 0 || !peer_line_dead(e, p->doors, i)))
+            if (holder && (round == 0 || !peer_line_dead(e, p->shm.doors, i)))
                 continue;
             /* Until the line is filled in, its holder is known by its process id alone. */
             if (!atomic_compare_exchange_strong(&l->holder, &holder, CLAIMING | e->row.pid))
@@ -206,10 +216,10 @@ static bool claim_line(acp_engine *e, struct peer *p)
             l->start_time = e->row.start_time;
             l->pid = e->row.pid;
             l->nonce = e->row.nonce;
-            l->table_fd = e->table.fd;
-            l->table_nonce = e->table.head->nonce;
+            l->table_fd = e->job.table.fd;
+            l->table_nonce = e->job.table.head->nonce;
             l->holder = e->self + 1;
-            p->line = i;
+            p->shm.line = i;
             return true;
         }
     }
@@ -238,8 +248,8 @@ static bool vm_allowed(const struct peer *p)
 {
     uint64_t magic = 0;
     struct iovec here = {&magic, sizeof magic};
-    struct iovec there = {(void *)(uintptr_t)p->control->base, sizeof magic};
-    return p->control->ptracer &&
+    struct iovec there = {(void *)(uintptr_t)p->shm.control->base, sizeof magic};
+    return p->shm.control->ptracer &&
            process_vm_readv((pid_t)p->row.pid, &here, 1, &there, 1, 0) == sizeof magic &&
            magic == LAYOUT_MAGIC;
 }
@@ -260,16 +270,16 @@ int peer_attach(acp_engine *e, struct peer *p)
     relation = p->relation;
     if (relation == RELATION_UNKNOWN && (e->stopping || p->gone || (p->left && !p->alone))) {
         relation = RELATION_REMOTE;
-    } else if (relation == RELATION_UNKNOWN && !p->lost && now_ns() >= p->attach_at) {
+    } else if (relation == RELATION_UNKNOWN && !p->lost && now_ns() >= p->shm.attach_at) {
         uint8_t opened = OPENED_NOT;
         bool later = false; /* until then it is as if it were on another node */
         int rc = attach_open(e, p, &opened, &later);
         relation = RELATION_REMOTE;
         if (later) {
-            p->attach_at = now_ns() + ATTACH_AGAIN_NS;
+            p->shm.attach_at = now_ns() + ATTACH_AGAIN_NS;
         } else if (rc == ACP_OK && claim_line(e, p)) {
-            p->opened = opened;
-            p->vm_refused = !vm_allowed(p);
+            p->shm.opened = opened;
+            p->shm.vm_refused = !vm_allowed(p);
             relation = RELATION_NODE;
         } else if (rc == ACP_E_LOST) {
             relation = RELATION_UNKNOWN;
@@ -277,8 +287,8 @@ int peer_attach(acp_engine *e, struct peer *p)
         }
         if (!later)
             atomic_store_explicit(&p->relation, relation, memory_order_release);
-        bool stays = p->left || !span_has(e->joined_with, p->slot); /* does this process, without it? */
-        if (stays && relation == RELATION_NODE && p->control->phase == PHASE_CLOSED) {
+        bool stays = p->left || !span_has(e->job.joined_with, p->slot); /* does this process, without it? */
+        if (stays && relation == RELATION_NODE && p->shm.control->phase == PHASE_CLOSED) {
             p->left = true; /* it may have looked for the last time whom it has to tell */
             peer_mark_lost(e, p);
         }

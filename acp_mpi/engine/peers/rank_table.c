@@ -2,7 +2,9 @@
  * the others of the node map, read-only. The table only grows (rank_table_append.c). The file has
  * its full size from the start, so that no mapping of it ever meets SIGBUS, and lives as long as anybody
  * has it mapped. */
-#include "operations/op.h"
+#include "peers/rank_table.h"
+#include "base/linux.h"
+#include "peers/attach.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 
 const unsigned char *table_bytes(const acp_engine *e, uint32_t slot)
 {
-    return e->table.base + TABLE_ROWS + (uint64_t)slot * TABLE_ROW;
+    return e->job.table.base + TABLE_ROWS + (uint64_t)slot * TABLE_ROW;
 }
 
 uint64_t table_node(const acp_engine *e, uint32_t slot)
@@ -59,7 +61,7 @@ void table_pack(const acp_engine *e, const struct row *row, unsigned char *out)
 const uint32_t *table_below(const acp_engine *e, uint64_t array, uint32_t have, uint32_t limit,
                              uint32_t *count)
 {
-    const uint32_t *slots = (const uint32_t *)(const void *)(e->table.base + array);
+    const uint32_t *slots = (const uint32_t *)(const void *)(e->job.table.base + array);
     uint32_t low = 0;
     while (low < have) {
         uint32_t middle = low + (have - low) / 2;
@@ -74,7 +76,7 @@ const uint32_t *table_below(const acp_engine *e, uint64_t array, uint32_t have, 
 
 const uint32_t *table_firsts(const acp_engine *e, uint32_t *count)
 {
-    return table_below(e, TABLE_FIRSTS, e->table.head->nodes, e->procs, count);
+    return table_below(e, TABLE_FIRSTS, e->job.table.head->nodes, e->procs, count);
 }
 
 bool table_together(const acp_engine *e)
@@ -88,7 +90,7 @@ bool table_together(const acp_engine *e)
 
 const uint32_t *table_mates(const acp_engine *e, uint32_t *count)
 {
-    return table_below(e, TABLE_MATES, e->table.head->mates, e->procs, count);
+    return table_below(e, TABLE_MATES, e->job.table.head->mates, e->procs, count);
 }
 
 int table_map(acp_engine *e, int fd)
@@ -96,7 +98,7 @@ int table_map(acp_engine *e, int fd)
     void *base = map_undumped(fd, 0, TABLE_SIZE, PROT_READ);
     if (base == MAP_FAILED)
         return ACP_E_SYSTEM;
-    e->table = (struct table){fd, base, base};
+    e->job.table = (struct table){fd, base, base};
     return ACP_OK;
 }
 
@@ -121,9 +123,9 @@ bool table_genuine(const acp_engine *e, int fd, uint32_t uid, uint64_t nonce)
 int acp_table_place(const acp_engine *e, uint8_t place[ACP_ROW_SIZE])
 {
     struct row row = e->row;
-    if (e->table.fd < 0 || e->table.head->nonce != e->row.nonce)
+    if (e->job.table.fd < 0 || e->job.table.head->nonce != e->row.nonce)
         return ACP_E_ARGUMENT;
-    row.memory_fd = e->table.fd;
+    row.memory_fd = e->job.table.fd;
     memcpy(place, &row, sizeof row);
     return ACP_OK;
 }
@@ -132,7 +134,7 @@ int acp_table_map(acp_engine *e, const uint8_t place[ACP_ROW_SIZE])
 {
     struct row row;
     memcpy(&row, place, sizeof row);
-    if (e->table.base)
+    if (e->job.table.base)
         return ACP_E_ARGUMENT;
     pthread_mutex_lock(&e->space);
     int fd = attach_table(e, &row, row.nonce);
@@ -157,7 +159,7 @@ uint32_t acp_mates(const acp_engine *e)
 {
     uint32_t count, living = 0;
     const uint32_t *mates = table_mates(e, &count);
-    if (e->self < e->founders)
+    if (e->self < e->job.founders)
         return count; /* they come together */
     for (uint32_t i = 0; i < count; i++) {
         struct row row = table_row(e, mates[i]);
@@ -176,16 +178,16 @@ bool acp_ranks_of(const acp_engine *e, uint32_t first, uint32_t count, uint32_t 
 
 void table_close(acp_engine *e)
 {
-    if (e->table.fd >= 0)
-        close(e->table.fd);
-    e->table.fd = -1;
+    if (e->job.table.fd >= 0)
+        close(e->job.table.fd);
+    e->job.table.fd = -1;
 }
 
 void table_free(acp_engine *e)
 {
-    if (e->table.base)
-        munmap((void *)(uintptr_t)e->table.base, TABLE_SIZE);
-    e->table.base = NULL;
-    e->table.head = NULL;
+    if (e->job.table.base)
+        munmap((void *)(uintptr_t)e->job.table.base, TABLE_SIZE);
+    e->job.table.base = NULL;
+    e->job.table.head = NULL;
     e->slot_of_rank = NULL;
 }

@@ -1,7 +1,9 @@
 /* How the table of the node grows. Whoever has rows that are not there yet appends them, under a lock
  * that dies with its holder, and says last how many there are; who comes with the same rows finds them
  * there. The first makes the file. */
-#include "operations/op.h"
+#include "peers/rank_table_append.h"
+#include "base/linux.h"
+#include "peers/rank_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +38,7 @@ static int lock(const acp_engine *e)
 {
     uint64_t until = now_ns() + LOCK_NS;
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    while (fcntl(e->table.fd, F_SETLK, &all)) {
+    while (fcntl(e->job.table.fd, F_SETLK, &all)) {
         struct timespec soon = {.tv_nsec = 1000000};
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
             return ACP_E_SYSTEM;
@@ -50,7 +52,7 @@ static int lock(const acp_engine *e)
 static void unlock(const acp_engine *e)
 {
     struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
-    fcntl(e->table.fd, F_SETLK, &all);
+    fcntl(e->job.table.fd, F_SETLK, &all);
 }
 
 /* Nodes that have a row already: an open hash of their lowest slots + 1. */
@@ -89,8 +91,8 @@ static int append_with(acp_engine *e, uint32_t first, const struct row *rows, ui
 {
     uint32_t had_nodes, had_mates, nodes = 0, mates = 0;
     /* Below `first`: a writer that died may have left more. */
-    const uint32_t *firsts = table_below(e, TABLE_FIRSTS, e->table.head->nodes, first, &had_nodes);
-    table_below(e, TABLE_MATES, e->table.head->mates, first, &had_mates);
+    const uint32_t *firsts = table_below(e, TABLE_FIRSTS, e->job.table.head->nodes, first, &had_nodes);
+    table_below(e, TABLE_MATES, e->job.table.head->mates, first, &had_mates);
     struct node_set set = {e, rows, first, scratch->buckets, mask};
     for (uint32_t i = 0; i < had_nodes; i++)
         enter_node(&set, firsts[i]);
@@ -101,7 +103,7 @@ static int append_with(acp_engine *e, uint32_t first, const struct row *rows, ui
         if (rows[i].node == e->config.node)
             scratch->mates[mates++] = first + i;
     }
-    int fd = e->table.fd;
+    int fd = e->job.table.fd;
     if (memory_file_write(fd, TABLE_ROWS + (uint64_t)first * TABLE_ROW, scratch->packed,
                   count * TABLE_ROW) ||
         memory_file_write(fd, TABLE_FIRSTS + 4ull * had_nodes, scratch->firsts, 4ull * nodes) ||
@@ -120,7 +122,7 @@ static int append_with(acp_engine *e, uint32_t first, const struct row *rows, ui
 static int append(acp_engine *e, uint32_t first, const struct row *rows, uint32_t count)
 {
     uint32_t room = 16;
-    while (room < 2 * (e->table.head->nodes + count))
+    while (room < 2 * (e->job.table.head->nodes + count))
         room *= 2;
     struct scratch s = {malloc(count * TABLE_ROW), malloc(count * 4ull), malloc(count * 4ull),
                         calloc(room, 4)};
@@ -147,7 +149,7 @@ static int add(acp_engine *e, uint32_t first, const struct row *rows, uint32_t c
     int rc = lock(e);
     if (rc != ACP_OK)
         return rc;
-    uint32_t have = atomic_load(&e->table.head->count), i = 0;
+    uint32_t have = atomic_load(&e->job.table.head->count), i = 0;
     if (first > have)
         rc = ACP_E_ARGUMENT;
     for (; rc == ACP_OK && i < count && first + i < have; i++) {
@@ -166,7 +168,7 @@ int acp_table_add(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t c
 {
     if (first > ACP_RANKS_MAX || count > ACP_RANKS_MAX - first)
         return ACP_E_ARGUMENT;
-    int rc = e->table.base ? ACP_OK : make(e);
+    int rc = e->job.table.base ? ACP_OK : make(e);
     struct row *piece = malloc((count < PIECE ? count : PIECE) * sizeof *piece + 1);
     if (rc == ACP_OK && !piece)
         rc = ACP_E_SYSTEM;
@@ -182,6 +184,6 @@ int acp_table_add(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t c
 /* Which slots the ranks from `first` on have. After a reset all processes of the node write the same. */
 int table_permute(acp_engine *e, uint32_t first, const uint32_t *slots, uint32_t count)
 {
-    int rc = memory_file_write(e->table.fd, TABLE_SLOTS + 4ull * first, slots, 4ull * count);
+    int rc = memory_file_write(e->job.table.fd, TABLE_SLOTS + 4ull * first, slots, 4ull * count);
     return rc ? ACP_E_SYSTEM : ACP_OK;
 }

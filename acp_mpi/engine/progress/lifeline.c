@@ -1,7 +1,10 @@
 /* A pipe of which macprun has the other end: its two processes are gone when input there has ended. The
  * rank is to end then, too, whoever has started it for them. */
-#include "progress/progress.h"
+#include "progress/lifeline.h"
+#include "core/engine_state.h"
+#include "progress/reactor.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -12,7 +15,7 @@
 int acp_lifeline(acp_engine *e, int fd)
 {
     pthread_mutex_lock(&e->lock);
-    e->lifeline_fd = fd;
+    e->progress.lifeline_fd = fd;
     int rc = poll_add(e, fd, 0, TAG_LIFELINE) ? ACP_E_SYSTEM : ACP_OK; /* of EPOLLHUP one always hears */
     pthread_mutex_unlock(&e->lock);
     return rc;
@@ -30,7 +33,7 @@ void lifeline_ended(acp_engine *e)
 {
     pthread_t killer;
     sigset_t all, before;
-    epoll_ctl(e->epoll_fd, EPOLL_CTL_DEL, e->lifeline_fd, NULL);
+    epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_DEL, e->progress.lifeline_fd, NULL);
     sigfillset(&all); /* signals are the program's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&killer, NULL, kill_after_grace, NULL))

@@ -3,9 +3,23 @@
  * All are in an inner epoll set; the progress thread sleeps on an outer set that holds the inner
  * one. A caller that leads takes the inner set out of the outer one, so that what arrives wakes
  * it alone. */
-#include "transport/listen.h"
-#include "operations/op.h"
+#include "progress/reactor.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "messages/flow.h"
 #include "mpi_window/target_assist.h"
+#include "operations/pending.h"
+#include "peers/attach.h"
+#include "peers/peer.h"
+#include "progress/doorbell.h"
+#include "progress/lifeline.h"
+#include "progress/progress.h"
+#include "transport/connection.h"
+#include "transport/connection_input.h"
+#include "transport/keepalive.h"
+#include "transport/link.h"
+#include "transport/listen.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -20,35 +34,35 @@
 int poll_add(acp_engine *e, int fd, uint32_t events, uint64_t tag)
 {
     struct epoll_event event = {.events = events, .data.u64 = tag};
-    return epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+    return epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
 void timer_until(acp_engine *e, uint64_t when)
 {
     struct itimerspec at = {.it_value = {.tv_sec = (time_t)(when / 1000000000),
                                          .tv_nsec = (long)(when % 1000000000)}};
-    if (e->timer_at && e->timer_at <= when)
+    if (e->progress.timer_at && e->progress.timer_at <= when)
         return;
-    e->timer_at = when;
-    timerfd_settime(e->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    e->progress.timer_at = when;
+    timerfd_settime(e->progress.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
 void events_arm(acp_engine *e, bool on)
 {
-    if (e->armed == on)
+    if (e->progress.armed == on)
         return;
     struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = TAG_INNER};
     if (on)
-        e->armed = true; /* before the thread, awake by this call, asks */
-    epoll_ctl(e->outer_fd, EPOLL_CTL_MOD, e->epoll_fd, &event);
+        e->progress.armed = true; /* before the thread, awake by this call, asks */
+    epoll_ctl(e->progress.outer_fd, EPOLL_CTL_MOD, e->progress.epoll_fd, &event);
     if (!on)
-        e->armed = false;
+        e->progress.armed = false;
 }
 
 bool events_await(acp_engine *e)
 {
     struct epoll_event event;
-    return epoll_wait(e->outer_fd, &event, 1, -1) >= 0 || errno == EINTR;
+    return epoll_wait(e->progress.outer_fd, &event, 1, -1) >= 0 || errno == EINTR;
 }
 
 /* For who has been woken although another thread leads: what it was rung for that one does, now or when it
@@ -56,13 +70,13 @@ bool events_await(acp_engine *e)
 bool events_leave(acp_engine *e)
 {
     struct epoll_event events[EVENTS];
-    int n = epoll_wait(e->epoll_fd, events, EVENTS, 0), rings = 0;
+    int n = epoll_wait(e->progress.epoll_fd, events, EVENTS, 0), rings = 0;
     for (int i = 0; i < n; i++)
         rings += events[i].data.u64 == TAG_DOOR;
     if (rings) {
-        atomic_store(&e->rung, true);
+        atomic_store(&e->progress.rung, true);
         progress_event(e);
-        if (!atomic_load(&e->armed))
+        if (!atomic_load(&e->progress.armed))
             progress_kick(e);
     }
     return n <= rings;
@@ -86,14 +100,14 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
         lifeline_ended(e);
         return;
     case TAG_TIMER:
-        while (read(e->timer_fd, &count, sizeof count) > 0)
+        while (read(e->progress.timer_fd, &count, sizeof count) > 0)
             continue;
-        due = e->timer_at;
+        due = e->progress.timer_at;
         now = now_ns();
-        e->timer_at = 0; /* it has rung: what is begun from here sets it anew */
+        e->progress.timer_at = 0; /* it has rung: what is begun from here sets it anew */
         links_tick(lane, due && now > due ? now - due : 0);
         visits_tick(lane);
-        if (atomic_load(&e->looking))
+        if (atomic_load(&e->progress.looking))
             peers_look(e);
         return;
     }
@@ -102,7 +116,7 @@ static void dispatch(acp_lane *lane, const struct epoll_event *event)
     } else if (tag & TAG_PEER) {
         struct peer *p = peer_of_slot(e, (uint32_t)tag);
         if (p) {
-            epoll_ctl(e->epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
+            epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
             peer_mark_lost(e, p);
         }
     }
@@ -114,9 +128,9 @@ static void settle(acp_lane *lane)
     acp_engine *e = lane->engine;
     links_bury(e);
     ops_pump(lane);
-    if (e->couriers)
+    if (e->mail.couriers)
         couriers_push(lane);
-    if (atomic_load(&e->looking))
+    if (atomic_load(&e->progress.looking))
         timer_until(e, now_ns() + LOOK_NS);
 }
 
@@ -126,7 +140,7 @@ bool events_look(acp_engine *e)
 {
     acp_lane *lane = &e->lanes[LANE_LEADER];
     bool interrupted;
-    if (!atomic_load_explicit(&e->talker, memory_order_relaxed) || ++e->looks % ASK_ALL == 0)
+    if (!atomic_load_explicit(&e->tcp.talker, memory_order_relaxed) || ++e->progress.looks % ASK_ALL == 0)
         return events_take(e, 0, &interrupted);
     if (e->stopping)
         return false;
@@ -145,7 +159,7 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
     int timeout = timeout_ns == ACP_FOREVER ? -1 : (int)((timeout_ns + 999999) / 1000000);
     if (e->stopping)
         return false;
-    int n = epoll_wait(e->epoll_fd, events, EVENTS, timeout);
+    int n = epoll_wait(e->progress.epoll_fd, events, EVENTS, timeout);
     if (n < 0 && errno == EINTR)
         *interrupted = true;
     if (n <= 0)
@@ -161,28 +175,28 @@ bool events_take(acp_engine *e, int64_t timeout_ns, bool *interrupted)
 int events_open(acp_engine *e)
 {
     struct epoll_event inner = {.events = EPOLLIN, .data.u64 = TAG_INNER};
-    e->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    e->outer_fd = epoll_create1(EPOLL_CLOEXEC);
-    e->door_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    e->giver_fd = giver_open(e);
+    e->progress.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    e->progress.outer_fd = epoll_create1(EPOLL_CLOEXEC);
+    e->progress.door_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    e->job.giver_fd = giver_open(e);
     spare_open(e);
-    e->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    e->progress.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     /* Every ring is an event of its own, so that nobody need take back the count. */
-    if (e->epoll_fd < 0 || e->outer_fd < 0 || e->door_fd < 0 || e->giver_fd < 0 ||
-        e->timer_fd < 0 || endpoints_open(e) != ACP_OK ||
-        poll_add(e, e->door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||
-        poll_add(e, e->timer_fd, EPOLLIN, TAG_TIMER) ||
-        poll_add(e, e->giver_fd, EPOLLIN, TAG_GIVER) ||
-        epoll_ctl(e->outer_fd, EPOLL_CTL_ADD, e->epoll_fd, &inner))
+    if (e->progress.epoll_fd < 0 || e->progress.outer_fd < 0 || e->progress.door_fd < 0 || e->job.giver_fd < 0 ||
+        e->progress.timer_fd < 0 || endpoints_open(e) != ACP_OK ||
+        poll_add(e, e->progress.door_fd, EPOLLIN | EPOLLET, TAG_DOOR) ||
+        poll_add(e, e->progress.timer_fd, EPOLLIN, TAG_TIMER) ||
+        poll_add(e, e->job.giver_fd, EPOLLIN, TAG_GIVER) ||
+        epoll_ctl(e->progress.outer_fd, EPOLL_CTL_ADD, e->progress.epoll_fd, &inner))
         return ACP_E_SYSTEM;
-    e->armed = true;
+    e->progress.armed = true;
     return ACP_OK;
 }
 
 void events_close(acp_engine *e)
 {
-    int *descriptors[] = {&e->epoll_fd, &e->outer_fd, &e->door_fd,
-                          &e->giver_fd, &e->timer_fd, &e->spare_fd, &e->lifeline_fd};
+    int *descriptors[] = {&e->progress.epoll_fd, &e->progress.outer_fd, &e->progress.door_fd,
+                          &e->job.giver_fd, &e->progress.timer_fd, &e->progress.spare_fd, &e->progress.lifeline_fd};
     endpoints_close(e);
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++) {
         if (*descriptors[i] >= 0)

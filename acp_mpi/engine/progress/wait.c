@@ -1,6 +1,14 @@
 /* How a caller waits: it looks for a while, for what it waits for mostly comes soon, and then sleeps.
  * It leads while nobody else does. */
-#include "operations/op.h"
+#include "progress/wait.h"
+#include "base/linux.h"
+#include "peers/peer_liveness.h"
+#include "progress/doorbell.h"
+#include "progress/progress.h"
+#include "progress/reactor.h"
+#include "transport/keepalive.h"
+#include "transport/link.h"
+#include "transport/link_io.h"
 
 #include <sched.h>
 
@@ -49,21 +57,21 @@ void doing_end(acp_engine *e, acp_doing doing, acp_doing was)
 
 uint64_t progress_worth(const acp_engine *e, uint64_t time_ns)
 {
-    return time_ns >> atomic_load_explicit(&e->vain, memory_order_relaxed);
+    return time_ns >> atomic_load_explicit(&e->progress.vain, memory_order_relaxed);
 }
 
 static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
 {
-    uint32_t vain = atomic_load_explicit(&e->vain, memory_order_relaxed);
+    uint32_t vain = atomic_load_explicit(&e->progress.vain, memory_order_relaxed);
     bool messages = doing == ACP_DOING_RECEIVE || doing == ACP_DOING_SEND ||
                     doing == ACP_DOING_COLLECTIVE;
-    if (!messages || !e->wire_count)
+    if (!messages || !e->tcp.wire_count)
         return;
     if (waited_ns < 2 * SPIN_NS)
         vain = 0;
     else if (vain < VAIN_MOST)
         vain++;
-    atomic_store_explicit(&e->vain, vain, memory_order_relaxed);
+    atomic_store_explicit(&e->progress.vain, vain, memory_order_relaxed);
 }
 
 /* An owner that is woken on a halted processor answers within a look. One that is woken where its
@@ -72,7 +80,7 @@ static void learn(acp_engine *e, acp_doing doing, uint64_t waited_ns)
  * tried. Where bytes move meanwhile both take longer, and are compared by themselves. */
 static bool glance(acp_engine *e, bool moves)
 {
-    struct experience *a = &e->answers[moves];
+    struct experience *a = &e->progress.answers[moves];
     uint32_t turn = atomic_fetch_add_explicit(&a->count, 1, memory_order_relaxed);
     bool better = a->cost[true] < a->cost[false];
     return better != (turn % TRY_OTHER == TRY_OTHER - 1);
@@ -83,7 +91,7 @@ static void learn_answer(acp_engine *e, bool glanced, uint64_t waited_ns, uint64
     bool moves = moving_ns > GLANCE_NS;
     if (waited_ns <= GLANCE_NS || waited_ns > ANSWER_MOST_NS + 4 * moving_ns)
         return; /* it was awake; or something else was the reason */
-    _Atomic uint32_t *mean = &e->answers[moves].cost[glanced];
+    _Atomic uint32_t *mean = &e->progress.answers[moves].cost[glanced];
     uint64_t cost = moves ? waited_ns * COST_OF_MOVING / moving_ns : waited_ns;
     uint32_t before = atomic_load_explicit(mean, memory_order_relaxed);
     atomic_store_explicit(mean, before - before / 8 + (uint32_t)cost / 8, memory_order_relaxed);
@@ -92,7 +100,7 @@ static void learn_answer(acp_engine *e, bool glanced, uint64_t waited_ns, uint64
 void progress_linger(const acp_engine *e, uint32_t *looks)
 {
     cpu_relax();
-    if (++*looks % 16 == 0 && !e->wire_count)
+    if (++*looks % 16 == 0 && !e->tcp.wire_count)
         sched_yield();
 }
 
@@ -108,9 +116,9 @@ static uint64_t patience(const acp_engine *e, bool answer, bool glanced, uint64_
 static void look(struct wait *w, uint64_t patience_ns)
 {
     acp_engine *e = w->engine;
-    atomic_fetch_add(&e->suitors, 1);
-    if (atomic_load_explicit(&e->held_links, memory_order_relaxed) ||
-        atomic_load_explicit(&e->asked_later, memory_order_relaxed))
+    atomic_fetch_add(&e->progress.suitors, 1);
+    if (atomic_load_explicit(&e->tcp.held_links, memory_order_relaxed) ||
+        atomic_load_explicit(&e->tcp.asked_later, memory_order_relaxed))
         links_ask(e);
     for (uint32_t spin = 0; !w->ready(w->context) && !e->stopping; spin++) {
         if (w->lead || (w->lead = leader_try(e)))
@@ -122,15 +130,15 @@ static void look(struct wait *w, uint64_t patience_ns)
         if (((spin & 7) == 7 || patience_ns < SPIN_NS) && now_ns() - w->start > patience_ns)
             break;
     }
-    atomic_fetch_sub(&e->suitors, 1);
+    atomic_fetch_sub(&e->progress.suitors, 1);
 }
 
 /* A handler may use the engine, and even close it: it counts as outside. */
 static bool tick_outside(acp_engine *e, int reason)
 {
-    atomic_fetch_sub(&e->callers, 1);
+    atomic_fetch_sub(&e->progress.callers, 1);
     bool end = tick(e, reason);
-    atomic_fetch_add(&e->callers, 1);
+    atomic_fetch_add(&e->progress.callers, 1);
     return end;
 }
 
@@ -160,7 +168,7 @@ static void rest(struct wait *w, int64_t left)
 {
     acp_engine *e = w->engine;
     int64_t slice = w->watching ? WAIT_SLICE_NS : (int64_t)LOOK_AROUND_NS;
-    if (w->doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->window_words))
+    if (w->doing == ACP_DOING_WAIT_UNTIL && atomic_load(&e->mpi.words))
         slice = RETRY_NS; /* nobody rings for what a window writes */
     slice = left < slice ? left : slice;
     if (!w->lead && !(w->lead = leader_try(e))) {
@@ -169,10 +177,10 @@ static void rest(struct wait *w, int64_t left)
     }
     events_arm(e, false);
     bool look_on = now_ns() - w->served < progress_worth(e, LOOK_ON_NS);
-    uint32_t rings = e->rings;
+    uint32_t rings = e->progress.rings;
     if (progress_poll(e) ||
         (!look_on && !w->ready(w->context) && lead_asleep(e, slice, &w->interrupted)))
-        w->served = e->rings == rings ? now_ns() : 0;
+        w->served = e->progress.rings == rings ? now_ns() : 0;
     else if (look_on)
         progress_linger(e, &w->looks);
 }
@@ -181,7 +189,7 @@ static void rest(struct wait *w, int64_t left)
 static bool is_short(const struct wait *w)
 {
     acp_engine *e = w->engine;
-    uint64_t since = atomic_load_explicit(&e->short_since, memory_order_relaxed);
+    uint64_t since = atomic_load_explicit(&e->tcp.short_since, memory_order_relaxed);
     uint64_t now = since ? now_ns() : 0, timeout = e->config.peer_timeout_ns;
     return since && now - w->start > timeout && now - since > timeout && short_lasts(e);
 }
@@ -212,7 +220,7 @@ static int sleep_until_ready(struct wait *w)
 static int wait_inside(struct wait *w)
 {
     acp_engine *e = w->engine;
-    uint64_t moving = atomic_load(&e->bytes_away) / 8; /* 8 bytes a nanosecond */
+    uint64_t moving = atomic_load(&e->ops.bytes_away) / 8; /* 8 bytes a nanosecond */
     bool answer = w->doing == ACP_DOING_COMPLETE;
     bool glanced = answer && glance(e, moving > GLANCE_NS);
     w->start = w->asked = now_ns();
@@ -234,8 +242,8 @@ static int wait_inside(struct wait *w)
  * caller waited for is not written to its memory afterwards. */
 static void await_leader(acp_engine *e)
 {
-    pthread_mutex_lock(&e->leader);
-    pthread_mutex_unlock(&e->leader);
+    pthread_mutex_lock(&e->progress.leader);
+    pthread_mutex_unlock(&e->progress.leader);
 }
 
 int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t timeout_ns,
@@ -243,11 +251,11 @@ int progress_wait(acp_engine *e, bool (*ready)(void *), void *context, int64_t t
 {
     struct wait w = {.engine = e, .ready = ready, .context = context, .timeout_ns = timeout_ns,
                      .doing = doing};
-    atomic_fetch_add(&e->callers, 1);
+    atomic_fetch_add(&e->progress.callers, 1);
     int rc = atomic_load(&e->stopping) ? ACP_E_CLOSED : wait_inside(&w);
     if (rc == ACP_E_CLOSED)
         await_leader(e);
-    atomic_fetch_sub(&e->callers, 1);
+    atomic_fetch_sub(&e->progress.callers, 1);
     return rc;
 }
 
@@ -255,11 +263,11 @@ bool progress_doze(acp_engine *e, bool (*ready)(void *), void *context, int64_t 
 {
     uint64_t end = now_ns() + (uint64_t)timeout_ns;
     bool there = false;
-    atomic_fetch_add(&e->callers, 1);
+    atomic_fetch_add(&e->progress.callers, 1);
     for (int64_t left = timeout_ns; left > 0 && !atomic_load(&e->stopping);
          left = (int64_t)(end - now_ns()))
         if ((there = ready(context)) || !doze(e, ready, context, left))
             break;
-    atomic_fetch_sub(&e->callers, 1);
+    atomic_fetch_sub(&e->progress.callers, 1);
     return there;
 }

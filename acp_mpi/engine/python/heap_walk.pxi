@@ -1,5 +1,11 @@
 # The heaps of other processes, seen from outside; no engine is needed.
 
+cdef extern from "inspect/query.h":
+    pass
+
+cdef extern from "inspect/ranks.h":
+    pass
+
 cdef extern from "inspect/heap_walk.h" nogil:
     enum:
         USE_VACANT, USE_FREE, USE_MALLOC, USE_SPARE, USE_UNKNOWN, USE_MESSAGES, USE_CONTAINER

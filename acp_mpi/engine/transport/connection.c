@@ -1,8 +1,18 @@
 /* Wires come and go: calling and accepting, deadlines, and what each waits for. What comes on one is taken by
  * connection_input.c. */
 #include "transport/connection.h"
-
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "peers/attach.h"
+#include "peers/peer.h"
+#include "progress/reactor.h"
+#include "transport/connection_input.h"
+#include "transport/handshake.h"
 #include "transport/link.h"
+#include "transport/link_io.h"
+#include "transport/listen.h"
+#include "transport/socket_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,16 +33,16 @@
 static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t patience_ns)
 {
     uint32_t number = 0;
-    while (number < e->wire_room && e->wires[number])
+    while (number < e->tcp.wire_room && e->tcp.wires[number])
         number++;
-    if (number == e->wire_room) {
-        uint32_t room = e->wire_room ? e->wire_room * 2 : 8;
-        struct wire **grown = realloc(e->wires, room * sizeof *grown);
+    if (number == e->tcp.wire_room) {
+        uint32_t room = e->tcp.wire_room ? e->tcp.wire_room * 2 : 8;
+        struct wire **grown = realloc(e->tcp.wires, room * sizeof *grown);
         if (!grown)
             return NULL;
-        memset(grown + e->wire_room, 0, (room - e->wire_room) * sizeof *grown);
-        e->wires = grown;
-        e->wire_room = room;
+        memset(grown + e->tcp.wire_room, 0, (room - e->tcp.wire_room) * sizeof *grown);
+        e->tcp.wires = grown;
+        e->tcp.wire_room = room;
     }
     struct wire *wire = calloc(1, sizeof *wire);
     acp_handshake *hs = map_undumped(-1, 0, sizeof *hs, PROT_READ | PROT_WRITE);
@@ -48,8 +58,8 @@ static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t pa
     wire->number = number;
     wire->deadline = now_ns() + patience_ns;
     timer_until(e, wire->deadline);
-    e->wires[number] = wire;
-    atomic_fetch_add(&e->wire_count, 1);
+    e->tcp.wires[number] = wire;
+    atomic_fetch_add(&e->tcp.wire_count, 1);
     return wire;
 }
 
@@ -77,7 +87,7 @@ struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
         errno = error;
         return NULL;
     }
-    e->short_since = 0;
+    e->tcp.short_since = 0;
     wire->state = WIRE_CONNECTING;
     wire->writing = true;
     wire->peer = p;
@@ -92,12 +102,12 @@ struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt)
 
 static void listen_as_told(acp_engine *e)
 {
-    endpoints_watch(e, !e->listen_again);
+    endpoints_watch(e, !e->tcp.listen_again);
 }
 
 static void listen_later(acp_engine *e, uint64_t when)
 {
-    e->listen_again = when;
+    e->tcp.listen_again = when;
     timer_until(e, when);
     listen_as_told(e);
 }
@@ -110,8 +120,8 @@ static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, u
     uint64_t now = now_ns();
     *count = 0;
     *due = UINT64_MAX;
-    for (uint32_t i = 0; i < e->wire_room; i++) {
-        struct wire *w = e->wires[i];
+    for (uint32_t i = 0; i < e->tcp.wire_room; i++) {
+        struct wire *w = e->tcp.wires[i];
         if (!w || w->state == WIRE_CLOSED || !w->accepted || !w->deadline ||
             (source && memcmp(w->source, source, sizeof w->source)))
             continue;
@@ -143,24 +153,24 @@ static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
 static int accept_spare(acp_engine *e, uint8_t *source, bool *neighbour)
 {
     pthread_mutex_lock(&e->space);
-    bool has = e->spare_fd >= 0 && !e->spare_used;
+    bool has = e->progress.spare_fd >= 0 && !e->tcp.spare_used;
     if (has)
-        close(e->spare_fd);
-    e->spare_fd = has ? -1 : e->spare_fd;
+        close(e->progress.spare_fd);
+    e->progress.spare_fd = has ? -1 : e->progress.spare_fd;
     pthread_mutex_unlock(&e->space);
     int fd = has ? endpoint_accept(e, source, neighbour) : -1;
     if (has && fd < 0)
         spare_open(e);
-    e->spare_used |= fd >= 0;
-    e->put_off_at = fd >= 0 ? now_ns() : e->put_off_at;
+    e->tcp.spare_used |= fd >= 0;
+    e->tcp.put_off_at = fd >= 0 ? now_ns() : e->tcp.put_off_at;
     return fd;
 }
 
 static void spare_over(acp_engine *e)
 {
-    e->spare_used = false;
+    e->tcp.spare_used = false;
     spare_open(e);
-    e->listen_again = 0;
+    e->tcp.listen_again = 0;
     listen_as_told(e);
 }
 
@@ -172,7 +182,7 @@ void wire_accept(acp_lane *lane)
         bool neighbour;
         uint32_t count;
         uint64_t due;
-        bool full = e->pending_handshakes >= PENDING_MOST;
+        bool full = e->tcp.pending_handshakes >= PENDING_MOST;
         struct wire *leaves = full ? pending_oldest(e, NULL, &count, &due) : NULL;
         if (full && !leaves) {
             listen_later(e, due);
@@ -190,7 +200,7 @@ void wire_accept(acp_lane *lane)
             close(fd);
             continue;
         }
-        if (leaves && e->pending_handshakes >= PENDING_MOST)
+        if (leaves && e->tcp.pending_handshakes >= PENDING_MOST)
             wire_broken(lane, leaves);
         struct wire *wire = fd < 0 ? NULL : wire_new(e, fd, EPOLLIN, HANDSHAKE_NS);
         if (!wire) { /* no descriptor or memory is left: the listener would ring for ever */
@@ -203,12 +213,12 @@ void wire_accept(acp_lane *lane)
         }
         wire->spare = spare;
         if (!spare)
-            e->short_since = 0;
+            e->tcp.short_since = 0;
         memcpy(wire->source, source, sizeof source);
         wire->neighbour = neighbour;
         wire->accepted = true;
         wire->state = WIRE_HANDSHAKE;
-        e->pending_handshakes++;
+        e->tcp.pending_handshakes++;
         if (acp_handshake_server(wire->handshake, e->config.secret, e->config.job, e->self) < 0)
             wire_close(e, wire);
     }
@@ -221,8 +231,8 @@ void wire_opened(acp_engine *e, struct wire *wire)
         munmap(wire->handshake, sizeof *wire->handshake);
     }
     wire->handshake = NULL;
-    if (wire->deadline && wire->accepted && e->pending_handshakes-- == PENDING_MOST) {
-        e->listen_again = 0;
+    if (wire->deadline && wire->accepted && e->tcp.pending_handshakes-- == PENDING_MOST) {
+        e->tcp.listen_again = 0;
         listen_as_told(e);
     }
     wire->deadline = 0;
@@ -231,8 +241,8 @@ void wire_opened(acp_engine *e, struct wire *wire)
 /* Nothing is taken from it as if it talked on. */
 static void wire_silent(acp_engine *e, const struct wire *wire)
 {
-    if (e->last_input == wire)
-        e->last_input = e->talker = NULL;
+    if (e->tcp.last_input == wire)
+        e->tcp.last_input = e->tcp.talker = NULL;
 }
 
 void wire_close(acp_engine *e, struct wire *wire)
@@ -244,19 +254,19 @@ void wire_close(acp_engine *e, struct wire *wire)
     wire_opened(e, wire);
     close(wire->fd);
     wire->fd = -1;
-    atomic_fetch_sub(&e->wire_count, 1);
+    atomic_fetch_sub(&e->tcp.wire_count, 1);
     if (wire->spare)
         spare_over(e);
-    wire->next_dead = e->dead_wires; /* a frame of it may be in work: freed later */
-    e->dead_wires = wire;
+    wire->next_dead = e->tcp.dead_wires; /* a frame of it may be in work: freed later */
+    e->tcp.dead_wires = wire;
 }
 
 void wires_bury(acp_engine *e)
 {
-    while (e->dead_wires) {
-        struct wire *wire = e->dead_wires;
-        e->dead_wires = wire->next_dead;
-        e->wires[wire->number] = NULL; /* not before: an event for it may be on its way */
+    while (e->tcp.dead_wires) {
+        struct wire *wire = e->tcp.dead_wires;
+        e->tcp.dead_wires = wire->next_dead;
+        e->tcp.wires[wire->number] = NULL; /* not before: an event for it may be on its way */
         free(wire->in);
         free(wire->first);
         free(wire);
@@ -267,7 +277,7 @@ static void listen_for(acp_engine *e, const struct wire *wire)
 {
     struct epoll_event event = {.events = (wire->fasts ? 0u : EPOLLIN) | (wire->writing ? EPOLLOUT : 0u),
                                 .data.u64 = TAG_WIRE | wire->number};
-    epoll_ctl(e->epoll_fd, EPOLL_CTL_MOD, wire->fd, &event);
+    epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_MOD, wire->fd, &event);
 }
 
 void wire_want(acp_engine *e, struct wire *wire, bool writing)
@@ -295,7 +305,7 @@ void wire_broken(acp_lane *lane, struct wire *wire)
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events)
 {
     acp_engine *e = lane->engine;
-    struct wire *wire = number < e->wire_room ? e->wires[number] : NULL;
+    struct wire *wire = number < e->tcp.wire_room ? e->tcp.wires[number] : NULL;
     if (!wire)
         return;
     if (wire->state == WIRE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
@@ -311,14 +321,14 @@ uint64_t wires_tick(acp_lane *lane, uint64_t now)
 {
     acp_engine *e = lane->engine;
     uint64_t next = UINT64_MAX;
-    if (e->listen_again && now >= e->listen_again) {
-        e->listen_again = 0;
+    if (e->tcp.listen_again && now >= e->tcp.listen_again) {
+        e->tcp.listen_again = 0;
         listen_as_told(e);
-    } else if (e->listen_again) {
-        next = e->listen_again;
+    } else if (e->tcp.listen_again) {
+        next = e->tcp.listen_again;
     }
-    for (uint32_t i = 0; i < e->wire_room; i++) {
-        struct wire *wire = e->wires[i];
+    for (uint32_t i = 0; i < e->tcp.wire_room; i++) {
+        struct wire *wire = e->tcp.wires[i];
         if (!wire || wire->state == WIRE_CLOSED || !wire->deadline)
             continue;
         if (now >= wire->deadline)
@@ -331,13 +341,13 @@ uint64_t wires_tick(acp_lane *lane, uint64_t now)
 
 void wires_close(acp_engine *e)
 {
-    for (uint32_t i = 0; i < e->wire_room; i++)
-        if (e->wires[i])
-            wire_close(e, e->wires[i]);
+    for (uint32_t i = 0; i < e->tcp.wire_room; i++)
+        if (e->tcp.wires[i])
+            wire_close(e, e->tcp.wires[i]);
     wires_bury(e);
-    free(e->wires);
-    free(e->receive_buffer);
-    e->wires = NULL;
-    e->receive_buffer = NULL;
-    e->wire_room = 0;
+    free(e->tcp.wires);
+    free(e->tcp.receive_buffer);
+    e->tcp.wires = NULL;
+    e->tcp.receive_buffer = NULL;
+    e->tcp.wire_room = 0;
 }

@@ -1,12 +1,13 @@
 /* A wire: one TCP connection between two processes, being opened or open. A link speaks on
  * one wire at a time and outlives it. All with the lock held. */
-#ifndef ACP_WIRE_H
-#define ACP_WIRE_H
+#ifndef ACP_CONNECTION_H
+#define ACP_CONNECTION_H
 
-#include "transport/listen.h"
-#include "transport/frame.h"
 #include "transport/handshake.h"
-#include "operations/op.h"
+#include "transport/listen.h"
+
+struct link;
+struct peer;
 
 enum wire_state { WIRE_CONNECTING = 1, WIRE_HANDSHAKE, WIRE_OPEN, WIRE_CLOSED };
 
@@ -40,46 +41,17 @@ struct wire {
 struct wire *wire_call(acp_engine *e, struct link *link, uint32_t attempt);
 void wire_close(acp_engine *e, struct wire *wire);
 void wire_opened(acp_engine *e, struct wire *wire); /* both have named its link: no deadline any more */
-bool wire_knows(acp_engine *e, struct wire *wire); /* does this process know who has called? */
 void wire_want(acp_engine *e, struct wire *wire, bool writing);
 void wire_fast(acp_engine *e, struct wire *wire, bool fasts);
 void wire_broken(acp_lane *lane, struct wire *wire);
 
 void wire_accept(acp_lane *lane);
 void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
-/* connection_input.c */
-void wire_connected(acp_lane *lane, struct wire *wire);
-bool wire_readable(acp_lane *lane, struct wire *wire); /* false: nothing had come */
-/* socket_options.c: a new socket; one whose round trip is known */
-void wire_tune(const acp_engine *e, int fd);
-void wire_pace(int fd);
 uint64_t wires_tick(acp_lane *lane, uint64_t now); /* the next deadline */
 void wires_close(acp_engine *e);
 void wires_bury(acp_engine *e); /* when nothing can refer to closed ones any more */
 
-/* What the link is told. link_session.c: */
-void link_wire_up(acp_lane *lane, struct wire *wire); /* both sides have proved the secret */
-void session_go_on(acp_lane *lane, struct wire *wire); /* there is room for what is said first */
-void session_begin(acp_lane *lane, struct wire *wire, const struct message *m);
-void session_refuse(const acp_engine *e, const struct wire *wire); /* the peer counts as dead */
-void session_put_off(const struct wire *wire); /* the peer is to call later: no descriptor is left here */
-void session_knock(const struct wire *wire); /* the peer is to call */
-/* link.c: */
-void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
-void link_taken(acp_engine *e, struct link *link); /* somebody listens there */
-void link_knocked(acp_engine *e, struct wire *wire);
-void link_put_off(acp_engine *e, struct wire *wire); /* the peer lives, and is short of descriptors */
-void links_knocked_at(acp_lane *lane, const struct peer *p);
-/* link_io.c: */
-uint64_t link_expects(const struct wire *wire); /* the number of the next frame */
-/* Of its payload the sum is not checked yet; false: it is wrong, and nothing has been done. */
-bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
-void link_received(acp_lane *lane, struct wire *wire); /* all that had come */
-void link_writable(acp_lane *lane, struct wire *wire);
-/* A frame without a number, at once: it concerns the wire, not what is said on the link. */
-bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack);
-/* newcomers.c: as a frame, some of those up to this newcomer, of whom the peer knows `told`; its size */
-#define INTRODUCTION_MOST ((size_t)17 << 10)
-size_t growth_introduce(const acp_engine *e, uint32_t *told, unsigned char *frame);
+void wire_accept(acp_lane *lane);
+void wire_ready(acp_lane *lane, uint32_t number, uint32_t events);
 
 #endif

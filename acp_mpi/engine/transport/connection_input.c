@@ -1,8 +1,18 @@
 /* What comes on a wire: the handshake, then whole frames, for its link. None is taken while there is no memory
  * for what its answer may need: the stream keeps it. */
-#include "transport/link.h"
+#include "transport/connection_input.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
 #include "operations/reserve.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
 #include "transport/connection.h"
+#include "transport/frame.h"
+#include "transport/handshake.h"
+#include "transport/link.h"
+#include "transport/link_io.h"
+#include "transport/link_session.h"
+#include "transport/socket_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,21 +87,21 @@ static void take_input(acp_lane *lane, struct wire *wire, unsigned char *buffer,
         wire->in_begin = IN_BUFFER - (end - left) < FRAME_MOST ? 0 : end - left;
         wire->in_end = wire->in_begin + left;
         memmove(buffer + wire->in_begin, buffer + end - left, left);
-    } else if (e->receive_buffer) {
+    } else if (e->tcp.receive_buffer) {
         free(buffer);
     } else {
-        e->receive_buffer = buffer;
+        e->tcp.receive_buffer = buffer;
     }
 }
 
 /* A wire with the begin of a frame has a buffer of its own; all others share one. */
 static unsigned char *take_buffer(acp_engine *e, struct wire *wire)
 {
-    unsigned char *buffer = wire->in ? wire->in : e->receive_buffer;
+    unsigned char *buffer = wire->in ? wire->in : e->tcp.receive_buffer;
     if (wire->in)
         wire->in = NULL;
     else
-        e->receive_buffer = NULL;
+        e->tcp.receive_buffer = NULL;
     return buffer ? buffer : malloc(IN_BUFFER);
 }
 
@@ -114,8 +124,8 @@ static void handshake_step(acp_lane *lane, struct wire *wire, unsigned char *buf
 
 static void note_input(acp_engine *e, struct wire *wire)
 {
-    e->talker = e->last_input == wire ? wire : NULL;
-    e->last_input = wire;
+    e->tcp.talker = e->tcp.last_input == wire ? wire : NULL;
+    e->tcp.last_input = wire;
 }
 
 bool wire_readable(acp_lane *lane, struct wire *wire)
@@ -125,7 +135,7 @@ bool wire_readable(acp_lane *lane, struct wire *wire)
     unsigned char *buffer = wire->fasts ? NULL : take_buffer(e, wire);
     if (!buffer) {
         wire_fast(e, wire, true);
-        atomic_store(&e->starved, true);
+        atomic_store(&e->progress.starved, true);
         return true;
     }
     wire->in_end = 0;
@@ -136,7 +146,7 @@ bool wire_readable(acp_lane *lane, struct wire *wire)
         return true;
     }
     if (n < 0) {
-        *(have ? &wire->in : &e->receive_buffer) = buffer;
+        *(have ? &wire->in : &e->tcp.receive_buffer) = buffer;
         wire->in_end = have;
         return false;
     }
@@ -165,15 +175,15 @@ void wire_connected(acp_lane *lane, struct wire *wire)
 
 bool talker_ask(acp_lane *lane)
 {
-    struct wire *wire = lane->engine->talker;
+    struct wire *wire = lane->engine->tcp.talker;
     return wire && wire_readable(lane, wire);
 }
 
 void wires_feed(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
-    for (uint32_t i = 0; i < e->wire_room; i++) {
-        struct wire *wire = e->wires[i];
+    for (uint32_t i = 0; i < e->tcp.wire_room; i++) {
+        struct wire *wire = e->tcp.wires[i];
         if (!wire || !wire->fasts || wire->state == WIRE_CLOSED)
             continue;
         unsigned char *buffer = wire->in;

@@ -1,7 +1,7 @@
 /* What is summed is what is sent, and what is there when it arrives. */
 #include "transport/frame.h"
-
 #include "base/crc32c.h"
+#include "base/crc32c_copy.h"
 #include "core/acp.h"
 
 #include <string.h>

@@ -12,7 +12,6 @@
 #include "core/layout.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #define FRAME_HEAD ((size_t)64)
 #define FRAME_SUM ((size_t)4)
@@ -37,6 +36,7 @@ static inline size_t frame_bytes(uint32_t payload)
 {
     return FRAME_HEAD + (payload ? payload + FRAME_SUM : 0);
 }
+
 size_t frame_size(const unsigned char *frame); /* of a whole one */
 
 void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE /* getrandom, explicit_bzero */
 #endif
 #include "transport/handshake.h"
-
 #include "base/sha256.h"
 
 #include <errno.h>

@@ -1,6 +1,11 @@
 /* Time on links: what is due, who is asked for a sign of life, and who has been silent for too long. */
-#include "transport/link.h"
+#include "transport/keepalive.h"
+#include "base/linux.h"
+#include "progress/reactor.h"
+#include "progress/wait.h"
 #include "transport/connection.h"
+#include "transport/link.h"
+#include "transport/link_io.h"
 
 #define AWAIT_NS ((uint64_t)3000000000)
 #define DOZE_NS ((int64_t)500000)
@@ -8,7 +13,7 @@
 /* Does this process wait for a word of the peer? A thread that runs a signal handler in its wait still does. */
 static bool expects(const acp_engine *e, const struct link *link)
 {
-    return link->out.held || link->unanswered || link->guarded || e->callers ||
+    return link->out.held || link->unanswered || link->guarded || e->progress.callers ||
            doing_threads(e->control);
 }
 
@@ -73,7 +78,7 @@ void links_tick(acp_lane *lane, uint64_t late)
 {
     acp_engine *e = lane->engine;
     uint64_t now = now_ns(), next = wires_tick(lane, now);
-    for (struct link *link = e->links, *after; link; link = after) {
+    for (struct link *link = e->tcp.links, *after; link; link = after) {
         after = link->next;
         uint64_t at = link_tick(lane, link, now, late);
         next = at < next ? at : next;
@@ -85,7 +90,7 @@ void links_tick(acp_lane *lane, uint64_t late)
 void links_watch(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    if (e->links)
+    if (e->tcp.links)
         timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
     pthread_mutex_unlock(&e->lock);
 }
@@ -96,7 +101,7 @@ static bool all_arrived(void *context)
     acp_engine *e = context;
     bool arrived = true;
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; link; link = link->next) {
+    for (struct link *link = e->tcp.links; link; link = link->next) {
         if (!link->out.held)
             continue;
         arrived = false;

@@ -3,9 +3,18 @@
  * again; the other side waits for it, and knocks now and then: an opener that is dead calls nobody,
  * and nobody else may ever speak to it. When any of that is due says keepalive.c. */
 #include "transport/link.h"
-
-#include "transport/listen.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "operations/op_table.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "progress/reactor.h"
 #include "transport/connection.h"
+#include "transport/keepalive.h"
+#include "transport/link_io.h"
+#include "transport/link_session.h"
+#include "transport/listen.h"
+#include "transport/tcp_send_queue.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -41,17 +50,17 @@ struct link *link_new(acp_engine *e, struct peer *p, uint32_t color)
     if (!link)
         return NULL;
     link->peer = p;
-    link->out.spares = &e->outbox_spares;
+    link->out.spares = &e->tcp.outbox_spares;
     link->color = color;
     link->told = growth_known_to(e, p);
     link->state = LINK_CALLING;
     link->pause = PAUSE_NS;
     link->heard = now_ns();
     link_lost_after(e, link);
-    link->next = e->links;
-    e->links = link;
-    if (!p->links[color])
-        p->links[color] = link;
+    link->next = e->tcp.links;
+    e->tcp.links = link;
+    if (!p->tcp.links[color])
+        p->tcp.links[color] = link;
     return link;
 }
 
@@ -60,14 +69,14 @@ void link_hold(acp_engine *e, struct link *link)
     if (link->held)
         return;
     link->held = true;
-    if (!atomic_fetch_add(&e->held_links, 1))
-        atomic_store(&e->held_at, now_ns());
+    if (!atomic_fetch_add(&e->tcp.held_links, 1))
+        atomic_store(&e->tcp.held_at, now_ns());
 }
 
 void link_unhold(acp_engine *e, struct link *link)
 {
     if (link->held)
-        atomic_fetch_sub(&e->held_links, 1);
+        atomic_fetch_sub(&e->tcp.held_links, 1);
     link->held = false;
 }
 
@@ -80,29 +89,29 @@ static void link_close(acp_engine *e, struct link *link)
     if (link->wire)
         wire_close(e, link->wire);
     link->wire = NULL;
-    if (link->peer->links[link->color] == link)
-        link->peer->links[link->color] = NULL;
-    for (struct op *op = e->tasks; op; op = op->next_task) {
+    if (link->peer->tcp.links[link->color] == link)
+        link->peer->tcp.links[link->color] = NULL;
+    for (struct op *op = e->ops.tasks; op; op = op->next_task) {
         if (op->client_link == link) {
             op->client_link = NULL;
             op->client = NULL; /* nobody to answer */
         }
     }
-    for (struct link **at = &e->links; *at; at = &(*at)->next) {
+    for (struct link **at = &e->tcp.links; *at; at = &(*at)->next) {
         if (*at == link) {
             *at = link->next;
             break;
         }
     }
-    link->next = e->dead_links; /* a frame of it may be in work: freed later */
-    e->dead_links = link;
+    link->next = e->tcp.dead_links; /* a frame of it may be in work: freed later */
+    e->tcp.dead_links = link;
 }
 
 static void bury(acp_engine *e)
 {
-    while (e->dead_links) {
-        struct link *link = e->dead_links;
-        e->dead_links = link->next;
+    while (e->tcp.dead_links) {
+        struct link *link = e->tcp.dead_links;
+        e->tcp.dead_links = link->next;
         outbox_free(&link->out);
         free(link);
     }
@@ -110,7 +119,7 @@ static void bury(acp_engine *e)
 
 void links_lost(acp_lane *lane, struct peer *p)
 {
-    for (struct link *link = lane->engine->links, *next; link; link = next) {
+    for (struct link *link = lane->engine->tcp.links, *next; link; link = next) {
         next = link->next;
         if (link->peer != p)
             continue;
@@ -122,7 +131,7 @@ void links_lost(acp_lane *lane, struct peer *p)
 
 bool links_reach(const acp_engine *e, const struct peer *p)
 {
-    for (const struct link *link = e->links; link; link = link->next)
+    for (const struct link *link = e->tcp.links; link; link = link->next)
         if (link->peer == p)
             return true;
     return false;
@@ -130,27 +139,27 @@ bool links_reach(const acp_engine *e, const struct peer *p)
 
 void short_begins(acp_engine *e, int error)
 {
-    if (!e->short_since) {
-        e->short_error = error;
-        e->short_since = now_ns();
+    if (!e->tcp.short_since) {
+        e->tcp.short_error = error;
+        e->tcp.short_since = now_ns();
     }
 }
 
 bool short_lasts(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool is = now_ns() - e->put_off_at < PUT_OFF_NS;
-    for (const struct link *link = e->links; link && !is; link = link->next)
+    bool is = now_ns() - e->tcp.put_off_at < PUT_OFF_NS;
+    for (const struct link *link = e->tcp.links; link && !is; link = link->next)
         is = link->shortage && link->out.held;
     if (!is)
-        e->short_since = 0;
+        e->tcp.short_since = 0;
     pthread_mutex_unlock(&e->lock);
     return is;
 }
 
 int acp_short_error(const acp_engine *e)
 {
-    return e->short_error;
+    return e->tcp.short_error;
 }
 
 uint32_t acp_links(acp_engine *e, uint64_t *limit)
@@ -160,7 +169,7 @@ uint32_t acp_links(acp_engine *e, uint64_t *limit)
     getrlimit(RLIMIT_NOFILE, &files);
     *limit = files.rlim_cur;
     pthread_mutex_lock(&e->lock);
-    for (const struct link *link = e->links; link; link = link->next)
+    for (const struct link *link = e->tcp.links; link; link = link->next)
         count += link->wire != NULL;
     pthread_mutex_unlock(&e->lock);
     return count;
@@ -170,7 +179,7 @@ int acp_shortage(acp_engine *e)
 {
     int error = 0;
     pthread_mutex_lock(&e->lock);
-    for (const struct link *link = e->links; link && !error; link = link->next)
+    for (const struct link *link = e->tcp.links; link && !error; link = link->next)
         error = link->shortage;
     pthread_mutex_unlock(&e->lock);
     return error;
@@ -224,16 +233,16 @@ void link_call(acp_lane *lane, struct link *link)
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
 {
     acp_engine *e = lane->engine;
-    if (p->links[color])
-        return p->links[color];
+    if (p->tcp.links[color])
+        return p->tcp.links[color];
     struct link *link = p->lost || e->stopping ? NULL : link_new(e, p, color);
     if (!link)
         return NULL;
     link->opener = true;
-    link->session = ++e->sessions;
+    link->session = ++e->tcp.sessions;
     link_count_down(e, link);
     link_call(lane, link);
-    return p->links[color];
+    return p->tcp.links[color];
 }
 
 void link_watch(acp_engine *e, struct peer *p, uint32_t color)
@@ -267,7 +276,7 @@ void links_knocked_at(acp_lane *lane, const struct peer *p)
 {
     uint64_t part = lane->engine->config.peer_timeout_ns / 8; /* it does not wait for longer than all */
     uint64_t silence = part < PAUSE_MOST_NS ? part : PAUSE_MOST_NS;
-    for (struct link *link = lane->engine->links, *next; link; link = next) {
+    for (struct link *link = lane->engine->tcp.links, *next; link; link = next) {
         next = link->next;
         if (link->peer != p || !link->opener || link->state != LINK_OPEN ||
             now_ns() - link->heard <= silence)
@@ -320,9 +329,9 @@ void link_knocked(acp_engine *e, struct wire *wire)
 
 void links_bury(acp_engine *e)
 {
-    if (e->dead_wires)
+    if (e->tcp.dead_wires)
         wires_bury(e);
-    if (e->dead_links)
+    if (e->tcp.dead_links)
         bury(e);
 }
 
@@ -332,7 +341,7 @@ void links_flush(acp_engine *e)
 {
     uint64_t end = now_ns() + LINGER_NS;
     unsigned char rest[4096];
-    for (struct link *link = e->links; link; link = link->next) {
+    for (struct link *link = e->tcp.links; link; link = link->next) {
         while (link->state == LINK_OPEN && link->out.unsent && now_ns() < end) {
             struct pollfd p = {.fd = link->wire->fd, .events = POLLOUT};
             poll(&p, 1, 10);
@@ -343,7 +352,7 @@ void links_flush(acp_engine *e)
         if (link->state == LINK_OPEN)
             shutdown(link->wire->fd, SHUT_WR);
     }
-    for (struct link *link = e->links; link; link = link->next) {
+    for (struct link *link = e->tcp.links; link; link = link->next) {
         ssize_t n = 1;
         while (link->state == LINK_OPEN && n != 0 && now_ns() < end) {
             struct pollfd p = {.fd = link->wire->fd, .events = POLLIN};
@@ -357,9 +366,9 @@ void links_flush(acp_engine *e)
 
 void links_close(acp_engine *e)
 {
-    while (e->links)
-        link_close(e, e->links);
+    while (e->tcp.links)
+        link_close(e, e->tcp.links);
     wires_close(e);
     bury(e);
-    outbox_spares_free(&e->outbox_spares);
+    outbox_spares_free(&e->tcp.outbox_spares);
 }

@@ -4,13 +4,14 @@
 #ifndef ACP_LINK_H
 #define ACP_LINK_H
 
+#include "core/acp.h"
 #include "transport/frame.h"
-#include "operations/op.h"
 #include "transport/tcp_send_queue.h"
 
-enum link_state { LINK_CALLING = 1, LINK_OPEN, LINK_CLOSED };
-
+struct peer;
 struct wire;
+
+enum link_state { LINK_CALLING = 1, LINK_OPEN, LINK_CLOSED };
 
 /* Of consecutive operations of the peer. */
 struct answers {
@@ -66,7 +67,7 @@ static inline bool link_counts(const struct message *m)
 #define IN_BUFFER (4 * FRAME_MOST)
 #define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
 
-/* link.c: its life; keepalive.c: what is due on it */
+/* Its life; keepalive.c: what is due on it */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
 void link_call(acp_lane *lane, struct link *link);
@@ -75,36 +76,19 @@ void link_give_up(acp_lane *lane, struct link *link); /* the peer is dead, or ha
 void link_without_wire(acp_engine *e, struct link *link);
 void link_hold(acp_engine *e, struct link *link);
 void link_unhold(acp_engine *e, struct link *link);
-void link_count_down(acp_engine *e, const struct link *link); /* until it is lost */
 
-/* protocol_tcp.c */
-int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
-                 const void *payload, uint64_t size);
-
-/* ack.c: one answer for many commands */
-void answers_add(acp_lane *lane, struct link *link, const struct message *m);
-void answers_send(acp_lane *lane, struct link *link);
-void answers_take(acp_lane *lane, struct link *link, const struct message *m);
-
-/* newcomers.c: what a peer may not know that has joined before the others; false: no memory */
-bool growth_tell(acp_lane *lane, struct link *link);
-
-/* link_io.c: frames on its wire */
-bool link_room(const struct link *link);
-void link_push(acp_lane *lane, struct link *link);
-void link_uncork(acp_lane *lane, struct link *link); /* what was said meanwhile goes out */
-int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
-              uint64_t size);
-/* What somebody waits for: if there is no memory even in what is kept for it, the peer is lost. */
-void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
-                 uint64_t size);
-/* The same in two steps: where the payload is to be written, and the sum that goes on over it; then
- * the frame goes out, or not. */
-unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
-                            uint64_t size, uint64_t *sum);
-void link_commit(acp_lane *lane, struct link *link, const struct message *m,
-                 unsigned char *payload, uint64_t size, uint64_t sum);
-void link_cancel(struct link *link, uint64_t size);
-void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high);
+void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* of one of another node */
+/* Something is said, or a peer calls, and there is no descriptor, or no memory, for it (errno); does that last? */
+void short_begins(acp_engine *e, int error);
+bool short_lasts(acp_engine *e);
+void links_bury(acp_engine *e);
+void links_flush(acp_engine *e); /* then, with nobody at work: what is written goes out */
+void links_close(acp_engine *e);
+void links_lost(acp_lane *lane, struct peer *p);
+void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
+void link_taken(acp_engine *e, struct link *link); /* somebody listens there */
+void link_knocked(acp_engine *e, struct wire *wire);
+void link_put_off(acp_engine *e, struct wire *wire); /* the peer lives, and is short of descriptors */
+void links_knocked_at(acp_lane *lane, const struct peer *p);
 
 #endif

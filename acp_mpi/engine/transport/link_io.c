@@ -1,9 +1,24 @@
 /* Frames out and in on the wire that a link has now. */
+#include "transport/link_io.h"
 #include "base/crc32c.h"
-#include "transport/link.h"
-
-#include "inspect/heap_walk.h"
+#include "base/crc32c_copy.h"
+#include "base/likely.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "inspect/query.h"
+#include "operations/ack.h"
+#include "operations/execute.h"
+#include "operations/target.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "peers/rank_table.h"
+#include "progress/reactor.h"
 #include "transport/connection.h"
+#include "transport/frame.h"
+#include "transport/introduce.h"
+#include "transport/link.h"
+#include "transport/link_session.h"
+#include "transport/tcp_send_queue.h"
 
 #include <errno.h>
 #include <string.h>
@@ -105,9 +120,9 @@ void link_commit(acp_lane *lane, struct link *link, const struct message *m,
     link->urgent |= !later;
     if (later && command) {
         link->later = true;
-        atomic_store_explicit(&e->asked_later, true, memory_order_relaxed);
+        atomic_store_explicit(&e->tcp.asked_later, true, memory_order_relaxed);
     }
-    if (!e->timer_at) /* somebody asks later whether the peer is still there */
+    if (!e->progress.timer_at) /* somebody asks later whether the peer is still there */
         timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
     if (link->state != LINK_OPEN || link->corked || !idle)
         return;
@@ -147,14 +162,14 @@ void link_take_in(struct link *link, const unsigned char *low, const unsigned ch
 
 void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high)
 {
-    for (struct link *link = e->links; link; link = link->next)
+    for (struct link *link = e->tcp.links; link; link = link->next)
         link_take_in(link, low, high);
 }
 
 void links_release(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    for (struct link *link = e->links; e->held_links && link; link = link->next)
+    for (struct link *link = e->tcp.links; e->tcp.held_links && link; link = link->next)
         if (link->held)
             link_push(&e->lanes[LANE_LOCKED], link);
     pthread_mutex_unlock(&e->lock);
@@ -164,8 +179,8 @@ void links_ask(acp_engine *e)
 {
     struct message m = {.kind = ACP_PROBE};
     pthread_mutex_lock(&e->lock);
-    atomic_store_explicit(&e->asked_later, false, memory_order_relaxed);
-    for (struct link *link = e->links; link; link = link->next) {
+    atomic_store_explicit(&e->tcp.asked_later, false, memory_order_relaxed);
+    for (struct link *link = e->tcp.links; link; link = link->next) {
         bool ask = link->later && !link->held && link->state == LINK_OPEN && !link->wire->writing;
         link->later = false;
         if (link->held)

@@ -1,9 +1,20 @@
 /* What is said first on every wire, each way: ACP_SESSION, which link it is for and how many
  * frames have come on that link. What has not come is then sent again, so that a broken wire
  * neither loses nor repeats anything. */
-#include "transport/link.h"
-
+#include "transport/link_session.h"
+#include "base/linux.h"
+#include "core/engine_state.h"
+#include "core/state/peer.h"
+#include "operations/notices.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
 #include "transport/connection.h"
+#include "transport/connection_input.h"
+#include "transport/frame.h"
+#include "transport/introduce.h"
+#include "transport/link.h"
+#include "transport/link_io.h"
+#include "transport/tcp_send_queue.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +36,7 @@ static struct message session_of(const struct link *link)
 void session_refuse(const acp_engine *e, const struct wire *wire)
 {
     struct message m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
-    if (!e->outcast)
+    if (!e->job.outcast)
         wire_say(wire, &m, 0);
 }
 
@@ -115,7 +126,7 @@ void link_wire_up(acp_lane *lane, struct wire *wire)
 
 static struct link *link_of(acp_engine *e, const struct peer *p, uint64_t session)
 {
-    for (struct link *link = e->links; link; link = link->next)
+    for (struct link *link = e->tcp.links; link; link = link->next)
         if (!link->opener && link->peer == p && link->session == session)
             return link;
     return NULL;

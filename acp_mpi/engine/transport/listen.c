@@ -2,9 +2,9 @@
  * which address of a peer to try. On one host links use the loopback interface, which is all
  * that is open unless the job spans hosts. */
 #include "transport/listen.h"
-
-#include "progress/progress.h"
-#include "memory/translate.h"
+#include "core/state/peer.h"
+#include "peers/rank_table.h"
+#include "progress/reactor.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -145,14 +145,14 @@ static int open_all(acp_engine *e)
     struct row *row = &e->row;
     row->port = 0;
     socklen_t size = loopback(row, &s);
-    e->listeners[0] = listen_on(&s, size);
-    if (e->listeners[0] < 0 || getsockname(e->listeners[0], (struct sockaddr *)&s, &size))
+    e->tcp.listeners[0] = listen_on(&s, size);
+    if (e->tcp.listeners[0] < 0 || getsockname(e->tcp.listeners[0], (struct sockaddr *)&s, &size))
         return -1;
     row->port = ((struct sockaddr_in *)(void *)&s)->sin_port;
     for (uint32_t i = 0; i < count_of(row);) {
         size = address_of(row, i, &s);
-        e->listeners[i + 1] = listen_on(&s, size);
-        if (e->listeners[i + 1] >= 0)
+        e->tcp.listeners[i + 1] = listen_on(&s, size);
+        if (e->tcp.listeners[i + 1] >= 0)
             i++;
         else if (errno == EADDRNOTAVAIL && count_of(row) > 1)
             leave_out(row, i);
@@ -182,18 +182,18 @@ int endpoints_open(acp_engine *e)
 void endpoints_close(acp_engine *e)
 {
     for (uint32_t i = 0; i < LISTENERS; i++) {
-        if (e->listeners[i] >= 0)
-            close(e->listeners[i]);
-        e->listeners[i] = -1;
+        if (e->tcp.listeners[i] >= 0)
+            close(e->tcp.listeners[i]);
+        e->tcp.listeners[i] = -1;
     }
 }
 
 void endpoints_watch(acp_engine *e, bool on)
 {
     struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u64 = TAG_LISTEN};
-    for (uint32_t i = 0; i < LISTENERS && e->listeners[i] >= 0; i++)
-        if (epoll_ctl(e->epoll_fd, EPOLL_CTL_MOD, e->listeners[i], &event) && errno == ENOENT)
-            epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, e->listeners[i], &event);
+    for (uint32_t i = 0; i < LISTENERS && e->tcp.listeners[i] >= 0; i++)
+        if (epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_MOD, e->tcp.listeners[i], &event) && errno == ENOENT)
+            epoll_ctl(e->progress.epoll_fd, EPOLL_CTL_ADD, e->tcp.listeners[i], &event);
 }
 
 /* Is it an address of this host or of another one of the job? */
@@ -203,7 +203,7 @@ static bool is_neighbour(const acp_engine *e, const struct sockaddr_storage *s, 
     struct in_addr here = {htonl(INADDR_LOOPBACK)};
     if (s->ss_family == AF_INET && !memcmp(source, &here, sizeof here))
         return true;
-    const uint32_t *firsts = e->table.base ? table_firsts(e, &count) : NULL;
+    const uint32_t *firsts = e->job.table.base ? table_firsts(e, &count) : NULL;
     for (uint32_t i = 0; i < count; i++) {
         struct row row = table_row(e, firsts[i]);
         uint32_t fours = count_of(&row) - row.six;
@@ -221,10 +221,10 @@ int endpoint_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighb
 {
     struct sockaddr_storage s;
     int fd = -1;
-    for (uint32_t i = 0; i < LISTENERS && e->listeners[i] >= 0; i++) {
+    for (uint32_t i = 0; i < LISTENERS && e->tcp.listeners[i] >= 0; i++) {
         socklen_t size = sizeof s;
         do
-            fd = accept4(e->listeners[i], (struct sockaddr *)&s, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+            fd = accept4(e->tcp.listeners[i], (struct sockaddr *)&s, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
         while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
         if (fd >= 0 || errno != EAGAIN)
             break;

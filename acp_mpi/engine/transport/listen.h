@@ -1,15 +1,21 @@
 /* The addresses of this process and of its peers, for links. */
-#ifndef ACP_ENDPOINT_H
-#define ACP_ENDPOINT_H
+#ifndef ACP_LISTEN_H
+#define ACP_LISTEN_H
 
-#include "core/engine_state.h"
+#include "core/acp.h"
 
 #include <netinet/in.h>
+#include <sys/socket.h>
+
+struct peer;
+struct sockaddr_storage;
 
 int endpoints_open(acp_engine *e); /* listens; addresses and port go into the own row */
 void endpoints_close(acp_engine *e);
 void endpoints_watch(acp_engine *e, bool on); /* let in whoever connects, or not now */
+
 #define ENDPOINT_SOURCE sizeof(struct in6_addr)
+
 /* Who has connected, from which address, and is that one of a host of the job? -1: errno, EAGAIN: nobody. */
 int endpoint_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbour);
 

@@ -1,5 +1,6 @@
 /* What the system is told about the sockets of links. */
-#include "transport/connection.h"
+#include "transport/socket_options.h"
+#include "core/engine_state.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,5 +1,6 @@
 /* A list of blocks; a block goes when all its frames are acknowledged. */
 #include "transport/tcp_send_queue.h"
+#include "core/state/transport.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What a link says: whole frames in order, some sent already, kept until the peer has
  * acknowledged them, so that a broken stream can be resumed where it stopped. */
-#ifndef ACP_OUTBOX_H
-#define ACP_OUTBOX_H
+#ifndef ACP_TCP_SEND_QUEUE_H
+#define ACP_TCP_SEND_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,12 +9,7 @@
 #include <sys/uio.h>
 
 struct outbox_block;
-
-/* Large blocks that are not in use, for all outboxes of a process. */
-struct outbox_spares {
-    struct outbox_block *first;
-    unsigned count;
-};
+struct outbox_spares;
 
 /* Frames are numbered from 0. */
 struct outbox {

@@ -1,8 +1,8 @@
 /* What arrives in place of frames. A file of corpus/frames is the number of its first frame, 8
  * bytes little-endian, and then a stream. */
+#include "fuzz.h"
 #include "core/acp.h"
 #include "transport/frame.h"
-#include "fuzz.h"
 
 #define MOST ((size_t)256 << 10)
 #define FRAMES_MOST 64

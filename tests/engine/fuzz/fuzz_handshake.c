@@ -2,8 +2,8 @@
  * client is sent in one certain opening: its random numbers are set here, so that the one valid
  * sequence of bytes is known and nothing else may pass. */
 #include "opening.h"
-
 #include "fuzz.h"
+#include "transport/handshake.h"
 
 #define MOST 512
 #define PAD_FROM (ACP_HELLO_SIZE + 4) /* 4 bytes of PROOF mean nothing */

@@ -7,6 +7,9 @@
 #include "fuzz.h"
 #include "methods.h"
 #include "stranger.h"
+#include "core/acp.h"
+#include "transport/frame.h"
+#include "transport/handshake.h"
 
 #include <poll.h>
 

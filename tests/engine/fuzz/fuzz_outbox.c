@@ -1,6 +1,7 @@
 /* The outbox against a model: a receiver at the other end of one stream after another checks
  * that every frame comes once and in order, whatever is cut, and a liar's word does no harm. */
 #include "fuzz.h"
+#include "core/state/transport.h"
 #include "transport/tcp_send_queue.h"
 
 #define HEAD 16 /* of a test's frame: its size and number */

@@ -3,12 +3,15 @@
  *
  * Each round is a process of its own: three ranks are threads of it, and one more thread writes. */
 #include "fuzz.h"
-
 #include "cluster.h"
 #include "containers/container.h"
-#include "containers/list.h"
+#include "containers/list_call.h"
 #include "containers/map.h"
+#include "containers/map_bucket.h"
+#include "core/engine_state.h"
 #include "core/method.h"
+#include "memory/heap.h"
+#include "memory/heap_create.h"
 
 #include <sys/wait.h>
 
@@ -16,7 +19,6 @@
 #define CALLS 300u
 #define LOST_NS ((int64_t)20000000)
 #define PATIENCE_S 30u /* of a round: then somebody waits for ever */
-
 
 enum thing { COUNTER, VECTOR, LIST, WORKSPACE, MAP, LONG_MAP, THINGS };
 

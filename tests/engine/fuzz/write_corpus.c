@@ -1,10 +1,10 @@
 /* Writes the examples of the corpus anew (`make corpus`): when a kind is added, or the format
  * changes on purpose. Until then the files as they are must keep their verdict. */
 #include "opening.h"
-
 #include "base/crc32c.h"
 #include "core/acp.h"
 #include "transport/frame.h"
+#include "transport/handshake.h"
 
 #define STREAM_MOST 8192
 

@@ -1,0 +1,32 @@
+#ifndef ACP_LINUX_H
+#define ACP_LINUX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct sockaddr_un;
+
+uint64_t now_ns(void);
+uint64_t process_start_time(uint32_t pid, bool *dead);
+bool process_lives(uint32_t pid, uint64_t start_time); /* and is the one that began then */
+int open_pidfd(uint32_t pid);
+int descriptor_of(int pidfd, int number);
+int memory_file_resize(int fd, uint64_t size); /* -1: errno */
+int memory_file_write(int fd, uint64_t at, const void *data, uint64_t size);
+void *map_undumped(int fd, uint64_t at, uint64_t size, int protection); /* MAP_FAILED: errno */
+socklen_t socket_name(struct sockaddr_un *name, const char *kind, uint64_t nonce);
+long futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns, bool shared);
+void futex_wake(_Atomic uint32_t *word, bool shared);
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

@@ -1,0 +1,12 @@
+#ifndef ACP_MAP_BULK_H
+#define ACP_MAP_BULK_H
+
+#include "core/acp.h"
+
+/* Records of any stripes, best together. result: bytes done, records done. What is found: a byte
+ * each for put and erase; see map_bulk.c for find. */
+int method_map_put_many(acp_lane *lane, struct acp_call *call);
+int method_map_erase_many(acp_lane *lane, struct acp_call *call);
+int method_map_find_many(acp_lane *lane, struct acp_call *call);
+
+#endif

@@ -1,0 +1,9 @@
+#ifndef ACP_REDUCE_OPS_H
+#define ACP_REDUCE_OPS_H
+
+#include "containers/map_bucket.h"
+
+/* `*word` becomes what `how` makes of it and of the operand. */
+bool combine(uint64_t number, enum put_how how, void *value, const void *operand);
+
+#endif

@@ -1,0 +1,19 @@
+#ifndef ACP_SEQUENCE_ROWS_H
+#define ACP_SEQUENCE_ROWS_H
+
+#include "core/acp.h"
+
+struct heap;
+struct row_of;
+
+/* Where elements are */
+int row_check(acp_lane *lane, const struct heap *h, const struct row_of *r);
+uint64_t row_place(const struct row_of *r, uint64_t i); /* offset in the heap */
+bool row_straight(const struct row_of *r, uint64_t at, uint64_t count); /* not around the end */
+void row_copy(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
+              unsigned char *out);
+void row_fill(const struct heap *h, const struct row_of *r, uint64_t at, uint64_t count,
+              const unsigned char *in, bool repeats);
+bool row_locate(const struct row_of *r, int64_t *at, uint64_t *count, bool clips);
+
+#endif

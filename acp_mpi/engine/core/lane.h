@@ -1,0 +1,79 @@
+/* A lane: what one thread at a time knows of addresses and peers, and its fault. */
+#ifndef ACP_LANE_H
+#define ACP_LANE_H
+
+#include "core/layout.h"
+#include "core/messages.h"
+
+struct peer;
+
+/* How this process reaches a place: itself, or which road leads to its owner. */
+enum reach { REACH_LOAD = 0, REACH_VM, REACH_RING, REACH_LINK };
+
+/* A region as one lane knows it; valid while *generation == live. */
+struct translation {
+    acp_ga_t low;
+    uint64_t length;
+    unsigned char *base; /* of `low`; NULL: not by load and store */
+    const _Atomic uint32_t *generation;
+    uint32_t live;
+    uint32_t fence;
+    _Atomic uint32_t *busy; /* this lane's two flags at the owner */
+    struct peer *peer;
+    uint64_t position; /* offset in the owner's memory file, or the owner's virtual address */
+    uint32_t kind;
+};
+
+#define LANE_CACHE 64u
+#define LANE_PEERS 16u
+#define LANE_LETTERS 32u
+
+/* How this lane has met others at the word that it was at last (backoff.c). */
+struct meetings {
+    const uint64_t *word;
+    uint64_t since, far; /* what it takes to fetch the word from another; 0: not known */
+    uint32_t visits;     /* since then */
+    uint32_t grace;      /* so many are not looked at */
+    uint32_t vain;
+    bool stood_back;
+};
+
+struct acp_lane {
+    acp_engine *engine;
+    uint32_t index;
+    _Atomic uint32_t taken;
+    _Atomic bool stale; /* what it knows is of before a reset: whoever takes it next forgets that */
+    bool hurries; /* its thread has the lock of the collectives: it waits for nothing else */
+    acp_handle_t previous;
+    int64_t patience_ns; /* of its methods, with those who hold a section */
+    bool damaged; /* a change of this call did not happen, for what it met cannot be */
+    acp_fault fault;
+    struct translation recent[2]; /* by role: destination, source */
+    struct translation passing[2]; /* instead of it, what is not to be kept */
+    struct translation cache[LANE_CACHE];
+    struct peer *peers[LANE_PEERS]; /* lately asked for, by slot */
+    uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
+    struct meetings meetings;
+    uint64_t counted;  /* what the last counter has from this lane */
+    bool others_count; /* there, too */
+    uint32_t letter_count, request_count;
+    acp_request *requests; /* for the next ones */
+    _Atomic uint32_t nowhere[2]; /* the flags for regions that never die */
+};
+
+#define LANE_CALLER 0u
+#define LANE_LEADER 1u
+#define LANE_LOCKED 2u /* of who holds the lock and has no lane of its own */
+#define LANE_KEPT (ATTACH_LANES - 1) /* for those who cannot do without; the others come again and again */
+
+/* Who leads, or holds a lock, must not: others wait for it, and signal handlers may want the lock. */
+static inline bool lane_may_wait(const acp_lane *lane)
+{
+    return lane->index != LANE_LEADER && lane->index != LANE_LOCKED && !lane->hurries;
+}
+
+int fail(acp_lane *lane, int status, acp_ga_t ga, uint64_t size);
+acp_lane *lane_await(acp_engine *e); /* for a short while, and not as the leader; never NULL */
+void lane_flush(acp_lane *lane);
+
+#endif

@@ -1,0 +1,10 @@
+#ifndef ACP_MEMBARRIER_H
+#define ACP_MEMBARRIER_H
+
+#include "core/acp.h"
+
+void fences_start(acp_engine *e);
+void fences_join(acp_engine *e);
+int membarrier_all(void);
+
+#endif

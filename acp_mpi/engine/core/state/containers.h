@@ -1,0 +1,12 @@
+/* Containers of this rank. */
+#ifndef ACP_STATE_CONTAINERS_H
+#define ACP_STATE_CONTAINERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct containers_state {
+    _Atomic uint64_t serials; /* of containers */
+};
+
+#endif

@@ -1,0 +1,25 @@
+/* Barriers, and names that are published. */
+#ifndef ACP_STATE_MEMBERSHIP_H
+#define ACP_STATE_MEMBERSHIP_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct name;
+struct party;
+struct signal_count;
+struct unfinished;
+
+struct sync_state {
+    _Atomic int64_t trouble_rank; /* who made the last barrier fail */
+    struct party *everyone;   /* the set of all living, for sync */
+    struct party *last_party; /* of the last barrier over a list */
+    struct unfinished *unfinished; /* barriers that were left half-way; who has not `space` looks whether any are */
+    struct signal_count *signals;
+    uint32_t signal_used, signal_room;
+    struct name *names;  /* kept here, for all */
+    struct name *offers; /* that this process has published, with memory of its own */
+    struct name *_Atomic ended; /* of these: their memory is to be given back */
+};
+
+#endif

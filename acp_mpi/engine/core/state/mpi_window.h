@@ -1,0 +1,34 @@
+/* The MPI window. */
+#ifndef ACP_STATE_MPI_WINDOW_H
+#define ACP_STATE_MPI_WINDOW_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct window;
+
+/* This process at a peer that drives MPI for it. */
+struct visit {
+    uint32_t operations;
+    bool welcome; /* the peer has answered */
+    bool stays;   /* counted in `stays` until it leaves */
+    uint64_t announced, until;
+};
+
+struct mpi_state {
+    struct window *_Atomic window; /* NULL: none */
+    _Atomic uint32_t guests; /* peers that need MPI driven here */
+    _Atomic uint32_t stays;  /* peers that drive MPI for this process, maybe for nothing */
+    uint64_t lively; /* until then guests are busy */
+    _Atomic uint32_t words; /* words that threads wait for and a window may write */
+};
+
+/* Of a peer. */
+struct peer_mpi {
+    bool guest; /* needs this process to drive MPI */
+    struct visit visit; /* of this process there */
+    _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */
+};
+
+#endif

@@ -1,0 +1,50 @@
+/* Operations under way. */
+#ifndef ACP_STATE_OPERATIONS_H
+#define ACP_STATE_OPERATIONS_H
+
+#include "core/acp.h"
+
+#include <stdatomic.h>
+
+struct bounce;
+struct chain_failure;
+struct op;
+
+#define BACKGROUND_BYTES ((uint64_t)1 << 20)   /* above: the progress thread's work */
+#define SLICE_BYTES ((uint64_t)256 << 10)
+#define HALVES_BYTES ((uint64_t)2 << 20)        /* from here on two owners share a copy */
+#define CHUNK_BYTES ((uint64_t)64 << 10)       /* of a transfer over a ring or a link */
+#define BOUNCE_CHUNKS 4u
+#define OPS 256u
+
+struct operations_state {
+    _Atomic acp_handle_t last, watermark;
+    _Atomic uint32_t outstanding;
+    _Atomic uint32_t failure_count;
+    struct op *table; /* OPS of them, by handle */
+    _Atomic uint64_t bytes_away; /* that owners move for this process */
+    struct acp_failure *failures;
+    uint32_t failure_room;
+    uint64_t failures_dropped;
+    struct op *waiting; /* for their order */
+    struct op *stalled, **stalled_end; /* for room on their road, the longest waiting first */
+    _Atomic uint32_t stalled_count;
+    _Atomic uint32_t barred_count; /* of them */
+    struct op *work, **work_tail; /* for the leader to run in slices */
+    bool work_kicked; /* a leader has been called for it */
+    struct op *tasks; /* of other processes, under way here */
+    struct op *task_pool;
+    uint64_t task_serial;
+    struct bounce *bounce_pool;
+    uint32_t bounce_count;
+    unsigned char *call_space; /* what calls of peers bring, and take back */
+    uint32_t task_count;
+};
+
+/* Of a peer. */
+struct peer_ops {
+    struct chain_failure *chain_failures;
+    uint32_t chain_failure_count, chain_failure_room;
+};
+
+#endif

@@ -1,0 +1,70 @@
+/* The members of the job, and how this process has opened the memory of those on its node. */
+#ifndef ACP_STATE_PEERS_H
+#define ACP_STATE_PEERS_H
+
+#include "base/span.h"
+
+#include <stdatomic.h>
+
+struct backlog;
+struct control;
+struct doors;
+struct heap;
+struct peer;
+struct table_head;
+
+#define VIEW_LIMIT 64u /* views of a peer before those without living regions go */
+
+/* Who belongs to the job, as the node has it (rank_table.c). */
+struct table {
+    int fd;
+    const unsigned char *base; /* mapped whole */
+    const struct table_head *head;
+};
+
+#define PEER_PAGE 1024u
+
+/* A stretch of a peer's memory file mapped here. */
+struct view {
+    uint64_t low, high; /* file offsets */
+    unsigned char *base;
+    bool pinned;
+    struct view *next;
+};
+
+struct job_state {
+    struct span joined_with; /* slots of those who joined together: they end together */
+    struct span everybody;   /* the same, or all known */
+    uint32_t founders;       /* how many the job began with */
+    struct table table;
+    struct peer ***peers; /* pages of PEER_PAGE */
+    struct peer *own;
+    _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
+    _Atomic uint32_t losses, losses_accepted; /* of those who are missed */
+    _Atomic uint32_t departed, departed_accepted; /* they and the others that are gone */
+    uint32_t absent; /* these and who has left, accepted */
+    _Atomic bool outcast; /* the others hold this process for dead */
+    _Atomic uint32_t leavers;
+    bool guards; /* somebody relies on this process to hear of losses elsewhere (any_source.c) */
+    int giver_fd;
+    _Atomic bool joined;
+};
+
+/* Of a peer. */
+struct peer_shm {
+    uint8_t opened; /* how its memory was opened */
+    uint64_t attach_at; /* not before that: nothing was left here to open it with */
+    _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
+    int fd;
+    int door_fd; /* its event counter */
+    uint32_t line; /* ours among its attach lines */
+    const struct control *control;
+    uint64_t span; /* of its memory: what its file has room for */
+    struct doors *doors;
+    struct heap *_Atomic heap;
+    struct view *views;
+    uint32_t view_count, view_limit;
+    struct backlog *backlog; /* messages for a full ring */
+};
+
+#endif

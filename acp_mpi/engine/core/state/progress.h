@@ -1,0 +1,47 @@
+/* The leader, the progress thread and the threads that wait. */
+#ifndef ACP_STATE_PROGRESS_H
+#define ACP_STATE_PROGRESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LONG_WAIT_NS ((uint64_t)60000000000) /* then it is said who is missing */
+#define SPIN_NS 40000u /* a waiting caller looks so long before it sleeps */
+#define LOOK_ON_NS 20000u /* and who leads, after it has served somebody */
+
+struct waiter {
+    _Atomic uint32_t *word; /* the futex in another's memory that a thread here sleeps on */
+    struct waiter *next;
+};
+
+struct progress_state {
+    pthread_mutex_t bell;  /* the descriptors of doors: nobody rings one that is closed */
+    /* progress */
+    pthread_mutex_t leader;
+    pthread_t thread;
+    bool thread_runs;
+    _Atomic bool work_pending;
+    _Atomic bool armed; /* events wake the progress thread */
+    _Atomic bool rung;  /* and that has left a ring to whoever leads */
+    uint32_t polls; /* by leaders */
+    int epoll_fd, outer_fd, door_fd, timer_fd, spare_fd, lifeline_fd;
+    _Atomic uint32_t callers; /* threads inside progress_wait */
+    _Atomic uint32_t suitors; /* waiting threads that would lead */
+    _Atomic uint32_t vain; /* waits for messages in a row that no short look would have met */
+    struct experience {
+        _Atomic uint32_t count, cost[2]; /* after a look; after a glance */
+    } answers[2]; /* how long they take lately; those for which bytes move */
+    _Atomic uint32_t rings; /* of the doors of others */
+    _Atomic bool starved; /* what has come waits for memory */
+    struct waiter *waiters;
+    pthread_mutex_t waiters_lock;
+    uint32_t looks;
+    _Atomic bool looking; /* now and then, at peers whose end wakes nobody */
+    uint64_t timer_at; /* for which the timer is set; 0: it is not */
+    bool crowded; /* more ranks here than processors for them */
+    _Atomic uint32_t yields; /* then so many are worth while before a sleep; 0: none has been tried */
+};
+
+#endif

@@ -1,0 +1,14 @@
+#ifndef ACP_QUERY_H
+#define ACP_QUERY_H
+
+#include "core/acp.h"
+#include "transport/frame.h"
+
+struct survey_doing;
+struct wire;
+
+void survey_ask(unsigned char question[FRAME_HEAD]);
+int survey_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out);
+bool survey_answer(const acp_engine *e, const struct wire *wire); /* false: the wire is broken */
+
+#endif

@@ -1,0 +1,8 @@
+#ifndef ACP_BARRIER_H
+#define ACP_BARRIER_H
+
+#include "core/acp.h"
+
+void barriers_drop_unfinished(acp_engine *e);
+
+#endif

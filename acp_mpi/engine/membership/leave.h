@@ -1,0 +1,8 @@
+#ifndef ACP_LEAVE_H
+#define ACP_LEAVE_H
+
+#include "core/acp.h"
+
+void meet_who_stays(acp_engine *e); /* the space of the lock held */
+
+#endif

@@ -1,0 +1,14 @@
+#ifndef ACP_NAME_SERVICE_H
+#define ACP_NAME_SERVICE_H
+
+#include "core/acp.h"
+
+struct link;
+struct message;
+struct peer;
+
+void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
+void board_reset(acp_engine *e);
+void board_close(acp_engine *e);
+
+#endif

@@ -1,0 +1,11 @@
+#ifndef ACP_COMMIT_H
+#define ACP_COMMIT_H
+
+#include "core/acp.h"
+
+/* The memory behind it */
+int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault);
+void memory_count(acp_engine *e, int64_t bytes); /* committed, or not any more */
+uint64_t heap_committed(const acp_engine *e); /* counted apart: any process makes it grow */
+
+#endif

@@ -1,0 +1,23 @@
+#ifndef ACP_HEAP_PAGES_H
+#define ACP_HEAP_PAGES_H
+
+#include "memory/heap.h"
+
+struct hold;
+
+/* That of a block's head; also for who does not hold the heap. */
+static inline bool granule_there(const struct heap *h, uint64_t at)
+{
+    uint64_t grid = h->grid, granule = at > grid ? (at - grid) / GRANULE : 0;
+    uint64_t word = __atomic_load_n(&h->head->granules[granule / 64], __ATOMIC_RELAXED);
+    return at + BLOCK_HEAD <= grid || (word >> granule % 64 & 1);
+}
+
+void granules_drop(const struct heap *h); /* all but the pinned ones, as they are */
+int granules_need(struct hold *hold, uint64_t low, uint64_t high); /* before a change */
+/* Memory goes back to the system: until little more remains than what is used, or (`all`) whatever
+ * can. Holding no section of the heap. */
+int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns);
+bool heap_untidy(const struct heap *h); /* it is worth while */
+
+#endif

@@ -1,0 +1,9 @@
+#ifndef ACP_SEGMENT_H
+#define ACP_SEGMENT_H
+
+#include "core/state/memory.h"
+
+/* What of it has addresses */
+void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
+
+#endif

@@ -1,0 +1,14 @@
+#ifndef ACP_TRANSACTION_LOCK_H
+#define ACP_TRANSACTION_LOCK_H
+
+#include "core/acp.h"
+
+struct section;
+
+void section_create(struct section *s);
+bool section_try(acp_lane *lane, struct section *s); /* takes the lock if it is free */
+void section_unlock(struct section *s);
+/* Waits for the lock of one that was found taken. EBUSY, ETIMEDOUT: it still is; EINTR: a signal came. */
+int section_lock(acp_lane *lane, struct section *s, int64_t patience_ns);
+
+#endif

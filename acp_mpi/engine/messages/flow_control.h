@@ -1,0 +1,13 @@
+#ifndef ACP_FLOW_CONTROL_H
+#define ACP_FLOW_CONTROL_H
+
+#include "core/acp.h"
+
+struct courier;
+struct message;
+
+/* What the peer says about them */
+void courier_said(acp_lane *lane, struct courier *c, const struct message *m,
+                  const unsigned char *payload, uint64_t size);
+
+#endif

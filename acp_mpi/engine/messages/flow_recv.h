@@ -1,0 +1,20 @@
+#ifndef ACP_FLOW_RECV_H
+#define ACP_FLOW_RECV_H
+
+#include "core/acp.h"
+
+struct courier;
+struct message;
+struct peer;
+
+/* What comes in */
+void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
+                   const unsigned char *payload, uint64_t size);
+void deliveries_push(acp_lane *lane, struct courier *c);
+void deliveries_end(acp_lane *lane, struct courier *c); /* the peer is dead */
+void deliveries_drop(struct courier *c);
+void deliveries_want(acp_lane *lane, struct courier *c); /* a receive may have taken one */
+void courier_tells(acp_engine *e, struct courier *c, uint8_t word); /* `told` is that from now on */
+void courier_room(acp_lane *lane, struct courier *c); /* tells the peer, if there is */
+
+#endif

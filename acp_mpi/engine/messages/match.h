@@ -1,0 +1,48 @@
+#ifndef ACP_MATCH_H
+#define ACP_MATCH_H
+
+#include "messages/mailbox.h"
+
+struct heap;
+struct hold;
+struct peer;
+
+/* One that others of its sender are before, and had no room: it may only meet a receive that they have
+ * not met. Those that were there when the first of them came last are `before` what its landing says. */
+struct places { /* in the sequence */
+    uint64_t from, before;
+};
+
+struct letter *mail_find_message(const struct heap *h, const acp_envelope *want);
+/* Inside a change: a receive ends, which this message does not fit. */
+void letter_refused(struct hold *hold, struct letter *letter, const acp_envelope *envelope);
+/* A message is taken out: inside a change. */
+void mail_unkeep(struct hold *hold, struct letter *letter);
+/* In the section of `to`'s mailbox a short message arrives there, whatever its bound, and in the same change the
+ * word becomes `value`. ACP_E_FULL, ACP_E_BUSY: nothing has happened. */
+int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
+               uint64_t *word, uint64_t value);
+/* A letter says something new: whoever sleeps on it is woken. */
+void letter_ring(acp_lane *lane, struct peer *to, const struct letter *letter);
+/* `state` changes for good. */
+void letter_done(acp_lane *lane, struct peer *to, struct letter *letter, enum letter_state state);
+
+/* The heap of a process of the node; NULL: it is not in reach of load and store. */
+struct heap *mail_heap(acp_engine *e, struct peer *p);
+
+/* A message arrives in the mailbox of `to`, which is this process or one of its node
+ * that load and store reach. `data`: all of it, if it is not longer than MAIL_INLINE.
+ *
+ *   ACP_OK      the message is matched or kept; landing->open: its bytes are still to come
+ *   ACP_E_FULL  nothing has happened: there is no room for one more envelope. Not asked with
+ *               `regardless`, unless the heap is full, too
+ *   ACP_E_BUSY  nothing has happened: call again
+ *
+ * `filler`: slot of whose threads bring the bytes. Its death ends it; for those of the own process
+ * nobody but they end it. */
+int mail_arrive(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+                bool regardless, uint32_t filler, struct landing *landing);
+int mail_meet(acp_lane *lane, struct peer *to, const acp_envelope *envelope, const void *data,
+              struct places among, uint32_t filler, struct landing *landing);
+
+#endif

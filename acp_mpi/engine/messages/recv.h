@@ -1,0 +1,9 @@
+#ifndef ACP_RECV_H
+#define ACP_RECV_H
+
+#include "messages/mailbox.h"
+
+bool request_follow(acp_request *request); /* true: some have come */
+enum letter_state request_state(const acp_request *request);
+
+#endif

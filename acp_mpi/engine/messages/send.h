@@ -1,0 +1,16 @@
+#ifndef ACP_SEND_H
+#define ACP_SEND_H
+
+#include "core/messages.h"
+
+/* By a slot. False: not so, and nothing has happened; one that goes to the mailbox then is counted
+ * there once it has come. */
+bool send_eagerly(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
+void send_turned(acp_lane *lane, uint32_t dest, uint64_t context);
+/* What nobody has taken goes to the mailbox, for more of that context follows there. ACP_E_BUSY: not yet. */
+int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context);
+
+/* ACP_E_BUSY, ACP_E_FULL: not yet. `first`: the first one that waits for the same rank, NULL: it is. */
+int send_advance(acp_lane *lane, acp_request *request, const acp_request *first);
+
+#endif

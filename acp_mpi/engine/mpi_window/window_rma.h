@@ -1,0 +1,13 @@
+#ifndef ACP_WINDOW_RMA_H
+#define ACP_WINDOW_RMA_H
+
+#include "core/acp.h"
+
+struct op;
+
+void window_start(acp_lane *lane, struct op *op);
+void window_welcome(acp_lane *lane, struct op *op);
+void window_step(acp_lane *lane, struct op *first);
+void window_help(acp_engine *e, acp_handle_t handle);
+
+#endif

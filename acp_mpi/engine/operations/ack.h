@@ -1,0 +1,14 @@
+#ifndef ACP_ACK_H
+#define ACP_ACK_H
+
+#include "core/acp.h"
+
+struct link;
+struct message;
+
+/* One answer for many commands */
+void answers_add(acp_lane *lane, struct link *link, const struct message *m);
+void answers_send(acp_lane *lane, struct link *link);
+void answers_take(acp_lane *lane, struct link *link, const struct message *m);
+
+#endif

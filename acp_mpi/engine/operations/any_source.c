@@ -1,0 +1,285 @@
+/* Ranks that may send what a receive from anybody takes, write the word or publish the name that is waited for:
+ * whose losses end the wait, and how this process hears of them.
+ *
+ * A process that waits for few ranks is linked to each of them. One that waits for many asks the lowest living rank
+ * of its node, which watches that node and is linked to its neighbours in a binary tree of the nodes, whom it asks
+ * for the same: a loss that one of them hears of reaches all. When a rank is lost each computes its neighbours
+ * anew, so that the tree of the living stays whole. Nobody has more than three links for that. */
+#include "operations/any_source.h"
+#include "base/linux.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "messages/flow.h"
+#include "operations/route.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "peers/peer_liveness.h"
+#include "peers/rank_table.h"
+#include "progress/reactor.h"
+#include "progress/wait.h"
+#include "transport/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALONE_NS ((int64_t)1000000000) /* until the program is asked again whether nobody else is there */
+
+acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count)
+{
+    acp_sources *s = malloc(sizeof *s + count * sizeof *ranks);
+    if (!s)
+        return NULL;
+    atomic_init(&s->users, 1);
+    atomic_init(&s->safe, 0);
+    s->count = count;
+    memcpy(s->ranks, ranks, count * sizeof *ranks);
+    return s;
+}
+
+void sources_hold(acp_sources *s)
+{
+    if (s)
+        atomic_fetch_add_explicit(&s->users, 1, memory_order_relaxed);
+}
+
+void acp_sources_free(acp_sources *s)
+{
+    if (s && atomic_fetch_sub(&s->users, 1) == 1)
+        free(s);
+}
+
+static bool is_missed(const struct peer *p)
+{
+    return p->lost && p->missed && !p->loss_accepted;
+}
+
+/* Each look of a wait asks this, as long as the loss of anybody else is not accepted either. */
+int64_t acp_sources_lost(acp_engine *e, acp_sources *s)
+{
+    uint64_t now = e->row.nonce ^ ((uint64_t)e->mail.era << 32 | e->job.losses);
+    if (atomic_load_explicit(&s->safe, memory_order_relaxed) == now)
+        return -1;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct peer *p =
+            s->ranks[i] < e->procs ? peer_known(e, slot_of_rank(e, s->ranks[i])) : NULL;
+        if (p && is_missed(p))
+            return s->ranks[i];
+    }
+    atomic_store_explicit(&s->safe, now, memory_order_relaxed);
+    return -1;
+}
+
+/* The nodes of the tree, in the order of their lowest slots; where ranks of one node take each other for ranks of
+ * others, each rank is a node. */
+struct tree {
+    acp_engine *engine;
+    const uint32_t *firsts; /* NULL: each slot is one */
+    uint32_t count, at;
+};
+
+static struct tree tree_of(acp_engine *e)
+{
+    struct tree t = {.engine = e, .count = e->procs};
+    if (table_together(e))
+        t.firsts = table_firsts(e, &t.count);
+    return t;
+}
+
+static bool is_gone(acp_engine *e, uint32_t slot)
+{
+    const struct peer *p = peer_known(e, slot);
+    return p && (p->lost || p->left);
+}
+
+/* The lowest rank that lives there speaks for a node. */
+static bool lowest_living(const struct tree *t, uint32_t first, uint32_t *slot)
+{
+    acp_engine *e = t->engine;
+    uint32_t end = t->firsts ? e->procs : first + 1;
+    for (*slot = first; *slot < end; ++*slot)
+        if (table_node(e, *slot) == table_node(e, first) && !is_gone(e, *slot))
+            return true;
+    return false;
+}
+
+/* The next node where anybody lives, and who speaks for it. */
+static bool tree_next(struct tree *t, uint32_t *slot)
+{
+    while (t->at < t->count) {
+        uint32_t first = t->firsts ? t->firsts[t->at] : t->at;
+        t->at++;
+        if (lowest_living(t, first, slot))
+            return true;
+    }
+    return false;
+}
+
+/* Has it watch its node and its neighbours, too, and say what it hears: among all ranks that are known here. */
+static void ask_to_watch(acp_engine *e, struct peer *p)
+{
+    struct message m = {.kind = ACP_NEWS, .from = e->self, .a = NEWS_WATCH, .b = e->procs};
+    if (p->watch_asked >= e->procs)
+        return;
+    p->watch_asked = e->procs;
+    road_to(e, p)->send(&e->lanes[LANE_LOCKED], p, 0, &m);
+}
+
+static void watch_neighbour(acp_engine *e, struct peer *p)
+{
+    if (!p || p->lost)
+        return;
+    if (peer_attach(e, p) == RELATION_REMOTE) {
+        struct link *link = link_to(&e->lanes[LANE_LOCKED], p, COURIER_COLOR);
+        if (link)
+            link->guarded = true;
+        timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
+    }
+    if (!p->lost)
+        ask_to_watch(e, p);
+}
+
+void sources_guard(acp_engine *e)
+{
+    struct tree all = tree_of(e), look = all;
+    uint32_t count, slot, at = 0, lowest = e->self;
+    const uint32_t *mates = table_mates(e, &count);
+    if (!e->job.guards || e->stopping)
+        return;
+    node_watch(e);
+    if (all.firsts && count)
+        lowest_living(&all, mates[0], &lowest);
+    if (lowest != e->self) {
+        watch_neighbour(e, peer_of_slot(e, lowest));
+        return;
+    }
+    while (tree_next(&look, &slot) && slot != lowest)
+        at++;
+    for (uint32_t i = 0; i <= 2 * at + 2 && tree_next(&all, &slot); i++)
+        if ((at && i == (at - 1) / 2) || i == 2 * at + 1 || i == 2 * at + 2)
+            watch_neighbour(e, peer_of_slot(e, slot));
+}
+
+void sources_asked(acp_engine *e, uint64_t known)
+{
+    if (known && known <= ACP_RANKS_MAX)
+        growth_reaches(e, known - 1);
+    e->job.guards = true;
+    sources_guard(e);
+}
+
+void sources_watch(acp_engine *e, const acp_sources *s)
+{
+    uint32_t count = s ? s->count : e->procs;
+    for (uint32_t i = 0; i < count; i++) {
+        struct peer *p = NULL;
+        if (s ? growth_reaches(e, s->ranks[i]) : count <= WATCHED_MOST)
+            p = peer_of_slot(e, s ? slot_of_rank(e, s->ranks[i]) : i);
+        if (p && count <= WATCHED_MOST)
+            link_watch(e, p, COURIER_COLOR);
+    }
+    if (count > WATCHED_MOST) {
+        pthread_mutex_lock(&e->lock);
+        e->job.guards = true;
+        sources_guard(e);
+        pthread_mutex_unlock(&e->lock);
+    }
+}
+
+/* Who asks again and again, or gives up after a loss each time, listens as one who waits does: otherwise nobody
+ * hears of the next. */
+void sources_polled(acp_engine *e, const acp_sources *s)
+{
+    uint64_t now = now_ns(), last = atomic_load_explicit(&e->mail.polled_at, memory_order_relaxed);
+    if (now - last < (uint64_t)ANYBODY_NS)
+        return;
+    atomic_store_explicit(&e->mail.polled_at, now, memory_order_relaxed);
+    if (last)
+        sources_watch(e, s);
+}
+
+static int gone_of(acp_engine *e, uint32_t slot)
+{
+    const struct peer *p = peer_known(e, slot);
+    return p ? peer_gone(p) : ACP_OK;
+}
+
+int sources_gone(acp_engine *e, const acp_sources *s)
+{
+    uint32_t count = s ? s->count : e->procs;
+    int gone = ACP_OK;
+    if (!e->job.departed && !e->job.leavers)
+        return ACP_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if (s && s->ranks[i] >= e->procs)
+            return ACP_OK; /* not known yet */
+        uint32_t slot = s ? slot_of_rank(e, s->ranks[i]) : i;
+        int one = slot == e->self ? gone : gone_of(e, slot);
+        if (slot != e->self && one == ACP_OK)
+            return ACP_OK;
+        gone = gone == ACP_E_FINALIZING ? gone : one;
+    }
+    return gone;
+}
+
+bool sources_name(const acp_engine *e, const acp_sources *s)
+{
+    uint32_t i = 0;
+    while (i < s->count && s->ranks[i] != e->rank)
+        i++;
+    return i < s->count;
+}
+
+struct open_wait {
+    acp_engine *engine;
+    const acp_sources *among;
+    bool (*ready)(void *);
+    void *context;
+    int gone;
+};
+
+static bool ready_or_gone(void *context)
+{
+    struct open_wait *w = context;
+    if (w->ready(w->context))
+        return true;
+    return (w->gone = sources_gone(w->engine, w->among)) != ACP_OK;
+}
+
+/* A rank that is not known yet, or another thread of this process, may still do it: the program says whether there
+ * is none. */
+static bool is_alone(acp_engine *e)
+{
+    uint32_t procs = e->procs;
+    return tick(e, ACP_TICK_ALONE) && e->procs == procs;
+}
+
+int wait_for_anybody(acp_engine *e, acp_sources *among, bool (*ready)(void *), void *context,
+                     int64_t timeout_ns, acp_doing doing)
+{
+    struct open_wait w = {.engine = e, .among = among, .ready = ready, .context = context};
+    int64_t slice = ANYBODY_NS, left = timeout_ns;
+    uint64_t start = now_ns();
+    bool watches = false, asks = false;
+    for (;;) {
+        if (timeout_ns != ACP_FOREVER && (left = timeout_ns - (int64_t)(now_ns() - start)) < 0)
+            left = 0;
+        bool last = asks || left <= slice;
+        w.gone = ACP_OK;
+        int rc = asks ? progress_wait(e, ready_or_gone, &w, left, doing)
+                      : progress_wait(e, ready, context, last ? left : slice, doing);
+        if (rc == ACP_OK && w.gone != ACP_OK && !ready(context)) {
+            if (is_alone(e))
+                return w.gone;
+            asks = false;
+            slice = ALONE_NS;
+            continue;
+        }
+        if (rc != ACP_E_TIMEOUT || last)
+            return rc;
+        if (!watches)
+            sources_watch(e, among);
+        watches = true;
+        asks = doing != ACP_DOING_WAIT_UNTIL; /* what this process has begun itself may write a word */
+        slice = asks ? slice : ACP_FOREVER;
+    }
+}

@@ -1,0 +1,14 @@
+#ifndef ACP_PROTOCOL_TCP_H
+#define ACP_PROTOCOL_TCP_H
+
+#include "operations/op_table.h"
+
+struct message;
+struct peer;
+
+extern const struct road road_link;
+
+int link_command(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m,
+                 const void *payload, uint64_t size);
+
+#endif

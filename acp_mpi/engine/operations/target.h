@@ -1,0 +1,24 @@
+#ifndef ACP_TARGET_H
+#define ACP_TARGET_H
+
+#include "core/acp.h"
+
+struct link;
+struct message;
+struct op;
+struct peer;
+
+/* What arrives */
+void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
+                     const struct message *m, const unsigned char *payload, uint64_t size);
+/* A put has been run, with that result. */
+void put_served(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                int rc);
+void task_reply(acp_lane *lane, struct op *op);
+void task_serve(acp_lane *lane, struct op *op);
+void serve_reply(acp_lane *lane, struct peer *to, struct link *link,
+                 const struct message *command, uint64_t value);
+void serve_failure(acp_lane *lane, struct peer *to, struct link *link,
+                   const struct message *command); /* the lane's fault */
+
+#endif

@@ -1,0 +1,17 @@
+#ifndef ACP_ATTACH_H
+#define ACP_ATTACH_H
+
+#include "core/acp.h"
+
+struct peer;
+struct row;
+
+/* Opening the memory of a process of the node */
+int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later);
+/* The table with that nonce, of which `place` has the descriptor; its own, or -1. With the space lock. */
+int attach_table(acp_engine *e, const struct row *place, uint64_t nonce);
+int giver_open(acp_engine *e);
+void giver_serve(acp_engine *e);
+void spare_open(acp_engine *e); /* a descriptor at hand for when there is no other */
+
+#endif

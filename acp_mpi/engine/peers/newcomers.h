@@ -1,0 +1,23 @@
+#ifndef ACP_NEWCOMERS_H
+#define ACP_NEWCOMERS_H
+
+#include "base/span.h"
+#include "core/acp.h"
+#include "core/layout.h"
+
+struct peer;
+
+#define ROWS_PIECE 256u /* rows taken or sent at a time: they fit a frame */
+
+/* Those who join later */
+bool growth_reaches(acp_engine *e, uint64_t slot); /* is there one, as far as can be learnt here? */
+/* Does a living process hold a line here as that one, though its table cannot be read? */
+bool growth_left_word(acp_engine *e, uint32_t slot);
+struct span growth_everybody(const acp_engine *e, uint32_t purpose);
+struct message growth_farewell(const acp_engine *e, uint64_t word);
+void growth_show_table(acp_engine *e);
+uint32_t growth_known_to(const acp_engine *e, const struct peer *p); /* slots, at the least */
+void growth_told(acp_engine *e, const struct message *m, const unsigned char *payload,
+                 uint64_t size);
+
+#endif

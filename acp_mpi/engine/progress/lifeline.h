@@ -1,0 +1,8 @@
+#ifndef ACP_LIFELINE_H
+#define ACP_LIFELINE_H
+
+#include "core/acp.h"
+
+void lifeline_ended(acp_engine *e);
+
+#endif

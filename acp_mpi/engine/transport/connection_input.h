@@ -1,0 +1,14 @@
+#ifndef ACP_CONNECTION_INPUT_H
+#define ACP_CONNECTION_INPUT_H
+
+#include "core/acp.h"
+
+struct wire;
+
+bool talker_ask(acp_lane *lane); /* false: it has brought nothing */
+void wires_feed(acp_lane *lane); /* those that wait for memory, if there is some again */
+bool wire_knows(acp_engine *e, struct wire *wire); /* does this process know who has called? */
+void wire_connected(acp_lane *lane, struct wire *wire);
+bool wire_readable(acp_lane *lane, struct wire *wire); /* false: nothing had come */
+
+#endif

@@ -1,0 +1,42 @@
+#ifndef ACP_LINK_IO_H
+#define ACP_LINK_IO_H
+
+#include "core/acp.h"
+
+struct frame;
+struct link;
+struct message;
+struct wire;
+
+void links_release(acp_engine *e); /* sends what waits for company */
+void links_ask(acp_engine *e); /* and asks for the answers that have time: now somebody waits */
+/* Memory between these addresses may end: what was to go out from there goes out as it is now. With the
+ * lock held. */
+void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high);
+uint64_t link_expects(const struct wire *wire); /* the number of the next frame */
+/* Of its payload the sum is not checked yet; false: it is wrong, and nothing has been done. */
+bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
+void link_received(acp_lane *lane, struct wire *wire); /* all that had come */
+void link_writable(acp_lane *lane, struct wire *wire);
+/* A frame without a number, at once: it concerns the wire, not what is said on the link. */
+bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack);
+
+/* Frames on its wire */
+bool link_room(const struct link *link);
+void link_push(acp_lane *lane, struct link *link);
+void link_uncork(acp_lane *lane, struct link *link); /* what was said meanwhile goes out */
+int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+              uint64_t size);
+/* What somebody waits for: if there is no memory even in what is kept for it, the peer is lost. */
+void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
+                 uint64_t size);
+/* The same in two steps: where the payload is to be written, and the sum that goes on over it; then
+ * the frame goes out, or not. */
+unsigned char *link_reserve(acp_lane *lane, struct link *link, const struct message *m,
+                            uint64_t size, uint64_t *sum);
+void link_commit(acp_lane *lane, struct link *link, const struct message *m,
+                 unsigned char *payload, uint64_t size, uint64_t sum);
+void link_cancel(struct link *link, uint64_t size);
+void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high);
+
+#endif

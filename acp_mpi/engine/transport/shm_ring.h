@@ -1,0 +1,23 @@
+#ifndef ACP_SHM_RING_H
+#define ACP_SHM_RING_H
+
+#include "core/acp.h"
+
+struct message;
+struct peer;
+
+int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m);
+
+/* To take the lock and to give it back, for who submits an operation. Whom that wakes is rung for
+ * afterwards: woken on this processor it runs at once, and its answer needs the lock. */
+void submission_begin(acp_engine *e);
+void submission_end(acp_engine *e);
+bool inbox_drain(acp_lane *lane);
+bool inbox_waiting(const acp_engine *e);
+bool inbox_claimed(const acp_engine *e);
+bool backlog_push(acp_lane *lane);
+void backlog_free(struct peer *p);
+bool backlog_provide(acp_engine *e); /* some entries are kept for answers; false: no memory */
+void backlog_close(acp_engine *e);
+
+#endif
