@@ -27,14 +27,14 @@ def program(folder: str, seed: str) -> None:
     """Storm until there is a file `stop`; say after each round how many there were."""
     acp.init()
     dice = random.Random(f"{seed} {acp.rank()}")
-    made: list = []
+    storm = None  # who has not heard of a loss yet uses the memory of the last one until all meet
     while True:
         members = living()
-        while made:
-            with contextlib.suppress(acp.PeerLostError, acp.AddressError):
-                made.pop().destroy()
+        if storm is not None:
+            storm.destroy()
+        storm = Storm(Path(folder), f"{seed} {members}", members, dice)
         try:
-            Storm(Path(folder), f"{seed} {members}", members, dice, made).go_on()
+            storm.go_on()
             break
         except acp.PeerLostError:
             continue
@@ -62,9 +62,7 @@ def hear() -> None:
 class Storm:
     """Rounds in which the same members do the same, drawn by dice that all of them throw alike."""
 
-    def __init__(
-        self, folder: Path, seed: str, members: list[int], dice: random.Random, made: list
-    ) -> None:
+    def __init__(self, folder: Path, seed: str, members: list[int], dice: random.Random) -> None:
         self.folder, self.members, self.dice = folder, members, dice
         self.common = random.Random(seed)
         self.rank = acp.rank()
@@ -73,9 +71,20 @@ class Storm:
         self.model: dict[str, bytes] = {}
         self.room = acp.zeros((len(members), ROOM), "u1")
         self.source = acp.zeros(ROOM, "u1")
-        new = self.containers() if self.index == 0 else ()
-        made.extend(new)
-        everything = self.exchange((acp.query_ga(self.room), acp.query_ga(self.source), new))
+        self.made: tuple = ()
+
+    def destroy(self) -> None:
+        """Give back the containers that this rank has made."""
+        for container in self.made:
+            with contextlib.suppress(acp.PeerLostError, acp.AddressError):
+                container.destroy()
+
+    def meet(self) -> None:
+        """Learn what the others have made."""
+        if self.index == 0:
+            self.made = self.containers()
+        places = acp.query_ga(self.room), acp.query_ga(self.source)
+        everything = self.exchange((*places, self.made))
         self.rooms, self.sources, each = zip(*everything, strict=True)
         self.map, self.counts, self.line, self.list, self.counter = each[0]
 
@@ -92,6 +101,7 @@ class Storm:
 
     def go_on(self) -> None:
         """Do round after round until there is a file `stop`."""
+        self.meet()
         while True:
             self.common.choice(
                 [self.copies, self.messages, self.collectives, self.change, self.heap, self.count]
