@@ -4,6 +4,7 @@
 
 #include "cluster.h"
 #include "core/engine_state.h"
+#include "membership/team.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/match.h"
@@ -72,10 +73,10 @@ static inline acp_envelope take_message(acp_lane *lane, int64_t from, int64_t ta
     return receive_end_of(lane, ireceive(lane, from, tag, buffer, size));
 }
 
-/* All ranks meet. */
+/* All ranks meet, and nobody in finalize: who waits there for long tells the others that it ends. */
 static inline void meet(acp_engine *e)
 {
-    CHECK(acp_barrier(e, NULL, 0, 5, ACP_FOREVER) == ACP_OK);
+    CHECK(acp_barrier(e, NULL, 0, PURPOSE_FINALIZE - 1, ACP_FOREVER) == ACP_OK);
 }
 
 static inline void paint(unsigned char *p, uint64_t size, uint32_t seed)
