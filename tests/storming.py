@@ -132,7 +132,8 @@ class Storm:
 
     def messages(self) -> None:
         """Send messages of several lengths to all, and receive theirs in the order of sends."""
-        tag = self.common.randrange(TAGS)
+        # those that are left of a loss are of more members
+        tag = len(self.members) * TAGS + self.common.randrange(TAGS)
         sizes = self.common.choices(SIZES, k=3)
         requests = [
             acp.isend(bytes([tag % 251]) * size, other, tag)
