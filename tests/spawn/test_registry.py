@@ -11,8 +11,9 @@ from arriving import SECRET, rows, whole
 from acp_mpi.errors import Error
 from acp_mpi.job.registry import client
 from acp_mpi.job.registry.client import Question
-from acp_mpi.job.rendezvous import connection, connector
+from acp_mpi.job.rendezvous import connection, connector, handshake
 from acp_mpi.job.rendezvous.membership import Membership
+from acp_mpi.job.rendezvous.messages import Kind
 from acp_mpi.job.rendezvous.row import _ROW
 from acp_mpi.job.rendezvous.visitor import Visitor
 from acp_mpi.spawn.groups.newcomers import Newcomers
@@ -70,6 +71,24 @@ def test_a_question_is_asked_again_when_the_registry_lets_go_of_it(monkeypatch):
     with registry() as address, Question(address, SECRET) as question:
         assert len(question.answer()) == 1
     assert len(dialled) == 2
+
+
+def test_a_question_that_came_too_late_is_asked_again(monkeypatch):
+    """The registry has closed the connection before the proof comes, which nobody is told."""
+    sent = []
+    send = handshake.send
+
+    def send_to_nobody_at_first(sock, data, deadline):
+        if data[0] == Kind.AWAIT and not sent:
+            sent.append(data)
+            sock.shutdown(socket.SHUT_RDWR)
+            return
+        send(sock, data, deadline)
+
+    monkeypatch.setattr(handshake, "send", send_to_nobody_at_first)
+    with registry() as address, Question(address, SECRET) as question:
+        assert len(question.answer()) == 1
+    assert sent
 
 
 def test_a_group_that_nobody_awaits_is_refused():

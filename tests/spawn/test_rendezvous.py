@@ -10,8 +10,10 @@ import threading
 
 import pytest
 from arriving import SECRET, announce, announced, row, rows, run_out_of_time, whole
+from guard import Guard
 
 from acp_mpi.errors import Error
+from acp_mpi.job.rendezvous import connector, reception
 from acp_mpi.job.rendezvous import server as rendezvous
 from acp_mpi.job.rendezvous.address import format_address, own_address, parse_address
 from acp_mpi.job.rendezvous.announcement import Announcement
@@ -198,6 +200,26 @@ def test_closing_the_server_ends_the_wait_of_its_members(pool):
         member.result()
     with pytest.raises(Error, match="was closed"):
         server.wait(20)
+
+
+def test_who_gets_no_processor_for_its_proof_comes_again(monkeypatch):
+    """Its last words go to a closed connection: it hears of that when it awaits the table."""
+    pack = connector.message
+
+    def late(*given):
+        guard = Guard(40.0)
+        while server.statistics().pending or server.statistics().members:
+            assert not guard.over, server.statistics()
+            os.sched_yield()
+        monkeypatch.setattr(reception, "HANDSHAKE_TIMEOUT", 60.0)
+        monkeypatch.setattr(connector, "message", pack)
+        return pack(*given)
+
+    monkeypatch.setattr(reception, "HANDSHAKE_TIMEOUT", 0.01)
+    monkeypatch.setattr(connector, "message", late)
+    with Server(SECRET, 1) as server:
+        assert len(join(server.address, SECRET, "a", 1, False, whole("a", 1))) == 1
+        assert server.statistics().dropped
 
 
 # ---- A group has ended before it joined ------------------------------------------------------

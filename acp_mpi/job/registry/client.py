@@ -31,14 +31,19 @@ class Question:
     def __init__(
         self, address: str, secret: bytes, names: tuple[str, ...] = (), *, maker: bool = False
     ) -> None:
-        self._address = address
+        self._address, self._secret = address, secret
         payload = struct.pack("<I?", len(names), maker) + b"".join(map(pack_text, names))
+        self._question = message(Kind.AWAIT, payload)
+        self._ask()
+
+    def _ask(self) -> None:
         try:
-            self._connection = _asked(address, secret, message(Kind.AWAIT, payload))
+            self._connection = _asked(self._address, self._secret, self._question)
         except OSError as reason:
             raise NoRegistryError(
-                f"the registry of this job at {address} cannot be reached: {reason}; it runs on "
-                "the host of whoever first started a group, as long as a process of the job lives"
+                f"the registry of this job at {self._address} cannot be reached: {reason}; it "
+                "runs on the host of whoever first started a group, as long as a process of the "
+                "job lives"
             ) from reason
 
     def fileno(self) -> int:
@@ -48,14 +53,21 @@ class Question:
     def answer(self, timeout: float = _PATIENCE) -> Membership:
         """Return the table."""
         deadline = time.monotonic() + timeout
-        try:
-            header = handshake.receive(self._connection, HEADER_SIZE, deadline)
-            kind, length, check = parse_header(header)
-            payload = handshake.receive(self._connection, length, deadline)
-        except OSError as reason:
-            raise NoRegistryError(
-                f"the registry of this job at {self._address} ended: {reason}"
-            ) from reason
+        while True:
+            try:
+                header = handshake.receive(self._connection, HEADER_SIZE, deadline)
+                kind, length, check = parse_header(header)
+                payload = handshake.receive(self._connection, length, deadline)
+                break
+            except OSError as reason:
+                if not isinstance(reason, ConnectionError) or time.monotonic() >= deadline:
+                    raise NoRegistryError(
+                        f"the registry of this job at {self._address} ended: {reason}"
+                    ) from reason
+            # who was slow to prove itself has been let go of, and hears of it only now
+            self._connection.close()
+            time.sleep(_PAUSE)
+            self._ask()
         check_payload(payload, check)
         if kind == Kind.REFUSED:
             raise Error(f"spawn_group: {payload.decode(errors='replace')}")

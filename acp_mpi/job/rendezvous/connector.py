@@ -48,19 +48,24 @@ def join(
     deadline = time.monotonic() + timeout
     origin = f"{os.uname().nodename} pid {os.getpid()}"
     announcement = Announcement(group_name, size, has_mpi, tuple(rows), timeout, origin)
-    with _enter(address, secret, deadline, group_name, timeout) as sock:
-        try:
-            patience = max(deadline - time.monotonic(), 0.0)
-            announcement.patience = patience
-            handshake.send(sock, message(Kind.ANNOUNCE, announcement.pack()), deadline)
-            kind, payload = _receive(sock, deadline + _LAST_WORD)
-        except TimeoutError as reason:
-            raise _no_answer(address, group_name, timeout, reason) from reason
-        except ConnectionError as reason:
-            ended = f"it ended before all groups had come ({reason})"
-            raise _failed(address, group_name, ended) from reason
-        except (Error, OSError) as reason:
-            raise _failed(address, group_name, reason) from reason
+    ended: Error | None = None
+    while True:
+        with _enter(address, secret, deadline, group_name, timeout, ended) as sock:
+            try:
+                patience = max(deadline - time.monotonic(), 0.0)
+                announcement.patience = patience
+                handshake.send(sock, message(Kind.ANNOUNCE, announcement.pack()), deadline)
+                kind, payload = _receive(sock, deadline + _LAST_WORD)
+                break
+            except TimeoutError as reason:
+                raise _no_answer(address, group_name, timeout, reason) from reason
+            except ConnectionError as reason:
+                # who was slow to prove itself has been let go of, and hears of it only now
+                text = f"it ended before all groups had come ({reason})"
+                ended = _failed(address, group_name, text)
+            except (Error, OSError) as reason:
+                raise _failed(address, group_name, reason) from reason
+        time.sleep(_PAUSE)
     if kind == Kind.TABLE:
         return Membership.unpack(payload)
     text = payload.decode(errors="replace")
@@ -72,12 +77,20 @@ def join(
 
 
 def _enter(
-    address: str, secret: bytes, deadline: float, group_name: str, timeout: float
+    address: str,
+    secret: bytes,
+    deadline: float,
+    group_name: str,
+    timeout: float,
+    ended: Error | None,
 ) -> Connection:
-    """Return a connection on which both sides have proved themselves."""
+    """Return a connection on which both sides have proved themselves.
+
+    Raises `ended`, if given, when nobody listens there any more.
+    """
     job, pause = job_id(secret), _PAUSE
     while True:
-        sock = _connect(address, deadline)
+        sock = _connect(address, deadline, ended)
         try:
             handshake.client(sock, secret, job, role=handshake.Role.MEMBER, deadline=deadline)
             return sock
@@ -115,13 +128,15 @@ def _failed(address: str, group_name: str, reason: object) -> Error:
     )
 
 
-def _connect(address: str, deadline: float) -> Connection:
+def _connect(address: str, deadline: float, ended: Error | None) -> Connection:
     where = parse_address(address)
     pause = _PAUSE
     while True:
         try:
             return dial(where, max(deadline - time.monotonic(), 0.01))
         except ConnectionRefusedError:
+            if ended is not None:
+                raise ended from None
             refusal = "connection refused"
         except TimeoutError:
             refusal = "no answer"
