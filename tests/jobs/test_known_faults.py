@@ -179,7 +179,7 @@ def wait_for_more_than_a_minute(call):
 
     acp.init()
     if acp.rank() == 0:
-        logging.getLogger("acp_mpi.job.runtime").addHandler(Release())
+        logging.getLogger("acp_mpi.runtime").addHandler(Release())
     else:
         acp.wait_until(acp.query_starter_ga(1), "!=", 0)
         acp.put(acp.query_starter_ga(0), b"\1" * 8)
@@ -213,7 +213,7 @@ def begin_more_than_a_minute_late(path):
             Path(path).touch()
 
     if MPI.COMM_WORLD.rank == 0:
-        logging.getLogger("acp_mpi.job.runtime").addHandler(Release())
+        logging.getLogger("acp_mpi.runtime").addHandler(Release())
     else:
         launch.until(Path(path).exists, limit=90.0)
     acp.init()
