@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import launch
 import pytest
 
 import acp_mpi as acp
@@ -168,6 +169,23 @@ def test_the_engine_s_stub_gives_functions_the_arguments_that_they_have():
                 real = inspect.signature(thing).parameters.values()
                 there = [(each.name, each.default is not each.empty) for each in real]
                 assert parameters(node) == there, node.name
+
+
+def test_the_engine_s_stub_says_what_functions_are_for():
+    stub = ast.parse(Path(_engine.__file__).with_name("_engine.pyi").read_text())
+    functions = [node for node in stub.body if isinstance(node, ast.FunctionDef)]
+    told = {node.name: ast.get_docstring(node) for node in functions}
+    assert told == {name: inspect.getdoc(getattr(_engine, name)) for name in told}
+
+
+def test_a_function_of_the_engine_says_what_it_returns(tmp_path):
+    source = tmp_path / "_engine.pyx"
+    source.write_text("def rank():\n    return 0\n")
+    stub = launch.ROOT / "acp_mpi" / "engine" / "python" / "stub.py"
+    command = [sys.executable, stub, source, tmp_path / "_engine.pyi", tmp_path / "_engine.d"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 1
+    assert f"{source}:1: rank has no `-> type`; say what it returns" in done.stderr
 
 
 def test_what_type_checkers_accept_runs():

@@ -1,5 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: embedsignature=True, embedsignature.format=clinic, binding=False
+# cython: annotation_typing=False
+# The annotations are for type checkers: stub.py makes _engine.pyi from them, and C types stay as they are.
 # binding=False: functions are plain builtins, of which a process has many: 20 KB less, and faster calls.
 """The engine as Python calls it. One engine a process; each noun has a .pxi of its own."""
 

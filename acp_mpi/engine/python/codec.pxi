@@ -12,14 +12,14 @@ cdef class Codec:
 
     Values that are `raw` are bytes of any length.
     """
-    cdef readonly Element element
+    cdef readonly Element element  # type: Element | None
     cdef readonly bint is_key
     cdef readonly bint raw
     cdef uint64_t bytes_each
     cdef char code
     cdef Pickler pickler
 
-    def __init__(self, Element element, bint is_key, bint raw=False):
+    def __init__(self, Element element: Element | None, bint is_key, bint raw=False):
         self.pickler = Pickler.__new__(Pickler)
         self.element = element
         self.is_key = is_key
@@ -28,12 +28,12 @@ cdef class Codec:
         self.code = 0 if element is None else element.code
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Bytes of each; 2**64 - 1: each has its own size."""
         return self.bytes_each
 
     @property
-    def letter(self):
+    def letter(self) -> str:
         """The letter of a plain type, else empty."""
         return chr(self.code) if self.code else ""
 

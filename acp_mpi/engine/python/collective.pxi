@@ -25,7 +25,7 @@ cdef class Collective:
     cdef bint gave, took  # it has read from a buffer of its caller, or written to one
     cdef readonly bint done
 
-    def __init__(self, str function, Plan plan, given, wanted, context):
+    def __init__(self, str function, Plan plan, given, wanted, context: int):
         need(function)
         if given is not None:
             PyObject_GetBuffer(given, &self.given, PyBUF_SIMPLE)
@@ -125,7 +125,7 @@ cdef class Collective:
             acp_collective_folded(self.under_way)
         return 0
 
-    def run(self, timeout=None):
+    def run(self, timeout: float | None = None) -> None:
         """Carry it out in this thread; whatever goes wrong ends it, on all that depend on it."""
         cdef int64_t limit
         try:
@@ -149,7 +149,7 @@ cdef class Collective:
             self.failed(rc)
         return self.over()
 
-    def run_for(self, seconds):
+    def run_for(self, seconds: float) -> bool:
         """Carry it out in this thread for so long; return whether it has ended."""
         cdef int64_t limit = nanoseconds(seconds, self.function)
         cdef int64_t end = end_of(limit)
@@ -168,7 +168,7 @@ cdef class Collective:
         self.over()
         return True
 
-    def farewell(self, lost, why):
+    def farewell(self, lost: int | None, why: int) -> None:
         """End it before it has begun; `lost`: the rank whose death is the reason, or None.
 
         `why`: of an error for calls that do not belong together, which the others hear of; or 0.
@@ -179,12 +179,12 @@ cdef class Collective:
             acp_collective_astray(self.under_way, why)
         self.over()
 
-    def release(self):
+    def release(self) -> None:
         """Let it go on by itself."""
         with nogil:
             acp_collective_release(self.under_way)
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> None:
         """Wait until it has ended; TimeoutError after `timeout` seconds, and it goes on."""
         cdef int64_t limit = nanoseconds(timeout, self.function)
         cdef int64_t end = end_of(limit)
@@ -202,7 +202,7 @@ cdef class Collective:
             else:
                 self.failed(rc)
 
-    def test(self):
+    def test(self) -> bool:
         """Return whether it has ended; raises why it failed."""
         if self.under_way != NULL and acp_collective_done(self.under_way):
             try:

@@ -24,7 +24,8 @@ cdef class Plan:
     cdef readonly uint64_t note
     cdef readonly object folder
 
-    def __init__(self, bytes steps, messages, fold, kind, tuple rooms, ranks, note, folder=None):
+    def __init__(self, bytes steps, messages: int, fold: int, kind: int,
+                 tuple rooms: tuple[int, ...], ranks: Sequence[int], note: int, folder=None):
         cdef uint64_t size
         cdef uint32_t i
         self.steps = <acp_step *>c_malloc(len(steps) + 1)
@@ -63,7 +64,7 @@ cdef class Plan:
         c_free(self.ranks)
         c_free(self.eager)
 
-    def forget(self):
+    def forget(self) -> None:
         """Give back the room for the next use."""
         global room_kept
         if self.spare:

@@ -107,7 +107,7 @@ cdef class Handle:
         self._note = note
         return 0
 
-    def _found(self, uint64_t ga, uint64_t serial, bytes note):
+    def _found(self, uint64_t ga, uint64_t serial, bytes note) -> None:
         """Make this the handle of a container that there is."""
         self.name(ga, serial, note)
 
@@ -127,7 +127,8 @@ cdef inline void call_fill(acp_call *c, uint8_t method, Handle handle, uint64_t 
     c.in_size = c.out_room = 0
 
 
-def container_create(str function, rank, kind, words, bytes note):
+def container_create(str function, rank: Int | None, kind: int, words: Sequence[int],
+                     bytes note) -> tuple[int, int]:
     """Make a container of that kind on `rank`; returns its address and serial.
 
     `words` are up to four numbers for the kind, `note` is what `container_describe` returns.
@@ -147,7 +148,7 @@ def container_create(str function, rank, kind, words, bytes note):
     return c.call.result[0], c.call.result[1]
 
 
-def container_describe(str function, ga):
+def container_describe(str function, ga: Int) -> tuple[int, int, bytes]:
     """Return serial, kind and note of the container at `ga`."""
     need(function)
     cdef Call c = call_new(METHOD_DESCRIBE, address(ga, function), 0, 0, None, 65536)
@@ -155,7 +156,7 @@ def container_describe(str function, ga):
     return c.call.result[0], c.call.result[1], bytes(c.brought)
 
 
-def container_destroy(str function, Handle handle):
+def container_destroy(str function, Handle handle) -> None:
     """Give back all memory of a container; its handles are good for nothing from now on."""
     need(function)
     call_run(function, call_new(METHOD_DESTROY, handle.ga, handle.serial, 0))

@@ -20,15 +20,15 @@ cdef class CounterHandle(Handle):
         call_run(function, away)
         return <int64_t>away.call.result[0]
 
-    def next(self, step=1):
+    def next(self, step: Int = 1) -> int:
         """Add `step` and return the value before, a signed 8-byte integer. Atomic."""
         return self.step("Counter.next", METHOD_COUNTER_ADD, step)
 
-    def read(self):
+    def read(self) -> int:
         """Return the value."""
         return self.step("Counter.read", METHOD_COUNTER_ADD, 0)
 
-    def reset(self, value=None):
+    def reset(self, value: Int | None = None) -> int:
         """Set the value, None: to that of the start; return the one before."""
         if value is None:
             value = int.from_bytes(self._note, "little", signed=True)

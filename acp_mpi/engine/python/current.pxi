@@ -95,7 +95,7 @@ cdef extern from "Python.h":
     int signals_raised "PyErr_CheckSignals"() noexcept
 
 
-def _after_fork_in_child():
+def _after_fork_in_child() -> None:
     global engine, lane0, forked
     if engine != NULL:
         forked = True
@@ -104,7 +104,7 @@ def _after_fork_in_child():
     lane0 = NULL
 
 
-def set_long_wait(callback):
+def set_long_wait(callback) -> None:
     """Install what a wait calls once when it has lasted a minute."""
     global long_wait
     long_wait = callback

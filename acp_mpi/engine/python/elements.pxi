@@ -24,7 +24,7 @@ cdef inline bint stored_small(char letter, object x, char *p) noexcept:
 DEF PLAIN = 8  # bytes of the largest plain type
 
 
-def raw_bytes(x):
+def raw_bytes(x) -> bytes:
     """Return the bytes of a buffer; TypeError for anything else."""
     if type(x) is bytes:
         return x
@@ -49,7 +49,7 @@ cdef class Element:
         self.unpack = unpack
 
     @property
-    def letter(self):
+    def letter(self) -> str:
         """The letter of a plain type, else empty."""
         return chr(self.code) if self.code else ""
 
@@ -153,7 +153,7 @@ cdef class Element:
         raise TypeError(f"{name}{x!r:.60} is no {wanted}, which type '{self.letter}' holds; "
                         "convert it first")
 
-    def packed(self, x, str function=None):
+    def packed(self, x, str function=None) -> bytes:
         """Return the bytes of a value; errors name `function`."""
         return self.bytes_of(x, None, function)
 
@@ -171,7 +171,7 @@ cdef class Element:
             kind = next(k for k in (TypeError, ValueError, OverflowError) if isinstance(error, k))
             raise kind(f"{name}: {error}") from error
 
-    def unpacked(self, bytes data):
+    def unpacked(self, bytes data) -> Any:
         """Return the value of the bytes of one element."""
         return self.value(PyBytes_AS_STRING(data))
 

@@ -4,7 +4,7 @@ cdef extern from "mpi_window/skip_finalize.h" nogil:
     bint mpi_never_finalize(int)
 
 
-def never_finalize_mpi(instead_of_0):
+def never_finalize_mpi(instead_of_0: int) -> bool:
     """Let this process end without MPI_Finalize, with its own exit code, or one instead of 0.
 
     False if the system forbids it.

@@ -71,7 +71,7 @@ cdef int heap_call(str function, heap_function what, HeapCall r, bint brief) exc
     return 0
 
 
-def malloc(size, rank=None):
+def malloc(size: Int, rank: Int | None = None) -> int:
     """Return the address of `size` bytes of the heap of `rank`, the calling one if None.
 
     On any rank without its help; a multiple of 16; the bytes are not zeroed. Size 0 gives an
@@ -85,13 +85,13 @@ def malloc(size, rank=None):
     return block_take("malloc", acp_rank(engine) if rank is None else rank_of(rank, "malloc"), length)
 
 
-def block_of(str function, size, rank):
+def block_of(str function, size: int, rank: int) -> int:
     """Return what `malloc` would, for another function, which errors name."""
     need(function)
     return block_take(function, rank_of(rank, function), amount(size, function))
 
 
-def free(ga):
+def free(ga: Int) -> None:
     """Give the block at `ga` back to the heap of its rank, from any rank.
 
     Nobody may use it any more. AddressError for what `malloc` did not return or was freed already;
@@ -109,7 +109,7 @@ def free(ga):
             heap_call("free", do_tidy, r, False)
 
 
-def heap_look(rank):
+def heap_look(rank: Int | None) -> tuple[int, int, int, int, int, int, int, int]:
     """Return (size, used, free, largest, blocks, fragments, committed, limit) of a heap."""
     cdef HeapCall r
     need("heap_statistics")

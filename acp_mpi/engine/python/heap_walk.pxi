@@ -54,7 +54,7 @@ _USES = {
 }
 
 
-def survey_members(int fd):
+def survey_members(int fd) -> list[tuple[int, int, int, int]]:
     """Return (rank, pid, descriptor of its memory, nonce) of the processes in a table of ranks.
 
     `fd` is a descriptor of the table. ValueError if it is none.
@@ -66,7 +66,7 @@ def survey_members(int fd):
     return [(m.rank, m.pid, m.memory_fd, m.nonce) for m in members[:min(count, MEMBERS)]]
 
 
-def survey_doing(int fd, uint64_t nonce):
+def survey_doing(int fd, uint64_t nonce) -> tuple[int, int | None, int] | None:
     """Return what the process with the memory file `fd` and that nonce does (acp_doing).
 
     And for whose message, or room for one, it waits: a rank, or None; and its word at NOTICE. None
@@ -78,14 +78,14 @@ def survey_doing(int fd, uint64_t nonce):
     return work.doing, work.awaited - 1 if work.awaited else None, work.notice
 
 
-def doing_question():
+def doing_question() -> bytes:
     """Return what to send to the links of a process, after the handshake, to learn what it does."""
     cdef unsigned char question[FRAME_HEAD]
     survey_ask(question)
     return question[:FRAME_HEAD]
 
 
-def doing_answer(bytes answer not None):
+def doing_answer(bytes answer not None) -> tuple[int, int, int | None, int]:
     """Return the rank of who has given this answer, of as many bytes as the question, and more.
 
     What it does, whose message it waits for and its word, as `survey_doing`. ValueError: it is no
@@ -97,7 +97,9 @@ def doing_answer(bytes answer not None):
     return work.rank, work.doing, work.awaited - 1 if work.awaited else None, work.notice
 
 
-def survey_heap(int fd, uint32_t rank, uint64_t nonce, uint32_t cells):
+def survey_heap(int fd, uint32_t rank, uint64_t nonce, uint32_t cells) -> tuple[
+        bool, tuple[int, int, int, int, int, int, int, int], int, tuple[int, int],
+        list[dict[str, int]], list[tuple[str, int, int, int, int]]] | None:
     """Look at the heap in the memory file `fd` of the process with that rank and nonce.
 
     Return whether nothing has changed meanwhile, what `heap_look` returns, the bytes committed

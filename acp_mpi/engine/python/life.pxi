@@ -5,9 +5,9 @@ from libc.stdlib cimport free as c_free, malloc as c_malloc
 from libc.string cimport memcpy, memset
 
 
-def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, wide,
-           bytes interfaces, path, ptracer, peer_timeout, unexpected_max, window_size,
-           window_committed):
+def create(*, bytes secret, bytes job, node: int, memory_limit: int, starter_size: int, host: int,
+           wide: bool, bytes interfaces, path: int, ptracer: bool, peer_timeout: float,
+           unexpected_max: int, window_size: int, window_committed: bool) -> None:
     """Make the engine of this process; `join` tells it who else there is.
 
     `secret` has 32 bytes, `job` 16; `wide` says that the job spans hosts, `interfaces` on which
@@ -45,7 +45,7 @@ def create(*, bytes secret, bytes job, node, memory_limit, starter_size, host, w
     engine, lane0 = made, acp_engine_lane(made)  # both at once, for other threads
 
 
-def watch_lifeline(descriptor):
+def watch_lifeline(descriptor: int) -> None:
     """End this process, and close the descriptor of a pipe, when nobody can write to that any more."""
     need("init")
     cdef int rc = acp_lifeline(engine, descriptor)
@@ -53,7 +53,7 @@ def watch_lifeline(descriptor):
         raise_status("init", rc)
 
 
-def memory_total():
+def memory_total() -> int:
     """Return the bytes of memory of this machine, or of what its control groups allow this process."""
     return acp_memory_total()
 
@@ -61,7 +61,7 @@ def memory_total():
 LAYOUT = LAYOUT_VERSION  # in the row of each process
 
 
-def row():
+def row() -> bytes:
     """Return the 64 bytes by which others know this process."""
     need("row")
     cdef uint8_t data[64]
@@ -69,7 +69,7 @@ def row():
     return (<char *>data)[:64]
 
 
-def add_rows(first, rows):
+def add_rows(first: int, rows) -> None:
     """Add the rows of the slots from `first` on to this node's table, 64 bytes each.
 
     The first call makes the table unless `map_table` has found one. Rows that are there already
@@ -88,7 +88,7 @@ def add_rows(first, rows):
         raise_status("init", rc)
 
 
-def table_place():
+def table_place() -> bytes:
     """Return the 64 bytes by which the others of the node find the table that this one made."""
     need("init")
     cdef uint8_t place[64]
@@ -98,7 +98,7 @@ def table_place():
     return (<char *>place)[:64]
 
 
-def map_table(bytes place):
+def map_table(bytes place) -> bool:
     """Map the table of another process of the node; return whether the system lets us."""
     cdef int rc
     cdef const uint8_t *where = <const uint8_t *>PyBytes_AS_STRING(place)
@@ -109,7 +109,7 @@ def map_table(bytes place):
     return rc == ACP_OK
 
 
-def join(count, slot):
+def join(count: int, slot: int) -> None:
     """Take in `count` more members, the next in the table; the first call names the own slot."""
     need("init")
     cdef int rc = acp_engine_join(engine, count, slot)
@@ -117,7 +117,7 @@ def join(count, slot):
         raise_status("init", rc)
 
 
-def row_of(slot):
+def row_of(slot: int) -> bytes:
     """Return the 64 bytes of the member in a slot that is known here."""
     need("refresh")
     cdef uint8_t data[64]
@@ -125,7 +125,7 @@ def row_of(slot):
     return (<char *>data)[:64]
 
 
-def learn(rows):
+def learn(rows) -> None:
     """Take in all members of the job, 64 bytes each from slot 0 on, of whom some are known."""
     need("refresh")
     cdef Py_buffer view
@@ -138,13 +138,13 @@ def learn(rows):
         raise_status("refresh", rc)
 
 
-def bury():
+def bury() -> None:
     """Give back what is mapped and open of members that have ended; if busy, another time."""
     need("refresh")
     acp_engine_bury(engine)
 
 
-def set_joined(slots, founders):
+def set_joined(slots: range, founders: int) -> None:
     """Say who joined together, a range of slots, and with how many the job began."""
     global everybody
     need("init")
@@ -152,13 +152,13 @@ def set_joined(slots, founders):
     everybody = slots
 
 
-def leave(slots):
+def leave(slots: range) -> None:
     """Let a range of slots end the job for themselves, and the others go on."""
     need("leave")
     acp_engine_leave(engine, slots.start, slots.stop)
 
 
-def widen():
+def widen() -> None:
     """Make everybody, whom `sync` waits for, all that are known."""
     global everybody
     need("refresh")
@@ -169,7 +169,7 @@ def widen():
 cdef object everybody = None  # a range of slots; None: all that joined at first
 
 
-def together():
+def together() -> Sequence[int]:
     """Return the ranks whom `sync` waits for, rising: those that joined together, or all known."""
     need("sync")
     if everybody is None:
@@ -177,19 +177,19 @@ def together():
     return sorted(ranks_of(everybody))
 
 
-def mates():
+def mates() -> int:
     """Return how many ranks of the job live on this node as this one joins, itself included."""
     need("init")
     return acp_mates(engine)
 
 
-def lower_limit(limit):
+def lower_limit(limit: int) -> None:
     """Lower the limit of this rank's memory to so many bytes, or to what is committed already."""
     need("init")
     acp_memory_lower(engine, limit)
 
 
-def remap(slots):
+def remap(slots) -> None:
     """Make rank r the process in slots[r]; every address but the starter's dies."""
     need("reset")
     cdef uint32_t count = len(slots), i
@@ -210,7 +210,7 @@ def remap(slots):
         raise_status("reset", rc)
 
 
-def leaving():
+def leaving() -> None:
     """Tell all that this rank is in finalize."""
     cdef acp_engine *e = hold("finalize")
     with nogil:
@@ -218,7 +218,7 @@ def leaving():
     acp_engine_exit(e)
 
 
-def close():
+def close() -> None:
     """End threads and links; addresses die, mappings stay while an array refers to them."""
     global engine, lane0, everybody
     cdef acp_engine *old = engine
@@ -234,39 +234,39 @@ def close():
     acp_engine_free(old)
 
 
-def is_open():
+def is_open() -> bool:
     """Return whether there is an engine."""
     return engine != NULL
 
 
-def rank():
+def rank() -> int:
     """Return the rank of the calling process (seed 003, table 1)."""
     if engine == NULL:
         no_engine("rank")
     return acp_rank(engine)
 
 
-def procs():
+def procs() -> int:
     """Return the highest rank of the job + 1 (seed 003, table 1)."""
     if engine == NULL:
         no_engine("procs")
     return acp_procs(engine)
 
 
-def size():
+def size() -> int:
     """Return `procs()`."""
     if engine == NULL:
         no_engine("size")
     return acp_procs(engine)
 
 
-def slot_of(rank):
+def slot_of(rank: int) -> int:
     """Return the slot of `rank`."""
     need("slot_of")
     return acp_slot_of(engine, rank_of(rank, "slot_of"))
 
 
-def ranks_of(slots):
+def ranks_of(slots: range) -> Sequence[int]:
     """Return the ranks of a range of slots: that range itself if each is its slot."""
     need("groups")
     cdef uint32_t count = len(slots), first = slots.start, i
@@ -280,7 +280,7 @@ def ranks_of(slots):
     return result
 
 
-def lost_ranks(*, bint accepted=False):
+def lost_ranks(*, bint accepted=False) -> list[int]:
     """Return the list of ranks that have died or left; `accepted`: as `refresh` found them."""
     need("ranks")
     cdef uint32_t n = acp_lost_ranks(engine, accepted, NULL, 0), i
@@ -293,7 +293,7 @@ def lost_ranks(*, bint accepted=False):
     return result
 
 
-def losses():
+def losses() -> int:
     """Return how many ranks are lost: they have died, or left though this process needed them.
 
     `refresh` does not lower it.
@@ -302,7 +302,7 @@ def losses():
     return acp_losses(engine)
 
 
-def is_alive(rank):
+def is_alive(rank: Int) -> bool:
     """Return whether `rank` lives, as far as this process knows; in constant time.
 
     False also for one that has left the job. RankError if there is no such rank.
@@ -314,18 +314,18 @@ def is_alive(rank):
 cdef uint64_t refreshes = 0
 
 
-def demand(str function):
+def demand(str function) -> None:
     """Raise NotInitializedError that names `function` where there is no job."""
     need(function)
 
 
-def membership():
+def membership() -> tuple[int, int]:
     """Return what is another number after each change of who belongs to the job."""
     need("collective")
     return acp_procs(engine), refreshes
 
 
-def refresh():
+def refresh() -> None:
     """Accept the losses: from now on `sync` and `finalize` mean the living."""
     global refreshes
     need("refresh")
@@ -333,7 +333,7 @@ def refresh():
     refreshes += 1
 
 
-def doing(rank):
+def doing(rank: int) -> int:
     """Return what `rank` waits for (acp_doing), or -1 if it does not answer."""
     need("doing")
     cdef uint32_t r = rank_of(rank, "doing")
@@ -346,13 +346,13 @@ def doing(rank):
     return <int>what if rc == ACP_OK else -1
 
 
-def shortage():
+def shortage() -> int:
     """Return for want of what (an errno) this process cannot open a connection, or 0."""
     need("shortage")
     return acp_shortage(engine)
 
 
-def links():
+def links() -> tuple[int, int, int]:
     """Return how many connections of links are open, how many open files there may be, and for want of what
     (an errno) one more connection was not opened.
     """
@@ -362,7 +362,7 @@ def links():
     return count, limit, acp_short_error(engine)
 
 
-def road(rank):
+def road(rank: int) -> tuple[str, str, str, bool]:
     """Return (road, how its memory was opened, road to its registered memory, lost)."""
     need("road")
     cdef acp_road_info info

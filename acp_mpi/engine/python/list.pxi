@@ -88,7 +88,7 @@ cdef class ListEnds(Handle):
     def __cinit__(self, *_, **__):
         self._element = NO_ELEMENT
 
-    def _of(self, Element element):
+    def _of(self, Element element) -> None:
         """Say what its elements are."""
         self._element = element
         self.pickler = Pickler.__new__(Pickler) if element.note == b"object" else None
@@ -148,24 +148,24 @@ cdef class ListEnds(Handle):
             at.node, at.number = self._place(function, where, (at.node, at.number), data, rank)
         return 0
 
-    def push_back(self, value, rank=None):
+    def push_back(self, value, rank: Int | None = None) -> None:
         """Put `value` behind the last element; its bytes lie on `rank`, None: with the chain."""
         cdef list_id at = list_id(0, 0)
         self.push("List.push_back", LIST_BACK, value, rank, &at)
 
-    def push_front(self, value, rank=None):
+    def push_front(self, value, rank: Int | None = None) -> None:
         """Put `value` before the first element; its bytes lie on `rank`, None: with the chain."""
         cdef list_id at = list_id(0, 0)
         self.push("List.push_front", LIST_FRONT, value, rank, &at)
 
-    def insert(self, cursor, value, rank=None):
+    def insert(self, cursor: ListCursor, value, rank: Int | None = None) -> ListCursor:
         """Put `value` before the element of `cursor` and return the cursor of the new one."""
         cdef list_id at
         self.find_id(cursor, "List.insert", &at)
         self.push("List.insert", LIST_AT, value, rank, &at)
         return cursor_at(self, at)
 
-    def erase(self, cursor):
+    def erase(self, cursor: ListCursor) -> ListCursor:
         """Take out the element of `cursor` and return the cursor of the one behind it."""
         cdef list_id at
         cdef acp_call here
@@ -196,21 +196,22 @@ cdef class ListEnds(Handle):
         id[0] = (<ListCursor>cursor).at
         return 0
 
-    def _id_of(self, cursor, str function):
+    def _id_of(self, cursor: ListCursor, str function) -> tuple[int, int]:
         """Return (node, number) of a cursor of this list. ValueError for any other."""
         cdef list_id id
         self.find_id(cursor, function, &id)
         return id.node, id.number
 
-    def pop_back(self):
+    def pop_back(self) -> Any:
         """Take out the last element and return it. IndexError if there is none."""
         return self.pop_at("List.pop_back", LIST_BACK)
 
-    def pop_front(self):
+    def pop_front(self) -> Any:
         """Take out the first element and return it. IndexError if there is none."""
         return self.pop_at("List.pop_front", LIST_FRONT)
 
-    def _put_bytes(self, str function, uint64_t where, uint64_t node, uint64_t number, bytes data):
+    def _put_bytes(self, str function, uint64_t where, uint64_t node, uint64_t number,
+                   bytes data) -> tuple[int, int]:
         """Put an element beside the chain; returns (node, number). At most `inline_most` bytes."""
         cdef acp_call here
         cdef little_put p
@@ -261,7 +262,7 @@ cdef class ListEnds(Handle):
         reading_room_give(room)
         return value
 
-    def _decoded(self, data):
+    def _decoded(self, data: bytes | bytearray) -> Any:
         """Return the value of the bytes of an element."""
         if self._element.code:
             return self._element.value(PyBytes_AS_STRING(<bytes?>data))
@@ -293,7 +294,7 @@ cdef class ListEnds(Handle):
             return ACP_CALL_MOST
         return sizeof(list_answer) + sizeof(list_record) + ((self._element.width + 7) & ~<uint64_t>7)
 
-    def size(self):
+    def size(self) -> int:
         """Return how many elements there are."""
         cdef acp_call here
         cdef Call c
@@ -305,5 +306,5 @@ cdef class ListEnds(Handle):
         c = self.called("List.size", METHOD_LIST_WALK, 0, None, sizeof(list_answer))
         return (<list_answer *>PyByteArray_AS_STRING(c.brought)).size
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size()

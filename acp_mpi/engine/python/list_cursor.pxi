@@ -14,10 +14,10 @@ cdef class ListCursor:
     It stays at its element, whatever is put in, taken out or reordered around it. Once the element
     was taken out of the list, using the cursor raises AddressError.
     """
-    cdef readonly ListReader list
+    cdef readonly ListReader list  # type: Any
     cdef list_id at
 
-    def __init__(self, ListReader list not None, id):
+    def __init__(self, ListReader list not None, id: tuple[int, int]):
         self.list = list
         self.at.node, self.at.number = id
 
@@ -25,7 +25,7 @@ cdef class ListCursor:
         return ListCursor, (self.list, self.id)
 
     @property
-    def id(self):
+    def id(self) -> tuple[int, int]:
         """What names the element: (node, number), both 0 at the end."""
         return self.at.node, self.at.number
 
@@ -38,7 +38,7 @@ cdef class ListCursor:
         return batch
 
     @property
-    def value(self):
+    def value(self) -> Any:
         """The element. IndexError at the end."""
         if not self.at.node:
             no_element("Cursor.value")
@@ -48,14 +48,14 @@ cdef class ListCursor:
         return value
 
     @property
-    def ga(self):
+    def ga(self) -> int:
         """The address of what the element holds, until it is taken out."""
         cdef Batch batch = self.batch("Cursor.ga")
         if batch.elsewhere:
             return batch.elsewhere[0][1]
         return batch.origin + batch.nodes[0] + LIST_NODE
 
-    def advance(self, n=1):
+    def advance(self, n: Int = 1) -> ListCursor:
         """Return the cursor `n` elements on, back if negative. IndexError past an end."""
         id, left = self.id, as_int(n, "Cursor.advance", "a number of elements")
         if not left:
@@ -70,7 +70,7 @@ cdef class ListCursor:
                 )
         return ListCursor(self.list, id)
 
-    def distance(self, other):
+    def distance(self, other: ListCursor) -> int:
         """Return how many elements `other` is further on. ValueError if it is not behind."""
         if not isinstance(other, ListCursor):
             raise TypeError(f"Cursor.distance: {other!r:.60} is no cursor of a list; begin, end and "

@@ -3,7 +3,8 @@
 cdef class ListHandle(ListReader):
     """A chain of elements on some rank."""
 
-    def _put_block(self, str function, uint64_t where, uint64_t node, uint64_t number, list records):
+    def _put_block(self, str function, uint64_t where, uint64_t node, uint64_t number,
+                   list records: list[tuple[int, int, int]]) -> tuple[int, tuple[int, int]]:
         """Put in elements whose bytes lie in blocks: of (size, address, block) each.
 
         Returns how many went in, and (node, number) of the first; these leave the list. So do all if an
@@ -35,7 +36,8 @@ cdef class ListHandle(ListReader):
         id = <list_id *>PyByteArray_AS_STRING(c.brought)
         return c.call.result[1], (id.node, id.number)
 
-    def _put_row(self, str function, uint64_t where, uint64_t node, uint64_t number, data):
+    def _put_row(self, str function, uint64_t where, uint64_t node, uint64_t number,
+                 data) -> tuple[int, int] | None:
         """Put in elements of one width whose bytes are `data`; returns (node, number) of the first.
 
         In pieces of 64 KiB.
@@ -55,7 +57,8 @@ cdef class ListHandle(ListReader):
             at += count * width
         return first
 
-    def _put_many(self, str function, uint64_t where, uint64_t node, uint64_t number, elements):
+    def _put_many(self, str function, uint64_t where, uint64_t node, uint64_t number,
+                  elements: Sequence[bytes]) -> tuple[int, int] | None:
         """Put in elements of the bytes given, in pieces of 64 KiB; (node, number) of the first.
 
         Each has at most `inline_most`.
@@ -86,7 +89,7 @@ cdef class ListHandle(ListReader):
         return first
 
     def _take(self, str function, uint64_t where, uint64_t how, uint64_t most, uint64_t node,
-             uint64_t number):
+              uint64_t number) -> Batch | None:
         """Take out up to `most` elements but not what they hold: a Batch with `blocks`.
 
         `blocks` are (size, address, block). None if there is no element.
@@ -112,37 +115,39 @@ cdef class ListHandle(ListReader):
         s.changes = changes
         return (<char *>&s)[:sizeof(list_span)]
 
-    def _erase_between(self, str function, first, last):
+    def _erase_between(self, str function, first: tuple[int, int], last: tuple[int, int]) -> int:
         """Erase the elements from `first` up to `last`; returns how many."""
         cdef Call c = self.called(function, METHOD_LIST_ERASE, 0,
                                   self.span((0, 0), first, last, self, 0), 0)
         return c.call.result[1]
 
-    def _splice_from(self, str function, at, ListHandle other, first, last, uint64_t changes):
+    def _splice_from(self, str function, at: tuple[int, int], ListHandle other,
+                     first: tuple[int, int], last: tuple[int, int], uint64_t changes) -> int:
         """Move elements of a list of the same rank here; returns the number of changes then."""
         cdef Call c = self.called(function, METHOD_LIST_SPLICE, 0,
                                   self.span(at, first, last, other, changes), 0)
         return c.call.result[1]
 
-    def _exchange(self, str function, ListHandle other):
+    def _exchange(self, str function, ListHandle other) -> None:
         """Swap all elements with a list of the same rank."""
         self.called(function, METHOD_LIST_SWAP, 0,
                     self.span((0, 0), (0, 0), (0, 0), other, 0), 0)
 
-    def _drop_all(self, str function):
+    def _drop_all(self, str function) -> None:
         """Take out all elements; what they hold is buried later."""
         self.called(function, METHOD_LIST_CLEAR, 0, None, 0)
 
-    def _bury_some(self, str function):
+    def _bury_some(self, str function) -> tuple[bool, list[int]]:
         """Give back memory of what was erased; (more to do, blocks of other ranks)."""
         cdef Call c = self.called(function, METHOD_LIST_BURY, 0, None, ACP_CALL_MOST)
         return c.call.result[1] != 0, list(memoryview(c.brought).cast("Q"))
 
-    def reverse(self):
+    def reverse(self) -> None:
         """Turn the order of the elements round. Atomic, O(n)."""
         self.called("List.reverse", METHOD_LIST_REVERSE, 0, None, 0)
 
-    def _order(self, str function, uint64_t changes, uint64_t count, uint64_t kept, bytes nodes):
+    def _order(self, str function, uint64_t changes, uint64_t count, uint64_t kept,
+               bytes nodes) -> None:
         """Give the first `kept` of all nodes this order and erase the others.
 
         RuntimeError if the list has changed since it had `changes`.

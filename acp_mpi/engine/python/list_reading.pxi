@@ -25,16 +25,18 @@ cdef class Batch:
     These are bytes where the type is not plain; those that lie elsewhere are missing: `elsewhere`
     has (index, address, bytes).
     """
-    cdef readonly list nodes, numbers, values, elsewhere, blocks
+    cdef readonly list nodes, numbers  # type: list[int]
+    cdef readonly list values
+    cdef readonly list elsewhere, blocks  # type: list[tuple[int, int, int]]
     cdef readonly uint64_t changes, orders, size, origin
     cdef readonly bint ended, stale
-    cdef readonly object next
+    cdef readonly object next  # type: tuple[int, int]
 
-    def id(self, i):
+    def id(self, i: int) -> tuple[int, int]:
         """Return the node and the number of one of its elements."""
         return self.nodes[i], self.numbers[i]
 
-    def ids(self, most):
+    def ids(self, most: int) -> bytes:
         """Return what names the last of its elements, the very last one first."""
         pairs = list(zip(self.nodes[-most:], self.numbers[-most:]))[::-1]
         return ids_of(pairs)
@@ -47,7 +49,7 @@ cdef Batch batch_new():
     return batch
 
 
-def ids_of(pairs):
+def ids_of(pairs: Sequence[tuple[int, int]]) -> bytes:
     """Return pairs of node and number as calls take them."""
     cdef list_id id
     parts = []
@@ -96,7 +98,7 @@ cdef class ListReader(ListEnds):
         batch.blocks = list(zip(blocks[::3], blocks[1::3], blocks[2::3]))
         return batch
 
-    def _walk(self, str function, uint64_t flags, uint64_t most, bytes ids):
+    def _walk(self, str function, uint64_t flags, uint64_t most, bytes ids) -> Batch:
         """Read elements from the first of `ids` that is there on.
 
         At most `most`, 0: as many as fit. Without `ids` from the beginning, or the end if backward.
@@ -123,18 +125,18 @@ cdef class ListReader(ListEnds):
         batch.stale = c.call.result[0] == LIST_STALE
         return self.filled(batch, PyByteArray_AS_STRING(c.brought), True)
 
-    def _step(self, str function, int64_t far, bytes ids):
+    def _step(self, str function, int64_t far, bytes ids) -> tuple[int, tuple[int, int]]:
         """Go `far` elements from the first of two; returns how far it went, and the id there."""
         cdef Call c = self.called(function, METHOD_LIST_STEP, <uint64_t>far, ids, sizeof(list_id))
         cdef list_id *id = <list_id *>PyByteArray_AS_STRING(c.brought)
         return <int64_t>c.call.result[1], (id.node, id.number)
 
-    def _check(self, str function, bytes ids):
+    def _check(self, str function, bytes ids) -> bytes:
         """Return a byte for each of `ids`: 1 if that element is in the list."""
         cdef Call c = self.called(function, METHOD_LIST_CHECK, 0, ids, len(ids) // sizeof(list_id))
         return bytes(c.brought)
 
-    def _stand(self, str function, id):
+    def _stand(self, str function, id: tuple[int, int]) -> None:
         """Raise AddressError unless that element, or with the end the list, is there."""
         if self._check(function, ids_of([id])) != b"\1" and id != END:
             stale(function)
@@ -181,15 +183,15 @@ cdef class ListReader(ListEnds):
             value = self.one(function, flags, NULL)
         return value
 
-    def front(self):
+    def front(self) -> Any:
         """Return the first element. IndexError if there is none."""
         return self.one_at("List.front", 0)
 
-    def back(self):
+    def back(self) -> Any:
         """Return the last element. IndexError if there is none."""
         return self.one_at("List.back", LIST_BACKWARD)
 
-    def _long_one(self, str function, id, ga, size):
+    def _long_one(self, str function, id: tuple[int, int], ga: int, size: int) -> Any:
         """Return the object that lies there, which belongs to that element: its long buffers are
         copied once. GONE: the element was erased. None: it is neither long nor in reach."""
         if self.pickler is None or size < LONG or not acp_near(lane0, ga):

@@ -44,7 +44,7 @@ cdef extern from "sched.h" nogil:
     int sched_yield()
 
 
-def awaited():
+def awaited() -> str | None:
     """Return what the calling thread waits for, "recv from rank 3, tag 5", or None."""
     cdef acp_awaited *innermost = acp_get_awaited()
     return str(<object>innermost.what) if innermost != NULL else None
@@ -85,7 +85,7 @@ cdef class Status:
         self.source, self.tag = got.source, got.tag
         self.size, self.note = got.size, got.note
 
-    def count(self, what=1):
+    def count(self, what=1) -> int:
         """Return how many elements it has of so many bytes, or of a NumPy type.
 
         ValueError if its size is no multiple of that.
@@ -188,7 +188,7 @@ cdef class Sources:
     """The ranks of a context: only their deaths end a receive from any of them."""
     cdef acp_sources *held
 
-    def __cinit__(self, tuple ranks):
+    def __cinit__(self, tuple ranks: tuple[int, ...]):
         cdef uint32_t count = len(ranks), i
         cdef uint32_t *all = <uint32_t *>c_malloc(count * sizeof(uint32_t) + 1)
         if all == NULL:

@@ -95,7 +95,7 @@ cdef int many_again(str function, acp_lane *lane, uint64_t bad) except -1:
     raise error
 
 
-def copy_many(dsts, srcs, sizes, order=HANDLE_NULL):
+def copy_many(dsts, srcs, sizes, order: Int = HANDLE_NULL) -> int:
     """Copy sizes[i] bytes from srcs[i] to dsts[i] for all i; one handle for all of them.
 
     Arrays of int64 or uint64 with one dimension, any stride; scalars stand for every element. If
@@ -132,7 +132,7 @@ def copy_many(dsts, srcs, sizes, order=HANDLE_NULL):
             wait_for_room("copy_many")
 
 
-def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count, out):
+def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count, out) -> Any:
     """Do one atomic on each of `gas`; the values before go to `out` (8 bytes each) or nowhere."""
     need(function)
     cdef Column g = column_of(gas, function, "gas", True)
@@ -181,12 +181,12 @@ def atomic_many(str function, int kind, gas, values, compares, Py_ssize_t count,
     return out
 
 
-def kind_of(name):
+def kind_of(name) -> int:
     """Return the number of an atomic by its name, for `atomic_many`."""
     return next(kind for kind, word in _names.items() if word == name)
 
 
-def columns_length(*arguments):
+def columns_length(*arguments) -> int:
     """Return how many elements a call for many has."""
     lengths = [len(x) for x in arguments
                if x is not None and not is_scalar(x) and hasattr(x, "__len__")]

@@ -69,7 +69,7 @@ cdef class MapCalls(Handle):
     """A map, a set or a multiset: where its parts are, and what its elements are."""
     cdef readonly Codec _key_codec
     cdef readonly Codec _value_codec
-    cdef readonly tuple ranks
+    cdef readonly tuple ranks  # type: tuple[int, ...]
     cdef str title
     cdef uint64_t kind
     cdef uint32_t count
@@ -85,7 +85,8 @@ cdef class MapCalls(Handle):
     def __dealloc__(self):
         PyMem_Free(self.parts)
 
-    def _spread_over(self, str title, uint64_t kind, parts, Codec key, Codec value):
+    def _spread_over(self, str title, uint64_t kind, parts: Sequence[tuple[int, int]], Codec key,
+                     Codec value) -> None:
         """Say what this is and where: parts are pairs of address and serial."""
         self.title = title
         self.kind = kind
@@ -106,13 +107,13 @@ cdef class MapCalls(Handle):
         self._inlined = key.bytes_each <= INLINE_MOST and value.bytes_each <= INLINE_MOST
         self.direct = key.code != 0 and (value.code != 0 or value.bytes_each == 0)
 
-    def _where(self, key):
+    def _where(self, key) -> tuple[int, int, int]:
         """Return part, stripe and hash of a key."""
         cdef bytes k = self._key_codec.encode(key, self, "find")
         cdef uint64_t h = hash_bytes(PyBytes_AS_STRING(k), len(k))
         return hash_part(h, self.count), h % STRIPES, h
 
-    def _part_of(self, key):
+    def _part_of(self, key) -> int:
         """Return the number of the part that a key belongs to."""
         return self._where(key)[0]
 

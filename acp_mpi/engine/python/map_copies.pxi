@@ -7,7 +7,7 @@ DEF BOX_HEAD = 24
 cdef class MapCopies(ManyHandle):
     """A map whose values come from addresses, and go to them."""
 
-    def _put_copy(self, str name, key, uint64_t ga, uint64_t size, str how):
+    def _put_copy(self, str name, key, uint64_t ga: Int, uint64_t size: Int, str how) -> bool:
         """Put a key in with the `size` bytes at `ga` as its value; return whether it was there."""
         cdef bytes k = self._key_codec.encode(key, self, name)
         cdef map_request r
@@ -44,7 +44,7 @@ cdef class MapCopies(ManyHandle):
             raise
         return block
 
-    def _get_copy(self, str name, key, uint64_t ga, uint64_t room):
+    def _get_copy(self, str name, key, uint64_t ga: Int, uint64_t room: Int) -> int | None:
         """Copy the value of a key to `ga`; return its size, None if the key is not there.
 
         A size above `room`: nothing is copied.

@@ -79,7 +79,7 @@ cdef class MapHandle(MapCalls):
             return here.result[0] != FOUND_NOT
         return self.ask(name, METHOD_MAP_PUT, x, k, v, 0).call.result[0] != FOUND_NOT
 
-    def _put_and_get(self, str name, key, value, str how, default=None):
+    def _put_and_get(self, str name, key, value, str how, default=None) -> Any:
         """Put an element in; return what was there before, or what has become of both.
 
         `default` if there was nothing.
@@ -150,7 +150,7 @@ cdef class MapHandle(MapCalls):
             delta += span
         return delta
 
-    def _find_value(self, str name, key, default=None):
+    def _find_value(self, str name, key, default=None) -> Any:
         """Return the value of a key, or `default`."""
         return self.look_up(name, key, default)
 
@@ -176,7 +176,7 @@ cdef class MapHandle(MapCalls):
             if found is not MISSING:
                 return found
 
-    def _has(self, str name, key):
+    def _has(self, str name, key) -> bool:
         """Return whether a key is there."""
         return self.holds(name, key)
 
@@ -193,19 +193,19 @@ cdef class MapHandle(MapCalls):
             return here.result[0] != FOUND_NOT
         return self.ask(name, method, 0, k, None, 0).call.result[0] != FOUND_NOT
 
-    def _place(self, str name, key):
+    def _place(self, str name, key) -> int:
         """Return the address of a key's value, 0 if it is not there."""
         return self.ask(name, METHOD_MAP_FIND, 0, self._key_codec.encode(key, self, name), None,
                         0).call.result[1]
 
-    def _erase(self, str name, key):
+    def _erase(self, str name, key) -> bool:
         """Take a key out; return whether it was there."""
         return self.erased(name, key)
 
     cdef bint erased(self, str name, key) except -1:
         return self.was_there(name, METHOD_MAP_ERASE, key)
 
-    def _erase_and_get(self, str name, key, default=None):
+    def _erase_and_get(self, str name, key, default=None) -> Any:
         """Take a key out; return its value, or `default`."""
         cdef bytes k = self._key_codec.encode(key, self, name)
         cdef Call c

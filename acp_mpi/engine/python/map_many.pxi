@@ -129,7 +129,7 @@ cdef class ManyHandle(PartsHandle):
                    uint64_t size, uint64_t room):
         return self.call_of(part, method, x, (<char *>records)[:size], room)
 
-    def _put_arrays(self, str name, keys, values, uint64_t total, str how):
+    def _put_arrays(self, str name, keys, values, uint64_t total, str how) -> None:
         """Put in `total` elements from two buffers (values None: there are none)."""
         cdef Arrays a = Arrays(keys, values, self._key_codec.bytes_each,
                                self._value_codec.bytes_each, total, self.count)
@@ -161,7 +161,7 @@ cdef class ManyHandle(PartsHandle):
             call_done(function, c)
         return 0
 
-    def _get_arrays(self, str name, keys, uint64_t total, values, found):
+    def _get_arrays(self, str name, keys, uint64_t total, values, found) -> None:
         """Find `total` keys; values and whether they are there go into two buffers."""
         cdef Arrays a = Arrays(keys, None, self._key_codec.bytes_each,
                                self._value_codec.bytes_each, total, self.count)
@@ -237,7 +237,8 @@ cdef class ManyHandle(PartsHandle):
                 (place, record if len(record) <= MOST else None))
         return [[r for stripe in part for r in stripe] for part in parts]
 
-    def _put_list(self, str name, keys, values, how):
+    def _put_list(self, str name, keys: Sequence[Any], values: Sequence[Any] | None,
+                  how: str | None) -> list[bool]:
         """Put in elements from two lists, or take keys out (`how` None); which were there."""
         cdef Round round_ = Round(self.function(name))
         cdef uint8_t method = METHOD_MAP_ERASE_MANY if how is None else METHOD_MAP_PUT_MANY
@@ -273,7 +274,8 @@ cdef class ManyHandle(PartsHandle):
                 call_done(round_.function, c)
         return 0
 
-    def _get_list(self, str name, keys, default=None):
+    def _get_list(self, str name, keys: Sequence[Any],
+                  default=None) -> tuple[list[Any], list[bool]]:
         """Find keys; return a list of values, `default` where there is none, and which are there."""
         cdef Round round_ = Round(self.function(name))
         cdef Call c
@@ -324,7 +326,7 @@ cdef class ManyHandle(PartsHandle):
         return 0
 
 
-def pieces_of(records):
+def pieces_of(records: list[tuple[int, bytes | None]]) -> Iterator[tuple[list[int], bytes]]:
     """Yield places and bytes of records that fit into a call together; one too long alone, None."""
     places, data, size = [], [], 0
     for place, record in records:

@@ -41,7 +41,7 @@ cdef const char *record_of(Call c, uint64_t key_hash, record_head *head) noexcep
 cdef class PartsHandle(MapHandle):
     """A map as a whole."""
 
-    def _look(self, str name, uint32_t part):
+    def _look(self, str name, uint32_t part) -> tuple[int, int, int, int, int]:
         """Return count, total, places, graves, bytes of a part."""
         cdef Call c = self.call_of(part, METHOD_MAP_LOOK, 0, None, 40)
         cdef uint64_t *words
@@ -49,7 +49,7 @@ cdef class PartsHandle(MapHandle):
         words = <uint64_t *>c.call.out
         return words[0], words[1], words[2], words[3], words[4]
 
-    def _size_of(self, str name, part=None, bint total=False):
+    def _size_of(self, str name, part: int | None = None, bint total=False) -> int:
         """Return the number of elements, or the sum of their counts, of one part or of all."""
         cdef Call c
         n = 0
@@ -62,7 +62,7 @@ cdef class PartsHandle(MapHandle):
             n += c.call.result[1 if total else 0]
         return n
 
-    def _clear_of(self, str name, uint32_t part):
+    def _clear_of(self, str name, uint32_t part) -> None:
         """Take everything out of a part."""
         cdef Call c = self.call_of(part, METHOD_MAP_CLEAR, 0, None, 0)
         call_done(self.function(name), c)
@@ -70,14 +70,15 @@ cdef class PartsHandle(MapHandle):
             c = self.call_of(part, METHOD_MAP_CLEAR, 1, None, 0)
             call_done(self.function(name), c)
 
-    def _make_room(self, str name, uint64_t elements):
+    def _make_room(self, str name, uint64_t elements) -> None:
         """Make room for so many elements in all."""
         cdef uint64_t each = elements // (self.count * STRIPES) + 1
         for part in range(self.count):
             call_done(self.function(name),
                      self.call_of(part, METHOD_MAP_RESERVE, 0, (<char *>&each)[:8], 0))
 
-    def _scan(self, str name, uint32_t part, uint64_t stripe, uint64_t begin, uint64_t room):
+    def _scan(self, str name, uint32_t part, uint64_t stripe, uint64_t begin,
+              uint64_t room) -> tuple[list[tuple[int, Any, Any]], int, int]:
         """Return some elements of a part, and where the next ones are.
 
         (elements, stripe, hash): `elements` are tuples of hash, key, value; the last stripe is

@@ -22,7 +22,7 @@ cdef class Block:
     def __getbuffer__(self, Py_buffer *view, int flags):
         PyBuffer_FillInfo(view, self, self.memory, self.bytes, 0, flags)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.bytes
 
     def __repr__(self):
@@ -45,7 +45,7 @@ cdef class Block:
         acp_engine_free(self.home)
 
 
-def allocate(size, color=0, str function="empty"):
+def allocate(size: Int, color=0, str function="empty") -> Block:
     """Return a Block of `size` bytes of this rank's memory, zeroed."""
     need(function)
     cdef Block block = Block.__new__(Block)
@@ -74,7 +74,7 @@ def allocate(size, color=0, str function="empty"):
     return block
 
 
-def mapped(ga, size):
+def mapped(ga: Int, size: Int) -> Block:
     """Return a Block over `size` bytes at `ga`, which this process can load and store."""
     need("view")
     cdef Block block = Block.__new__(Block)
@@ -87,7 +87,7 @@ def mapped(ga, size):
     return block
 
 
-def query_address(ga):
+def query_address(ga: Int) -> int:
     """Return the address at which this process loads and stores the byte at `ga`.
 
     Its own memory, and global memory of ranks of its node; AddressError otherwise (seed 003,
@@ -100,13 +100,13 @@ def query_address(ga):
     return <uintptr_t>where
 
 
-def address_of(where, size):
+def address_of(where, size: int) -> int:
     """Return the global address of memory of this rank, 0 if it has none."""
     need("query_ga")
     return acp_query_ga(engine, <void *><uintptr_t>where, size)
 
 
-def register(where, size, color):
+def register(where, size: int, color) -> int:
     """Publish `size` bytes at virtual address `where`; returns their global address."""
     need("register_memory")
     cdef acp_ga_t ga
@@ -115,7 +115,7 @@ def register(where, size, color):
     return ga
 
 
-def retire(ga, size):
+def retire(ga: int, size: int) -> int:
     """End the addresses of `size` bytes at `ga`; returns a ticket for `quiet`."""
     need("unregister_memory")
     cdef uint64_t ticket
@@ -124,7 +124,7 @@ def retire(ga, size):
     return ticket
 
 
-def quiet(ticket):
+def quiet(ticket: int) -> None:
     """Wait until no peer is inside what `retire` ended."""
     need("unregister_memory")
     cdef uint64_t number = ticket
@@ -136,20 +136,20 @@ def quiet(ticket):
     ended("unregister_memory", rc)
 
 
-def query_starter_ga(rank):
+def query_starter_ga(rank: Int) -> int:
     """Return the global address of the starter memory of `rank` (seed 003, table 2)."""
     if engine == NULL:
         no_engine("query_starter_ga")
     return acp_starter(engine, rank_of(rank, "query_starter_ga"))
 
 
-def post_ga(rank):
+def post_ga(rank: Int) -> int:
     """Return the address of the 64 bytes that the library itself uses on `rank`."""
     need("post")
     return acp_post(engine, rank)
 
 
-def memory_statistics():
+def memory_statistics() -> tuple[int, int, int, int, int, int]:
     """Return (limit, committed, used, starter size, segments, registered segments)."""
     need("statistics")
     cdef acp_memory_statistics s
@@ -157,7 +157,7 @@ def memory_statistics():
     return (s.limit, s.committed, s.used, s.starter, s.segments, s.private_segments)
 
 
-def buffer_place(buffer, bint writable):
+def buffer_place(buffer, bint writable: Any) -> tuple[int, int, memoryview]:
     """Return (virtual address, bytes, memoryview that keeps it) of a contiguous buffer."""
     cdef Py_buffer view
     keep = memoryview(buffer)

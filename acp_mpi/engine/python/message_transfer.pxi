@@ -1,7 +1,8 @@
 # Messages of the library itself: bytes with a note, in a context that users' messages never meet.
 
 
-def transfer_isend(str function, data, dest, tag, context, note=0):
+def transfer_isend(str function, data, dest: int, tag: int, context: int,
+                   note: int = 0) -> Request | None:
     """Start sending a buffer as bytes in `context`; returns a Request, None if that was all."""
     cdef parcel p
     cdef uint32_t d
@@ -18,7 +19,7 @@ def transfer_isend(str function, data, dest, tag, context, note=0):
         unpack_nothing(&p)
 
 
-def transfer_soon(str function, buffer, source, tag, context, Status status):
+def transfer_soon(str function, buffer, source: int, tag: int, context: int, Status status) -> Any:
     """Receive short bytes in `context` that are here, or come within a moment; None: there are none.
 
     Returns `buffer`, or bytes without one, and fills `status`. What does not fit stays.
@@ -31,7 +32,8 @@ def transfer_soon(str function, buffer, source, tag, context, Status status):
     return None if result is NOTHING_HERE else result
 
 
-def transfer_irecv(str function, buffer, source, tag, context, Sources among=None):
+def transfer_irecv(str function, buffer, source: int, tag: int, context: int,
+                   Sources among=None) -> Request:
     """Start receiving bytes in `context`; returns a Request.
 
     From any source it ends with PeerLostError when one of `among` dies; without, any rank.
@@ -41,20 +43,20 @@ def transfer_irecv(str function, buffer, source, tag, context, Sources among=Non
                                  tag_of(tag, function, True), True, among))
 
 
-def transfer_give_up(Request request):
+def transfer_give_up(Request request) -> None:
     """Leave the message of a receive, if one has come already, to the next receive."""
     request_give_up(request)
 
 
-def transfer_end(context):
+def transfer_end(context: int) -> None:
     """Drop what is here of `context`, or still comes, and has no receive that is posted already."""
     if engine != NULL:
         strays[:] = [stray for stray in strays if (<Stray>stray).envelope.context != context]
         acp_context_ends(engine, context)
 
 
-def transfer_probe(str function, source, tag, context, wait, take, timeout=None,
-                   Sources among=None):
+def transfer_probe(str function, source: int, tag: int, context: int, wait: bool, take: bool,
+                   timeout: float | None = None, Sources among=None) -> Any:
     """Look for a message in `context`: its Status, or with `take` a Message; None: none now.
 
     `among` as for `transfer_irecv`.

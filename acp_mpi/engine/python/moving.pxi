@@ -91,7 +91,7 @@ cdef int all_moved(str function, object moves, bint copies, bint write) except -
     return 0
 
 
-def put_all(str function, moves):
+def put_all(str function, moves: Iterable[tuple[Int, Any]]) -> None:
     """Put each buffer at its address, all at the same time: `moves` are pairs (address, buffer).
 
     Returns when all are done. Raises the first error, when none is under way any more; those
@@ -100,11 +100,11 @@ def put_all(str function, moves):
     all_moved(function, moves, False, True)
 
 
-def get_all(str function, moves):
+def get_all(str function, moves: Iterable[tuple[Int, Any]]) -> None:
     """Get from each address into its buffer, as `put_all`."""
     all_moved(function, moves, False, False)
 
 
-def copy_all(str function, moves):
+def copy_all(str function, moves: Iterable[tuple[Int, Int, int]]) -> None:
     """Copy from address to address, `moves` being (to, from, bytes), as `put_all`."""
     all_moved(function, moves, True, False)

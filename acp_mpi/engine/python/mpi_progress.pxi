@@ -23,7 +23,7 @@ cdef class MpiProgress:
 
     cdef acp_mpi_progress *thread
 
-    def __init__(self, *, user, comm, any_source, tag, interval_ns):
+    def __init__(self, *, user: str, comm: int, any_source: int, tag: int, interval_ns: int):
         cdef acp_mpi_progress_config config
         cdef const char *missing = NULL
         path = user.encode()
@@ -38,17 +38,17 @@ cdef class MpiProgress:
         if rc != ACP_OK:
             raise_status("progress", rc)
 
-    def pace(self, interval_ns):
+    def pace(self, interval_ns: int) -> None:
         """Nap that long at least."""
         acp_mpi_progress_pace(self.thread, interval_ns)
 
-    def statistics(self):
+    def statistics(self) -> tuple[int, int]:
         """Return how often it has looked at MPI, and the nanoseconds that it has computed."""
         cdef uint64_t looks, processor
         acp_mpi_progress_statistics(self.thread, &looks, &processor)
         return looks, processor
 
-    def stop(self):
+    def stop(self) -> None:
         """End the thread; it calls MPI no more when this returns."""
         with nogil:
             acp_mpi_progress_stop(self.thread)

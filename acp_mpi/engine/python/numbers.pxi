@@ -95,7 +95,7 @@ cdef inline uint32_t rank_of(object x, str function) except? 0xffffffff:
 cdef object ask_for_new = None  # called when there may be more ranks than are known here
 
 
-def set_ask_for_new(callback):
+def set_ask_for_new(callback) -> None:
     """Install what is called when a rank is named that is not known: it learns of newcomers."""
     global ask_for_new
     ask_for_new = callback
@@ -124,7 +124,7 @@ cdef int64_t nanoseconds(object timeout, str function) except? -2:
     return ACP_FOREVER if seconds > 9e9 else <int64_t>(seconds * 1e9)
 
 
-def seconds_of(timeout, str function):
+def seconds_of(timeout: float | None, str function) -> float | None:
     """Return a timeout as a number of seconds, None: for ever. ValueError for what is none."""
     cdef int64_t limit = nanoseconds(timeout, function)
     return None if limit == ACP_FOREVER else limit / 1e9
@@ -145,12 +145,12 @@ cdef int64_t left_until(int64_t end) noexcept:
     return end if end == ACP_FOREVER else max(end - clock(), 0)
 
 
-def query_rank(ga):
+def query_rank(ga: Int) -> int:
     """Return the rank that owns `ga`, -1 for the null address (seed 003, table 2)."""
     return owner(ga, "query_rank")
 
 
-def owner(ga, str function):
+def owner(ga: Int, str function) -> int:
     """Return the rank that owns `ga`, -1 for null; errors name `function`."""
     need(function)
     cdef uint64_t a = address(ga, function)
@@ -160,19 +160,19 @@ def owner(ga, str function):
     return acp_ga_rank(a)
 
 
-def existing_rank(rank, str function):
+def existing_rank(rank: Int, str function) -> int:
     """Return `rank` if there is one; errors name `function`."""
     need(function)
     return rank_of(rank, function)
 
 
-def query_color(ga):
+def query_color(ga: Int) -> int:
     """Return the color in `ga`, -1 for the null address (seed 003, table 2)."""
     need("query_color")
     cdef uint64_t a = address(ga, "query_color")
     return acp_ga_color(a) if a else -1
 
 
-def colors():
+def colors() -> int:
     """Return how many colors there are (seed 003, section 2.4)."""
     return ACP_COLORS

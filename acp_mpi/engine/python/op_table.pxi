@@ -26,7 +26,7 @@ cdef int again(str function) except -1:
     return raise_fault(function, lane0)
 
 
-def copy(dst, src, size, order=HANDLE_NULL):
+def copy(dst: Int, src: Int, size: Int, order: Int = HANDLE_NULL) -> int:
     """Copy `size` bytes from address `src` to address `dst`, any rank to any rank.
 
     Starts after `order` and returns a handle; any alignment, overlap as memmove, size 0 allowed

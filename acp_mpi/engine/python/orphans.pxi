@@ -142,6 +142,6 @@ cdef int when_known(uint64_t after, Orphans o) except -1:
     return 0
 
 
-def forsake(blocks):
+def forsake(blocks: Iterable[int]) -> None:
     """Give back blocks that copies may still write to, when these are done; returns at once."""
     leave_orphans(list(blocks))

@@ -34,17 +34,17 @@ cdef class Pieces:
     def __cinit__(self):
         self.parts = []
 
-    def write(self, data):
+    def write(self, data) -> None:
         """Take the next buffer, which the object may still own."""
         if type(data) is not bytes:
             data = data.raw() if hasattr(data, "raw") else memoryview(data).cast("B")
         self.parts.append(data)
         self.bytes += len(data)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.bytes
 
-    def __bytes__(self):
+    def __bytes__(self) -> bytes:
         return b"".join(self.parts)
 
 
@@ -78,7 +78,7 @@ cdef int lay_parts(uint64_t ga, list parts) except -1:
     return 0
 
 
-def laid(data, rank):
+def laid(data: bytes | Pieces, rank: Int) -> int:
     """Return the address of a new block on `rank` with these bytes, or Pieces."""
     block = malloc(len(data), rank)
     try:

@@ -80,12 +80,13 @@ cdef class Message:
         r.request = c.request
         return r
 
-    def recv(self, buffer=None, timeout=None):
+    def recv(self, buffer: _Buffer = None,
+             timeout: float | None = None) -> Any if buffer is None else _Buffer:
         """Receive it; returns `buffer`, or what was sent, and raises what `recv` does."""
         cdef int64_t limit = nanoseconds(timeout, "Message.recv")
         return received(self.begin("Message.recv", buffer), None, limit)
 
-    def irecv(self, buffer=None):
+    def irecv(self, buffer=None) -> Request:
         """Start receiving it; returns a Request."""
         return lasting(self.begin("Message.irecv", buffer))
 
@@ -167,7 +168,7 @@ cdef object users_look(str function, object source, object tag, bint wait, bint 
                     tag_of(tag, function, True), wait, take, False, timeout, None)
 
 
-def probe(source=ANY_SOURCE, tag=ANY_TAG, timeout=None):
+def probe(source: Int = ANY_SOURCE, tag: Int = ANY_TAG, timeout: float | None = None) -> Status:
     """Wait for a message that `recv` would take; return its Status and leave it where it is.
 
     Raises PeerLostError if that rank has died, TimeoutError after `timeout` seconds.
@@ -175,12 +176,12 @@ def probe(source=ANY_SOURCE, tag=ANY_TAG, timeout=None):
     return users_look("probe", source, tag, True, False, timeout)
 
 
-def iprobe(source=ANY_SOURCE, tag=ANY_TAG):
+def iprobe(source: Int = ANY_SOURCE, tag: Int = ANY_TAG) -> Status | None:
     """Return the Status of a message that `recv` would take, None if there is none now."""
     return users_look("iprobe", source, tag, False, False, None)
 
 
-def mprobe(source=ANY_SOURCE, tag=ANY_TAG, timeout=None):
+def mprobe(source: Int = ANY_SOURCE, tag: Int = ANY_TAG, timeout: float | None = None) -> Message:
     """Wait for a message and take it out of the queue: no other thread can receive it.
 
     Returns a Message with `status`, `recv` and `irecv`; raises what `probe` does.
@@ -188,6 +189,6 @@ def mprobe(source=ANY_SOURCE, tag=ANY_TAG, timeout=None):
     return users_look("mprobe", source, tag, True, True, timeout)
 
 
-def improbe(source=ANY_SOURCE, tag=ANY_TAG):
+def improbe(source: Int = ANY_SOURCE, tag: Int = ANY_TAG) -> Message | None:
     """Take a message out of the queue as `mprobe` does; None if there is none now."""
     return users_look("improbe", source, tag, False, True, None)

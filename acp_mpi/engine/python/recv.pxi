@@ -242,7 +242,9 @@ cdef object received(Request r, Status status, int64_t limit):
     return r.outcome()
 
 
-def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, status=None, timeout=None):
+def recv(buffer: _Buffer = None, source: Int = ANY_SOURCE, tag: Int = ANY_TAG,
+         status: Status | None = None,
+         timeout: float | None = None) -> Any if buffer is None else _Buffer:
     """Receive a message from rank `source` under `tag`; return `buffer`, or what was sent.
 
     With a writable `buffer` its bytes are filled, TruncationError if the message is longer (the
@@ -269,7 +271,7 @@ def recv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG, status=None, timeout=None)
     return receive_blocking("recv", buffer, OWN_CONTEXT, s, t, False, room, limit)
 
 
-def irecv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG):
+def irecv(buffer=None, source: Int = ANY_SOURCE, tag: Int = ANY_TAG) -> Request:
     """Start receiving as `recv` does; returns a Request, whose `wait` returns the message."""
     if engine == NULL:
         no_engine("irecv")
@@ -277,8 +279,9 @@ def irecv(buffer=None, source=ANY_SOURCE, tag=ANY_TAG):
                                  tag_of(tag, "irecv", True), False))
 
 
-def sendrecv(x, dest, sendtag=0, buffer=None, source=ANY_SOURCE, recvtag=ANY_TAG,
-             status=None, timeout=None):
+def sendrecv(x, dest: Int, sendtag: Int = 0, buffer: _Buffer = None, source: Int = ANY_SOURCE,
+             recvtag: Int = ANY_TAG, status: Status | None = None,
+             timeout: float | None = None) -> Any if buffer is None else _Buffer:
     """Send `x` and receive, neither before the other; returns what `recv` does."""
     cdef Request sending, receiving
     cdef Status room = room_for(status, "sendrecv")

@@ -11,7 +11,7 @@ cdef class Contexts:
     """Contexts of the calls of a team, the same on all members: all count their calls alike."""
     cdef uint64_t base, calls
 
-    def __init__(self, base):
+    def __init__(self, base: int):
         self.base = base
 
     cdef uint64_t take(self) noexcept:
@@ -23,7 +23,7 @@ cdef class Contexts:
         x ^= x >> 31
         return x if x else 1
 
-    def next(self):
+    def next(self) -> int:
         """Return the context of the next call."""
         return self.take()
 
@@ -103,7 +103,7 @@ cdef object spread_of(bint top, object x, object out):
 
 
 def remember(str function, Collective done, Contexts contexts, bint top, x, out, op, root, counts,
-             out_counts):
+             out_counts) -> None:
     """Have `repeat` know this call, which all that live have just made and which went well."""
     cdef Lately l = Lately.__new__(Lately)
     cdef Py_buffer view
@@ -133,12 +133,12 @@ def remember(str function, Collective done, Contexts contexts, bint top, x, out,
     lately[function] = l
 
 
-def forget_collectives():
+def forget_collectives() -> None:
     """Remember no call any more: the ranks, or their memory, are others."""
     lately.clear()
 
 
-def repeat(str function, x, out, op, root, counts, out_counts):
+def repeat(str function, x, out, op, root, counts, out_counts) -> bool:
     """Carry out a call that is as the last one of `function` was; False: it is not."""
     cdef Lately l = <Lately>lately.get(function)
     cdef Collective c

@@ -168,7 +168,7 @@ cdef class Request(Pending):
     # What users call --------------------------------------------------------------------------
 
     @property
-    def done(self):
+    def done(self) -> bool:
         """Whether it is over, well or not, and a buffer filled; never waits."""
         cdef bint done = self.here()
         # A thread that waits for it concludes it; so does the call that a signal handler has interrupted.
@@ -177,15 +177,15 @@ cdef class Request(Pending):
         return done
 
     @property
-    def status(self):
+    def status(self) -> Status | None:
         """The Status of the message that was received, else None."""
         return status_of(&self.message) if self.known else None
 
-    def parts(self):
+    def parts(self) -> list[Request]:
         """Return the requests of the engine that it waits for now."""
         return [] if self.over else [self]
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: float | None = None) -> Any:
         """Wait until it is done; return what was received, None of a send.
 
         Raises the error of the operation; TimeoutError after `timeout` seconds, and it goes on.
@@ -195,7 +195,7 @@ cdef class Request(Pending):
         self.claimed = True
         return self.outcome()
 
-    def test(self):
+    def test(self) -> bool:
         """Return True if it is done, and raises its error then; `wait` has the result."""
         if not self.here():
             return False
@@ -205,7 +205,7 @@ cdef class Request(Pending):
         self.outcome()
         return True
 
-    def cancel(self):
+    def cancel(self) -> bool:
         """Take it back, if it has met nothing yet; return whether that was possible.
 
         `wait` returns None then. A send can be taken back only while it waits for room.

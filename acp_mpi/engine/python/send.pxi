@@ -69,7 +69,7 @@ cdef Request post(str function, object x, object dest, object tag, bint wanted):
         unpack_nothing(&p)
 
 
-def send(x, dest, tag=0, timeout=None):
+def send(x, dest: Int, tag: Int = 0, timeout: float | None = None) -> None:
     """Send `x` to rank `dest` under `tag`, an integer from 0; returns without waiting for `recv`.
 
     A buffer, also one with `__array_interface__` or `__dlpack__`, travels as its bytes, packed if it is not
@@ -84,6 +84,6 @@ def send(x, dest, tag=0, timeout=None):
         r.outcome()
 
 
-def isend(x, dest, tag=0):
+def isend(x, dest: Int, tag: Int = 0) -> Request:
     """Start sending `x` as `send` does; returns a Request. A buffer must not change before it."""
     return post("isend", x, dest, tag, True)

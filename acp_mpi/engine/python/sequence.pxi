@@ -34,7 +34,7 @@ cdef class SequenceCalls(Handle):
     def __cinit__(self, *_, **__):
         self._element = NO_ELEMENT
 
-    def _of(self, Element element):
+    def _of(self, Element element) -> None:
         """Say what its elements are."""
         self._element = element
 
@@ -117,7 +117,7 @@ cdef class SequenceCalls(Handle):
         return self._element.value(PyByteArray_AS_STRING(data))
 
     def _replace(self, str function, int64_t at, uint64_t erase, uint64_t insert, uint64_t flags,
-               data):
+                 data) -> int:
         """Take `erase` elements out at `at` and put `insert` in, whose bytes are `data`.
 
         `data` is an address instead if it is an int: of a block on the same rank, which the
@@ -205,7 +205,7 @@ cdef class SequenceCalls(Handle):
             raise
         return c
 
-    def _read(self, str function, int64_t at, uint64_t count, uint64_t flags):
+    def _read(self, str function, int64_t at, uint64_t count, uint64_t flags) -> bytearray:
         """Return the bytes of `count` elements from `at` on, read at one instant.
 
         IndexError if there is no such place, unless the flags cut it to what there is.
@@ -234,7 +234,7 @@ cdef class SequenceCalls(Handle):
                 plan.flags |= SPLICE_BLOCK
                 room = 0
 
-    def _read_block(self, str function, int64_t at, uint64_t count):
+    def _read_block(self, str function, int64_t at, uint64_t count) -> tuple[int, int]:
         """Copy what there is of `count` elements from `at` on to a block of the same rank.
 
         Returns its address and how many they are. Read at one instant.
@@ -246,7 +246,7 @@ cdef class SequenceCalls(Handle):
         cdef Call c = self.asked(function, at, &plan, 0)
         return c.call.result[1], c.call.result[0]
 
-    def _look(self, str function):
+    def _look(self, str function) -> tuple[int, int, int, int, int]:
         """Return (size, room, width, bytes, address of the elements or 0)."""
         cdef sequence_look *look
         need(function)

@@ -3,12 +3,12 @@
 cdef class SequenceHandle(SequenceCalls):
     """A row of elements of one type on some rank: its methods."""
 
-    def reserve(self, n):
+    def reserve(self, n: Int) -> None:
         """Have room for `n` elements, so that it does not grow before there are more."""
         call_run(self.named("reserve"), call_new(METHOD_SEQUENCE_RESERVE, self.ga, self.serial,
                                                  amount(n, self.named("reserve"))))
 
-    def shrink_to_fit(self):
+    def shrink_to_fit(self) -> None:
         """Give back the room for more elements than there are."""
         call_run(self.named("shrink_to_fit"), call_new(METHOD_SEQUENCE_RESERVE, self.ga,
                                                        self.serial, RESERVE_FITS))
@@ -16,7 +16,7 @@ cdef class SequenceHandle(SequenceCalls):
     cdef str named(self, str method):
         return f"{type(self).__name__}.{method}"
 
-    def size(self):
+    def size(self) -> int:
         """Return how many elements there are."""
         cdef acp_call here
         cdef Call c
@@ -33,59 +33,59 @@ cdef class SequenceHandle(SequenceCalls):
         call_run(self.named("size"), c)
         return c.call.result[0]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size()
 
-    def push_back(self, value):
+    def push_back(self, value) -> None:
         """Put `value` behind the last element."""
         self.put_one("push_back", INT64_MAX, value, False)
 
-    def pop_back(self):
+    def pop_back(self) -> Any:
         """Take out the last element and return it. IndexError if there is none."""
         return self.pop_one("pop_back", -1)
 
-    def push_front(self, value):
+    def push_front(self, value) -> None:
         """Put `value` before the first element."""
         self.put_one("push_front", 0, value, False)
 
-    def pop_front(self):
+    def pop_front(self) -> Any:
         """Take out the first element and return it. IndexError if there is none."""
         return self.pop_one("pop_front", 0)
 
-    def _insert_one(self, str function, int64_t at, value):
+    def _insert_one(self, str function, int64_t at, value) -> int:
         """Put `value` before the element at `at`, at the end if there is none; its index."""
         return self.put_one(function, at, value, False)
 
-    def pop(self, index=-1):
+    def pop(self, index: Int = -1) -> Any:
         """Take out the element at `index` and return it. IndexError if there is none."""
         return self.pop_one("pop", place_of(self, "pop", index))
 
-    def __getitem__(self, index):
+    def __getitem__(self, index) -> Any:
         if PyIndex_Check(index):
             return self.read_one("[]", place_of(self, "[]", index))
         return self._get_slice(index)
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index, value) -> None:
         if PyIndex_Check(index):
             self.put_one("[]", place_of(self, "[]", index), value, True)
         else:
             self._set_slice(index, value)
 
-    def __delitem__(self, index):
+    def __delitem__(self, index) -> None:
         if PyIndex_Check(index):
             self._replace("[]", place_of(self, "[]", index), 1, 0, 0, b"")
         else:
             self._drop_slice(index)
 
-    def front(self):
+    def front(self) -> Any:
         """Return the first element. IndexError if there is none."""
         return self.read_one("front", 0)
 
-    def back(self):
+    def back(self) -> Any:
         """Return the last element. IndexError if there is none."""
         return self.read_one("back", -1)
 
-    def at(self, index):
+    def at(self, index: Int) -> Any:
         """Return the element at `index`, from the end if negative. IndexError if there is none."""
         return self.read_one("at", place_of(self, "at", index))
 

@@ -33,7 +33,8 @@ cdef int64_t count_of_losses(object losses) except -2:
     return losses
 
 
-def wait_until(ga, op, value, timeout=None, *, size=8, ranks=None, losses=None):
+def wait_until(ga: Int, op: str, value: Int, timeout: float | None = None, *, size: Int = 8,
+               ranks: Iterable[Int] | None = None, losses: Int | None = None) -> None:
     """Wait until the word at `ga`, memory of this process, compares so with `value`.
 
     `op` is one of == != < <= > >=; `size` 4 or 8 bytes, aligned. The word is taken as unsigned,
@@ -94,7 +95,7 @@ cdef int meet_by(str function, const uint32_t *ranks, uint32_t count, uint32_t p
     return ended(function, rc, who)
 
 
-def meet(str function, purpose, list met_in=None):
+def meet(str function, purpose: int, list met_in: list[str] | None = None) -> None:
     """Wait in `function` for all living ranks; those with another `purpose` do not count.
 
     `met_in` gets one element more when they have met, whatever a signal handler raises then.
@@ -131,7 +132,7 @@ cdef int meet_all(str function, object timeout) except -1:
     return meet_by(function, NULL, 0, 0, end)
 
 
-def barrier(ranks=None, timeout=None):
+def barrier(ranks=None, timeout: float | None = None) -> None:
     """Complete this process's operations, then wait for the listed ranks; None: for all, as `sync`.
 
     Collective over `ranks`, which contain the caller. Raises RankError for a rank that does not
@@ -167,7 +168,7 @@ def barrier(ranks=None, timeout=None):
             c_free(chosen)
 
 
-def sync(timeout=None):
+def sync(timeout: float | None = None) -> None:
     """Complete this process's operations, then wait for all ranks (seed 003, table 1).
 
     Collective over the living ranks. Raises the errors of operations that nobody completed,
@@ -186,7 +187,7 @@ cdef object asked_about_name(str function, int rc, int64_t whose):
     return whose
 
 
-def board_put(low, high, Block block, bint replace):
+def board_put(low: int, high: int, Block block, bint replace) -> int | None:
     """Have a 128-bit name stand for a block, which goes with it, for every rank.
 
     Return None, or the rank that has published the name; then nothing has happened.
@@ -207,7 +208,7 @@ def board_put(low, high, Block block, bint replace):
     return asked_about_name("publish", rc, whose)
 
 
-def board_withdraw(low, high):
+def board_withdraw(low: int, high: int) -> int | None:
     """Have a 128-bit name stand for nothing.
 
     Return None, or the rank that has published it, -1 if none has; then nothing has happened.
@@ -225,7 +226,7 @@ def board_withdraw(low, high):
     return asked_about_name("withdraw", rc, whose)
 
 
-def board_put_again():
+def board_put_again() -> None:
     """Give the names of this process to those who keep them in place of lost ranks."""
     need("refresh")
     cdef int rc
@@ -236,7 +237,7 @@ def board_put_again():
     ended("refresh", rc)
 
 
-def board_get(low, high, timeout):
+def board_get(low, high, timeout: float | None) -> tuple[int, int]:
     """Return the two words under a 128-bit name, once somebody has stored them."""
     need("lookup")
     cdef uint64_t key[2]

@@ -15,7 +15,7 @@ DEF OBJECT = 79  # "O": pointers to Python objects
 cdef object unusual_buffer = None  # (buffer, writable, function) -> (contiguous one, finish)
 
 
-def set_unusual_buffer(callback):
+def set_unusual_buffer(callback) -> None:
     """Install what turns a buffer that is not contiguous, or not one, into one that is."""
     global unusual_buffer
     unusual_buffer = callback
@@ -89,7 +89,7 @@ cdef int moved(str function, bint write, uint64_t ga, Py_buffer *view) except -1
     return 0
 
 
-def put(ga, buffer, flag=None):
+def put(ga: Int, buffer, flag: tuple[Int, Int] | None = None) -> None:
     """Write `buffer` to address `ga`; done when it returns.
 
     `buffer` has the buffer protocol, `__array_interface__` or `__dlpack__`; not contiguous ones are
@@ -167,7 +167,7 @@ cdef int put_with_flag(object ga, object buffer, object flag) except -1:
     return 0
 
 
-def get(ga, buffer):
+def get(ga: Int, buffer: _Buffer) -> _Buffer:
     """Read from address `ga` into `buffer`, all of it; returns `buffer` when it is there."""
     cdef Py_buffer view
     cdef uint64_t a
@@ -225,12 +225,12 @@ cdef object started(str function, object ga, object buffer, object order, bint w
     return h
 
 
-def iput(ga, buffer, order=HANDLE_NULL):
+def iput(ga: Int, buffer, order: Int = HANDLE_NULL) -> int:
     """Start writing `buffer`, which must not change before completion, to `ga`; a handle."""
     return started("iput", ga, buffer, order, True)
 
 
-def iget(ga, buffer, order=HANDLE_NULL):
+def iget(ga: Int, buffer, order: Int = HANDLE_NULL) -> int:
     """Start reading from `ga` into `buffer`; returns a handle."""
     return started("iget", ga, buffer, order, False)
 

@@ -131,7 +131,7 @@ cdef inline uint64_t meant_by(object handle, str function) except? 0xfffffffffff
     return acp_get_previous() if h == ACP_HANDLE_CONT else h
 
 
-def complete(handle=HANDLE_ALL, timeout=None):
+def complete(handle: Int = HANDLE_ALL, timeout: float | None = None) -> None:
     """Wait until operation `handle` and all before it are complete (seed 003, section 2.5).
 
     HANDLE_CONT is the calling thread's previous operation, here and in the calls below; null,
@@ -149,13 +149,13 @@ def complete(handle=HANDLE_ALL, timeout=None):
     wait_for_all("complete", meant_by(handle, "complete"), nanoseconds(timeout, "complete"))
 
 
-def inquire(handle):
+def inquire(handle: Int) -> bool:
     """Return True while operation `handle` or one before it is still running."""
     need("inquire")
     return acp_running(engine, meant_by(handle, "inquire"))
 
 
-def wait(handle, timeout=None):
+def wait(handle: Int, timeout: float | None = None) -> None:
     """Wait until operation `handle` alone, or with HANDLE_ALL all, is complete; raises its error."""
     need("wait")
     cdef uint64_t h = meant_by(handle, "wait")
@@ -166,7 +166,7 @@ def wait(handle, timeout=None):
         wait_alone("wait", h, limit)
 
 
-def test(handle):
+def test(handle: Int) -> bool:
     """Return True if operation `handle` alone, or with HANDLE_ALL all, is complete; raises its error then."""
     need("test")
     cdef uint64_t h = meant_by(handle, "test")

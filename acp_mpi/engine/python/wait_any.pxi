@@ -1,6 +1,7 @@
 # A wait for the first of several requests and collectives.
 
-def wait_any(str function, requests, collectives, timeout=None):
+def wait_any(str function, requests: Sequence[Request], collectives: Sequence[Collective],
+             timeout: float | None = None) -> None:
     """Wait until one of the engine's is done, or a collective has something for Python to do.
 
     TimeoutError after `timeout` seconds. Nobody ends a collective meanwhile: its request's lock.

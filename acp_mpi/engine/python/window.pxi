@@ -18,7 +18,7 @@ cdef extern from "core/mpi_window.h" nogil:
     int acp_window_visit(acp_engine *, uint32_t, bint)
 
 
-def window_part():
+def window_part() -> tuple[int, int, int, int, int]:
     """Return (address, size, place of the test's word, heap from, to) of the own window part.
 
     HeapFullError if it could not be had.
@@ -31,8 +31,9 @@ def window_part():
     return <uintptr_t>part.base, part.size, part.probe, part.heap_begin, part.heap_end
 
 
-def window_attach(*, user, window, comm, byte, word4, word8, any_source, any_tag, first_slot,
-                  count, starter_end, heap_begin, heap_end):
+def window_attach(*, user: str, window: int, comm: int, byte: int, word4: int, word8: int,
+                  any_source: int, any_tag: int, first_slot: int, count: int, starter_end: int,
+                  heap_begin: int, heap_end: int) -> None:
     """Tell the engine how to call MPI on the window; it is no road yet.
 
     `user` is the path of a loaded module that depends on the MPI library, the next five are MPI
@@ -64,7 +65,7 @@ def window_attach(*, user, window, comm, byte, word4, word8, any_source, any_tag
         raise MemoryError
 
 
-def window_open(reads_back):
+def window_open(reads_back: bool) -> None:
     """Make the window a road for put and get.
 
     `reads_back`: a flush may return before what was put is there, so that a byte is fetched then.
@@ -73,7 +74,7 @@ def window_open(reads_back):
     acp_window_open(engine, reads_back)
 
 
-def window_close(keep):
+def window_close(keep: bool) -> None:
     """End all MPI calls of the engine; `keep` the memory mapped even after `close`."""
     cdef acp_engine *e = hold("finalize")
     with nogil:
@@ -83,7 +84,7 @@ def window_close(keep):
     acp_engine_exit(e)
 
 
-def window_put(rank, place, value):
+def window_put(rank: int, place: int, value: int) -> None:
     """Put an 8-byte word to a place in the window part of `rank` by MPI, and flush."""
     need("init")
     cdef uint64_t word = value, at = place
@@ -97,7 +98,7 @@ def window_put(rank, place, value):
         raise_status("init", rc)
 
 
-def window_visit(rank, come):
+def window_visit(rank: int, come: bool) -> None:
     """Have `rank` drive MPI from now on (`come`), or no longer."""
     need("init")
     cdef int rc = acp_window_visit(engine, rank, come)

@@ -45,11 +45,12 @@ cdef object numbers_in_a_row(object buffer, str function):
 
 cdef class WorkspaceHandle(Handle):
     """Bytes spread over ranks: those of block k are on part k modulo the number of parts."""
-    cdef readonly list _parts  # (address, serial) of each
+    # (address, serial) of each
+    cdef readonly list _parts  # type: list[tuple[int, int]]
     cdef readonly uint64_t _block
     cdef readonly uint64_t _total
 
-    def _of(self, list parts, uint64_t block, uint64_t total):
+    def _of(self, list parts: list[tuple[int, int]], uint64_t block, uint64_t total) -> None:
         """Say where the bytes are."""
         self._parts = parts
         self._block = block
@@ -91,11 +92,11 @@ cdef class WorkspaceHandle(Handle):
         r.done()
         return 0
 
-    def _touch(self, str function):
+    def _touch(self, str function) -> None:
         """Raise AddressError if it is gone."""
         self.move(function, METHOD_WORKSPACE_READ, 0, NULL, 0, 0, None)
 
-    def read(self, buffer, offset):
+    def read(self, buffer: _Buffer, offset: Int) -> _Buffer:
         """Fill `buffer` with the bytes from `offset` on; returns `buffer`.
 
         IndexError if it does not lie within the workspace; nothing is moved then. Each 64 KiB of
@@ -112,7 +113,7 @@ cdef class WorkspaceHandle(Handle):
             finish()
         return buffer
 
-    def write(self, buffer, offset):
+    def write(self, buffer, offset: Int) -> None:
         """Write `buffer` to the bytes from `offset` on; done when it returns.
 
         IndexError if it does not lie within the workspace; nothing is moved then.
@@ -125,7 +126,7 @@ cdef class WorkspaceHandle(Handle):
         finally:
             PyBuffer_Release(&view)
 
-    def accumulate(self, buffer, offset):
+    def accumulate(self, buffer, offset: Int) -> None:
         """Add the numbers in `buffer` to those from `offset` on, which have the same type.
 
         Integers of 1 to 8 bytes, which wrap around, float32 and float64. None is lost against
@@ -153,7 +154,7 @@ cdef class WorkspaceHandle(Handle):
         finally:
             PyBuffer_Release(&view)
 
-    def _places(self, str function, offset, size):
+    def _places(self, str function, offset: Int, size: Int) -> list[tuple[int, int]]:
         """Return address and bytes of each piece of a span, in order."""
         cdef uint64_t n, k, at, left = amount(size, function)
         cdef uint64_t first = self.span(function, offset, left), count = len(self._parts)
@@ -168,7 +169,7 @@ cdef class WorkspaceHandle(Handle):
             left -= n
         return pieces
 
-    def _look(self, str function):
+    def _look(self, str function) -> list[tuple[int, int]]:
         """Return how many bytes each part has, and their address."""
         cdef Call c
         cdef Round r = Round(function)
@@ -181,7 +182,7 @@ cdef class WorkspaceHandle(Handle):
             looked.append((c.call.result[0], c.call.result[1]))
         return looked
 
-    def _zero(self, str function, list sizes):
+    def _zero(self, str function, list sizes: list[int]) -> None:
         """Set the bytes of each part, of which it has so many, to zero."""
         cdef Round r = Round(function)
         cdef uint64_t at, n, size
