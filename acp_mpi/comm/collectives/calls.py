@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from acp_mpi.comm.collectives.sizes import Flow
 
 
-def _finish(flow: Flow, timeout: float | None) -> Any:
+def _carried_out(flow: Flow, timeout: float | None, short: tuple[Any, ...]) -> Any:
+    """Carry it out; `short` is the call as `_remembered` keeps it, or ()."""
+    if short:
+        return _remembered(flow, *short)
     begin = 0.0 if timeout is None else time.monotonic()
     left = timeout
 
@@ -88,9 +91,7 @@ def bcast(
     if short and _engine.repeat("bcast", x, out, None, root, None, None):
         return x if isinstance(out, tuple) else out
     flow = kinds.bcast("bcast", x, root, out, (ranks, group, between))
-    if short:
-        return _remembered(flow, "bcast", x, out, None, root)
-    return _finish(flow, timeout)
+    return _carried_out(flow, timeout, ("bcast", x, out, None, root) if short else ())
 
 
 def reduce(
@@ -110,9 +111,7 @@ def reduce(
     if short and _engine.repeat("reduce", x, out, op, root, None, None):
         return out
     flow = kinds.reduce("reduce", x, op, root, out, commutative, (ranks, group, between))
-    if short:
-        return _remembered(flow, "reduce", x, out, op, root)
-    return _finish(flow, timeout)
+    return _carried_out(flow, timeout, ("reduce", x, out, op, root) if short else ())
 
 
 def allreduce(
@@ -136,9 +135,7 @@ def allreduce(
     if short and _engine.repeat("allreduce", x, out, op, None, None, None):
         return out
     flow = kinds.fold("allreduce", "allreduce", x, op, out, commutative, (ranks, group, between))
-    if short:
-        return _remembered(flow, "allreduce", x, out, op)
-    return _finish(flow, timeout)
+    return _carried_out(flow, timeout, ("allreduce", x, out, op) if short else ())
 
 
 def scan(
@@ -157,9 +154,7 @@ def scan(
     if short and _engine.repeat("scan", x, out, op, None, None, None):
         return out
     flow = kinds.fold("scan", "scan", x, op, out, commutative, (ranks, group, between))
-    if short:
-        return _remembered(flow, "scan", x, out, op)
-    return _finish(flow, timeout)
+    return _carried_out(flow, timeout, ("scan", x, out, op) if short else ())
 
 
 def exscan(
@@ -181,9 +176,7 @@ def exscan(
     if short and _engine.repeat("exscan", x, out, op, None, None, None):
         return out
     flow = kinds.fold("exscan", "exscan", x, op, out, commutative, (ranks, group, between))
-    if short:
-        return _remembered(flow, "exscan", x, out, op)
-    return _finish(flow, timeout)
+    return _carried_out(flow, timeout, ("exscan", x, out, op) if short else ())
 
 
 if TYPE_CHECKING:
@@ -216,9 +209,7 @@ def gather(  # type: ignore[misc]
     if short and _engine.repeat("gather", x, out, None, root, counts, None):
         return out
     flow = kinds.rooted("gather", "gather", x, root, out, counts, (ranks, group, between))
-    if short:
-        return _remembered(flow, "gather", x, out, None, root, counts)
-    return _finish(flow, timeout)
+    return _carried_out(flow, timeout, ("gather", x, out, None, root, counts) if short else ())
 
 
 def scatter(
@@ -240,9 +231,7 @@ def scatter(
     if short and _engine.repeat("scatter", x, out, None, root, counts, None):
         return out
     flow = kinds.rooted("scatter", "scatter", x, root, out, counts, (ranks, group, between))
-    if short:
-        return _remembered(flow, "scatter", x, out, None, root, counts)
-    return _finish(flow, timeout)
+    return _carried_out(flow, timeout, ("scatter", x, out, None, root, counts) if short else ())
 
 
 if TYPE_CHECKING:
@@ -274,9 +263,7 @@ def allgather(  # type: ignore[misc]
     if short and _engine.repeat("allgather", x, out, None, None, counts, None):
         return out
     flow = kinds.allgather("allgather", x, out, counts, (ranks, group, between))
-    if short:
-        return _remembered(flow, "allgather", x, out, None, None, counts)
-    return _finish(flow, timeout)
+    return _carried_out(flow, timeout, ("allgather", x, out, None, None, counts) if short else ())
 
 
 def alltoall(
@@ -299,9 +286,9 @@ def alltoall(
     if short and _engine.repeat("alltoall", x, out, None, None, counts, out_counts):
         return out
     flow = kinds.alltoall("alltoall", x, out, counts, out_counts, (ranks, group, between))
-    if short:
-        return _remembered(flow, "alltoall", x, out, None, None, counts, out_counts)
-    return _finish(flow, timeout)
+    return _carried_out(
+        flow, timeout, ("alltoall", x, out, None, None, counts, out_counts) if short else ()
+    )
 
 
 def reduce_scatter(
@@ -326,6 +313,6 @@ def reduce_scatter(
     flow = kinds.reduce_scatter(
         "reduce_scatter", x, op, out, counts, commutative, (ranks, group, between)
     )
-    if short:
-        return _remembered(flow, "reduce_scatter", x, out, op, None, counts)
-    return _finish(flow, timeout)
+    return _carried_out(
+        flow, timeout, ("reduce_scatter", x, out, op, None, counts) if short else ()
+    )

@@ -34,11 +34,11 @@ class Collectives(PointToPoint, Reductions):
 
     teams: Teams
 
-    def barrier_(self, teams: Teams, context: int) -> Flow:
+    def barrier_(self, name: str, teams: Teams, context: int) -> Flow:
         """Meet."""
-        yield from moves.barrier("Barrier", teams.everybody, context)
+        yield from moves.barrier(name, teams.everybody, context)
 
-    def bcast_(self, teams: Teams, context: int, buf: Any, root: int = 0) -> Flow:
+    def bcast_(self, name: str, teams: Teams, context: int, buf: Any, root: int = 0) -> Flow:
         """Give what one rank has to all."""
         team = teams.everybody
         top = self.root_of(root)
@@ -47,12 +47,22 @@ class Collectives(PointToPoint, Reductions):
             return
         block = Blocks([buffers.elements(buf, writable=gets)])
         data = block.room() if gets else block.packed()
-        yield from moves.bcast("Bcast", team, data, top, () if gives else data, context)
+        yield from moves.bcast(name, team, data, top, () if gives else data, context)
         if gets:
             block.land(data)
 
-    def _gather(self, name: str, of: _BlocksOf, teams: Teams, context: int, *given: Any) -> Flow:
-        (sendbuf, recvbuf, root), team = given, teams.everybody
+    def gather_(
+        self,
+        name: str,
+        of: _BlocksOf,
+        teams: Teams,
+        context: int,
+        sendbuf: Any,
+        recvbuf: Any,
+        root: int = 0,
+    ) -> Flow:
+        """Collect parts at one rank."""
+        team = teams.everybody
         top = self.root_of(root)
         gives, gets = self.to_root(root)
         if not (gives or gets):
@@ -69,22 +79,18 @@ class Collectives(PointToPoint, Reductions):
         if blocks is not None:
             blocks.land(room)
 
-    def gather_(
-        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
+    def scatter_(
+        self,
+        name: str,
+        of: _BlocksOf,
+        teams: Teams,
+        context: int,
+        sendbuf: Any,
+        recvbuf: Any,
+        root: int = 0,
     ) -> Flow:
-        """Collect equal parts at one rank."""
-        return self._gather("Gather", buffers.equal_blocks, teams, context, sendbuf, recvbuf, root)
-
-    def gatherv_(
-        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
-    ) -> Flow:
-        """Collect parts at one rank."""
-        return self._gather(
-            "Gatherv", buffers.unequal_blocks, teams, context, sendbuf, recvbuf, root
-        )
-
-    def _scatter(self, name: str, of: _BlocksOf, teams: Teams, context: int, *given: Any) -> Flow:
-        (sendbuf, recvbuf, root), team = given, teams.everybody
+        """Hand out parts."""
+        team = teams.everybody
         top = self.root_of(root)
         gives, gets = self.from_root(root)
         if not (gives or gets):
@@ -103,46 +109,28 @@ class Collectives(PointToPoint, Reductions):
         if place is not None:
             place.land(room)
 
-    def scatter_(
-        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
-    ) -> Flow:
-        """Hand out equal parts."""
-        return self._scatter(
-            "Scatter", buffers.equal_blocks, teams, context, sendbuf, recvbuf, root
-        )
-
-    def scatterv_(
-        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, root: int = 0
-    ) -> Flow:
-        """Hand out parts."""
-        return self._scatter(
-            "Scatterv", buffers.unequal_blocks, teams, context, sendbuf, recvbuf, root
-        )
-
-    def allgather_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
+    def allgather_(self, name: str, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
         """Collect equal parts everywhere."""
         team = teams.everybody
         blocks = Blocks(buffers.equal_blocks(recvbuf, len(self.peers), writable=True))
         room = blocks.room()
-        yield from moves.allgather(
-            "Allgather", team, self._own(sendbuf, blocks), room, None, context
-        )
+        yield from moves.allgather(name, team, self._own(sendbuf, blocks), room, None, context)
         blocks.land(room)
 
-    def allgatherv_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
+    def allgatherv_(
+        self, name: str, teams: Teams, context: int, sendbuf: Any, recvbuf: Any
+    ) -> Flow:
         """Collect parts everywhere."""
         team = teams.everybody
         blocks = Blocks(buffers.unequal_blocks(recvbuf, len(self.peers), writable=True))
         own, room = self._own(sendbuf, blocks), blocks.room()
         if not self.inter:
-            yield from moves.allgather("Allgatherv", team, own, room, blocks.sizes, context)
+            yield from moves.allgather(name, team, own, room, blocks.sizes, context)
         else:  # how much the others of its group give a rank is not told
             later = second(context)
-            with Farewell("Allgatherv", team, later):
-                gives = yield from self.numbers("Allgatherv", teams, len(own), context)
-                flow = begun(
-                    moves.allgather("Allgatherv", team, own, room, blocks.sizes, later, gives)
-                )
+            with Farewell(name, team, later):
+                gives = yield from self.numbers(name, teams, len(own), context)
+                flow = begun(moves.allgather(name, team, own, room, blocks.sizes, later, gives))
             yield from flow
         blocks.land(room)
 
@@ -151,35 +139,18 @@ class Collectives(PointToPoint, Reductions):
             return blocks.parts[self.local.rank].pack()
         return buffers.elements(sendbuf).pack()
 
-    def _alltoall(
-        self,
-        name: str,
-        teams: Teams,
-        context: int,
-        sendbuf: Any,
-        recvbuf: Any,
-        blocks_of: _BlocksOf,
+    def alltoall_(
+        self, name: str, of: _BlocksOf, teams: Teams, context: int, sendbuf: Any, recvbuf: Any
     ) -> Flow:
+        """Exchange parts, each with each."""
         team = teams.everybody
-        blocks = Blocks(blocks_of(recvbuf, len(self.peers), writable=True))
+        blocks = Blocks(of(recvbuf, len(self.peers), writable=True))
         here = not self.inter and in_place(sendbuf)
-        parts = blocks if here else Blocks(blocks_of(sendbuf, len(self.peers)))
+        parts = blocks if here else Blocks(of(sendbuf, len(self.peers)))
         room = blocks.room()
-        gives, takes = _given(blocks_of, parts.sizes), _given(blocks_of, blocks.sizes)
+        gives, takes = _given(of, parts.sizes), _given(of, blocks.sizes)
         yield from moves.alltoall(name, team, parts.packed(), room, gives, takes, context)
         blocks.land(room)
-
-    def alltoall_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
-        """Exchange equal parts, each with each."""
-        return self._alltoall("Alltoall", teams, context, sendbuf, recvbuf, buffers.equal_blocks)
-
-    def alltoallv_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
-        """Exchange parts, each with each."""
-        return self._alltoall("Alltoallv", teams, context, sendbuf, recvbuf, buffers.unequal_blocks)
-
-    def alltoallw_(self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any) -> Flow:
-        """Exchange parts that have a datatype each."""
-        return self._alltoall("Alltoallw", teams, context, sendbuf, recvbuf, buffers.typed_blocks)
 
 
 def _given(blocks_of: _BlocksOf, sizes: Any) -> Any:
@@ -187,17 +158,17 @@ def _given(blocks_of: _BlocksOf, sizes: Any) -> Any:
     return None if blocks_of is buffers.equal_blocks else sizes
 
 
-def _methods(name: str, flow: Callable[..., Flow], ordered: bool) -> dict[str, Any]:
+def _methods(name: str, flow: Callable[..., Flow], *how: Any) -> dict[str, Any]:
     """Return the three methods that MPI makes of a collective."""
 
     def check(self: Any) -> None:
         self.check()
-        if ordered:
+        if name in ("Scan", "Exscan"):
             self.check_order()
 
     def begin(self: Any, teams: Teams, given: Any, named: Any) -> Flow:
         def of(context: int) -> Flow:
-            return flow(self, teams, context, *given, **named)
+            return flow(self, name, *how, teams, context, *given, **named)
 
         return counted(name, teams.everybody, of)
 
@@ -209,7 +180,7 @@ def _methods(name: str, flow: Callable[..., Flow], ordered: bool) -> dict[str, A
         check(self)
         return Request._of(Running(begin(self, self.teams, given, named)))
 
-    places = flow.__code__.co_argcount - 3  # all but self, teams and context
+    places = flow.__code__.co_argcount - 4 - len(how)  # all but self, name, teams and context
 
     def persistent(self: Any, *given: Any, **named: Any) -> Any:
         check(self)
@@ -217,18 +188,33 @@ def _methods(name: str, flow: Callable[..., Flow], ordered: bool) -> dict[str, A
         if len(given) == places + 1 and "info" not in named:
             given = given[:-1]  # mpi4py takes hints last; nothing here depends on them
         named.pop("info", None)
-        flow(self, teams, 0, *given, **named).close()  # TypeError for arguments that it has not
+        # TypeError for arguments that it has not
+        flow(self, name, *how, teams, 0, *given, **named).close()
         given, named = buffers.kept(given), {name: buffers.kept(x) for name, x in named.items()}
         return Prequest._of(lambda: Running(begin(self, teams, given, named)))
 
     return {name: blocking, f"I{name.lower()}": immediate, f"{name}_init": persistent}
 
 
-for _name in (
-    "Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv",
-    "Alltoall", "Alltoallv", "Alltoallw", "Reduce", "Allreduce", "Reduce_scatter_block",
-    "Reduce_scatter", "Scan", "Exscan",
-):  # fmt: skip
-    _flow, _ordered = getattr(Collectives, f"{_name.lower()}_"), _name in ("Scan", "Exscan")
-    for _method, _function in _methods(_name, _flow, _ordered).items():
+_FLOWS: dict[str, tuple[Any, ...]] = {
+    "Barrier": (Collectives.barrier_,),
+    "Bcast": (Collectives.bcast_,),
+    "Gather": (Collectives.gather_, buffers.equal_blocks),
+    "Gatherv": (Collectives.gather_, buffers.unequal_blocks),
+    "Scatter": (Collectives.scatter_, buffers.equal_blocks),
+    "Scatterv": (Collectives.scatter_, buffers.unequal_blocks),
+    "Allgather": (Collectives.allgather_,),
+    "Allgatherv": (Collectives.allgatherv_,),
+    "Alltoall": (Collectives.alltoall_, buffers.equal_blocks),
+    "Alltoallv": (Collectives.alltoall_, buffers.unequal_blocks),
+    "Alltoallw": (Collectives.alltoall_, buffers.typed_blocks),
+    "Reduce": (Collectives.reduce_,),
+    "Allreduce": (Collectives.onto_all_,),
+    "Scan": (Collectives.onto_all_,),
+    "Exscan": (Collectives.onto_all_,),
+    "Reduce_scatter_block": (Collectives.reduce_scatter_block_,),
+    "Reduce_scatter": (Collectives.reduce_scatter_,),
+}
+for _name, _how in _FLOWS.items():
+    for _method, _function in _methods(_name, *_how).items():
         setattr(Collectives, _method, _function)

@@ -86,6 +86,7 @@ class Reductions(Roots):
 
     def reduce_(
         self,
+        name: str,
         teams: Teams,
         context: int,
         sendbuf: Any,
@@ -101,42 +102,37 @@ class Reductions(Roots):
             return
         place = buffers.elements(recvbuf, writable=True) if gets else None
         given = self._gives(sendbuf, recvbuf, place) if gives else None
-        top = team.place(rank, "Reduce")
-        yield from self._folded("Reduce", "reduce", team, given, place, op, context, top)
-
-    def allreduce_(
-        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
-    ) -> Flow:
-        """Combine everywhere."""
-        return self._onto_all("Allreduce", teams, context, sendbuf, recvbuf, op)
-
-    def scan_(
-        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
-    ) -> Flow:
-        """Combine with all ranks before."""
-        return self._onto_all("Scan", teams, context, sendbuf, recvbuf, op)
-
-    def exscan_(
-        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
-    ) -> Flow:
-        """Combine all ranks before."""
-        return self._onto_all("Exscan", teams, context, sendbuf, recvbuf, op)
+        top = team.place(rank, name)
+        yield from self._folded(name, "reduce", team, given, place, op, context, top)
 
     def check_order(self) -> None:
         """Raise between two groups, where no rank is before another one."""
         if self.inter:
             fail(MPI.ERR_COMM)
 
-    def _onto_all(
-        self, name: str, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any
+    def onto_all_(
+        self,
+        name: str,
+        teams: Teams,
+        context: int,
+        sendbuf: Any,
+        recvbuf: Any,
+        op: Any = MPI.SUM,
     ) -> Flow:
+        """Combine everywhere, or with those of the ranks before."""
         team = teams.everybody
         place = buffers.elements(recvbuf, writable=True)
         given = self._gives(sendbuf, recvbuf, place)
         yield from self._folded(name, name.lower(), team, given, place, op, context)
 
     def reduce_scatter_block_(
-        self, teams: Teams, context: int, sendbuf: Any, recvbuf: Any, op: Any = MPI.SUM
+        self,
+        name: str,
+        teams: Teams,
+        context: int,
+        sendbuf: Any,
+        recvbuf: Any,
+        op: Any = MPI.SUM,
     ) -> Flow:
         """Combine, and give each rank an equal part."""
         team = teams.everybody
@@ -148,12 +144,11 @@ class Reductions(Roots):
             place = buffers.elements(recvbuf, writable=True)
             block = buffers.elements(sendbuf, blocks=size)  # its count is of one, as mpi4py's
         given = block.part(block.count * size, block.displacement)
-        yield from self._scattered(
-            "Reduce_scatter_block", team, given, place, [place.count] * size, op, context
-        )
+        yield from self._scattered(name, team, given, place, [place.count] * size, op, context)
 
     def reduce_scatter_(
         self,
+        name: str,
         teams: Teams,
         context: int,
         sendbuf: Any,
@@ -165,7 +160,6 @@ class Reductions(Roots):
         team = teams.everybody
         place = buffers.elements(recvbuf, writable=True)
         given = self._gives(sendbuf, recvbuf, place)
-        name = "Reduce_scatter"
         if recvcounts is not None:
             counts = [index(count) for count in recvcounts]  # of NumPy, too
             if len(counts) != len(self.local):
