@@ -15,52 +15,41 @@ from acp_mpi.comm.collectives.schedule import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from acp_mpi.comm.collectives.schedule import Rounds
+    from collections.abc import Sequence
+
+    from acp_mpi.comm.collectives.schedule import Place, Rounds
 
 TOGETHER = 8  # messages each way under way at a time
 
 
+def _exchanged(n: int, r: int, into: int, given: Sequence[Place]) -> Rounds:
+    """Bring `given[i]` to each other member i, to the place of the sender there."""
+    return [
+        [
+            *(receive((r - d) % n, place(into, (r - d) % n)) for d in distances),
+            *(send((r + d) % n, given[(r + d) % n]) for d in distances),
+        ]
+        for begin in range(1, n, TOGETHER)
+        for distances in [range(begin, min(begin + TOGETHER, n))]
+    ]
+
+
 def alltoall(n: int, r: int) -> Rounds:
     """Bring piece i of IN to member i's OUT, at the sender's place; of any lengths."""
-    rounds: Rounds = [[copy(place(OUT, r), place(IN, r))]]
-    for begin in range(1, n, TOGETHER):
-        distances = range(begin, min(begin + TOGETHER, n))
-        rounds.append(
-            [
-                *(receive((r - d) % n, place(OUT, (r - d) % n)) for d in distances),
-                *(send((r + d) % n, place(IN, (r + d) % n)) for d in distances),
-            ]
-        )
-    return rounds
+    pieces = [place(IN, i) for i in range(n)]
+    return [[copy(place(OUT, r), pieces[r])], *_exchanged(n, r, OUT, pieces)]
 
 
 def allgather(n: int, r: int) -> Rounds:
     """Bring IN of each member to its piece of OUT of all; of any lengths."""
-    rounds: Rounds = [[copy(place(OUT, r), place(IN))]]
-    for begin in range(1, n, TOGETHER):
-        distances = range(begin, min(begin + TOGETHER, n))
-        rounds.append(
-            [
-                *(receive((r - d) % n, place(OUT, (r - d) % n)) for d in distances),
-                *(send((r + d) % n, place(IN)) for d in distances),
-            ]
-        )
-    return rounds
+    return [[copy(place(OUT, r), place(IN))], *_exchanged(n, r, OUT, [place(IN)] * n)]
 
 
 def reduce_scatter(n: int, r: int) -> Rounds:
     """Fold piece r of IN of all, in the order of the members, into OUT."""
     if n == 1:
         return [[copy(place(OUT), place(IN))]]
-    rounds: Rounds = []
-    for begin in range(1, n, TOGETHER):
-        distances = range(begin, min(begin + TOGETHER, n))
-        rounds.append(
-            [
-                *(receive((r - d) % n, place(TMP, (r - d) % n)) for d in distances),
-                *(send((r + d) % n, place(IN, (r + d) % n)) for d in distances),
-            ]
-        )
+    rounds = _exchanged(n, r, TMP, [place(IN, i) for i in range(n)])
     those = [place(IN, r) if i == r else place(TMP, i) for i in range(n)]
     so_far = those[0]
     for each in those[1:]:

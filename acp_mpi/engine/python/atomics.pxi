@@ -1,12 +1,9 @@
-# The twelve atomics of the paper, queued and blocking. Written out so that each has its name,
-# its signature and its docstring.
+# The twelve atomics of the paper, queued (they return a handle) and blocking. Written out so that
+# each has its name, its signature and its docstring.
 
 
 def cas4(dst: Int, src: Int, old: Int, new: Int, order: Int = HANDLE_NULL) -> int:
-    """Set the 4-byte word at `src` to `new` if it is `old`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Set the 4-byte word at `src` to `new` if it is `old`; what it was goes to `dst`, or GA_NULL."""
     return atomic("cas4", ACP_CAS4, dst, src, new, old, order)
 
 
@@ -16,10 +13,7 @@ def fetch_cas4(ga: Int, old: Int, new: Int) -> int:
 
 
 def swap4(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically swap in `value` at the 4-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically swap in `value` at the 4-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("swap4", ACP_SWAP4, dst, src, value, None, order)
 
 
@@ -29,10 +23,7 @@ def fetch_swap4(ga: Int, value: Int) -> int:
 
 
 def add4(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically add `value` at the 4-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically add `value` at the 4-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("add4", ACP_ADD4, dst, src, value, None, order)
 
 
@@ -42,10 +33,7 @@ def fetch_add4(ga: Int, value: Int) -> int:
 
 
 def xor4(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically exclusive-or `value` at the 4-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically exclusive-or `value` at the 4-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("xor4", ACP_XOR4, dst, src, value, None, order)
 
 
@@ -55,10 +43,7 @@ def fetch_xor4(ga: Int, value: Int) -> int:
 
 
 def or4(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically or `value` at the 4-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically or `value` at the 4-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("or4", ACP_OR4, dst, src, value, None, order)
 
 
@@ -68,10 +53,7 @@ def fetch_or4(ga: Int, value: Int) -> int:
 
 
 def and4(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically and `value` at the 4-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically and `value` at the 4-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("and4", ACP_AND4, dst, src, value, None, order)
 
 
@@ -81,10 +63,7 @@ def fetch_and4(ga: Int, value: Int) -> int:
 
 
 def cas8(dst: Int, src: Int, old: Int, new: Int, order: Int = HANDLE_NULL) -> int:
-    """Set the 8-byte word at `src` to `new` if it is `old`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Set the 8-byte word at `src` to `new` if it is `old`; what it was goes to `dst`, or GA_NULL."""
     return atomic("cas8", ACP_CAS8, dst, src, new, old, order)
 
 
@@ -94,10 +73,7 @@ def fetch_cas8(ga: Int, old: Int, new: Int) -> int:
 
 
 def swap8(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically swap in `value` at the 8-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically swap in `value` at the 8-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("swap8", ACP_SWAP8, dst, src, value, None, order)
 
 
@@ -107,10 +83,7 @@ def fetch_swap8(ga: Int, value: Int) -> int:
 
 
 def add8(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically add `value` at the 8-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically add `value` at the 8-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("add8", ACP_ADD8, dst, src, value, None, order)
 
 
@@ -120,10 +93,7 @@ def fetch_add8(ga: Int, value: Int) -> int:
 
 
 def xor8(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically exclusive-or `value` at the 8-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically exclusive-or `value` at the 8-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("xor8", ACP_XOR8, dst, src, value, None, order)
 
 
@@ -133,10 +103,7 @@ def fetch_xor8(ga: Int, value: Int) -> int:
 
 
 def or8(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically or `value` at the 8-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically or `value` at the 8-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("or8", ACP_OR8, dst, src, value, None, order)
 
 
@@ -146,10 +113,7 @@ def fetch_or8(ga: Int, value: Int) -> int:
 
 
 def and8(dst: Int, src: Int, value: Int, order: Int = HANDLE_NULL) -> int:
-    """Atomically and `value` at the 8-byte word at `src`; what it was goes to `dst`.
-
-    `dst` may be GA_NULL. Returns a handle (seed 003, table 3).
-    """
+    """Atomically and `value` at the 8-byte word at `src`; what it was goes to `dst`, or GA_NULL."""
     return atomic("and8", ACP_AND8, dst, src, value, None, order)
 
 

@@ -147,19 +147,22 @@ cdef class ManyHandle(PartsHandle):
                     n = min(each, end - at)
                     c = self.many(part, METHOD_MAP_PUT_MANY, <int>_hows[how],
                                   a.s.records + at * unit, n * unit, 0)
-                    if round_.add(c, part):
-                        self.rest(round_.function, c)  # of equal keys the last one counts
+                    if round_.add(c, part):  # of equal keys the last one counts
+                        while self.goes_on(round_.function, c):
+                            pass
                     at += n
             for _, c, where in round_.done():
-                self.rest(round_.function, c)
+                while self.goes_on(round_.function, c):
+                    pass
 
-    cdef int rest(self, str function, Call c) except -1:
-        # What a call has left over, as it met a lock that was held.
-        while c.call.result[0] < c.call.in_size:
-            c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
-            c.call.in_size -= c.call.result[0]
-            call_done(function, c)
-        return 0
+    cdef bint goes_on(self, str function, Call c) except -1:
+        # Calls again with what a call has left over, as it met a lock that was held; False: nothing.
+        if c.call.result[0] == c.call.in_size:
+            return False
+        c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
+        c.call.in_size -= c.call.result[0]
+        call_done(function, c)
+        return True
 
     def _get_arrays(self, str name, keys, uint64_t total, values, found) -> None:
         """Find `total` keys; values and whether they are there go into two buffers."""
@@ -200,12 +203,9 @@ cdef class ManyHandle(PartsHandle):
         while True:
             done = c.call.result[1]
             spread_gather(s, at, done, s.value_size, <unsigned char *>c.call.out, values, found)
-            if c.call.result[0] == c.call.in_size:
-                return 0
             at += done
-            c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
-            c.call.in_size -= c.call.result[0]
-            call_done(function, c)
+            if not self.goes_on(function, c):
+                return 0
 
     # Elements of any kind, from lists.
 
@@ -266,12 +266,9 @@ cdef class ManyHandle(PartsHandle):
                 done = c.call.result[1]
                 for i in range(done):
                     found[places[i]] = (<char *>c.call.out)[i] != 0
-                if c.call.result[0] == c.call.in_size:
-                    break
                 places = places[done:]
-                c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
-                c.call.in_size -= c.call.result[0]
-                call_done(round_.function, c)
+                if not self.goes_on(round_.function, c):
+                    break
         return 0
 
     def _get_list(self, str name, keys: Sequence[Any],
@@ -291,12 +288,9 @@ cdef class ManyHandle(PartsHandle):
         for _, c, places in round_.done():
             while True:
                 self.take_values(c, places, values, found, large)
-                if c.call.result[0] == c.call.in_size:
-                    break
                 places = places[c.call.result[1]:]
-                c.call.in_ = <const char *>c.call.in_ + c.call.result[0]
-                c.call.in_size -= c.call.result[0]
-                call_done(round_.function, c)
+                if not self.goes_on(round_.function, c):
+                    break
         for place in large:
             values[place] = self.look_up(name, keys[place], MISSING)
             found[place] = values[place] is not MISSING
