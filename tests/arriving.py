@@ -1,10 +1,12 @@
 """Groups that come to a rendezvous, as tests make them."""
 
 import os
+import socket
 
 from guard import Guard
 
 from acp_mpi.job.rendezvous import handshake
+from acp_mpi.job.rendezvous.address import parse_address
 from acp_mpi.job.rendezvous.messages import Kind, message
 from acp_mpi.job.rendezvous.secret import job_id
 
@@ -37,9 +39,19 @@ def run_out_of_time(server):
     server._door.ring()
 
 
-def announce(sock, announcement):
-    """Join by hand and say nothing more."""
+def call(door):
+    """Connect to what listens there."""
+    return socket.create_connection(parse_address(door.address), 20)
+
+
+def prove(sock):
+    """Show that this one has the secret."""
     handshake.client(
         sock, SECRET, job_id(SECRET), role=handshake.Role.MEMBER, deadline=float("1e9")
     )
+
+
+def announce(sock, announcement):
+    """Join by hand and say nothing more."""
+    prove(sock)
     sock.sendall(message(Kind.ANNOUNCE, announcement.pack()))

@@ -1,12 +1,11 @@
 """The door that the rendezvous and the registry have in common."""
 
-import socket
 import time
 import weakref
 
 import pytest
+from arriving import call
 
-from acp_mpi.job.rendezvous.address import parse_address
 from acp_mpi.job.rendezvous.reception import Reception
 
 
@@ -38,7 +37,7 @@ def test_nothing_is_kept_of_who_has_gone():
     door = Reception("127.0.0.1:0", talk, nothing, nothing)
     try:
         for number in range(300):
-            with socket.create_connection(parse_address(door.address)):
+            with call(door):
                 while len(met) == number:
                     door.turn(None)
             while door.guests:

@@ -3,18 +3,15 @@
 import contextlib
 import os
 import random
-import socket
 import struct
 from types import SimpleNamespace
 
 import pytest
-from arriving import SECRET, announced, row, rows, whole
+from arriving import SECRET, announced, call, prove, row, rows, whole
 
 from acp_mpi.errors import Error
-from acp_mpi.job.rendezvous import build, handshake, reception
-from acp_mpi.job.rendezvous.address import parse_address
+from acp_mpi.job.rendezvous import build, reception
 from acp_mpi.job.rendezvous.connector import join
-from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.job.rendezvous.server import Server
 
 
@@ -127,7 +124,7 @@ def test_garbage_on_the_port_is_dropped_at_once_and_disturbs_nobody(pool):
             b"\x16\x03\x01",
             *(source.randbytes(source.randrange(1, 300)) for _ in range(100)),
         ):
-            with socket.create_connection(parse_address(server.address), 20) as sock:
+            with call(server) as sock:
                 sock.sendall(start)
                 with contextlib.suppress(ConnectionError):
                     while sock.recv(1000):  # until it closes
@@ -141,7 +138,7 @@ def test_strangers_who_keep_silent_are_dropped_and_everybody_else_gets_in(pool, 
     monkeypatch.setattr(reception, "HANDSHAKE_TIMEOUT", 0.2)
     with Server(SECRET, 1) as server, contextlib.ExitStack() as strangers:
         for _ in range(12):
-            strangers.enter_context(socket.create_connection(parse_address(server.address)))
+            strangers.enter_context(call(server))
         assert len(join(server.address, SECRET, "a", 1, False, whole("a", 1))) == 1
         assert server.statistics().pending <= 4
 
@@ -151,7 +148,7 @@ def test_a_crowd_that_keeps_silent_holds_nobody_up_for_long(monkeypatch):
     monkeypatch.setattr(reception, "CROWD_TIMEOUT", 0.01)  # and the others may take 5 s
     with Server(SECRET, 1) as server, contextlib.ExitStack() as strangers:
         for _ in range(200):
-            strangers.enter_context(socket.create_connection(parse_address(server.address)))
+            strangers.enter_context(call(server))
         assert len(join(server.address, SECRET, "a", 1, False, whole("a", 1))) == 1
         assert server.statistics().dropped >= 196
 
@@ -162,7 +159,7 @@ def test_ten_thousand_connections_disturb_nobody(pool):
     with Server(SECRET, 2) as server, contextlib.ExitStack() as silent:
         one = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
         for index in range(10_000):
-            sock = socket.create_connection(parse_address(server.address), 20)
+            sock = call(server)
             if index % 40 == 0:
                 silent.enter_context(sock)
                 continue
@@ -181,14 +178,8 @@ def test_a_member_that_talks_nonsense_is_dropped(pool):
             struct.pack("<B3xII", 2, 0, 0),
             struct.pack("<B3xII", 1, 0, 0),
         ):
-            with socket.create_connection(parse_address(server.address), 20) as sock:
-                handshake.client(
-                    sock,
-                    SECRET,
-                    job_id(SECRET),
-                    role=handshake.Role.MEMBER,
-                    deadline=float("1e9"),
-                )
+            with call(server) as sock:
+                prove(sock)
                 sock.sendall(nonsense)
                 assert sock.recv(100) == b""
         assert len(join(server.address, SECRET, "a", 1, False, whole("a", 1))) == 1
