@@ -65,7 +65,7 @@ def run_joined(test: str, options: list[str]) -> None:
     import acp_mpi as acp
     from acp_mpi.spawn import MPI
     from acp_mpi.spawn.standin.comm.bodies import IntraBody, ranks_in
-    from acp_mpi.spawn.standin.p2p.addresses import Circle, derived
+    from acp_mpi.spawn.standin.p2p.transport import Circle, derived
 
     for name in ("COMM_WORLD", "COMM_SELF"):
         ranks = ranks_in(getattr(MPI, name))

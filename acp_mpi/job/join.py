@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, TypeAlias
 
-    from acp_mpi.job.mpi_group import MpiGroup
-    from acp_mpi.job.rank_table import Company
+    from acp_mpi.job.mpi_group import Company, MpiGroup
     from acp_mpi.job.single import Alone, Lone
     from acp_mpi.rma.window import Window
 

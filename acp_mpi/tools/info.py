@@ -11,7 +11,7 @@ from acp_mpi import config
 from acp_mpi.comm.collectives import calls
 from acp_mpi.engine import _engine
 from acp_mpi.job import membership, runtime
-from acp_mpi.job.rendezvous import build
+from acp_mpi.job.rendezvous.announcement import own
 from acp_mpi.tools import stdout
 from acp_mpi.util import usage
 
@@ -89,7 +89,7 @@ def _named(group: Any) -> str:
 def _facts() -> list[tuple[str, str]]:
     limit, committed, _, starter, _, _ = _engine.memory_statistics()
     return [
-        ("acp_mpi", str(build.own())),
+        ("acp_mpi", str(own())),
         ("Python", platform.python_version()),
         ("mpi4py", _version("mpi4py")),
         ("NumPy", _version("numpy")),

@@ -11,7 +11,7 @@ _made = itertools.count()
 
 def _ours(comm):
     from acp_mpi.spawn.standin.comm.bodies import IntraBody, ranks_in
-    from acp_mpi.spawn.standin.p2p.addresses import Circle, derived
+    from acp_mpi.spawn.standin.p2p.transport import Circle, derived
 
     ranks = ranks_in(comm)
     context = derived(0, "test", ranks, next(_made))  # nobody else has it, as with real ones

@@ -115,6 +115,37 @@ def test_the_module_of_ours_loads_little_besides_mpi4py_s():
 # Children -----------------------------------------------------------------------------------
 
 
+def a_child_that_counts_modules():
+    from mpi4py import MPI
+
+    parent = MPI.Comm.Get_parent()
+    parent.send(sorted(name for name in sys.modules if name.startswith("acp_mpi")), 0)
+    parent.Disconnect()
+
+
+def spawn_one_that_counts():
+    from mpi4py import MPI
+
+    command, *arguments = launch.program(a_child_that_counts_modules)
+    child = MPI.COMM_SELF.Spawn(command, arguments)
+    print(*child.recv())
+    child.Disconnect()
+
+
+def test_a_child_loads_few_modules_until_its_first_message(passes):
+    """Each takes some 75 microseconds, however short it is."""
+    loaded = passes([*launch.mpiexec(1), *launch.program(spawn_one_that_counts)], HOOK).split()
+    assert "acp_mpi.spawn.standin.comm.bodies" in loaded
+    assert not [name for name in loaded if "coll" in name or "ports" in name]
+    assert len(loaded) <= 52, loaded
+
+
+def test_init_alone_loads_few_modules():
+    code = "import sys, acp_mpi as acp; acp.init(); print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    assert len([name for name in loaded if name.startswith("acp_mpi")]) <= 26, loaded
+
+
 def a_child_that_answers():
     from mpi4py import MPI
 

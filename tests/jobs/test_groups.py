@@ -261,20 +261,20 @@ def test_two_jobs_at_once_do_not_mix_and_write_no_files(groups, tmp_path, all_pa
 
 def come_as_others(protocol):
     """By a protocol that the rendezvous does not speak, then as another state of the sources."""
-    from acp_mpi.job.rendezvous import build, handshake
+    from acp_mpi.job.rendezvous import announcement, handshake
 
-    ours, sources = int(protocol), build.SOURCES
+    ours, sources = int(protocol), announcement.SOURCES
     for newest, oldest, said in ((1, 1, "1"), (ours + 2, ours + 1, f"{ours + 1} to {ours + 2}")):
         handshake.VERSION, handshake.OLDEST = newest, oldest
         with pytest.raises(acp.Error, match=f"speaks protocol {ours}, and this one {said}: instal"):
             acp.init()
     handshake.VERSION, handshake.OLDEST = ours + 1, ours
-    build.SOURCES = "0" * 16
+    announcement.SOURCES = "0" * 16
     with pytest.raises(
         acp.Error, match=f"runs .* sources 0{{16}}.*sources {sources}.*: install the"
     ):
         acp.init()
-    build.SOURCES = sources
+    announcement.SOURCES = sources
     with acp.init():
         assert acp.procs() == 2
 
@@ -296,16 +296,16 @@ def join_and_leave():
 def be_two_states_of_the_sources():
     from mpi4py import MPI
 
-    from acp_mpi.job.rendezvous import build
+    from acp_mpi.job.rendezvous import announcement
 
-    sources = build.SOURCES
+    sources = announcement.SOURCES
     if MPI.COMM_WORLD.rank == 1:
-        build.SOURCES = "0" * 16
+        announcement.SOURCES = "0" * 16
     with pytest.raises(
         acp.Error, match=r"rank 1 of this group runs .*sources 0{16}.*, and rank 0 "
     ):
         acp.init()
-    build.SOURCES = sources
+    announcement.SOURCES = sources
     with acp.init():
         acp.sync()
 

@@ -283,9 +283,9 @@ def test_what_cannot_be_asked_for_is_named(passes):
 
 
 def come_from_other_sources():
-    from acp_mpi.job.rendezvous import build
+    from acp_mpi.job.rendezvous import announcement
 
-    build.SOURCES = "0" * 16
+    announcement.SOURCES = "0" * 16
     acp.init()
 
 

@@ -10,7 +10,7 @@ import pytest
 from arriving import SECRET, announced, call, prove, row, rows, whole
 
 from acp_mpi.errors import Error
-from acp_mpi.job.rendezvous import build, reception
+from acp_mpi.job.rendezvous import announcement, reception
 from acp_mpi.job.rendezvous.connector import join
 from acp_mpi.job.rendezvous.server import Server
 
@@ -80,11 +80,11 @@ def test_a_group_of_another_version_is_refused(pool, monkeypatch, name, other, w
         first = pool.submit(join, server.address, SECRET, "a", 1, False, whole("a", 1))
         announced(server, 1)
         with monkeypatch.context() as patch:
-            patch.setattr(build, name, other)
+            patch.setattr(announcement, name, other)
             with pytest.raises(Error, match=words):
                 join(server.address, SECRET, "b", 1, False, whole("b", 1))
-        monkeypatch.setattr(build, "__version__", "another release")  # which shares the layout
-        monkeypatch.setattr(build, "SOURCES", "and has other sources")
+        monkeypatch.setattr(announcement, "__version__", "another release")  # same layout
+        monkeypatch.setattr(announcement, "SOURCES", "and has other sources")
         join(server.address, SECRET, "b", 1, False, whole("b", 1))
         first.result()
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from acp_mpi.job.rendezvous.build import Build
+from acp_mpi.job.rendezvous.announcement import Build
 
 
 class Arrival(NamedTuple):

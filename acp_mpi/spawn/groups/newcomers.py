@@ -1,9 +1,8 @@
 """Groups that come to a job which has begun: the rules, without the network."""
 
 from acp_mpi.errors import Error
-from acp_mpi.job.rendezvous.announcement import Announcement
+from acp_mpi.job.rendezvous.announcement import Announcement, own
 from acp_mpi.job.rendezvous.arrival import Coming, places, ranges
-from acp_mpi.job.rendezvous.build import own
 from acp_mpi.job.rendezvous.membership import Membership
 
 

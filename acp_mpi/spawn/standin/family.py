@@ -1,14 +1,22 @@
-"""Classes in place of mpi4py's, whose objects are still made by mpi4py itself in places."""
+"""The own module of mpi4py, and classes in place of those it has."""
 
 from __future__ import annotations
 
+import importlib
 import sys
-
-from acp_mpi.spawn.standin.original import MPI
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar, NoReturn, Self
+
+
+# Not `from mpi4py import MPI`: the package does not have the name yet while the module is loaded.
+MPI: Any = importlib.import_module("mpi4py.MPI")
+
+
+def fail(code: int) -> NoReturn:
+    """Raise mpi4py's exception."""
+    raise MPI.Exception(code)
 
 
 kinds: dict[

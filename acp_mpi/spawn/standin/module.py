@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from _thread import allocate_lock
 from types import FunctionType, ModuleType
 
 import acp_mpi as acp
-from acp_mpi.spawn.standin import handles
-from acp_mpi.spawn.standin.comm import names, ports
 from acp_mpi.spawn.standin.comm.communicators import (
     Cartcomm,
     Comm,
@@ -18,10 +17,9 @@ from acp_mpi.spawn.standin.comm.communicators import (
     Topocomm,
     ours,
 )
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.messages import Message
-from acp_mpi.spawn.standin.p2p.prequests import Prequest
-from acp_mpi.spawn.standin.p2p.requests import Request
+from acp_mpi.spawn.standin.family import MPI, kinds
+from acp_mpi.spawn.standin.p2p.probes import Message
+from acp_mpi.spawn.standin.p2p.requests import Prequest, Request
 from acp_mpi.spawn.standin.types.groups import Group
 from acp_mpi.spawn.standin.types.windows import File, Win
 
@@ -30,10 +28,76 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from typing import Any
 
+
+def _refuse(name: str, thing: Any) -> None:
+    """Raise NotImplementedError for an object that MPI would take for null."""
+    if getattr(thing, "_body", None) is not None or getattr(thing, "_ranks", None) is not None:
+        raise NotImplementedError(
+            f"{name}: MPI knows nothing of this {type(thing).__name__}, whose ranks are of several "
+            "groups, so foreign code cannot use it; docs/spawn.md lists what works"
+        )
+
+
+def _asked(name: str, original: Any) -> Any:
+    @functools.wraps(original)
+    def ask(thing: Any) -> Any:
+        _refuse(name, thing)
+        return original(thing)
+
+    return ask
+
+
+def _dressed(made: Any) -> Any:
+    """Return what mpi4py has made of a handle as an object of ours."""
+    return kinds.get(type(made).__name__, type(made))(made)
+
+
+def _making(name: str, original: Any) -> Any:
+    @functools.wraps(original)
+    def make(cls: Any, *given: Any) -> Any:
+        return _dressed(getattr(cls._original, name)(*given))
+
+    return classmethod(make)
+
+
+def _cover(kind: type, original: type) -> None:
+    """Have the methods of a class that give its objects to foreign code refuse those of ours.
+
+    What they make of foreign code's handles is of the class of ours.
+    """
+    for name in ("f2py", "fromint", "fromhandle"):
+        if hasattr(original, name):
+            setattr(kind, name, _making(name, getattr(original, name)))
+    for name in ("py2f", "toint"):
+        if hasattr(original, name):
+            setattr(kind, name, _asked(f"{original.__name__}.{name}", getattr(original, name)))
+    handle = vars(original)["handle"]
+
+    def read(thing: Any) -> Any:
+        _refuse(f"{original.__name__}.handle", thing)
+        return handle.__get__(thing)
+
+    setattr(kind, "handle", property(read, doc=handle.__doc__))  # noqa: B010
+
+
+def _capi() -> dict[str, Any]:
+    """Return the functions that mpi4py exports to C code, which make and know objects of ours."""
+    from acp_mpi.spawn.standin import _foreign
+
+    return _foreign.replaced(MPI.__pyx_capi__, _dressed, _refuse)
+
+
+def _functions() -> dict[str, Any]:
+    """Return the functions of the module that do the same."""
+    names = [name for name in ("_addressof", "_handleof") if hasattr(MPI, name)]
+    return {name: _asked(name, getattr(MPI, name)) for name in names}
+
+
 _NULL: dict[str, Any] = {
     "COMM_NULL": Comm, "GROUP_NULL": Group, "REQUEST_NULL": Request, "MESSAGE_NULL": Message,
     "WIN_NULL": Win, "FILE_NULL": File,
 }  # fmt: skip
+_PORTS = ("Open_port", "Close_port", "Publish_name", "Unpublish_name", "Lookup_name")
 _PKL5 = 0  # the tag that pkl5 uses on a communicator that is for nothing else
 
 
@@ -88,6 +152,17 @@ def _init_thread(required: int = MPI.THREAD_MULTIPLE) -> int:
     return provided
 
 
+def _of_ports(name: str) -> Any:
+    """Return a function of ports, which are loaded with the first call: few programs have any."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        from acp_mpi.spawn.standin.comm import ports
+
+        return getattr(ports, name.lower())(*given, **named)
+
+    return call
+
+
 def _explain(thing: Any, original: Any) -> None:
     """Let `help` say what mpi4py says, whose users look there."""
     thing = getattr(thing, "__func__", thing)  # of a class method
@@ -99,7 +174,7 @@ def _on_demand(name: str) -> Any:
     """Return what only C code asks for."""
     if name != "__pyx_capi__":
         raise AttributeError(f"module {MPI.__name__!r} has no attribute {name!r}")
-    return vars(module).setdefault(name, handles.capi())
+    return vars(module).setdefault(name, _capi())
 
 
 def _make() -> ModuleType:
@@ -109,7 +184,7 @@ def _make() -> ModuleType:
         Prequest, Message, Win, File,
     )  # fmt: skip
     for kind in (Group, Request, Message, Win, File):  # a communicator's body says that itself
-        handles.cover(kind, kind._original)
+        _cover(kind, kind._original)
     for kind in kinds:
         kind.__doc__ = kind._original.__doc__
         for name, thing in vars(kind).items():
@@ -121,16 +196,12 @@ def _make() -> ModuleType:
         **{name: kind(getattr(MPI, name)) for name, kind in _NULL.items()},
         "Init": _init,
         "Init_thread": _init_thread,
-        "Open_port": ports.open_port,
-        "Close_port": ports.close_port,
-        "Publish_name": names.publish,
-        "Unpublish_name": names.unpublish,
-        "Lookup_name": names.lookup,
+        **{name: _of_ports(name) for name in _PORTS},
         "_commctx_intra": _commctx_intra,
         "_commctx_inter": _commctx_inter,
         "_comm_lock": _comm_lock,
         "_comm_lock_table": _comm_lock_table,
-        **handles.functions(),
+        **_functions(),
     }
     for name, thing in replaced.items():
         _explain(thing, getattr(MPI, name, None))

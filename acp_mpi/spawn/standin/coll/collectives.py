@@ -12,9 +12,7 @@ from acp_mpi.comm.collectives.farewell import Farewell
 from acp_mpi.comm.collectives.team import second
 from acp_mpi.spawn.standin.coll.reductions import Reductions, in_place
 from acp_mpi.spawn.standin.coll.running import Running, carry_out
-from acp_mpi.spawn.standin.p2p.point_to_point import PointToPoint
-from acp_mpi.spawn.standin.p2p.prequests import Prequest
-from acp_mpi.spawn.standin.p2p.requests import Request
+from acp_mpi.spawn.standin.p2p.requests import Prequest, Request
 from acp_mpi.spawn.standin.types import buffers
 from acp_mpi.spawn.standin.types.blocks import Blocks
 
@@ -24,15 +22,13 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from acp_mpi.spawn.standin.coll.running import Flow
-    from acp_mpi.spawn.standin.comm.teams import Teams
+    from acp_mpi.spawn.standin.coll.teams import Teams
 
     _BlocksOf: TypeAlias = Callable[..., Any]
 
 
-class Collectives(PointToPoint, Reductions):
+class Collectives(Reductions):
     """What all members of a communicator call together; each call has a context of its own."""
-
-    teams: Teams
 
     def barrier_(self, name: str, teams: Teams, context: int) -> Flow:
         """Meet."""

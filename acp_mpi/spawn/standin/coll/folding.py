@@ -5,7 +5,7 @@ from __future__ import annotations
 from acp_mpi.comm.collectives.buffers import Buffer
 from acp_mpi.comm.collectives.folds import Folding
 from acp_mpi.comm.collectives.operations import operation_of
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.family import MPI
 from acp_mpi.spawn.standin.types.buffers import Elements
 
 TYPE_CHECKING = False

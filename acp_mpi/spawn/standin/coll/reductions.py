@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from operator import index
 
 from acp_mpi.comm.collectives import folds, moves
@@ -12,7 +11,7 @@ from acp_mpi.comm.collectives.farewell import Farewell
 from acp_mpi.comm.collectives.team import second
 from acp_mpi.spawn.standin.coll import folding
 from acp_mpi.spawn.standin.coll.roots import Roots
-from acp_mpi.spawn.standin.original import MPI, fail
+from acp_mpi.spawn.standin.family import MPI, fail
 from acp_mpi.spawn.standin.types import buffers
 
 TYPE_CHECKING = False
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from acp_mpi.comm.collectives.buffers import Buffer
     from acp_mpi.comm.collectives.team import Team
     from acp_mpi.spawn.standin.coll.running import Flow
-    from acp_mpi.spawn.standin.comm.teams import Teams
+    from acp_mpi.spawn.standin.coll.teams import Teams
     from acp_mpi.spawn.standin.types.buffers import Elements
 
 
@@ -34,10 +33,6 @@ def in_place(buf: Any) -> bool:
 
 class Reductions(Roots):
     """Generators of the reductions; `collectives` makes the methods of them."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise if the communicator has been freed."""
 
     def numbers(self, function: str, teams: Teams, own: int, context: int) -> Flow:
         """Return the number that each of the local group gives."""

@@ -1,25 +1,36 @@
-"""Roots of collectives: who gives, and who gets."""
+"""The members of a communicator as its collectives see them, and their roots."""
 
 from __future__ import annotations
 
-from abc import ABC
+from _thread import allocate_lock
 
-from acp_mpi.spawn.standin.original import MPI, fail
-from acp_mpi.spawn.standin.p2p.addresses import whole
+from acp_mpi.spawn.standin.coll.teams import Teams
+from acp_mpi.spawn.standin.family import MPI, fail
+from acp_mpi.spawn.standin.p2p.transport import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from acp_mpi.spawn.standin.p2p.addresses import Circle
+    from acp_mpi.spawn.standin.comm.bodies import Body
 
 
-class Roots(ABC):
+class Roots:
     """The members of a communicator, one of whom is the root of a call."""
 
-    local: Circle
-    peers: Circle
-    inter: bool
+    def __init__(self, body: Body) -> None:
+        self.local, self.peers, self.inter, self.check = (
+            body.local, body.peers, body.inter, body.check
+        )  # fmt: skip
+        self.teams = Teams(body.context, body.local, body.peers if body.inter else None)
+        self._persistent = 0
+        self._lock = allocate_lock()
+
+    def next_teams(self) -> Teams:
+        """Return those of the next persistent collective; all members count alike."""
+        with self._lock:
+            self._persistent += 1
+            return self.teams.apart(self._persistent)
 
     def from_root(self, root: int) -> tuple[bool, bool]:
         """Return whether this rank gives something, and whether it gets something."""

@@ -7,18 +7,11 @@ from abc import abstractmethod
 from operator import index
 
 import acp_mpi as acp
-from acp_mpi.comm.collectives import objects
-from acp_mpi.comm.collectives.counted import counted
-from acp_mpi.comm.collectives.parting import part
-from acp_mpi.spawn.standin.coll.objects import Objects
-from acp_mpi.spawn.standin.coll.running import carry_out
 from acp_mpi.spawn.standin.comm.belongings import Belongings
-from acp_mpi.spawn.standin.comm.split_types import shares_memory
-from acp_mpi.spawn.standin.comm.teams import Teams
-from acp_mpi.spawn.standin.family import kinds
-from acp_mpi.spawn.standin.original import MPI, fail
-from acp_mpi.spawn.standin.p2p.addresses import Circle, derived
+from acp_mpi.spawn.standin.family import MPI, fail, kinds
+from acp_mpi.spawn.standin.p2p.point_to_point import PointToPoint
 from acp_mpi.spawn.standin.p2p.requests import Request
+from acp_mpi.spawn.standin.p2p.transport import Circle, derived
 from acp_mpi.spawn.standin.p2p.work import Done
 from acp_mpi.spawn.standin.types.groups import Group, ranks_of
 
@@ -27,29 +20,64 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
+    from acp_mpi.spawn.standin.coll.objects import Objects
 
-class Body(Objects, Belongings):
+
+# Of MPI 4.1; where mpi4py or MPI do not know a type, its number is another's, or UNDEFINED.
+_NAMED = {MPI.COMM_TYPE_HW_GUIDED, getattr(MPI, "COMM_TYPE_RESOURCE_GUIDED", MPI.UNDEFINED)}
+
+
+def shares_memory(split_type: int, info: Any) -> bool:
+    """Return whether ranks that share memory are to be together, False if nobody is to be.
+
+    Nothing is known of any other part of a node. Raise MPI.Exception for what is no type.
+    """
+    if split_type == MPI.COMM_TYPE_SHARED:
+        return True
+    if split_type in _NAMED - {MPI.UNDEFINED}:
+        hints = {} if info is None or info == MPI.INFO_NULL else dict(info)
+        return hints.get("mpi_hw_resource_type") == "mpi_shared_memory"
+    if split_type not in (MPI.COMM_TYPE_HW_UNGUIDED, MPI.UNDEFINED):
+        fail(MPI.ERR_ARG)
+    return False
+
+
+class Body(PointToPoint, Belongings):
     """A communicator of several groups."""
 
+    inter: bool
     is_topo, topology = False, MPI.UNDEFINED
 
     def __init__(self, context: int, local: Circle, peers: Circle) -> None:
         self.context, self.local, self.peers = context, local, peers
         Belongings.__init__(self)
         self._open = True
-        self._made = self._persistent = 0
-        self.teams = Teams(context, local, peers if self.inter else None)
+        self._made = 0
+        self._collectives: Objects | None = None
         self._inner: Body | None = None
         self._lock = allocate_lock()
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if (method := getattr(self.collectives, name, None)) is not None:
+            setattr(self, name, method)  # found at once the next time
+            return method
         raise NotImplementedError(
             f"{name}: MPI knows nothing of a communicator whose ranks are of several groups, which "
             "exchange messages by acp_mpi; call it on a communicator of one group (COMM_WORLD, "
             "or what Split makes of it), or use messages and collectives; docs/spawn.md lists them"
         )
+
+    @property
+    def collectives(self) -> Objects:
+        """Its collectives, which are loaded for the first of them."""
+        with self._lock:
+            if self._collectives is None:
+                from acp_mpi.spawn.standin.coll.objects import Objects
+
+                self._collectives = Objects(self)
+            return self._collectives
 
     @property
     def _kind(self) -> Any:
@@ -72,12 +100,6 @@ class Body(Objects, Belongings):
         """Raise if the communicator has been freed."""
         if not self._open:
             fail(MPI.ERR_COMM)
-
-    def next_teams(self) -> Teams:
-        """Return those of the next persistent collective; all members count alike."""
-        with self._lock:
-            self._persistent += 1
-            return self.teams.apart(self._persistent)
 
     def next_context(self, *parts: object) -> int:
         """Return the context of the next communicator that all members make of this one."""
@@ -113,7 +135,7 @@ class Body(Objects, Belongings):
     @property
     def handle(self) -> int:
         """What foreign C code would use: there is none."""
-        return self.__getattr__("handle")
+        return int(self.__getattr__("handle"))
 
     def Compare(self, comm: Any) -> int:
         if not isinstance(comm, MPI.Comm):
@@ -142,7 +164,7 @@ class Body(Objects, Belongings):
 
     def Disconnect(self) -> None:
         self.check()
-        carry_out(part("Disconnect", self.teams.parting()))
+        self.collectives.part()
         self.Free()
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
@@ -180,7 +202,7 @@ class Body(Objects, Belongings):
     def Split_type(self, split_type: int, key: int = 0, info: Any = None) -> Any:
         self.check()
         host = str(MPI.Get_processor_name())
-        names = self.among_local("Split_type", host)  # of all, whatever type they give
+        names = self.collectives.among_local("Split_type", host)  # of all, whatever type they give
 
         def place() -> tuple[int, int]:
             if not shares_memory(split_type, info):
@@ -188,14 +210,6 @@ class Body(Objects, Belongings):
             return names.index(names[self.local.rank]), index(key)
 
         return self._split(place)
-
-    def among_local(self, name: str, thing: Any) -> list[Any]:
-        """Return what each of the local group gives to the collective `name`."""
-        team = self.teams.inside
-        found: list[Any] = carry_out(
-            counted(name, team, lambda context: objects.allgather(name, team, context, thing))
-        )
-        return found
 
     def Split(self, color: int = 0, key: int = 0) -> Any:
         # All are to find the same context, whatever kind of integer each of them gives.
@@ -258,7 +272,7 @@ class IntraBody(Body):
         return IntraBody(context, Circle(ranks, own)).shown()
 
     def _split(self, place: Callable[[], tuple[int, int]]) -> Any:
-        parts = self._carry_out("allgather", lambda: (place(),))
+        parts = self.collectives.call("allgather", lambda: (place(),))
         color = parts[self.local.rank][0]
         context = self.next_context("split", color)
         if color == MPI.UNDEFINED:

@@ -7,10 +7,7 @@ that spawn or connect is loaded by the call; it knows bodies, and nothing of thi
 
 from __future__ import annotations
 
-import functools
-
-from acp_mpi.spawn.standin.family import Embodied, Family, predefined
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.family import MPI, Embodied, Family, predefined
 from acp_mpi.spawn.standin.p2p.requests import Request
 from acp_mpi.spawn.standin.types.groups import Group, known_to_mpi
 
@@ -84,33 +81,33 @@ class Comm(Embodied, MPI.Comm, metaclass=Family):  # type: ignore[misc]
         """Return an attribute, or None."""
         if (body := getattr(self, "_body", None)) is not None:
             return body.Get_attr(keyval)
-        from acp_mpi.spawn.standin.comm import attributes
+        from acp_mpi.spawn.standin.comm import belongings
 
-        known = attributes.own_answer(keyval)
+        known = belongings.own_answer(keyval)
         return MPI.Comm.Get_attr(self, keyval) if known is None else known[0]
 
     @classmethod
     def Create_keyval(
         cls, copy_fn: Any = None, delete_fn: Any = None, nopython: bool = False
     ) -> int:
-        """Return a key for attributes."""
-        from acp_mpi.spawn.standin.comm import attributes
+        """Return a key for belongings."""
+        from acp_mpi.spawn.standin.comm import belongings
 
-        return attributes.create_keyval(copy_fn, delete_fn, nopython)
+        return belongings.create_keyval(copy_fn, delete_fn, nopython)
 
     @classmethod
     def Free_keyval(cls, keyval: int) -> int:
         """Give a key back."""
-        from acp_mpi.spawn.standin.comm import attributes
+        from acp_mpi.spawn.standin.comm import belongings
 
-        return attributes.free_keyval(keyval)
+        return belongings.free_keyval(keyval)
 
     @classmethod
     def Create_errhandler(cls, errhandler_fn: Any) -> Any:
         """Return a handler that calls a function with the communicator and the error."""
-        from acp_mpi.spawn.standin.types import errhandlers
+        from acp_mpi.spawn.standin.comm import belongings
 
-        return errhandlers.create(errhandler_fn)
+        return belongings.create_errhandler(errhandler_fn)
 
 
 class Intracomm(Comm, MPI.Intracomm):  # type: ignore[misc]
@@ -251,7 +248,6 @@ def _to_the_body(name: str, original: Any) -> Any:
     starts = (name[0] in "Ii" and "probe" not in name) or name.endswith("_init")
     by_mpi = _with_mpi_s_groups(original) if name in _OF_GROUPS else original
 
-    @functools.wraps(original)
     def method(self: Any, *given: Any, **named: Any) -> Any:
         body = getattr(self, "_body", None)  # mpi4py's own topologies may come here, too
         if body is not None:

@@ -9,7 +9,7 @@ import sys
 
 from acp_mpi.errors import Error
 from acp_mpi.launch.macprun import hints
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.family import MPI
 from acp_mpi.util import host
 
 TYPE_CHECKING = False

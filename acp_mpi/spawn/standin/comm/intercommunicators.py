@@ -9,8 +9,8 @@ from acp_mpi.engine import _engine
 from acp_mpi.errors import Error
 from acp_mpi.spawn.standin.comm.bodies import Body, IntraBody, new_context, ranks_in, sorted_by_key
 from acp_mpi.spawn.standin.comm.strangers import from_parents
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import Circle, derived
+from acp_mpi.spawn.standin.family import MPI
+from acp_mpi.spawn.standin.p2p.transport import Circle, derived
 from acp_mpi.spawn.standin.types.groups import Group
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ class InterBody(Body):
             own = place()
         except Exception as error:  # whatever it is, both groups wait for it
             refused = error
-        inside, outside = self.among_local("Split", own), self.allgather(own)
+        inside, outside = self.collectives.among_local("Split", own), self.allgather(own)
         if refused is not None:
             raise refused
         if None in (*inside, *outside):

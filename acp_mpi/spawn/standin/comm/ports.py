@@ -1,4 +1,4 @@
-"""Ports: how two groups of one job meet that have no communicator in common."""
+"""Ports and services by name: how two groups of one job meet that share no communicator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from acp_mpi.job.rendezvous.secret import job_id
 from acp_mpi.spawn.standin.comm.bodies import new_context, ranks_in
 from acp_mpi.spawn.standin.comm.intercommunicators import connected
 from acp_mpi.spawn.standin.comm.strangers import hear, heard, tell
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import derived
+from acp_mpi.spawn.standin.family import MPI
+from acp_mpi.spawn.standin.p2p.transport import derived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
 
 _REQUESTS, _ANSWERS = derived(0, "port"), derived(0, "port, answer")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # s between two looks at a port that does not answer
@@ -190,3 +191,54 @@ def join(fd: int) -> Any:
     if job != _job():
         raise _refusal(MPI.ERR_COMM, f"Join: the process at the other end {_OTHER_JOB}")
     return connected(max(context, own[1]), (own[0],), (rank,))
+
+
+_LOOKUP = 0.5  # s for the rank that keeps a name to answer: for one that is not there it waits
+_own: set[str] = set()  # services of this process
+
+
+def _key(service: str) -> str:
+    return f"mpi service {service}"
+
+
+def _fail(code: int, text: str) -> None:
+    error = MPI.Exception(code)
+    error.add_note(text)
+    raise error
+
+
+def _find(service: str) -> str | None:
+    try:
+        port: str | None = acp.lookup(_key(service), timeout=_LOOKUP)
+    except TimeoutError:
+        return None
+    return port
+
+
+def publish_name(service_name: str, port_name: str, info: Any = MPI.INFO_NULL) -> None:
+    """Make a port known by the name of a service."""
+    if service_name in _own:
+        _fail(MPI.ERR_SERVICE, f"Publish_name: {service_name!r} is published here already")
+    try:
+        acp.publish(_key(service_name), port_name)
+    except ValueError as reason:
+        _fail(MPI.ERR_SERVICE, f"Publish_name: {reason}")
+    _own.add(service_name)
+
+
+def unpublish_name(service_name: str, port_name: str, info: Any = MPI.INFO_NULL) -> None:
+    """Take the name of a service back."""
+    try:
+        _own.discard(service_name)
+        acp.withdraw(_key(service_name))
+    except (KeyError, ValueError):
+        _fail(MPI.ERR_SERVICE, f"Unpublish_name: {service_name!r} was not published here")
+
+
+def lookup_name(service_name: str, info: Any = MPI.INFO_NULL) -> str:
+    """Return the port of a service."""
+    port = _find(service_name)
+    if port is None:
+        _fail(MPI.ERR_NAME, f"Lookup_name: nobody in this job has published {service_name!r}")
+    assert port is not None
+    return port

@@ -18,7 +18,7 @@ from acp_mpi.spawn.standin.comm import compiled
 from acp_mpi.spawn.standin.comm.bodies import new_context, ranks_in
 from acp_mpi.spawn.standin.comm.intercommunicators import connected
 from acp_mpi.spawn.standin.comm.strangers import NEWS, PARENT
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.family import MPI
 from acp_mpi.spawn.standin.p2p import transport
 
 TYPE_CHECKING = False

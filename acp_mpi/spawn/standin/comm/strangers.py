@@ -6,9 +6,9 @@ from _thread import allocate_lock
 
 from acp_mpi.engine import _engine
 from acp_mpi.job import membership
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.family import MPI
 from acp_mpi.spawn.standin.p2p import transport
-from acp_mpi.spawn.standin.p2p.addresses import derived
+from acp_mpi.spawn.standin.p2p.transport import derived
 from acp_mpi.spawn.standin.p2p.work import Patience, Receiving, outcome, pause
 
 TYPE_CHECKING = False

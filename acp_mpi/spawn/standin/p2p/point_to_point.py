@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import warnings
 
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.family import MPI
 from acp_mpi.spawn.standin.p2p import transport
-from acp_mpi.spawn.standin.p2p.addresses import ACKNOWLEDGEMENTS
-from acp_mpi.spawn.standin.p2p.prequests import Prequest
 from acp_mpi.spawn.standin.p2p.probes import Probes, in_place, object_of
-from acp_mpi.spawn.standin.p2p.requests import Request, check_status
+from acp_mpi.spawn.standin.p2p.requests import Prequest, Request, check_status
+from acp_mpi.spawn.standin.p2p.transport import ACKNOWLEDGEMENTS
 from acp_mpi.spawn.standin.p2p.work import (
     Attended,
     Both,

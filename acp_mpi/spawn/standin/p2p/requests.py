@@ -1,17 +1,123 @@
-"""Requests: mpi4py's, and those of communicators of several groups; also both in one list."""
+"""Requests, also persistent ones: of mpi4py, of communicators of several groups, or of both."""
 
 from __future__ import annotations
 
-from acp_mpi.spawn.standin.family import Embodied, Family
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p import several
-from acp_mpi.spawn.standin.p2p.several import EMPTY, any_ours, body_of, is_ready
-from acp_mpi.spawn.standin.p2p.work import Work, outcome, wait_for
+import functools
+import itertools
+
+from acp_mpi.spawn.standin.family import MPI, Embodied, Family
+from acp_mpi.spawn.standin.p2p.work import Done, Patience, Work, outcome, over, pause, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, ClassVar, Self
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, ClassVar, Self, TypeAlias
+
+    _Ask: TypeAlias = Callable[[Any, Any], Any]  # what takes a request and a status
+
+
+EMPTY = Done()
+
+
+def body_of(request: Any) -> Any:
+    """Return what a request of ours stands for, None for mpi4py's."""
+    return getattr(request, "_body", None)
+
+
+def any_ours(requests: Sequence[Any]) -> bool:
+    """Return whether there is one that mpi4py would take for null."""
+    return any(body_of(request) is not None for request in requests)
+
+
+def is_ready(request: Any) -> bool:
+    """Return whether it is over, well or not: who finishes it hears of that."""
+    body = body_of(request)
+    if body is not None:
+        return body.work is None or over(body.work)
+    try:
+        return bool(MPI.Request.Get_status(request))
+    except MPI.Exception:  # MPICH says here already that it has failed
+        return True
+
+
+def _all_ready(requests: Sequence[Any]) -> bool:
+    """Return whether all are over."""
+    ready = [is_ready(request) for request in requests]  # all of them go on
+    return all(ready)
+
+
+def _is_idle(request: Any) -> bool:
+    """Return whether there is nothing to wait for."""
+    body = body_of(request)
+    return request == MPI.REQUEST_NULL if body is None else body.work is None
+
+
+def _pending(requests: Sequence[Any]) -> Iterator[Any]:
+    bodies = [body for body in map(body_of, requests) if body is not None and body.work]
+    return itertools.chain.from_iterable(body.work.pending() for body in bodies)
+
+
+def _statuses(statuses: Any, count: int) -> list[Any]:
+    """Return one status, or None, for each; the caller's list grows if it is too short."""
+    if statuses is None:
+        return [None] * count
+    if isinstance(statuses, list):
+        statuses.extend(MPI.Status() for _ in range(count - len(statuses)))
+    return [*statuses, *[None] * (count - len(statuses))]
+
+
+def _each(ask: _Ask, requests: Sequence[Any], statuses: list[Any] | None) -> list[Any]:
+    """Return what each says; of several errors the first, when all have been asked."""
+    found, errors = [], []
+    for request, status in zip(requests, _statuses(statuses, len(requests)), strict=False):
+        try:
+            found.append(ask(request, status))
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return found
+
+
+def _everyone(ask: _Ask, requests: Sequence[Any], statuses: list[Any] | None) -> list[Any]:
+    """Wait for all: first for ours, which would not go on while this process waits in MPI."""
+    left = [request for request in requests if body_of(request) is not None]
+    if len(left) < len(requests):
+        patience = Patience(mpi=True)
+        while left := [request for request in left if not is_ready(request)]:
+            pause(_pending(left), patience)
+    return _each(ask, requests, statuses)
+
+
+def _until(requests: Sequence[Any], wait: bool) -> list[int] | None:
+    """Return which are over: None if there are none to wait for."""
+    active = [i for i, request in enumerate(requests) if not _is_idle(request)]
+    if not active:
+        return None
+    patience = Patience(mpi=any(body_of(requests[i]) is None for i in active))
+    while True:
+        found = [i for i in active if is_ready(requests[i])]
+        if found or not wait:
+            return found
+        pause(_pending(requests), patience)
+
+
+def _one(ask: _Ask, requests: Sequence[Any], status: Any, wait: bool) -> Any:
+    """Return which is over, whether one is or there is none to wait for, and what it says."""
+    found = _until(requests, wait)
+    if not found:
+        if found is None:
+            EMPTY.describe(status)
+        return MPI.UNDEFINED, found is None, None
+    return found[0], True, ask(requests[found[0]], status)
+
+
+def _some(ask: _Ask, requests: Sequence[Any], statuses: list[Any] | None, wait: bool) -> Any:
+    """Return which are over, None if there are none to wait for, and what they say."""
+    found = _until(requests, wait)
+    if found is None:
+        return None, None
+    return found, _each(ask, [requests[i] for i in found], statuses)
 
 
 def check_status(status: Any) -> None:
@@ -130,7 +236,7 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Wait until all are over."""
         if not any_ours(requests):
             return bool(MPI.Request.Waitall(requests, statuses))
-        several.everyone(Request.Wait, requests, statuses)
+        _everyone(Request.Wait, requests, statuses)
         return True
 
     @classmethod
@@ -138,21 +244,21 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Wait until all are over; return the objects received."""
         if not any_ours(requests):
             return MPI.Request.waitall(requests, statuses)
-        return several.everyone(Request.wait, requests, statuses)
+        return _everyone(Request.wait, requests, statuses)
 
     @classmethod
     def Testall(cls, requests: Sequence[Any], statuses: list[Any] | None = None) -> bool:
         """Return whether all are over; if not, none is taken for it."""
         if not any_ours(requests):
             return bool(MPI.Request.Testall(requests, statuses))
-        return several.all_ready(requests) and cls.Waitall(requests, statuses)
+        return _all_ready(requests) and cls.Waitall(requests, statuses)
 
     @classmethod
     def testall(cls, requests: Sequence[Any], statuses: list[Any] | None = None) -> Any:
         """Return whether all are over, and the objects received."""
         if not any_ours(requests):
             return MPI.Request.testall(requests, statuses)
-        ready = several.all_ready(requests)
+        ready = _all_ready(requests)
         return (True, cls.waitall(requests, statuses)) if ready else (False, None)
 
     @classmethod
@@ -160,9 +266,7 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Return whether all are over, and leave them as they are."""
         if not any_ours(requests):
             return bool(MPI.Request.Get_status_all(requests, statuses))
-        return several.all_ready(requests) and all(
-            several.each(Request.Get_status, requests, statuses)
-        )
+        return _all_ready(requests) and all(_each(Request.Get_status, requests, statuses))
 
     get_status_all = Get_status_all
 
@@ -171,14 +275,14 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Wait until one is over; return which."""
         if not any_ours(requests):
             return int(MPI.Request.Waitany(requests, status))
-        return int(several.one(Request.Wait, requests, status, True)[0])
+        return int(_one(Request.Wait, requests, status, True)[0])
 
     @classmethod
     def waitany(cls, requests: Sequence[Any], status: Any = None) -> Any:
         """Wait until one is over; return which, and the object received."""
         if not any_ours(requests):
             return MPI.Request.waitany(requests, status)
-        index, _, found = several.one(Request.wait, requests, status, True)
+        index, _, found = _one(Request.wait, requests, status, True)
         return index, found
 
     @classmethod
@@ -186,21 +290,21 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Return which is over, and whether one is."""
         if not any_ours(requests):
             return MPI.Request.Testany(requests, status)
-        return several.one(Request.Wait, requests, status, False)[:2]
+        return _one(Request.Wait, requests, status, False)[:2]
 
     @classmethod
     def testany(cls, requests: Sequence[Any], status: Any = None) -> Any:
         """Return which is over, whether one is, and the object received."""
         if not any_ours(requests):
             return MPI.Request.testany(requests, status)
-        return several.one(Request.wait, requests, status, False)
+        return _one(Request.wait, requests, status, False)
 
     @classmethod
     def Get_status_any(cls, requests: Sequence[Any], status: Any = None) -> Any:
         """Return which is over, and whether one is; leave it as it is."""
         if not any_ours(requests):
             return MPI.Request.Get_status_any(requests, status)
-        return several.one(Request.Get_status, requests, status, False)[:2]
+        return _one(Request.Get_status, requests, status, False)[:2]
 
     get_status_any = Get_status_any
 
@@ -209,34 +313,86 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Wait until some are over; return which."""
         if not any_ours(requests):
             return MPI.Request.Waitsome(requests, statuses)
-        return several.some(Request.Wait, requests, statuses, True)[0]
+        return _some(Request.Wait, requests, statuses, True)[0]
 
     @classmethod
     def waitsome(cls, requests: Sequence[Any], statuses: list[Any] | None = None) -> Any:
         """Wait until some are over; return which, and the objects received."""
         if not any_ours(requests):
             return MPI.Request.waitsome(requests, statuses)
-        return several.some(Request.wait, requests, statuses, True)
+        return _some(Request.wait, requests, statuses, True)
 
     @classmethod
     def Testsome(cls, requests: Sequence[Any], statuses: list[Any] | None = None) -> Any:
         """Return which are over."""
         if not any_ours(requests):
             return MPI.Request.Testsome(requests, statuses)
-        return several.some(Request.Wait, requests, statuses, False)[0]
+        return _some(Request.Wait, requests, statuses, False)[0]
 
     @classmethod
     def testsome(cls, requests: Sequence[Any], statuses: list[Any] | None = None) -> Any:
         """Return which are over, and the objects received."""
         if not any_ours(requests):
             return MPI.Request.testsome(requests, statuses)
-        return several.some(Request.wait, requests, statuses, False)
+        return _some(Request.wait, requests, statuses, False)
 
     @classmethod
     def Get_status_some(cls, requests: Sequence[Any], statuses: list[Any] | None = None) -> Any:
         """Return which are over, and leave them as they are."""
         if not any_ours(requests):
             return MPI.Request.Get_status_some(requests, statuses)
-        return several.some(Request.Get_status, requests, statuses, False)[0]
+        return _some(Request.Get_status, requests, statuses, False)[0]
 
     get_status_some = Get_status_some
+
+
+class Prequest(Request, MPI.Prequest):  # type: ignore[misc]
+    """mpi4py's persistent request, or one of a communicator of several groups."""
+
+    __module__ = MPI.__name__
+    _original: ClassVar[Any] = MPI.Prequest
+
+    @classmethod
+    def _of(cls, again: Callable[[], Work]) -> Self:  # type: ignore[override]
+        return super()._of(None, again)
+
+    def Start(self) -> None:
+        """Start the operation once more."""
+        body = body_of(self)
+        if body is None:
+            MPI.Prequest.Start(self)
+            return
+        if body.work is not None:
+            raise MPI.Exception(MPI.ERR_REQUEST)
+        body.work = body.again()
+
+    @classmethod
+    def Startall(cls, requests: list[Any]) -> None:
+        """Start all of them."""
+        if not any_ours(requests):
+            MPI.Prequest.Startall(requests)
+            return
+        for request in requests:
+            Prequest.Start(request)
+
+
+def _of_parts(name: str) -> Any:
+    """Return a method for a request whose buffer has partitions, which none of ours has."""
+    original = getattr(MPI.Prequest, name)
+
+    @functools.wraps(original)
+    def method(self: Any, *given: Any, **named: Any) -> Any:
+        if body_of(self) is None:
+            return original(self, *given, **named)
+        error = MPI.Exception(MPI.ERR_REQUEST)
+        error.add_note(
+            f"{name}: the request has no partitions, as none on a communicator of several groups; "
+            "start it, or make one by Psend_init or Precv_init on a communicator of one group"
+        )
+        raise error
+
+    return method
+
+
+for _name in ("Pready", "Pready_range", "Pready_list", "Parrived"):
+    setattr(Prequest, _name, _of_parts(_name))

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from time import monotonic
 
 from acp_mpi.errors import Error
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.family import MPI
 from acp_mpi.spawn.standin.p2p import transport
 
 TYPE_CHECKING = False

@@ -5,8 +5,7 @@ from __future__ import annotations
 import operator
 
 import acp_mpi as acp
-from acp_mpi.spawn.standin.family import Family, new, reduced, refuse_copies, unless
-from acp_mpi.spawn.standin.original import MPI, fail
+from acp_mpi.spawn.standin.family import MPI, Family, fail, new, reduced, refuse_copies, unless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from acp_mpi.spawn.standin.family import Family, new, reduced
-from acp_mpi.spawn.standin.original import MPI
+from acp_mpi.spawn.standin.family import MPI, Family, new, reduced
 from acp_mpi.spawn.standin.types.groups import Group
 
 TYPE_CHECKING = False

@@ -6,12 +6,12 @@ import struct
 from functools import cached_property
 
 from acp_mpi.comm.collectives.team import Team
-from acp_mpi.spawn.standin.original import MPI
-from acp_mpi.spawn.standin.p2p.addresses import derived
+from acp_mpi.spawn.standin.family import MPI
+from acp_mpi.spawn.standin.p2p.transport import derived
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from acp_mpi.spawn.standin.p2p.addresses import Circle
+    from acp_mpi.spawn.standin.p2p.transport import Circle
 
 
 class Teams:
