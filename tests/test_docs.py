@@ -3,10 +3,13 @@
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import launch
 import pytest
+from macprunning import MACPRUN
 
 import acp_mpi as acp
 from acp_mpi import config
@@ -60,6 +63,52 @@ def test_what_the_pages_call_of_the_package_is_there():
     for page in PAGES:
         for name in re.findall(r"(?<!/)\bacp\.([A-Za-z]\w*)", page.read_text()):
             assert hasattr(acp, name), f"{page.name}: acp.{name}"
+
+
+TEXTS = [*PAGES, *(launch.ROOT / "examples").rglob("*.*"), *(launch.ROOT / "docs").rglob("*.py")]
+# What pages of earlier versions have named, and programs use.
+ENTRIES = {
+    "acp_mpi.comm": ("testall", "waitall", "waitany"),
+    "acp_mpi.datastructs": ("Counter", "Deque", "List", "Map", "MultiSet", "Set", "Vector"),
+    "acp_mpi.errors": ("Error", "HeapFullError", "PeerLostError"),
+    "acp_mpi.rma": (),
+    "acp_mpi.spawn": ("MPI",),
+}
+COMMANDS = ("acp_mpi", "acp_mpi.spawn")
+
+
+def said(pattern: str) -> set[tuple[str, str]]:
+    """Return what the pages and the examples say that is two groups of a pattern."""
+    texts = [path.read_text() for path in TEXTS if path.suffix in (".md", ".py", ".sh")]
+    return {pair for text in texts for pair in re.findall(pattern, text, re.MULTILINE)}
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python that finds the installed package."""
+    command = [sys.executable, "-P", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_what_the_pages_import_is_there():
+    """In a process of its own: one of the names starts a job."""
+    imports = said(r"\bfrom (acp_mpi[\w.]*) import (\w+(?:, \w+)*)")
+    imports |= {(module, ", ".join(names)) for module, names in ENTRIES.items() if names}
+    assert ("acp_mpi.spawn", "MPI") in imports
+    lines = [f"import {module}" for module in ENTRIES]
+    lines += [f"from {module} import {names}" for module, names in sorted(imports)]
+    done = python("-c", "\n".join(lines))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_of_the_pages_are_there():
+    commands = {name for name, _ in said(r"\bpython -m (acp_mpi(?:\.\w+)*)()")} | {*COMMANDS}
+    for name in sorted(commands):
+        done = python("-m", name, "--help")
+        assert done.returncode == 0, done.stderr
+        assert f"python -m {name}" in done.stdout
+    done = subprocess.run([MACPRUN, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "macprun" in done.stdout
 
 
 def test_every_public_name_is_on_a_page():
