@@ -58,7 +58,7 @@ def _positive(text: str) -> float:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{text!r} is no number from 0")
+        raise ValueError(f"{text!r} is not a number from 0")
     return int(text)
 
 
@@ -84,7 +84,7 @@ def _lifeline(text: str) -> tuple[int, int, int]:
 
 
 class Settings:
-    """What the environment and the command line say."""
+    """The settings that the environment and the command line give."""
 
     mpi: bool | None = None
     path: str = ""
@@ -134,7 +134,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
     "ACP_PTRACE": _switch,
     "ACP_INTERFACES": str,
     "ACP_PARENT": _count,
-    "ACP_HINTS": str,  # read by who starts groups: acp_mpi/launch/macprun/hints.py
+    "ACP_HINTS": str,  # read where groups are started: acp_mpi/launch/macprun/hints.py
     "ACP_LIFELINE": _lifeline,  # set by acp_mpi/launch/macprun/guard.py
     "ACP_RANK_OF": str,  # read by acp_mpi/host.py: what a rank starts is not the rank
     "ACP_SPAWN": _switch,  # read when Python starts, too: acp_mpi/spawn/acp_mpi_spawn.pth
@@ -142,7 +142,7 @@ VARIABLES: dict[str, Callable[[str], Any]] = {
 _TESTS = "ACP_TEST_"  # read by the tests, not by the library
 _TWO_VALUES = "--acp-multirun"  # Portfile OFFSET, as in seed 001, figure 5
 _NO_OPTION = "--acp-secret"
-# What came with the secret says who this process is; what it starts itself is somebody else.
+# Variables that came with the secret name this process; a process that it starts is another one.
 _PLACE = (
     "ACP_SECRET", "ACP_RENDEZVOUS", "ACP_GROUP", "ACP_GROUP_SIZE", "ACP_GROUP_RANK", "ACP_MPI",
     "ACP_PARENT",
@@ -184,7 +184,7 @@ def load(
 ) -> Settings:
     """Read the settings; a secret and its place go from `environ`, options from `argv`.
 
-    What is `inherited` from a rank says where that one belongs, and not this process.
+    Variables that are `inherited` from a rank name the place of that rank, not of this process.
     """
     unread = _NOT_INHERITED if inherited else ()
     given = {

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions that name the value and the next step."""
+"""The exceptions of the package; each names the value and the next step."""
 
 import os
 
@@ -48,7 +48,7 @@ class AstrayTypeError(AstrayError, TypeError):
 
 
 class Status:
-    """What the engine answers (engine.h, acp_status)."""
+    """The answers of the engine (`acp_status` in `engine/core/acp.h`)."""
 
     NULL = -1
     RANK = -2
@@ -174,8 +174,8 @@ def from_fault(
             )
         case Status.DESTROYED:
             return AddressError(
-                f"{function}: there is no such container at {where}, or not any more; ask whoever "
-                "made it whether it was destroyed"
+                f"{function}: there is no such container at {where}, or not any more; ask the rank "
+                "that made it whether it was destroyed"
             )
         case Status.OVERFLOW:
             return OverflowError(
@@ -185,8 +185,8 @@ def from_fault(
         case Status.BLOCK:
             return AddressError(
                 f"{function}: {where} is not the address of a block: it was freed already, lies "
-                "inside one, is a container, or is no address of a heap; free each address that "
-                "malloc returned once, and destroy containers"
+                "inside one, is a container, or is not an address of a heap; free each address "
+                "that malloc returned once, and destroy containers"
             )
         case Status.DAMAGED:
             return Error(

@@ -1,4 +1,4 @@
-"""Arrays in messages: how those look whose type and shape the engine does not put into a note."""
+"""Arrays in messages, where the engine does not put their type and shape into a note."""
 
 import pickle
 from typing import Any

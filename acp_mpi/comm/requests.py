@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 def _listed(requests: Iterable[Request], function: str) -> list[Request]:
     if isinstance(requests, Request):
-        raise TypeError(f"{function}: one Request is no list of them; wait() of it waits for one")
+        raise TypeError(f"{function}: one Request is not a list of them; its wait() waits for one")
     try:
         listed = list(requests)
     except TypeError:
         raise TypeError(
-            f"{function}: {requests!r:.60} is no list of requests; isend, irecv and the like "
+            f"{function}: {requests!r:.60} is not a list of requests; isend, irecv and the like "
             "return them"
         ) from None
     for request in listed:
         if not isinstance(request, Request):
             raise TypeError(
-                f"{function}: {request!r:.60} is no Request; isend, irecv and the like return them"
+                f"{function}: {request!r:.60} is not a Request; isend, irecv and the like return "
+                "them"
             )
     return listed
 
@@ -56,7 +57,7 @@ def waitall(requests: Iterable[Request], timeout: float | None = None) -> list[A
         try:
             results.append(request.wait(_left(end)))
         except Exception as error:
-            if not request.claimed:  # it is no error of the request, which goes on
+            if not request.claimed:  # it is not an error of the request, which goes on
                 raise
             errors.append(error)
     if errors:

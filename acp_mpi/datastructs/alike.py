@@ -19,7 +19,7 @@ def alike(mine: "HashedCopies", function: str, other: Any) -> "HashedCopies":
     kind = type(mine).__name__
     if owner is None or owner._KIND != mine._KIND:
         raise TypeError(
-            f"{function}: {other!r:.60} is no {kind}, nor a part that could be taken; give a "
+            f"{function}: {other!r:.60} is not a {kind}, nor a part that could be taken; give a "
             f"{kind}, or put its elements in by update"
         )
     here, there = (

@@ -150,7 +150,7 @@ def as_array(codec: _engine.Codec, items: Any, what: str) -> Any:
     if given.dtype.kind == "O" and not given.shape:  # so NumPy takes sets, views and generators
         items = list(items)
         given = numpy.asarray(items)
-    # Of ints on both sides of 2**63 NumPy makes floats, and of what is no number one, if it can.
+    # Of ints on both sides of 2**63 NumPy makes floats, and of what is not a number one, if it can.
     if given.dtype.kind == "O" or (not is_array and given.dtype.kind + dtype.kind in ("fi", "fu")):
         element: Any = codec.element
         each = numpy.array(items, object).reshape(-1)

@@ -1,4 +1,4 @@
-"""What all containers have in common: handles that travel, attach, destroy."""
+"""The base of all containers: handles that travel, attach, destroy."""
 
 import operator
 from collections.abc import Callable, Iterable
@@ -64,7 +64,7 @@ class Container(_engine.Handle):
         return found
 
     def destroy(self) -> None:
-        """Give back its memory; whoever uses it later, on any rank, gets an AddressError.
+        """Give back its memory; later uses, on any rank, raise AddressError.
 
         Again on the same handle: nothing. Local to the caller.
         """
@@ -123,7 +123,7 @@ def count_of(function: str, n: Any, most: int = 2**63 - 1, of: str = "elements")
     try:
         n = operator.index(n)
     except TypeError:
-        raise TypeError(f"{function}: {n!r:.60} is no number of {of}; use an int") from None
+        raise TypeError(f"{function}: {n!r:.60} is not a number of {of}; use an int") from None
     if n < 0:
         raise ValueError(f"{function}: there are no {n} {of}; use 0 or more")
     if n > most:
@@ -148,7 +148,7 @@ def named(ga: int, serial: int) -> Any:
 def destroy_parts(parts: Iterable[tuple[int, int]], function: str) -> None:
     """Give back containers by their address and serial; address 0 is none."""
     for ga, serial in parts:
-        # Whoever began to destroy it may have been killed; what was on a lost rank went with it.
+        # A rank that began to destroy it may have been killed; parts on a lost rank went with it.
         with suppress(AddressError, PeerLostError):
             if ga:
                 _engine.container_destroy(function, named(ga, serial))

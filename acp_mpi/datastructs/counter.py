@@ -13,7 +13,7 @@ _MOST = 2**63 - 1
 
 @dataclass(frozen=True)
 class CounterStatistics:
-    """What `Counter.statistics` returns."""
+    """The result of `Counter.statistics`."""
 
     rank: int
     value: int
@@ -32,7 +32,7 @@ class Counter(_engine.CounterHandle, Container):
             first = index(start)
         except TypeError:
             raise TypeError(
-                f"Counter: the start {start!r:.60} is no whole number; convert it first"
+                f"Counter: the start {start!r:.60} is not a whole number; convert it first"
             ) from None
         if not -_MOST - 1 <= first <= _MOST:
             raise OverflowError(

@@ -12,7 +12,8 @@ def steps_of(n: Any) -> int:
     try:
         return operator.index(n)
     except TypeError:
-        raise TypeError(f"Cursor.advance: {n!r:.60} is no number of elements; use an int") from None
+        text = f"Cursor.advance: {n!r:.60} is not a number of elements; use an int"
+        raise TypeError(text) from None
 
 
 class Cursor:
@@ -55,8 +56,8 @@ class Cursor:
         """Return how many elements `other` is further on."""
         if not isinstance(other, Cursor):
             raise TypeError(
-                f"Cursor.distance: {other!r:.60} is no cursor of a vector or deque; begin and end "
-                "return one"
+                f"Cursor.distance: {other!r:.60} is not a cursor of a vector or deque; begin and "
+                "end return one"
             )
         if other.sequence != self.sequence:
             raise ValueError("Cursor.distance: the cursors are of two containers; use one")

@@ -1,4 +1,4 @@
-"""What the elements of a container are: plain types, raw bytes, any NumPy type.
+"""The elements of a container: plain types, raw bytes, any NumPy type.
 
 Plain types and raw bytes do without NumPy.
 """
@@ -37,7 +37,7 @@ def _raw(width: int) -> _engine.Element:
         except TypeError:
             data = None
         if data is None:
-            raise TypeError(f"{value!r:.60} is no {width} bytes; give a buffer")
+            raise TypeError(f"{value!r:.60} is not {width} bytes; give a buffer")
         if len(data) != width:
             raise ValueError(f"an element has {width} bytes, not {len(data)}; give as many")
         return data
@@ -49,7 +49,7 @@ def _plain_or_raw(text: str) -> _engine.Element | None:
     if len(text) == 1 and text in PLAIN:
         return _engine.Element(struct.calcsize(text), text.encode(), text, None, None)
     if text[:1] == "V" and text.isascii() and text[1:].isdigit() and int(text[1:]) < 2**31:
-        return _raw(int(text[1:]))  # more than that is no type of NumPy's either
+        return _raw(int(text[1:]))  # more than that is not a type of NumPy's either
     return None
 
 
@@ -63,7 +63,7 @@ def element_of(dtype: Any, function: str) -> _engine.Element:
     if isinstance(text, str) and (found := _plain_or_raw(text)):
         return found
     if dtype is None:  # which NumPy takes for float64
-        raise TypeError(f"{function}: None is no type of elements; use float, say")
+        raise TypeError(f"{function}: None is not a type of elements; use float, say")
     import numpy
 
     try:
@@ -72,7 +72,7 @@ def element_of(dtype: Any, function: str) -> _engine.Element:
         # In the place of a type elements may have been given.
         more = ", and give elements behind it" if function in ("Vector", "Deque") else ""
         raise TypeError(
-            f"{function}: {dtype!r:.60} is no type of elements ({error}); use float, say{more}"
+            f"{function}: {dtype!r:.60} is not a type of elements ({error}); use float, say{more}"
         ) from None
     if kind.kind in "SU" and not kind.itemsize:
         raise TypeError(
@@ -165,7 +165,7 @@ def _listed(values: Any, view: memoryview | None, function: str) -> list[Any]:
 def _counted(element: _engine.Element, data: memoryview, function: str) -> tuple[int, Any]:
     if not element.width or data.nbytes % element.width:
         raise ValueError(
-            f"{function}: {data.nbytes} bytes are no whole number of elements of {element.width}"
+            f"{function}: {data.nbytes} bytes are not a whole number of elements of {element.width}"
             "; give as many as there are in some elements"
         )
     return data.nbytes // element.width, data
@@ -193,6 +193,6 @@ def some_of(element: _engine.Element, data: bytearray, count: int, index: slice)
     """Return those elements that a slice means, whatever its step, as `array_of`."""
     if element.letter or numpy_in_use() is not None:
         return array_of(element, data, count)[index]
-    width = element.width  # of raw bytes, which as a memoryview are no elements
+    width = element.width  # of raw bytes, which as a memoryview are not elements
     chosen = (data[i * width : (i + 1) * width] for i in range(count)[index])
     return array_of(element, bytearray().join(chosen), count)

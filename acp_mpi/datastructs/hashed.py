@@ -1,4 +1,4 @@
-"""What maps, sets and multisets have in common: parts on many ranks, cursors, iteration."""
+"""The base of maps, sets and multisets: parts on many ranks, cursors, iteration."""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ _STEP = 1 << 12
 
 @dataclass(frozen=True)
 class HashStatistics:
-    """What `statistics` of a map, set or multiset returns; sums over `ranks`."""
+    """The result of `statistics` of a map, set or multiset; sums over `ranks`."""
 
     ranks: tuple[int, ...]
     keys: int
@@ -131,7 +131,7 @@ class Hashed(HashedCopies):
         self._others = [one for one in parts if one[0]]
 
     def destroy(self) -> None:
-        """Give back its memory; whoever uses it later, on any rank, gets an AddressError.
+        """Give back its memory; later uses, on any rank, raise AddressError.
 
         Again on the same handle: nothing. Local to the caller.
         """
@@ -151,7 +151,7 @@ class Hashed(HashedCopies):
 
     @property
     def local(self) -> Local:
-        """What lives on the calling rank."""
+        """The part on the calling rank."""
         return Local(self)
 
     def _count_in(self, part: int) -> int:

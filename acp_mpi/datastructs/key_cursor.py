@@ -62,8 +62,8 @@ class KeyCursor:
         """Return how many steps lead from here to `other`, which is not before it."""
         if not isinstance(other, KeyCursor):
             raise TypeError(
-                f"Cursor.distance: {other!r:.60} is no cursor of a map or set; begin, end and find "
-                "return one"
+                f"Cursor.distance: {other!r:.60} is not a cursor of a map or set; begin, end and "
+                "find return one"
             )
         if other._owner != self._owner:
             raise ValueError("Cursor.distance: the cursors are of two containers; use one")

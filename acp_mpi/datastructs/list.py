@@ -15,7 +15,7 @@ from acp_mpi.errors import AddressError
 
 @dataclass(frozen=True)
 class ListStatistics:
-    """What `List.statistics` returns; `changes` counts insertions, removals and the like."""
+    """The result of `List.statistics`; `changes` counts insertions, removals and the like."""
 
     rank: int
     size: int
@@ -276,12 +276,12 @@ class List(ListCopies):
         return ListStatistics(_engine.query_rank(self.ga), batch.size, batch.changes)
 
     def destroy(self) -> None:
-        """Give back its memory on all ranks; whoever uses it later gets an AddressError.
+        """Give back its memory on all ranks; later uses raise AddressError.
 
         Again on the same handle: nothing. Local to the caller.
         """
         if not self._destroyed:
-            with suppress(AddressError):  # whoever began to destroy it may have been killed
+            with suppress(AddressError):  # a rank that began to destroy it may have been killed
                 self.clear()
         super().destroy()
 

@@ -1,4 +1,4 @@
-"""What orders are made of: keys, and two sorted rows that become one."""
+"""The parts of an order: keys, and two sorted rows that become one."""
 
 import functools
 from collections.abc import Callable
@@ -9,7 +9,7 @@ def comparing(function: str, compare: Any) -> Callable[[Any, Any], int]:
     """Return a function like `compare` whose results are -1, 0 or 1. TypeError names `function`."""
     if not callable(compare):
         raise TypeError(
-            f"{function}: compare {compare!r:.60} is no function; give one of two values"
+            f"{function}: compare {compare!r:.60} is not a function; give one of two values"
         )
 
     def compared(a: Any, b: Any) -> int:
@@ -18,7 +18,7 @@ def comparing(function: str, compare: Any) -> Callable[[Any, Any], int]:
             return int(result > 0) - int(result < 0)
         except TypeError:
             raise TypeError(
-                f"{function}: compare returned {result!r:.60}, which is no number; return one "
+                f"{function}: compare returned {result!r:.60}, which is not a number; return one "
                 "below 0 if the first value goes first, 0 if they are equal"
             ) from None
 
@@ -32,7 +32,7 @@ def keys_of(function: str, values: list[Any], key: Any, compare: Any) -> list[An
             raise TypeError(f"{function}: key and compare were given; use one of them")
         key = functools.cmp_to_key(comparing(function, compare))
     elif key is not None and not callable(key):
-        raise TypeError(f"{function}: key {key!r:.60} is no function; give one of a value")
+        raise TypeError(f"{function}: key {key!r:.60} is not a function; give one of a value")
     return list(values) if key is None else [key(value) for value in values]
 
 

@@ -110,7 +110,7 @@ class ListReading(_engine.ListHandle, Container):
             values[i] = value
 
     def _bring(self, function: str, batch: _engine.Batch) -> dict[int, Any]:
-        """Bring what lies elsewhere; return the long objects of it, whose places hold GONE."""
+        """Bring the remote elements; return their long objects, whose places hold GONE."""
         values = batch.values
         long = {}
         others = []

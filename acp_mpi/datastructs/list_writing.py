@@ -18,7 +18,8 @@ MOVED = 1000  # elements that are between two ranks at a time
 def list_of(function: str, cursor: Any) -> Any:
     """Return the list of a cursor. TypeError if it is none."""
     if not isinstance(cursor, _engine.ListCursor):
-        raise TypeError(f"{function}: {cursor!r:.60} is no cursor; begin, end and find return one")
+        text = f"{function}: {cursor!r:.60} is not a cursor; begin, end and find return one"
+        raise TypeError(text)
     return cursor.list
 
 
@@ -285,7 +286,7 @@ class ListWriting(ListReading):
 
     def _alike(self, function: str, other: "ListWriting") -> None:
         if not isinstance(other, ListWriting):
-            raise TypeError(f"{function}: {other!r:.60} is no List; give one")
+            raise TypeError(f"{function}: {other!r:.60} is not a List; give one")
         if other._note != self._note:
             raise TypeError(
                 f"{function}: the elements are {other.dtype} there and {self.dtype} here; "

@@ -1,4 +1,4 @@
-"""What of a map, set or multiset lives on the calling rank."""
+"""The part of a map, set or multiset on the calling rank."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Local:
-    """What of a map, set or multiset lives on the calling rank. Local to the caller."""
+    """The part of a map, set or multiset on the calling rank. Local to the caller."""
 
     def __init__(self, owner: "Hashed") -> None:
         self._owner = owner

@@ -14,7 +14,7 @@ _MISSING = object()
 
 
 class LocalMap(Local):
-    """What of a map lives on the calling rank."""
+    """The part of a map on the calling rank."""
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Yield keys with their values."""
@@ -56,7 +56,7 @@ class Map(_engine.MapMethods, Hashed):
 
     @property
     def local(self) -> LocalMap:
-        """What lives on the calling rank."""
+        """The part on the calling rank."""
         return LocalMap(self)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:

@@ -14,7 +14,7 @@ _MOST = 2**64 - 1
 
 
 class LocalMultiSet(Local):
-    """What of a multiset lives on the calling rank."""
+    """The part of a multiset on the calling rank."""
 
     def items(self) -> Iterator[tuple[Any, int]]:
         """Yield distinct keys with their counts."""
@@ -39,7 +39,7 @@ class MultiSet(Hashed):
 
     @property
     def local(self) -> LocalMultiSet:
-        """What lives on the calling rank."""
+        """The part on the calling rank."""
         return LocalMultiSet(self)
 
     def insert(self, key: Any, count: SupportsIndex = 1) -> int:

@@ -52,7 +52,7 @@ def _one(dtype: Any, value: Any) -> bytes:
         cell = numpy.array(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         kind = type(error) if type(error) in (TypeError, OverflowError) else ValueError
-        raise kind(f"{value!r:.60} is no {dtype} ({error}); convert it first") from error
+        raise kind(f"{value!r:.60} is not a {dtype} ({error}); convert it first") from error
     if cell.shape:
         raise ValueError(
             f"{value!r:.60} is {cell.size} elements of {dtype}, not one; put them in one by "
@@ -60,11 +60,11 @@ def _one(dtype: Any, value: Any) -> bytes:
         )
     if dtype.kind in "fc" and type(value) not in (int, float, complex):
         if value is None or numpy.asarray(value).dtype.kind not in "biufcO":
-            raise TypeError(f"{value!r:.60} is no number, which {dtype} holds; convert it first")
+            raise TypeError(f"{value!r:.60} is not a number, which {dtype} holds; convert it first")
     elif dtype.kind in "SU":
         given = numpy.asarray(value)
         if given.dtype.kind not in "SU":
-            raise TypeError(f"{value!r:.60} is no text, which {dtype} holds; convert it first")
+            raise TypeError(f"{value!r:.60} is not text, which {dtype} holds; convert it first")
         _whole_text(given, dtype, "an element")
     return bytes(cell.tobytes())
 
@@ -81,7 +81,7 @@ def _packer(dtype: Any, element_of: _ElementOf) -> Callable[[Any], bytes]:
     def pack(value: Any) -> bytes:
         if isinstance(value, list) or (isinstance(value, tuple) and base.names is None):
             if len(value) != shape[0]:
-                raise ValueError(f"{value!r:.60} is no {dtype}; give {shape[0]} values")
+                raise ValueError(f"{value!r:.60} is not a {dtype}; give {shape[0]} values")
             return b"".join(map(inner, value))
         if not isinstance(value, tuple) and (given := numpy.asarray(value)).shape:
             row = numpy.empty(shape, base)
@@ -129,7 +129,7 @@ def _whole(value: Any, dtype: Any) -> int:
         number = operator.index(value)
     except TypeError:
         raise TypeError(
-            f"{value!r:.60} is no whole number, which {dtype} holds; convert it first"
+            f"{value!r:.60} is not a whole number, which {dtype} holds; convert it first"
         ) from None
     bounds = numpy.iinfo(dtype)
     if not bounds.min <= number <= bounds.max:

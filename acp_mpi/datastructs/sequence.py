@@ -1,4 +1,4 @@
-"""What vectors and deques have in common: elements of one type, by index, on one rank."""
+"""The base of vectors and deques: elements of one type, by index, on one rank."""
 
 import operator
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ RESIZES_REPEATS = _engine.RESIZES | _engine.REPEATS
 
 @dataclass(frozen=True)
 class SequenceStatistics:
-    """What `statistics` returns; `bytes` are those of the block of the elements."""
+    """The result of `statistics`; `bytes` are those of the block of the elements."""
 
     rank: int
     size: int
@@ -170,7 +170,7 @@ class Sequence(SequenceCopies):
         """
         if not isinstance(other, Sequence):
             raise TypeError(
-                f"{type(self).__name__}.swap: {other!r:.60} is no Vector or Deque; give one"
+                f"{type(self).__name__}.swap: {other!r:.60} is not a Vector or Deque; give one"
             )
         self._alike("swap", other)
         if other == self:
@@ -240,12 +240,12 @@ class Sequence(SequenceCopies):
     def _check_slice(self, index: Any) -> None:
         if not isinstance(index, slice):
             raise TypeError(
-                f"{type(self).__name__}[]: {index!r:.60} is no index; use an int or a slice"
+                f"{type(self).__name__}[]: {index!r:.60} is not an index; use an int or a slice"
             )
         for part in (index.start, index.stop, index.step):
             if part is not None and not hasattr(part, "__index__"):
                 raise TypeError(
-                    f"{type(self).__name__}[]: {part!r:.60} is no index; use ints in a slice"
+                    f"{type(self).__name__}[]: {part!r:.60} is not an index; use ints in a slice"
                 )
         if index.step is not None and operator.index(index.step) == 0:
             raise ValueError(f"{type(self).__name__}[]: the step of a slice is 0; use 1, say")

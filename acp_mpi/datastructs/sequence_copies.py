@@ -38,7 +38,7 @@ class SequenceCopies(_engine.SequenceHandle, Container):
         try:
             return max(-END, min(operator.index(at), END))
         except TypeError:
-            raise TypeError(f"{name}: {at!r:.60} is no index; use an int or a cursor") from None
+            raise TypeError(f"{name}: {at!r:.60} is not an index; use an int or a cursor") from None
 
     def _between(self, method: str, first: Any, last: Any) -> int:
         """Return how many elements are between two cursors of one container."""

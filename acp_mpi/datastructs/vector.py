@@ -19,7 +19,7 @@ class Vector(Sequence):
         """Return a NumPy array over the elements themselves, for ranks of the same node.
 
         Without a copy. It is good until the vector grows or is destroyed; stores through it are
-        seen by everybody, and are no operation of the vector. AddressError on other nodes.
+        seen by everybody, and are not an operation of the vector. AddressError on other nodes.
         """
         from acp_mpi.rma.arrays import view
 

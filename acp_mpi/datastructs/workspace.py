@@ -16,7 +16,7 @@ _GRAIN = 64
 
 @dataclass(frozen=True)
 class WorkspaceStatistics:
-    """What `Workspace.statistics` returns; `bytes` on each of `ranks`."""
+    """The result of `Workspace.statistics`; `bytes` on each of `ranks`."""
 
     ranks: tuple[int, ...]
     bytes: tuple[int, ...]
@@ -82,7 +82,7 @@ class Workspace(_engine.WorkspaceHandle, Container):
         self._of(list(_PART.iter_unpack(self._note[_HEAD.size :])), block, size)
 
     def destroy(self) -> None:
-        """Give back its memory; whoever uses it later, on any rank, gets an AddressError.
+        """Give back its memory; later uses, on any rank, raise AddressError.
 
         Again on the same handle: nothing. Local to the caller.
         """
@@ -144,7 +144,7 @@ def _bytes_of(what: str, given: Any) -> int:
         number = index(given)
     except TypeError:
         raise TypeError(
-            f"Workspace: {what} {given!r:.60} is no number of bytes; use an int"
+            f"Workspace: {what} {given!r:.60} is not a number of bytes; use an int"
         ) from None
     if not 0 <= number < 2**63:
         raise ValueError(f"Workspace: {what} is {number} bytes; use 0 to 2**63 - 1")

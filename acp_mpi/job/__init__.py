@@ -1,1 +1,1 @@
-"""How processes become a job, who is in it, and how it ends."""
+"""The life of a job: how processes join it, its members, and its end."""

@@ -119,7 +119,7 @@ def _say_who_is_missing(
 
 
 class Job:
-    """What this process knows of its job."""
+    """The job as this process knows it."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class Job:
 
     @property
     def window_state(self) -> str:
-        """What there is of an MPI window, and whether it is a road."""
+        """The MPI window, if there is one, and whether it is a road."""
         return self._window.state
 
     def free(self, collective: bool) -> None:
@@ -223,7 +223,7 @@ def _bytes_of(name: str, size: Any) -> int:
     try:
         number = int(size.__index__())
     except AttributeError:
-        raise TypeError(f"init: {name}={size!r} is no number of bytes; give an int") from None
+        raise TypeError(f"init: {name}={size!r} is not a number of bytes; give an int") from None
     if not 0 <= number <= MOST:
         what = "negative" if number < 0 else "more bytes than any machine has"
         raise ValueError(f"init: {name}={number} is {what}")
@@ -236,7 +236,7 @@ def join_job(
     heap_size: int | None,
     starter_size: int | None,
 ) -> Job:
-    """Make the engine of this process and tell it who else there is."""
+    """Make the engine of this process and tell it the other members."""
     try:
         return _join(process, settings, heap_size, starter_size)
     except BaseException as reason:
@@ -300,7 +300,7 @@ def _introduce(
     failed: Exception | None,
     willing: bool,
 ) -> tuple[Known, tuple[bool, bool]]:
-    """Let the engine know who there is, and return the groups and how many began the job.
+    """Let the engine know the members, and return the groups and how many began the job.
 
     And whether all processes of the group are willing, and whether none is. `failed`: this one has
     no engine, and no row; then none joins.
@@ -323,5 +323,5 @@ def _introduce(
     own = next(member for member in members if member.name == place.group)
     count, slot = members[-1].slots.stop, own.slots[process.rank]
     started_together = range(founders) if own.offset < founders else own.slots
-    _engine.set_joined(started_together, founders)  # before anybody can tell who is lost
+    _engine.set_joined(started_together, founders)  # before a loss can be told
     return learnt, company.enter(table.rows, count, slot, willing)

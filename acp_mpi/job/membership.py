@@ -1,4 +1,4 @@
-"""Who is in the job of this process: ranks, groups, losses that are accepted, newcomers."""
+"""The members of the job of this process: ranks, groups, accepted losses, newcomers."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def learn_of_newcomers() -> None:
         try:
             with Question(known.registry, known.place.secret) as question:
                 known.learn(question.answer())
-        except NoRegistryError as reason:  # whom this process knows of it goes on with
+        except NoRegistryError as reason:  # the process goes on with the members that it knows
             log.warning("members", "nothing is learnt of groups that have joined: %s", reason)
 
 

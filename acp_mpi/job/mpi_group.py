@@ -23,7 +23,7 @@ _PIECE = 16384  # rows that travel at a time: all that a process needs besides t
 _WHERE = struct.Struct("<QIQ")  # node, host, number of what it runs
 _NOBODY = -1
 # whether it is the first of its node, its parent and two children in the tree; most, nodes, wide,
-# the first who runs another acp_mpi
+# the first that runs another acp_mpi
 _SEAT = struct.Struct("<?3iII?i")
 
 
@@ -132,7 +132,7 @@ class Company:
         return bytes(place)
 
     def _copy(self, rows: memoryview, count: int, needy: bool) -> Exception | None:
-        """Where the system keeps processes apart, who cannot map the table copies the rows."""
+        """Copy the rows where the system keeps processes apart and the table cannot be mapped."""
         failed = None
         for at, piece in _pieces(rows, count):
             self._comm.Bcast(piece, root=0)
@@ -229,7 +229,7 @@ class Patience:
             raise
 
     def _say_that_some_are_missing(self) -> None:
-        """Log it; who they are, MPI does not say."""
+        """Log the wait; MPI does not tell which processes are late."""
         rank, size = self._comm.Get_rank(), self._comm.Get_size()
         log.warning(
             "runtime",
@@ -258,8 +258,8 @@ class MpiGroup:
             raise Error("init: MPI is finalized already; call acp.init() before MPI.Finalize()")
         if comm is not None and (not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL):
             raise TypeError(
-                f"init: {comm!r} is no communicator of one group; give an MPI.Intracomm, such as "
-                "MPI.COMM_WORLD or what Merge of an intercommunicator returns"
+                f"init: {comm!r} is not a communicator of one group; give an MPI.Intracomm, such "
+                "as MPI.COMM_WORLD or what Merge of an intercommunicator returns"
             )
         self._mpi = MPI
         self.comm = Patience(MPI.COMM_WORLD if comm is None else comm).duplicate()
@@ -271,7 +271,7 @@ class MpiGroup:
         _system.survive(_signal.SIGUSR1)
 
     def company(self, node: int, host: int) -> Company:
-        """Return those with whom this process learns who there is."""
+        """Return the communicator in which this process learns of the members."""
         return Company(self.comm, self._calls, node, host)
 
     def assemble(self) -> None:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Meeting(Record):
-    """What the processes of a group know before they join.
+    """The knowledge of the processes of a group before they join.
 
     `address` of the rendezvous is None where the group is the job. `hosted` are the ranks of the
-    job whose rendezvous this group runs; 0: somebody else does.
+    job if this group runs its rendezvous; 0: another one does.
     """
 
     __slots__ = ("group", "address", "hosted", "timeout", "secret")  # noqa: RUF023
@@ -48,7 +48,7 @@ class Meeting(Record):
             membership = Membership()
             membership.append(self.group, has_mpi, rows)
             return membership
-        from acp_mpi.job.rendezvous import connector  # only who speaks for the group needs it
+        from acp_mpi.job.rendezvous import connector  # only the speaker of the group needs it
 
         single = (rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE))
         numbered = enumerate(single, first_rank)
@@ -60,7 +60,7 @@ class Meeting(Record):
 
         if not self.hosted:
             return join()
-        # only who needs a server loads one
+        # loaded only where a server is needed
         from acp_mpi.job.rendezvous.expectation import Slots
         from acp_mpi.job.rendezvous.server import Server
 

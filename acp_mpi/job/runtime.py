@@ -43,7 +43,7 @@ _mpi_broken = False  # a rank of the own MPI group was lost
 
 
 class _Session:
-    """What `init` returns: `with acp.init():` finalizes at the end of the block."""
+    """The result of `init`: `with acp.init():` finalizes at the end of the block."""
 
     def __enter__(self) -> _Session:
         return self
@@ -180,8 +180,8 @@ def leave() -> None:
     """End the job for the caller's group, while the others go on.
 
     Collective over the group; as the last `finalize`, however often `init` was called. Its ranks
-    are gone then: nobody is disturbed who does not need them; who addresses them, or would meet
-    them in `sync`, gets PeerLostError, until `refresh` accepts that.
+    are gone then. Ranks that do not need them are not disturbed; one that addresses them, or would
+    meet them in `sync`, gets PeerLostError, until `refresh` accepts that.
     """
     global _count
     with _life:
@@ -206,7 +206,7 @@ def _close_all() -> None:
     except (Error, OSError, ValueError, MemoryError) as caught:
         error = caught
     _meet_the_living("finalize", _FINALIZE)  # after Ctrl-C here it can be called again
-    # Whoever has ended since has met the others, and finalizes MPI as they do.
+    # A rank that has ended since has met the others, and finalizes MPI as they do.
     lost = _engine.lost_ranks(accepted=True)
     _count = 0
     lifecycle.close()
@@ -288,7 +288,7 @@ def abort(message: str) -> NoReturn:
     who = f"rank {_engine.rank()}: " if is_initialized() else ""
     try:
         sys.stderr.write(f"acp_mpi: abort: {who}{message}\n")
-    finally:  # whoever has closed it
+    finally:  # also if standard error is closed
         end_group(1)
 
 

@@ -24,7 +24,7 @@ class Lone:
 
     def fail(self, error: Exception | None, first: int) -> NoReturn:
         """Raise `error`."""
-        assert error is not None  # there is nobody else who could have one
+        assert error is not None  # no other process could have one
         raise error
 
     def gather(self, row: bytes) -> bytes:
@@ -59,7 +59,7 @@ class Alone:
             )
 
     def company(self, node: int, host: int) -> Lone:
-        """Return those with whom this process learns who there is: nobody."""
+        """Return the communicator in which this process learns of the members: none."""
         return Lone(self.size)
 
     def from_first(self, make: Callable[[], Any]) -> Any:

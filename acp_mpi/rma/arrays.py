@@ -20,7 +20,8 @@ def color_of(color: Any, function: str) -> int:
     try:
         chosen = index(color)
     except TypeError:
-        raise TypeError(f"{function}: color {color!r} is no integer; give 0 to {last}") from None
+        text = f"{function}: color {color!r} is not an integer; give 0 to {last}"
+        raise TypeError(text) from None
     if not 0 <= chosen <= last:
         raise ValueError(f"{function}: color {color} is not one of 0 to {last}")
     return chosen
@@ -55,7 +56,7 @@ def kind_of(dtype: Any, function: str) -> Any:
         kind = numpy.dtype(dtype)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{function}: {dtype!r:.60} is no type of elements ({error}); use float, say"
+            f"{function}: {dtype!r:.60} is not a type of elements ({error}); use float, say"
         ) from None
     if kind.char in "SU" and not kind.itemsize:
         kind = numpy.empty(0, kind).dtype  # one character: elements without bytes keep nothing

@@ -80,8 +80,8 @@ def array_of(buffer: Any, function: str, reason: object) -> Any:
                 "is released or closed"
             ) from None
         raise TypeError(
-            f"{function}: {type(buffer).__name__} is no buffer: give bytes, a bytearray, an array "
-            "or something with __array_interface__ or __dlpack__"
+            f"{function}: {type(buffer).__name__} is not a buffer: give bytes, a bytearray, an "
+            "array or something with __array_interface__ or __dlpack__"
         ) from None
     import numpy
 

@@ -116,7 +116,7 @@ def lookup(name: str, timeout: float | None = None) -> Any:
         try:
             return _object_at(ga, size)
         except AddressError:
-            # It was replaced while this one was under way.
+            # The name was replaced while this look was under way.
             if timeout is not None:
                 left = max(begin + timeout - time.monotonic(), 0.0)
             if _engine.board_get(low, high, left) == (ga, size):
@@ -125,7 +125,7 @@ def lookup(name: str, timeout: float | None = None) -> Any:
 
 @on_refresh
 def _publish_again() -> None:
-    """Give the names of this rank to those who keep them in place of lost ranks."""
+    """Give the names of this rank to the ranks that keep them in place of lost ones."""
     lost = set(_engine.lost_ranks(accepted=True))
     if lost == _missed:
         return
@@ -138,7 +138,7 @@ def _publish_again() -> None:
 
 
 class _Refusal(Record):
-    """What a rank offers in place of an object that it cannot give."""
+    """The offer of a rank in place of an object that it cannot give."""
 
     __slots__ = ("text",)
 

@@ -1,4 +1,4 @@
-"""What is known of a rank's heap."""
+"""The statistics of a rank's heap."""
 
 from dataclasses import dataclass
 from typing import SupportsIndex
@@ -25,7 +25,7 @@ class HeapStatistics:
     committed: int
     """Memory behind the heap, used or not."""
     limit: int
-    """What may be committed on that rank at most, arrays and starter memory included."""
+    """The most that may be committed on that rank, arrays and starter memory included."""
 
 
 def heap_statistics(rank: SupportsIndex | None = None) -> HeapStatistics:

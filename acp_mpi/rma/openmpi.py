@@ -1,4 +1,4 @@
-"""What Open MPI needs to make a window quietly."""
+"""A quiet window of Open MPI, and the settings that it needs."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SHORTEST, LONGEST = 1e-6, 1.0
 
 @dataclass(frozen=True, slots=True)
 class ProgressStatistics:
-    """What the thread of this process has done since it was started, zeros if there is none."""
+    """The work of the thread of this process since it was started, zeros if there is none."""
 
     looks: int
     """How often it has called MPI."""
@@ -28,7 +28,7 @@ class ProgressStatistics:
 
 
 class _Driver:
-    """The thread, and the intervals that those who want it have asked for."""
+    """The thread, and the intervals that its users have asked for."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ def _nanoseconds(seconds: float) -> int:
 
 
 class Progress:
-    """What `progress` returns: a context manager that may be entered again, inside itself too."""
+    """The result of `progress`: a context manager that may be entered again, inside itself too."""
 
     def __init__(self, interval: float) -> None:
         self.interval = interval
@@ -153,7 +153,7 @@ class Progress:
         _driver.leave(self.interval)
 
     def statistics(self) -> ProgressStatistics:
-        """Return what the thread of this process has done, whoever started it."""
+        """Return the work of the thread of this process, whichever part of it started that."""
         return _driver.statistics()
 
     def __repr__(self) -> str:
@@ -177,7 +177,7 @@ def progress(interval: float = 1e-4) -> Progress:
         fits = SHORTEST <= interval <= LONGEST
     except TypeError:
         raise TypeError(
-            f"progress: interval={interval!r} is no number of seconds; 1e-4 suits most programs"
+            f"progress: interval={interval!r} is not a number of seconds; 1e-4 suits most programs"
         ) from None
     if not fits:
         raise ValueError(

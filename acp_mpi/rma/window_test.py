@@ -19,7 +19,7 @@ def run(process: Any, nodes: Sequence[int], slots: range, probe: int) -> str:
     """Return "" if puts between nodes need nobody at the target, else which one did.
 
     The first rank of each node puts a word to the first of the next one, in rounds: whoever puts
-    calls MPI, so it is no target at that time. All others wait without MPI, and the thread of
+    calls MPI, so it is not a target at that time. All others wait without MPI, and the thread of
     `acp.progress` rests: the program may end it later.
     """
     progress = sys.modules.get("acp_mpi.rma.progress")

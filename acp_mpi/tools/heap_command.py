@@ -21,7 +21,7 @@ _KEPT = 10000  # pictures of a course over time
 
 def _process(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no process number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a process number")
     return int(text)
 
 
@@ -31,7 +31,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.01 <= seconds <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0.01 to 86400")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.01 to 86400")
     return seconds
 
 
@@ -78,7 +78,7 @@ def _write_svg(path: Path, pictures: list[Picture]) -> None:
 
 
 class _Show:
-    """What comes of the looks at a job."""
+    """The result of the looks at a job."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options

@@ -18,7 +18,7 @@ _NEXT = "give any process of a running job on this host, or its launcher"
 
 @dataclass(frozen=True, slots=True)
 class ContainerUse:
-    """What one container takes of a heap; of a `Map` and the like one part, that of this rank."""
+    """The share of one container in a heap; of a `Map` and the like one part, that of this rank."""
 
     kind: str
     ga: int
@@ -42,7 +42,7 @@ class RankHeap:
     edges: tuple[int, int]
     """Addresses between which all blocks are that there ever were."""
     cells: list[dict[str, int]]
-    """That stretch in equal parts: the bytes of each use."""
+    """The stretch in equal parts: the bytes of each use."""
     containers: list[ContainerUse]
     """The largest first."""
 

@@ -138,7 +138,7 @@ def draw(pictures: Sequence[Picture], width: int, colourful: bool) -> str:
     for heap in picture.ranks:
         first, last = heap.edges
         stretch = f"{in_units(last - first)} from {first:#x} on" if last > first else "never used"
-        changes = "" if heap.whole else "; it changes, so this is no one moment"
+        changes = "" if heap.whole else "; it changes, so this is not one moment"
         lines += ["", f"rank {heap.rank}: {stretch}{changes}"]
         if last > first:
             lines += _map(heap, width, colourful)

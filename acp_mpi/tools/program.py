@@ -34,7 +34,7 @@ def shelter() -> None:
     """Go on in a child if Hydra has started this process, which ends with the child's exit code.
 
     MPICH's launcher kills a whole group of which it sees a rank killed by a signal, also where
-    `-disable-auto-cleanup` says that the others may go on. An exit code is no signal.
+    `-disable-auto-cleanup` says that the others may go on. An exit code is not a signal.
     """
     if _HYDRA not in os.environ:
         return

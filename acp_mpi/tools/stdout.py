@@ -1,4 +1,4 @@
-"""Who reads standard output may go before all is said, or was never there; its disk may be full."""
+"""Standard output that cannot be written: its reader has gone, or its disk is full."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ def stand_in() -> None:
 def lost(command: str, reason: OSError) -> int:
     """Return the exit code of a command that could not show all; nothing more is written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is flushed at the end
-    if isinstance(reason, BrokenPipeError):  # who read it has gone, and knows
+    if isinstance(reason, BrokenPipeError):  # the reader has gone, and knows
         return 0
     print(f"{command}: it cannot be shown: {reason.strerror}", file=sys.stderr)
     return 1

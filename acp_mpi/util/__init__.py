@@ -1,4 +1,4 @@
-"""What any part of the package may use, and what knows none of them."""
+"""Helpers that any part of the package may use and that know none of the parts."""
 
 _missed = False
 

@@ -1,4 +1,4 @@
-"""What this process's host is: its node, its memory, its launcher."""
+"""The host of this process: its node, its memory, its launcher."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 _OWN_RANK = ("PMI_RANK", "PMIX_RANK")  # a rank does not hand them on: they are of a new launcher
-# What makes a process one of MPI's, and which names that begin so are settings of users.
+# Variables that mark a process of MPI, and names with such a beginning that are users' settings.
 _OF_MPI = ("PMI_", "PMIX_", "PRTE_", "HYDI_")
 _SETTINGS = ("PMIX_MCA_", "PRTE_MCA_")
 _RANK_OF = "ACP_RANK_OF"
@@ -37,8 +37,8 @@ def node_key(name: str | None, apart: bool) -> int:
     """Return the number that processes which may share memory have in common.
 
     Same boot, host name, namespaces of network and process ids (by which processes know each
-    other) and `ACP_NODE` (`name`; unset is a value too). Whoever keeps `apart` by its `ACP_PATH`
-    has none in common with those who do not.
+    other) and `ACP_NODE` (`name`; unset is a value too). Processes that keep `apart` by their
+    `ACP_PATH` have none in common with the others.
     """
     boot = _text("/proc/sys/kernel/random/boot_id")
     spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid")]

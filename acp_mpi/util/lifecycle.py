@@ -1,4 +1,4 @@
-"""What the parts of the package do when a job is reset, loses ranks, or ends: registered here."""
+"""The actions of the parts of the package when a job is reset, loses ranks, or ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def on_reset(action: Action) -> Action:
 
 
 def on_refresh(action: Action) -> Action:
-    """Have `action` called when this process has accepted who is there."""
+    """Have `action` called when this process has accepted the living members."""
     _on_refresh.append(action)
     return action
 

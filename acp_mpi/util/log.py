@@ -1,4 +1,4 @@
-"""What the library has to say, through `logging`, which it loads only when there is need.
+"""Messages of the library through `logging`, which it loads only when there is need.
 
 `logging` and what it imports take as much memory as all of this library at start.
 """
@@ -7,7 +7,7 @@ import sys
 
 
 def info(room: str, text: str, *arguments: object) -> None:
-    """Tell those who listen: without `logging` in the program nobody does."""
+    """Tell the listeners: without `logging` in the program there are none."""
     if logging := sys.modules.get("logging"):
         logging.getLogger(f"acp_mpi.{room}").info(text, *arguments, stacklevel=2)
 

@@ -1,4 +1,4 @@
-"""The processes of this host: when one began, who its descendants are, how one ended.
+"""The processes of this host: when one began, its descendants, how one ended.
 
 What the system says of one is read as bytes: a name need be no text, and is cut after 15 of them.
 """

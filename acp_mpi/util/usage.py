@@ -1,4 +1,4 @@
-"""What the commands have in common: `--version`, and what was perhaps meant."""
+"""Common parts of the commands: `--version`, and guesses at what was meant."""
 
 from __future__ import annotations
 

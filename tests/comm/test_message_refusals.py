@@ -69,7 +69,7 @@ def test_a_destination_that_is_read_only():
 
 def test_a_destination_that_is_no_buffer():
     for room in (3, "text", [1, 2], object()):
-        with pytest.raises(TypeError, match=r"recv: .* is no buffer: "):
+        with pytest.raises(TypeError, match=r"recv: .* is not a buffer: "):
             acp.recv(room)
     with pytest.raises(TypeError, match="recv: an array of Python objects"):
         acp.recv(np.zeros(3, object))

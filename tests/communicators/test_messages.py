@@ -318,7 +318,7 @@ def test_ranks_and_tags_are_whole_numbers(several, number):
         (lambda: several.bcast(1, number), "root"),
         (lambda: several.Bcast(np.zeros(1), number), "root"),
     ):
-        with pytest.raises(TypeError, match=f"{name}={number!r} is no whole number"):
+        with pytest.raises(TypeError, match=f"{name}={number!r} is not a whole number"):
             call()
 
 

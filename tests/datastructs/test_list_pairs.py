@@ -31,13 +31,13 @@ def test_lists_of_other_types_are_refused(made):
         for method in (one.swap, one.merge, lambda x: one.splice(one.begin(), x)):
             with pytest.raises(TypeError):
                 method(other)
-            with pytest.raises(TypeError, match="no List; give one"):
+            with pytest.raises(TypeError, match="not a List; give one"):
                 method([1])
         for use in (
             lambda: one.splice_range(one.end(), 1, 2),
             lambda: one.assign_range(1, one.end()),
         ):
-            with pytest.raises(TypeError, match="1 is no cursor; begin"):
+            with pytest.raises(TypeError, match=r"1 is (no|not a) cursor; begin"):
                 use()
 
 

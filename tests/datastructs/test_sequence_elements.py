@@ -139,7 +139,7 @@ def test_types_without_a_size_or_with_dimensions_are_refused(kind):
             kind(elements)
     for raw in ("V²", "V2147483648", f"V{2**64}"):
         for make in (kind, lambda what: acp.List(dtype=what), lambda what: acp.Map(key=what)):
-            with pytest.raises(TypeError, match=f"{raw}' is no type of elements"):
+            with pytest.raises(TypeError, match=f"{raw}' is not a type of elements"):
                 make(raw)
     with refused(TypeError, kind.__name__, object, "Python objects", "Map"):
         kind(object)
@@ -190,7 +190,7 @@ def test_nothing_of_a_value_is_cut_off(made):
             words.update(np.array(["a"]), np.array([b"abc"]))
         assert words.empty()
         words.destroy()
-        with refused(TypeError, "Vector.push_back", "1.5 is no whole number", ">i2"):
+        with refused(TypeError, "Vector.push_back", "1.5 is not a whole number", ">i2"):
             big.push_back(1.5)
         for beyond in (40000, np.int64(40000), 2**70):
             with refused(OverflowError, "Vector.push_back", "does not fit", ">i2"):

@@ -429,7 +429,7 @@ def inspect_source(function):
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("ACP_GROUP_SIZE", "x", "ACP_GROUP_SIZE=x: 'x' is no number from 0"),
+        ("ACP_GROUP_SIZE", "x", "ACP_GROUP_SIZE=x: 'x' is not a number from 0"),
         ("ACP_GROUP_SIZE", "0", "a group has at least one process"),
         ("ACP_PEER_TIMEOUT", "soon", "'soon' is not a positive number of seconds"),
     ],

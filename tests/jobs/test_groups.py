@@ -356,7 +356,7 @@ def test_who_could_not_join_knows_where_to_try_again(start):
 
 def test_a_secret_file_that_is_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "secret", 0o600)
-    with pytest.raises(acp.Error, match="no regular file"):
+    with pytest.raises(acp.Error, match="not a regular file"):
         secret.read(tmp_path / "secret")
 
 

@@ -167,9 +167,14 @@ def fail_and_try_again():
             return comm, request
 
     last = MPI.COMM_WORLD.rank == MPI.COMM_WORLD.size - 1
-    wrong = {-5: "is negative", 2**70: "is more bytes", 1.5: "is no number", "1G": "is no number"}
+    wrong = {
+        -5: "is negative",
+        2**70: "is more bytes",
+        1.5: "is not a number",
+        "1G": "is not a number",
+    }
     for (value, text), name in itertools.product(wrong.items(), ("heap_size", "starter_size")):
-        kind = TypeError if "no number" in text else ValueError
+        kind = TypeError if "not a number" in text else ValueError
         with pytest.raises(kind, match=re.escape(f"init: {name}={value!r} {text}")):
             acp.init(Watched(MPI.COMM_WORLD), **{name: value if last else None})
     assert made == [MPI.COMM_NULL] * 8

@@ -179,7 +179,7 @@ def test_other_users_neither_see_nor_end_a_job(start):
 
     def look_and_kill():
         assert job.pid not in control.jobs()
-        with pytest.raises(acp.Error, match="no macprun of this user"):
+        with pytest.raises(acp.Error, match="not a macprun of this user"):
             control.ask(job.pid, "kill")
         with socket.socket(socket.AF_UNIX) as stranger:  # who keeps to no rules
             stranger.connect(f"\0{name_of(job.pid)}")

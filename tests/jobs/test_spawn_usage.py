@@ -191,7 +191,7 @@ def nobody_is_left_behind():
         with pytest.raises(MPI.Exception) as caught:
             call("no port" if root else "")
         assert caught.value.Get_error_class() == MPI.ERR_PORT
-        assert "'no port' is no port" in caught.value.__notes__[0]
+        assert "'no port' is not a port" in caught.value.__notes__[0]
     port = comm.bcast(MPI.Open_port() if root else None)
     begin, job, owner, number, sign = port.split(":")
     for wrong in ((begin, job, "99", number, sign), (begin, job, owner, number, "1"),

@@ -147,7 +147,7 @@ def test_an_error_or_ctrl_c_ends_it_too():
 @pytest.mark.parametrize("interval", [0, -1.0, 1e-7, 2.0, float("nan")])
 def test_an_interval_that_is_none(interval):
     for other in ("1e-4", None):
-        with pytest.raises(TypeError, match=r"progress: interval=.* no number of seconds; "):
+        with pytest.raises(TypeError, match=r"progress: interval=.* not a number of seconds; "):
             acp.progress(other)
     with pytest.raises(ValueError, match=r"progress: interval=.* 1e-06 to 1 seconds"):
         acp.progress(interval)

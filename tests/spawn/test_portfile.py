@@ -53,7 +53,7 @@ def test_a_table_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(Error, match="nowhere' cannot be read: No such file"):
         portfile.read(tmp_path / "nowhere")
     (tmp_path / "Portfile").write_bytes(b"\xff\xfe")
-    with pytest.raises(Error, match="Portfile' cannot be read: it is no text"):
+    with pytest.raises(Error, match="Portfile' cannot be read: it is not text"):
         portfile.read(tmp_path / "Portfile")
 
 

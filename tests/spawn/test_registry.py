@@ -113,7 +113,7 @@ def test_part_of_a_group_goes_when_it_is_awaited_no_longer(pool, monkeypatch):
             part = pool.submit(connector.join, address, SECRET, "late", 2, False, rows("late", 0))
             assert came.wait(40)  # who comes after that is told something else
             assert not part.done()
-        with pytest.raises(Error, match="whoever has started group 'late' has ended"):
+        with pytest.raises(Error, match="the starter of group 'late' has ended"):
             part.result(20)
 
 

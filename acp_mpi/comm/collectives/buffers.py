@@ -79,7 +79,7 @@ class Buffer:
 
     @property
     def is_raw(self) -> bool:
-        """Return whether it is no array, and its elements may be anything: bytes."""
+        """Return whether it is not an array, and its elements may be anything: bytes."""
         return (
             self.array is None
             and self.kind[0] in "buiSV"

@@ -19,7 +19,7 @@ def counted(function: str, team: Team, of: Callable[[int], Flow]) -> Flow:
     """Yield what `of` makes of the context of this call.
 
     What goes wrong before the first message, arguments that are refused or an object that cannot be
-    pickled, is told to all members: who waits for whom only the others know.
+    pickled, is told to all members: only the others know which of them wait.
     """
     context = team.context()
     with Farewell(function, team, context, second(context)):

@@ -1,4 +1,4 @@
-"""What a rank that cannot go on says to those that will wait for it in the parts to come."""
+"""The last message of a rank that cannot go on to those that will wait for its later parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Farewell:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # A dropped request is no error: a reset, or the end of the program.
+        # A dropped request is not an error: a reset, or the end of the program.
         team = self._team
         if error is None or isinstance(error, GeneratorExit) or team.over:
             return

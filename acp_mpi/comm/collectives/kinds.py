@@ -1,4 +1,4 @@
-"""What a call means: who takes part, and whether objects or bytes move.
+"""The meaning of a call: its members, and whether objects or bytes move.
 
 Each function returns the generator of that; `f` is the function that errors name, `who` are the
 keywords `ranks`, `group` and `between`.

@@ -1,4 +1,4 @@
-"""What folds: names, NumPy's ufuncs, MPI's operations, Python functions."""
+"""Operations that fold: names, NumPy's ufuncs, MPI's operations, Python functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MPI = ("SUM", "PROD", "MIN", "MAX", "BAND", "BOR", "BXOR", "LAND", "LOR", "LXOR
 _ON_OBJECTS: tuple[Callable[[Any, Any], Any], ...] = (
     operator.add,
     operator.mul,
-    lambda a, b: b if b < a or b != b else a,  # what is no number stays
+    lambda a, b: b if b < a or b != b else a,  # what is not a number stays
     lambda a, b: b if b > a or b != b else a,
     operator.and_,
     operator.or_,
@@ -42,7 +42,7 @@ class Operation:
     """One operation: `code` of the engine (-1: it has none), and functions that do it.
 
     `divides`: it may be done in parts and in any order; else on the whole, in the order of the
-    ranks. `predefined`: what it does to arrays is no function of the program's, and can be tried.
+    ranks. `predefined`: its work on arrays is not a function of the program's, and can be tried.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ def _holds(dtype: Any, gives: Any) -> bool:
 
 
 def operation_of(op: Any, function: str, commutative: bool | None = None) -> Operation:
-    """Return what `op` means; TypeError or ValueError for what is no operation."""
+    """Return what `op` means; TypeError or ValueError for what is not an operation."""
     try:
         found = _known.get((op, commutative))
     except TypeError:  # not hashable
@@ -155,13 +155,13 @@ def _made(op: Any, function: str, commutative: bool | None) -> Operation:
                 "makes one of two"
             )
         if name not in _UFUNCS:
-            # Those of whole arrays depend on their shape.
+            # Operations on whole arrays depend on their shape.
             return Operation(op, name, -1, op, commutative is True, op, op.signature is None)
         code = _UFUNCS.index(name)
     elif not callable(op):
         raise TypeError(
-            f"{function}: {op!r} is no operation; give a name as 'sum', a NumPy ufunc, an MPI.Op "
-            "or a function of two arguments"
+            f"{function}: {op!r} is not an operation; give a name as 'sum', a NumPy ufunc, an "
+            "MPI.Op or a function of two arguments"
         )
     if code >= 0:
         return Operation(op, _NAMES[code], code, _on_objects(code), commutative is not False)

@@ -85,7 +85,7 @@ def compiled(
 ) -> _engine.Plan:
     """Return the plan for these ranks, with elements of `width` bytes.
 
-    `watched`: whose death ends it for whoever waits, if not that of any of them.
+    `watched`: members whose death ends it for a waiting one; by default all of them.
     """
     rounds, sizes = paper
     ends = {

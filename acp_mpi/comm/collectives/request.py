@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from acp_mpi.engine import _engine
 
-_running: set[CollectiveRequest] = set()  # whose memory must stay, whoever drops them
+_running: set[CollectiveRequest] = set()  # whose memory must stay, also when they are dropped
 _begun = 0  # since the last sweep
 _SWEEP = 16  # so many, and one for each that was left
 
@@ -48,8 +48,8 @@ def _sweep() -> None:
 
 
 class CollectiveRequest(Request):
-    """What `iallreduce` and the like return: `wait()` gives the result, `test()` says whether it is
-    there.
+    """A collective that `iallreduce` and the like begin: `wait()` gives its result, `test()` says
+    whether it is there.
 
     Messages go on while this process computes. Only what Python must do, functions as operations
     and the second half of a collective of objects, waits for `wait` or `test`.

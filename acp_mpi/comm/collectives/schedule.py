@@ -1,4 +1,4 @@
-"""What a rank does in a collective: rounds of steps over numbered buffers, written on paper.
+"""The part of a rank in a collective: rounds of steps over numbered buffers, on paper.
 
 A schedule is a list of rounds, and a round a list of steps. All messages of a round are under way
 together; when they are over its local steps run in their order, then the next round begins.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Rounds = list[list[Step]]
 
 IN, OUT, TMP, SUM, PART = range(5)
-"""What the caller gives, and never changes; what it gets; three that are nobody's."""
+"""The input of the caller, which never changes; its output; three buffers of the library."""
 
 SEND, RECEIVE, COPY, FOLD = range(4)
 NOTHING = (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Who takes part in a collective, and what they number alike: ranks, roots, contexts."""
+"""The members of a collective, and what they number alike: ranks, roots, contexts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _ranks_of(x: Any, function: str) -> tuple[int, ...]:
         x = membership.group(x)
     ranks = getattr(x, "ranks", x)
     if not hasattr(ranks, "__iter__"):
-        raise TypeError(f"{function}: {ranks!r:.60} is no list of ranks; use [{ranks!r:.60}]")
+        raise TypeError(f"{function}: {ranks!r:.60} is not a list of ranks; use [{ranks!r:.60}]")
     return tuple(_engine.existing_rank(rank, function) for rank in ranks)
 
 
@@ -149,7 +149,7 @@ def _made(function: str, key: Any, special: bool) -> Team:
         return Team(function, key)
     if isinstance(key[0], tuple):
         return Team(function, *key)
-    lost = _engine.lost_ranks(accepted=True)  # who is lost since then is missed
+    lost = _engine.lost_ranks(accepted=True)  # ranks lost since then are missed
     everybody = _engine.together()
     team = Team(function, tuple(r for r in everybody if r not in lost))
     team.span = everybody[-1] + 1

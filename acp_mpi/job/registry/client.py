@@ -25,7 +25,7 @@ class NoRegistryError(Error):
 class Question:
     """A question to the registry that is answered when the groups of these names have come.
 
-    `maker`: of who has had it made, to whom names are promised.
+    `maker`: the process that has had it made; names are promised to it.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class Question:
         except OSError as reason:
             raise NoRegistryError(
                 f"the registry of this job at {self._address} cannot be reached: {reason}; it "
-                "runs on the host of whoever first started a group, as long as a process of the "
-                "job lives"
+                "runs on the host of the process that first started a group, as long as a "
+                "process of the job lives"
             ) from reason
 
     def fileno(self) -> int:

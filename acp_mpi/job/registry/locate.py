@@ -38,7 +38,7 @@ def announce(founders: int, address: str) -> str | None:
 
 
 def take_back(founders: int, address: str) -> None:
-    """Say that there is none at an address that was announced: whoever wants one makes it."""
+    """Forget an announced address without a registry: the next process that wants one makes it."""
     for _ in _words(founders, _engine.fetch_cas8, _word(address), 0):
         pass
 

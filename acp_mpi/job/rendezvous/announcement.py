@@ -18,7 +18,7 @@ _LAYOUT = struct.Struct("<B")
 class Build(Record):
     """A version, the layout of what processes share or say to each other, a hash of the sources.
 
-    That tells two states of the sources between the same two releases from each other.
+    The hash tells two states of the sources between the same two releases apart.
     """
 
     __slots__ = ("version", "layout", "sources")  # noqa: RUF023
@@ -52,7 +52,7 @@ def own() -> Build:
 
 
 class Announcement(Record):
-    """What a member tells the rendezvous: its group and the rows it answers for.
+    """The announcement of a member: its group and the rows that it answers for.
 
     A group with MPI, and one that is a single process, comes as a whole; the processes of any
     other group may come one by one. `patience` is how many seconds the member waits for the

@@ -1,4 +1,4 @@
-"""What has come of a group: while it comes, and as the rendezvous tells it."""
+"""The part of a group that has come: while it comes, and as the rendezvous tells it."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from acp_mpi.job.rendezvous.announcement import Build
 
 
 class Arrival(NamedTuple):
-    """What has come of a group: `ranks`, and for each of them its origin, host and process."""
+    """The part of a group that has come: `ranks`, and the origin, host and process of each."""
 
     name: str  # "": not known yet
     size: int | None  # None: not known yet

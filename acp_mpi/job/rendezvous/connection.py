@@ -27,7 +27,7 @@ class Connection(_socket.socket):
 def keep_alive(sock: _socket.socket) -> None:
     """Have the system ask the other end whether it is there, for a host may vanish without a word.
 
-    Who waits for others on such a connection hears of it within a minute.
+    A member that waits for others on such a connection hears of it within a minute.
     """
     sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1)
     sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_KEEPIDLE, _IDLE)

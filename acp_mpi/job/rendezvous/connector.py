@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# The rendezvous knows who is missing, so it is let to speak first when a member's time is up.
+# The rendezvous knows the missing members, so it speaks first when a member's time is up.
 _LAST_WORD = 2.0
 
 _PAUSE, _LONGEST_PAUSE = 0.02, 1.0  # between tries, doubled each time

@@ -12,7 +12,7 @@ Come: TypeAlias = Mapping[str, Coming]
 
 
 class Expectation(Protocol):
-    """What the roll asks about the groups of a job."""
+    """The questions of the roll about the groups of a job."""
 
     sizes: Mapping[str, int]  # of the groups whose names are known before they come
 
@@ -126,7 +126,7 @@ class Slots:
         self._count = count
 
     def check(self, new: Announcement, come: Come) -> None:
-        """Refuse what is no slot, runs past the end, or overlaps another group."""
+        """Refuse what is not a slot, runs past the end, or overlaps another group."""
         if not (new.name.isascii() and new.name.isdigit()):
             raise Error(f"group {new.name!r}: expected its first row in the table of ports")
         first, stop = int(new.name), int(new.name) + new.size

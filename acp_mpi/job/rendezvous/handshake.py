@@ -36,7 +36,7 @@ _BEGIN = struct.Struct("<4sBBB")  # magic, version, a byte of each, oldest versi
 
 
 class Role:
-    """What a connection is for."""
+    """The purpose of a connection."""
 
     LINK = 1  # between two ranks
     MEMBER = 2  # from a member to the rendezvous
@@ -70,7 +70,7 @@ class Broken(Error, ConnectionError):
 
 
 class Peer(Record):
-    """What a server knows of a client that has proved itself."""
+    """A client that has proved itself, as the server knows it."""
 
     __slots__ = ("role", "slot", "process_nonce")  # noqa: RUF023
 
@@ -161,7 +161,7 @@ def server_steps(secret: bytes, job: bytes, slot: int) -> Steps:
             if want != slot
             else 0
         )
-    # Only who knows the job is told a slot and given a MAC; who does not still learns why.
+    # A slot and a MAC go only to a client that knows the job; any other one learns the reason.
     trusted = verdict not in (Refusal.BAD_JOB, Refusal.BAD_VERSION)
     challenge = _CHALLENGE.pack(
         b"ACPC",

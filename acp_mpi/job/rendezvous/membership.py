@@ -1,4 +1,4 @@
-"""Who belongs to a job: the table, one row a slot."""
+"""The members of a job: the table, one row a slot."""
 
 from __future__ import annotations
 

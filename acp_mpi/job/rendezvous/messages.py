@@ -1,4 +1,4 @@
-"""What members and the rendezvous say to each other once they trust each other."""
+"""The messages of members and the rendezvous, once they trust each other."""
 
 import struct
 from binascii import crc32
@@ -11,12 +11,12 @@ _PAYLOAD_MAX = 2**28  # a table of all possible ranks fits
 
 
 class Kind:
-    """What a message says."""
+    """The kinds of messages."""
 
     ANNOUNCE = 1  # member: an Announcement
     TABLE = 2  # rendezvous: the packed Membership
     REFUSED = 3  # rendezvous: why this member cannot join, as text
-    EXPIRED = 4  # rendezvous: who is missing when time is up, as text
+    EXPIRED = 4  # rendezvous: the missing members when time is up, as text
     FAILED = 5  # rendezvous: why the job will never be complete, as text
     AWAIT = 6  # member: the names of groups, for a table in which they are
 

@@ -40,7 +40,7 @@ class Reader:
         try:
             return bytes(self.take(size)).decode()
         except UnicodeDecodeError:
-            raise Error("a message holds text that is no UTF-8") from None
+            raise Error("a message holds text that is not UTF-8") from None
 
     def end(self) -> None:
         """Raise Error if there is more."""

@@ -18,7 +18,7 @@ _COLUMNS = "rank nprocs lport rport host rhost"
 
 
 class Portfile(NamedTuple):
-    """What is in the table: how many ranks there are, and the address of the first."""
+    """The content of the table: the number of ranks, and the address of the first."""
 
     path: str
     ranks: int
@@ -53,7 +53,7 @@ def read(path: str | os.PathLike[str]) -> Portfile:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as reason:
-        why = reason.strerror if isinstance(reason, OSError) else "it is no text"
+        why = reason.strerror if isinstance(reason, OSError) else "it is not text"
         raise Error(f"the table of ports {name!r} cannot be read: {why}") from reason
     rows = [_row(name, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not rows:

@@ -1,4 +1,4 @@
-"""The door of the rendezvous: who connects, who has proved itself, and whose time is up."""
+"""The door of the rendezvous: connections, proofs of the secret, and deadlines."""
 
 import heapq
 import itertools
@@ -20,9 +20,9 @@ HANDSHAKE_TIMEOUT = 5.0
 CROWD_TIMEOUT = 0.5  # for the oldest handshake, while others cannot be let in
 PENDING_MAX = 256  # connections that have not proved themselves; more wait in the kernel's queue
 _LOUD = 16  # so many are warned of, for a crowd would fill the log
-_AT_A_TIME = 64  # strangers let in before those who are in have their turn
+_AT_A_TIME = 64  # strangers let in before the guests have their turn
 _PAUSE = 1.0  # when there are no descriptors left: some will be given back
-_FEW = 64  # deadlines of those who have gone, which need not be cleared away
+_FEW = 64  # deadlines of visitors that have gone, which need not be cleared away
 _LONGEST = 86400.0  # of one look: epoll takes no more than 24 days
 
 
@@ -108,7 +108,7 @@ class Reception:
             _log.debug("nothing can be told to %s: %s", visitor.address, reason)
 
     def dismiss(self, visitor: Visitor, why: object) -> None:
-        """Close the connection of somebody who did not keep to the rules."""
+        """Close the connection of a visitor that did not keep to the rules."""
         self.dropped += 1
         level = logging.WARNING if self.dropped <= _LOUD else logging.DEBUG
         _log.log(level, "connection from %s dropped: %s", visitor.address, why)
@@ -202,7 +202,7 @@ class Reception:
 
 
 def _is_due(deadline: float, visitor: Visitor) -> bool:
-    """Return whether that is still the deadline of somebody who is here."""
+    """Return whether that is still the deadline of a visitor that is here."""
     return deadline == visitor.deadline and visitor.fileno() >= 0
 
 

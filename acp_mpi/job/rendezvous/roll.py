@@ -1,4 +1,4 @@
-"""Who has come to the rendezvous, and who is missing: the rules, without the network."""
+"""The roll of the rendezvous: members that have come or are missing, without the network."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What the row of a process tells about it, as `struct row` of `engine/layout.h` has it."""
+"""The row of a process, as `struct row` of `engine/core/layout.h` has it."""
 
 import _socket
 import struct

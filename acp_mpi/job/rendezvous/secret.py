@@ -81,7 +81,7 @@ def job_id(secret: bytes) -> bytes:
 def _refuse_if_shared(path: str | os.PathLike[str], state: os.stat_result) -> None:
     name = os.fspath(path)
     if not stat.S_ISREG(state.st_mode):
-        raise Error(f"the secret file {name!r} is no regular file")
+        raise Error(f"the secret file {name!r} is not a regular file")
     if state.st_uid != os.geteuid():
         raise PermissionError(
             f"the secret file {name!r} belongs to user {state.st_uid}, who knows "

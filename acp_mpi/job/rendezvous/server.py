@@ -38,8 +38,8 @@ class Server:
 
     `expected` is how many groups there will be, or their names and sizes in the order of their
     slots. `listen` is "host:port", port 0 any free one. `timeout` seconds after its start the
-    server gives up and tells everybody who is missing. Runs in a thread of its own from
-    construction until all have left, or, if it `stays` to refuse whoever comes later, to `close`;
+    server gives up and tells all of the missing ones. Runs in a thread of its own from
+    construction until all have left, or, if it `stays` to refuse later ones, to `close`;
     asleep while nothing arrives; any thread may call its methods.
     """
 
@@ -70,7 +70,7 @@ class Server:
     def wait(self, timeout: float | None = None) -> Membership:
         """Return the table once all members have received it and left.
 
-        Raises TimeoutError with who is missing when the server or this call runs out of time,
+        Raises TimeoutError with the missing members when the server or this call runs out of time,
         Error when a group has failed or the server was closed.
         """
         if not self._settled.wait(timeout):
@@ -92,7 +92,7 @@ class Server:
             return self._roll.arrivals()
 
     def fail(self, name: str, reason: str) -> None:
-        """Tell who waits, and who comes later, that group `name` ended before it had joined.
+        """Tell waiting and later members that group `name` ended before it had joined.
 
         Nothing happens if the job is complete already.
         """
@@ -103,7 +103,7 @@ class Server:
         self._door.ring()
 
     def close(self) -> None:
-        """Stop serving; whoever still waits sees the connection break."""
+        """Stop serving; members that still wait see the connection break."""
         self._closing = True
         self._door.ring()
         self._thread.join()
@@ -156,7 +156,7 @@ class Server:
             if self._last_word and not self._door.guests:
                 if over or not (self._failed or self._stays):
                     return True
-                self._settle(self._said())  # and stay: whoever comes later is told, too
+                self._settle(self._said())  # and stay: later ones are told, too
             self._door.turn(None if over or (self._last_word and not self._failed) else self._end)
         return False
 

@@ -19,7 +19,7 @@ _PIECE = 1 << 16
 
 
 class Visitor:
-    """Whoever has connected; `waiting` is what a member has announced until it is answered."""
+    """A process that has connected; `waiting`: its announcement, until that is answered."""
 
     def __init__(self, sock: socket.socket, address: str) -> None:
         self.address = address
@@ -41,7 +41,7 @@ class Visitor:
 
     @property
     def events(self) -> int:
-        """What a selector is to wait for."""
+        """The events that a selector is to wait for."""
         return selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
 
     @property

@@ -1,4 +1,4 @@
-"""Who of a job has come, and the ends of ranks here whose launchers may take time to say them."""
+"""Ranks of a job that have come, and ends of ranks here before their launchers tell them."""
 
 import contextlib
 import selectors
@@ -39,12 +39,12 @@ class Attendance:
         threading.Thread(target=wait, daemon=True).start()
 
     def look(self) -> None:
-        """See who has come."""
+        """See which ranks have come."""
         if not self.complete:
             self.complete = all(arrival.complete for arrival in self._server.arrivals())
 
     def look_now(self) -> None:
-        """See who has come, and if all have, who of them has ended: one may be the reason."""
+        """See which ranks have come, and if all have, which have ended: one may be the reason."""
         self.look()
         if self.complete and self._server.settled(_SOON):
             self.watch()

@@ -50,7 +50,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(argv)
-    if options.rest[:1] == ["--"]:  # says that no options follow, and is no program
+    if options.rest[:1] == ["--"]:  # says that no options follow, and is not a program
         del options.rest[0]
     return options
 
@@ -128,7 +128,7 @@ def _group_parser() -> argparse.ArgumentParser:
         "--launcher", metavar="LINE", help="its MPI launcher and options of that (default: mpiexec)"
     )
     group.add_argument(
-        "--optional", action="store_true", help="its loss after joining is no failure of the job"
+        "--optional", action="store_true", help="its loss after joining is not a failure of the job"
     )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser

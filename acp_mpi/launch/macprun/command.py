@@ -56,7 +56,7 @@ def _reported(work: Callable[[], int]) -> int:
     """Return what `work` returns, or say on stderr why it could not be done."""
     try:
         return work()
-    except BrokenPipeError:  # who read what it shows has gone, and knows
+    except BrokenPipeError:  # the reader of its output has gone, and knows
         return 1
     except (Error, OSError) as reason:
         print(f"macprun: {reason}", file=sys.stderr)

@@ -24,7 +24,7 @@ class Control:
     def __init__(self, keeper: int, answer: Callable[[str], Any]) -> None:
         self._answer = answer
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # nobody can take that name before: who looks for it reads it in /proc/net/unix
+        # nobody can take that name before: clients read it in /proc/net/unix
         self._socket.bind(f"\0{_NAME}{keeper}.{os.urandom(16).hex()}")
         self._socket.listen()
         self._socket.setblocking(False)
@@ -34,7 +34,7 @@ class Control:
         return self._socket.fileno()
 
     def serve(self) -> None:
-        """Answer who is waiting; strangers are sent away."""
+        """Answer waiting clients; strangers are sent away."""
         with contextlib.suppress(OSError):
             connection, _ = self._socket.accept()
             with connection:
@@ -79,7 +79,7 @@ def _connect(pid: int) -> socket.socket:
         except OSError:
             pass
         connection.close()
-    raise Error(f"process {pid} is no macprun of this user on this host; see macprun status")
+    raise Error(f"process {pid} is not a macprun of this user on this host; see macprun status")
 
 
 def _is_mine(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a group finds in its environment: the user's, nothing of a launcher's, and the job's."""
+"""The environment of a group: the user's, nothing of a launcher's, and the job's."""
 
 import itertools
 import os
@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 
 from acp_mpi.launch.macprun.hints import without_hints
 
-# Set by a launcher or by Slurm for one process: whoever inherits them believes that it is that one.
+# Set by a launcher or by Slurm for one process: a process that inherits them takes itself for it.
 _LAUNCHER = (
     "PMI_", "PMI2_", "PMIX_", "PRTE_", "PALS_", "HYD_", "HYDI_", "HYDRA_BSTRAP_",
     "HYDRA_LAUNCH_TYPE", "HYDRA_IP_VERSION", "I_MPI_HYDRA_UUID", "I_MPI_INFO_", "I_MPI_PIN_INFO",
@@ -26,7 +26,7 @@ _DOUBTFUL = {
     ("SLURM_STEP_ID", "SLURM_STEPID"): ("SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_DISTRIBUTION"),
 }
 _OF_OPEN_MPI = "OMPI_COMM_WORLD_SIZE"  # every process has it that this launcher has started
-# What that of Open MPI 4 sets among settings of users, which a process without launcher needs, too.
+# Set by that of Open MPI 4 among settings of users, which a process without launcher needs, too.
 _ORTE = frozenset(
     ("OMPI_MCA_ess", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_ess_base_vpid", "OMPI_MCA_pmix",
      *(f"OMPI_MCA_orte_{name}" for name in (
@@ -41,12 +41,12 @@ _PLACES = frozenset(
     ("OPAL_PREFIX", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX", "PRTE_PREFIX", "PRTE_INSTALL_PREFIX")
 )
 _SETTINGS = ("PRTE_MCA_", "PMIX_MCA_", *_PLACES)  # of users, though they begin so, too
-# What macprun decides; an outer job's must not be joined.
+# Decided by macprun; an outer job's must not be joined.
 _JOB = frozenset(
     ("ACP_RENDEZVOUS", "ACP_SECRET", "ACP_SECRET_FILE", "ACP_GROUP", "ACP_GROUP_SIZE",
      "ACP_GROUP_RANK", "ACP_MPI", "ACP_MULTIRUN", "ACP_PARENT", "ACP_RANK_OF")
 )  # fmt: skip
-# What belongs to a host, or to the session there, and means nothing on another.
+# Of a host, or of the session there: these mean nothing on another.
 _HOST = frozenset(
     ("HOST", "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "USER", "LOGNAME", "HOME", "SHELL",
      "ACP_LIFELINE", "SHLVL", "MAIL", "TERM", "DISPLAY", "XAUTHORITY", "PWD", "OLDPWD", "_")

@@ -18,7 +18,7 @@ _GRACE = 1.0  # s for launchers to end what they started elsewhere
 
 
 def rename(title: bytes) -> None:
-    """Show this process under another name, also to who kills by name."""
+    """Show this process under another name, also to commands that kill by name."""
     with open("/proc/self/comm", "wb") as name:
         name.write(title[:15])
     with open("/proc/self/stat", "rb") as file:
@@ -66,7 +66,7 @@ def end_orphans(started: Container[int], variable: str) -> None:
 
 
 def signal_orphans(started: Container[int], number: int) -> None:
-    """Send a signal to what has lost its parent: a launcher whose helper was killed cannot."""
+    """Send a signal to processes without their parent, whose launcher may have lost its helper."""
     for pid in processes.children().get(os.getpid(), ()):
         if pid not in started:
             for one in list(processes.family(pid)):

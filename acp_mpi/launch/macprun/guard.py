@@ -63,7 +63,7 @@ def catch(handler: Callable[[int, FrameType | None], object]) -> None:
 
 
 def _hear_of_the_dead() -> None:
-    """Undo what whoever started this process may have left: the dead are not to vanish unseen."""
+    """Undo settings that the parent may have left: the dead are not to vanish unseen."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 

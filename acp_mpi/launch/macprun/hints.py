@@ -1,4 +1,4 @@
-"""What an MPI is told about where it runs, by variables that the user has not set.
+"""Hints to an MPI about where it runs, by variables that the user has not set.
 
 It holds for one group: what that starts itself may run elsewhere. So the group is told which of its
 variables are hints, and does not hand them on. A list of what an MPI is to leave out, `^a,b`, has
@@ -20,7 +20,7 @@ _NAMED = "ACP_HINTS"  # NAME=value of a variable that is ours, NAME+=,tcp of wha
 # UCX patches the C library in each process, to hear of memory that goes back to the system. Only
 # networks with registered memory need that, and it is a quarter of MPI's start.
 ONE_HOST = {"UCX_MEM_MMAP_HOOK_MODE": "none"}
-# Both MPIs listen for TCP on every interface, and UCX reads and writes memory for whoever connects.
+# Both MPIs listen for TCP on every interface, and UCX reads and writes memory for any peer.
 # Where no rank can be elsewhere nobody needs that. What remains, shared memory and devices, is the
 # same as before.
 NO_NETWORK = {"UCX_TLS": "^tcp", "OMPI_MCA_btl": "^tcp"}
@@ -68,7 +68,7 @@ def is_hint(name: str, env: Mapping[str, str]) -> bool:
 def parameters(launcher: str | None, env: Mapping[str, str]) -> dict[str, str]:
     """Return what files of parameters say, as the variables that would override them.
 
-    Those of the user, and those of installations in which `launcher` may be.
+    Files of the user, and of installations in which `launcher` may be.
     """
     found: dict[str, str] = {}
     for path, prefix in _files(launcher, env):

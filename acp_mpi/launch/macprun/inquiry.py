@@ -1,7 +1,7 @@
-"""What ranks do whose memory cannot be seen from here: asked at the addresses of their links.
+"""Questions to ranks on other hosts about what they do, at the addresses of their links.
 
-Their progress threads answer, whatever the programs do, and they learn nothing of who asks but that
-it knows the secret of the job.
+Their progress threads answer, whatever the programs do, and they learn nothing of the process that
+asks but that it knows the secret of the job.
 """
 
 import errno
@@ -24,7 +24,7 @@ _AT_A_TIME = 256  # connections
 
 
 class Doing(NamedTuple):
-    """What a rank does: an index of `members.DOING`, and the rank that it waits for."""
+    """The state of a rank: an index of `membership.DOING`, and the rank that it waits for."""
 
     rank: int
     what: int
@@ -60,7 +60,7 @@ class Inquiry:
         self._selector = selectors.DefaultSelector()
         self.answers: dict[int, Doing] = {}
         self.absent = {slot for slot, _ in self._calls}
-        """Those at whose addresses nobody listens: they have left, or ended."""
+        """Ranks without a listener at their address: they have left, or ended."""
 
     def run(self) -> None:
         """Wait for the answers, 2 s for each; a few hundred are asked at a time."""

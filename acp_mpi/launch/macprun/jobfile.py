@@ -29,7 +29,7 @@ def read(path: str) -> Plan:
         ) from None
     if len(text) > _MOST:
         raise UsageError(
-            f"{path!r} is no job file: it is longer than {_MOST >> 20} MiB; a job given on the "
+            f"{path!r} is not a job file: it is longer than {_MOST >> 20} MiB; a job given on the "
             "command line begins with -n"
         )
     try:

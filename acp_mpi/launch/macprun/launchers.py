@@ -18,7 +18,7 @@ from acp_mpi.launch.macprun.plan import Group, Plan
 
 
 class Kind(Enum):
-    """Whose launcher it is."""
+    """The MPI that the launcher is of."""
 
     HYDRA = "Hydra"
     PRRTE = "PRRTE"
@@ -39,9 +39,9 @@ class Start(NamedTuple):
     env: Mapping[str, str]
     directory: str | None
     script: str | None = None
-    """What `command` reads from its standard input."""
+    """The standard input of `command`."""
     marks: re.Pattern[bytes] | None = None
-    """What a launcher puts before the output of a rank; its group 1 is the rank."""
+    """The mark of a launcher before the output of a rank; its group 1 is the rank."""
 
 
 # A control character and a word that no program prints by chance.
@@ -121,7 +121,7 @@ def starts(
 
 
 def kind_of(launcher: str, environ: Mapping[str, str]) -> Kind:
-    """Return whose launcher a program is: by its name, by its neighbours, else by asking it."""
+    """Return the MPI of a launcher: by its name, by its neighbours, else by asking it."""
     path = shutil.which(launcher, path=environ.get("PATH"))
     if path is None:
         raise Error(
@@ -152,7 +152,7 @@ def kind_of(launcher: str, environ: Mapping[str, str]) -> Kind:
 def default_launcher(group: Group, environ: Mapping[str, str]) -> str:
     """Return the launcher of a group that names none.
 
-    That of the virtual environment which its program is from, else the first in PATH, else the one
+    The one of the virtual environment of its program, else the first in PATH, else the one
     beside the Python of macprun.
     """
     path = environ.get("PATH", os.defpath)

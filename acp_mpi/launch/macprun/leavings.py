@@ -1,6 +1,6 @@
 """Files that MPI makes for processes, and leaves when they are killed.
 
-Who starts processes without a launcher clears them away; a launcher itself, Open MPI's does, unless
+Without a launcher the parent clears them away; a launcher itself, Open MPI's does, unless
 it is killed, MPICH's does not.
 """
 
@@ -43,7 +43,7 @@ class Leavings:
                 os.write(_noted, b"".join(b"%d %s\n" % (at, os.fsencode(path)) for path, at in new))
 
     def look_at_notes(self) -> None:
-        """Take over what is noted: who had mapped it may have ended, as who noted it has."""
+        """Take over what is noted: the processes that noted or mapped it may have ended."""
         with open(f"/proc/self/fd/{_noted}", "rb") as notes:
             for line in notes:
                 inode, _, path = line.rstrip(b"\n").partition(b" ")

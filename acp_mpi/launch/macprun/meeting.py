@@ -1,4 +1,4 @@
-"""What the processes of a job need to find each other."""
+"""The place where the processes of a job find each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the processes of a job print: taken apart by rank, labelled line by line, kept."""
+"""The output of the processes of a job: taken apart by rank, labelled by line, kept."""
 
 import collections
 import contextlib
@@ -23,14 +23,14 @@ class Stream:
 
     def __init__(self, group: str, rank: int | None, marks: re.Pattern[bytes] | None) -> None:
         self.group, self._rank, self._marks = group, rank, marks
-        self._now = rank  # whose bytes follow, if no mark says otherwise
+        self._now = rank  # the rank of the bytes that follow, unless a mark names another
         self._rest = b""  # of a line, before its marks are looked for
         self._lines: dict[int | None, bytearray] = {}  # the beginning of a line, by rank
 
     def feed(self, data: bytes) -> Iterator[tuple[int | None, bytes]]:
         """Yield the lines that are complete now, with the rank; None: of the launcher itself.
 
-        Of a line beyond a mebibyte what there is: those who write without an end are shown, too.
+        Of a line beyond a mebibyte the bytes so far: output without line ends is shown, too.
         """
         lines = (self._rest + data).splitlines(keepends=True)
         # a return at the end may be the first half of a line's end

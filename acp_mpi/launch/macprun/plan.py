@@ -1,4 +1,4 @@
-"""What is to be started: groups of processes that are one job."""
+"""The plan of a start: groups of processes that are one job."""
 
 import shlex
 from collections.abc import Mapping

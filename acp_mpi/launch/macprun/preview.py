@@ -1,4 +1,4 @@
-"""What `macprun check` shows: the command lines and who runs where, before anything starts."""
+"""The output of `macprun check`: command lines and places of ranks, before anything starts."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""The groups while they run: their processes, how these ended, and who failed first."""
+"""The groups while they run: their processes, how these ended, and which failed first."""
 
 import contextlib
 import fcntl
@@ -50,7 +50,7 @@ class Running:
         self.lost: list[tuple[float, int | None]] = []
         """When ranks ended that a launcher had started, and how; not those that ended well."""
         self.leavings = Leavings(os.environ)
-        """What MPI makes on this host for ranks that a launcher has started."""
+        """Files that MPI makes on this host for ranks that a launcher has started."""
         self.joined = False
         """Whether it failed after the job was complete."""
 
@@ -114,7 +114,7 @@ class Running:
 
 
 def first_of(failed: Sequence[Running], bereaved: Container[str] = ()) -> Running:
-    """Return who failed first of those that have.
+    """Return the group that failed first.
 
     Others may miss a rank, and fail of that, before the system says that it has ended; groups
     whose names are in `bereaved` have said so.

@@ -21,9 +21,9 @@ _PATIENCE = 2.0  # s for the registry
 
 
 class Ranks:
-    """What each rank does, by slot; nothing until all have joined.
+    """The state of each rank, by slot; nothing until all have joined.
 
-    Ranks whose memory can be seen are not disturbed, the others are asked.
+    Ranks of this host are read from memory without disturbing them, the others are asked.
     """
 
     def __init__(self, pid: int, supervisor: int) -> None:
@@ -35,7 +35,7 @@ class Ranks:
         self._doing: dict[int, Doing] = {}
         self._permuted = False
         self.absent: set[int] = set()
-        """Those that have left, or ended."""
+        """Ranks that have left, or ended."""
         self._look(
             {at // ROW_SIZE: rows[at : at + ROW_SIZE] for at in range(0, len(rows), ROW_SIZE)}
         )

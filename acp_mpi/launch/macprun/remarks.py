@@ -1,4 +1,4 @@
-"""What the library has to say of a job that macprun starts, under its name and above the table."""
+"""Warnings of the library about a job that macprun starts, under its name, above the table."""
 
 import logging
 
@@ -21,5 +21,5 @@ class Remarks(logging.Handler):
             self.handleError(record)
 
     def hush(self) -> None:
-        """Write nothing more: who leaves from now on does so because macprun has told it to."""
+        """Write nothing more: ranks that leave from now on were told to by macprun."""
         self.setLevel(logging.CRITICAL + 1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 30.0  # s until all hosts have it
 _READY = b"acp_mpi: the secret is here\n"
-# What hosts have in common; on others the file is brought to each host.
+# Shared by hosts; on other file systems the file is brought to each host.
 _SHARED = (
     "nfs",
     "lustre",

@@ -13,14 +13,14 @@ from acp_mpi.launch.macprun.remarks import Remarks
 from acp_mpi.launch.macprun.table import Table
 from acp_mpi.util import usage
 
-_TICK = 0.2  # s between two looks at who has come, on a terminal
+_TICK = 0.2  # s between two looks at the arrivals, on a terminal
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str]) -> int:
     """Serve one job and return the exit status: 0 when all have joined and left, else 1.
 
     Prints `ACP_RENDEZVOUS=host:port` once it listens: what the processes of the job need in their
-    environment, beside the secret. On a terminal a table shows who has come.
+    environment, beside the secret. On a terminal a table shows the arrivals.
     """
     options = _parser().parse_args(argv)
     table = Table(sys.stderr)

@@ -82,7 +82,7 @@ def _title(name: str, size: int, has_mpi: bool) -> str:
 
 
 def _missing(groups: Sequence[Any]) -> str:
-    """Say who has not come, as a group and its ranks: worker.0-3."""
+    """Name the ranks that have not come, as a group and its ranks: worker.0-3."""
     absent = {g["name"]: ranges(set(range(g["size"])) - set(g["came"])) for g in groups}
     return ", ".join(f"{name}.{numbers}" for name, numbers in absent.items() if numbers)
 

@@ -46,7 +46,7 @@ class Supervisor:
         self._remarks = Remarks(self._table)
         self._output = Output(plan.output_dir, self._table.hide, self._await_room)
         self._selector = selectors.DefaultSelector()  # of pipes, and of `_events`
-        self._events = selectors.DefaultSelector()  # which do not wait for who reads our output
+        self._events = selectors.DefaultSelector()  # which do not wait for the reader of our output
         self._selector.register(self._events.fileno(), selectors.EVENT_READ, self._serve)
         self._lost_keeper = False
         self._secret_file: secret_file.SecretFile | None = None
@@ -141,7 +141,7 @@ class Supervisor:
         return due
 
     def _await_room(self, descriptor: int) -> None:
-        """Wait for who reads our output, and serve what does not; BrokenPipeError: in vain."""
+        """Wait for the reader of our output, and serve the rest; BrokenPipeError: it is gone."""
         room = select.poll()
         room.register(descriptor, select.POLLOUT)
         room.register(self._events.fileno(), select.POLLIN)
@@ -231,7 +231,7 @@ class Supervisor:
             self._kill_at = time.monotonic() + _KILL_AFTER
             self._pass_on(signal.SIGTERM)
             return {"asked": True}
-        if word == "members":  # who asks is this user, and may speak to them as they do
+        if word == "members":  # the client is this user, and may speak to them as they do
             return {"secret": self._secret.hex(), "rows": self._attendance.members.rows.hex()}
         self._attendance.look()
         came = {arrival.name: arrival for arrival in self._server.arrivals()}
@@ -259,7 +259,7 @@ class Supervisor:
         family.clear_away(patient=self._lost_keeper)
         for key in list(self._selector.get_map().values()):
             if isinstance(key.data, tuple):
-                while self._read(*key.data):  # all who could write have ended
+                while self._read(*key.data):  # all writers have ended
                     pass
         self._output.close()
 

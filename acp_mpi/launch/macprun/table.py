@@ -27,7 +27,7 @@ class Table:
         self._lock = threading.RLock()
 
     def show(self, arrivals: Callable[[], "Sequence[Arrival]"]) -> bool:
-        """Draw who has come; False if there is nothing to be watched, or nobody to watch."""
+        """Draw the arrivals; False if there is nothing to be watched, or nobody to watch."""
         if not self._on:
             return False
         came = arrivals()

@@ -1,4 +1,4 @@
-"""Groups that join a job while it runs: who starts them, and who numbers them.
+"""Groups that join a job while it runs: their start, and their numbers.
 
 What may enter: the registry, which gives newcomers their slots; starting their programs; nothing
 that works without newcomers.

@@ -1,4 +1,4 @@
-"""The registry of the job, as who starts groups meets it: found, or made now."""
+"""The registry of the job for a process that starts groups: found, or made now."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _made: _Made | None = None  # in this job, by this process
 
 
 class _Made:
-    """What a process keeps of the registry that it has made."""
+    """The registry that a process has made, as it keeps it."""
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -1,4 +1,4 @@
-"""What a program gives, as another process can be told: of the types that `words` knows."""
+"""Arguments of a program, as another process can be told: types that `wire_format` knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def text(given: Any) -> str:
     """
     path = os.fspath(given)
     if not isinstance(path, str):
-        raise TypeError(f"{given!r:.60} is no text")
+        raise TypeError(f"{given!r:.60} is not text")
     return str.__str__(path)
 
 

@@ -1,7 +1,7 @@
 """A process that starts groups for another, hands their output on, and says how they end.
 
 What to start comes on a socket, then "joined"; what ends is told there. If the other side closes
-it before, the groups are ended. After that they live on without whoever started them.
+it before, the groups are ended. After that they live on without the process that started them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GRACE = 2.0  # s for launchers to end what they started
 
 
 class _Group:
-    """What is known of a group: what runs of it, its last words."""
+    """A group: its processes, and its last words."""
 
     def __init__(self) -> None:
         self.running: set[int] = set()
@@ -132,7 +132,7 @@ class Minder:
             view = memoryview(data)
             while view:
                 view = view[os.write(to, view) :]
-        except OSError:  # whoever read it has gone; the group goes on
+        except OSError:  # the reader has gone; the group goes on
             pass
         return True
 
@@ -184,6 +184,6 @@ def run(line: int, out: int, err: int) -> None:
     while not orders:
         data = talk.recv(1 << 20)
         if not data:
-            return  # whoever asked has ended
+            return  # the process that asked has ended
         orders, heard = wire_format.parted(heard + data)
     Minder(talk).run(orders[0])

@@ -1,4 +1,4 @@
-"""The minder of one call, as who has it made sees it."""
+"""The supervisor of the groups of one call, as the process that has it made sees it."""
 
 from __future__ import annotations
 

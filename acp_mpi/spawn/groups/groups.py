@@ -100,7 +100,7 @@ def spawn_groups(
         seconds = _engine.seconds_of(timeout, "spawn_group")
         timeout = FOR_EVER if seconds is None else min(seconds, FOR_EVER)
     if not hasattr(requests, "__iter__"):
-        raise TypeError(f"spawn_groups: {requests!r:.60} is no list; give one of {_FORM}")
+        raise TypeError(f"spawn_groups: {requests!r:.60} is not a list; give one of {_FORM}")
     wanted = [_request(each) for each in requests]
     if not wanted:
         return []
@@ -146,9 +146,9 @@ def _request(asked: Any) -> Request:
         command, n, *more = asked
         keywords = dict(*more)
     except (TypeError, ValueError):
-        raise TypeError(f"spawn_groups: {asked!r:.60} is no group; give {_FORM}") from None
+        raise TypeError(f"spawn_groups: {asked!r:.60} is not a group; give {_FORM}") from None
     if unknown := [name for name in keywords if name not in _KEYWORDS]:
-        raise TypeError(f"spawn_groups: {unknown[0]!r} is no keyword of a group; give {_FORM}")
+        raise TypeError(f"spawn_groups: {unknown[0]!r} is not a keyword of a group; give {_FORM}")
     return Request(command, n, **keywords)
 
 

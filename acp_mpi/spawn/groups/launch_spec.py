@@ -1,4 +1,4 @@
-"""What a minder is to start: the command lines and environments of the groups of one call."""
+"""The orders of a supervisor: command lines and environments of the groups of one call."""
 
 from __future__ import annotations
 

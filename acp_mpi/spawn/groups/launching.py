@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # what signal makes of it takes time to load
 
-# What the process itself, or Python, ignores; a program may want them.
+# Signals that the process itself, or Python, ignores; a program may want them.
 _RESTORED = (
     signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ,
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The registry of a job that grows: a process that numbers newcomers, as long as the job lives.
 
-Whoever first starts a group has it made; it ends by itself when no process of the job is left. A
-process has left when it ends, and the group of who had it made also when that says so.
+The first process that starts a group has it made; it ends by itself when no process of the job is
+left. A process has left when it ends, and the group of its maker also when that says so.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _NEVER = 1e9
 
 
 class Registry:
-    """Give slots to the groups that come, and the table to whoever asks."""
+    """Give slots to the groups that come, and the table to members that ask."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Registry:
         os.close(descriptor)
 
     def _let_go(self, left: int) -> None:
-        """Stay no longer for the group of who had this process made: it has left the job."""
+        """Stay no longer for the group of the maker of this process: it has left the job."""
         self._door.unwatch(left)
         os.close(left)
         for descriptor in [one for one, slot in self._watched.items() if slot in self._makers]:
@@ -106,8 +106,8 @@ class Registry:
     def _welcome(self, visitor: Visitor, member: Announcement) -> None:
         if not self._is_awaited(member.name):
             text = (
-                f"nobody in this job awaits a group {member.name!r}: whoever has started it has "
-                "ended, or waits no longer; groups are started by acp.spawn_group"
+                f"nobody in this job awaits a group {member.name!r}: the process that has started "
+                "it has ended, or waits no longer; groups are started by acp.spawn_group"
             )
             self._tell(visitor, Kind.REFUSED, text.encode())
             return
@@ -175,7 +175,7 @@ class Registry:
                 if guest.waiting is not None and guest.waiting.name == name:
                     self._newcomers.withdraw(guest.waiting)
                     guest.waiting = None
-                    text = f"whoever has started group {name!r} has ended, or waits no longer"
+                    text = f"the starter of group {name!r} has ended, or waits no longer"
                     self._tell(guest, Kind.FAILED, text.encode())
         if visitor.waiting is not None:
             self._newcomers.withdraw(visitor.waiting)

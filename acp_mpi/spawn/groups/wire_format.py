@@ -1,4 +1,4 @@
-"""What a process and its minder tell each other: things of plain types, as bytes.
+"""The messages of a process and its supervisor: things of plain types, as bytes.
 
 Both are the same Python, and trust each other.
 """

@@ -164,7 +164,7 @@ def _of_ports(name: str) -> Any:
 
 
 def _explain(thing: Any, original: Any) -> None:
-    """Let `help` say what mpi4py says, whose users look there."""
+    """Have `help` show the texts of mpi4py, whose users look there."""
     thing = getattr(thing, "__func__", thing)  # of a class method
     if isinstance(thing, FunctionType) and original is not None:  # an older mpi4py has fewer
         thing.__name__, thing.__doc__ = original.__name__, original.__doc__

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Collectives(Reductions):
-    """What all members of a communicator call together; each call has a context of its own."""
+    """Calls that all members of a communicator make together, each in a context of its own."""
 
     def barrier_(self, name: str, teams: Teams, context: int) -> Flow:
         """Meet."""

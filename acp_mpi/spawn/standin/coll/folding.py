@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# What MPI allows on which kinds of elements. It says so itself for all else.
+# The operations that MPI allows on each kind of elements; MPI itself refuses all others.
 _NUMBERS = (MPI.SUM, MPI.PROD, MPI.MIN, MPI.MAX)
 _ON_KINDS = {
     "i": (*_NUMBERS, MPI.BAND, MPI.BOR, MPI.BXOR, MPI.LAND, MPI.LOR, MPI.LXOR),
@@ -25,7 +25,7 @@ _WITH_RULES_OF_THEIR_OWN = (MPI.BYTE, MPI.PACKED, MPI.LOGICAL)
 
 
 class _ByMPI:
-    """What folds memory that holds elements of a datatype."""
+    """An operation that folds memory with elements of a datatype."""
 
     def __init__(self, op: Any, datatype: Any, extent: int) -> None:
         self._op, self._datatype, self._extent = op, datatype, extent

@@ -1,4 +1,4 @@
-"""Who takes part in the collectives of a communicator, and in which contexts."""
+"""The members of the collectives of a communicator, and their contexts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Teams:
-    """Those of one communicator, or of one of its persistent collectives: of nobody else."""
+    """The teams of one communicator, or of one of its persistent collectives alone."""
 
     def __init__(self, context: int, local: Circle, peers: Circle | None) -> None:
         self._context, self._local, self._peers = context, local, peers
@@ -32,7 +32,7 @@ class Teams:
 
     @cached_property
     def inside(self) -> Team:
-        """Those of the local group."""
+        """The members of the local group."""
         if self._peers is None:
             return self.everybody
         return self._made("collective inside", self._local.ranks)

@@ -1,1 +1,1 @@
-"""Communicators of several groups, how they come to be, and who is in them."""
+"""Communicators of several groups: their beginning and their members."""

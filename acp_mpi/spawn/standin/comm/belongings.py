@@ -160,7 +160,7 @@ def own_answer(keyval: int) -> tuple[int | None] | None:
 
 
 class Attributes:
-    """What programs hang on a communicator."""
+    """The attributes of a communicator."""
 
     def __init__(self, shown: Callable[[], Any]) -> None:
         self._values: dict[_Key, Any] = {}
@@ -219,7 +219,7 @@ class Attributes:
 
 
 class Belongings(ABC):
-    """What a program gives to a communicator; messages and collectives do not look at it."""
+    """The belongings of a communicator; messages and collectives do not look at them."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -257,7 +257,7 @@ class Belongings(ABC):
         if isinstance(name, bytes):
             name = name.decode()
         if not isinstance(name, str):
-            raise TypeError(f"Set_name: {name!r} is no string")
+            raise TypeError(f"Set_name: {name!r} is not a string")
         self.name = name
 
     def Get_errhandler(self) -> Any:

@@ -1,4 +1,4 @@
-"""What is behind a communicator of several groups: who is in it, and its life."""
+"""The body behind a communicator of several groups: its members and its life."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMED = {MPI.COMM_TYPE_HW_GUIDED, getattr(MPI, "COMM_TYPE_RESOURCE_GUIDED", MPI
 def shares_memory(split_type: int, info: Any) -> bool:
     """Return whether ranks that share memory are to be together, False if nobody is to be.
 
-    Nothing is known of any other part of a node. Raise MPI.Exception for what is no type.
+    Nothing is known of any other part of a node. Raise MPI.Exception for what is not a type.
     """
     if split_type == MPI.COMM_TYPE_SHARED:
         return True
@@ -107,7 +107,7 @@ class Body(PointToPoint, Belongings):
             self._made += 1
             return derived(self.context, self._made, *parts)
 
-    # Who ------------------------------------------------------------------------------------
+    # Members --------------------------------------------------------------------------------
 
     def Get_size(self) -> int:
         self.check()
@@ -134,12 +134,12 @@ class Body(PointToPoint, Belongings):
 
     @property
     def handle(self) -> int:
-        """What foreign C code would use: there is none."""
+        """The handle for foreign C code: there is none."""
         return int(self.__getattr__("handle"))
 
     def Compare(self, comm: Any) -> int:
         if not isinstance(comm, MPI.Comm):
-            raise TypeError(f"Compare: {comm!r} is no communicator")
+            raise TypeError(f"Compare: {comm!r} is not a communicator")
         if getattr(comm, "_body", None) is self:
             return int(MPI.IDENT)
         mine, its = _sides(self.shown()), _sides(comm)

@@ -202,7 +202,7 @@ def ours(thing: Any) -> Any:
     return thing if kind is None else kind(thing)
 
 
-# What mpi4py answers with a communicator or group of its own type, whoever is asked.
+# Methods that answer with a communicator or group of mpi4py's own type, of any communicator.
 _MAKERS = frozenset(
     ("Create", "Split", "Split_type", "Create_group", "Create_intercomm", "Merge", "Shrink")
 ) | {
@@ -210,7 +210,7 @@ _MAKERS = frozenset(
     "Get_group", "Get_remote_group", "group", "remote_group",
 }  # fmt: skip
 _OF_GROUPS = frozenset(("Create", "Create_group", "Create_from_group", "Create_from_groups"))
-# What answers with one of the type, perhaps the program's own, of the communicator that is asked.
+# Methods that answer with one of the communicator's own type, perhaps one of the program.
 _COPIERS = frozenset(("Clone", "Dup", "Dup_with_info", "Idup", "Idup_with_info"))
 
 

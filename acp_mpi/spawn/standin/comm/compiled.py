@@ -1,4 +1,4 @@
-"""Programs that are no Python with acp_mpi, and so cannot join: MPI itself spawns them."""
+"""Programs without acp_mpi, which cannot join: MPI itself spawns them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 KEY = "acp_mpi"  # of Info: "on" or "off"
 _ELF = b"\x7fELF"
-# What an interpreter has that is linked with its library, or is one itself.
+# Signs of a program that is linked with the library of Python, or is an interpreter itself.
 _PYTHON = (b"libpython", b"Py_BytesMain", b"Py_RunMain", b"libpypy")
 _MPI = (b"MPI_Init", b"mpi_init", b"libmpi")
 
 
 def only_knows_mpi(word: str, path: str | None, folder: str) -> bool:
-    """Return whether a command is a compiled program that calls MPI and is no Python.
+    """Return whether a command is a compiled program that calls MPI and is not a Python.
 
     Others, such as `sh` or `numactl`, may become a Python.
     """
@@ -77,8 +77,8 @@ def spawn(
         return by_mpi(comm, command, args, maxprocs, info, *more)
     except MPI.Exception as error:
         error.add_note(
-            "Spawn: this is MPI's own, for a child that is no Python with acp_mpi; some MPIs can "
-            "do it only in a program that was started by mpiexec"
+            "Spawn: this is MPI's own, for a child that is not a Python with acp_mpi; some MPIs "
+            "can do it only in a program that was started by mpiexec"
         )
         raise
     finally:

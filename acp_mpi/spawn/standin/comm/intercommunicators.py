@@ -1,4 +1,4 @@
-"""What is behind a communicator of two groups; and how two groups come to have one."""
+"""The body behind a communicator of two groups, and how two groups come to have one."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _REQUESTS, _ANSWERS = derived(0, "port"), derived(0, "port, answer")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # s between two looks at a port that does not answer
 _ANSWER = 2.0  # s for an answer to arrive that was given before the port was closed
 _serials = itertools.count(1)
-_tickets = itertools.count(1)  # of those who connect: several threads may, each has its answer
+_tickets = itertools.count(1)  # of connects: several threads may wait, each for its own answer
 _SIGN = struct.Struct("=Q")  # the port's number, while it is open
 _open: dict[str, Any] = {}  # of this process: its ports, and their signs, which others look at
 
@@ -55,7 +55,7 @@ def _take_apart(port: str) -> tuple[int, int, int]:
     port = os.fsdecode(port or "")
     match = re.fullmatch(r"acp-port:([0-9a-f]{16}):(\d+):(\d+):([0-9a-f]+)", port)
     if match is None:
-        raise _refusal(MPI.ERR_PORT, f"{port!r} is no port of this job; Open_port returns one")
+        raise _refusal(MPI.ERR_PORT, f"{port!r} is not a port of this job; Open_port returns one")
     if match[1] != _job().hex():
         raise _refusal(MPI.ERR_PORT, f"{port!r} {_OTHER_JOB}")
     return int(match[2]), int(match[3]), int(match[4], 16)
@@ -71,7 +71,7 @@ def open_port(info: Any = MPI.INFO_NULL) -> str:
 
 
 def close_port(port_name: str) -> None:
-    """Accept no more at a port; whoever waits there to be accepted is refused."""
+    """Accept no more at a port; groups that wait there to be accepted are refused."""
     _, serial, _ = _take_apart(port_name)
     sign = _open.pop(port_name, None)
     if sign is None:
@@ -132,7 +132,7 @@ def _together(comm: Any, root: int, talk: Any) -> Any:
 
 
 def accept(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0) -> Any:
-    """Wait for one who connects, at a port that `root` has opened."""
+    """Wait for a group that connects, at a port that `root` has opened."""
 
     def talk(ranks: tuple[int, ...]) -> tuple[int, Any]:
         owner, serial, _ = _take_apart(port_name)
@@ -150,7 +150,7 @@ def accept(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0) 
 
 
 def connect(comm: Any, port_name: str, info: Any = MPI.INFO_NULL, root: int = 0) -> Any:
-    """Meet whoever accepts at a port."""
+    """Meet the group that accepts at a port."""
 
     def talk(ranks: tuple[int, ...]) -> Any:
         owner, serial, sign = _take_apart(port_name)

@@ -41,7 +41,7 @@ class _Program:
 
     @property
     def env(self) -> dict[str, str]:
-        """What its hints say of the environment; raises ValueError if they cannot be read."""
+        """The environment that its hints give; raises ValueError if they cannot be read."""
         env = {}
         for line in self.hints.get("env", "").splitlines():
             name, equals, value = line.partition("=")
@@ -83,7 +83,7 @@ class _Program:
 def _hints(info: Any) -> dict[str, str]:
     if not hasattr(info, "items"):
         raise TypeError(
-            f"Spawn: info={info!r:.60} is no Info; give MPI.Info.Create({{'wdir': ...}})"
+            f"Spawn: info={info!r:.60} is not an Info; give MPI.Info.Create({{'wdir': ...}})"
         )
     return {given.text(key): given.text(value) for key, value in info.items()}
 
@@ -200,7 +200,7 @@ def _is_mpi_s(comm: Any, wanted: Sequence[_Program]) -> bool:
 
 
 def _joined(wanted: Sequence[_Program], ranks: tuple[int, ...]) -> tuple[Any, ...]:
-    """Start processes that join, and tell them who their parents are; return what these hear."""
+    """Start processes that join, and tell them their parents; return what these hear."""
     fork_server_client.begin()  # ready while this process looks at what is to start
     children = _start(wanted)
     context = new_context("spawn")
@@ -208,7 +208,7 @@ def _joined(wanted: Sequence[_Program], ranks: tuple[int, ...]) -> tuple[Any, ..
     numbers = [number for number, count in enumerate(counts) for _ in range(count)]
     for child, number in zip(children, numbers, strict=True):
         data = MPI.pickle.dumps((context, ranks, children, number))
-        with contextlib.suppress(PeerLostError):  # who needs it will hear of it
+        with contextlib.suppress(PeerLostError):  # ranks that need it will hear of it
             transport.send(NEWS, child, 0, data)
     return context, children, counts
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 PARENT = "ACP_PARENT"
-NEWS = derived(0, "spawn")  # the context in which children hear who their parents are
+NEWS = derived(0, "spawn")  # the context in which children hear of their parents
 _NOBODY = _engine.Sources(())  # whose death would end a receive from anybody: others may come
 _asking = allocate_lock()  # the parents: they say it once
 _heard: list[tuple[Any, ...] | None] = []  # from them, once asked
 
 
 class _Stranger:
-    """Whoever sends before there is a communicator."""
+    """A sender before there is a communicator."""
 
     def rank_of(self, rank: int) -> int:
         """Return the rank in the job."""
@@ -37,7 +37,7 @@ class _Stranger:
 def hear(
     context: int, source: int, tag: int, vain: Callable[[], bool] = lambda: False
 ) -> tuple[Any, int]:
-    """Return an object from a rank of the job with which there is no communicator yet, and who.
+    """Return an object from a rank of the job without a communicator yet, and that rank.
 
     `vain` is asked now and then: if nothing will come any more, the object is None.
     """
@@ -56,7 +56,7 @@ def hear(
 
 
 def heard(context: int, tag: int) -> tuple[Any, int] | None:
-    """Return an object that nobody has heard yet, and who has said it; None: there is none."""
+    """Return an object that nobody has heard yet, and its sender; None: there is none."""
     posted = transport.receive(context, _engine.ANY_SOURCE, tag, among=_NOBODY)
     if not posted.done() and posted.cancel():
         return None

@@ -32,7 +32,7 @@ _serials = itertools.count(1)  # of synchronous sends: the tags of their acknowl
 
 
 class PointToPoint(Probes):
-    """What a communicator sends to and receives from: `peers`, by messages of `context`."""
+    """Messages of a communicator to and from its `peers`, in its `context`."""
 
     # Sends ----------------------------------------------------------------------------------
 

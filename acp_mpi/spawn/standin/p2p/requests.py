@@ -30,7 +30,7 @@ def any_ours(requests: Sequence[Any]) -> bool:
 
 
 def is_ready(request: Any) -> bool:
-    """Return whether it is over, well or not: who finishes it hears of that."""
+    """Return whether it is over, well or not: the call that finishes it hears of that."""
     body = body_of(request)
     if body is not None:
         return body.work is None or over(body.work)
@@ -121,13 +121,13 @@ def _some(ask: _Ask, requests: Sequence[Any], statuses: list[Any] | None, wait: 
 
 
 def check_status(status: Any) -> None:
-    """Raise TypeError for what is no status, before a message is received that it would lose."""
+    """Raise TypeError for what is not a status, before a message is received that it would lose."""
     if status is not None and not isinstance(status, MPI.Status):
-        raise TypeError(f"status={status!r} is no MPI.Status")
+        raise TypeError(f"status={status!r} is not an MPI.Status")
 
 
 class Operation:
-    """What a request of ours stands for: an operation, which starts again if it is persistent."""
+    """The operation of a request of ours, which starts again if it is persistent."""
 
     def __init__(self, work: Work | None, again: Callable[[], Work] | None = None) -> None:
         self.work, self.again = work, again
@@ -156,7 +156,7 @@ class Request(Embodied, MPI.Request, metaclass=Family):  # type: ignore[misc]
         """Wait for the end, good or bad; a request that is not persistent is null then."""
         body = self._body
         work = body.work or EMPTY
-        wait_for(work)  # whom Ctrl-C interrupts can wait for it again
+        wait_for(work)  # after Ctrl-C the program can wait for it again
         work.describe(status)
         body.work = None
         if body.again is None:

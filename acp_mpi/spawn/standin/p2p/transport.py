@@ -153,11 +153,11 @@ class Circle:
 
 
 def whole(what: str, number: Any) -> int:
-    """Return a rank or tag that a program gives; TypeError for what is no whole number."""
+    """Return a rank or tag that a program gives; TypeError for what is not a whole number."""
     try:
         return index(number)
     except TypeError:
-        raise TypeError(f"{what}={number!r} is no whole number") from None
+        raise TypeError(f"{what}={number!r} is not a whole number") from None
 
 
 class Addresses(ABC):

@@ -99,7 +99,7 @@ class Sending(Work):
         try:
             while self._posted:
                 self._posted.pop().check()
-        except Error as error:  # there was nobody who could receive it
+        except Error as error:  # no rank was there to receive it
             self.error = error
         return True
 
@@ -124,8 +124,8 @@ class Attended(Work):
     def step(self) -> bool:
         """Go on as far as possible; its error is the one's that asks for the end.
 
-        Ctrl-C is no error of it, but meant for the call that waits, perhaps for another one: this
-        goes on with the next step.
+        Ctrl-C is not an error of it, but meant for the call that waits, perhaps for another one:
+        this goes on with the next step.
         """
         if self._is_over() or not self._lock.acquire(blocking=False):
             return self._is_over()
@@ -240,9 +240,9 @@ class Patience:
     """How long a wait lasts without a look at MPI, and at what other threads of this process do.
 
     MPI moves its own messages only in its own calls, and somebody may wait for one of them of this
-    process while it waits for one of ours. Who has waited long looks less often: many processes
-    that wait for each other take the processor from those that work. `mpi`: one of MPI's own
-    operations is waited for, too.
+    process while it waits for one of ours. A process that has waited long looks less often: many
+    processes that wait for each other take the processor from those that work. `mpi`: one of MPI's
+    own operations is waited for, too.
     """
 
     def __init__(self, mpi: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What a collective gives to each rank, or gets from it, as one run of bytes."""
+"""The parts that a collective gives to ranks, or gets from them, as one run of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mpi4py calls a buffer specification: which bytes of memory a call means.
+"""Buffer specifications of mpi4py: the bytes of memory that a call means.
 
 `[data, count, displacement, datatype]` in all the shorter forms that mpi4py takes. Whole elements
 without gaps are sent from where they are and received in place; all else MPI itself packs and
@@ -53,7 +53,7 @@ def _found_by_mpi4py(data: Any, writable: bool) -> memoryview:
 
 
 def _gives_memory_of_the_host(data: Any) -> bool:
-    """Return whether an object that is no buffer gives its memory by DLPack."""
+    """Return whether an object that is not a buffer gives its memory by DLPack."""
     from acp_mpi.rma.buffers import OF_THE_HOST  # few programs come here
 
     return hasattr(data, "__dlpack_device__") and data.__dlpack_device__()[0] in OF_THE_HOST
