@@ -64,6 +64,13 @@ def test_every_room_has_a_floor():
     assert {room(path) for path in HEADERS} <= set(floors())
 
 
+def test_every_room_has_a_page_for_those_who_come_new():
+    for folder in (path for path in ENGINE.iterdir() if path.is_dir()):
+        if folder.name != "__pycache__":
+            lines = (folder / "README.md").read_text().splitlines()
+            assert len(lines) <= 40, f"{folder.name}/README.md has {len(lines)} lines"
+
+
 def test_stems_are_unique():
     for paths in (SOURCES, HEADERS):
         # state headers are named after their rooms and hold no function
