@@ -56,6 +56,7 @@ _ROOMS = {
         "Vector",
         "Workspace",
     ),
+    "acp_mpi.engine": ("get_include",),
     "acp_mpi.engine._engine": (
         "ANY_SOURCE",
         "ANY_TAG",

@@ -41,6 +41,7 @@ from acp_mpi.datastructs import (
     Vector as Vector,
     Workspace as Workspace,
 )
+from acp_mpi.engine import get_include as get_include
 from acp_mpi.engine._engine import (
     ANY_SOURCE as ANY_SOURCE,
     ANY_TAG as ANY_TAG,

@@ -1,7 +1,7 @@
 /* What one call costs from C, through the engine's public header: two engines, each a rank of one
  * job with its own mapping of the other's memory, in one process. Prints, in ns for one call, the
  * median over the rounds: copy, its bare counterpart, add8, its bare counterpart. */
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

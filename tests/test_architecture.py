@@ -46,8 +46,6 @@ def floors() -> Mapping[str, int]:
 
 def allowed(user: str, used: str) -> bool:
     """Return whether one room may use another."""
-    if user == "python":
-        return used in PLAN["python_uses"]
     return user == used or floors()[used] < floors()[user]
 
 
@@ -86,6 +84,11 @@ def test_includes_point_to_the_same_room_or_down():
         if not allowed(room(path), room(Path(name)))
     }
     shrinks(upward, PLAN["exceptions"]["includes"])
+
+
+def test_the_extension_knows_the_headers_of_the_core_only():
+    for path in (path for path in [*SOURCES, *HEADERS] if room(path) == "python"):
+        assert {room(Path(name)) for name in includes(path)} <= set(PLAN["python_includes"]), path
 
 
 def shrinks(found: Iterable[str], known: Iterable[str]) -> None:

@@ -7,6 +7,11 @@ Nothing here knows mpi4py, NumPy or the environment; buffers come by the buffer 
 _missed = False
 
 
+def get_include() -> str:
+    """Return the folder of `acp.h`, the header for programs and extensions in C."""
+    return f"{__path__[0]}/core"
+
+
 def __getattr__(name: str) -> object:
     """Say why there is no core; `import` asks before it looks for the module, and after."""
     global _missed

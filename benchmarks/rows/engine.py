@@ -1,4 +1,4 @@
-"""The same small operations from C, against the installed engine library and its header."""
+"""The same small operations from C, against the installed engine library and its header here."""
 
 import subprocess
 import tempfile
@@ -9,9 +9,11 @@ from harness import Effort, Goal, Row
 
 from rows.native import compile_c
 
+ENGINE = Path(__file__).parents[2] / "acp_mpi" / "engine"
+
 
 def _library() -> Path:
-    """Return the folder of the installed library and headers."""
+    """Return the folder of the installed library."""
     spec = find_spec("acp_mpi")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -28,7 +30,7 @@ def measure(quick: bool) -> list[Row]:
         program = compile_c(
             "engine_calls.c",
             Path(folder, "engine_calls"),
-            f"-I{engine}",
+            f"-I{ENGINE}",
             str(engine / "libacp_engine.a"),
             "-pthread",
         )

@@ -4,7 +4,7 @@
 
 #include "cluster.h"
 #include "methods.h"
-#include "core/acp.h"
+#include "core/engine.h"
 
 static inline void start(struct cluster *c, uint32_t count, uint32_t nodes, acp_path path)
 {

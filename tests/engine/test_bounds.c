@@ -1,6 +1,6 @@
 /* What lies beyond a region is out of reach on every road: by one byte, or by another colour. */
 #include "cluster.h"
-#include "core/acp.h"
+#include "core/engine.h"
 
 #define SIZE 24u
 #define COLOR 3u

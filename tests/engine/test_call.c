@@ -1,6 +1,6 @@
 /* Calls of methods over every road: each runs once, where its object is, and brings its answer. */
 #include "calls.h"
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <sched.h>
 

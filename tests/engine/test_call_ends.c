@@ -1,6 +1,6 @@
 /* Calls that nobody answers any more: an engine ends, or its process dies. */
 #include "calls.h"
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <sched.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* Parts of long transfers go to their place while they are summed: one that arrives wrong has not
  * arrived, whatever it left there, and is sent again. */
 #include "stranger.h"
-#include "core/acp.h"
+#include "core/engine.h"
 #include "transport/frame.h"
 #include "transport/handshake.h"
 

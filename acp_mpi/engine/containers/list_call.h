@@ -2,7 +2,7 @@
 #ifndef ACP_LIST_CALL_H
 #define ACP_LIST_CALL_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct list_id { /* names an element */
     uint64_t node, number; /* 0: none, the end */

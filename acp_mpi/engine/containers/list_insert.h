@@ -1,7 +1,7 @@
 #ifndef ACP_LIST_INSERT_H
 #define ACP_LIST_INSERT_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 /* All: result[0] is the outcome. */
 /* `b`: where; result[1]: how many went in, all or none; out: the id of the first */

@@ -1,7 +1,7 @@
 #ifndef ACP_LIST_READ_H
 #define ACP_LIST_READ_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct hold;
 struct list;

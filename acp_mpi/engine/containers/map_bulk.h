@@ -1,7 +1,7 @@
 #ifndef ACP_MAP_BULK_H
 #define ACP_MAP_BULK_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 /* Records of any stripes, best together. result: bytes done, records done. What is found: a byte
  * each for put and erase; see map_bulk.c for find. */

@@ -1,7 +1,7 @@
 #ifndef ACP_MAP_FIND_H
 #define ACP_MAP_FIND_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct amounts;
 struct answer;

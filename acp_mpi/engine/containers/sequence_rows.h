@@ -1,7 +1,7 @@
 #ifndef ACP_SEQUENCE_ROWS_H
 #define ACP_SEQUENCE_ROWS_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct heap;
 struct row_of;

@@ -1,367 +1,434 @@
-/* The engine: global memory of one process, in native code.
+/* acp_mpi for programs in C: the calls of the ACP basic layer, on the job of this process.
  *
- * Everything hangs on an acp_engine. A thread calls through a lane: lane 0 belongs to
- * whoever holds the caller's own lock (in Python the interpreter lock); more lanes are
- * taken and given back by threads that call beside it. Functions return ACP_OK or a
- * status below it; operations return a handle, or 0 with the reason in acp_fault(). */
-#ifndef ACP_ENGINE_H
-#define ACP_ENGINE_H
+ * This interface is unstable: it may change with any release of acp_mpi. A program that was compiled for
+ * another release is refused by acp_init and import_acp, which say so.
+ *
+ * `acp_mpi.get_include()` names the folder of this file. The job itself belongs to Python:
+ *
+ * - A program in C begins by acp_init and ends by acp_finalize. These start a Python interpreter, with which
+ *   the process joins the job as any Python program does; all other calls run without the interpreter. It
+ *   includes <Python.h> before this file where it calls these two, acp_reset or acp_abort, and is linked
+ *   with libpython (docs/c_interface.md has the command).
+ * - An extension module that a Python program has loaded calls import_acp in its initialisation, and the rest
+ *   between `acp.init()` and `acp.finalize()` of that program. It is linked with nothing.
+ *
+ * Calls mean what the functions of the same names in C ACP, and in Python, mean (docs/semantics.md). Rules for all
+ * of them, unless one says otherwise:
+ *
+ * - Errors. A function that returns int returns ACP_OK or a status below 0; one that returns an address, a key
+ *   or a handle returns 0 instead, and one that returns a pointer NULL. acp_last_fault has the details. A call
+ *   that failed has changed nothing. No call may come before acp_init or import_acp has succeeded.
+ * - Threads. All threads of the process may call at the same time, with or without Python's interpreter lock. A
+ *   call that waits is better made without it (Py_BEGIN_ALLOW_THREADS): other threads of Python wait as long.
+ * - Signals. A wait in Python's main thread runs Python's signal handlers. If one raises, the call returns
+ *   ACP_E_INTERRUPTED with that exception set: an extension returns NULL to Python then. Calls that return when
+ *   they are done (put, get, fetch, malloc, free, unregister) are done then, too. acp_init installs no handlers:
+ *   Ctrl-C ends a program in C.
+ * - Visibility. What a call has written is there for all ranks when it returns (put, get, fetch, free), or when
+ *   its handle is complete (copy, atomics, iput, iget). Plain stores that the calling thread made before
+ *   a call are seen by it. Aligned words of 4 and 8 bytes are read and written whole.
+ * - Units. Sizes are bytes, times nanoseconds, ranks 0 to acp_procs() - 1. */
+#ifndef ACP_H
+#define ACP_H
 
-#include "base/address.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 #include <stddef.h>
+#include <stdint.h>
 
-typedef struct acp_engine acp_engine;
-typedef struct acp_lane acp_lane;
-typedef uint64_t acp_handle_t;
+typedef uint64_t acp_ga_t;     /* a global address; arithmetic inside its region is plain addition */
+typedef uint64_t acp_atkey_t;  /* memory that this process has registered */
+typedef uint64_t acp_handle_t; /* an operation: its number among those of this process */
 
-#define ACP_HANDLE_NULL ((acp_handle_t)0)
-#define ACP_HANDLE_ALL ((acp_handle_t)INT64_MAX)
-#define ACP_HANDLE_CONT ((acp_handle_t)INT64_MAX - 1)
-#define ACP_ROW_SIZE 64
-#define ACP_FOREVER INT64_MAX
+#define ACP_GA_NULL ((acp_ga_t)0)
+#define ACP_HANDLE_NULL ((acp_handle_t)0)                /* as order: none */
+#define ACP_HANDLE_ALL ((acp_handle_t)INT64_MAX)         /* all operations of this process so far */
+#define ACP_HANDLE_CONT ((acp_handle_t)INT64_MAX - 1)    /* the calling thread's last one alone */
+#define ACP_FOREVER INT64_MAX                            /* as timeout */
 
 typedef enum acp_status {
     ACP_OK = 0,
     ACP_E_NULL = -1,        /* the null address */
     ACP_E_RANK = -2,        /* no such rank */
-    ACP_E_UNREGISTERED = -3,/* no segment there, or not any more */
+    ACP_E_UNREGISTERED = -3,/* no memory there, or not any more */
     ACP_E_BOUNDS = -4,      /* runs past the end of its region */
-    ACP_E_ALIGN = -5,
-    ACP_E_FULL = -6,        /* the memory limit */
-    ACP_E_LOST = -7,        /* the rank is dead */
+    ACP_E_ALIGN = -5,       /* a word is not at a multiple of its size */
+    ACP_E_FULL = -6,        /* the memory limit of the rank */
+    ACP_E_LOST = -7,        /* the rank has died, or left */
     ACP_E_TIMEOUT = -8,
-    ACP_E_INTERRUPTED = -9, /* a signal arrived while waiting */
-    ACP_E_BUSY = -10,       /* no free slot now: wait with acp_wait_room, call again */
-    ACP_E_SYSTEM = -11,     /* errno in the fault */
+    ACP_E_INTERRUPTED = -9, /* a signal handler has ended the wait */
+    ACP_E_BUSY = -10,       /* only inside the library */
+    ACP_E_SYSTEM = -11,     /* the system refused: errno in the fault */
     ACP_E_PRIVATE = -12,    /* memory that this process cannot load from */
     ACP_E_FINALIZING = -13, /* another rank is in finalize */
-    ACP_E_HANDLE = -14,
-    ACP_E_CLOSED = -15,
-    ACP_E_ARGUMENT = -16,
-    ACP_E_MPI = -17,        /* MPI's own error code in the fault */
+    ACP_E_HANDLE = -14,     /* not a handle */
+    ACP_E_CLOSED = -15,     /* no job: before init, after finalize, or in a forked child */
+    ACP_E_ARGUMENT = -16,   /* a size, color or comparison that does not exist */
+    ACP_E_MPI = -17,        /* MPI failed: its error code in the fault */
     ACP_E_BLOCK = -18,      /* not the address of a block of the heap */
     ACP_E_DAMAGED = -19,    /* something wrote past the end of a block */
-    ACP_E_DESTROYED = -20,  /* no such container, or not any more */
-    ACP_E_TRUNCATED = -21,  /* the message is longer than the room for it */
+    ACP_E_DESTROYED = -20,  /* from here to ACP_E_TYPE: of containers, messages and collectives */
+    ACP_E_TRUNCATED = -21,
     ACP_E_CANCELLED = -22,
-    ACP_E_MISMATCH = -23,   /* a rank calls another collective, or one of another size */
-    ACP_E_LEFT = -24,       /* a rank has left the collective */
-    ACP_E_OVERFLOW = -25,   /* a count has no room in its word */
-    ACP_E_REGIONS = -26,    /* the rank has as many regions as its directory holds: `high` */
-    ACP_E_TAKEN = -27,      /* a name that another rank has published */
-    ACP_E_SHORT = -28,      /* connections wait for want of a descriptor of this process: acp_short_error */
-    ACP_E_TYPE = -29,       /* a message of another type than the receive's */
+    ACP_E_MISMATCH = -23,
+    ACP_E_LEFT = -24,
+    ACP_E_OVERFLOW = -25,
+    ACP_E_REGIONS = -26,    /* the rank has as many registered regions as there may be */
+    ACP_E_TAKEN = -27,
+    ACP_E_SHORT = -28,      /* connections wait for want of a file descriptor of this process */
+    ACP_E_TYPE = -29,
 } acp_status;
-
-/* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
-typedef enum acp_kind {
-    ACP_COPY = 1,
-    ACP_CAS4 = 2, ACP_CAS8, ACP_SWAP4, ACP_SWAP8, ACP_ADD4, ACP_ADD8,
-    ACP_XOR4, ACP_XOR8, ACP_OR4, ACP_OR8, ACP_AND4, ACP_AND8,
-    ACP_CALL = 15,
-    ACP_PUT = 16, ACP_GET, ACP_BATCH, ACP_REPLY,
-    ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
-    ACP_GUEST, ACP_MAIL, ACP_MAIL_PART, ACP_MAIL_SAID, ACP_MAIL_WHERE, /* what they say: flow.h */
-    ACP_ROWS,
-    ACP_NEWS, /* asked for: who has gone or leaves; from now on the sender hears of that at once */
-    ACP_SESSION = 64, ACP_ACK, ACP_PROBE, ACP_NEWCOMER, /* of links themselves */
-} acp_kind;
-
-typedef enum acp_path {
-    ACP_PATH_ANY = 0, ACP_PATH_OWNER, ACP_PATH_LINK, ACP_PATH_WINDOW
-} acp_path;
-
-/* What this process is waiting for, as others see it. */
-typedef enum acp_doing {
-    ACP_DOING_COMPUTE = 0, ACP_DOING_COMPLETE, ACP_DOING_SYNC, ACP_DOING_BARRIER,
-    ACP_DOING_WAIT_UNTIL, ACP_DOING_LOOKUP, ACP_DOING_UNREGISTER, ACP_DOING_FINALIZE,
-    ACP_DOING_ENTER, ACP_DOING_RECEIVE, ACP_DOING_SEND, ACP_DOING_PROBE, ACP_DOING_COLLECTIVE,
-} acp_doing;
 
 typedef enum acp_compare {
     ACP_EQ = 0, ACP_NE, ACP_LT, ACP_LE, ACP_GT, ACP_GE
 } acp_compare;
 
-/* Why the last call on a lane failed: which address, whose, and the system's errno. */
+/* Why a call has failed. */
 typedef struct acp_fault {
     int status;
-    int error;
-    acp_ga_t ga;
-    uint64_t size;
-    int64_t rank;
-    uint64_t low, high; /* offsets of the region, when known */
+    int error;          /* errno, or MPI's code */
+    acp_ga_t ga;        /* the address, or 0 */
+    uint64_t size;      /* bytes from there on */
+    int64_t rank;       /* whose it is, or who is lost; -1: nobody's */
+    uint64_t low, high; /* offsets of its region, when known */
 } acp_fault;
 
-typedef struct acp_failure {
-    acp_handle_t handle;
-    acp_fault fault;
-    uint32_t kind;
-    bool awaited; /* by a call that waits for this operation alone, and will take it */
-} acp_failure;
-
-/* Maps `length` bytes at `offset` of the memory of the process that `row` describes; a test
- * that runs several engines in one process hands out one shared mapping. */
-typedef void *(*acp_map_fn)(void *context, const void *row, uint64_t offset, size_t length);
-
-/* Called by a waiting thread that holds no lock: ACP_TICK_SIGNAL when a signal came, where
- * anything but 0 ends the wait with ACP_E_INTERRUPTED; ACP_TICK_LONG once, after a minute; ACP_TICK_ALONE:
- * all others that are known have ended, or are in finalize: not 0 if no other thread, and no other rank, is there. */
-enum { ACP_TICK_SIGNAL = 0, ACP_TICK_LONG = 1, ACP_TICK_ALONE = 2 };
-typedef int (*acp_tick_fn)(void *context, int reason);
-
-/* A call of a method of an object that lives in global memory. */
-struct acp_call {
-    uint8_t method;
-    acp_ga_t object;
-    uint64_t a, b;           /* to the method, with the bytes `in` */
-    const void *in;
-    uint64_t in_size;
-    void *out;               /* what it brings back beside `result`, at most `out_room` bytes */
-    uint64_t out_room, out_size;
-    uint64_t result[2];
+/* The functions, as acp_mpi hands them out: what the calls below go through. */
+#define ACP_API_VERSION 1u
+#define ACP_API_NAME "acp_mpi.engine._engine._c_api"
+typedef acp_handle_t acp_atomic4_fn(acp_ga_t, acp_ga_t, uint32_t, acp_handle_t);
+typedef acp_handle_t acp_atomic8_fn(acp_ga_t, acp_ga_t, uint64_t, acp_handle_t);
+typedef int acp_fetch4_fn(acp_ga_t, uint32_t, uint32_t *);
+typedef int acp_fetch8_fn(acp_ga_t, uint64_t, uint64_t *);
+struct acp_api {
+    uint32_t version;
+    int (*rank)(void), (*procs)(void), (*sync)(void), (*colors)(void);
+    acp_ga_t (*query_starter_ga)(int);
+    acp_atkey_t (*register_memory)(void *, size_t, int);
+    int (*unregister_memory)(acp_atkey_t);
+    acp_ga_t (*query_ga)(acp_atkey_t, const void *);
+    void *(*query_address)(acp_ga_t);
+    int (*query_rank)(acp_ga_t), (*query_color)(acp_ga_t);
+    acp_ga_t (*heap_malloc)(size_t, int);
+    int (*heap_free)(acp_ga_t);
+    acp_handle_t (*copy)(acp_ga_t, acp_ga_t, size_t, acp_handle_t);
+    acp_handle_t (*iput)(acp_ga_t, const void *, size_t, acp_handle_t);
+    acp_handle_t (*iget)(void *, acp_ga_t, size_t, acp_handle_t);
+    int (*put)(acp_ga_t, const void *, size_t);
+    int (*get)(void *, acp_ga_t, size_t);
+    acp_handle_t (*cas4)(acp_ga_t, acp_ga_t, uint32_t, uint32_t, acp_handle_t);
+    acp_handle_t (*cas8)(acp_ga_t, acp_ga_t, uint64_t, uint64_t, acp_handle_t);
+    acp_atomic4_fn *swap4, *add4, *xor4, *or4, *and4;
+    acp_atomic8_fn *swap8, *add8, *xor8, *or8, *and8;
+    int (*fetch_cas4)(acp_ga_t, uint32_t, uint32_t, uint32_t *);
+    int (*fetch_cas8)(acp_ga_t, uint64_t, uint64_t, uint64_t *);
+    acp_fetch4_fn *fetch_swap4, *fetch_add4, *fetch_xor4, *fetch_or4, *fetch_and4;
+    acp_fetch8_fn *fetch_swap8, *fetch_add8, *fetch_xor8, *fetch_or8, *fetch_and8;
+    int (*complete)(acp_handle_t), (*wait)(acp_handle_t), (*inquire)(acp_handle_t);
+    int (*wait_until4)(acp_ga_t, acp_compare, uint32_t, int64_t);
+    int (*wait_until8)(acp_ga_t, acp_compare, uint64_t, int64_t);
+    void (*last_fault)(acp_fault *);
+    const char *(*status_name)(int);
 };
-#define ACP_CALL_MOST ((uint64_t)64 << 10) /* bytes each way; more is put and got separately */
-typedef int (*acp_method)(acp_lane *lane, struct acp_call *call); /* its rules: remote_call.h */
 
-typedef struct acp_config {
-    uint8_t secret[32];
-    uint8_t job[16];
-    uint64_t node;          /* processes with equal values may share memory */
-    uint64_t memory_limit;  /* bytes committed in this rank's memory at most */
-    uint64_t starter_size;
-    uint64_t unexpected_max; /* bytes kept here of messages that nobody has asked for; 0: a default */
-    uint64_t span;          /* of offsets, at most; 0: 1 TiB */
-    uint32_t host;          /* processes with equal values reach each other by loopback */
-    uint32_t wide;          /* the job spans hosts: links arrive on their networks too */
-    char interfaces[256];   /* only on these of them, as "eth0,ib0"; empty: on all */
-    uint64_t window_size;   /* of the window part, from starter memory on; 0: none */
-    uint32_t window_committed; /* all of it, for life: a network pins what a window covers */
-    uint32_t path;          /* acp_path */
-    uint32_t ptracer;       /* let peers of the node reach registered memory at once */
-    uint64_t peer_timeout_ns;
-    acp_map_fn map;         /* NULL: the memory files of the peers */
-    void *map_context;
-    const acp_method *methods; /* 256 of them, by number; NULL: those of the containers */
-    acp_tick_fn tick;       /* NULL: a signal ends the wait */
-    void *tick_context;
-} acp_config;
+#ifndef ACP_ENGINE /* the engine's own sources have the types only */
 
-/* Start and end. acp_engine_join takes in `count` more members, whose rows must be in the table;
- * its first call names the own slot. */
-uint64_t acp_memory_total(void); /* bytes of this machine, or that its control groups allow this process */
-int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault);
-void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
-int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);
-/* Later: these rows into the table, and whoever is there into the job. */
-int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
-/* Before the first acp_engine_join, unless all those of it began the job: who joined together, the slots
- * [low, high), and how many began it, who keep its names. */
-void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
-void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only these will end */
-void acp_engine_widen(acp_engine *engine); /* everybody: not who joined together, but all known */
-bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
-/* No thread of the process drives a collective from here to the end of acp_engine_reset, which must follow. What
- * those threads call back while they do must not wait for the caller, nor, in acp_engine_reset, for its locks. */
-void acp_engine_halt(acp_engine *engine);
-int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
-/* When nobody can write to this pipe any more the process ends, by SIGTERM and if need be by SIGKILL. The
- * engine closes it. */
-int acp_lifeline(acp_engine *engine, int fd);
-void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
-bool acp_engine_closed(const acp_engine *engine);
-bool acp_engine_foreign(const acp_engine *engine); /* this process is a forked child */
-void acp_engine_forked(acp_engine *engine);        /* what such a child calls once */
-void acp_engine_close(acp_engine *engine);   /* threads end, addresses die, mappings stay */
-void acp_engine_free(acp_engine *engine);    /* after close: the last mapping goes */
-void acp_engine_hold(acp_engine *engine);    /* one more reference to the mappings */
-/* Around what a thread does without the interpreter: it may have addresses of the memory of others. */
-void acp_engine_enter(acp_engine *engine);
-void acp_engine_exit(acp_engine *engine);
-/* Gives back what is mapped and open of processes that have ended, unless another thread is inside or
- * a message of this process is under way: then a later call does. By who has the caller's lane. */
-void acp_engine_bury(acp_engine *engine);
+#ifdef Py_PYTHON_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#endif
 
-acp_lane *acp_engine_lane(acp_engine *engine); /* lane 0 */
-acp_lane *acp_lane_take(acp_engine *engine);   /* NULL: all are in use, but for one that is kept */
-void acp_lane_give(acp_lane *lane);
-const acp_fault *acp_lane_fault(const acp_lane *lane);
-void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* what ACP_HANDLE_CONT means */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-uint32_t acp_rank(const acp_engine *engine);
-uint32_t acp_procs(const acp_engine *engine);
-int64_t acp_slot_of(const acp_engine *engine, uint32_t rank);
-/* How many ranks of the job share this node as this one joins, which counts itself; the table also
- * keeps those that have ended. */
-uint32_t acp_mates(const acp_engine *engine);
-/* The ranks of the slots from `first` on; false, and nothing written: each is its slot. */
-bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint32_t *ranks);
+/* One for all sources of a program, or of an extension. */
+__attribute__((weak, visibility("hidden"))) const struct acp_api *acp_api;
+__attribute__((weak, visibility("hidden"))) int acp_embeds; /* acp_init has started the interpreter */
 
-void acp_row_of(const acp_engine *engine, uint32_t slot, uint8_t row[ACP_ROW_SIZE]);
+/* The calling process's rank; the highest rank of the job + 1. -1 without a job. */
+static inline int acp_rank(void) { return acp_api->rank(); }
+static inline int acp_procs(void) { return acp_api->procs(); }
 
-/* The table of all members' rows, which the processes of a node share: one of them makes it by its
- * first acp_table_add and gives its place to the others, who map it before they join. */
-int acp_table_add(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
-int acp_table_place(const acp_engine *engine, uint8_t place[ACP_ROW_SIZE]);
-int acp_table_map(acp_engine *engine, const uint8_t place[ACP_ROW_SIZE]);
+/* Complete the operations of this process, then wait for all ranks. Collective over the living. Returns the
+ * first error of operations that nobody has completed; ACP_E_LOST if a rank has died, which it goes on
+ * returning until Python's acp.refresh accepts that; ACP_E_FINALIZING if a rank is in finalize. */
+static inline int acp_sync(void) { return acp_api->sync(); }
 
-/* Global memory of this rank. */
-int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address);
-int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t color, acp_ga_t *ga);
-/* [ga, ga + size) dies at once, what else its segment holds lives on; size 0: all of it. The
- * ticket is for acp_segment_quiet, which waits until no process is inside any more. */
-int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *ticket);
-void acp_memory_drop(acp_lane *lane, void *address, uint64_t size); /* of acp_memory_alloc */
-int acp_segment_quiet(acp_engine *engine, uint64_t ticket, int64_t timeout_ns);
-acp_ga_t acp_query_ga(acp_engine *engine, const void *address, uint64_t size);
-int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address);
-void acp_forget_address(acp_engine *engine, acp_ga_t ga); /* one that was asked for is used no more */
-acp_ga_t acp_starter(acp_engine *engine, uint32_t rank);
-acp_ga_t acp_post(acp_engine *engine, uint32_t rank); /* 64 bytes for the library itself */
+/* The address of the starter memory of a rank, which is zero at start, and as large as ACP_STARTER_SIZE
+ * says on that rank (10240). At once. ACP_E_RANK. */
+static inline acp_ga_t acp_query_starter_ga(int rank) { return acp_api->query_starter_ga(rank); }
 
-typedef struct acp_memory_statistics {
-    uint64_t limit, committed, used, starter, segments, private_segments;
-} acp_memory_statistics;
-void acp_memory_statistics_get(acp_engine *engine, acp_memory_statistics *out);
-/* Lowers the limit of the own memory, but not below what is committed already. */
-void acp_memory_lower(acp_engine *engine, uint64_t limit);
+/* Make `size` bytes of this process, which must stay in place, global memory of `color` (0 to acp_colors() - 1), until
+ * acp_unregister_memory or acp_reset. Local. Atomics on them are run by this process, also for ranks of the same
+ * node. ACP_E_ARGUMENT for no bytes or no such color, ACP_E_FULL, ACP_E_REGIONS. */
+static inline acp_atkey_t acp_register_memory(void *address, size_t size, int color)
+{
+    return acp_api->register_memory(address, size, color);
+}
 
-/* The heap of a rank, in bytes: blocks with their heads; what it may hand out in one piece. */
-typedef struct acp_heap_statistics {
-    uint64_t size, used, free, largest, blocks, fragments, committed, limit;
-} acp_heap_statistics;
+/* End a registration: the addresses die at once on every rank. Waits until nobody is inside the memory any more, which
+ * the caller may free then. ACP_E_UNREGISTERED for a key that is over. */
+static inline int acp_unregister_memory(acp_atkey_t key) { return acp_api->unregister_memory(key); }
 
-int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size); /* what this process can know */
+/* The global address of a byte of registered memory. At once. ACP_E_BOUNDS outside of it. */
+static inline acp_ga_t acp_query_ga(acp_atkey_t key, const void *address)
+{
+    return acp_api->query_ga(key, address);
+}
 
-/* Operations. `dst` of an atomic may be null. */
-acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
-                      acp_handle_t order);
-acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t src, uint64_t value,
-                        uint64_t compare, acp_handle_t order);
-acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
-                      acp_handle_t order);
-/* 8 bytes that their owner may wait for: it is woken at once, whatever the road. */
-acp_handle_t acp_iput_flag(acp_lane *lane, acp_ga_t dst, const void *word, acp_handle_t order);
-acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t order);
+/* The address at which this process loads and stores the byte at `ga`: of its own memory, and of global memory of
+ * ranks of the same node. Valid until the memory is given back, reset or finalize. ACP_E_PRIVATE for memory that
+ * load and store do not reach: of another node, or registered by another rank. */
+static inline void *acp_query_address(acp_ga_t ga) { return acp_api->query_address(ga); }
 
-/* Blocking: ACP_OK when done, or a handle to wait for when the road is longer. */
-int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_handle_t *pending);
-int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t *pending);
-/* Only if it is done at once, else ACP_E_BUSY and nothing has happened. `old` of acp_fetch must
- * stay until the operation is done. */
-int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
-                   uint64_t *old);
-int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
-              uint64_t *old, acp_handle_t *pending);
+/* The rank and the color in an address, without looking whether there is anything; -1 for the null address. */
+static inline int acp_query_rank(acp_ga_t ga) { return acp_api->query_rank(ga); }
+static inline int acp_query_color(acp_ga_t ga) { return acp_api->query_color(ga); }
+static inline int acp_colors(void) { return acp_api->colors(); }
 
-/* Runs a method where its object is: at once if load and store reach it, else its owner does, in
- * one round trip. What `call` names must stay until it is done: acp_call as acp_fetch, acp_icall
- * as the operations above. */
-int acp_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
-acp_handle_t acp_icall(acp_lane *lane, struct acp_call *call, acp_handle_t order);
+/* A block of the heap of any rank, without that rank's help, at a multiple of 16 and not zeroed; a size of 0
+ * gives an address of its own, too. It lives until acp_free, acp_reset or the end of that rank. Waits for the
+ * owner's answer where load and store do not reach the heap. ACP_E_FULL, ACP_E_RANK, ACP_E_LOST. */
+static inline acp_ga_t acp_malloc(size_t size, int rank) { return acp_api->heap_malloc(size, rank); }
 
-/* Memory of the heap of a rank, from any rank: as acp_call, with `call` for the answer. ACP_E_BUSY
- * also while the heap is held by another: a lane taken for the purpose waits instead. */
-int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *call,
-               acp_handle_t *pending); /* result[0]: the address */
-int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *call,
-             acp_handle_t *pending); /* result[0]: acp_heap_tidy would give memory back */
-int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *call,
-                  acp_handle_t *pending); /* result[0]: and still would */
-int acp_heap_look(acp_lane *lane, uint32_t rank, acp_heap_statistics *out, struct acp_call *call,
-                  acp_handle_t *pending);
+/* Give a block back, from any rank. ACP_E_BLOCK for what acp_malloc has not returned or what is free already,
+ * ACP_E_DAMAGED: the heap stays as it is. */
+static inline int acp_free(acp_ga_t ga) { return acp_api->heap_free(ga); }
 
-/* A call of a container's method. Where load and store reach it a lane waits for its lock, but not
- * that of the caller, which comes again: ACP_E_BUSY. The first only if they do, else ACP_E_BUSY,
- * and nothing has happened. */
-bool acp_near(acp_lane *lane, acp_ga_t ga); /* do load and store reach it? */
-int acp_container_here(acp_lane *lane, struct acp_call *call);
-int acp_container_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
+/* Start a copy of `size` bytes from any rank to any rank, of which the caller need be neither. It begins when
+ * `order` and all operations before that are complete (ACP_HANDLE_CONT: when the thread's last one alone
+ * is), and does not run if those have failed. Any alignment, overlap as memmove, size 0 allowed. Errors that
+ * this process can know come at once, others at completion. Waits if 256 operations are under way. */
+static inline acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
+{
+    return acp_api->copy(dst, src, size, order);
+}
 
-/* Many at once; a stride of 0 repeats the first element. */
-typedef struct acp_column {
-    const char *data;
-    int64_t stride;
-} acp_column;
-acp_handle_t acp_copy_many(acp_lane *lane, acp_column dst, acp_column src, acp_column size,
-                           uint64_t count, acp_handle_t order, uint64_t *bad);
-/* `old` (8 bytes an element, or NULL) receives the values before: its caller waits for them and takes the
- * error, if there is one, alone. */
-acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_column value,
-                             acp_column compare, uint64_t *old, uint64_t count,
-                             acp_handle_t order, uint64_t *bad);
+/* The same from, and to, any memory of this process, which must stay until the operation is complete. */
+static inline acp_handle_t acp_iput(acp_ga_t dst, const void *src, size_t size, acp_handle_t order)
+{
+    return acp_api->iput(dst, src, size, order);
+}
+static inline acp_handle_t acp_iget(void *dst, acp_ga_t src, size_t size, acp_handle_t order)
+{
+    return acp_api->iget(dst, src, size, order);
+}
 
-/* Completion. Times are nanoseconds from now. */
-int acp_complete(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
-int acp_wait(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
-bool acp_running(const acp_engine *engine, acp_handle_t handle); /* it or any before it */
-bool acp_done(const acp_engine *engine, acp_handle_t handle);    /* it alone */
-bool acp_quiet(const acp_engine *engine); /* nothing outstanding and no error kept */
-/* Not alone: without those that are awaited. */
-uint32_t acp_failures_take(acp_engine *engine, acp_handle_t upto, bool alone, acp_failure *out,
-                           uint32_t most, uint64_t *more);
-/* A call waits for it alone, or (`is` false) does so no more. What acp_get, acp_put, acp_fetch and the calls
- * of methods leave pending is awaited from the beginning: until its failure is taken, or its caller says so. */
-void acp_await_alone(acp_engine *engine, acp_handle_t handle, bool is);
-acp_handle_t acp_last(const acp_engine *engine); /* that was started and not done at once */
-acp_handle_t acp_watermark(const acp_engine *engine);
-int acp_wait_room(acp_engine *engine, int64_t timeout_ns);
+/* The same, done when they return; the caller waits where load and store do not reach the memory. */
+static inline int acp_put(acp_ga_t dst, const void *src, size_t size) { return acp_api->put(dst, src, size); }
+static inline int acp_get(void *dst, acp_ga_t src, size_t size) { return acp_api->get(dst, src, size); }
 
-/* A word of this process, until it compares so; woken by any operation that writes there. */
-typedef struct acp_word {
-    const void *address;
-    uint64_t position;
-    acp_ga_t ga;
-    uint32_t width; /* 4 or 8 */
-    bool dies;      /* its memory may, while it is waited for: ACP_E_UNREGISTERED */
-} acp_word;
-int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
-typedef struct acp_sources acp_sources; /* ranks among which is who is waited for: messages.h */
-/* The loss of a rank ends it with ACP_E_LOST: of one that nobody has accepted, of those among which the
- * writer is (NULL: all), or, with `losses` not -1, when more than these are lost. */
-int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,
-                  bool is_signed, acp_sources *among, int64_t losses, int64_t timeout_ns);
+/* acp_cas4, acp_cas8 start: if the word at `src` is `old`, it becomes `value`; what it was goes to `dst`, any
+ * global address, or ACP_GA_NULL for nowhere. acp_fetch_cas4, acp_fetch_cas8 are done when they return,
+ * with what it was in `*was`. Words lie at multiples of their size (ACP_E_ALIGN). An atomic is one against all
+ * other atomics of all ranks, and against the processor's own on memory that is not registered. */
+static inline acp_handle_t acp_cas4(acp_ga_t dst, acp_ga_t src, uint32_t old, uint32_t value, acp_handle_t order)
+{
+    return acp_api->cas4(dst, src, old, value, order);
+}
+static inline acp_handle_t acp_cas8(acp_ga_t dst, acp_ga_t src, uint64_t old, uint64_t value, acp_handle_t order)
+{
+    return acp_api->cas8(dst, src, old, value, order);
+}
+static inline int acp_fetch_cas4(acp_ga_t ga, uint32_t old, uint32_t value, uint32_t *was)
+{
+    return acp_api->fetch_cas4(ga, old, value, was);
+}
+static inline int acp_fetch_cas8(acp_ga_t ga, uint64_t old, uint64_t value, uint64_t *was)
+{
+    return acp_api->fetch_cas8(ga, old, value, was);
+}
 
-/* Barrier over ranks (sorted, distinct, the caller among them); NULL: everybody who
- * lives, and for the last barrier those who joined together. */
-int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
-                int64_t timeout_ns);
-int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
-/* How many there are, and the first `most` of them; `accepted`: of those that acp_refresh knew of. */
-uint32_t acp_lost_ranks(acp_engine *engine, bool accepted, uint32_t *out, uint32_t most);
-uint32_t acp_losses(const acp_engine *engine); /* ranks that have died, or left though they were needed */
-bool acp_lives(acp_engine *engine, uint32_t rank); /* as far as this process knows */
-void acp_refresh(acp_engine *engine);
-int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
-/* The errno for which it cannot open a connection, for want of something of its own; 0: none. */
-int acp_shortage(acp_engine *engine);
-int acp_short_error(const acp_engine *engine); /* why ACP_E_SHORT */
-uint32_t acp_links(acp_engine *engine, uint64_t *limit); /* open connections of links; of all open files */
+/* Likewise, on the word at `src`: swap puts `value` there, add adds it, modulo the word, xor, or and and
+ * combine its bits with it. So there are acp_add8(dst, src, value, order), acp_fetch_add8(ga, value, &was) and
+ * the like. */
+#define ACP_ATOMIC(name, type)                                                                                \
+    static inline acp_handle_t acp_##name(acp_ga_t dst, acp_ga_t src, type value, acp_handle_t order)         \
+    {                                                                                                         \
+        return acp_api->name(dst, src, value, order);                                                         \
+    }                                                                                                         \
+    static inline int acp_fetch_##name(acp_ga_t ga, type value, type *was)                                    \
+    {                                                                                                         \
+        return acp_api->fetch_##name(ga, value, was);                                                         \
+    }
+ACP_ATOMIC(swap4, uint32_t)
+ACP_ATOMIC(swap8, uint64_t)
+ACP_ATOMIC(add4, uint32_t)
+ACP_ATOMIC(add8, uint64_t)
+ACP_ATOMIC(xor4, uint32_t)
+ACP_ATOMIC(xor8, uint64_t)
+ACP_ATOMIC(or4, uint32_t)
+ACP_ATOMIC(or8, uint64_t)
+ACP_ATOMIC(and4, uint32_t)
+ACP_ATOMIC(and8, uint64_t)
+#undef ACP_ATOMIC
 
-/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another rank that
- * lives, `*whose`, has published that name; -1: nobody has. */
-#define ACP_REPLACE 1u /* also what another rank has published */
-#define ACP_GIVEN 2u   /* the value is the address and size of memory by acp_memory_alloc, which goes with the name:
-                        * it stays the caller's only after ACP_E_TAKEN and ACP_E_SYSTEM */
-int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2], uint32_t how,
-                int64_t *whose, int64_t timeout_ns);
-int acp_withdraw(acp_engine *engine, const uint64_t key[2], int64_t *whose, int64_t timeout_ns);
-/* What was given, to those who keep it in place of lost ranks. */
-int acp_publish_again(acp_engine *engine, int64_t timeout_ns);
-void acp_names_bury(acp_lane *lane); /* at once what the progress thread would: memory of names that are over */
-int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
+/* Wait until an operation and all before it are complete (acp_wait: it alone). Handles that are null, unknown
+ * or complete return at once. Returns the first error of these operations and forgets the others: each is
+ * reported once. ACP_E_INTERRUPTED leaves them running. Operations of Python and of C count alike. */
+static inline int acp_complete(acp_handle_t handle) { return acp_api->complete(handle); }
+static inline int acp_wait(acp_handle_t handle) { return acp_api->wait(handle); }
 
-/* Diagnosis. */
-typedef struct acp_road_info {
-    const char *road;     /* "load/store", "owner", "window", "link", "self" */
-    const char *memory;   /* how its memory was opened: "proc", "socket", "-" */
-    const char *registered; /* how its registered memory is reached: "process_vm", "owner", "link" */
-    uint32_t lost;
-} acp_road_info;
-int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out);
-const char *acp_status_name(int status);
-uint64_t acp_now(void);
+/* 1 while an operation or one before it is running, else 0. At once. */
+static inline int acp_inquire(acp_handle_t handle) { return acp_api->inquire(handle); }
 
+/* Wait until a word of this process, unsigned, compares so with `value`. Asleep meanwhile; woken by any call of
+ * any rank that writes there, not by a plain store. ACP_E_TIMEOUT, ACP_E_LOST if a rank dies that nobody
+ * has accepted, ACP_E_PRIVATE for another rank's word, ACP_E_ALIGN, ACP_E_INTERRUPTED. */
+static inline int acp_wait_until4(acp_ga_t ga, acp_compare compare, uint32_t value, int64_t timeout)
+{
+    return acp_api->wait_until4(ga, compare, value, timeout);
+}
+static inline int acp_wait_until8(acp_ga_t ga, acp_compare compare, uint64_t value, int64_t timeout)
+{
+    return acp_api->wait_until8(ga, compare, value, timeout);
+}
+
+/* The details of the calling thread's last call that failed; a status in words, as "no such rank". */
+static inline void acp_last_fault(acp_fault *fault) { acp_api->last_fault(fault); }
+static inline const char *acp_status_name(int status) { return acp_api->status_name(status); }
+
+#ifdef Py_PYTHON_H
+
+/* Get the functions; what an extension calls once, with the interpreter lock. Returns 0, or -1 with ImportError
+ * set. It does not start a job. */
+static inline int import_acp(void)
+{
+    PyObject *module = PyImport_ImportModule("acp_mpi.engine._engine");
+    PyObject *capsule = module ? PyObject_GetAttrString(module, "_c_api") : NULL;
+    const struct acp_api *api = NULL;
+    if (capsule)
+        api = (const struct acp_api *)PyCapsule_GetPointer(capsule, ACP_API_NAME);
+    if (api && api->version != ACP_API_VERSION) {
+        PyErr_Format(PyExc_ImportError, "this was compiled with version %u of acp.h, and acp_mpi has version %u: "
+                     "compile it again", ACP_API_VERSION, api->version);
+        api = NULL;
+    }
+    Py_XDECREF(capsule);
+    Py_XDECREF(module);
+    acp_api = api;
+    return api ? 0 : -1;
+}
+
+/* Call a function of acp_mpi; 0, or -1 after its exception has been printed. Takes `argument` over. */
+static inline int acp_python_(const char *name, PyObject *argument)
+{
+    PyObject *module = PyImport_ImportModule("acp_mpi"), *result = NULL;
+    if (module)
+        result = argument ? PyObject_CallMethod(module, name, "O", argument)
+                          : PyObject_CallMethod(module, name, NULL);
+    if (!result)
+        PyErr_Print();
+    int rc = result ? 0 : -1;
+    Py_XDECREF(module);
+    Py_XDECREF(argument);
+    Py_XDECREF(result);
+    return rc;
+}
+
+/* Leave in argv what init has left of it in sys.argv. */
+static inline void acp_take_options_(int *argc, char **argv)
+{
+    PyObject *left = PySys_GetObject("argv");
+    int kept = 1;
+    for (int i = 1; left && i < *argc; i++) {
+        PyObject *next = kept < PyList_Size(left) ? PyUnicode_EncodeFSDefault(PyList_GetItem(left, kept)) : NULL;
+        if (next && !strcmp(PyBytes_AsString(next), argv[i]))
+            argv[kept++] = argv[i];
+        Py_XDECREF(next);
+    }
+    if (left && kept < *argc)
+        argv[*argc = kept] = NULL;
+}
+
+/* The interpreter whose packages are used. */
+#ifndef ACP_PYTHON
+#define ACP_PYTHON "python3" /* the first one in the PATH */
+#endif
+
+static inline int acp_start_python_(int argc, char **argv)
+{
+    PyConfig config;
+    PyConfig_InitPythonConfig(&config);
+    config.parse_argv = 0;
+    config.install_signal_handlers = 0;
+    PyStatus status = PyConfig_SetBytesArgv(&config, argc, argv);
+    if (!PyStatus_Exception(status))
+        status = PyConfig_SetBytesString(&config, &config.program_name, ACP_PYTHON);
+    if (!PyStatus_Exception(status))
+        status = Py_InitializeFromConfig(&config);
+    PyConfig_Clear(&config);
+    if (!PyStatus_Exception(status))
+        return 0;
+    fprintf(stderr, "acp_init: Python does not start: %s\n", status.err_msg ? status.err_msg : "it has ended");
+    return -1;
+}
+
+/* Start a Python interpreter, unless there is one, and join the job with it as `acp.init()` does: collective
+ * over the group, and it waits for the groups that the job announces. Takes the options --acp-… out of
+ * the arguments. The process has no interpreter lock afterwards: a thread that calls Python takes it
+ * by PyGILState_Ensure. Returns 0, or -1 after the reason has been printed. By one thread. */
+static inline int acp_init(int *argc, char ***argv)
+{
+    PyGILState_STATE state = PyGILState_UNLOCKED;
+    if (Py_IsInitialized())
+        state = PyGILState_Ensure();
+    else if (acp_start_python_(*argc, *argv))
+        return -1;
+    else
+        acp_embeds = 1;
+    int rc = acp_python_("init", NULL);
+    if (!rc && (rc = import_acp()))
+        PyErr_Print();
+    acp_take_options_(argc, *argv);
+    if (!acp_embeds)
+        PyGILState_Release(state);
+    else if (rc)
+        acp_embeds = Py_FinalizeEx() > 0;
+    else
+        PyEval_SaveThread();
+    return rc;
+}
+
+/* Complete all operations and end the job, collectively over the living, and the interpreter if acp_init has
+ * started it: MPI is finalized then. No other thread may be in a call. Returns 0, or -1 after an error
+ * of an operation has been printed. By the thread that called acp_init. */
+static inline int acp_finalize(void)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    int rc = acp_python_("finalize", NULL);
+    if (!acp_embeds)
+        PyGILState_Release(state);
+    else if (Py_FinalizeEx())
+        rc = -1;
+    acp_embeds = 0;
+    return rc;
+}
+
+/* Return to the state after acp_init, this process with another rank; collective. All global memory but the
+ * starter's is given back, and that is zero again. 0, or -1 after the reason has been printed. */
+static inline int acp_reset(int rank)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    int rc = acp_python_("reset", PyLong_FromLong(rank));
+    PyGILState_Release(state);
+    return rc;
+}
+
+/* End this process at once with `message` on stderr; the launcher may end the rest of its MPI group, the ranks
+ * of other groups get ACP_E_LOST. */
+static inline void acp_abort(const char *message)
+{
+    PyGILState_Ensure();
+    acp_python_("abort", PyUnicode_DecodeLocale(message, "replace"));
+    abort();
+}
+
+#endif /* Py_PYTHON_H */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ACP_ENGINE */
 #endif

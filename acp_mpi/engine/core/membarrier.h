@@ -1,7 +1,7 @@
 #ifndef ACP_MEMBARRIER_H
 #define ACP_MEMBARRIER_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 void fences_start(acp_engine *e);
 void fences_join(acp_engine *e);

@@ -4,7 +4,7 @@
 #ifndef ACP_MESSAGES_H
 #define ACP_MESSAGES_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #ifndef ACP_MPI_WINDOW_H
 #define ACP_MPI_WINDOW_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #ifndef ACP_QUERY_H
 #define ACP_QUERY_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 #include "transport/frame.h"
 
 struct survey_doing;

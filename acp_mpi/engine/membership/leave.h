@@ -1,7 +1,7 @@
 #ifndef ACP_LEAVE_H
 #define ACP_LEAVE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 void meet_who_stays(acp_engine *e); /* the space of the lock held */
 

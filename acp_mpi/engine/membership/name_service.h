@@ -1,7 +1,7 @@
 #ifndef ACP_NAME_SERVICE_H
 #define ACP_NAME_SERVICE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct link;
 struct message;

@@ -3,7 +3,7 @@
 #define ACP_TEAM_H
 
 #include "base/span.h"
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct message;
 struct peer;

@@ -1,7 +1,7 @@
 #ifndef ACP_TEAM_LAYOUT_H
 #define ACP_TEAM_LAYOUT_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct party;
 

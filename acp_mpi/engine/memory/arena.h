@@ -1,7 +1,7 @@
 #ifndef ACP_ARENA_H
 #define ACP_ARENA_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 /* The memory of this rank */
 int memory_create(acp_engine *e, acp_fault *fault);

@@ -1,7 +1,7 @@
 #ifndef ACP_COMMIT_H
 #define ACP_COMMIT_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 /* The memory behind it */
 int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *fault);

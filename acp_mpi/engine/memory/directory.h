@@ -1,7 +1,7 @@
 #ifndef ACP_DIRECTORY_H
 #define ACP_DIRECTORY_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 #include "core/layout.h"
 
 /* A directory entry as read in one piece. */

@@ -2,7 +2,7 @@
 #ifndef ACP_HEAP_CALLS_H
 #define ACP_HEAP_CALLS_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct heap;
 struct peer;

@@ -1,7 +1,7 @@
 #ifndef ACP_HEAP_CREATE_H
 #define ACP_HEAP_CREATE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct heap;
 

@@ -1,7 +1,7 @@
 #ifndef ACP_RETIRE_H
 #define ACP_RETIRE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct memory_state;
 

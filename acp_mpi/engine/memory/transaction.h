@@ -15,7 +15,7 @@
 #define ACP_TRANSACTION_H
 
 #include "base/likely.h"
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <stdatomic.h>
 

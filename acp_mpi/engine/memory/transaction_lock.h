@@ -1,7 +1,7 @@
 #ifndef ACP_TRANSACTION_LOCK_H
 #define ACP_TRANSACTION_LOCK_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct section;
 

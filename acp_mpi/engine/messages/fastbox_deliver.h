@@ -1,7 +1,7 @@
 #ifndef ACP_FASTBOX_DELIVER_H
 #define ACP_FASTBOX_DELIVER_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct hold;
 struct peer;

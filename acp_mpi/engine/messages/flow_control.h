@@ -1,7 +1,7 @@
 #ifndef ACP_FLOW_CONTROL_H
 #define ACP_FLOW_CONTROL_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct courier;
 struct message;

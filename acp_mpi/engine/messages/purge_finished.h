@@ -1,7 +1,7 @@
 #ifndef ACP_PURGE_FINISHED_H
 #define ACP_PURGE_FINISHED_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct hold;
 struct letter;

@@ -2,7 +2,7 @@
 #ifndef ACP_SENDER_HEAP_H
 #define ACP_SENDER_HEAP_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <assert.h>
 

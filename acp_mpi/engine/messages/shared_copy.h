@@ -1,7 +1,7 @@
 #ifndef ACP_SHARED_COPY_H
 #define ACP_SHARED_COPY_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct landing;
 struct letter;

@@ -10,7 +10,7 @@
  * Who puts waits for what it has put, and then puts more: a long put comes in pieces that fill the
  * room there is. So while things move the thread looks on, up to a larger share of a core. */
 #include "mpi_window/progress_thread.h"
-#include "core/acp.h"
+#include "core/engine.h"
 #include "mpi_window/symbols.h"
 
 #include <pthread.h>

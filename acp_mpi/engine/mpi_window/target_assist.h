@@ -2,7 +2,7 @@
 #ifndef ACP_TARGET_ASSIST_H
 #define ACP_TARGET_ASSIST_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct link;
 struct message;

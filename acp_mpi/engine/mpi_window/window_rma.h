@@ -1,7 +1,7 @@
 #ifndef ACP_WINDOW_RMA_H
 #define ACP_WINDOW_RMA_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct op;
 

@@ -1,7 +1,7 @@
 #ifndef ACP_ACK_H
 #define ACP_ACK_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct link;
 struct message;

@@ -1,7 +1,7 @@
 #ifndef ACP_BATCH_H
 #define ACP_BATCH_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct message;
 struct op;

@@ -1,7 +1,7 @@
 #ifndef ACP_COMPLETION_H
 #define ACP_COMPLETION_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 /* The number of a queued operation; 0: there is none yet that it could mean */
 acp_handle_t handle_resolve(const acp_engine *e, acp_handle_t handle);

@@ -1,7 +1,7 @@
 #ifndef ACP_EXECUTE_H
 #define ACP_EXECUTE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <stdatomic.h>
 

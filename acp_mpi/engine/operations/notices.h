@@ -1,7 +1,7 @@
 #ifndef ACP_NOTICES_H
 #define ACP_NOTICES_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 #include "core/layout.h"
 
 struct link;

@@ -1,7 +1,7 @@
 #ifndef ACP_OP_BACKGROUND_H
 #define ACP_OP_BACKGROUND_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct op;
 

@@ -1,7 +1,7 @@
 #ifndef ACP_PENDING_H
 #define ACP_PENDING_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct op;
 

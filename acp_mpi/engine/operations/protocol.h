@@ -1,7 +1,7 @@
 #ifndef ACP_PROTOCOL_H
 #define ACP_PROTOCOL_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct message;
 struct op;

@@ -13,7 +13,7 @@
 #ifndef ACP_REMOTE_CALL_H
 #define ACP_REMOTE_CALL_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 #include "core/layout.h"
 
 struct link;

@@ -4,7 +4,7 @@
 #ifndef ACP_RESERVE_H
 #define ACP_RESERVE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 #define KEPT_SMALL ((size_t)256)
 

@@ -1,7 +1,7 @@
 #ifndef ACP_TARGET_H
 #define ACP_TARGET_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct link;
 struct message;

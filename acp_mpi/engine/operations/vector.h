@@ -2,7 +2,7 @@
 #ifndef ACP_VECTOR_H
 #define ACP_VECTOR_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct batch;
 struct op;

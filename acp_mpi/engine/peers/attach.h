@@ -1,7 +1,7 @@
 #ifndef ACP_ATTACH_H
 #define ACP_ATTACH_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct peer;
 struct row;

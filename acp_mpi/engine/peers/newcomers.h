@@ -2,7 +2,7 @@
 #define ACP_NEWCOMERS_H
 
 #include "base/span.h"
-#include "core/acp.h"
+#include "core/engine.h"
 #include "core/layout.h"
 
 struct peer;

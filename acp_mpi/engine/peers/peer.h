@@ -2,7 +2,7 @@
 #ifndef ACP_PEER_H
 #define ACP_PEER_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct doors;
 struct peer;

@@ -1,7 +1,7 @@
 #ifndef ACP_PEER_LIVENESS_H
 #define ACP_PEER_LIVENESS_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct peer;
 

@@ -1,7 +1,7 @@
 #ifndef ACP_DOORBELL_H
 #define ACP_DOORBELL_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct doors;
 struct peer;

@@ -1,7 +1,7 @@
 #ifndef ACP_LIFELINE_H
 #define ACP_LIFELINE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 void lifeline_ended(acp_engine *e);
 

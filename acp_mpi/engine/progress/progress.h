@@ -2,7 +2,7 @@
 #ifndef ACP_PROGRESS_H
 #define ACP_PROGRESS_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 int progress_start(acp_engine *e);
 void progress_join(acp_engine *e); /* the thread has ended, waiting callers have left */

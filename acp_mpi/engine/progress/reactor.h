@@ -1,7 +1,7 @@
 #ifndef ACP_REACTOR_H
 #define ACP_REACTOR_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 #define TAG_PEER (1ull << 32) /* | slot: its process ended */
 #define TAG_WIRE (2ull << 32) /* | number */

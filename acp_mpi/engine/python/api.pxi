@@ -1,8 +1,8 @@
-# acp.h, as Cython sees it.
+# engine.h, as Cython sees it.
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 
-cdef extern from "core/acp.h" nogil:
+cdef extern from "core/engine.h" nogil:
     ctypedef uint64_t acp_ga_t
     ctypedef uint64_t acp_handle_t
     ctypedef struct acp_engine
@@ -203,11 +203,20 @@ cdef extern from "core/acp.h" nogil:
 cdef extern from "core/layout.h" nogil:
     const int LAYOUT_VERSION
 
-cdef extern from *:
+cdef extern from "python/c_api.h" nogil:
     """
-    static __thread uint64_t acp_previous_of_thread = 1; /* what HANDLE_CONT means here */
-    #define acp_set_previous(h) (acp_previous_of_thread = (h))
-    #define acp_get_previous() (acp_previous_of_thread)
+    #define acp_set_previous(h) (c_api_previous = (h))
+    #define acp_get_previous() (c_api_previous)
     """
+    const void *c_api_functions
+    const char *ACP_API_NAME
+    void c_api_open(acp_engine *)
+    void c_api_close()
+    void c_api_forked()
     void acp_set_previous(uint64_t)
     uint64_t acp_get_previous()
+
+cdef extern from "Python.h":
+    object PyCapsule_New(const void *, const char *, void *)
+
+_c_api = PyCapsule_New(&c_api_functions, ACP_API_NAME, NULL)  # what acp.h takes

@@ -100,6 +100,7 @@ def _after_fork_in_child() -> None:
     if engine != NULL:
         forked = True
         acp_engine_forked(engine)
+        c_api_forked()
     engine = NULL
     lane0 = NULL
 

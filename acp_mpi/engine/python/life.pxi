@@ -115,6 +115,7 @@ def join(count: int, slot: int) -> None:
     cdef int rc = acp_engine_join(engine, count, slot)
     if rc != ACP_OK:
         raise_status("init", rc)
+    c_api_open(engine)
 
 
 def row_of(slot: int) -> bytes:
@@ -229,6 +230,7 @@ def close() -> None:
     engine = NULL
     lane0 = NULL
     with nogil:
+        c_api_close()
         acp_engine_close(old)
     held.clear()
     acp_engine_free(old)

@@ -1,7 +1,7 @@
 #ifndef ACP_CONNECTION_INPUT_H
 #define ACP_CONNECTION_INPUT_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct wire;
 

@@ -2,7 +2,7 @@
 #include "transport/frame.h"
 #include "base/crc32c.h"
 #include "base/crc32c_copy.h"
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <string.h>
 

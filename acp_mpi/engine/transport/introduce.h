@@ -1,7 +1,7 @@
 #ifndef ACP_INTRODUCE_H
 #define ACP_INTRODUCE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct link;
 

@@ -1,7 +1,7 @@
 #ifndef ACP_KEEPALIVE_H
 #define ACP_KEEPALIVE_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct link;
 

@@ -4,7 +4,7 @@
 #ifndef ACP_LINK_H
 #define ACP_LINK_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 #include "transport/frame.h"
 #include "transport/tcp_send_queue.h"
 

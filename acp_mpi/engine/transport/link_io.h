@@ -1,7 +1,7 @@
 #ifndef ACP_LINK_IO_H
 #define ACP_LINK_IO_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct frame;
 struct link;

@@ -1,7 +1,7 @@
 #ifndef ACP_LINK_SESSION_H
 #define ACP_LINK_SESSION_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct message;
 struct wire;

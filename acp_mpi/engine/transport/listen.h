@@ -2,7 +2,7 @@
 #ifndef ACP_LISTEN_H
 #define ACP_LISTEN_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

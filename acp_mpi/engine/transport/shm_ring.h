@@ -1,7 +1,7 @@
 #ifndef ACP_SHM_RING_H
 #define ACP_SHM_RING_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 struct message;
 struct peer;

@@ -1,7 +1,7 @@
 /* What arrives in place of frames. A file of corpus/frames is the number of its first frame, 8
  * bytes little-endian, and then a stream. */
 #include "fuzz.h"
-#include "core/acp.h"
+#include "core/engine.h"
 #include "transport/frame.h"
 
 #define MOST ((size_t)256 << 10)

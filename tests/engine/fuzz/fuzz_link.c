@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include "methods.h"
 #include "stranger.h"
-#include "core/acp.h"
+#include "core/engine.h"
 #include "transport/frame.h"
 #include "transport/handshake.h"
 

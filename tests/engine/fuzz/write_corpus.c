@@ -2,7 +2,7 @@
  * changes on purpose. Until then the files as they are must keep their verdict. */
 #include "opening.h"
 #include "base/crc32c.h"
-#include "core/acp.h"
+#include "core/engine.h"
 #include "transport/frame.h"
 #include "transport/handshake.h"
 

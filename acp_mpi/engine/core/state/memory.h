@@ -2,7 +2,7 @@
 #ifndef ACP_STATE_MEMORY_H
 #define ACP_STATE_MEMORY_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 #include "core/layout.h"
 
 struct retiree;

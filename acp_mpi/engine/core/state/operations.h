@@ -2,7 +2,7 @@
 #ifndef ACP_STATE_OPERATIONS_H
 #define ACP_STATE_OPERATIONS_H
 
-#include "core/acp.h"
+#include "core/engine.h"
 
 #include <stdatomic.h>
 

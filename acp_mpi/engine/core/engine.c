@@ -1,5 +1,5 @@
 /* Questions that every room may ask: the time, ranks, the names of statuses. */
-#include "core/acp.h"
+#include "core/engine.h"
 #include "base/linux.h"
 #include "core/rank_slot.h"
 

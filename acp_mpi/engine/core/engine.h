@@ -1,0 +1,315 @@
+/* The engine: global memory of one process, in native code; what the extension module calls of it.
+ *
+ * Everything hangs on an acp_engine. A thread calls through a lane: lane 0 belongs to the thread that has
+ * the caller's own lock (in Python the interpreter lock); other threads take a lane and give it
+ * back. Functions return ACP_OK or a status below it; operations return a handle, or 0 with the reason
+ * in acp_lane_fault. Programs in C have acp.h, whose calls take no lane. */
+#ifndef ACP_ENGINE_H
+#define ACP_ENGINE_H
+
+#define ACP_ENGINE /* of acp.h the types, for its calls are other ones */
+#include "base/address.h"
+#include "core/acp.h"
+
+#include <stdbool.h>
+
+typedef struct acp_engine acp_engine;
+typedef struct acp_lane acp_lane;
+
+#define ACP_ROW_SIZE 64
+
+/* The commands; atomics come in the order cas swap add xor or and, 4 bytes before 8. */
+typedef enum acp_kind {
+    ACP_COPY = 1,
+    ACP_CAS4 = 2, ACP_CAS8, ACP_SWAP4, ACP_SWAP8, ACP_ADD4, ACP_ADD8,
+    ACP_XOR4, ACP_XOR8, ACP_OR4, ACP_OR8, ACP_AND4, ACP_AND8,
+    ACP_CALL = 15,
+    ACP_PUT = 16, ACP_GET, ACP_BATCH, ACP_REPLY,
+    ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
+    ACP_GUEST, ACP_MAIL, ACP_MAIL_PART, ACP_MAIL_SAID, ACP_MAIL_WHERE, /* what they say: flow.h */
+    ACP_ROWS,
+    ACP_NEWS, /* asked for: who has gone or leaves; from now on the sender hears of that at once */
+    ACP_SESSION = 64, ACP_ACK, ACP_PROBE, ACP_NEWCOMER, /* of links themselves */
+} acp_kind;
+
+typedef enum acp_path {
+    ACP_PATH_ANY = 0, ACP_PATH_OWNER, ACP_PATH_LINK, ACP_PATH_WINDOW
+} acp_path;
+
+/* What this process is waiting for, as others see it. */
+typedef enum acp_doing {
+    ACP_DOING_COMPUTE = 0, ACP_DOING_COMPLETE, ACP_DOING_SYNC, ACP_DOING_BARRIER,
+    ACP_DOING_WAIT_UNTIL, ACP_DOING_LOOKUP, ACP_DOING_UNREGISTER, ACP_DOING_FINALIZE,
+    ACP_DOING_ENTER, ACP_DOING_RECEIVE, ACP_DOING_SEND, ACP_DOING_PROBE, ACP_DOING_COLLECTIVE,
+} acp_doing;
+
+typedef struct acp_failure {
+    acp_handle_t handle;
+    acp_fault fault;
+    uint32_t kind;
+    bool awaited; /* by a call that waits for this operation alone, and will take it */
+} acp_failure;
+
+/* Maps `length` bytes at `offset` of the memory of the process that `row` describes; a test
+ * that runs several engines in one process hands out one shared mapping. */
+typedef void *(*acp_map_fn)(void *context, const void *row, uint64_t offset, size_t length);
+
+/* Called by a waiting thread that holds no lock: ACP_TICK_SIGNAL when a signal came, where
+ * anything but 0 ends the wait with ACP_E_INTERRUPTED; ACP_TICK_LONG once, after a minute; ACP_TICK_ALONE:
+ * all others that are known have ended, or are in finalize: not 0 if no other thread, and no other rank, is there. */
+enum { ACP_TICK_SIGNAL = 0, ACP_TICK_LONG = 1, ACP_TICK_ALONE = 2 };
+typedef int (*acp_tick_fn)(void *context, int reason);
+
+/* A call of a method of an object that lives in global memory. */
+struct acp_call {
+    uint8_t method;
+    acp_ga_t object;
+    uint64_t a, b;           /* to the method, with the bytes `in` */
+    const void *in;
+    uint64_t in_size;
+    void *out;               /* what it brings back beside `result`, at most `out_room` bytes */
+    uint64_t out_room, out_size;
+    uint64_t result[2];
+};
+#define ACP_CALL_MOST ((uint64_t)64 << 10) /* bytes each way; more is put and got separately */
+typedef int (*acp_method)(acp_lane *lane, struct acp_call *call); /* its rules: remote_call.h */
+
+typedef struct acp_config {
+    uint8_t secret[32];
+    uint8_t job[16];
+    uint64_t node;          /* processes with equal values may share memory */
+    uint64_t memory_limit;  /* bytes committed in this rank's memory at most */
+    uint64_t starter_size;
+    uint64_t unexpected_max; /* bytes kept here of messages that nobody has asked for; 0: a default */
+    uint64_t span;          /* of offsets, at most; 0: 1 TiB */
+    uint32_t host;          /* processes with equal values reach each other by loopback */
+    uint32_t wide;          /* the job spans hosts: links arrive on their networks too */
+    char interfaces[256];   /* only on these of them, as "eth0,ib0"; empty: on all */
+    uint64_t window_size;   /* of the window part, from starter memory on; 0: none */
+    uint32_t window_committed; /* all of it, for life: a network pins what a window covers */
+    uint32_t path;          /* acp_path */
+    uint32_t ptracer;       /* let peers of the node reach registered memory at once */
+    uint64_t peer_timeout_ns;
+    acp_map_fn map;         /* NULL: the memory files of the peers */
+    void *map_context;
+    const acp_method *methods; /* 256 of them, by number; NULL: those of the containers */
+    acp_tick_fn tick;       /* NULL: a signal ends the wait */
+    void *tick_context;
+} acp_config;
+
+/* Start and end. acp_engine_join takes in `count` more members, whose rows must be in the table;
+ * its first call names the own slot. */
+uint64_t acp_memory_total(void); /* bytes of this machine, or that its control groups allow this process */
+int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault);
+void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
+int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);
+/* Later: these rows into the table, and whoever is there into the job. */
+int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
+/* Before the first acp_engine_join, unless all those of it began the job: who joined together, the slots
+ * [low, high), and how many began it, who keep its names. */
+void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
+void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only these will end */
+void acp_engine_widen(acp_engine *engine); /* everybody: not who joined together, but all known */
+bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
+/* No thread of the process drives a collective from here to the end of acp_engine_reset, which must follow. What
+ * those threads call back while they do must not wait for the caller, nor, in acp_engine_reset, for its locks. */
+void acp_engine_halt(acp_engine *engine);
+int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
+/* When nobody can write to this pipe any more the process ends, by SIGTERM and if need be by SIGKILL. The
+ * engine closes it. */
+int acp_lifeline(acp_engine *engine, int fd);
+void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
+bool acp_engine_closed(const acp_engine *engine);
+bool acp_engine_foreign(const acp_engine *engine); /* this process is a forked child */
+void acp_engine_forked(acp_engine *engine);        /* what such a child calls once */
+void acp_engine_close(acp_engine *engine);   /* threads end, addresses die, mappings stay */
+void acp_engine_free(acp_engine *engine);    /* after close: the last mapping goes */
+void acp_engine_hold(acp_engine *engine);    /* one more reference to the mappings */
+/* Around what a thread does without the interpreter: it may have addresses of the memory of others. */
+void acp_engine_enter(acp_engine *engine);
+void acp_engine_exit(acp_engine *engine);
+/* Gives back what is mapped and open of processes that have ended, unless another thread is inside or
+ * a message of this process is under way: then a later call does. By who has the caller's lane. */
+void acp_engine_bury(acp_engine *engine);
+
+acp_lane *acp_engine_lane(acp_engine *engine); /* lane 0 */
+acp_lane *acp_lane_take(acp_engine *engine);   /* NULL: all are in use, but for one that is kept */
+void acp_lane_give(acp_lane *lane);
+const acp_fault *acp_lane_fault(const acp_lane *lane);
+void acp_lane_previous(acp_lane *lane, acp_handle_t handle); /* what ACP_HANDLE_CONT means */
+
+uint32_t acp_rank(const acp_engine *engine);
+uint32_t acp_procs(const acp_engine *engine);
+int64_t acp_slot_of(const acp_engine *engine, uint32_t rank);
+/* How many ranks of the job share this node as this one joins, which counts itself; the table also
+ * keeps those that have ended. */
+uint32_t acp_mates(const acp_engine *engine);
+/* The ranks of the slots from `first` on; false, and nothing written: each is its slot. */
+bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint32_t *ranks);
+
+void acp_row_of(const acp_engine *engine, uint32_t slot, uint8_t row[ACP_ROW_SIZE]);
+
+/* The table of all members' rows, which the processes of a node share: one of them makes it by its
+ * first acp_table_add and gives its place to the others, who map it before they join. */
+int acp_table_add(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
+int acp_table_place(const acp_engine *engine, uint8_t place[ACP_ROW_SIZE]);
+int acp_table_map(acp_engine *engine, const uint8_t place[ACP_ROW_SIZE]);
+
+/* Global memory of this rank. */
+int acp_memory_alloc(acp_lane *lane, uint64_t size, uint32_t color, acp_ga_t *ga, void **address);
+int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t color, acp_ga_t *ga);
+/* [ga, ga + size) dies at once, what else its segment holds lives on; size 0: all of it. The
+ * ticket is for acp_segment_quiet, which waits until no process is inside any more. */
+int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *ticket);
+void acp_memory_drop(acp_lane *lane, void *address, uint64_t size); /* of acp_memory_alloc */
+int acp_segment_quiet(acp_engine *engine, uint64_t ticket, int64_t timeout_ns);
+acp_ga_t acp_query_ga(acp_engine *engine, const void *address, uint64_t size);
+int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address);
+void acp_forget_address(acp_engine *engine, acp_ga_t ga); /* one that was asked for is used no more */
+acp_ga_t acp_starter(acp_engine *engine, uint32_t rank);
+acp_ga_t acp_post(acp_engine *engine, uint32_t rank); /* 64 bytes for the library itself */
+
+typedef struct acp_memory_statistics {
+    uint64_t limit, committed, used, starter, segments, private_segments;
+} acp_memory_statistics;
+void acp_memory_statistics_get(acp_engine *engine, acp_memory_statistics *out);
+/* Lowers the limit of the own memory, but not below what is committed already. */
+void acp_memory_lower(acp_engine *engine, uint64_t limit);
+
+/* The heap of a rank, in bytes: blocks with their heads; what it may hand out in one piece. */
+typedef struct acp_heap_statistics {
+    uint64_t size, used, free, largest, blocks, fragments, committed, limit;
+} acp_heap_statistics;
+
+int acp_check(acp_lane *lane, acp_ga_t ga, uint64_t size); /* what this process can know */
+
+/* Operations. `dst` of an atomic may be null. */
+acp_handle_t acp_copy(acp_lane *lane, acp_ga_t dst, acp_ga_t src, uint64_t size,
+                      acp_handle_t order);
+acp_handle_t acp_atomic(acp_lane *lane, acp_kind kind, acp_ga_t dst, acp_ga_t src, uint64_t value,
+                        uint64_t compare, acp_handle_t order);
+acp_handle_t acp_iput(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size,
+                      acp_handle_t order);
+/* 8 bytes that their owner may wait for: it is woken at once, whatever the road. */
+acp_handle_t acp_iput_flag(acp_lane *lane, acp_ga_t dst, const void *word, acp_handle_t order);
+acp_handle_t acp_iget(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t order);
+
+/* Blocking: ACP_OK when done, or a handle to wait for when the road is longer. */
+int acp_put(acp_lane *lane, acp_ga_t dst, const void *src, uint64_t size, acp_handle_t *pending);
+int acp_get(acp_lane *lane, void *dst, acp_ga_t src, uint64_t size, acp_handle_t *pending);
+/* Only if it is done at once, else ACP_E_BUSY and nothing has happened. `old` of acp_fetch must
+ * stay until the operation is done. */
+int acp_fetch_here(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+                   uint64_t *old);
+int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint64_t compare,
+              uint64_t *old, acp_handle_t *pending);
+
+/* Runs a method where its object is: at once if load and store reach it, else its owner does, in
+ * one round trip. What `call` names must stay until it is done: acp_call as acp_fetch, acp_icall
+ * as the operations above. */
+int acp_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
+acp_handle_t acp_icall(acp_lane *lane, struct acp_call *call, acp_handle_t order);
+
+/* Memory of the heap of a rank, from any rank: as acp_call, with `call` for the answer. ACP_E_BUSY
+ * also while the heap is held by another: a lane taken for the purpose waits instead. */
+int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *call,
+               acp_handle_t *pending); /* result[0]: the address */
+int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *call,
+             acp_handle_t *pending); /* result[0]: acp_heap_tidy would give memory back */
+int acp_heap_tidy(acp_lane *lane, uint32_t rank, struct acp_call *call,
+                  acp_handle_t *pending); /* result[0]: and still would */
+int acp_heap_look(acp_lane *lane, uint32_t rank, acp_heap_statistics *out, struct acp_call *call,
+                  acp_handle_t *pending);
+
+/* A call of a container's method. Where load and store reach it a lane waits for its lock, but not
+ * that of the caller, which comes again: ACP_E_BUSY. The first only if they do, else ACP_E_BUSY,
+ * and nothing has happened. */
+bool acp_near(acp_lane *lane, acp_ga_t ga); /* do load and store reach it? */
+int acp_container_here(acp_lane *lane, struct acp_call *call);
+int acp_container_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
+
+/* Many at once; a stride of 0 repeats the first element. */
+typedef struct acp_column {
+    const char *data;
+    int64_t stride;
+} acp_column;
+acp_handle_t acp_copy_many(acp_lane *lane, acp_column dst, acp_column src, acp_column size,
+                           uint64_t count, acp_handle_t order, uint64_t *bad);
+/* `old` (8 bytes an element, or NULL) receives the values before: its caller waits for them and takes the
+ * error, if there is one, alone. */
+acp_handle_t acp_atomic_many(acp_lane *lane, acp_kind kind, acp_column ga, acp_column value,
+                             acp_column compare, uint64_t *old, uint64_t count,
+                             acp_handle_t order, uint64_t *bad);
+
+/* Completion. Times are nanoseconds from now. */
+int acp_complete(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
+int acp_wait(acp_engine *engine, acp_handle_t handle, int64_t timeout_ns);
+bool acp_running(const acp_engine *engine, acp_handle_t handle); /* it or any before it */
+bool acp_done(const acp_engine *engine, acp_handle_t handle);    /* it alone */
+bool acp_quiet(const acp_engine *engine); /* nothing outstanding and no error kept */
+/* Not alone: without those that are awaited. */
+uint32_t acp_failures_take(acp_engine *engine, acp_handle_t upto, bool alone, acp_failure *out,
+                           uint32_t most, uint64_t *more);
+/* A call waits for it alone, or (`is` false) does so no more. What acp_get, acp_put, acp_fetch and the calls
+ * of methods leave pending is awaited from the beginning: until its failure is taken, or its caller says so. */
+void acp_await_alone(acp_engine *engine, acp_handle_t handle, bool is);
+acp_handle_t acp_last(const acp_engine *engine); /* that was started and not done at once */
+acp_handle_t acp_watermark(const acp_engine *engine);
+int acp_wait_room(acp_engine *engine, int64_t timeout_ns);
+
+/* A word of this process, until it compares so; woken by any operation that writes there. */
+typedef struct acp_word {
+    const void *address;
+    uint64_t position;
+    acp_ga_t ga;
+    uint32_t width; /* 4 or 8 */
+    bool dies;      /* its memory may, while it is waited for: ACP_E_UNREGISTERED */
+} acp_word;
+int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
+typedef struct acp_sources acp_sources; /* ranks among which is who is waited for: messages.h */
+/* The loss of a rank ends it with ACP_E_LOST: of one that nobody has accepted, of those among which the
+ * writer is (NULL: all), or, with `losses` not -1, when more than these are lost. */
+int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,
+                  bool is_signed, acp_sources *among, int64_t losses, int64_t timeout_ns);
+
+/* Barrier over ranks (sorted, distinct, the caller among them); NULL: everybody who
+ * lives, and for the last barrier those who joined together. */
+int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
+                int64_t timeout_ns);
+int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
+/* How many there are, and the first `most` of them; `accepted`: of those that acp_refresh knew of. */
+uint32_t acp_lost_ranks(acp_engine *engine, bool accepted, uint32_t *out, uint32_t most);
+uint32_t acp_losses(const acp_engine *engine); /* ranks that have died, or left though they were needed */
+bool acp_lives(acp_engine *engine, uint32_t rank); /* as far as this process knows */
+void acp_refresh(acp_engine *engine);
+int acp_peer_doing(acp_engine *engine, uint32_t rank, acp_doing *doing);
+/* The errno for which it cannot open a connection, for want of something of its own; 0: none. */
+int acp_shortage(acp_engine *engine);
+int acp_short_error(const acp_engine *engine); /* why ACP_E_SHORT */
+uint32_t acp_links(acp_engine *engine, uint64_t *limit); /* open connections of links; of all open files */
+
+/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another rank that
+ * lives, `*whose`, has published that name; -1: nobody has. */
+#define ACP_REPLACE 1u /* also what another rank has published */
+#define ACP_GIVEN 2u   /* the value is the address and size of memory by acp_memory_alloc, which goes with the name:
+                        * it stays the caller's only after ACP_E_TAKEN and ACP_E_SYSTEM */
+int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2], uint32_t how,
+                int64_t *whose, int64_t timeout_ns);
+int acp_withdraw(acp_engine *engine, const uint64_t key[2], int64_t *whose, int64_t timeout_ns);
+/* What was given, to those who keep it in place of lost ranks. */
+int acp_publish_again(acp_engine *engine, int64_t timeout_ns);
+void acp_names_bury(acp_lane *lane); /* at once what the progress thread would: memory of names that are over */
+int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
+
+/* Diagnosis. */
+typedef struct acp_road_info {
+    const char *road;     /* "load/store", "owner", "window", "link", "self" */
+    const char *memory;   /* how its memory was opened: "proc", "socket", "-" */
+    const char *registered; /* how its registered memory is reached: "process_vm", "owner", "link" */
+    uint32_t lost;
+} acp_road_info;
+int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out);
+const char *acp_status_name(int status);
+uint64_t acp_now(void);
+
+#endif
