@@ -39,13 +39,18 @@ def _is_there(module: str) -> bool:
         return False
 
 
-def main(argv: list[str]) -> None:
-    """Run the command line."""
+def _begin() -> None:
+    program.shelter()
     os.environ["ACP_SPAWN"] = "1"  # for what the program starts itself
     hook.install()
+
+
+def main(argv: list[str]) -> None:
+    """Run the command line."""
     if given := _module_first(argv):
         if not _is_there(given[0]):
             _parser().error(f"there is no module {given[0]!r}; give the name of one")
+        _begin()
         sys.argv = [given[0], *given[1]]
         runpy.run_module(given[0], run_name="__main__", alter_sys=True)
         return
@@ -54,6 +59,7 @@ def main(argv: list[str]) -> None:
         _parser().error("name the program to run: app.py, or -m MODULE")
     if reason := program.refusal(arguments[0]):
         _parser().error(reason)
+    _begin()
     program.run(arguments[0], arguments[1:])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from acp_mpi.engine import _engine
@@ -9,7 +10,7 @@ from acp_mpi.errors import Error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
 _LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 _OWN_RANK = ("PMI_RANK", "PMIX_RANK")  # a rank does not hand them on: they are of a new launcher
@@ -72,6 +73,7 @@ def interfaces_of(text: str) -> bytes:
 
 
 _launched = False  # by an MPI launcher, as the environment no longer says
+_taken: dict[str, str] = {}  # out of the environment, since MPI has begun
 
 
 def launched_by_mpi(environ: Mapping[str, str]) -> bool:
@@ -88,7 +90,18 @@ def keep_mpi_to_oneself(environ: MutableMapping[str, str]) -> None:
     for name in tuple(environ):
         local = "LOCAL" in name and "RANK" in name
         if name.startswith(_OF_MPI) and not (local or name.startswith(_SETTINGS)):
-            del environ[name]
+            _taken[name] = environ.pop(name)
+
+
+@contextlib.contextmanager
+def lend_to_mpi(environ: MutableMapping[str, str]) -> Iterator[None]:
+    """Give back what was taken out, for a call in which MPI itself starts processes."""
+    environ.update(_taken)
+    try:
+        yield
+    finally:
+        for name in _taken:
+            environ.pop(name, None)
 
 
 def mark_rank(environ: MutableMapping[str, str]) -> None:

@@ -1,5 +1,6 @@
 """Code in C and Cython that is built on mpi4py's headers, in programs whose MPI is ours."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -240,6 +241,44 @@ def test_mpi_itself_spawns_a_program_in_c(passes, worker):
     command = launch.program(spawn_what_only_knows_mpi, worker)
     output = passes([*launch.mpiexec(2), *command], HOOK)
     assert output.count("all are there") == 2
+
+
+class Seen(list):
+    """Arguments that note, whenever they are read, what of the environment a launcher has set."""
+
+    def __init__(self, *words):
+        super().__init__(words)
+        self.environments = []
+
+    def __iter__(self):
+        self.environments.append(of_launcher())
+        return super().__iter__()
+
+
+def of_launcher():
+    names = ("PMI_RANK", "PMI_FD", "PMIX_RANK", "PMIX_NAMESPACE")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def spawn_and_look_at_the_environment(worker):
+    given = of_launcher()
+    from mpi4py import MPI
+
+    assert given
+    assert not of_launcher()
+    arguments = Seen("one")
+    children = MPI.COMM_SELF.Spawn(worker, arguments)
+    assert _number_of(children, 0) == 2
+    _count(children)
+    assert arguments.environments[-1] == given
+    assert not of_launcher()
+    print("given back and taken", flush=True)
+
+
+def test_mpi_gets_its_environment_back_for_its_own_spawn(passes, worker):
+    command = launch.program(spawn_and_look_at_the_environment, worker)
+    output = passes([*launch.mpiexec(1), *command], HOOK)
+    assert output.count("given back and taken") == 1
 
 
 def spawn_without_a_launcher(worker):

@@ -32,7 +32,10 @@ def three_calls():
     acp.finalize()
 
 
-@pytest.mark.parametrize("options", [[], ["-m", "acp_mpi"]], ids=["", "-m acp_mpi"])
+RUNNERS = ["acp_mpi", "acp_mpi.spawn"]
+
+
+@pytest.mark.parametrize("options", [[], *(["-m", runner] for runner in RUNNERS)], ids=" ".join)
 def test_a_job_without_a_loss_ends_well(passes, options):
     python, *program = launch.program(three_calls)
     for _ in range(TIMES):
@@ -53,10 +56,11 @@ def outlive_one():
     os.write(2, b"goes on\n")
 
 
-def test_survivors_of_a_kill_come_to_their_ends(start):
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_survivors_of_a_kill_come_to_their_ends(start, runner):
     python, *program = launch.program(outlive_one)
     for _ in range(TIMES):
-        job = start(told_to_go_on([python, "-m", "acp_mpi", *program]))
+        job = start(told_to_go_on([python, "-m", runner, *program]))
         status = job.wait()
         for words in "has survived", "goes on":
             assert job.output.count(words) == RANKS - 1, job.output

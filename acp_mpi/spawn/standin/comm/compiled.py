@@ -74,7 +74,8 @@ def spawn(
     if not _has_launcher():
         os.environ["PATH"] = _path()
     try:
-        return by_mpi(comm, command, args, maxprocs, info, *more)
+        with host.lend_to_mpi(os.environ):
+            return by_mpi(comm, command, args, maxprocs, info, *more)
     except MPI.Exception as error:
         error.add_note(
             "Spawn: this is MPI's own, for a child that is not a Python with acp_mpi; some MPIs "
