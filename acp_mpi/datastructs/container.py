@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self, SupportsIndex
 
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, PeerLostError
+from acp_mpi.rma.buffers import hosted
 from acp_mpi.util import log
 
 KINDS = (
@@ -133,6 +134,7 @@ def count_of(function: str, n: Any, most: int = 2**63 - 1, of: str = "elements")
 
 def listed(function: str, things: Any) -> list[Any]:
     """Return many things as a list. TypeError if it is one."""
+    things = hosted(things, function)
     if not isinstance(things, Iterable) and not hasattr(things, "__getitem__"):
         raise TypeError(f"{function}: {things!r:.60} is one thing; give many, in a list, say")
     return list(things)

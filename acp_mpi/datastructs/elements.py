@@ -25,7 +25,7 @@ _LETTERS = {
 def _bytes_of(value: Any) -> bytes:
     """Return the bytes of a buffer, or of an iterable of small ints."""
     try:
-        return bytes(memoryview(value))
+        return bytes(memoryview(hosted(value, "element")))
     except (TypeError, ValueError):  # ValueError: a type of NumPy's that no buffer can have
         return bytes(value)
 

@@ -13,6 +13,7 @@ from acp_mpi.datastructs.key_cursor import KeyCursor
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
 from acp_mpi.errors import AddressError, PeerLostError
+from acp_mpi.rma.buffers import hosted
 
 _HEAD = struct.Struct("<HHI")
 _PART = struct.Struct("<QQ")
@@ -190,9 +191,11 @@ class Hashed(HashedCopies):
 
     def _array_of(self, method: str, keys: Any) -> Any:
         """Return an array of keys as one of the keys' type; None: they are put in one by one."""
+        name = f"{type(self).__name__}.{method}"
+        keys = hosted(keys, name)
         if not self._inlined or not hasattr(keys, "__array_interface__"):
             return None
-        return as_array(self._key_codec, keys, f"{type(self).__name__}.{method}: keys")
+        return as_array(self._key_codec, keys, f"{name}: keys")
 
     def _key_at(self, method: str, ga: SupportsIndex, size: SupportsIndex | None) -> Any:
         return key_at(self._key_codec, ga, size, f"{type(self).__name__}.{method}")

@@ -8,6 +8,7 @@ from acp_mpi.datastructs.container import count_of, listed
 from acp_mpi.datastructs.hashed import Hashed
 from acp_mpi.datastructs.local import Local
 from acp_mpi.engine import _engine
+from acp_mpi.rma.buffers import hosted
 
 _OPS = ("add", "multiply", "min", "max", "and", "or", "xor")
 _MISSING = object()
@@ -188,7 +189,7 @@ class Map(_engine.MapMethods, Hashed):
         Arrays where keys and values have a dtype and NumPy is used (the value of a missing key is
         `default`, or zero), else lists. One round for each rank; each find is atomic.
         """
-        keys = keys if hasattr(keys, "__len__") else listed("Map.get_many", keys)
+        keys = _many("Map.get_many", keys)
         if not len(keys):
             self._touch("get_many")
         dtype = array_dtype(self._value_codec) if self._inlined else None
@@ -207,8 +208,7 @@ class Map(_engine.MapMethods, Hashed):
         return values, found
 
     def _put_many(self, name: str, keys: Any, values: Any, how: str) -> None:
-        if not hasattr(keys, "__len__") or not hasattr(values, "__len__"):
-            keys, values = (listed(f"Map.{name}", things) for things in (keys, values))
+        keys, values = (_many(f"Map.{name}", things) for things in (keys, values))
         if len(keys) != len(values):
             raise ValueError(
                 f"Map.{name}: {len(keys)} keys and {len(values)} values; give as many of both"
@@ -228,3 +228,9 @@ class Map(_engine.MapMethods, Hashed):
             self._put_list(name, list(keys), list(values), how)
         else:
             self._put_arrays(name, bytes_of(array), bytes_of(filled), len(array), how)
+
+
+def _many(function: str, things: Any) -> Any:
+    """Return many things, of which it is known how many they are: an array, or any others."""
+    things = hosted(things, function)
+    return things if hasattr(things, "__len__") else listed(function, things)

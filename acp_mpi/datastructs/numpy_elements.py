@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from acp_mpi.engine import _engine
+from acp_mpi.rma.buffers import hosted
 
 _ElementOf = Callable[[Any, str], _engine.Element]
 _numpy: Any = None  # once all of it is there
@@ -83,7 +84,7 @@ def _packer(dtype: Any, element_of: _ElementOf) -> Callable[[Any], bytes]:
             if len(value) != shape[0]:
                 raise ValueError(f"{value!r:.60} is not a {dtype}; give {shape[0]} values")
             return b"".join(map(inner, value))
-        if not isinstance(value, tuple) and (given := numpy.asarray(value)).shape:
+        if not isinstance(value, tuple) and (given := numpy.asarray(hosted(value, "field"))).shape:
             row = numpy.empty(shape, base)
             row[...] = fitted(given, base, "values")
             return row.tobytes()

@@ -130,6 +130,40 @@ def test_vectors_and_workspaces_take_its_elements(kind):
         assert room[7] == 8
 
 
+@EACH
+@pytest.mark.parametrize("width", ["q", object], ids=["array", "list"])
+def test_maps_and_sets_take_many_of_its_keys_and_values(kind, width):
+    keys, values = np.arange(3), np.arange(3) + 0.5
+    with acp.Map(key=width, value="d", ranks=[acp.rank()]) as many:
+        many.update(kind(keys), kind(values))
+        many.update(kind(keys[:2]), [10, 11])
+        assert dict(many.items()) == {0: 10, 1: 11, 2: 2.5}
+        many.accumulate(kind(keys), kind(values))
+        found, there = many.get_many(kind(np.arange(4)), -1)
+        assert list(found) == [10.5, 12.5, 5, -1]
+        assert list(there) == [True, True, True, False]
+        many.update(kind(np.array([[7, 8], [9, 10]])))
+        assert many[7] == 8
+    for make in acp.Set, acp.MultiSet:
+        with make(kind(keys), key=width, ranks=[acp.rank()]) as some:
+            some.update(kind(keys[1:]))
+            assert sorted(set(some)) == [0, 1, 2]
+
+
+@EACH
+def test_its_bytes_are_one_element(kind):
+    row = np.arange(4, dtype="u1")
+    with acp.List(dtype=bytes) as texts, acp.Map(key="q", value=bytes, ranks=[acp.rank()]) as many:
+        texts.append(kind(row))
+        many[1] = kind(row[::2])
+        assert (list(texts), many[1]) == ([bytes(row)], bytes(row[::2]))
+    with acp.Vector("V4") as raw, acp.Vector("2i4,i2") as fields:
+        raw.append(kind(row))
+        fields.append((kind(np.array([5, 6])), 7))
+        assert raw[0] == bytes(row)
+        assert [x.tolist() if hasattr(x, "tolist") else x for x in fields[0]] == [[5, 6], 7]
+
+
 def test_a_remote_array_is_assigned_from_it():
     _, places = shared(4, "f8")
     there = acp.remote(places[acp.rank()], (4,), "f8")
@@ -161,6 +195,9 @@ def test_memory_of_a_device_is_refused_and_the_device_named(kind, name):
         "irecv": lambda: acp.irecv(thing),
         "register_memory": lambda: acp.register_memory(thing),
         "Vector.extend": lambda: acp.Vector("f8").extend(thing),
+        "Set.update": lambda: acp.Set(thing),
+        "Map.update": lambda: acp.Map().update(thing, thing),
+        "Map.get_many": lambda: acp.Map().get_many(thing),
     }
     for function, call in calls.items():
         with refused(TypeError, function, f"device memory ({name}", "host"):

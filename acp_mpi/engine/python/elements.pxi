@@ -28,6 +28,8 @@ def raw_bytes(x) -> bytes:
     """Return the bytes of a buffer; TypeError for anything else."""
     if type(x) is bytes:
         return x
+    from acp_mpi.rma.buffers import hosted
+    x = hosted(x, "value")
     try:
         return bytes(memoryview(x))
     except TypeError:
