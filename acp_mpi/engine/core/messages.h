@@ -47,28 +47,29 @@ static inline bool acp_note_fits(uint64_t wanted, uint64_t note)
     return want == is && !((wanted ^ note) >> 12 & 1) &&
            (want != ACP_NOTE_RECORD || !((wanted ^ note) >> 32));
 }
-/* A short message that waits in a box of its sender: copied, and not taken yet. */
-#define ACP_FAST_MOST 160u /* bytes */
-typedef struct acp_fast {
+/* A short message that waits in the ring of its sender, and is not taken yet. */
+#define ACP_SHORT_MOST 4096u /* bytes */
+typedef struct acp_short {
     acp_envelope envelope;
-    uint64_t data[ACP_FAST_MOST / 8];
-    uint64_t number; /* there */
-    void *place;
-} acp_fast;
+    uint64_t at; /* there */
+    struct pair_ring *ring;
+    const struct ring_line *lines;
+} acp_short;
 typedef struct acp_request acp_request; /* a send or a receive of this process that is not over */
 
 /* No request: `data` is free again. Else it must stay until the request is done. */
 int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
              acp_request **request);
 /* As acp_send of what is short, by lane 0, if it can be left where a receiver that is awake looks first; false:
- * nothing has happened. Such a message is received as all others are, or at once: acp_fast_look copies the first
- * that fits, if nothing else comes before it; acp_fast_take: it is the caller's now, and false: it is not. */
-bool acp_send_fast(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
-bool acp_fast_look(acp_engine *engine, const acp_envelope *want, acp_fast *message);
-bool acp_fast_take(const acp_fast *message);
+ * nothing has happened. Such a message is received as all others are, or at once: acp_short_look says which is the
+ * first that fits, if nothing else comes before it; acp_short_take: all its bytes are in `data`, and it is the
+ * caller's, who holds the interpreter lock; false: it is not. */
+bool acp_send_short(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
+bool acp_short_look(acp_engine *engine, const acp_envelope *want, acp_short *message);
+bool acp_short_take(const acp_short *message, void *data);
 /* As acp_request_soon. ACP_OK: something has come that may be for that receive; ACP_E_BUSY: not yet; ACP_E_HANDLE:
  * it will not come that way. Briefly: without giving up the processor, by who has the interpreter lock. */
-int acp_fast_soon(acp_engine *engine, const acp_envelope *want, bool briefly);
+int acp_short_soon(acp_engine *engine, const acp_envelope *want, bool briefly);
 /* Without a buffer, and room for UINT64_MAX bytes, whatever comes is kept in the own heap:
  * acp_request_data. The request may be done already. */
 int acp_receive(acp_lane *lane, const acp_envelope *want, void *buffer, acp_request **request);

@@ -12,7 +12,7 @@
 
 #include "memory/transaction.h"
 #include "messages/eager_slot.h"
-#include "messages/fastbox.h"
+#include "messages/pair_ring.h"
 
 #include <assert.h>
 
@@ -125,7 +125,7 @@ struct mailbox {
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
     struct mail_lot ended[MAIL_LOTS];
     struct eager eager;
-    struct fastboxes fast;
+    struct pair_rings rings;
 };
 
 /* A slab: letters behind its first word, each on lines of its own. */

@@ -162,16 +162,31 @@ static void write_envelope(struct letter *letter, const acp_envelope *e, const v
     }
 }
 
+/* All of a message that is not in its letter, to a block that is taken in the same change. */
+static int write_block(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data)
+{
+    uint64_t block;
+    int rc = section_take(hold, e->size, &block);
+    if (rc != ACP_OK)
+        return rc;
+    memcpy(hold->heap->base + block, data, e->size);
+    letter->block = block;
+    letter->filled = e->size;
+    letter->place = PLACE_BLOCK;
+    return ACP_OK;
+}
+
 /* It is FILLING before it is known: if who brings it dies now, its receive ends. */
-static void match(struct hold *hold, struct letter *letter, const acp_envelope *e,
-                  const void *data, uint32_t filler)
+static int match(struct hold *hold, struct letter *letter, const acp_envelope *e, const void *data,
+                 uint32_t filler, bool whole)
 {
     letter_unlink(hold, letter);
     write_envelope(letter, e, data, filler);
     section_set(hold, &letter->state, LETTER_FILLING);
+    return whole && e->size > MAIL_INLINE ? write_block(hold, letter, e, data) : ACP_OK;
 }
 
-static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint32_t filler,
+static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint32_t filler, bool whole,
                 bool *held, struct letter **letter)
 {
     struct mailbox *box = &hold->heap->head->mailbox;
@@ -184,8 +199,11 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
     letter_attend(l, ATTENTION_NONE);
     l->buffer = l->global = 0;
     write_envelope(l, e, data, filler);
-    l->cost = bytes;
-    __atomic_store_n(&l->state, e->size > MAIL_INLINE ? LETTER_FILLING : LETTER_DONE,
+    if (whole && e->size > MAIL_INLINE && (rc = write_block(hold, l, e, data)) != ACP_OK)
+        return rc;
+    l->cost = l->block ? COST + e->size : bytes;
+    bytes = l->cost;
+    __atomic_store_n(&l->state, e->size > MAIL_INLINE && !whole ? LETTER_FILLING : LETTER_DONE,
                      __ATOMIC_RELEASE);
     letter_link(hold, l, AMONG_MESSAGES);
     section_set(hold, &box->bytes, box->bytes + bytes);
@@ -243,9 +261,9 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
     int rc = ACP_OK;
     section_begin(hold);
     if (letter)
-        match(hold, letter, e, data, filler);
+        rc = match(hold, letter, e, data, filler, landing->word);
     else
-        rc = keep(hold, e, data, filler, &landing->held, &letter);
+        rc = keep(hold, e, data, filler, landing->word, &landing->held, &letter);
     if (landing->word)
         section_set(hold, landing->word, landing->value);
     if (unlikely(rc != ACP_OK)) {

@@ -18,8 +18,8 @@ struct letter *mail_find_message(const struct heap *h, const acp_envelope *want)
 void letter_refused(struct hold *hold, struct letter *letter, const acp_envelope *envelope);
 /* A message is taken out: inside a change. */
 void mail_unkeep(struct hold *hold, struct letter *letter);
-/* In the section of `to`'s mailbox a short message arrives there, whatever its bound, and in the same change the
- * word becomes `value`. ACP_E_FULL, ACP_E_BUSY: nothing has happened. */
+/* In the section of `to`'s mailbox a message arrives there with all its bytes, whatever its bound, and in the same
+ * change the word becomes `value`. ACP_E_FULL, ACP_E_BUSY: nothing has happened. */
 int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const void *data,
                uint64_t *word, uint64_t value);
 /* A letter says something new: whoever sleeps on it is woken. */

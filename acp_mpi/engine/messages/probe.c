@@ -5,8 +5,8 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/credits.h"
-#include "messages/fastbox.h"
-#include "messages/fastbox_deliver.h"
+#include "messages/pair_ring.h"
+#include "messages/pair_ring_deliver.h"
 #include "messages/mail_match.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
@@ -29,12 +29,12 @@ static int look(acp_lane *lane, const acp_envelope *want, acp_envelope *found, u
         lane->fault.rank = want->source;
         return lane->fault.status;
     }
-    if (!__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE) && !fast_any(h))
+    if (!__atomic_load_n(&h->head->mailbox.kept, __ATOMIC_ACQUIRE) && !pair_ring_any(h))
         return ACP_E_HANDLE;
     int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, patience_ns);
     if (rc != ACP_OK)
         return rc;
-    if ((rc = fast_clear(&hold)) != ACP_OK) {
+    if ((rc = pair_ring_clear(&hold)) != ACP_OK) {
         section_leave(&hold);
         return rc;
     }

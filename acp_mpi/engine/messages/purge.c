@@ -8,7 +8,7 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/credits.h"
-#include "messages/fastbox_deliver.h"
+#include "messages/pair_ring_deliver.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
 #include "messages/purge_finished.h"
@@ -77,9 +77,10 @@ static void mail_bury(acp_lane *lane)
         return;
     if (!held_bury(lane, h))
         e->mail.losses = 1;
-    if (fast_clear(&hold) == ACP_OK)
-        fast_release(&hold);
-    else
+    int rc = pair_ring_clear(&hold);
+    if (rc == ACP_OK)
+        pair_ring_release(&hold);
+    else if (rc != ACP_E_DAMAGED) /* which no other look mends */
         e->mail.losses = 1;
     const acp_request *unwanted = e->mail.unwanted;
     uint64_t steps = h->head->mailbox.kept, next;

@@ -8,7 +8,7 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/eager_slot.h"
-#include "messages/fastbox.h"
+#include "messages/pair_ring.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
 #include "messages/rendezvous_get.h"
@@ -46,7 +46,8 @@ void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain)
     atomic_store_explicit(&e->mail.contexts_ended, look ? 0 : many, memory_order_relaxed);
     if (in_vain || many % ENDED_MANY == 0) /* as long as they are known here */
         eager_forget(e);
-    look |= many % ENDED_MANY == 0 && fast_any(h); /* it is not known for ever, and what is in a box would be kept */
+    /* It is not known for ever, and what is in a ring would be kept. */
+    look |= many % ENDED_MANY == 0 && pair_ring_any(h);
     if (!look && !in_vain)
         return;
     atomic_store(&e->mail.losses, 1);

@@ -5,7 +5,7 @@
 #include "memory/heap.h"
 #include "memory/transaction.h"
 #include "messages/credits.h"
-#include "messages/fastbox_deliver.h"
+#include "messages/pair_ring_deliver.h"
 #include "messages/flow_solicit.h"
 #include "messages/mail_match.h"
 #include "messages/mailbox.h"
@@ -83,16 +83,16 @@ static void ask_for_bytes(acp_engine *e, const acp_request *r)
     progress_kick(e);
 }
 
-/* What was put into a box before its sender could see the receive comes to it, too. */
+/* What was put into a ring before its sender could see the receive comes to it, too. */
 static int match_all(struct hold *hold, acp_request *r, const acp_envelope *want)
 {
-    int rc = fast_clear(hold);
+    int rc = pair_ring_clear(hold);
     if (rc == ACP_OK)
         rc = match(hold, r, want);
     if (rc != ACP_OK || letter_state(r->letter) != LETTER_POSTED)
         return rc;
     atomic_thread_fence(memory_order_seq_cst);
-    rc = fast_clear(hold);
+    rc = pair_ring_clear(hold);
     if (likely(rc == ACP_OK) || letter_state(r->letter) != LETTER_POSTED)
         return ACP_OK;
     section_begin(hold);

@@ -8,7 +8,7 @@
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
 #include "memory/heap.h"
-#include "messages/fastbox.h"
+#include "messages/pair_ring.h"
 #include "messages/flow.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
@@ -38,7 +38,7 @@ struct request_wait {
     bool near;              /* who brings one may be another process, by load and store */
     const uint32_t *departed; /* of a collective: another number of the departed ends it, too */
     const uint64_t *heard;    /* the same with messages that have come */
-    const acp_envelope *want; /* not posted yet: it looks whether there is a message in a box */
+    const acp_envelope *want; /* not posted yet: it looks whether there is a message in a ring */
     uint64_t arm_at;
 };
 
@@ -50,7 +50,7 @@ static bool follow(acp_request *r)
 static bool one_done(struct request_wait *w)
 {
     if (w->want)
-        return fast_stirs(w->engine, w->want);
+        return pair_ring_stirs(w->engine, w->want);
     for (uint32_t i = 0; i < w->count; i++) {
         while (follow(w->requests[i]))
             w->followed = true;
@@ -186,7 +186,7 @@ bool acp_request_soon(acp_engine *e, acp_request *request)
     return soon(&w) || doze_over(&w, MAIL_FIRST_NS);
 }
 
-/* Only what is near comes by a box. */
+/* Only what is near comes by a ring. */
 static bool comes_near(acp_engine *e, const acp_envelope *want)
 {
     acp_request draft = {.engine = e, .any = want->source == ACP_ANY};
@@ -198,14 +198,14 @@ static bool comes_near(acp_engine *e, const acp_envelope *want)
 static bool glance(const struct request_wait *w)
 {
     for (uint32_t i = 0; !w->engine->progress.crowded && i < GLANCES; i++) {
-        if (fast_stirs(w->engine, w->want))
+        if (pair_ring_stirs(w->engine, w->want))
             return true;
         cpu_relax();
     }
     return false;
 }
 
-int acp_fast_soon(acp_engine *e, const acp_envelope *want, bool briefly)
+int acp_short_soon(acp_engine *e, const acp_envelope *want, bool briefly)
 {
     struct request_wait w = {.engine = e, .want = want, .near = true};
     if (!comes_near(e, want))

@@ -7,8 +7,8 @@
 #include "memory/heap.h"
 #include "messages/deliver.h"
 #include "messages/eager_slot.h"
-#include "messages/fastbox.h"
-#include "messages/fastbox_deliver.h"
+#include "messages/pair_ring.h"
+#include "messages/pair_ring_deliver.h"
 #include "messages/flow_send.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
@@ -155,7 +155,7 @@ int send_advance(acp_lane *lane, acp_request *r, const acp_request *first)
     if (r->peer->lost)
         rc = ACP_E_LOST;
     if (rc == ACP_OK && r->step == STEP_ARRIVE) {
-        if (unlikely(fast_before(e, r->peer)) && (rc = fast_bring(lane, r->peer)) != ACP_OK) {
+        if (unlikely(pair_ring_before(e, r->peer)) && (rc = pair_ring_bring(lane, r->peer)) != ACP_OK) {
             r->landing.looks = true;
             return rc;
         }
@@ -240,12 +240,12 @@ int send_recalled(acp_lane *lane, uint32_t dest, uint64_t context)
     return to ? eager_recall(lane, to, context) : ACP_OK;
 }
 
-bool acp_send_fast(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
+bool acp_send_short(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data)
 {
     acp_engine *e = lane->engine;
-    struct peer *to = envelope->size <= ACP_FAST_MOST && envelope->tag >= 0 ? mail_peer(lane, dest) : NULL;
+    struct peer *to = envelope->size <= ACP_SHORT_MOST && envelope->tag >= 0 ? mail_peer(lane, dest) : NULL;
     return to && !is_far(e, to) && (likely(!atomic_load(&e->mail.sends)) || !sends_before(e, to)) &&
-           fast_put(lane, to, envelope, data);
+           pair_ring_put(lane, to, envelope, data);
 }
 
 int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,

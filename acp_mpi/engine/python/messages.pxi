@@ -7,10 +7,9 @@ cdef extern from "core/messages.h" nogil:
         int64_t source, tag
         uint64_t size, note
         acp_sources *among
-    const uint32_t ACP_FAST_MOST
-    ctypedef struct acp_fast:
+    const uint32_t ACP_SHORT_MOST
+    ctypedef struct acp_short:
         acp_envelope envelope
-        uint64_t *data
     ctypedef struct acp_request
     ctypedef struct acp_step:
         pass
@@ -32,10 +31,10 @@ cdef extern from "core/messages.h" nogil:
     const int ACP_E_TYPE
     bint acp_note_fits(uint64_t, uint64_t)
     int acp_send(acp_lane *, uint32_t, const acp_envelope *, const void *, acp_request **)
-    bint acp_send_fast(acp_lane *, uint32_t, const acp_envelope *, const void *)
-    bint acp_fast_look(acp_engine *, const acp_envelope *, acp_fast *)
-    bint acp_fast_take(const acp_fast *)
-    int acp_fast_soon(acp_engine *, const acp_envelope *, bint)
+    bint acp_send_short(acp_lane *, uint32_t, const acp_envelope *, const void *)
+    bint acp_short_look(acp_engine *, const acp_envelope *, acp_short *)
+    bint acp_short_take(const acp_short *, void *)
+    int acp_short_soon(acp_engine *, const acp_envelope *, bint)
     int acp_hand_on(acp_lane *, const acp_envelope *, const void *, acp_request **)
     int acp_receive(acp_lane *, const acp_envelope *, void *, acp_request **)
     bint acp_request_done(const acp_request *)

@@ -1,6 +1,7 @@
 # Receives: posted where senders find them.
 
 DEF MAIL_SHORT = 256  # bytes that come with their envelope
+DEF SHORT_MOST = 4096  # ACP_SHORT_MOST
 DEF MOMENT = 1000000  # ns: who has less time does not look for what is not here
 cdef object NOTHING_HERE = object()
 
@@ -77,64 +78,64 @@ cdef Request receive_stray(Request r, Stray stray):
     return r
 
 
-cdef bint box_soon(const acp_envelope *want, acp_fast *message, bint waits) noexcept:
-    # A short message is in a box, or comes there within a moment.
+cdef bint ring_soon(const acp_envelope *want, acp_short *message, bint waits) noexcept:
+    # A short message is in a ring, or comes there within a moment.
     cdef acp_engine *e = engine
     cdef int rc
-    if acp_fast_look(e, want, message):
+    if acp_short_look(e, want, message):
         return True
     if not waits:
         return False
-    rc = acp_fast_soon(e, want, True)
+    rc = acp_short_soon(e, want, True)
     if rc == ACP_E_BUSY:
         acp_engine_enter(e)
         with nogil:
-            rc = acp_fast_soon(e, want, False)
+            rc = acp_short_soon(e, want, False)
         if engine != e:  # another thread may have finalized meanwhile
             rc = ACP_E_CLOSED
         acp_engine_exit(e)
     # What another receive has left meanwhile comes before it.
-    return rc == ACP_OK and not strays and acp_fast_look(e, want, message)
+    return rc == ACP_OK and not strays and acp_short_look(e, want, message)
 
 
 cdef bint taken_into(const Py_buffer *view, const acp_envelope *want, bint waits, Status status) except -1:
     # One that fits, and is not to be made into anything else.
-    cdef acp_fast m
-    if not box_soon(want, &m, waits and <uint64_t>view.len <= ACP_FAST_MOST):
+    cdef acp_short m
+    if not ring_soon(want, &m, waits and <uint64_t>view.len <= ACP_SHORT_MOST):
         return False
     if (m.envelope.size > <uint64_t>view.len or not acp_note_fits(want.note, m.envelope.note)
             or want.note and m.envelope.note & 15 == DESCRIBED):
         return False
-    if not acp_fast_take(&m):
+    if not acp_short_take(&m, view.buf):
         return False
-    memcpy(view.buf, m.data, m.envelope.size)
     if status is not None:
         status.fill(&m.envelope)
     return True
 
 
-cdef Stray stray_of(const acp_fast *m):
+cdef Stray stray_of(const acp_envelope *m, const char *data):
     cdef Stray stray = Stray.__new__(Stray)
-    stray.envelope, stray.data = m.envelope, raw_bytes_of(<const char *>m.data, m.envelope.size)
+    stray.envelope, stray.data = m[0], raw_bytes_of(data, m.size)
     return stray
 
 
 cdef object taken_out(str function, const acp_envelope *want, bint raw, bint waits, Status status):
     # What one of them is; NOTHING_HERE. Where Ctrl-C comes while it is unpickled it is the next receive's.
-    cdef acp_fast m
+    cdef acp_short m
+    cdef char data[SHORT_MOST]
     cdef Stray stray
-    if not box_soon(want, &m, waits) or m.envelope.note & 15 == DESCRIBED or not acp_fast_take(&m):
+    if not ring_soon(want, &m, waits) or m.envelope.note & 15 == DESCRIBED or not acp_short_take(&m, data):
         return NOTHING_HERE
     if status is not None:
         status.fill(&m.envelope)
     if raw:
-        return raw_bytes_of(<const char *>m.data, m.envelope.size)
+        return raw_bytes_of(data, m.envelope.size)
     try:
-        return unpacked(&m.envelope, <const char *>m.data, None)
+        return unpacked(&m.envelope, data, None)
     except Exception:
         raise
     except BaseException:
-        stray = stray_of(&m)
+        stray = stray_of(&m.envelope, data)
         stray_keep(stray)
         stray_hand_on(stray, function)
         raise
@@ -171,7 +172,7 @@ cdef Request receive_at_once(object array, int64_t source, int64_t tag):
     c.request = NULL
     c.envelope.context, c.envelope.source, c.envelope.tag = OWN_CONTEXT, source, tag
     c.envelope.size, c.envelope.among = view.len, NULL
-    if view.len > MAIL_SHORT or strchr(view.format, OBJECT) != NULL:
+    if <uint64_t>view.len > ACP_SHORT_MOST or strchr(view.format, OBJECT) != NULL:
         PyBuffer_Release(&view)
         return receive_begin("recv", array, OWN_CONTEXT, source, tag, False)
     c.envelope.note = wanted_by(array, &view)
@@ -181,7 +182,7 @@ cdef Request receive_at_once(object array, int64_t source, int64_t tag):
     if engine == NULL:  # another thread has finalized meanwhile
         PyBuffer_Release(&view)
         no_engine("recv")
-    if acp_receive(lane0, &c.envelope, view.buf, &c.request) != ACP_OK:
+    if view.len > MAIL_SHORT or acp_receive(lane0, &c.envelope, view.buf, &c.request) != ACP_OK:
         PyBuffer_Release(&view)
         return receive_begin("recv", array, OWN_CONTEXT, source, tag, False)
     if (come(c.request) and acp_request_look(c.request, &got) == ACP_OK

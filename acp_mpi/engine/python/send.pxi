@@ -32,7 +32,7 @@ cdef Request post_parcel(str function, parcel *p, object keep, uint32_t dest, in
     c.dest, c.data = dest, p.data
     c.envelope.context, c.envelope.tag = context, tag
     c.envelope.size, c.envelope.note = p.size, p.note
-    if p.size <= ACP_FAST_MOST and acp_send_fast(lane0, dest, &c.envelope, p.data):
+    if p.size <= ACP_SHORT_MOST and acp_send_short(lane0, dest, &c.envelope, p.data):
         c.request = NULL
     else:
         mail_do(function, do_send, &c, p.size <= SMALL, dest)

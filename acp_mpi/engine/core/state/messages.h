@@ -8,24 +8,27 @@
 #include <stdatomic.h>
 
 struct courier;
-struct fastbox;
+struct pair_ring;
+struct ring_line;
 
 #define MAIL_KEPT 3u
 #define EAGER_EACH 4u   /* slots of a sender, chosen by the context: it may be ahead of its receiver */
 #define EAGER_SLOTS 128u /* senders share them */
 
-/* A sender's view of its box. */
-struct fast_sender {
+/* A sender's view of its ring. */
+struct ring_sender {
     _Atomic uint32_t era; /* of the mailbox, + 1: the rest is of that one */
-    struct fastbox *box;  /* NULL: another has it */
+    uint32_t pause;       /* sends until it asks again for memory that there was not; 0: it asks */
+    struct pair_ring *ring; /* NULL: another has it, or there is no memory */
+    struct ring_line *lines;
     _Atomic uint64_t sent;
-    uint64_t seen; /* what `taken` was when this process looked last */
+    uint64_t seen; /* the lines before this position were free when this process looked last */
 };
 
 struct mail_state {
     _Atomic uint64_t polled_at; /* when a poll in vain last made sure that it hears of losses */
     _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages turned away there that this process has found */
-    _Atomic uint32_t fast_turn; /* the box at which a receive from whomever begins to look */
+    _Atomic uint32_t ring_turn; /* the ring at which a receive from any source begins to look */
     void *kept[MAIL_KEPT];     /* for what a message by link needs */
     struct courier *couriers;
     uint64_t parcel_serial;
@@ -47,7 +50,7 @@ struct mail_state {
 /* Of a peer. */
 struct peer_mail {
     _Atomic uint32_t eager_stuck[EAGER_EACH]; /* so often had a slot there been claimed when it stayed full */
-    struct fast_sender fast; /* this process, at its mailbox */
+    struct ring_sender ring; /* this process, at its mailbox */
     _Atomic bool holds; /* blocks of the own heap are its, until it has pulled what is in them */
     _Atomic bool far; /* its heap could not be mapped: messages to it go by link */
     struct courier *courier; /* NULL: no message yet by link */

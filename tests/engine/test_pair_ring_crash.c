@@ -1,24 +1,19 @@
-/* Fast boxes, where one side does something at each instant of a call of the other, and where a process is killed: no
+/* Pair rings, where one side does something at each instant of a call of the other, and where a process is killed: no
  * message is lost, and who sleeps is woken. */
-#include "boxing.h"
-#include "core/engine_state.h"
-#include "memory/transaction.h"
-#include "messages/fastbox.h"
-#include "messages/fastbox_deliver.h"
-#include "messages/mailbox.h"
+#include "ringing.h"
 
 /* What the other side does at one instant of a call. */
 static struct stage *owner;
 static struct sender *other;
 static uint64_t instant;
-static bool boxed;
+static bool ringed;
 static acp_request *begun;
 static const acp_envelope first = {.source = 1, .tag = 1}, second = {.source = 1, .tag = 2};
 
 static void they_send(void)
 {
     if (instant && --instant == 0)
-        boxed = by_box(other, first, 1);
+        ringed = by_ring(other, first, 1);
 }
 
 static void they_post_now(void)
@@ -57,23 +52,25 @@ static void a_receive_is_posted_meanwhile(struct stage *s, struct sender *from)
     uint64_t instants = 0;
     acp_envelope want = first;
     want.size = UINT64_MAX;
-    do { /* the mailbox is held, so that only a box can be filled then */
+    CHECK(by_ring(from, first, 1) && acp_receive(s->actor.lane, &want, NULL, &begun) == ACP_OK);
+    CHECK(end_of(s, begun).note == 1);
+    do { /* the mailbox is held, so that only the ring can be filled then */
         at_each_store = they_send;
         instant = ++instants;
-        boxed = false;
+        ringed = false;
         CHECK(acp_receive(s->actor.lane, &want, NULL, &begun) == ACP_OK);
         at_each_store = NULL;
-        if (!boxed)
+        if (!ringed)
             CHECK(!acp_request_done(begun) && !send_it(from, first, 1));
         CHECK(end_of(s, begun).note == 1);
     } while (!instant);
     CHECK(instants > 10);
-    for (instants = 1; instants < 4; instants++) {
+    for (instants = 1; instants < 5; instants++) {
         at_each_store = they_post;
         instant = instants;
-        CHECK(send_it(from, first, 1) == (instants > 1)); /* no third instant is in it */
+        CHECK(send_it(from, first, 1) == (instants > 2)); /* no fourth instant is in it */
         at_each_store = NULL;
-        if (instants == 3)
+        if (instants == 4)
             they_post();
         CHECK(end_of(s, begun).note == 1);
     }
@@ -82,7 +79,7 @@ static void a_receive_is_posted_meanwhile(struct stage *s, struct sender *from)
 /* A look for something else has taken what was before it to the mailbox. */
 static void what_is_kept_was_before(struct stage *s, struct sender *from)
 {
-    acp_fast m;
+    acp_short m;
     acp_envelope want = first;
     want.size = UINT64_MAX;
     CHECK(send_it(from, first, 1));
@@ -90,8 +87,8 @@ static void what_is_kept_was_before(struct stage *s, struct sender *from)
     instant = 1;
     CHECK(send_it(from, first, 2));
     at_each_store = NULL;
-    CHECK(box_of(s)->kept == 1 && fast_any(&s->actor.heap));
-    CHECK(!acp_fast_look(s->actor.engine, &first, &m));
+    CHECK(box_of(s)->kept == 1 && pair_ring_any(&s->actor.heap));
+    CHECK(!acp_short_look(s->actor.engine, &first, &m));
     for (uint64_t number = 1; number <= 2; number++) {
         CHECK(acp_receive(s->actor.lane, &want, NULL, &begun) == ACP_OK);
         CHECK(end_of(s, begun).note == number);
@@ -100,20 +97,20 @@ static void what_is_kept_was_before(struct stage *s, struct sender *from)
 
 static void they_post_and_take(void)
 {
-    acp_fast m;
+    acp_short m;
     if (!instant)
         return;
-    if (--instant == 1)
+    if (--instant == 2)
         they_post_now();
     else if (instant == 0)
-        CHECK(!acp_fast_look(owner->actor.engine, &first, &m));
+        CHECK(!acp_short_look(owner->actor.engine, &first, &m));
 }
 
 /* Its sender, which had looked before that, has not looked again. */
 static void a_receive_that_is_posted_comes_first(struct stage *s, struct sender *from)
 {
     at_each_store = they_post_and_take;
-    instant = 2;
+    instant = 3;
     CHECK(!send_it(from, first, 1));
     at_each_store = NULL;
     CHECK(end_of(s, begun).note == 1);
@@ -125,7 +122,7 @@ static void they_probe_and_bring(void)
     want.size = UINT64_MAX;
     if (!instant)
         return;
-    if (--instant == 1) { /* as acp_probe_wait, which sleeps then */
+    if (--instant == 2) { /* as acp_probe_wait, which sleeps then */
         __atomic_fetch_add(&box_of(owner)->probing, 1, __ATOMIC_SEQ_CST);
         CHECK(acp_probe(owner->actor.lane, &first, &found, NULL) == ACP_E_HANDLE);
     } else if (instant == 0) { /* another thread receives something else */
@@ -146,7 +143,7 @@ static void a_probe_that_sleeps_is_woken(struct stage *s, struct sender *from)
     uint32_t before = rings();
     want.size = UINT64_MAX;
     at_each_store = they_probe_and_bring;
-    instant = 2;
+    instant = 3;
     CHECK(send_it(from, first, 1) && box_of(s)->kept == 1 && rings() > before);
     __atomic_fetch_sub(&box_of(s)->probing, 1, __ATOMIC_SEQ_CST);
     CHECK(acp_request_cancel(s->actor.lane, begun) == ACP_OK);
@@ -170,6 +167,62 @@ static void at_the_same_time(void)
     close_mailbox(&s, fd);
 }
 
+/* The ring of a sender that has died: its block is the heap's again. */
+static void release_first(struct stage *s)
+{
+    struct hold hold;
+    struct pair_rings *all = &box_of(s)->rings;
+    s->sources[1].lost = s->sources[1].left = true;
+    CHECK(section_enter(&hold, s->actor.lane, &box_of(s)->section, &s->actor.heap, ACP_FOREVER) == ACP_OK);
+    pair_ring_release(&hold);
+    section_leave(&hold);
+    CHECK(all->owned == 0 && all->rings[1].owner == 0 && !all->rings[1].lines && !all->rings[1].block);
+    s->sources[1].lost = s->sources[1].left = false;
+}
+
+/* At each store of what fills a ring, the first of which take its memory: what it has said is sent is there, and
+ * nothing of what it was about to send. */
+static void one_that_fills_it_dies(void)
+{
+    struct stage s;
+    struct record *sent = shared_memory(sizeof *sent);
+    uint64_t deaths = 0, blocks;
+    bool died = true;
+    int fd = open_mailbox(&s);
+    blocks = check_heap(&s.actor);
+    while (died) {
+        struct said_all all = {.count = 0};
+        acp_envelope m = {.source = 1};
+        sent->begun = sent->ended = 0;
+        pid_t child = child_start();
+        if (!child) {
+            struct sender from;
+            sender_start(&from, fd, 1);
+            fault_left = deaths + 1;
+            for (uint64_t n = 1; n <= 4; n++) {
+                sent->begun = n;
+                CHECK(by_ring(&from, m, nth_of_ring(n)));
+                sent->ended = n;
+            }
+            _exit(0);
+        }
+        died = was_killed(child);
+        deaths += died;
+        for (uint64_t n = 1; n <= sent->ended; n++)
+            all.list[all.count++] = (struct said){m, nth_of_ring(n)};
+        while (all.count)
+            CHECK(take_from_ring(&s, &all, &m));
+        if (sent->begun > sent->ended) /* it may have been all there */
+            all.list[all.count++] = (struct said){m, nth_of_ring(sent->begun)};
+        CHECK(!take_from_ring(&s, &all, &m) || all.count == 0);
+        release_first(&s);
+        CHECK(check_heap(&s.actor) == blocks);
+    }
+    CHECK(deaths > 20);
+    printf("pair rings: %lu senders killed while they fill\n", (unsigned long)deaths);
+    close_mailbox(&s, fd);
+}
+
 /* At each store of what brings them: all are there afterwards, once, for the next one to enter. */
 static void one_that_brings_them_dies(void)
 {
@@ -184,46 +237,40 @@ static void one_that_brings_them_dies(void)
         if (!child) {
             struct sender from;
             sender_start(&from, fd, 1);
-            fill_box(&from, m);
+            fill_ring(&from, m);
             fault_left = fault + 1;
-            CHECK(fast_bring(from.actor.lane, &from.to) == ACP_OK);
+            CHECK(pair_ring_bring(from.actor.lane, &from.to) == ACP_OK);
             _exit(0);
         }
         died = was_killed(child);
         fault++;
         deaths += died;
-        for (uint64_t number = 1; number <= FAST_SLOTS; number++)
-            all.list[all.count++] = (struct said){m, number * 5 + 1};
+        for (uint64_t n = 1; n <= ring_holds(); n++)
+            all.list[all.count++] = (struct said){m, nth_of_ring(n)};
         if (fault % 2 == 0)
-            take_from_box(&s, &all, &(acp_envelope){.source = 1});
+            take_from_ring(&s, &all, &(acp_envelope){.source = 1});
         while (all.count)
             receive_it(&s, &all, (acp_envelope){.source = fault % 3 ? 1 : ACP_ANY});
         receive_it(&s, &all, (acp_envelope){.source = ACP_ANY, .tag = ACP_ANY});
         check_section(&box_of(&s)->section);
         CHECK(check_lists_of(&s.actor.heap) == 0);
-        s.sources[1].lost = s.sources[1].left = true;
-        struct hold hold;
-        CHECK(section_enter(&hold, s.actor.lane, &box_of(&s)->section, &s.actor.heap, ACP_FOREVER) == ACP_OK);
-        fast_release(&hold);
-        section_leave(&hold);
-        CHECK(box_of(&s)->fast.owned == 0 && box_of(&s)->fast.boxes[1].owner == 0);
-        s.sources[1].lost = s.sources[1].left = false;
+        release_first(&s);
     }
     CHECK(deaths > 20);
-    printf("fast boxes: %lu senders killed\n", (unsigned long)deaths);
+    printf("pair rings: %lu senders killed while they bring\n", (unsigned long)deaths);
     close_mailbox(&s, fd);
 }
 
-/* Another thread of its process fills a box of which it has brought the first message, as it believes. */
+/* Another thread of its process fills a ring of which it has brought the first message, as it believes. */
 static void they_fill(void)
 {
     struct mailbox *box = box_of(owner);
-    if (box->fast.boxes[1].taken != (FAST_BUSY | 1))
+    if (box->rings.rings[1].taken != (RING_BUSY | pair_ring_sealed(pair_ring_count(size_of(nth_of_ring(1))))))
         return;
     uint64_t kept = box->kept;
     at_each_store = NULL;
     box->kept = 0; /* as that thread had seen it */
-    by_box(other, first, 1);
+    by_ring(other, first, nth_of_ring(ring_holds() + 1));
     box->kept = kept;
     kill(getpid(), SIGKILL);
 }
@@ -238,22 +285,22 @@ static void what_may_be_taken_back_is_not_overwritten(void)
     if (!child) {
         struct sender from;
         sender_start(&from, fd, 1);
-        fill_box(&from, m);
+        fill_ring(&from, m);
         owner = &s;
         other = &from;
         at_each_store = they_fill;
-        fast_bring(from.actor.lane, &from.to);
+        pair_ring_bring(from.actor.lane, &from.to);
         _exit(0);
     }
     CHECK(was_killed(child));
-    for (uint64_t number = 1; number <= FAST_SLOTS; number++)
-        all.list[all.count++] = (struct said){m, number * 5 + 1};
+    for (uint64_t n = 1; n <= ring_holds(); n++)
+        all.list[all.count++] = (struct said){m, nth_of_ring(n)};
     while (all.count)
         receive_it(&s, &all, m);
     close_mailbox(&s, fd);
 }
 
-/* It came after the boxes were cleared, and before its sender had ended; the box is released the next time. */
+/* It came after the rings were cleared, and before its sender had ended; the ring is released the next time. */
 static void what_came_last_is_not_released(void)
 {
     struct stage s;
@@ -263,13 +310,13 @@ static void what_came_last_is_not_released(void)
     acp_envelope want = {.source = 1, .size = UINT64_MAX};
     int fd = open_mailbox(&s);
     sender_start(&from, fd, 1);
-    CHECK(by_box(&from, want, 1));
+    CHECK(by_ring(&from, want, 1));
     s.sources[1].lost = s.sources[1].left = true;
     for (uint32_t times = 0; times < 2; times++) {
         CHECK(section_enter(&hold, s.actor.lane, &box_of(&s)->section, &s.actor.heap, ACP_FOREVER) == ACP_OK);
-        fast_release(&hold);
-        CHECK((box_of(&s)->fast.owned == 0) == (times == 1) && s.actor.engine->mail.losses == 1);
-        CHECK(fast_clear(&hold) == ACP_OK);
+        pair_ring_release(&hold);
+        CHECK((box_of(&s)->rings.owned == 0) == (times == 1) && s.actor.engine->mail.losses == 1);
+        CHECK(pair_ring_clear(&hold) == ACP_OK);
         section_leave(&hold);
     }
     CHECK(acp_receive(s.actor.lane, &want, NULL, &r) == ACP_OK && end_of(&s, r).note == 1);
@@ -282,6 +329,7 @@ int main(void)
     at_the_same_time();
     what_may_be_taken_back_is_not_overwritten();
     what_came_last_is_not_released();
+    one_that_fills_it_dies();
     one_that_brings_them_dies();
     return 0;
 }

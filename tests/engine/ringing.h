@@ -1,17 +1,19 @@
-/* Senders that fill boxes of a mailbox, and what must be received of what they have sent. */
-#ifndef ACP_TESTS_BOXING_H
-#define ACP_TESTS_BOXING_H
+/* Senders that fill rings of a mailbox, and what must be received of what they have sent. */
+#ifndef ACP_TESTS_RINGING_H
+#define ACP_TESTS_RINGING_H
 
 #include "mail_stage.h"
+
 #include "core/engine_state.h"
 #include "core/state/peer.h"
-#include "messages/fastbox.h"
-#include "messages/fastbox_deliver.h"
+#include "messages/deliver.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
+#include "messages/pair_ring.h"
+#include "messages/pair_ring_deliver.h"
 #include "messages/request.h"
 
-#define LONGEST 400u
+#define LONGEST (ACP_SHORT_MOST + 104u)
 
 /* Another process that reaches the mailbox of the stage. */
 struct sender {
@@ -38,7 +40,7 @@ static inline void sender_start(struct sender *s, int fd, uint32_t rank)
     s->to.shm.doors = &doors;
 }
 
-/* A mailbox that has letters, without which no box is used. */
+/* A mailbox that has letters, without which no ring is used. */
 static inline int open_mailbox(struct stage *s)
 {
     int fd = crash_memory(CRASH_SPAN);
@@ -62,10 +64,14 @@ static inline void close_mailbox(struct stage *s, int fd)
     close(fd);
 }
 
-/* A few are too long for a box. */
+/* A few are too long for a ring; those of the next numbers fit into letters. */
 static inline uint64_t size_of(uint64_t number)
 {
-    return number % 5 ? number % (ACP_FAST_MOST + 1) : ACP_FAST_MOST + 1 + number % 100;
+    switch (number % 5) {
+    case 0: return ACP_SHORT_MOST + 1 + number % 100;
+    case 1: return number % 161;
+    default: return number * 31 % (ACP_SHORT_MOST + 1);
+    }
 }
 
 static inline void paint_it(unsigned char *p, uint64_t number)
@@ -81,19 +87,34 @@ static inline bool is_it(const void *data, uint64_t number)
     return size_of(number) == 0 || memcmp(data, right, size_of(number)) == 0;
 }
 
-static inline bool by_box(struct sender *s, acp_envelope m, uint64_t number)
+static inline bool by_ring(struct sender *s, acp_envelope m, uint64_t number)
 {
     unsigned char data[LONGEST] = {0};
     paint_it(data, number);
     m.size = size_of(number);
     m.note = number;
-    return m.size <= ACP_FAST_MOST && fast_put(s->actor.lane, &s->to, &m, data);
+    return m.size <= ACP_SHORT_MOST && pair_ring_put(s->actor.lane, &s->to, &m, data);
 }
 
-static inline void fill_box(struct sender *s, acp_envelope m)
+/* Those that fill a ring, of which some need blocks in the mailbox. */
+static inline uint64_t nth_of_ring(uint64_t n)
 {
-    for (uint64_t number = 1; number <= FAST_SLOTS; number++)
-        CHECK(by_box(s, m, number * 5 + 1));
+    return n * 5 + (n % 4 == 3 ? 2 : 1);
+}
+
+static inline uint64_t ring_holds(void)
+{
+    uint64_t n = 0, lines = 0;
+    while ((lines += pair_ring_count(size_of(nth_of_ring(n + 1)))) <= RING_LINES)
+        n++;
+    return n;
+}
+
+static inline void fill_ring(struct sender *s, acp_envelope m)
+{
+    for (uint64_t n = 1; n <= ring_holds(); n++)
+        CHECK(by_ring(s, m, nth_of_ring(n)));
+    CHECK(!by_ring(s, m, nth_of_ring(ring_holds() + 1)));
 }
 
 /* As send.c does it. */
@@ -101,14 +122,19 @@ static inline bool send_it(struct sender *s, acp_envelope m, uint64_t number)
 {
     unsigned char data[LONGEST] = {0};
     struct landing l;
-    if (by_box(s, m, number))
+    if (by_ring(s, m, number))
         return true;
     paint_it(data, number);
     m.size = size_of(number);
     m.note = number;
-    if (fast_before(s->actor.engine, &s->to))
-        CHECK(fast_bring(s->actor.lane, &s->to) == ACP_OK);
+    if (pair_ring_before(s->actor.engine, &s->to))
+        CHECK(pair_ring_bring(s->actor.lane, &s->to) == ACP_OK);
     CHECK(mail_arrive(s->actor.lane, &s->to, &m, data, true, s->actor.engine->self, &l) == ACP_OK);
+    if (l.open) {
+        CHECK(mail_open(s->actor.lane, &l) == ACP_OK);
+        CHECK(mail_fill(s->actor.lane, &l, 0, data, l.size) == ACP_OK);
+        mail_landed(s->actor.lane, &l);
+    }
     return false;
 }
 
@@ -150,13 +176,14 @@ static inline bool any_fits(const struct said_all *all, const acp_envelope *want
     return false;
 }
 
-static inline bool take_from_box(struct stage *s, struct said_all *all, const acp_envelope *want)
+static inline bool take_from_ring(struct stage *s, struct said_all *all, const acp_envelope *want)
 {
-    acp_fast m;
-    if (!acp_fast_look(s->actor.engine, want, &m))
+    acp_short m;
+    unsigned char data[ACP_SHORT_MOST];
+    if (!acp_short_look(s->actor.engine, want, &m))
         return false;
-    CHECK(acp_fast_take(&m) && !acp_fast_take(&m));
-    CHECK(is_it(m.data, m.envelope.note));
+    CHECK(acp_short_take(&m, data) && !acp_short_take(&m, NULL));
+    CHECK(is_it(data, m.envelope.note));
     must_be(all, want, &m.envelope);
     return true;
 }
@@ -168,7 +195,7 @@ static inline void receive_it(struct stage *s, struct said_all *all, acp_envelop
     bool is = any_fits(all, &want);
     want.size = UINT64_MAX;
     CHECK(acp_receive(s->actor.lane, &want, NULL, &r) == ACP_OK);
-    CHECK(acp_request_done(r) == is && !fast_any(&s->actor.heap));
+    CHECK(acp_request_done(r) == is && !pair_ring_any(&s->actor.heap));
     if (!is) {
         CHECK(acp_request_cancel(s->actor.lane, r) == ACP_OK);
         CHECK(acp_request_end(s->actor.lane, r, NULL) == ACP_E_CANCELLED);

@@ -1,0 +1,149 @@
+/* The messages in pair rings are brought to the mailbox, in its section. A process that dies meanwhile leaves `taken`
+ * as it was before the message on which it worked, or as it is after it, and busy: only the section's holder sets that,
+ * so the next one to enter knows that nobody works there any more. */
+#include "messages/pair_ring_deliver.h"
+#include "base/linux.h"
+#include "core/lane.h"
+#include "core/rank_slot.h"
+#include "core/state/peer.h"
+#include "memory/heap.h"
+#include "memory/transaction.h"
+#include "messages/mail_match.h"
+#include "messages/match.h"
+#include "messages/pair_ring.h"
+#include "peers/newcomers.h"
+#include "peers/peer.h"
+#include "peers/peer_liveness.h"
+
+static int damaged(struct hold *hold)
+{
+    return fail(hold->lane, ACP_E_DAMAGED, 0, 0);
+}
+
+static int bring_one(struct hold *hold, struct peer *to, struct pair_ring *ring, const struct ring_line *lines,
+                     uint64_t at, uint64_t size)
+{
+    acp_envelope m;
+    uint64_t data[ACP_SHORT_MOST / 8];
+    pair_ring_envelope(ring, &lines[at % RING_LINES], size, &m);
+    pair_ring_copy(lines, at, data, size);
+    return mail_place(hold, to, &m, data, &ring->taken, pair_ring_sealed(at + pair_ring_count(size)) | RING_BUSY);
+}
+
+/* The ring is busy: nobody takes from it meanwhile. */
+static int bring_some(struct hold *hold, struct peer *to, struct pair_ring *ring, const struct ring_line *lines,
+                      uint64_t at)
+{
+    uint64_t size;
+    enum ring_state state;
+    int rc = ACP_OK;
+    while (rc == ACP_OK && (state = pair_ring_state(lines, at, &size)) != RING_EMPTY) {
+        rc = state == RING_FULL ? bring_one(hold, to, ring, lines, at, size) : damaged(hold);
+        if (rc == ACP_OK)
+            at += pair_ring_count(size);
+    }
+    fault_point();
+    __atomic_store_n(&ring->taken, pair_ring_sealed(at), __ATOMIC_SEQ_CST);
+    return rc;
+}
+
+/* After its end a look: what has come since then its sender has taken back, or it is seen. */
+static int bring_all(struct hold *hold, struct peer *to, struct pair_ring *ring, const struct ring_line *lines)
+{
+    for (;;) {
+        uint64_t word = __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST), at, size;
+        if (!pair_ring_unseal(word, &at))
+            return damaged(hold);
+        enum ring_state state = pair_ring_state(lines, at, &size);
+        if (!(word & RING_BUSY) && state != RING_FULL) {
+            if (__atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST) != word)
+                continue;
+            return state == RING_EMPTY ? ACP_OK : damaged(hold);
+        }
+        if (!(word & RING_BUSY) && !__atomic_compare_exchange_n(&ring->taken, &word, word | RING_BUSY, false,
+                                                                __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+            continue;
+        int rc = bring_some(hold, to, ring, lines, at);
+        if (rc != ACP_OK)
+            return rc;
+    }
+}
+
+/* What it says of its sender is true of its place. */
+static bool is_owned(acp_engine *e, const struct pair_ring *ring, uint32_t place)
+{
+    uint64_t rank = __atomic_load_n(&ring->owner, __ATOMIC_RELAXED) - 1;
+    return rank % RING_SENDERS == place && growth_reaches(e, rank);
+}
+
+int pair_ring_clear(struct hold *hold)
+{
+    acp_engine *e = hold->lane->engine;
+    struct pair_rings *all = &hold->heap->head->mailbox.rings;
+    uint64_t owned = pair_ring_owned(all);
+    int rc = ACP_OK;
+    for (; owned && rc == ACP_OK; owned &= owned - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(owned);
+        const struct ring_line *lines = pair_ring_lines(hold->heap, &all->rings[i]);
+        rc = lines && is_owned(e, &all->rings[i], i) ? bring_all(hold, e->job.own, &all->rings[i], lines) : damaged(hold);
+    }
+    return rc;
+}
+
+/* Its process is known to have ended, or not to send any more: else it may fill it beside the next owner. */
+static bool is_gone(const struct peer *p)
+{
+    return p->lost && (p->left || !process_lives(p->row.pid, p->row.start_time));
+}
+
+/* Its block goes back. No message of the next owner stands where one of this stood: a thread that has looked does not
+ * take it for one. */
+static bool release(struct hold *hold, struct pair_rings *all, uint32_t i)
+{
+    struct pair_ring *ring = &all->rings[i];
+    const struct ring_line *lines = pair_ring_lines(hold->heap, ring);
+    uint64_t word = __atomic_load_n(&ring->taken, __ATOMIC_SEQ_CST), at, size;
+    if (!pair_ring_unseal(word, &at))
+        return true; /* it is of no use to anybody */
+    if (word & RING_BUSY || __atomic_load_n(&ring->copying, __ATOMIC_ACQUIRE) ||
+        (lines && pair_ring_state(lines, at, &size) == RING_FULL)) /* it has come since they were cleared */
+        return false;
+    __atomic_fetch_and(&all->owned, ~((uint64_t)1 << i), __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->lines, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->taken, pair_ring_sealed(at + RING_LINES), __ATOMIC_SEQ_CST);
+    int rc = ring->block ? heap_give(hold->lane, hold->heap, &ring->block, 0) : ACP_OK;
+    if (rc == ACP_E_BUSY || rc == ACP_E_INTERRUPTED)
+        return false;
+    __atomic_store_n(&ring->owner, 0, __ATOMIC_SEQ_CST);
+    return true;
+}
+
+void pair_ring_release(struct hold *hold)
+{
+    acp_engine *e = hold->lane->engine;
+    struct pair_rings *all = &hold->heap->head->mailbox.rings;
+    for (uint32_t i = 0; i < RING_SENDERS; i++) {
+        uint64_t rank = __atomic_load_n(&all->rings[i].owner, __ATOMIC_RELAXED) - 1;
+        const struct peer *p = rank < e->procs ? peer_known(e, slot_of_rank(e, (uint32_t)rank)) : NULL;
+        if (p && is_gone(p) && !release(hold, all, i))
+            e->mail.losses = 1;
+    }
+}
+
+int pair_ring_bring(acp_lane *lane, struct peer *to)
+{
+    struct hold hold;
+    struct ring_sender *s = &to->mail.ring;
+    struct heap *h = mail_heap(lane->engine, to);
+    if (!h)
+        return fail_lost(lane, to, 0, 0);
+    int rc = section_enter(&hold, lane, &h->head->mailbox.section, h, mail_patience(lane));
+    if (rc != ACP_OK)
+        return rc;
+    uint64_t taken, sent = atomic_load_explicit(&s->sent, memory_order_relaxed);
+    bool good = pair_ring_unseal(__atomic_load_n(&s->ring->taken, __ATOMIC_ACQUIRE), &taken) &&
+                sent - taken <= RING_LINES;
+    rc = good ? bring_all(&hold, to, s->ring, s->lines) : damaged(&hold);
+    section_leave(&hold);
+    return rc;
+}

@@ -1,0 +1,15 @@
+#ifndef ACP_PAIR_RING_DELIVER_H
+#define ACP_PAIR_RING_DELIVER_H
+
+#include "core/engine.h"
+
+struct hold;
+struct peer;
+
+/* To the mailbox, in the order in which they were sent. In the section of one's own mailbox all, of
+ * another's mailbox one's own. ACP_E_FULL, ACP_E_BUSY: some are still in their rings. */
+int pair_ring_clear(struct hold *hold);
+int pair_ring_bring(acp_lane *lane, struct peer *to);
+void pair_ring_release(struct hold *hold); /* the rings of those who have ended, after they were cleared */
+
+#endif
