@@ -1,6 +1,7 @@
 /* The end of an engine: others hear of it, threads end, addresses die; what is mapped stays until the
  * last has let go of it. docs/architecture.md ("Locks, and the end") says what other threads may do. */
 #include "base/linux.h"
+#include "close.h"
 #include "collectives/background.h"
 #include "core/membarrier.h"
 #include "core/state/peer.h"
@@ -135,12 +136,11 @@ void acp_engine_forked(acp_engine *e)
     events_close(e);
 }
 
-/* Arrays may outlive the engine: their mapping goes with the last of them. */
-void acp_engine_free(acp_engine *e)
+void engine_destroy(acp_engine *e)
 {
-    if (atomic_fetch_sub(&e->memory.references, 1) > 1)
-        return;
     couriers_close(e);
+    for (struct peer *p = NULL; (p = peer_next(e, p));)
+        backlog_free(p);
     peers_free(e);
     table_free(e);
     memory_release(e);

@@ -4,6 +4,7 @@
 #include "core/membarrier.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
+#include "core/upcalls.h"
 #include "membership/name_service.h"
 #include "membership/team.h"
 #include "memory/arena.h"
@@ -115,6 +116,7 @@ int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *
     if (e == MAP_FAILED)
         return fault->status = ACP_E_SYSTEM;
     e->config = *config;
+    e->up = &acp_upcalls;
     e->config.node = apart(e) ? config->node | NODE_APART : config->node & ~NODE_APART;
     e->ops.work_tail = &e->ops.work;
     e->ops.stalled_end = &e->ops.stalled;

@@ -2,6 +2,7 @@
  * sleeps while one lies there. */
 #include "interleaved.h"
 
+#include "core/upcalls.h"
 #include "operations/op_table.h"
 
 #define write(fd, bytes, size) ((void)(bytes), il_ring((void *)(intptr_t)(fd)), (ssize_t)(size))
@@ -48,7 +49,7 @@ void progress_kick(acp_engine *e)
     il_ring((void *)(intptr_t)DOOR);
 }
 
-bool provided(acp_engine *e)
+static bool has_memory(acp_engine *e)
 {
     (void)e;
     return true;
@@ -75,8 +76,8 @@ bool peer_line_dead(acp_engine *e, struct doors *d, uint32_t line)
     return false;
 }
 
-void message_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
-                     const unsigned char *payload, uint64_t size)
+static void take_in(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                    const unsigned char *payload, uint64_t size)
 {
     (void)lane;
     (void)from;
@@ -87,8 +88,11 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link, const
     arrived[m->from]++;
 }
 
+static const struct upcalls up = {.provided = has_memory, .arrived = take_in};
+
 static void start(void)
 {
+    owner.up = &up;
     memset(&doors, 0, offsetof(struct doors, lines));
     memset(doors.cells, 0, sizeof doors.cells);
     memset(&control, 0, sizeof control);

@@ -2,6 +2,7 @@
  * whether they run the fences that others ask for, do not yet, or cannot. */
 #include "interleaved.h"
 
+#include "core/upcalls.h"
 #include "memory/translate.h"
 
 #include "core/membarrier.c"
@@ -44,7 +45,7 @@ bool peer_line_dead(acp_engine *e, struct doors *d, uint32_t line)
     return false;
 }
 
-void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high)
+static void ends(acp_engine *e, const unsigned char *low, const unsigned char *high)
 {
     (void)e;
     (void)low;
@@ -56,8 +57,11 @@ void progress_kick(acp_engine *e)
     (void)e;
 }
 
+static const struct upcalls up = {.memory_ends = ends};
+
 static void start(void)
 {
+    owner.up = &up;
     struct memory_state *m = &owner.memory;
     retirees_close(&owner);
     free(m->unpunched);

@@ -4,11 +4,11 @@
 #include "core/method.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
+#include "core/upcalls.h"
 #include "memory/heap.h"
 #include "memory/heap_calls.h"
 #include "memory/heap_create.h"
 #include "memory/heap_pages.h"
-#include "messages/sender_heap.h"
 
 #include <string.h>
 /* Blocks of memory on any rank, by their addresses: taken and given back by the caller if load and
@@ -59,7 +59,7 @@ static int give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
 static int give_held(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     c->result[0] = 0;
-    return held_give(lane, h, acp_ga_offset(c->object) - h->position, c->a, patience_ns);
+    return lane->engine->up->held_give(lane, h, acp_ga_offset(c->object) - h->position, c->a, patience_ns);
 }
 
 static int look(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)

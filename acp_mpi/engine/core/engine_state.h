@@ -19,6 +19,7 @@ struct acp_engine {
     struct operations_state ops; /* first: each call looks at its first words */
     acp_lane lanes[ATTACH_LANES];
     acp_config config;
+    const struct upcalls *up; /* to rooms above the caller's */
     struct row row;
     uint32_t self; /* slot */
     _Atomic uint32_t procs;

@@ -2,6 +2,7 @@
 #include "core/lane.h"
 #include "base/likely.h"
 #include "core/engine_state.h"
+#include "core/upcalls.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -70,6 +71,13 @@ void lane_flush(acp_lane *lane)
 {
     memset(lane->recent, 0, sizeof lane->recent);
     memset(lane->cache, 0, sizeof lane->cache);
+}
+
+/* Arrays may outlive the engine: their mapping goes with the last of them. */
+void acp_engine_free(acp_engine *e)
+{
+    if (atomic_fetch_sub(&e->memory.references, 1) == 1)
+        e->up->destroy(e);
 }
 
 void acp_engine_hold(acp_engine *e)

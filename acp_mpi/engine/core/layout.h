@@ -4,7 +4,7 @@
 #ifndef ACP_LAYOUT_H
 #define ACP_LAYOUT_H
 
-#include "base/address.h"
+#include "core/engine.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -107,6 +107,9 @@ struct message {
 #define ANSWER_COUNTED 8u /* flag of a reply: whoever sent the command counts those without an answer */
 
 static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");
+
+static inline bool is_atomic(uint8_t kind) { return kind >= ACP_CAS4 && kind <= ACP_AND8; }
+static inline uint32_t atomic_width(uint8_t kind) { return (kind & 1) ? 8 : 4; }
 
 /* One cell of the inbox. state = turn << 32 | phase << 30 | attach line of the writer: a
  * writer that dies between claiming and publishing is known, and its cell is skipped. */

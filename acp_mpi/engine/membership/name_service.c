@@ -189,8 +189,11 @@ static void forget(acp_engine *e, const struct peer *from, uint64_t id)
 
 /* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value, `after` since when it
  * stands, as does `a` of the answer; a LOOKUP with LOOKUP_ENDS in a is one that nobody waits for any more. */
-void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m)
+void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                 const unsigned char *payload, uint64_t size)
 {
+    (void)payload;
+    (void)size;
     acp_engine *e = lane->engine;
     const uint64_t key[2] = {m->dst, m->src};
     struct message answer = *m;

@@ -134,8 +134,14 @@ bool signals_provide(acp_engine *e)
     return true;
 }
 
-void signal_arrived(acp_engine *e, const struct message *m)
+void signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                    const unsigned char *payload, uint64_t size)
 {
+    (void)from;
+    (void)link;
+    (void)payload;
+    (void)size;
+    acp_engine *e = lane->engine;
     uint32_t free_at = e->sync.signal_used;
     for (uint32_t i = 0; i < e->sync.signal_used; i++) {
         struct signal_count *s = &e->sync.signals[i];

@@ -4,11 +4,12 @@
 
 #include "base/span.h"
 #include "core/engine.h"
+#include "peers/newcomers.h"
 
 struct message;
+struct link;
 struct peer;
 
-#define PURPOSE_FINALIZE 2u
 
 /* A set of ranks as one member sees it. */
 struct party {
@@ -40,7 +41,8 @@ bool party_has_met(const struct party *p, const struct peer *member); /* all, an
 void party_look_around(acp_engine *e, const struct party *p);
 int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
 
-void signal_arrived(acp_engine *e, const struct message *m);
+void signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                    const unsigned char *payload, uint64_t size);
 bool signals_provide(acp_engine *e); /* there is room for one more; false: no memory */
 void barrier_forget(acp_engine *e);
 void barrier_close(acp_engine *e);

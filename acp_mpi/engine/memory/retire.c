@@ -2,6 +2,7 @@
  * operation on it any more, and to the system when a mebibyte of it has gathered. */
 #include "memory/retire.h"
 #include "core/membarrier.h"
+#include "core/upcalls.h"
 #include "memory/arena.h"
 #include "memory/commit.h"
 #include "memory/directory.h"
@@ -9,7 +10,6 @@
 #include "peers/peer.h"
 #include "progress/doorbell.h"
 #include "progress/wait.h"
-#include "transport/link_io.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -174,7 +174,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     pthread_mutex_unlock(&e->space); /* links are locked before it */
     const unsigned char *low = bytes_of(m, &region) + (dead.low - region.offset);
     pthread_mutex_lock(&e->lock);
-    links_take_in(e, low, low + (dead.high - dead.low));
+    e->up->memory_ends(e, low, low + (dead.high - dead.low));
     pthread_mutex_unlock(&e->lock);
     pthread_mutex_lock(&e->space);
     struct retiree *r = retiree_new(e);

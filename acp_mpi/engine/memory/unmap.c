@@ -6,7 +6,6 @@
 #include "memory/heap_calls.h"
 #include "peers/peer.h"
 #include "progress/progress.h"
-#include "transport/shm_ring.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +58,6 @@ void peers_free(acp_engine *e)
     for (struct peer *p = NULL; (p = peer_next(e, p));) {
         unmap(e, p);
         free(p->ops.chain_failures);
-        backlog_free(p);
     }
     for (uint32_t page = 0; page * PEER_PAGE < e->procs; page++) {
         for (uint32_t i = 0; e->job.peers[page] && i < PEER_PAGE; i++)

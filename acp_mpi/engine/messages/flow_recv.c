@@ -304,9 +304,10 @@ static void come_later(acp_lane *lane, struct courier *c, const struct message *
     courier_later(lane->engine, rc);
 }
 
-void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
+void courier_frame(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                    const unsigned char *payload, uint64_t size)
 {
+    (void)link;
     struct courier *c = courier_of(lane->engine, from);
     if (!c) {
         peer_mark_lost(lane->engine, from);

@@ -5,10 +5,11 @@
 
 struct courier;
 struct message;
+struct link;
 struct peer;
 
 /* What comes in */
-void courier_frame(acp_lane *lane, struct peer *from, const struct message *m,
+void courier_frame(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                    const unsigned char *payload, uint64_t size);
 void deliveries_push(acp_lane *lane, struct courier *c);
 void deliveries_end(acp_lane *lane, struct courier *c); /* the peer is dead */

@@ -95,8 +95,11 @@ void visits_end(acp_lane *lane)
 }
 
 /* A peer comes as a guest, or leaves. */
-void guest_said(acp_lane *lane, struct peer *from, struct link *link, const struct message *m)
+void guest_said(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                const unsigned char *payload, uint64_t size)
 {
+    (void)payload;
+    (void)size;
     acp_engine *e = lane->engine;
     bool come = m->a;
     if (come)

@@ -16,6 +16,7 @@ void visit_end(acp_lane *lane, struct peer *host);
 void visits_tick(acp_lane *lane); /* deadlines */
 void visits_end(acp_lane *lane); /* all at once */
 void visits_forget(acp_engine *e, struct peer *p); /* it is dead */
-void guest_said(acp_lane *lane, struct peer *from, struct link *link, const struct message *m);
+void guest_said(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                const unsigned char *payload, uint64_t size);
 
 #endif

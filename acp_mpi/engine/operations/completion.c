@@ -1,6 +1,6 @@
 /* Completion as callers see it: what is done, and waiting for it. */
 #include "operations/completion.h"
-#include "mpi_window/window_rma.h"
+#include "core/upcalls.h"
 #include "operations/op_table.h"
 #include "progress/wait.h"
 
@@ -69,7 +69,7 @@ int acp_wait(acp_engine *e, acp_handle_t handle, int64_t timeout_ns)
 {
     struct handle_wait w = {e, handle};
     if (!one_done(&w))
-        window_help(e, handle);
+        e->up->window_help(e, handle);
     return one_done(&w) ? ACP_OK
                         : progress_wait(e, one_done, &w, timeout_ns, ACP_DOING_COMPLETE);
 }

@@ -49,7 +49,4 @@ uint64_t atomics_loaded(acp_lane *lane, uint8_t kind, const struct translation *
 int atomic_loaded(acp_lane *lane, uint8_t kind, const struct translation *s, acp_ga_t src,
                   uint64_t value, uint64_t compare, uint64_t *old);
 
-static inline bool is_atomic(uint8_t kind) { return kind >= ACP_CAS4 && kind <= ACP_AND8; }
-static inline uint32_t atomic_width(uint8_t kind) { return (kind & 1) ? 8 : 4; }
-
 #endif

@@ -1,6 +1,6 @@
 /* What the leader does in slices: long copies, and put and get through the window. */
 #include "operations/op_background.h"
-#include "mpi_window/window_rma.h"
+#include "core/upcalls.h"
 #include "operations/execute.h"
 #include "operations/op_table.h"
 #include "operations/protocol.h"
@@ -60,7 +60,7 @@ bool work_step(acp_lane *lane)
     }
     struct op *op = work_take(e);
     if (by_window(op->way)) {
-        window_step(lane, op);
+        lane->engine->up->window_step(lane, op);
         pthread_mutex_unlock(&e->lock);
         return true;
     }

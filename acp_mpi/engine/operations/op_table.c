@@ -359,3 +359,13 @@ void operations_close(acp_engine *e)
         munmap(e->ops.table, OPS * sizeof *e->ops.table);
     e->ops.table = NULL;
 }
+
+void tasks_unlink(acp_engine *e, const struct link *link)
+{
+    for (struct op *op = e->ops.tasks; op; op = op->next_task) {
+        if (op->client_link == link) {
+            op->client_link = NULL;
+            op->client = NULL;
+        }
+    }
+}

@@ -92,6 +92,7 @@ struct road {
 struct op *op_new(acp_lane *lane); /* NULL: ACP_E_BUSY in the fault */
 struct op *task_new(acp_engine *e);
 void task_free(acp_engine *e, struct op *op);
+void tasks_unlink(acp_engine *e, const struct link *link); /* it has ended: nobody to answer there */
 void operations_close(acp_engine *e);
 struct op *op_find(acp_engine *e, uint64_t id);
 uint64_t op_id(const struct op *op);

@@ -2,9 +2,8 @@
  * room, and ends with the last answer. */
 #include "operations/protocol.h"
 #include "base/crc32c_copy.h"
+#include "core/upcalls.h"
 #include "memory/translate.h"
-#include "mpi_window/window.h"
-#include "mpi_window/window_rma.h"
 #include "operations/batch.h"
 #include "operations/execute.h"
 #include "operations/op_background.h"
@@ -184,7 +183,7 @@ void op_push(acp_lane *lane, struct op *op)
     if (op->in_flight == 0 && (failed || op->issued == op->command.a ||
                                (op->fault.status != ACP_OK && !group_open(op)))) {
         if (op->fault.status == ACP_OK && op->road == &road_link)
-            window_learn(lane->engine, op->target,
+            lane->engine->up->window_learn(lane->engine, op->target,
                          op->way == WAY_PUT ? op->command.dst : op->command.src, op->command.a);
         op_finish(lane, op);
     } else if (!room) {
@@ -232,7 +231,7 @@ static void follow(acp_lane *lane, struct op *op, const struct plan *plan)
     else if (plan->way == WAY_CALL)
         call_send(lane, op);
     else if (by_window(op->way))
-        window_start(lane, op);
+        lane->engine->up->window_start(lane, op);
     else
         op_push(lane, op);
 }
@@ -322,7 +321,7 @@ void op_reply(acp_lane *lane, struct op *op, const struct message *m,
         return;
     }
     if (by_window(op->way)) {
-        window_welcome(lane, op);
+        lane->engine->up->window_welcome(lane, op);
         return;
     }
     if (op->way == WAY_ASK) {

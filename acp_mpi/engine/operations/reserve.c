@@ -2,7 +2,7 @@
 #include "operations/reserve.h"
 #include "base/likely.h"
 #include "core/engine_state.h"
-#include "membership/team.h"
+#include "core/upcalls.h"
 #include "transport/frame.h"
 #include "transport/shm_ring.h"
 #include "transport/tcp_send_queue.h"
@@ -41,7 +41,7 @@ void mail_memory_close(acp_engine *e)
 
 bool provided(acp_engine *e)
 {
-    bool is = backlog_provide(e) && signals_provide(e) &&
+    bool is = backlog_provide(e) && e->up->signals_provide(e) &&
               (!e->tcp.links || (outbox_provide(&e->tcp.outbox_spares) && mail_memory_provide(e)));
     if (unlikely(!is))
         atomic_store(&e->progress.starved, true);

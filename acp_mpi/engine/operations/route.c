@@ -11,8 +11,8 @@
  * process reaches. A command only ever travels to the owner of one of its ends and from the
  * source's side towards the destination's, so it cannot circle. */
 #include "operations/route.h"
+#include "core/upcalls.h"
 #include "memory/translate.h"
-#include "mpi_window/window.h"
 #include "operations/execute.h"
 #include "operations/op_table.h"
 #include "operations/protocol_shm.h"
@@ -137,10 +137,10 @@ int route(acp_lane *lane, const struct op *op, struct plan *plan)
         go(plan, WAY_ASK, &d, c->dst);
     }
     if (plan->way == WAY_GET && plan->road == &road_link &&
-        window_reaches(e, plan->target, c->src, c->a))
+        e->up->window_reaches(e, plan->target, c->src, c->a))
         plan->way = WAY_WINDOW_GET;
     if (plan->way == WAY_PUT && plan->road == &road_link && !op->rings &&
-        window_reaches(e, plan->target, c->dst, c->a))
+        e->up->window_reaches(e, plan->target, c->dst, c->a))
         plan->way = WAY_WINDOW_PUT;
     return ACP_OK;
 }
@@ -158,7 +158,7 @@ int acp_road(acp_lane *lane, uint32_t rank, acp_road_info *out)
     out->memory = opened[p->shm.opened];
     out->road = relation == RELATION_SELF   ? "self"
                 : relation == RELATION_NODE ? (forced ? "owner" : "load/store")
-                : window_reaches(e, p, acp_starter(e, rank), 1) ? "window"
+                : e->up->window_reaches(e, p, acp_starter(e, rank), 1) ? "window"
                                             : "link";
     out->registered = relation == RELATION_SELF     ? "self"
                       : relation == RELATION_REMOTE ? "link"

@@ -1,11 +1,8 @@
 /* What arrives from other processes: commands to run on memory of this one, replies to its
  * own operations, and notices. With the lock held. */
 #include "operations/target.h"
-#include "membership/name_service.h"
-#include "membership/team.h"
+#include "core/upcalls.h"
 #include "memory/translate.h"
-#include "messages/flow_recv.h"
-#include "mpi_window/target_assist.h"
 #include "operations/ack.h"
 #include "operations/any_source.h"
 #include "operations/batch.h"
@@ -116,6 +113,13 @@ static void settle(acp_lane *lane, struct peer *from, struct link *link, const s
     if (fault && fault->status != ACP_OK)
         remember_failure(from, m->id, fault);
     send_reply(lane, from, link, m, fault, value, NULL, 0);
+}
+
+/* Straight from a frame into its place, while it is summed. */
+int put_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
+             uint64_t *sum)
+{
+    return command_run(lane, m, (struct place){(unsigned char *)(uintptr_t)payload, true}, 0, size, sum);
 }
 
 void put_served(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
@@ -312,11 +316,11 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         growth_leaves(lane, from, m);
         break;
     case ACP_SIGNAL:
-        signal_arrived(e, m);
+        e->up->signal(lane, from, link, m, payload, size);
         break;
     case ACP_PUBLISH:
     case ACP_LOOKUP:
-        board_serve(lane, from, link, m);
+        e->up->name(lane, from, link, m, payload, size);
         break;
     case ACP_NEWS:
         peer_attach(e, from); /* whoever is in touch is told what comes */
@@ -328,14 +332,14 @@ void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
         growth_told(e, m, payload, size);
         break;
     case ACP_GUEST:
-        guest_said(lane, from, link, m);
+        e->up->guest(lane, from, link, m, payload, size);
         break;
     case ACP_MAIL:
     case ACP_MAIL_PART:
     case ACP_MAIL_SAID:
     case ACP_MAIL_WHERE:
         if (link)
-            courier_frame(lane, from, m, payload, size);
+            e->up->mail(lane, from, link, m, payload, size);
         break;
     case ACP_DOING:
         send_reply(lane, from, link, m, NULL, doing_of(e->control), NULL, 0);

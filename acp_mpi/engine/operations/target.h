@@ -11,6 +11,8 @@ struct peer;
 /* What arrives */
 void message_arrived(acp_lane *lane, struct peer *from, struct link *link,
                      const struct message *m, const unsigned char *payload, uint64_t size);
+int put_land(acp_lane *lane, const struct message *m, const unsigned char *payload, uint64_t size,
+             uint64_t *sum);
 /* A put has been run, with that result. */
 void put_served(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                 int rc);

@@ -3,7 +3,7 @@
  * of flags where its own table is, and what is missing is read there; on links it is sent along. */
 #include "peers/newcomers.h"
 #include "core/state/peer.h"
-#include "membership/team.h"
+#include "core/upcalls.h"
 #include "peers/attach.h"
 #include "peers/peer.h"
 #include "peers/rank_table.h"
@@ -17,7 +17,7 @@ static void take_in(acp_engine *e)
 {
     uint32_t have = atomic_load(&e->job.table.head->count), procs = e->procs;
     if (have > procs)
-        acp_engine_join(e, have - procs, 0);
+        e->up->join(e, have - procs, 0);
 }
 
 int acp_engine_learn(acp_engine *e, uint32_t first, const uint8_t *rows, uint32_t count)

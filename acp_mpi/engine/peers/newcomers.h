@@ -7,6 +7,7 @@
 
 struct peer;
 
+#define PURPOSE_FINALIZE 2u /* of those who meet: from this on they end together */
 #define ROWS_PIECE 256u /* rows taken or sent at a time: they fit a frame */
 
 /* Those who join later */

@@ -3,7 +3,7 @@
 #include "transport/connection_input.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
-#include "operations/reserve.h"
+#include "core/upcalls.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "transport/connection.h"
@@ -61,7 +61,7 @@ static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from
         enum frame_result rc =
             frame_open(at, (size_t)(end - at), link_expects(wire), &frame);
         if (rc == FRAME_WHOLE && wire->link && frame_numbered(frame.message.kind) &&
-            !provided(lane->engine)) {
+            !lane->engine->up->provided(lane->engine)) {
             wire_fast(lane->engine, wire, true);
             break;
         }

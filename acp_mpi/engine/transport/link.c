@@ -4,8 +4,9 @@
  * and nobody else may ever speak to it. When any of that is due says keepalive.c. */
 #include "transport/link.h"
 #include "base/linux.h"
+#include "core/engine_state.h"
 #include "core/state/peer.h"
-#include "operations/op_table.h"
+#include "core/upcalls.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "progress/reactor.h"
@@ -91,12 +92,7 @@ static void link_close(acp_engine *e, struct link *link)
     link->wire = NULL;
     if (link->peer->tcp.links[link->color] == link)
         link->peer->tcp.links[link->color] = NULL;
-    for (struct op *op = e->ops.tasks; op; op = op->next_task) {
-        if (op->client_link == link) {
-            op->client_link = NULL;
-            op->client = NULL; /* nobody to answer */
-        }
-    }
+    e->up->unlinked(e, link);
     for (struct link **at = &e->tcp.links; *at; at = &(*at)->next) {
         if (*at == link) {
             *at = link->next;

@@ -5,10 +5,7 @@
 #include "base/likely.h"
 #include "base/linux.h"
 #include "core/state/peer.h"
-#include "inspect/query.h"
-#include "operations/ack.h"
-#include "operations/execute.h"
-#include "operations/target.h"
+#include "core/upcalls.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "peers/rank_table.h"
@@ -209,8 +206,7 @@ static bool can_land(const struct link *link, const struct frame *f)
 static bool land(acp_lane *lane, const struct frame *f, int *rc)
 {
     uint64_t sum = f->sum;
-    struct place source = {(unsigned char *)(uintptr_t)f->payload, true};
-    *rc = command_run(lane, &f->message, source, 0, f->size, &sum);
+    *rc = lane->engine->up->land(lane, &f->message, f->payload, f->size, &sum);
     if (*rc != ACP_OK)
         sum = acp_crc32c(f->sum, f->payload, f->size);
     return frame_right(f, (uint32_t)sum);
@@ -231,7 +227,7 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
         return true;
     }
     if (m.kind == ACP_DOING && !link)
-        return survey_answer(e, wire);
+        return e->up->questioned(e, wire);
     if (m.kind == ACP_SESSION) {
         session_begin(lane, wire, &m);
         return true;
@@ -248,7 +244,7 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
     }
     link->corked = true;
     if (m.kind == ACP_PROBE)
-        answers_send(lane, link);
+        e->up->answer(lane, link);
     if (m.kind == ACP_PROBE && link->out.unsent) {
         link->urgent = true; /* what has waited for company is the answer */
     } else if (m.kind == ACP_PROBE) {
@@ -262,9 +258,9 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
             link->later = false;
         m.from = link->peer->slot;
         if (landing)
-            put_served(lane, link->peer, link, &m, landed);
+            e->up->landed(lane, link->peer, link, &m, landed);
         else
-            message_arrived(lane, link->peer, link, &m, f->payload, f->size);
+            e->up->arrived(lane, link->peer, link, &m, f->payload, f->size);
     }
     return true;
 }
@@ -287,7 +283,7 @@ void link_received(acp_lane *lane, struct wire *wire)
     if (!link || link->state == LINK_CLOSED)
         return;
     link->heard = now_ns();
-    answers_send(lane, link);
+    lane->engine->up->answer(lane, link);
     link_uncork(lane, link);
     acknowledge(lane->engine, link);
 }

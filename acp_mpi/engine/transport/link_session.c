@@ -5,7 +5,7 @@
 #include "base/linux.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
-#include "operations/notices.h"
+#include "core/upcalls.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "transport/connection.h"
@@ -107,7 +107,7 @@ void session_go_on(acp_lane *lane, struct wire *wire)
         return;
     if (link->out.acked || link->known || link->received || link->out.unsent != link->out.held)
         return; /* not the first wire: the peer says what it has */
-    say_news(lane, link->peer, link);
+    lane->engine->up->admitted(lane, link->peer, link);
     up(lane, link);
 }
 
@@ -156,7 +156,7 @@ static struct link *admit(acp_lane *lane, struct wire *wire, const struct messag
     if (!wire_say(wire, &own, own.a))
         return NULL;
     if (fresh)
-        say_news(lane, link->peer, link);
+        lane->engine->up->admitted(lane, link->peer, link);
     return link;
 }
 

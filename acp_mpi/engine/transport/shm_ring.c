@@ -7,8 +7,7 @@
 #include "base/likely.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
-#include "operations/reserve.h"
-#include "operations/target.h"
+#include "core/upcalls.h"
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 #include "peers/peer_liveness.h"
@@ -211,7 +210,7 @@ bool inbox_drain(acp_lane *lane)
                 e->shm.inbox_head = head + 1;
             continue;
         }
-        if (phase != CELL_FULL || !provided(e))
+        if (phase != CELL_FULL || !e->up->provided(e))
             break;
         struct message m = cell->message;
         e->shm.inbox_head = head + 1;
@@ -219,7 +218,7 @@ bool inbox_drain(acp_lane *lane)
                               memory_order_release);
         struct peer *from = growth_reaches(e, m.from) ? peer_of_slot(e, m.from) : NULL;
         if (from)
-            message_arrived(lane, from, NULL, &m, NULL, 0);
+            e->up->arrived(lane, from, NULL, &m, NULL, 0);
     }
     return handled > 0;
 }

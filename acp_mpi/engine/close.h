@@ -1,0 +1,8 @@
+#ifndef ACP_CLOSE_H
+#define ACP_CLOSE_H
+
+#include "core/engine.h"
+
+void engine_destroy(acp_engine *e); /* nobody uses it */
+
+#endif

@@ -1,0 +1,56 @@
+/* The calls from a room to rooms above it. No other call points up: an engine gets this table once, when
+ * it is created (upcalls.c), and it never changes. */
+#ifndef ACP_UPCALLS_H
+#define ACP_UPCALLS_H
+
+#include "core/layout.h"
+
+struct heap;
+struct link;
+struct op;
+struct peer;
+struct wire;
+
+typedef void message_handler(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
+                             const unsigned char *payload, uint64_t size);
+
+struct upcalls {
+    /* of core and peers */
+    void (*destroy)(acp_engine *e); /* the last user has let go of it */
+    int (*join)(acp_engine *e, uint32_t count, uint32_t own_slot);
+
+    /* of memory: bytes between these addresses may end, NULL to the highest: all */
+    void (*memory_ends)(acp_engine *e, const unsigned char *low, const unsigned char *high);
+
+    /* of transport, with the lock held */
+    message_handler *arrived;
+    int (*land)(acp_lane *lane, const struct message *put, const unsigned char *payload, uint64_t size,
+                uint64_t *sum); /* straight into its place; *sum goes on over it */
+    void (*landed)(acp_lane *lane, struct peer *from, struct link *link, const struct message *put, int rc);
+    void (*answer)(acp_lane *lane, struct link *link); /* what it owes in one frame */
+    void (*admitted)(acp_lane *lane, struct peer *peer, struct link *link);
+    void (*unlinked)(acp_engine *e, const struct link *link); /* it has ended: nobody is answered by it */
+    bool (*questioned)(const acp_engine *e, const struct wire *wire); /* false: the connection is broken */
+    bool (*provided)(acp_engine *e); /* memory for the answers to what comes; false: there is none */
+
+    /* of operations: the window as a road */
+    bool (*window_reaches)(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
+    void (*window_start)(acp_lane *lane, struct op *op);
+    void (*window_step)(acp_lane *lane, struct op *first);
+    void (*window_learn)(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);
+    void (*window_welcome)(acp_lane *lane, struct op *op);
+    void (*window_help)(acp_engine *e, acp_handle_t handle);
+
+    /* of operations: messages for rooms above, by kind, and the memory that their answers need */
+    message_handler *guest, *mail, *name, *signal;
+    bool (*signals_provide)(acp_engine *e);
+
+    /* of containers: a block of a message that stayed with its sender */
+    int (*held_give)(acp_lane *lane, struct heap *h, uint64_t block, uint64_t by, int64_t patience_ns);
+
+    const acp_method *methods; /* of all containers, by number */
+};
+
+extern const struct upcalls acp_upcalls;
+
+#endif
