@@ -9,7 +9,8 @@ cdef dict lately = {}  # by function: what it was called with last
 
 cdef class Contexts:
     """Contexts of the calls of a team, the same on all members: all count their calls alike."""
-    cdef uint64_t base, calls
+    cdef readonly uint64_t base
+    cdef uint64_t calls
 
     def __init__(self, base: int):
         self.base = base
