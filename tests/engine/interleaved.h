@@ -183,13 +183,22 @@ static inline int il_unlock(const void *mutex)
     return 0;
 }
 
-static inline long il_futex_wait(const volatile void *word, uint64_t value)
+static bool il_futex_ends; /* waits end by themselves in the end, as those with a time do */
+
+/* The word may be the lower half of one. */
+static inline long il_futex_wait(const volatile void *word, uint32_t value)
 {
-    struct il_word *p = il_place(word, 4);
+    struct il_word *p = il_around(word);
     il_step();
     il_full_fence(IL_ACTOR);
+    if (il.machine == IL_WEAK) /* who has read it reads nothing older there */
+        IL_ACTOR->sees.at[p - il.places] = (uint8_t)(p->count - 1);
     il_done("is about to sleep, and finds", p->name, il_newest(p));
-    if (il_newest(p) == value)
+    if ((uint32_t)il_newest(p) != value)
+        return 0;
+    if (il_futex_ends)
+        il_relax();
+    else
         il_sleep(p->address);
     return 0;
 }
@@ -271,6 +280,7 @@ static inline void il_await(const void *bell)
 
 #define __atomic_load_n(p, order) ((IL_TYPE(p))il_load((p), IL_SIZE(p), order))
 #define __atomic_store_n(p, v, order) il_store((p), IL_SIZE(p), (uint64_t)(v), order)
+#define __atomic_exchange_n(p, v, order) IL_CHANGE(p, IL_SET, v, order)
 #define __atomic_fetch_add(p, v, order) IL_CHANGE(p, IL_ADD, v, order)
 #define __atomic_fetch_sub(p, v, order) IL_CHANGE(p, IL_SUB, v, order)
 #define __atomic_compare_exchange_n(p, expected, desired, weak, order, otherwise)                      \

@@ -176,16 +176,19 @@ static inline void il_share(void *address, uint32_t size, const char *name, bool
 #define SHARE(word) il_share((void *)(uintptr_t)&(word), sizeof(word), #word, false)
 #define SHARE_PLAIN(word) il_share((void *)(uintptr_t)&(word), sizeof(word), #word, true)
 
+static inline struct il_word *il_around(const volatile void *address)
+{
+    for (uint32_t i = 0; i < il.place_count; i++)
+        if ((uintptr_t)address - (uintptr_t)il.places[i].address < il.places[i].size)
+            return &il.places[i];
+    return NULL;
+}
+
 static inline struct il_word *il_place(const volatile void *address, uint32_t size)
 {
-    for (uint32_t i = 0; i < il.place_count; i++) {
-        struct il_word *p = &il.places[i];
-        if ((uintptr_t)address - (uintptr_t)p->address < p->size) {
-            CHECK(address == p->address && size == p->size);
-            return p;
-        }
-    }
-    return NULL;
+    struct il_word *p = il_around(address);
+    CHECK(!p || (address == p->address && size == p->size));
+    return p;
 }
 
 static uint64_t il_newest(const struct il_word *p)
