@@ -6,6 +6,8 @@
 #include "core/state/peer.h"
 #include "peers/peer.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 
 static struct rlimit before;
@@ -34,6 +36,32 @@ static void an_engine_may_have_as_many_as_the_system_lets_it(void)
     CHECK(getrlimit(RLIMIT_NOFILE, &few) == 0 && few.rlim_cur == before.rlim_max);
     cluster_stop(&c);
     leave_some();
+}
+
+static void an_engine_opens_by_any_number(void)
+{
+    struct cluster c;
+    int input = fcntl(0, F_DUPFD_CLOEXEC, 100);
+    CHECK(input >= 0 && close(0) == 0);
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    CHECK(c.engines[0]->memory.fd == 0);
+    cluster_stop(&c);
+    CHECK(dup2(input, 0) == 0 && close(input) == 0);
+}
+
+static void an_engine_says_that_there_is_no_number_left(void)
+{
+    const struct rlimit none = {3, 3};
+    acp_config config = {.node = 1, .memory_limit = 256 << 20, .starter_size = 10240, .span = 1ull << 30};
+    acp_fault fault;
+    acp_engine *e;
+    pid_t child = child_start();
+    if (!child) {
+        CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+        CHECK(acp_engine_create(&config, &e, &fault) == ACP_E_SYSTEM && fault.error == EMFILE);
+        _exit(0);
+    }
+    CHECK(!was_killed(child));
 }
 
 /* Messages keep their order though the first goes by link and their peer is reached by load and store then. */
@@ -94,6 +122,8 @@ static void who_dies_meanwhile_is_dead(bool some_left)
 int main(void)
 {
     an_engine_may_have_as_many_as_the_system_lets_it();
+    an_engine_opens_by_any_number();
+    an_engine_says_that_there_is_no_number_left();
     who_cannot_be_opened_is_not_dead_and_near_later();
     who_dies_meanwhile_is_dead(true);
     who_dies_meanwhile_is_dead(false);

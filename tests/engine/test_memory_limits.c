@@ -2,10 +2,13 @@
 #include "check.h"
 #include "base/cgroup.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MIB ((uint64_t)1 << 20)
 #define MACHINE (4096 * MIB)
@@ -60,6 +63,28 @@ static void end(uint64_t left, uint64_t whole)
     CHECK(system(command) == 0);
 }
 
+/* Programs may run without a standard input: the next file that is opened takes its number. */
+static void without_standard_input(void)
+{
+    int input = fcntl(0, F_DUPFD_CLOEXEC, 100);
+    CHECK(input >= 0 && close(0) == 0);
+    uint64_t left = groups_leave(root, MACHINE, false);
+    CHECK(fcntl(0, F_GETFD) == -1 && errno == EBADF);
+    CHECK(dup2(input, 0) == 0 && close(input) == 0);
+    CHECK(left == 248 * MIB);
+}
+
+/* Of a file as much is read as there is room for, and no byte more: the number there loses its last digits. */
+static void a_long_file(void)
+{
+    char text[9000];
+    memset(text, ' ', sizeof text);
+    text[8191 - strlen("inactive_file 8388608")] = '\n';
+    strcpy(text + 8192 - strlen("inactive_file 8388608"), "inactive_file 83886080\n");
+    group("", true, "268435456", 40 * MIB, 0);
+    write_file("/sys/fs/cgroup/memory.stat", text);
+}
+
 int main(void)
 {
     begin("0::/system.slice/slurmstepd.scope/job_7/step_0/task_0\n"); /* the job has the limit */
@@ -84,7 +109,12 @@ int main(void)
 
     begin("0::/../../elsewhere\nno line of this kind"); /* out of the own name space */
     group("", true, "268435456", 6 * MIB, 8 * MIB);
+    without_standard_input();
     end(248 * MIB, 256 * MIB);
+
+    begin("0::/\n");
+    a_long_file();
+    end(208 * MIB + 838860, 256 * MIB);
 
     begin("");
     end(UINT64_MAX, UINT64_MAX);

@@ -307,8 +307,37 @@ static void what_the_machine_has_not_is_refused(void)
     cluster_stop(&c);
 }
 
+/* Large blocks that are kept are for answers, where there is no memory for more. */
+static void what_is_kept_for_answers_is_theirs(void)
+{
+    enum { LARGEST = 68 << 10 };
+    static acp_engine here;
+    struct outbox_spares spares = {0};
+    struct outbox o = {.spares = &spares};
+    here.thread = pthread_self();
+    choose(&here);
+    CHECK(outbox_provide(&spares) && spares.count == 2);
+    CHECK(outbox_add(&o, LARGEST, false) && outbox_add(&o, LARGEST, true) && spares.count == 2);
+    none = true;
+    unsigned char *kept = outbox_add(&o, LARGEST, false), *too_large = outbox_add(&o, LARGEST + 1, true);
+    unsigned char *first = outbox_add(&o, LARGEST, true), *second = outbox_add(&o, 100, true);
+    unsigned char *third = outbox_add(&o, LARGEST, true);
+    none = false;
+    CHECK(!kept && first && second && !third && !too_large && spares.count == 0);
+    outbox_sent(&o, o.unsent);
+    CHECK(outbox_ack(&o, 4) && spares.count == 4 && !o.head); /* more than are kept for answers */
+    none = true;
+    kept = outbox_add(&o, LARGEST, false);
+    none = false;
+    CHECK(kept && spares.count == 3);
+    CHECK(outbox_add(&o, 100, false) && spares.count == 3); /* which needs no large one */
+    outbox_free(&o);
+    outbox_spares_free(&spares);
+}
+
 int main(void)
 {
+    what_is_kept_for_answers_is_theirs();
     what_the_machine_has_not_is_refused();
     all_answers_come();
     all_answers_come_through_a_full_ring();

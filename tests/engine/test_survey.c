@@ -77,6 +77,18 @@ static void a_quiet_heap(acp_engine *e, acp_lane *lane)
     survey_free(&s);
 }
 
+/* Somebody has died in a change of it, or never ends it: who looks on does not wait for that. */
+static void a_heap_that_is_being_changed(acp_engine *e)
+{
+    struct survey s;
+    struct section *section = &mail_heap(e, e->own)->head->section;
+    uint64_t version = section->version;
+    __atomic_store_n(&section->version, version | 1, __ATOMIC_RELEASE);
+    CHECK(survey_heap(e->memory.fd, e->row.nonce, CELLS, &s) == ACP_OK && !s.whole);
+    __atomic_store_n(&section->version, version, __ATOMIC_RELEASE);
+    survey_free(&s);
+}
+
 static void what_is_no_heap(acp_engine *e)
 {
     struct survey s;
@@ -162,6 +174,7 @@ int main(void)
     struct cluster c;
     cluster_start(&c, 2, 1, ACP_PATH_ANY, true);
     a_quiet_heap(c.engines[0], acp_engine_lane(c.engines[0]));
+    a_heap_that_is_being_changed(c.engines[0]);
     what_is_no_heap(c.engines[0]);
     what_is_no_heap(c.engines[1]);
     cluster_run(&c, messages);
