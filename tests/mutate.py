@@ -83,12 +83,17 @@ class Trial:
         return chosen
 
 
-def changed_lines(base: str) -> dict[Path, set[int]]:
-    """Return the lines of the engine that are not as they were at BASE."""
-    command = ["git", "diff", "-U0", "--no-color", base, "--", "acp_mpi/*.c", "acp_mpi/*.h"]
-    text = subprocess.run(
+def _git(*words: str) -> str:
+    command = ["git", *words, "--", "acp_mpi/*.c", "acp_mpi/*.h"]
+    return subprocess.run(
         command, cwd=source.TOP, capture_output=True, text=True, check=True
     ).stdout
+
+
+def changed_lines(base: str) -> dict[Path, set[int]]:
+    """Return the lines of the engine that are not as they were where this left BASE."""
+    prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
+    text = _git("diff", "-U0", "--no-color", "--no-ext-diff", *prefixes, "--merge-base", base)
     found: dict[Path, set[int]] = {}
     lines: set[int] = set()
     for line in text.splitlines():
@@ -99,6 +104,9 @@ def changed_lines(base: str) -> dict[Path, set[int]]:
         elif match := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line):
             first, count = int(match[1]), int(match[2] or 1)
             lines.update(range(first, first + count))
+    for name in _git("ls-files", "--others", "--exclude-standard").splitlines():
+        file = source.TOP / name
+        found[file] = set(range(1, file.read_text().count("\n") + 1))
     return found
 
 
@@ -162,9 +170,13 @@ def main() -> int:
     by_line = arguments.changed or arguments.random
     try:
         written = source.entries()
+        lines = changed_lines(arguments.changed) if arguments.changed else {}
         engine = build.Engine("plain", "-O1")
         cover = build.coverage() if by_line else build.Coverage({}, {})
         trial = Trial(engine, cover, arguments.effort)
+    except subprocess.CalledProcessError as error:
+        print(f"mutate: {error.stderr.strip()}", file=sys.stderr)
+        return 2
     except (source.StaleEntryError, build.BuildError) as error:
         print(f"mutate: {error}", file=sys.stderr)
         return 2
@@ -174,7 +186,6 @@ def main() -> int:
         some = [m for m in written if word in m.what or word in m.function]
         survived += report("entries", trial, some, True)
     if arguments.changed:
-        lines = changed_lines(arguments.changed)
         some = [
             m
             for file, numbers in lines.items()

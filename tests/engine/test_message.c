@@ -363,9 +363,45 @@ static void reset_by_another_thread(struct cluster *c, uint32_t rank, acp_engine
     meet(e);
 }
 
+/* Who gives up is not rung for when its message comes. */
+static void waited_in_vain(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    uint64_t word = 5;
+    (void)c;
+    if (rank == 0) {
+        acp_request *r = ireceive(lane, 1, 78, &word, 8);
+        CHECK(acp_request_wait(e, r, 50000000) == ACP_E_TIMEOUT);
+        CHECK(r->letter->attention == ATTENTION_NONE);
+        meet(e);
+        receive_end_of(lane, r);
+        CHECK(word == 6);
+    } else {
+        meet(e);
+        word++;
+        if (rank == 1)
+            post_message(lane, 0, 78, &word, 8);
+    }
+    meet(e);
+}
+
+/* Nobody will ever ask for it, and nobody need: its owner forgets it. */
+static void bytes_that_do_not_come(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    const acp_envelope envelope = {.source = rank, .tag = 79, .size = 100000};
+    uint64_t kept = box_of(e)->kept;
+    struct landing l;
+    (void)c;
+    CHECK(AGAIN(mail_arrive(lane, e->own, &envelope, NULL, false, e->self, &l)) == ACP_OK && l.open);
+    CHECK(box_of(e)->kept == kept + 1);
+    mail_failed(lane, &l);
+    UNTIL(box_of(e)->kept == kept);
+    meet(e);
+}
+
 static const cluster_body bodies[] = {
     around, asked_for_before, waited_for, in_order, by_name, to_itself, longer_than_the_room,
     cancelled, cancelled_by_another_thread, probed, any_of_many, reset_by_another_thread,
+    waited_in_vain, bytes_that_do_not_come,
 };
 
 int main(void)

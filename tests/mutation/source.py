@@ -172,6 +172,14 @@ def _blank(text: str) -> str:
     return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S | re.M)
 
 
+def _whole(line: str, match: re.Match[str]) -> int:
+    """Return where what is matched ends with all parentheses that it opens."""
+    end = match.end()
+    while match[0].count("(") > line.count(")", match.start(), end) and line[end : end + 1] == ")":
+        end += 1
+    return end
+
+
 def operated(file: Path, lines: set[int] | None = None) -> Iterator[Mutant]:
     """Yield what the operators make of a file, or of certain lines of it."""
     text = file.read_text()
@@ -183,7 +191,7 @@ def operated(file: Path, lines: set[int] | None = None) -> Iterator[Mutant]:
             if lines is None or number in lines:
                 for name, pattern, becomes in OPERATORS:
                     for m in pattern.finditer(line):
-                        start, end = at + m.start(), at + m.end()
+                        start, end = at + m.start(), at + _whole(line, m)
                         now = becomes.replace("{}", text[start:end])
                         yield Mutant(file, f.name, start, end, now, number, name)
             at += len(line) + 1

@@ -1,0 +1,136 @@
+"""How changes are planted in the engine: `mutate.py` itself."""
+
+import subprocess
+
+import mutate
+import pytest
+from mutation import source
+
+CODE = """#define A(x) ((x) <= 1)
+/* if (a <= b) */
+static int f(int a, int b)
+{
+    if (a <= b && g(a, h(b)))
+        return a + 1; /* a + 1 */
+    return strlen("a < b");
+}
+
+int one(int a) { return !a; }
+"""
+TABLE = """
+[[mutant]]
+what = "it is longer"
+function = "f"
+search = "a <= b &&"
+replace = "a <= b + 1 &&"
+tests = ["test_none"]
+
+[[equivalent]]
+function = "f"
+line = "return a + 1; /* a + 1 */"
+becomes = "return a; /* a + 1 */"
+reason = "nobody looks"
+"""
+
+
+@pytest.fixture
+def engine(tmp_path, monkeypatch):
+    """Have a library of one file in a folder of its own."""
+    monkeypatch.setattr(source, "TOP", tmp_path)
+    monkeypatch.setattr(source, "SOURCES", tmp_path / "acp_mpi")
+    monkeypatch.setattr(source, "ENTRIES", tmp_path / "entries.toml")
+    (tmp_path / "acp_mpi").mkdir()
+    (tmp_path / "acp_mpi" / "a.c").write_text(CODE)
+    (tmp_path / "entries.toml").write_text(TABLE)
+    return tmp_path / "acp_mpi" / "a.c"
+
+
+def test_operators_change_code_and_nothing_else(engine):
+    made = {m.lines()[1] for m in source.operated(engine)}
+    assert made == {
+        "if (a < b && g(a, h(b)))",
+        "if (a <= b)",
+        "if ((a <= b && g(a, h(b))) && 0)",
+        "return a; /* a + 1 */",
+    }
+    assert {m.function for m in source.operated(engine)} == {"f"}
+    assert [m.line for m in source.operated(engine, {6})] == [6]
+    (mutant,) = source.operated(engine, {6})
+    assert mutant.apply() == CODE.replace("return a + 1;", "return a;")
+
+
+def test_entries_are_found_wherever_their_function_is(engine):
+    (entry,) = source.entries()
+    assert (entry.line, entry.tests) == (5, ("test_none",))
+    assert entry.apply() == CODE.replace("a <= b &&", "a <= b + 1 &&")
+    engine.rename(engine.with_name("b.h"))
+    assert source.entries()[0].file == engine.with_name("b.h")
+
+
+@pytest.mark.parametrize("there", ["", CODE.replace("<= b &&", "< b &&"), CODE + CODE])
+def test_an_entry_that_does_not_apply_is_named(engine, there):
+    engine.write_text(there)
+    with pytest.raises(source.StaleEntryError, match=r"'a <= b &&' is found [02] times"):
+        source.entries()
+
+
+def test_what_changes_nothing_is_known_by_its_line(engine):
+    (mutant,) = source.operated(engine, {6})
+    assert source.equivalents() == {(mutant.function, *mutant.lines()): "nobody looks"}
+    engine.write_text(CODE.replace("a + 1;", "a + 2;"))
+    with pytest.raises(source.StaleEntryError, match="'f' has the line 'return a"):
+        source.equivalents()
+
+
+def _git(top, *words):
+    identity = ("-c", "user.name=a", "-c", "user.email=a", "-c", "diff.noprefix=true")
+    subprocess.run(["git", *identity, *words], cwd=top, check=True, capture_output=True)
+
+
+def test_changed_lines_are_those_of_this_side(engine, tmp_path):
+    other = engine.with_name("other.c")
+    other.write_text("int a;\n")
+    _git(tmp_path, "init", "-q", "-b", "base")
+    _git(tmp_path, "config", "diff.noprefix", "true")
+    _git(tmp_path, "add", ".")
+    _git(tmp_path, "commit", "-qm", "all")
+    _git(tmp_path, "checkout", "-qb", "change")
+    engine.write_text(CODE.replace("a + 1;", "a + 2;\n    a++;"))
+    _git(tmp_path, "commit", "-qam", "change")
+    engine.write_text(engine.read_text() + "int b;\n")
+    engine.with_name("new.h").write_text("int c;\nint d;\n")
+    _git(tmp_path, "stash", "-u")
+    _git(tmp_path, "checkout", "-q", "base")
+    other.write_text("int e;\n")
+    _git(tmp_path, "commit", "-qam", "elsewhere")
+    _git(tmp_path, "checkout", "-q", "change")
+    _git(tmp_path, "stash", "pop")
+    assert mutate.changed_lines("base") == {engine: {6, 7, 12}, engine.with_name("new.h"): {1, 2}}
+
+
+def test_a_base_that_is_none_is_named(engine, tmp_path, monkeypatch, capsys):
+    _git(tmp_path, "init", "-q")
+    monkeypatch.setattr("sys.argv", ["mutate.py", "--changed", "nowhere"])
+    assert mutate.main() == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+class Tried:
+    """What becomes of each is said beforehand."""
+
+    def __init__(self, *results):
+        self.results = iter(results)
+
+    def run(self, mutant):
+        return next(self.results), "why"
+
+
+def test_the_rate_counts_what_can_be_noticed(engine, monkeypatch, capsys):
+    monkeypatch.setattr(mutate.build, "JOBS", 1)
+    mutants = list(source.operated(engine))
+    tried = Tried(mutate.NOTICED, mutate.SURVIVED, mutate.EQUIVALENT, mutate.NO_C)
+    assert mutate.report("all", tried, mutants, False) == 1
+    said = capsys.readouterr().out
+    assert "survived: acp_mpi/a.c:5 f: " in said
+    assert "noticed: acp" not in said
+    assert "all: 1 of 2 noticed (50.0 %), 1 equivalent, 1 do not compile" in said
