@@ -1,6 +1,8 @@
 /* Names: what happens to the memory that goes with them, and who is woken. */
 #include "cluster.h"
 #include "mailing.h"
+#include "operations/op_table.h"
+#include "progress/doorbell.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -17,7 +19,7 @@ static void offer_memory(acp_lane *lane, uint64_t value[2])
 static bool no_offers(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool none = !e->offers && !e->ended;
+    bool none = !e->sync.offers && !e->sync.ended;
     pthread_mutex_unlock(&e->lock);
     return none;
 }
@@ -25,10 +27,10 @@ static bool no_offers(acp_engine *e)
 /* In place of the engine's bell; returns the engine's. */
 static int change_bell(acp_engine *e, int bell)
 {
-    pthread_mutex_lock(&e->bell);
-    int before = e->door_fd;
-    e->door_fd = bell;
-    pthread_mutex_unlock(&e->bell);
+    pthread_mutex_lock(&e->progress.bell);
+    int before = e->progress.door_fd;
+    e->progress.door_fd = bell;
+    pthread_mutex_unlock(&e->progress.bell);
     return before;
 }
 
@@ -72,7 +74,7 @@ static void *look_up(void *argument)
 static bool is_asked(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool asked = e->tasks && e->tasks->kept && e->tasks->state == OP_WAITING;
+    bool asked = e->ops.tasks && e->ops.tasks->kept && e->ops.tasks->state == OP_WAITING;
     pthread_mutex_unlock(&e->lock);
     return asked;
 }
@@ -103,7 +105,7 @@ static void *give(void *argument)
 static bool is_offered(acp_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    bool offered = e->offers && e->tasks && e->tasks->in_flight;
+    bool offered = e->sync.offers && e->ops.tasks && e->ops.tasks->in_flight;
     pthread_mutex_unlock(&e->lock);
     return offered;
 }

@@ -1,6 +1,7 @@
 /* Messages between ranks, by each way that their bytes can go. */
 #include "mailing.h"
 #include "core/engine_state.h"
+#include "messages/deliver.h"
 #include "messages/mailbox.h"
 #include "messages/match.h"
 #include "messages/request.h"
@@ -391,7 +392,7 @@ static void bytes_that_do_not_come(struct cluster *c, uint32_t rank, acp_engine 
     uint64_t kept = box_of(e)->kept;
     struct landing l;
     (void)c;
-    CHECK(AGAIN(mail_arrive(lane, e->own, &envelope, NULL, false, e->self, &l)) == ACP_OK && l.open);
+    CHECK(AGAIN(mail_arrive(lane, e->job.own, &envelope, NULL, false, e->self, &l)) == ACP_OK && l.open);
     CHECK(box_of(e)->kept == kept + 1);
     mail_failed(lane, &l);
     UNTIL(box_of(e)->kept == kept);

@@ -314,7 +314,7 @@ static void what_is_kept_for_answers_is_theirs(void)
     static acp_engine here;
     struct outbox_spares spares = {0};
     struct outbox o = {.spares = &spares};
-    here.thread = pthread_self();
+    here.progress.thread = pthread_self();
     choose(&here);
     CHECK(outbox_provide(&spares) && spares.count == 2);
     CHECK(outbox_add(&o, LARGEST, false) && outbox_add(&o, LARGEST, true) && spares.count == 2);
