@@ -195,6 +195,16 @@ static void what_is_wanted_again_stays(struct actor *a)
     CHECK(check_heap(a) == 0 && heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
 }
 
+/* The map of the last lists names one that there is not. */
+static void a_map_that_is_written_over_is_swept(struct actor *a)
+{
+    uint64_t *map = &a->heap.head->class_map[HEAP_LEVELS - 1], before = *map;
+    *map |= 1ull << 40;
+    CHECK(heap_sweep(a->lane, &a->heap, true, ACP_FOREVER) == ACP_OK);
+    *map = before;
+    CHECK(check_heap(a) == 0);
+}
+
 /* Every part is full, though the blocks are of the very size that is asked for. */
 static void last_block_is_found(struct actor *a)
 {
@@ -327,6 +337,7 @@ int main(void)
     threads_together(&a);
     what_a_sweeper_has_comes_back(&a);
     what_is_wanted_again_stays(&a);
+    a_map_that_is_written_over_is_swept(&a);
     last_block_is_found(&a);
     little_is_wasted(&a);
     actor_end(&a);

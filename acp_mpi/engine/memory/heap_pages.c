@@ -200,7 +200,7 @@ static uint64_t candidate(const struct heap *h)
     heap_class(SWEPT, &least, &width);
     for (uint32_t level = HEAP_LEVELS; level-- > least;) {
         for (uint64_t map = head->class_map[level]; map; map &= map - 1) {
-            uint64_t at = head->lists[level][__builtin_ctzll(map)];
+            uint64_t at = head->lists[level][__builtin_ctzll(map) % HEAP_WIDTH]; /* anybody may write there */
             for (; at && tries < TRIES; tries++, at = block_at(h, at)->mark) {
                 if (at % 16 || at < h->first || at > h->end - BLOCK_LEAST ||
                     block_size(h, at) > h->end - at)
