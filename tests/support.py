@@ -154,12 +154,3 @@ def refused(error: Any, function: str, *values: object) -> Iterator[None]:
     for value in values:
         assert str(value) in text, f"{value} is not in: {text}"
     assert "; " in text, f"no next step in: {text}"
-
-
-def told_by(finder: int) -> None:
-    """Wait until all have heard what that rank had to say: messages do not overtake each other."""
-    if acp.rank() != finder:
-        acp.recv(source=finder)
-    for rank in range(acp.procs()):
-        if finder == acp.rank() != rank:
-            acp.send("told", rank)

@@ -206,10 +206,6 @@ def _close_all() -> None:
     except (Error, OSError, ValueError, MemoryError) as caught:
         error = caught
     _meet_the_living("finalize", _FINALIZE)  # after Ctrl-C here it can be called again
-    try:
-        _engine.raise_late("finalize")
-    except Error as caught:
-        error = error or caught
     # A rank that has ended since has met the others, and finalizes MPI as they do.
     lost = _engine.lost_ranks(accepted=True)
     _count = 0

@@ -60,7 +60,7 @@ def plan_of(
         if len(team.plans) >= _PLANS:
             team.plans.pop(next(iter(team.plans))).forget()
         note = note_of(pickled or kind, alike, pickled, code)
-        plan = team.plans[key] = compiled(team, write(), width, fold, folder, note)
+        plan = team.plans[key] = compiled(team.ranks, write(), width, fold, folder, note)
     return plan
 
 
@@ -75,7 +75,7 @@ def note_of(kind: str, alike: Any, pickled: Any = None, code: int = 0) -> int:
 
 
 def compiled(
-    team: Team,
+    ranks: Sequence[int],
     paper: Paper,
     width: int,
     fold: tuple[int, int],
@@ -83,7 +83,7 @@ def compiled(
     note: int,
     watched: Sequence[int] | None = None,
 ) -> _engine.Plan:
-    """Return the plan for the ranks of a team, with elements of `width` bytes.
+    """Return the plan for these ranks, with elements of `width` bytes.
 
     `watched`: members whose death ends it for a waiting one; by default all of them.
     """
@@ -104,7 +104,7 @@ def compiled(
     def packed(step: Step) -> bytes:
         kind, peer, where, left, right = step
         used.update(p[0] for p in (where, left, right) if p[2])
-        rank = team.ranks[peer] if kind <= RECEIVE else 0
+        rank = ranks[peer] if kind <= RECEIVE else 0
         size = length(left if kind == SEND else where)
         return _STEP.pack(
             kind, where[0], left[0], right[0], rank, at(where), at(left), at(right), size
@@ -122,6 +122,5 @@ def compiled(
             most = max(most, len(messages))
         steps += [packed(step) for step in one if step[0] > RECEIVE]
     rooms = tuple(ends[b][-1] if b in used and b in ends else 0 for b in (TMP, SUM, PART))
-    watched = team.ranks if watched is None else watched
-    base = team.contexts.base
-    return _engine.Plan(b"".join(steps), most, *fold, rooms, watched, note, base, folder)
+    watched = ranks if watched is None else watched
+    return _engine.Plan(b"".join(steps), most, *fold, rooms, watched, note, folder)

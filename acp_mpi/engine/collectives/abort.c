@@ -10,17 +10,14 @@
 #include "memory/transaction.h"
 #include "messages/mail_match.h"
 #include "messages/mailbox.h"
-#include "messages/eager_slot.h"
 #include "messages/match.h"
-#include "messages/purge_finished.h"
 #include "peers/peer.h"
 
-#define LEFT_NOTE ACP_NOTE_LEFT /* of a message that brings nothing but the reason */
+#define LEFT_NOTE ((uint64_t)1 << 63) /* of a message that brings nothing but the reason */
 #define LEFT_LOST ((uint64_t)1 << 62) /* a rank has died; the low bits say which, + 1 */
 #define LEFT_ASTRAY ((uint64_t)1 << 61) /* ranks have called what does not belong together; the low bits say what */
 #define RANK_BITS 22u
 #define CALL_BITS 6u
-#define WHY_LATE ((uint64_t)1 << (2 * RANK_BITS + 2 * CALL_BITS + 1))
 #define SAYS_WHY (LEFT_ASTRAY - 1)
 
 static void end_with(acp_collective *c, int status, int64_t rank)
@@ -60,10 +57,15 @@ static bool types_differ(uint64_t one, uint64_t other)
     return (one & ACP_NOTE_TYPE) && (other & ACP_NOTE_TYPE) && ((one ^ other) & ACP_NOTE_TYPE);
 }
 
-static uint64_t why_astray(const acp_engine *e, uint64_t ours, uint64_t rank, uint64_t theirs)
+static bool belong_together(uint64_t one, uint64_t other)
 {
-    uint64_t why = types_differ(theirs, ours);
-    const uint64_t calls[] = {ours, theirs}, ranks[] = {e->rank, rank};
+    return !((one ^ other) & ~ACP_NOTE_TYPE) && !types_differ(one, other);
+}
+
+static uint64_t why_astray(const acp_collective *c, uint32_t rank, uint64_t theirs)
+{
+    uint64_t why = types_differ(theirs, c->note);
+    const uint64_t calls[] = {c->note, theirs}, ranks[] = {acp_rank(c->engine), rank};
     for (uint32_t i = 0; i < 2; i++)
         why = why << CALL_BITS | ((calls[i] >> ACP_NOTE_CALL_AT) & ((1u << CALL_BITS) - 1));
     for (uint32_t i = 0; i < 2; i++)
@@ -71,7 +73,7 @@ static uint64_t why_astray(const acp_engine *e, uint64_t ours, uint64_t rank, ui
     return why;
 }
 
-static void go_astray(acp_collective *c, int64_t rank, uint64_t theirs, uint64_t why)
+static void go_astray(acp_collective *c, uint32_t rank, uint64_t theirs, uint64_t why)
 {
     if (c->status == ACP_OK) {
         c->theirs = theirs;
@@ -83,7 +85,7 @@ static void go_astray(acp_collective *c, int64_t rank, uint64_t theirs, uint64_t
 
 void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_envelope *got)
 {
-    if (rc != ACP_OK && rc != ACP_E_TRUNCATED && rc != ACP_E_TYPE) {
+    if (rc != ACP_OK && rc != ACP_E_TRUNCATED) {
         end_with(c, rc, s->rank);
     } else if (s->kind == ACP_STEP_SEND) {
         return;
@@ -96,8 +98,8 @@ void collective_check(acp_collective *c, const acp_step *s, int rc, const acp_en
         else if (who == acp_rank(c->engine)) /* what this rank calls is why */
             who = s->rank;
         end_with(c, got->note & LEFT_LOST ? ACP_E_LOST : ACP_E_LEFT, (int64_t)who);
-    } else if (rc != ACP_OK || !acp_notes_belong(got->note, c->note) || got->size != s->size) {
-        go_astray(c, s->rank, got->note, why_astray(c->engine, c->note, s->rank, got->note));
+    } else if (rc != ACP_OK || !belong_together(got->note, c->note) || got->size != s->size) {
+        go_astray(c, s->rank, got->note, why_astray(c, s->rank, got->note));
     }
 }
 
@@ -117,7 +119,7 @@ void collective_look_at_losses(acp_lane *lane, acp_collective *c)
 static bool is_astray(const acp_collective *c, const struct letter *l)
 {
     return l->context == c->context &&
-           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : !acp_notes_belong(l->note, c->note));
+           (l->note & LEFT_NOTE ? l->note & LEFT_ASTRAY : !belong_together(l->note, c->note));
 }
 
 /* What has come and no step has asked for yet may tell that nobody else ever will: the first that was
@@ -139,11 +141,9 @@ int collective_listen(acp_lane *lane, acp_collective *c)
     uint64_t steps = box->kept;
     const struct letter *l;
     for (uint64_t at = box->arrivals.last;
-         (l = letter_at(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous) {
-        mail_look_late(c->engine, l);
+         (l = letter_at(h, at)) && steps-- && l->sequence >= c->heard; at = l->arrival.previous)
         if (is_astray(c, l) && (astray.source == ACP_ANY || !(l->note & LEFT_NOTE)))
             envelope_of(l, &astray);
-    }
     c->heard = box->sequence;
     section_leave(&hold);
     if (astray.source == ACP_ANY)
@@ -152,91 +152,6 @@ int collective_listen(acp_lane *lane, acp_collective *c)
     collective_check(c, &none, ACP_OK, &astray);
     collective_drop(lane, c);
     return ACP_OK;
-}
-
-/* A call that has gone well here may be found not to belong together with those of others when it has returned: this rank
- * only gave in it. The finder tells all members; who does not wait any more keeps what it is told, or what another has
- * given in vain, until the next call of that team, which fails then as if it had found it itself, or the next sync. One
- * error is enough of a team: what is left of earlier calls then is forgotten, as is what those say who were late. */
-static void late_forget(acp_engine *e, uint64_t team)
-{
-    for (uint32_t i = 0; i < LATE_CALLS; i++)
-        if (e->collectives.late_calls[i].team == team)
-            atomic_store(&e->collectives.late_calls[i].context, 0);
-}
-
-void late_ended(const acp_collective *c)
-{
-    acp_engine *e = c->engine;
-    if (c->status == ACP_E_MISMATCH) {
-        late_forget(e, c->plan->team);
-    } else if (c->status == ACP_OK && c->plan->team) {
-        struct late_call *call = &e->collectives.late_calls[c->context % LATE_CALLS];
-        atomic_store_explicit(&call->context, 0, memory_order_relaxed);
-        atomic_store_explicit(&call->team, c->plan->team, memory_order_relaxed);
-        atomic_store_explicit(&call->note, c->note, memory_order_relaxed);
-        atomic_store_explicit(&call->context, c->context, memory_order_release);
-        atomic_fetch_add_explicit(&e->collectives.late_ended, 1, memory_order_relaxed);
-    }
-}
-
-/* 0: it tells nothing that matters any more. */
-static uint64_t why_late(const acp_engine *e, const struct late_note *l, const struct late_call *call)
-{
-    if (!l->context || atomic_load_explicit(&call->context, memory_order_acquire) != l->context)
-        return 0;
-    if (!(l->note & LEFT_NOTE))
-        return why_astray(e, call->note, l->source, l->note) | WHY_LATE;
-    return l->note & LEFT_ASTRAY && !(l->note & WHY_LATE) ? (l->note & SAYS_WHY) | WHY_LATE : 0;
-}
-
-/* Of a team; 0: of any. */
-static bool late_find(acp_engine *e, uint64_t team, uint64_t *why)
-{
-    uint32_t kept = 0;
-    bool found = false;
-    pthread_mutex_lock(&e->mail.lock);
-    for (uint32_t i = 0; i < e->mail.late_count; i++) {
-        const struct late_note one = e->mail.late[i];
-        const struct late_call *call = &e->collectives.late_calls[one.context % LATE_CALLS];
-        uint64_t says = why_late(e, &one, call);
-        if (says && !found && (!team || call->team == team)) {
-            *why = says;
-            found = true;
-            late_forget(e, call->team);
-        } else if (says) {
-            e->mail.late[kept++] = one;
-        }
-    }
-    atomic_store(&e->mail.late_count, kept);
-    pthread_mutex_unlock(&e->mail.lock);
-    return found;
-}
-
-void late_look(acp_lane *lane, acp_collective *c)
-{
-    uint64_t why;
-    if (!c->plan->team || c->status != ACP_OK)
-        return;
-    if (lane->engine->doors->late)
-        mail_look_for_late(lane);
-    if (late_find(lane->engine, c->plan->team, &why)) {
-        go_astray(c, -1, 0, why);
-        collective_drop(lane, c);
-    }
-}
-
-bool acp_collective_late(acp_engine *e, uint64_t *why)
-{
-    uint32_t ended = atomic_load_explicit(&e->collectives.late_ended, memory_order_relaxed);
-    if (ended == e->collectives.late_asked && !e->mail.late_count && !e->doors->late)
-        return false;
-    e->collectives.late_asked = ended;
-    acp_lane *lane = lane_await(e);
-    eager_forget(e);
-    mail_look_for_late(lane);
-    acp_lane_give(lane);
-    return late_find(e, 0, why);
 }
 
 /* A member may wait for a message that its sender's plan has not: each one tells all. */

@@ -10,8 +10,6 @@ void collective_check(acp_collective *c, const acp_step *step, int rc, const acp
 void collective_look_at_losses(acp_lane *lane, acp_collective *c);
 int collective_listen(acp_lane *lane, acp_collective *c);
 int collective_tell(acp_lane *lane, acp_collective *c);
-void late_ended(const acp_collective *c); /* what is said of it from now on is for a later call */
-void late_look(acp_lane *lane, acp_collective *c); /* that is for this one: it fails */
 
 /* Has it ended, or is it for its caller to do something? */
 static inline bool collective_stands(const acp_collective *c)

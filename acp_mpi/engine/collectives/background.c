@@ -268,10 +268,8 @@ void acp_collective_end(acp_collective *c)
     }
     if (c->released || c->watched || c->closes)
         let_go(c);
-    if (has_mailbox(c) && (c->plan->messages || c->plan->members > 1)) {
-        late_ended(c);
+    if (has_mailbox(c) && (c->plan->messages || c->plan->members > 1))
         mail_context_ends(e, c->context, c->status != ACP_OK);
-    }
     free(c);
 }
 
@@ -303,8 +301,6 @@ void collectives_stop(acp_engine *e)
     acp_engine_halt(e);
     pthread_mutex_lock(&e->collectives.lock); /* who drives them passes by */
     close_all(e);
-    for (uint32_t i = 0; i < LATE_CALLS; i++) /* the same contexts come again */
-        atomic_store(&e->collectives.late_calls[i].context, 0);
 }
 
 void collectives_go_on(acp_engine *e)

@@ -121,8 +121,7 @@ static int begin_send(acp_lane *lane, acp_collective *c, const acp_step *s)
 int collective_receive(acp_lane *lane, acp_collective *c, uint32_t step)
 {
     const acp_step *s = &c->plan->steps[step];
-    acp_envelope want = {.context = c->context, .source = s->rank, .size = s->size,
-                         .note = c->note | ACP_NOTE_LEFT};
+    acp_envelope want = {.context = c->context, .source = s->rank, .size = s->size};
     acp_request *request;
     int rc = acp_receive(lane, &want, collective_place(c, s->where, s->where_at), &request);
     if (rc != ACP_OK)
@@ -222,8 +221,6 @@ int collective_drive(acp_lane *lane, acp_collective *c)
     }
     if (unlikely(lane->engine->job.departed != c->departed))
         collective_look_at_losses(lane, c);
-    if (unlikely(lane->engine->mail.late_count || lane->engine->doors->late))
-        late_look(lane, c);
     bool clears = c->watched || (c->closes && !c->cleared);
     if (unlikely(clears) && c->era == lane->engine->mail.era) {
         c->cleared &= !c->watched; /* what another thread has put back */

@@ -25,23 +25,11 @@ typedef struct acp_envelope {
     acp_sources *among; /* of a receive from ACP_ANY: nobody else sends it; NULL: all may */
 } acp_envelope;
 /* What notes of messages say that typed receives take. Bits 0 to 3: which kind; 4 to 11: what its elements are, a
- * letter as NumPy has them, 0: bytes, which go with any; 12: their bytes are swapped; of ACP_NOTE_RECORD 32 to 62: a
+ * letter as NumPy has them, 0: bytes, which go with any; 12: their bytes are swapped; of ACP_NOTE_RECORD 32 to 63: a
  * digest of what they are. A receive that has no room for what comes with its source and tag ends with ACP_E_TYPE,
- * and its message stays for the next one that fits. Receives of collectives have ACP_NOTE_LEFT and the note of their
- * call: they take what acp_notes_belong together, and messages with ACP_NOTE_LEFT, which only say why there are no
- * others. */
+ * and its message stays for the next one that fits. */
 enum { ACP_NOTE_BYTES = 0, ACP_NOTE_OBJECT, ACP_NOTE_ARRAY, ACP_NOTE_DESCRIBED, ACP_NOTE_BUFFER = 15 };
 #define ACP_NOTE_RECORD 'V'
-#define ACP_NOTE_LEFT ((uint64_t)1 << 63)
-/* Of a collective, 61 bits: what is called, and with what that all must give alike; ACP_NOTE_TYPE of it is 0 where the
- * elements go with those of any type. */
-#define ACP_NOTE_CALL_AT 40u /* 6 bits: what is called */
-#define ACP_NOTE_TYPE ((uint64_t)0x7fff << 46)
-static inline bool acp_notes_belong(uint64_t one, uint64_t other)
-{
-    bool any = !(one & ACP_NOTE_TYPE) || !(other & ACP_NOTE_TYPE);
-    return !((one ^ other) & ~(ACP_NOTE_LEFT | (any ? ACP_NOTE_TYPE : 0)));
-}
 static inline uint64_t acp_note_letter(uint64_t note)
 {
     uint64_t letter = (note >> 4) & 0xff;
@@ -52,8 +40,6 @@ static inline bool acp_note_fits(uint64_t wanted, uint64_t note)
     uint64_t want = acp_note_letter(wanted), is = acp_note_letter(note);
     if (!wanted)
         return true;
-    if (wanted & ACP_NOTE_LEFT)
-        return (note & ACP_NOTE_LEFT) || acp_notes_belong(wanted, note);
     if ((note & 15) == ACP_NOTE_OBJECT)
         return false;
     if (!want || !is)
@@ -154,14 +140,15 @@ typedef struct acp_plan {
     const uint32_t *ranks; /* of all members: the death of any of them ends it */
     uint32_t members;
     const uint8_t *eager; /* for each step, by acp_plan_mark; or NULL */
-    uint64_t team;        /* the same in all calls of these ranks; 0: none, and late notices are not for it */
 } acp_plan;
 /* Which messages are short, and the only one of their plan from, or to, that rank. False: no memory. */
 bool acp_plan_mark(const acp_plan *plan, uint8_t *eager);
 #define ACP_COLLECTIVE_FOLD 1
 
 /* What a pair says to each other in `context` is of this collective alone; all members have the same
- * `note`, or such as acp_notes_belong together, else ACP_E_MISMATCH. */
+ * `note` (61 bits), but for ACP_NOTE_TYPE of it, which is 0 where it goes with any, else ACP_E_MISMATCH. */
+#define ACP_NOTE_CALL_AT 40u /* 6 bits: what is called */
+#define ACP_NOTE_TYPE ((uint64_t)0x7fff << 46)
 int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
                          uint64_t context, uint64_t note, acp_collective **collective);
 /* By the calling thread alone. Whatever goes wrong, a timeout too, ends it: those that wait for this
@@ -178,15 +165,11 @@ void acp_collective_due(const acp_collective *collective, void **where, const vo
 void acp_collective_folded(acp_collective *collective);
 /* Why it failed: a rank, or -1. ACP_E_MISMATCH: `theirs`: what that rank calls, `why`: which two ranks call what
  * does not belong together, as the others are told, who get `theirs` 0: from the lowest bit on rank and rank, 22 bits
- * each, call and call, 6 each, whether their types differ, and whether it is of an earlier call of the team, which had
- * returned here before that was found. */
+ * each, call and call, 6 each, and whether their types differ. */
 int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *theirs, uint64_t *why);
 /* Before acp_collective_end, of one that has not begun: those that wait hear that this rank has died. */
 void acp_collective_lost(acp_collective *collective, uint32_t rank);
 void acp_collective_astray(acp_collective *collective, uint64_t why); /* likewise */
-/* Has a call that had returned here been found not to belong together with those of others? Each is told once, here or
- * by the next call of its team. Of what others have said before a barrier none is missed behind it, on one node. */
-bool acp_collective_late(acp_engine *engine, uint64_t *why);
 void acp_collective_end(acp_collective *collective); /* one that still runs is left, as after an error */
 bool acp_collective_settled(const acp_collective *collective); /* its end needs no lane, and no lock */
 

@@ -215,12 +215,9 @@ void eager_forget(acp_engine *e)
         if (!is_full(s, &state))
             continue;
         context = __atomic_load_n(&s->context, __ATOMIC_RELAXED);
-        if (!mail_context_ended(&h->head->mailbox, context) ||
-            !claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
-            continue;
-        if (mail_context_well(&h->head->mailbox, context))
-            mail_keep_late(e, context, s->source, s->note);
-        become(s, EAGER_EMPTY);
+        if (mail_context_ended(&h->head->mailbox, context) &&
+            claim_message(s, context, __atomic_load_n(&s->source, __ATOMIC_RELAXED)))
+            become(s, EAGER_EMPTY);
     }
 }
 

@@ -21,7 +21,6 @@ struct peer;
 
 #define MAIL_INLINE ((uint64_t)256) /* bytes of a message that its letter holds */
 #define MAIL_BUCKETS 64u
-#define MAIL_SPARES 16u
 #define MAIL_WANTING 32u
 #define MAIL_SHARED ((uint64_t)8 << 10) /* from here on who sends and who waits copy together */
 #define MAIL_BOUND ((uint64_t)64 << 20) /* unless less is wanted, or the heap is small */
@@ -106,10 +105,9 @@ struct mail_chain {
 /* Contexts that have ended here lately: whoever brings a message of one drops it. */
 #define MAIL_LOTS 64u
 #define MAIL_LOT 7u
-#define MAIL_WELL (64u - MAIL_LOT)
 
 struct mail_lot {
-    uint64_t next; /* the place of the oldest, in all that have been here; from bit MAIL_WELL on: which ended well */
+    uint64_t next; /* the place of the oldest, in all that have been here */
     uint64_t contexts[MAIL_LOT];
 };
 
@@ -119,17 +117,13 @@ struct mailbox {
     uint64_t bytes;    /* of kept messages: letters and blocks */
     uint64_t kept, posted; /* how many there are */
     uint64_t sequence; /* of the next one */
-    uint64_t free;     /* letters of slabs, chained by their links */
-    uint64_t spare;    /* and `letters`: a receive has one when the heap is full, too */
-    uint64_t spares_kept; /* those of them that hold messages which nobody has asked for */
-    uint64_t reasons_kept; /* such messages that only say why a collective has failed */
+    uint64_t free;     /* letters, chained by their links */
     uint64_t slabs;    /* chained by their first word */
     uint64_t probing;  /* threads of the owner that sleep until a message is kept */
     uint64_t wanting[MAIL_WANTING]; /* slot + 1 of senders that wait for room */
     struct mail_chain arrivals, wild;
     struct mail_chain receives[MAIL_BUCKETS], messages[MAIL_BUCKETS];
     struct mail_lot ended[MAIL_LOTS];
-    _Alignas(64) struct letter letters[MAIL_SPARES];
     struct eager eager;
     struct pair_rings rings;
 };
@@ -149,13 +143,11 @@ void mailbox_create(struct mailbox *box, uint64_t bound); /* on zeroes */
 struct letter *letter_at(const struct heap *h, uint64_t at); /* NULL: none can be there */
 uint64_t letter_offset(const struct heap *h, const struct letter *letter);
 uint32_t mail_bucket(uint64_t context, uint64_t source, uint64_t tag);
-/* Inside a change. ACP_E_FULL: the heap is; ACP_E_BUSY: it is held. `keeps`: for a message that nobody has asked for;
- * these leave half of the spare ones to receives, which senders wait for who find no letter. */
-int letter_take(struct hold *hold, bool keeps, struct letter **letter);
+/* Inside a change. ACP_E_FULL: the heap is; ACP_E_BUSY: it is held. */
+int letter_take(struct hold *hold, struct letter **letter);
 void letter_drop(struct hold *hold, struct letter *letter);
 void letter_link(struct hold *hold, struct letter *letter, enum letter_list list);
 void letter_unlink(struct hold *hold, struct letter *letter);
-bool letter_spare(const struct heap *h, uint64_t at);
 /* For a receive of this process: those that a lane has at hand need no section. */
 int letter_get(struct hold *hold, struct letter **letter);
 void letter_put(acp_lane *lane, struct heap *h, struct letter *letter);

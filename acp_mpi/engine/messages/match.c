@@ -191,7 +191,7 @@ static int keep(struct hold *hold, const acp_envelope *e, const void *data, uint
 {
     struct mailbox *box = &hold->heap->head->mailbox;
     uint64_t bytes = cost(box, e, held);
-    int rc = letter_take(hold, true, letter);
+    int rc = letter_take(hold, letter);
     if (rc != ACP_OK)
         return rc;
     struct letter *l = *letter;
@@ -251,10 +251,9 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
     struct letter *letter = meet_receive(hold, landing->to, e, among);
     landing->matched = letter != NULL;
     landing->late = !letter && unlikely(mail_context_ended(box, e->context));
-    bool tells = landing->late && !landing->open && mail_context_well(box, e->context);
-    if (landing->late && !landing->open && !tells)
+    if (landing->late && !landing->open)
         return ACP_OK;
-    if (!letter && !tells && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
+    if (!letter && (keeping == KEEP_NEVER || (keeping == KEEP_WITHIN && mailbox_full(box)))) {
         landing->looks = !mail_want_room(box, hold->lane->engine->self);
         landing->before = box->sequence;
         return fail(hold->lane, ACP_E_FULL, 0, e->size);
@@ -269,10 +268,6 @@ static int arrive(struct hold *hold, const acp_envelope *e, const void *data, en
         section_set(hold, landing->word, landing->value);
     if (unlikely(rc != ACP_OK)) {
         section_cancel(hold);
-        if (rc != ACP_E_FULL || tells)
-            return tells ? ACP_OK : rc;
-        landing->looks = true; /* nobody rings for memory of the heap */
-        landing->before = box->sequence;
         return rc;
     }
     section_commit(hold);
@@ -307,8 +302,6 @@ static int bring(acp_lane *lane, struct peer *to, const acp_envelope *e, const v
     if (unlikely(rc != ACP_OK))
         return rc;
     struct letter *letter = landing->letter;
-    if (unlikely(e->note & ACP_NOTE_LEFT) && !landing->matched) /* it may have ended meanwhile */
-        landing->late = mail_context_ended(box, e->context);
     if (unlikely(landing->late)) {
         told(lane->engine, to);
         atomic_store(&to->shm.doors->late, 1);
@@ -334,14 +327,12 @@ int mail_place(struct hold *hold, struct peer *to, const acp_envelope *e, const 
                     hold->lane->engine->self, &landing);
     if (rc != ACP_OK)
         return rc;
-    if (!landing.letter)
+    if (landing.late)
         __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
     else if (landing.matched)
         letter_done(hold->lane, to, landing.letter, LETTER_DONE);
     else
         kept_ring(hold->lane->engine, to, &hold->heap->head->mailbox);
-    if (unlikely(landing.late))
-        atomic_store(&to->shm.doors->late, 1);
     return ACP_OK;
 }
 

@@ -55,7 +55,6 @@ static bool discard(struct hold *hold, struct letter *l)
 {
     acp_engine *e = hold->lane->engine;
     bool late = mail_context_ended(&hold->heap->head->mailbox, l->context);
-    mail_look_late(e, l);
     if (orphaned(e, l) || (late && letter_state(l) == LETTER_DONE && l->place != PLACE_HELD))
         return bury(hold, l) == ACP_OK;
     return !late || mail_unwant(hold, l);

@@ -9,11 +9,6 @@ struct mailbox;
 
 /* Nothing of that context is received here any more. */
 bool mail_context_ended(const struct mailbox *box, uint64_t context);
-/* And that was the end of a collective that went well: who sends more has not called the same. */
-bool mail_context_well(const struct mailbox *box, uint64_t context);
-void mail_keep_late(acp_engine *e, uint64_t context, uint32_t source, uint64_t note); /* for late_find */
-void mail_look_late(acp_engine *e, const struct letter *l); /* in the own mailbox, in its section */
-void mail_look_for_late(acp_lane *lane); /* among all that is kept */
 
 /* Nothing of that context is received here from now on. `in_vain`: something may have come. */
 void mail_context_ends(acp_engine *e, uint64_t context, bool in_vain);

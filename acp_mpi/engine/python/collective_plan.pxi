@@ -12,8 +12,7 @@ cdef class Plan:
     """Steps of one member, and the room that they need between what is given and what comes out.
 
     `steps` are those of acp.h, packed; `rooms` the bytes of the three buffers that are
-    nobody's. The death of any of `ranks` ends it. With fold -1 the caller folds. `team`: a number
-    that calls of the same ranks have in common.
+    nobody's. The death of any of `ranks` ends it. With fold -1 the caller folds.
     """
     cdef acp_plan plan
     cdef acp_step *steps
@@ -26,8 +25,7 @@ cdef class Plan:
     cdef readonly object folder
 
     def __init__(self, bytes steps, messages: int, fold: int, kind: int,
-                 tuple rooms: tuple[int, ...], ranks: Sequence[int], note: int, team: int,
-                 folder=None):
+                 tuple rooms: tuple[int, ...], ranks: Sequence[int], note: int, folder=None):
         cdef uint64_t size
         cdef uint32_t i
         self.steps = <acp_step *>c_malloc(len(steps) + 1)
@@ -46,7 +44,6 @@ cdef class Plan:
         self.plan.messages = messages
         self.plan.fold = fold
         self.plan.type = kind
-        self.plan.team = team
         self.eager = <uint8_t *>c_malloc(self.plan.count + 1)
         if self.eager == NULL:
             raise MemoryError

@@ -20,7 +20,6 @@ cdef extern from "core/messages.h" nogil:
         const uint32_t *ranks
         uint32_t members
         const uint8_t *eager
-        uint64_t team
     bint acp_plan_mark(const acp_plan *, uint8_t *)
     ctypedef struct acp_collective:
         pass
@@ -67,6 +66,5 @@ cdef extern from "core/messages.h" nogil:
     int64_t acp_collective_trouble(const acp_collective *, uint64_t *, uint64_t *)
     void acp_collective_lost(acp_collective *, uint32_t)
     void acp_collective_astray(acp_collective *, uint64_t)
-    bint acp_collective_late(acp_engine *, uint64_t *)
     void acp_collective_end(acp_collective *)
     bint acp_collective_settled(const acp_collective *)

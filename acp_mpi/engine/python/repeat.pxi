@@ -9,8 +9,7 @@ cdef dict lately = {}  # by function: what it was called with last
 
 cdef class Contexts:
     """Contexts of the calls of a team, the same on all members: all count their calls alike."""
-    cdef readonly uint64_t base
-    cdef uint64_t calls
+    cdef uint64_t base, calls
 
     def __init__(self, base: int):
         self.base = base

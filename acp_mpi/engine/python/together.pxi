@@ -126,23 +126,10 @@ cdef int listed(object ranks, uint32_t *chosen, uint32_t count) except -1:
     return 0
 
 
-def raise_late(str function) -> None:
-    """Raise AstrayError for a collective that was over here before it was found not to be what others called."""
-    cdef uint64_t why = 0
-    cdef bint found
-    cdef acp_engine *e = hold(function)
-    with nogil:
-        found = acp_collective_late(e, &why)
-    acp_engine_exit(e)
-    if found:
-        raise _errors.from_collective(function, _errors.Status.MISMATCH, -1, 0, 0, why)
-
-
 cdef int meet_all(str function, object timeout) except -1:
     cdef int64_t end = end_of(nanoseconds(timeout, function))
     finish_all(function, left_until(end))
-    meet_by(function, NULL, 0, 0, end)
-    raise_late(function)
+    return meet_by(function, NULL, 0, 0, end)
 
 
 def barrier(ranks=None, timeout: float | None = None) -> None:

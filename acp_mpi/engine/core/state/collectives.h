@@ -9,12 +9,6 @@
 
 struct acp_collective;
 
-/* A collective that is over here, and went well. context 0: none */
-#define LATE_CALLS 128u
-struct late_call {
-    _Atomic uint64_t context, team, note;
-};
-
 struct collectives_state {
     pthread_mutex_t lock; /* those that go on by themselves: who drives them */
     struct acp_collective *first;
@@ -23,9 +17,6 @@ struct collectives_state {
     _Atomic bool resets;      /* they come back when that is over */
     _Atomic bool news;   /* one of them may go on: asked of whoever has the lock */
     _Atomic bool again; /* nobody will ring for it */
-    struct late_call late_calls[LATE_CALLS]; /* by their contexts */
-    _Atomic uint32_t late_ended; /* such calls, */
-    _Atomic uint32_t late_asked; /* and how many there were when somebody looked what has come for them */
 };
 
 #endif

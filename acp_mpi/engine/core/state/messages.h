@@ -25,13 +25,6 @@ struct ring_sender {
     uint64_t seen; /* the lines before this position were free when this process looked last */
 };
 
-/* A message for a collective that is over here. */
-#define LATE_MOST 8u
-struct late_note {
-    uint64_t context, note;
-    uint32_t source; /* a rank */
-};
-
 struct mail_state {
     _Atomic uint64_t polled_at; /* when a poll in vain last made sure that it hears of losses */
     _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages turned away there that this process has found */
@@ -47,8 +40,6 @@ struct mail_state {
     _Atomic uint32_t stuck; /* of them, those that nobody will ring for */
     _Atomic uint32_t losses; /* there may be letters of the dead, or of contexts that have ended */
     _Atomic uint32_t contexts_ended; /* since somebody has looked for such letters */
-    struct late_note late[LATE_MOST]; /* what has come for collectives that had gone well here */
-    _Atomic uint32_t late_count;      /* of these, with the lock */
     acp_request *unwanted; /* receives of the latter whose bytes are under way: leader only */
     _Atomic uint32_t era; /* one more with each reset */
     _Atomic uint32_t send_looks; /* so many are worth while before a long message is kept */
