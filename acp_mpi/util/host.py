@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 from acp_mpi.engine import _engine
@@ -10,7 +9,7 @@ from acp_mpi.errors import Error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
 _LAUNCHERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 _OWN_RANK = ("PMI_RANK", "PMIX_RANK")  # a rank does not hand them on: they are of a new launcher
@@ -93,15 +92,9 @@ def keep_mpi_to_oneself(environ: MutableMapping[str, str]) -> None:
             _taken[name] = environ.pop(name)
 
 
-@contextlib.contextmanager
-def lend_to_mpi(environ: MutableMapping[str, str]) -> Iterator[None]:
-    """Give back what was taken out, for a call in which MPI itself starts processes."""
-    environ.update(_taken)
-    try:
-        yield
-    finally:
-        for name in _taken:
-            environ.pop(name, None)
+def taken_from_environment() -> Mapping[str, str]:
+    """Return what was taken out, for a call in which MPI itself starts processes."""
+    return _taken
 
 
 def mark_rank(environ: MutableMapping[str, str]) -> None:

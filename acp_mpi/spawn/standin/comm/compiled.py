@@ -70,12 +70,12 @@ def spawn(
     if several and command is not None and not hasattr(maxprocs, "__len__"):  # mpi4py wants a list
         maxprocs = [1 if maxprocs is None else maxprocs] * len(command)
     by_mpi = MPI.Intracomm.Spawn_multiple if several else MPI.Intracomm.Spawn
-    path = os.environ.get("PATH")
+    path, lent = os.environ.get("PATH"), host.taken_from_environment()
     if not _has_launcher():
         os.environ["PATH"] = _path()
+    os.environ.update(lent)
     try:
-        with host.lend_to_mpi(os.environ):
-            return by_mpi(comm, command, args, maxprocs, info, *more)
+        return by_mpi(comm, command, args, maxprocs, info, *more)
     except MPI.Exception as error:
         error.add_note(
             "Spawn: this is MPI's own, for a child that is not a Python with acp_mpi; some MPIs "
@@ -83,6 +83,8 @@ def spawn(
         )
         raise
     finally:
+        for name in lent:
+            os.environ.pop(name, None)
         if path is not None:
             os.environ["PATH"] = path
 
