@@ -10,22 +10,29 @@
 #include <string.h>
 /* The owner's ring as a road: commands in its cells, and bytes that only one process can reach in bounce chunks of global memory. */
 
+static bool bounce_new(acp_lane *lane)
+{
+    acp_engine *e = lane->engine;
+    struct bounce *b = calloc(1, sizeof *b);
+    void *address;
+    if (!b || acp_memory_alloc(lane, CHUNK_BYTES, 0, &b->ga, &address) != ACP_OK) {
+        free(b);
+        return false;
+    }
+    b->data = address;
+    b->next = e->ops.bounce_pool;
+    e->ops.bounce_pool = b;
+    e->ops.bounce_count++;
+    return true;
+}
+
 static struct bounce *bounce_take(acp_lane *lane, struct op *op, uint64_t at, uint64_t size)
 {
     acp_engine *e = lane->engine;
+    if (!e->ops.bounce_pool && !bounce_new(lane))
+        return NULL;
     struct bounce *b = e->ops.bounce_pool;
-    if (b) {
-        e->ops.bounce_pool = b->next;
-    } else {
-        void *address;
-        b = calloc(1, sizeof *b);
-        if (!b || acp_memory_alloc(lane, CHUNK_BYTES, 0, &b->ga, &address) != ACP_OK) {
-            free(b);
-            return NULL;
-        }
-        b->data = address;
-        e->ops.bounce_count++;
-    }
+    e->ops.bounce_pool = b->next;
     b->at = at;
     b->size = size;
     b->next = op->bounces;
@@ -53,11 +60,15 @@ void bounce_give(acp_engine *e, struct op *op, struct bounce *b)
     e->ops.bounce_pool = b;
 }
 
+/* Where there is no memory for one more chunk, those that are in use come back. The first cannot be waited for: its
+ * operation fails. */
 static bool ring_room(acp_lane *lane, struct peer *to, uint32_t color)
 {
+    const acp_engine *e = lane->engine;
     (void)color;
-    return !to->shm.backlog && (lane->engine->ops.bounce_pool ||
-                            lane->engine->ops.bounce_count < BOUNCE_CHUNKS);
+    if (to->shm.backlog || e->ops.bounce_pool)
+        return !to->shm.backlog;
+    return e->ops.bounce_count < BOUNCE_CHUNKS && (bounce_new(lane) || !e->ops.bounce_count);
 }
 
 static int ring_part(acp_lane *lane, struct op *op, struct bounce *b, acp_ga_t dst, acp_ga_t src)
