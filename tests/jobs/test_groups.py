@@ -336,19 +336,22 @@ def test_init_takes_the_secret_out_of_the_environment(start):
         assert job.wait() == 0, job.output
 
 
-def come_too_early_at_first():
+def come_too_early_at_first(told):
     with pytest.raises(acp.Error, match="it ended before all groups had come"):
         acp.init()
+    Path(told).touch()
     keep_the_secret(os.environ["ACP_SECRET"])
 
 
-def test_who_could_not_join_knows_where_to_try_again(start):
+def test_who_could_not_join_knows_where_to_try_again(start, tmp_path):
     """And it is not a job of its own then."""
     key = bytes(range(32))
     with Server(key, 2) as server:
         env = {"ACP_MPI": "0", "ACP_RENDEZVOUS": server.address, "ACP_SECRET": key.hex()}
-        job = start(launch.program(come_too_early_at_first), env)
+        told = tmp_path / "told"
+        job = start(launch.program(come_too_early_at_first, str(told)), env)
         announced(server, 1)
+    launch.until(told.exists, job)  # where nobody listens any more
     with Server(key, 1, listen=server.address) as server:
         assert job.wait() == 0, job.output
         assert len(server.wait()) == 1
