@@ -95,11 +95,12 @@ def _watched(pid):
 def nothing_is_left(job, pid, files=()):
     """Wait until all processes are gone: those that another one kills need a moment.
 
-    So are the files that they had, and the name of macprun.
+    So are the files that they had, and the name of macprun: a process that ends has lost its
+    environment, by which it is known, some time before its sockets.
     """
     launch.until(lambda: not job.processes())
     launch.until(lambda: not any(map(os.path.exists, files)))
-    assert f"acp_mpi.macprun.{pid}" not in Path("/proc/net/unix").read_text()
+    launch.until(lambda: f"acp_mpi.macprun.{pid}." not in Path("/proc/net/unix").read_text())
     assert not list(job.log.parent.glob("core*"))
 
 

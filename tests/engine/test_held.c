@@ -16,13 +16,18 @@
 
 enum { MANY = 100, SIZE = 30000 };
 
-static uint64_t used(acp_lane *lane)
+static acp_heap_statistics heap(acp_lane *lane)
 {
     acp_heap_statistics s;
     struct acp_call call;
     acp_handle_t pending;
     CHECK(AGAIN(acp_heap_look(lane, acp_rank(lane->engine), &s, &call, &pending)) == ACP_OK);
-    return s.used;
+    return s;
+}
+
+static uint64_t used(acp_lane *lane)
+{
+    return heap(lane).used;
 }
 
 /* What is sent by link may still be on its way to the heap when the send is over. */
@@ -71,12 +76,14 @@ static void a_receiver_dies(struct cluster *c, uint32_t rank, acp_engine *e, acp
         post_message(lane, 1 + i % 2, i / 2, room + i * SIZE, SIZE);
     }
     UNTIL(all_sent(e));
-    uint64_t all = rank ? 0 : used(lane) - before;
+    acp_heap_statistics full = heap(lane);
+    uint64_t all = rank ? 0 : full.used - before;
     meet(e);
     for (uint32_t i = 0; rank && i < MANY / 3; i++) /* from the end: what stayed with rank 0 */
         CHECK(take_message(lane, 0, MANY - 1 - i, room, SIZE).size == SIZE);
     meet_before_a_loss(c, rank, e);
     if (rank == 0) {
+        UNTIL(heap(lane).blocks == full.blocks - 2 * (MANY / 3)); /* given back after the receive */
         uint64_t some = used(lane) - before;
         CHECK(all > MANY * (uint64_t)SIZE && some < all - MANY / 2 * (uint64_t)SIZE);
         peer_mark_lost(e, peer_of_slot(e, 1));
