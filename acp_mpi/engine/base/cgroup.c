@@ -63,7 +63,7 @@ static uint64_t group_leaves(const struct tree *tree, const char *folder, uint64
     if (*limit < '0' || *limit > '9')
         return UINT64_MAX; /* "max", or no such group */
     uint64_t most = strtoull(limit, NULL, 10);
-    if (most >= machine) /* how version 1 says that there is none */
+    if (most >= machine) /* version 1 writes "no limit" so */
         return UINT64_MAX;
     if (whole || !*text_of(folder, tree->used, used, sizeof used))
         return most;

@@ -9,8 +9,8 @@
  * result for "ab" is that for "b" starting from the result for "a". */
 uint32_t acp_crc32c(uint32_t crc, const void *data, size_t n);
 
-/* The sum by tables alone: what processors without a CRC instruction run.
- * Public so that tests can hold it against the fast one. */
+/* The sum by tables alone, for processors without a CRC instruction. Public so that tests can hold it against the fast
+ * one. */
 uint32_t acp_crc32c_portable(uint32_t crc, const void *data, size_t n);
 
 #endif

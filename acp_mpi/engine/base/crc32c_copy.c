@@ -1,5 +1,5 @@
-/* Copying and summing in one pass. Each byte is read once, so what is summed is what was written,
- * whoever changes the source or the destination meanwhile. */
+/* Copying and summing in one pass. Each byte is read once, so the sum is that of the written bytes even if another
+ * thread changes the source or the destination meanwhile. */
 #include "base/crc32c_copy.h"
 #include "base/crc32c.h"
 

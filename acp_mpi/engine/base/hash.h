@@ -18,7 +18,7 @@ static inline uint64_t hash_word(const unsigned char *p, uint64_t size)
     return word;
 }
 
-/* Never 0 or 1, which say something else where hashes are kept. */
+/* Never 0 or 1, which have another meaning where hashes are kept. */
 static inline uint64_t hash_bytes(const void *bytes, uint64_t size)
 {
     const unsigned char *p = bytes;

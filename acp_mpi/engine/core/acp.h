@@ -87,7 +87,7 @@ typedef struct acp_fault {
     int error;          /* errno, or MPI's code */
     acp_ga_t ga;        /* the address, or 0 */
     uint64_t size;      /* bytes from there on */
-    int64_t rank;       /* whose it is, or who is lost; -1: nobody's */
+    int64_t rank;       /* the owner of `ga`, or the lost rank; -1: none */
     uint64_t low, high; /* offsets of its region, when known */
 } acp_fault;
 
@@ -341,7 +341,7 @@ static inline void acp_take_options_(int *argc, char **argv)
         argv[*argc = kept] = NULL;
 }
 
-/* The interpreter whose packages are used. */
+/* Interpreter in whose environment acp_mpi is installed. */
 #ifndef ACP_PYTHON
 #define ACP_PYTHON "python3" /* the first one in the PATH */
 #endif

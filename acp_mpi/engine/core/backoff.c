@@ -1,19 +1,18 @@
-/* Where two processors call the same thing without a pause, each call waits until lines of memory have come
- * over from the other, and both together do half of what one does alone. So whoever meets another there stands back
- * for a while, in which that one's calls stay in its own cache. It is not held up when it comes back, by the call
- * with which the other learns of it.
+/* Backoff between two processors that call the same object without a pause. Each call would wait until cache lines
+ * have come over from the other processor, and both together would do half of the calls that one does alone. So a lane
+ * that detects the other stands back for a while, in which the other's calls stay in its own cache.
  *
- * That is worth while if bringing the lines takes longer than all that a caller does between two calls: both are
- * timed. Processors that share a cache do better without, and so do callers with other work. */
+ * Backoff pays if bringing the lines takes longer than the caller's own work between two calls: both are timed.
+ * Processors that share a cache do better without, and so do callers with other work. */
 #include "core/backoff.h"
 #include "base/linux.h"
 
 #define BACK_NS 6000u
-#define APART_NS 4095u    /* or less, so that two who stand back at once do not come back at once */
+#define APART_NS 4095u    /* random part, so that two lanes that stand back at once do not return at once */
 #define GRACE 6u
 #define TRIAL_NS 500u     /* between two calls, at the most, to find out how far the other is */
-#define VAIN_MOST 8u      /* looks at the clock that spoke against it, or told nothing */
-#define TRY_AGAIN 4096u   /* calls: the system may have moved somebody */
+#define VAIN_MOST 8u      /* timings in a row that spoke against backoff, or showed nothing */
+#define TRY_AGAIN 4096u   /* calls: the system may have moved a thread to another processor */
 
 static uint64_t timed_look(const uint64_t *word, uint64_t *value)
 {
@@ -33,7 +32,7 @@ static void stand_back(struct meetings *m, const uint64_t *word, uint32_t lines,
     here = timed_look(&own, &own);
     uint64_t there = timed_look(word, &value);
     m->vain++;
-    if (value != before) { /* else nobody has taken it away meanwhile */
+    if (value != before) { /* else no other processor has written it meanwhile */
         m->far = there > here ? lines * (there - here) : 1;
         m->vain = 0;
     }
@@ -57,7 +56,7 @@ void meeting(acp_lane *lane, const uint64_t *word, uint32_t lines)
     if (passed < worth * m->visits)
         stand_back(m, word, lines, now);
     else
-        m->vain++; /* but one of them may have lost its processor in between */
+        m->vain++; /* but one of the two may have lost its processor in between */
     if (m->vain > VAIN_MOST)
         *m = (struct meetings){.word = word, .grace = TRY_AGAIN};
     m->since = now_ns();

@@ -1,4 +1,4 @@
-/* Questions that every room may ask: the time, ranks, the names of statuses. */
+/* Small queries for all rooms: the time, ranks, the names of statuses. */
 #include "core/engine.h"
 #include "base/linux.h"
 #include "core/rank_slot.h"

@@ -1,9 +1,9 @@
-/* The engine: global memory of one process, in native code; what the extension module calls of it.
+/* The engine: global memory of one process, in native code, as the extension module calls it.
  *
- * Everything hangs on an acp_engine. A thread calls through a lane: lane 0 belongs to the thread that has
- * the caller's own lock (in Python the interpreter lock); other threads take a lane and give it
- * back. Functions return ACP_OK or a status below it; operations return a handle, or 0 with the reason
- * in acp_lane_fault. Programs in C have acp.h, whose calls take no lane. */
+ * Everything hangs on an acp_engine. A thread calls through a lane: lane 0 belongs to the thread that has the caller's
+ * own lock (in Python the interpreter lock); other threads take a lane and give it back. Functions return ACP_OK or a
+ * status below it; operations return a handle, or 0 with the reason in acp_lane_fault. Programs in C have acp.h, whose
+ * calls take no lane. */
 #ifndef ACP_ENGINE_H
 #define ACP_ENGINE_H
 
@@ -26,9 +26,9 @@ typedef enum acp_kind {
     ACP_CALL = 15,
     ACP_PUT = 16, ACP_GET, ACP_BATCH, ACP_REPLY,
     ACP_LOST, ACP_LEAVING, ACP_SIGNAL, ACP_PUBLISH, ACP_LOOKUP, ACP_DOING,
-    ACP_GUEST, ACP_MAIL, ACP_MAIL_PART, ACP_MAIL_SAID, ACP_MAIL_WHERE, /* what they say: flow.h */
+    ACP_GUEST, ACP_MAIL, ACP_MAIL_PART, ACP_MAIL_SAID, ACP_MAIL_WHERE, /* their contents: flow.h */
     ACP_ROWS,
-    ACP_NEWS, /* asked for: who has gone or leaves; from now on the sender hears of that at once */
+    ACP_NEWS, /* a request: which ranks have gone or are leaving; the receiver reports later ones at once */
     ACP_SESSION = 64, ACP_ACK, ACP_PROBE, ACP_NEWCOMER, /* of links themselves */
 } acp_kind;
 
@@ -36,7 +36,7 @@ typedef enum acp_path {
     ACP_PATH_ANY = 0, ACP_PATH_OWNER, ACP_PATH_LINK, ACP_PATH_WINDOW
 } acp_path;
 
-/* What this process is waiting for, as others see it. */
+/* The wait in which this process is, as others see it. */
 typedef enum acp_doing {
     ACP_DOING_COMPUTE = 0, ACP_DOING_COMPLETE, ACP_DOING_SYNC, ACP_DOING_BARRIER,
     ACP_DOING_WAIT_UNTIL, ACP_DOING_LOOKUP, ACP_DOING_UNREGISTER, ACP_DOING_FINALIZE,
@@ -80,7 +80,7 @@ typedef struct acp_config {
     uint64_t node;          /* processes with equal values may share memory */
     uint64_t memory_limit;  /* bytes committed in this rank's memory at most */
     uint64_t starter_size;
-    uint64_t unexpected_max; /* bytes kept here of messages that nobody has asked for; 0: a default */
+    uint64_t unexpected_max; /* bytes kept here of messages without a receive; 0: a default */
     uint64_t span;          /* of offsets, at most; 0: 1 TiB */
     uint32_t host;          /* processes with equal values reach each other by loopback */
     uint32_t wide;          /* the job spans hosts: links arrive on their networks too */
@@ -97,26 +97,27 @@ typedef struct acp_config {
     void *tick_context;
 } acp_config;
 
-/* Start and end. acp_engine_join takes in `count` more members, whose rows must be in the table;
- * its first call names the own slot. */
+/* Start and end. acp_engine_join takes in `count` more members, whose rows must be in the table; its first call names
+ * the own slot. */
 uint64_t acp_memory_total(void); /* bytes of this machine, or that its control groups allow this process */
 int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault);
 void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
 int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);
-/* Later: these rows into the table, and whoever is there into the job. */
+/* After the start: puts these rows into the table, and takes members whose rows are complete into the job. */
 int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
-/* Before the first acp_engine_join, unless all those of it began the job: who joined together, the slots
- * [low, high), and how many began it, who keep its names. */
+/* Before the first acp_engine_join, unless all of its members began the job: the slots [low, high) joined together,
+ * and the first `founders` members began the job and keep its names. */
 void acp_engine_joined(acp_engine *engine, uint32_t low, uint32_t high, uint32_t founders);
 void acp_engine_leave(acp_engine *engine, uint32_t low, uint32_t high); /* only these will end */
-void acp_engine_widen(acp_engine *engine); /* everybody: not who joined together, but all known */
+/* later sync and finalize span all known members, not only those that joined together */
+void acp_engine_widen(acp_engine *engine);
 bool acp_known(acp_engine *engine, uint64_t rank); /* is there one, as far as can be learnt here? */
 /* No thread of the process drives a collective from here to the end of acp_engine_reset, which must follow. What
  * those threads call back while they do must not wait for the caller, nor, in acp_engine_reset, for its locks. */
 void acp_engine_halt(acp_engine *engine);
 int acp_engine_reset(acp_engine *engine, const uint32_t *slot_of_rank, uint32_t count);
-/* When nobody can write to this pipe any more the process ends, by SIGTERM and if need be by SIGKILL. The
- * engine closes it. */
+/* The process ends, by SIGTERM and if need be by SIGKILL, as soon as the last writer of this pipe has closed it. The
+ * engine closes `fd`. */
 int acp_lifeline(acp_engine *engine, int fd);
 void acp_engine_leaving(acp_engine *engine); /* tells all: this rank is in finalize */
 bool acp_engine_closed(const acp_engine *engine);
@@ -128,8 +129,8 @@ void acp_engine_hold(acp_engine *engine);    /* one more reference to the mappin
 /* Around what a thread does without the interpreter: it may have addresses of the memory of others. */
 void acp_engine_enter(acp_engine *engine);
 void acp_engine_exit(acp_engine *engine);
-/* Gives back what is mapped and open of processes that have ended, unless another thread is inside or
- * a message of this process is under way: then a later call does. By who has the caller's lane. */
+/* Unmaps and closes the memory of processes that have ended, unless another thread is inside or a message of this
+ * process is under way: then a later call does. The caller has lane 0. */
 void acp_engine_bury(acp_engine *engine);
 
 acp_lane *acp_engine_lane(acp_engine *engine); /* lane 0 */
@@ -149,8 +150,8 @@ bool acp_ranks_of(const acp_engine *engine, uint32_t first, uint32_t count, uint
 
 void acp_row_of(const acp_engine *engine, uint32_t slot, uint8_t row[ACP_ROW_SIZE]);
 
-/* The table of all members' rows, which the processes of a node share: one of them makes it by its
- * first acp_table_add and gives its place to the others, who map it before they join. */
+/* The table of all members' rows, which the processes of a node share: one of them makes it by its first acp_table_add
+ * and gives its place to the others, which map it before they join. */
 int acp_table_add(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
 int acp_table_place(const acp_engine *engine, uint8_t place[ACP_ROW_SIZE]);
 int acp_table_map(acp_engine *engine, const uint8_t place[ACP_ROW_SIZE]);
@@ -165,7 +166,7 @@ void acp_memory_drop(acp_lane *lane, void *address, uint64_t size); /* of acp_me
 int acp_segment_quiet(acp_engine *engine, uint64_t ticket, int64_t timeout_ns);
 acp_ga_t acp_query_ga(acp_engine *engine, const void *address, uint64_t size);
 int acp_query_address(acp_lane *lane, acp_ga_t ga, uint64_t size, void **address);
-void acp_forget_address(acp_engine *engine, acp_ga_t ga); /* one that was asked for is used no more */
+void acp_forget_address(acp_engine *engine, acp_ga_t ga); /* the program uses an address it asked for no longer */
 acp_ga_t acp_starter(acp_engine *engine, uint32_t rank);
 acp_ga_t acp_post(acp_engine *engine, uint32_t rank); /* 64 bytes for the library itself */
 
@@ -210,8 +211,8 @@ int acp_fetch(acp_lane *lane, acp_kind kind, acp_ga_t src, uint64_t value, uint6
 int acp_call(acp_lane *lane, struct acp_call *call, acp_handle_t *pending);
 acp_handle_t acp_icall(acp_lane *lane, struct acp_call *call, acp_handle_t order);
 
-/* Memory of the heap of a rank, from any rank: as acp_call, with `call` for the answer. ACP_E_BUSY
- * also while the heap is held by another: a lane taken for the purpose waits instead. */
+/* Memory of the heap of a rank, from any rank: as acp_call, with `call` for the answer. Also ACP_E_BUSY while another
+ * process has the heap's lock: a lane taken for the purpose waits instead. */
 int acp_malloc(acp_lane *lane, uint32_t rank, uint64_t size, struct acp_call *call,
                acp_handle_t *pending); /* result[0]: the address */
 int acp_free(acp_lane *lane, acp_ga_t ga, struct acp_call *call,
@@ -250,8 +251,9 @@ bool acp_quiet(const acp_engine *engine); /* nothing outstanding and no error ke
 /* Not alone: without those that are awaited. */
 uint32_t acp_failures_take(acp_engine *engine, acp_handle_t upto, bool alone, acp_failure *out,
                            uint32_t most, uint64_t *more);
-/* A call waits for it alone, or (`is` false) does so no more. What acp_get, acp_put, acp_fetch and the calls
- * of methods leave pending is awaited from the beginning: until its failure is taken, or its caller says so. */
+/* A call waits for this operation alone, or (`is` false) no longer does. Operations that acp_get, acp_put, acp_fetch
+ * and the calls of methods leave pending are awaited from the beginning: until their failure is taken, or their caller
+ * ends that here. */
 void acp_await_alone(acp_engine *engine, acp_handle_t handle, bool is);
 acp_handle_t acp_last(const acp_engine *engine); /* that was started and not done at once */
 acp_handle_t acp_watermark(const acp_engine *engine);
@@ -266,18 +268,18 @@ typedef struct acp_word {
     bool dies;      /* its memory may, while it is waited for: ACP_E_UNREGISTERED */
 } acp_word;
 int acp_word_find(acp_lane *lane, acp_ga_t ga, uint32_t width, acp_word *word);
-typedef struct acp_sources acp_sources; /* ranks among which is who is waited for: messages.h */
+typedef struct acp_sources acp_sources; /* ranks among which the awaited one is: messages.h */
 /* The loss of a rank ends it with ACP_E_LOST: of one that nobody has accepted, of those among which the
  * writer is (NULL: all), or, with `losses` not -1, when more than these are lost. */
 int acp_word_wait(acp_engine *engine, const acp_word *word, acp_compare op, uint64_t value,
                   bool is_signed, acp_sources *among, int64_t losses, int64_t timeout_ns);
 
-/* Barrier over ranks (sorted, distinct, the caller among them); NULL: everybody who
- * lives, and for the last barrier those who joined together. */
+/* Barrier over ranks (sorted, distinct, the caller among them); NULL: all living members, and for the last barrier
+ * those that joined together. */
 int acp_barrier(acp_engine *engine, const uint32_t *ranks, uint32_t count, uint32_t purpose,
                 int64_t timeout_ns);
-int64_t acp_trouble_rank(const acp_engine *engine); /* who made acp_barrier fail */
-/* How many there are, and the first `most` of them; `accepted`: of those that acp_refresh knew of. */
+int64_t acp_trouble_rank(const acp_engine *engine); /* the rank that made acp_barrier fail */
+/* Number of lost ranks, and the first `most` of them; `accepted`: only those that acp_refresh has accepted. */
 uint32_t acp_lost_ranks(acp_engine *engine, bool accepted, uint32_t *out, uint32_t most);
 uint32_t acp_losses(const acp_engine *engine); /* ranks that have died, or left though they were needed */
 bool acp_lives(acp_engine *engine, uint32_t rank); /* as far as this process knows */
@@ -288,17 +290,17 @@ int acp_shortage(acp_engine *engine);
 int acp_short_error(const acp_engine *engine); /* why ACP_E_SHORT */
 uint32_t acp_links(acp_engine *engine, uint64_t *limit); /* open connections of links; of all open files */
 
-/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another rank that
- * lives, `*whose`, has published that name; -1: nobody has. */
+/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another living rank,
+ * `*whose`, has published that name; *whose is -1 if none has. */
 #define ACP_REPLACE 1u /* also what another rank has published */
 #define ACP_GIVEN 2u   /* the value is the address and size of memory by acp_memory_alloc, which goes with the name:
                         * it stays the caller's only after ACP_E_TAKEN and ACP_E_SYSTEM */
 int acp_publish(acp_engine *engine, const uint64_t key[2], const uint64_t value[2], uint32_t how,
                 int64_t *whose, int64_t timeout_ns);
 int acp_withdraw(acp_engine *engine, const uint64_t key[2], int64_t *whose, int64_t timeout_ns);
-/* What was given, to those who keep it in place of lost ranks. */
+/* Publishes the names of this process again, at the ranks that keep them in place of lost ones. */
 int acp_publish_again(acp_engine *engine, int64_t timeout_ns);
-void acp_names_bury(acp_lane *lane); /* at once what the progress thread would: memory of names that are over */
+void acp_names_bury(acp_lane *lane); /* frees the memory of expired names now; else the progress thread does */
 int acp_lookup(acp_engine *engine, const uint64_t key[2], uint64_t value[2], int64_t timeout_ns);
 
 /* Diagnosis. */

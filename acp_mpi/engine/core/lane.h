@@ -28,12 +28,12 @@ struct translation {
 #define LANE_PEERS 16u
 #define LANE_LETTERS 32u
 
-/* How this lane has met others at the word that it was at last (backoff.c). */
+/* Contention of this lane with others at the word it used last (backoff.c). */
 struct meetings {
     const uint64_t *word;
     uint64_t since, far; /* what it takes to fetch the word from another; 0: not known */
     uint32_t visits;     /* since then */
-    uint32_t grace;      /* so many are not looked at */
+    uint32_t grace;      /* visits that are not timed */
     uint32_t vain;
     bool stood_back;
 };
@@ -42,16 +42,16 @@ struct acp_lane {
     acp_engine *engine;
     uint32_t index;
     _Atomic uint32_t taken;
-    _Atomic bool stale; /* what it knows is of before a reset: whoever takes it next forgets that */
-    bool hurries; /* its thread has the lock of the collectives: it waits for nothing else */
+    _Atomic bool stale; /* knows addresses of before a reset: the next thread to take it clears them */
+    bool hurries; /* the thread holds the collectives lock and must not block on any other */
     acp_handle_t previous;
-    int64_t patience_ns; /* of its methods, with those who hold a section */
-    bool damaged; /* a change of this call did not happen, for what it met cannot be */
+    int64_t patience_ns; /* longest wait of its methods for a transaction that another holds */
+    bool damaged; /* a change of this call was refused because the structure is inconsistent */
     acp_fault fault;
     struct translation recent[2]; /* by role: destination, source */
     struct translation passing[2]; /* instead of it, what is not to be kept */
     struct translation cache[LANE_CACHE];
-    struct peer *peers[LANE_PEERS]; /* lately asked for, by slot */
+    struct peer *peers[LANE_PEERS]; /* peers used lately, by slot */
     uint64_t letters[LANE_LETTERS]; /* of the own mailbox, in no list */
     struct meetings meetings;
     uint64_t counted;  /* what the last counter has from this lane */
@@ -63,10 +63,11 @@ struct acp_lane {
 
 #define LANE_CALLER 0u
 #define LANE_LEADER 1u
-#define LANE_LOCKED 2u /* of who holds the lock and has no lane of its own */
-#define LANE_KEPT (ATTACH_LANES - 1) /* for those who cannot do without; the others come again and again */
+#define LANE_LOCKED 2u /* of a holder of the engine's lock without a lane of its own */
+#define LANE_KEPT (ATTACH_LANES - 1) /* reserved for callers that cannot retry */
 
-/* Who leads, or holds a lock, must not: others wait for it, and signal handlers may want the lock. */
+/* False for the leader and for holders of a lock: other threads wait for them, and signal handlers may need the
+ * lock. */
 static inline bool lane_may_wait(const acp_lane *lane)
 {
     return lane->index != LANE_LEADER && lane->index != LANE_LOCKED && !lane->hurries;

@@ -1,6 +1,6 @@
-/* What processes share: the membership row, the table of the rows, the control part of a rank's
- * memory file and the message that travels through rings and links. Everything here is untrusted after a
- * crash: readers check bounds before they use a value. */
+/* Layout of shared memory: the membership row, the table of the rows, the control part of a rank's memory file and the
+ * message that travels through rings and links. Everything here is untrusted after a crash: readers check bounds
+ * before they use a value. */
 #ifndef ACP_LAYOUT_H
 #define ACP_LAYOUT_H
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define LAYOUT_MAGIC 0x314d454d50434121ull /* "!ACPMEM1" */
-#define LAYOUT_VERSION 25 /* a byte; of all that processes share or say to each other */
+#define LAYOUT_VERSION 25 /* a byte; of all that processes share or send to each other */
 
 /* The largest pages that a kernel of this processor may have: what is mapped begins at a multiple, on all
  * hosts of a job alike. On aarch64 kernels are built with 4, 16 or 64 KiB. */
@@ -27,7 +27,7 @@
 /* Offsets in the memory file. Nothing below CONTROL_SIZE has an address. */
 #define CONTROL_SIZE ((uint64_t)32 << 20)
 #define POST_OFFSET CONTROL_SIZE /* 64 bytes for the library's own exchanges */
-#define NOTICE_OFFSET (POST_OFFSET + 48) /* of these a word that onlookers are told */
+#define NOTICE_OFFSET (POST_OFFSET + 48) /* last word of these: a notice of this rank to observers (inspect) */
 #define STARTER_OFFSET (CONTROL_SIZE + PAGE)
 #define PROBE_SIZE ((uint64_t)64) /* at the end of the window part: for the test of the window */
 #define DOORS_OFFSET PAGE /* peers map them, and nothing else, for writing */
@@ -58,20 +58,20 @@ struct row {
 
 static_assert(sizeof(struct row) == 64, "a row is 64 bytes");
 
-/* The table of a node: this head, then four arrays with room for every possible rank. A row there
- * has no `host`: all who read the table are on one, and `six` says whether the member is, too. */
+/* The table of a node: this head, then four arrays with room for every possible rank. A row there has no `host`: all
+ * readers of the table are on one, and `six` tells whether the member is, too. */
 struct table_head {
     uint64_t magic;
     uint32_t version;
     uint32_t spare;
     uint64_t nonce; /* of the process that made it */
     uint64_t node;
-    _Atomic uint32_t count; /* of rows; the others may be ahead of it */
+    _Atomic uint32_t count; /* of rows; the other arrays may be ahead of it */
     _Atomic uint32_t nodes, mates;
 };
 
-/* Of the node of ranks that take each other for ranks of other nodes: it has none in common with others,
- * so that all agree on how they meet. */
+/* Bit of the node number of ranks that treat each other as ranks of other nodes: it equals no other node's, so that
+ * all agree on their road. */
 #define NODE_APART ((uint64_t)1 << 63)
 #define TABLE_MAGIC 0x314b4e5250434121ull /* "!ACPRNK1" */
 #define TABLE_ROW offsetof(struct row, host)
@@ -102,9 +102,9 @@ struct message {
 };
 
 #define PART_SILENT 1u /* flag of a put: a later part is answered for both, unless this one fails */
-#define ANSWER_LATER 2u /* flag of an atomic: its caller goes on, and says when it waits */
-#define ANSWER_TOGETHER 4u /* that it is done is all that matters: one answer for `b` of them, up to `id` */
-#define ANSWER_COUNTED 8u /* flag of a reply: whoever sent the command counts those without an answer */
+#define ANSWER_LATER 2u /* flag of an atomic: its caller goes on, and sends a request when it waits */
+#define ANSWER_TOGETHER 4u /* flag: only completion counts; one answer for `b` of them, up to `id` */
+#define ANSWER_COUNTED 8u /* flag of a reply: the sender of the command counts those without an answer */
 
 static_assert(sizeof(struct message) == 56, "a message and its frame head are 64 bytes");
 
@@ -160,7 +160,7 @@ struct control {
     _Atomic uint32_t crowded; /* more ranks than processors: so does the end of a message */
     _Alignas(64) _Atomic uint32_t asleep;
     _Alignas(64) _Atomic uint32_t doing; /* and << 8 how many threads do something */
-    _Atomic uint32_t awaited; /* whose message, or whose room for one: a rank + 1; 0: not one rank's */
+    _Atomic uint32_t awaited; /* rank + 1 of the peer whose message or credit is awaited; 0: not one rank's */
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
     _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */
@@ -177,14 +177,14 @@ static inline uint32_t doing_threads(const struct control *c)
 }
 
 #define FAREWELL 1u /* `a` of ACP_LEAVING: the last message of a rank */
-#define ENDING 2u   /* the same: only what is on its way comes before that, which a broken wire may lose */
-#define LOST_IN_ORDER 1u /* `b` of ACP_LOST: that rank had said so */
-#define LOST_NOT_YET 2u  /* it leaves; with whom, `dst` and `src` say as they do in its own word */
+#define ENDING 2u   /* `a` of ACP_LEAVING: the last message comes soon, but may be lost */
+#define LOST_IN_ORDER 1u /* `b` of ACP_LOST: that rank had announced its end */
+#define LOST_NOT_YET 2u  /* `b` of ACP_LOST: that rank leaves; `dst` and `src` as in ACP_LEAVING */
 #define PHASE_OPEN 1u
 #define PHASE_LEAVING 2u
 #define PHASE_CLOSED 3u
 
-/* | process id: a holder whose slot does not stand there yet. */
+/* Flag of `holder` beside a process id: the slot is not known yet. */
 #define CLAIMING ((uint64_t)1 << 63)
 
 struct attach_line {
@@ -215,14 +215,14 @@ struct watch {
     uint32_t spare;
 };
 
-/* What the peers of the node write. */
+/* The part of the control area that peers of the node write. */
 struct doors {
     _Alignas(64) _Atomic uint32_t watching;
     struct watch watches[WATCHES];
-    /* An event count: who has rung adds one, and wakes threads of the owner if any may doze. */
+    /* An event count: a ringing peer adds one, and wakes threads of the owner if any may doze. */
     _Alignas(64) _Atomic uint32_t event;
     _Atomic uint32_t dozing;
-    _Atomic uint32_t late; /* a message has come whose context has ended */
+    _Atomic uint32_t late; /* a message of a finished context has come */
     _Alignas(64) _Atomic uint64_t tail; /* a hint: the state of the cells decides */
     struct attach_line lines[ATTACH_LINES];
     struct barrier_entry barriers[BARRIER_ENTRIES];

@@ -1,5 +1,5 @@
-/* Fences that whoever is about to sleep asks for and all others run: `membarrier`. Those who write by
- * load and store then need none of their own. */
+/* Asymmetric fences: a thread that is about to sleep makes all others run one (`membarrier`), so that writers by load
+ * and store need none of their own. */
 #include "core/membarrier.h"
 #include "core/engine_state.h"
 
@@ -18,7 +18,7 @@ int membarrier_all(void)
     return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
-/* From now on this process runs the fences that others ask for. */
+/* From now on this process runs the fences that others request. */
 static void *let_in(void *engine)
 {
     acp_engine *e = engine;

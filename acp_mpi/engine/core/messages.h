@@ -1,6 +1,6 @@
-/* Messages: matched where they arrive, by context, source and tag, in the order in which they were
- * sent. Where the mailbox of the other rank is held just now lane 0 gets ACP_E_BUSY, and nothing has
- * happened: it calls again, or by a lane that waits. */
+/* Messages: matched at the receiver, by context, source and tag, in the order in which they were sent. While another
+ * process has the lock of the receiver's mailbox lane 0 gets ACP_E_BUSY, and nothing has happened: the caller tries
+ * again, or uses a lane that may wait. */
 #ifndef ACP_MESSAGES_H
 #define ACP_MESSAGES_H
 
@@ -10,24 +10,24 @@
 #include <stdint.h>
 
 #define ACP_ANY ((int64_t)-1)
-/* Ranks that messages of a context come from: so many hold them, each frees them once. */
+/* The ranks from which messages of a context come. Shared by reference count: each holder frees it once. */
 acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count); /* NULL: no memory */
 void acp_sources_free(acp_sources *sources);
-/* One of them that has died, and whose loss is not accepted; -1: none. */
+/* A rank of `sources` that has died and whose loss is not accepted; -1: none. */
 int64_t acp_sources_lost(acp_engine *engine, acp_sources *sources);
 
 typedef struct acp_envelope {
-    uint64_t context; /* messages of different contexts never meet; 0: of users */
+    uint64_t context; /* messages of different contexts never match; 0: of users */
     int64_t source;   /* a rank; ACP_ANY in a receive; of a send: not read */
     int64_t tag;      /* 0 .. 2^62; ACP_ANY in a receive */
     uint64_t size;    /* of the message; in a receive of the room for it */
     uint64_t note;    /* a word of the sender for the layer above; of a receive: which ones fit, 0: all */
-    acp_sources *among; /* of a receive from ACP_ANY: nobody else sends it; NULL: all may */
+    acp_sources *among; /* of a receive from ACP_ANY: the only possible senders; NULL: all ranks */
 } acp_envelope;
-/* What notes of messages say that typed receives take. Bits 0 to 3: which kind; 4 to 11: what its elements are, a
- * letter as NumPy has them, 0: bytes, which go with any; 12: their bytes are swapped; of ACP_NOTE_RECORD 32 to 63: a
- * digest of what they are. A receive that has no room for what comes with its source and tag ends with ACP_E_TYPE,
- * and its message stays for the next one that fits. */
+/* Notes by which typed receives match. Bits 0 to 3: kind; 4 to 11: type of the elements, a letter as NumPy has them,
+ * 0: bytes, which go with any; 12: their bytes are swapped; of ACP_NOTE_RECORD 32 to 63: a digest of the record's
+ * fields. A receive whose type does not fit the first message of its source and tag ends with ACP_E_TYPE, and the
+ * message stays for the next receive that fits. */
 enum { ACP_NOTE_BYTES = 0, ACP_NOTE_OBJECT, ACP_NOTE_ARRAY, ACP_NOTE_DESCRIBED, ACP_NOTE_BUFFER = 15 };
 #define ACP_NOTE_RECORD 'V'
 static inline uint64_t acp_note_letter(uint64_t note)
@@ -60,15 +60,15 @@ typedef struct acp_request acp_request; /* a send or a receive of this process t
 /* No request: `data` is free again. Else it must stay until the request is done. */
 int acp_send(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data,
              acp_request **request);
-/* As acp_send of what is short, by lane 0, if it can be left where a receiver that is awake looks first; false:
- * nothing has happened. Such a message is received as all others are, or at once: acp_short_look says which is the
- * first that fits, if nothing else comes before it; acp_short_take: all its bytes are in `data`, and it is the
- * caller's, who holds the interpreter lock; false: it is not. */
+/* acp_send of a short message, by lane 0, into the ring that an awake receiver polls first; false: nothing has
+ * happened. The message is received as all others are, or at once by the holder of the interpreter lock:
+ * acp_short_look finds the first that fits, if nothing else comes before it; acp_short_take copies all its bytes to
+ * `data` and removes it; false: the message was not there any more. */
 bool acp_send_short(acp_lane *lane, uint32_t dest, const acp_envelope *envelope, const void *data);
 bool acp_short_look(acp_engine *engine, const acp_envelope *want, acp_short *message);
 bool acp_short_take(const acp_short *message, void *data);
-/* As acp_request_soon. ACP_OK: something has come that may be for that receive; ACP_E_BUSY: not yet; ACP_E_HANDLE:
- * it will not come that way. Briefly: without giving up the processor, by who has the interpreter lock. */
+/* As acp_request_soon. ACP_OK: a message that may match has come; ACP_E_BUSY: not yet; ACP_E_HANDLE: it will not come
+ * through a ring. Briefly: without giving up the processor, by the holder of the interpreter lock. */
 int acp_short_soon(acp_engine *engine, const acp_envelope *want, bool briefly);
 /* Without a buffer, and room for UINT64_MAX bytes, whatever comes is kept in the own heap:
  * acp_request_data. The request may be done already. */
@@ -77,46 +77,46 @@ bool acp_request_done(const acp_request *request);
 /* For as long as a wait costs little: some looks; where there are more ranks than processors, up to
  * 20 ms asleep. A signal ends it. */
 bool acp_request_soon(acp_engine *engine, acp_request *request);
-/* ACP_OK: it is done, and acp_request_end says how it went. */
+/* ACP_OK: the request is done, and acp_request_end returns its result. */
 int acp_request_wait(acp_engine *engine, acp_request *request, int64_t timeout_ns);
-/* Until one of them is done, or has something for its caller to do. */
+/* Until one of the requests or collectives is done, or has work for its caller. */
 typedef struct acp_collective acp_collective;
 int acp_wait_any(acp_engine *engine, acp_request *const *requests, uint32_t count,
                  acp_collective *const *collectives, uint32_t collective_count, int64_t timeout_ns);
 int acp_request_cancel(acp_lane *lane, acp_request *request); /* ACP_E_HANDLE: too late */
-/* Of a receive that is done. ACP_E_HANDLE: no message has come, acp_request_end says why. */
+/* Of a receive that is done. ACP_E_HANDLE: no message has come; acp_request_end returns the reason. */
 int acp_request_look(const acp_request *request, acp_envelope *got);
-/* Of one that is done, without a buffer: its bytes, until its end. NULL: there are none, the lane's
- * fault says why. */
+/* Of a receive that is done, without a buffer: its bytes, until its end. NULL: none, with the reason in the lane's
+ * fault. */
 const void *acp_request_data(acp_lane *lane, acp_request *request);
-/* The bytes of a message that is here, as far as its sender has kept them: the other calls bring them, too, but
- * this one ends with ACP_E_INTERRUPTED when a signal comes, and goes on when it is called again. Who leads
- * never waits in it: ACP_E_HANDLE, they are under way, or ACP_E_BUSY, it is to call again soon. */
+/* Gets the bytes of a message that is here while they are still in their sender's memory. Other calls get them, too,
+ * but this one ends with ACP_E_INTERRUPTED when a signal comes, and goes on when it is called again. The leader never
+ * waits here: it gets ACP_E_HANDLE if they are under way, or ACP_E_BUSY, and calls again soon. */
 int acp_request_pull(acp_lane *lane, acp_request *request);
-bool acp_request_pulls(const acp_request *request); /* they are not all here */
-bool acp_request_brought(const acp_request *request); /* they are, and their sender is being told */
+bool acp_request_pulls(const acp_request *request); /* bytes are still missing */
+bool acp_request_brought(const acp_request *request); /* all bytes are here, and the sender is being notified */
 /* They go elsewhere: `room` and no buffer as in acp_receive. Nothing is written any more where they went. */
 void acp_request_into(acp_request *request, void *buffer, uint64_t room);
 /* Its status; it is freed, a receive's bytes are in their buffer. One that is not done is waited
  * for, or cancelled if it can be: ACP_E_CANCELLED. */
 int acp_request_end(acp_lane *lane, acp_request *request, acp_envelope *got);
-/* ACP_E_HANDLE: no such message is here. `taken`, unless NULL: it is the caller's then, who must
+/* ACP_E_HANDLE: such a message has not come. `taken`, unless NULL: the message is the caller's then, which must
  * receive it. */
 int acp_probe(acp_lane *lane, const acp_envelope *want, acp_envelope *found, uint64_t *taken);
 int acp_probe_wait(acp_engine *engine, const acp_envelope *want, acp_envelope *found,
                    uint64_t *taken, int64_t timeout_ns);
-/* One that was taken out of the queue, whatever its source, meets a receive that waits; ACP_E_HANDLE: there is
- * none. `data` as in acp_send. */
+/* A message that a probe has removed from the queue, whatever its source, goes to a posted receive; ACP_E_HANDLE: none
+ * is posted. `data` as in acp_send. */
 int acp_hand_on(acp_lane *lane, const acp_envelope *envelope, const void *data, acp_request **request);
 int acp_receive_taken(acp_lane *lane, uint64_t taken, void *buffer, uint64_t room,
                       acp_request **request);
 
-/* Nothing of that context is received here any more: what is here of it, or still comes, is dropped. What
- * meets a receive that is posted already is delivered. */
+/* The context ends here: its messages, those here and those still to come, are dropped. A receive that is posted
+ * already still gets its message. */
 void acp_context_ends(acp_engine *engine, uint64_t context);
 
-/* Collectives: steps over a few buffers, written by who calls (docs/collectives.md). Messages up to
- * an ACP_STEP_AWAIT are under way together. */
+/* Collectives: steps over a few buffers, planned by the caller (docs/collectives.md). Messages up to an ACP_STEP_AWAIT
+ * are under way together. */
 typedef enum acp_fold {
     ACP_SUM = 0, ACP_PROD, ACP_MIN, ACP_MAX, ACP_AND, ACP_OR, ACP_XOR, ACP_LAND, ACP_LOR, ACP_LXOR
 } acp_fold;
@@ -145,29 +145,30 @@ typedef struct acp_plan {
 bool acp_plan_mark(const acp_plan *plan, uint8_t *eager);
 #define ACP_COLLECTIVE_FOLD 1
 
-/* What a pair says to each other in `context` is of this collective alone; all members have the same
- * `note` (61 bits), but for ACP_NOTE_TYPE of it, which is 0 where it goes with any, else ACP_E_MISMATCH. */
+/* A context belongs to this collective alone between each pair of members. All members have the same `note` (61 bits),
+ * but for ACP_NOTE_TYPE of it, which is 0 where it goes with any; else ACP_E_MISMATCH. */
 #define ACP_NOTE_CALL_AT 40u /* 6 bits: what is called */
 #define ACP_NOTE_TYPE ((uint64_t)0x7fff << 46)
 int acp_collective_begin(acp_engine *engine, const acp_plan *plan, void *const buffers[ACP_BUFFERS],
                          uint64_t context, uint64_t note, acp_collective **collective);
-/* By the calling thread alone. Whatever goes wrong, a timeout too, ends it: those that wait for this
- * rank hear of it. ACP_COLLECTIVE_FOLD: the caller folds, calls acp_collective_folded, and this again. */
+/* By the calling thread alone. Any error, a timeout too, ends the collective: members that wait for this rank are
+ * told. ACP_COLLECTIVE_FOLD: the caller folds, calls acp_collective_folded, and this again. */
 int acp_collective_run(acp_collective *collective, int64_t timeout_ns);
 /* The same, but after ACP_E_TIMEOUT it is where it was: run it again, or release it. */
 int acp_collective_run_for(acp_collective *collective, int64_t timeout_ns);
-/* By whoever drives progress, from now on; instead of acp_collective_run. */
+/* From now on the progress engine drives it; instead of acp_collective_run. */
 void acp_collective_release(acp_collective *collective);
 bool acp_collective_done(acp_collective *collective); /* or a fold is due */
 int acp_collective_wait(acp_collective *collective, int64_t timeout_ns); /* as run; a timeout ends nothing */
 void acp_collective_due(const acp_collective *collective, void **where, const void **left,
                         const void **right, uint64_t *size);
 void acp_collective_folded(acp_collective *collective);
-/* Why it failed: a rank, or -1. ACP_E_MISMATCH: `theirs`: what that rank calls, `why`: which two ranks call what
- * does not belong together, as the others are told, who get `theirs` 0: from the lowest bit on rank and rank, 22 bits
+/* Why it failed: a rank, or -1. ACP_E_MISMATCH: `theirs`: the call of that rank; `why`: the two ranks whose calls do
+ * not belong together, as all others are told, which get `theirs` 0: from the lowest bit on rank and rank, 22 bits
  * each, call and call, 6 each, and whether their types differ. */
 int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *theirs, uint64_t *why);
-/* Before acp_collective_end, of one that has not begun: those that wait hear that this rank has died. */
+/* Before acp_collective_end, of a collective that has not begun: the waiting members are told that this rank has
+ * died. */
 void acp_collective_lost(acp_collective *collective, uint32_t rank);
 void acp_collective_astray(acp_collective *collective, uint64_t why); /* likewise */
 void acp_collective_end(acp_collective *collective); /* one that still runs is left, as after an error */

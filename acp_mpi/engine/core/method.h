@@ -22,10 +22,10 @@ enum method {
     METHOD_WORKSPACE_WRITE, METHOD_WORKSPACE_ZERO,
 };
 
-/* What METHOD_CREATE takes, with the note behind it; `a` is the kind, the object anything of the
- * rank. It brings the address and the serial. */
+/* Argument of METHOD_CREATE, with the note behind it; `a` is the kind, the object any address of the rank. Results:
+ * the address and the serial. */
 struct container_plan {
-    uint64_t words[4]; /* what they are for the type knows */
+    uint64_t words[4]; /* meaning: as the container's type defines */
 };
 
 #define WORKSPACE_LETTER 56u /* from this bit on, METHOD_WORKSPACE_ADD has its letter */
@@ -33,23 +33,23 @@ struct container_plan {
 #define SPLICE_CLIPS 1u   /* `at` and `erase` are cut to what there is, as in Python's slices */
 #define SPLICE_REPEATS 2u /* one element comes, and goes in as often as `insert` says */
 #define SPLICE_BRINGS 4u  /* what goes out comes back */
-#define SPLICE_BLOCK 8u   /* in a block of its own, whose address is result[1] */
+#define SPLICE_BLOCK 8u   /* in a block of its own, at address result[1] */
 #define SPLICE_RESIZES 16u /* `insert` elements are to be there afterwards, new ones at the end */
 
 #define RESERVE_FITS UINT64_MAX /* METHOD_SEQUENCE_RESERVE: no room but for those that are there */
 
-/* What METHOD_SEQUENCE_SPLICE takes, with the new elements behind it, or in a block of the same
- * heap, which it keeps or gives back. `at` counts from the end if negative. result[0] is 1; 0:
- * there is no such place, and nothing has happened, to the block neither. */
+/* Argument of METHOD_SEQUENCE_SPLICE, with the new elements behind it, or in a block of the same heap, which the
+ * method keeps or gives back. `at` counts from the end if negative. result[0] is 1; 0: the position does not exist,
+ * and nothing has happened, to the block neither. */
 struct splice {
     int64_t at;
     uint64_t erase, insert, flags;
     acp_ga_t block;
 };
 
-/* What METHOD_SEQUENCE_READ takes; `b` is the first one, from the end if negative. It brings the
- * elements, or a block of them, and in result[0] how many there are: more than came if the room
- * was too small, 0 if there is no such place. */
+/* Argument of METHOD_SEQUENCE_READ; `b` is the first element, from the end if negative. The method returns the
+ * elements, or a block of them, and in result[0] their number: more than came if the room was too small, 0 if the
+ * position does not exist. */
 struct stretch {
     uint64_t count, flags; /* SPLICE_CLIPS, SPLICE_BLOCK */
 };

@@ -29,7 +29,7 @@ struct upcalls {
     void (*landed)(acp_lane *lane, struct peer *from, struct link *link, const struct message *put, int rc);
     void (*answer)(acp_lane *lane, struct link *link); /* what it owes in one frame */
     void (*admitted)(acp_lane *lane, struct peer *peer, struct link *link);
-    void (*unlinked)(acp_engine *e, const struct link *link); /* it has ended: nobody is answered by it */
+    void (*unlinked)(acp_engine *e, const struct link *link); /* the link has ended: no answer can use it any more */
     bool (*questioned)(const acp_engine *e, const struct wire *wire); /* false: the connection is broken */
     bool (*provided)(acp_engine *e); /* memory for the answers to what comes; false: there is none */
 

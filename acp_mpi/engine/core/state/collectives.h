@@ -1,4 +1,4 @@
-/* Collectives that go on by themselves. */
+/* Background collectives, which go on by themselves. */
 #ifndef ACP_STATE_COLLECTIVES_H
 #define ACP_STATE_COLLECTIVES_H
 
@@ -10,13 +10,13 @@
 struct acp_collective;
 
 struct collectives_state {
-    pthread_mutex_t lock; /* those that go on by themselves: who drives them */
+    pthread_mutex_t lock; /* the list of background collectives; its holder drives them */
     struct acp_collective *first;
     _Atomic uint32_t count;
-    _Atomic uint32_t drivers; /* threads that take one further which is theirs alone */
-    _Atomic bool resets;      /* they come back when that is over */
-    _Atomic bool news;   /* one of them may go on: asked of whoever has the lock */
-    _Atomic bool again; /* nobody will ring for it */
+    _Atomic uint32_t drivers; /* threads that advance a collective of their own */
+    _Atomic bool resets;      /* a reset is under way: drivers return when it is over */
+    _Atomic bool news;   /* a background collective may go on; the lock's holder checks it */
+    _Atomic bool again; /* a retry is due that no event will trigger */
 };
 
 #endif

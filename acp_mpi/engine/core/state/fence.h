@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 struct fence_state {
-    bool can; /* it may have all others run a fence */
-    _Atomic bool fenced, late; /* it runs those that others ask for; it may do so soon */
+    bool can; /* this process may make all others run a fence */
+    _Atomic bool fenced, late; /* it runs the fences that others request; it may do so soon */
     pthread_t thread;
     bool thread_runs;
 };

@@ -11,15 +11,15 @@ struct signal_count;
 struct unfinished;
 
 struct sync_state {
-    _Atomic int64_t trouble_rank; /* who made the last barrier fail */
+    _Atomic int64_t trouble_rank; /* the rank that made the last barrier fail */
     struct party *everyone;   /* the set of all living, for sync */
     struct party *last_party; /* of the last barrier over a list */
-    struct unfinished *unfinished; /* barriers that were left half-way; who has not `space` looks whether any are */
+    struct unfinished *unfinished; /* barriers left half-way; without `space` only NULL or not is read */
     struct signal_count *signals;
     uint32_t signal_used, signal_room;
-    struct name *names;  /* kept here, for all */
+    struct name *names;  /* kept here, for the whole job */
     struct name *offers; /* that this process has published, with memory of its own */
-    struct name *_Atomic ended; /* of these: their memory is to be given back */
+    struct name *_Atomic ended; /* offers whose memory is to be given back */
 };
 
 #endif

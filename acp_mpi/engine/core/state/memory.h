@@ -7,7 +7,7 @@
 
 struct retiree;
 
-#define GUARD_BYTES PAGE /* of offsets behind every region: past its end is nobody's */
+#define GUARD_BYTES PAGE /* offsets behind every region that belong to no region, so that an overrun is found */
 
 struct range {
     uint64_t low, high;
@@ -36,7 +36,7 @@ struct memory_state {
     struct retiree *retirees;
     uint64_t tickets;
     _Atomic uint32_t retiring;
-    uint64_t next_check; /* committed bytes at which the machine is asked again */
+    uint64_t next_check; /* committed bytes at which the free memory is measured again */
     _Atomic uint32_t references;
     uint64_t live_private, live_segments;
     uint64_t window_size; /* of the window part, from starter memory on */

@@ -18,40 +18,40 @@ struct ring_line;
 /* A sender's view of its ring. */
 struct ring_sender {
     _Atomic uint32_t era; /* of the mailbox, + 1: the rest is of that one */
-    uint32_t pause;       /* sends until it asks again for memory that there was not; 0: it asks */
-    struct pair_ring *ring; /* NULL: another has it, or there is no memory */
+    uint32_t pause;       /* sends until memory for a ring is requested again; 0: now */
+    struct pair_ring *ring; /* NULL: another sender has it, or there is no memory */
     struct ring_line *lines;
     _Atomic uint64_t sent;
     uint64_t seen; /* the lines before this position were free when this process looked last */
 };
 
 struct mail_state {
-    _Atomic uint64_t polled_at; /* when a poll in vain last made sure that it hears of losses */
-    _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages turned away there that this process has found */
+    _Atomic uint64_t polled_at; /* time of the last poll in vain that registered for losses */
+    _Atomic uint16_t eager_seen[EAGER_SLOTS]; /* messages turned away there that this process has seen */
     _Atomic uint32_t ring_turn; /* the ring at which a receive from any source begins to look */
     void *kept[MAIL_KEPT];     /* for what a message by link needs */
     struct courier *couriers;
     uint64_t parcel_serial;
-    _Atomic uint32_t stopped; /* peers that are to send nothing but what is asked for */
-    _Atomic bool due; /* couriers would go on, and nobody rings for them */
-    pthread_mutex_t lock; /* the sends that wait */
-    acp_request *waiting, **waiting_end; /* for room, or for memory: the longest first */
-    _Atomic uint32_t sends; /* of them */
-    _Atomic uint32_t stuck; /* of them, those that nobody will ring for */
-    _Atomic uint32_t losses; /* there may be letters of the dead, or of contexts that have ended */
-    _Atomic uint32_t contexts_ended; /* since somebody has looked for such letters */
-    acp_request *unwanted; /* receives of the latter whose bytes are under way: leader only */
+    _Atomic uint32_t stopped; /* peers asked to send only solicited messages */
+    _Atomic bool due; /* a flow may go on, and no event will trigger it */
+    pthread_mutex_t lock; /* the send queue */
+    acp_request *waiting, **waiting_end; /* sends waiting for credit or memory, the oldest first */
+    _Atomic uint32_t sends; /* requests in the queue */
+    _Atomic uint32_t stuck; /* requests in the queue that no event will trigger */
+    _Atomic uint32_t losses; /* messages of dead peers or finished contexts may be here */
+    _Atomic uint32_t contexts_ended; /* since the last purge of such messages */
+    acp_request *unwanted; /* receives of finished contexts whose bytes are under way: leader only */
     _Atomic uint32_t era; /* one more with each reset */
-    _Atomic uint32_t send_looks; /* so many are worth while before a long message is kept */
-    _Atomic uint32_t sends_kept; /* how often that was asked */
+    _Atomic uint32_t send_looks; /* polls worth while before a long message is left in the sender's heap */
+    _Atomic uint32_t sends_kept; /* messages for which that was decided */
     _Atomic uint32_t sends_open; /* requests of sends, which may know the memory of another */
 };
 
 /* Of a peer. */
 struct peer_mail {
-    _Atomic uint32_t eager_stuck[EAGER_EACH]; /* so often had a slot there been claimed when it stayed full */
-    struct ring_sender ring; /* this process, at its mailbox */
-    _Atomic bool holds; /* blocks of the own heap are its, until it has pulled what is in them */
+    _Atomic uint32_t eager_stuck[EAGER_EACH]; /* claims of a slot there at the time it stayed full */
+    struct ring_sender ring; /* of this process, in the peer's mailbox */
+    _Atomic bool holds; /* blocks of the own heap are lent to it until it has read them */
     _Atomic bool far; /* its heap could not be mapped: messages to it go by link */
     struct courier *courier; /* NULL: no message yet by link */
 };

@@ -20,7 +20,7 @@ struct mpi_state {
     struct window *_Atomic window; /* NULL: none */
     _Atomic uint32_t guests; /* peers that need MPI driven here */
     _Atomic uint32_t stays;  /* peers that drive MPI for this process, maybe for nothing */
-    uint64_t lively; /* until then guests are busy */
+    uint64_t lively; /* guests count as busy until this time, ns */
     _Atomic uint32_t words; /* words that threads wait for and a window may write */
 };
 
@@ -28,7 +28,7 @@ struct mpi_state {
 struct peer_mpi {
     bool guest; /* needs this process to drive MPI */
     struct visit visit; /* of this process there */
-    _Atomic uint64_t heap_known; /* so far into its window part, as its owner has shown */
+    _Atomic uint64_t heap_known; /* end of what its owner has shown of its window part, bytes */
 };
 
 #endif

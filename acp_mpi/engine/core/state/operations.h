@@ -21,7 +21,7 @@ struct operations_state {
     _Atomic acp_handle_t last, watermark;
     _Atomic uint32_t outstanding;
     _Atomic uint32_t failure_count;
-    struct op *table; /* OPS of them, by handle */
+    struct op *table; /* OPS entries, by handle */
     _Atomic uint64_t bytes_away; /* that owners move for this process */
     struct acp_failure *failures;
     uint32_t failure_room;
@@ -29,7 +29,7 @@ struct operations_state {
     struct op *waiting; /* for their order */
     struct op *stalled, **stalled_end; /* for room on their road, the longest waiting first */
     _Atomic uint32_t stalled_count;
-    _Atomic uint32_t barred_count; /* of them */
+    _Atomic uint32_t barred_count; /* stalled operations that met a taken lock: no event will restart them */
     struct op *work, **work_tail; /* for the leader to run in slices */
     bool work_kicked; /* a leader has been called for it */
     struct op *tasks; /* of other processes, under way here */

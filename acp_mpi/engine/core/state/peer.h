@@ -18,21 +18,22 @@ struct peer {
     _Atomic uint32_t relation;
     _Atomic uint32_t lost;
     bool watched;
-    bool looked_at; /* its end does not wake this process: Linux is older than 5.3, or no descriptor was left */
+    /* polled, for its end does not wake this process: Linux is older than 5.3, or no descriptor was left */
+    bool looked_at;
     bool loss_handled;
     bool loss_accepted; /* by acp_refresh */
     bool missed; /* its loss counts; set before it is lost */
     _Atomic uint64_t shown; /* addresses in its memory that the program has, as long as the engine lives */
     int pidfd;
-    _Atomic uint64_t leaving; /* when that was heard; 0: it does not */
-    _Atomic bool ending; /* in order: its death is none any more */
-    _Atomic bool gone; /* it has said its last word */
-    _Atomic bool left; /* and the others do not end with it: it is no loss */
-    _Atomic bool alone; /* nor has it met them at its end */
-    uint32_t ends_low, ends_high; /* but these slots, if it is alone */
-    _Atomic bool met;  /* on a link */
-    _Atomic bool asked; /* for news */
-    uint32_t watch_asked; /* to watch among so many slots; 0: it was not */
+    _Atomic uint64_t leaving; /* time of its announcement to leave, ns; 0: none */
+    _Atomic bool ending; /* it ends in order: its death is not a loss */
+    _Atomic bool gone; /* its last message has come */
+    _Atomic bool left; /* it has left, and the other members do not end with it: not a loss */
+    _Atomic bool alone; /* it left without a last barrier with them */
+    uint32_t ends_low, ends_high; /* but with these slots, if `alone` */
+    _Atomic bool met;  /* a link to it has been open */
+    _Atomic bool asked; /* it was asked to report losses */
+    uint32_t watch_asked; /* number of slots it was asked to watch; 0: not asked */
     struct peer_shm shm;
     struct peer_tcp tcp;
     struct peer_mail mail;

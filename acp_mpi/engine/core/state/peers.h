@@ -15,7 +15,7 @@ struct table_head;
 
 #define VIEW_LIMIT 64u /* views of a peer before those without living regions go */
 
-/* Who belongs to the job, as the node has it (rank_table.c). */
+/* The table of members that the node shares (rank_table.c). */
 struct table {
     int fd;
     const unsigned char *base; /* mapped whole */
@@ -33,19 +33,19 @@ struct view {
 };
 
 struct job_state {
-    struct span joined_with; /* slots of those who joined together: they end together */
-    struct span everybody;   /* the same, or all known */
-    uint32_t founders;       /* how many the job began with */
+    struct span joined_with; /* members that joined together and end together */
+    struct span everybody;   /* `joined_with`, or all known */
+    uint32_t founders;       /* members that began the job */
     struct table table;
     struct peer ***peers; /* pages of PEER_PAGE */
     struct peer *own;
-    _Atomic uint32_t loss_news; /* losses that the leader has not dealt with yet */
-    _Atomic uint32_t losses, losses_accepted; /* of those who are missed */
-    _Atomic uint32_t departed, departed_accepted; /* they and the others that are gone */
-    uint32_t absent; /* these and who has left, accepted */
-    _Atomic bool outcast; /* the others hold this process for dead */
+    _Atomic uint32_t loss_news; /* losses that the leader has not handled yet */
+    _Atomic uint32_t losses, losses_accepted; /* of peers whose loss counts (`missed`) */
+    _Atomic uint32_t departed, departed_accepted; /* of all lost peers, `missed` or not */
+    uint32_t absent; /* peers that were lost or had left at the last acp_refresh */
+    _Atomic bool outcast; /* the other members treat this process as dead */
     _Atomic uint32_t leavers;
-    bool guards; /* somebody relies on this process to hear of losses elsewhere (any_source.c) */
+    bool guards; /* a peer relies on this process to report losses elsewhere (any_source.c) */
     int giver_fd;
     _Atomic bool joined;
 };
@@ -53,8 +53,8 @@ struct job_state {
 /* Of a peer. */
 struct peer_shm {
     uint8_t opened; /* how its memory was opened */
-    uint64_t attach_at; /* not before that: nothing was left here to open it with */
-    _Atomic uint8_t vm_refused; /* process_vm_* said no: its own ring then */
+    uint64_t attach_at; /* earliest next attempt, ns: no way to open it was left at the last */
+    _Atomic uint8_t vm_refused; /* process_vm_* is not permitted: its ring is used then */
     int fd;
     int door_fd; /* its event counter */
     uint32_t line; /* ours among its attach lines */

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LONG_WAIT_NS ((uint64_t)60000000000) /* then it is said who is missing */
-#define SPIN_NS 40000u /* a waiting caller looks so long before it sleeps */
-#define LOOK_ON_NS 20000u /* and who leads, after it has served somebody */
+#define LONG_WAIT_NS ((uint64_t)60000000000) /* after it a wait names the missing ranks */
+#define SPIN_NS 40000u /* longest poll of a waiting caller before it sleeps */
+#define LOOK_ON_NS 20000u /* longest poll of a leader after it has served a peer */
 
 struct waiter {
     _Atomic uint32_t *word; /* the futex in another's memory that a thread here sleeps on */
@@ -17,14 +17,14 @@ struct waiter {
 };
 
 struct progress_state {
-    pthread_mutex_t bell;  /* the descriptors of doors: nobody rings one that is closed */
+    pthread_mutex_t bell;  /* guards the descriptors of doors: a closed one is never rung */
     /* progress */
     pthread_mutex_t leader;
     pthread_t thread;
     bool thread_runs;
     _Atomic bool work_pending;
     _Atomic bool armed; /* events wake the progress thread */
-    _Atomic bool rung;  /* and that has left a ring to whoever leads */
+    _Atomic bool rung;  /* the progress thread has left a ring to the leader */
     uint32_t polls; /* by leaders */
     int epoll_fd, outer_fd, door_fd, timer_fd, spare_fd, lifeline_fd;
     _Atomic uint32_t callers; /* threads inside progress_wait */
@@ -38,10 +38,10 @@ struct progress_state {
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     uint32_t looks;
-    _Atomic bool looking; /* now and then, at peers whose end wakes nobody */
+    _Atomic bool looking; /* peers are polled whose end wakes no thread */
     uint64_t timer_at; /* for which the timer is set; 0: it is not */
     bool crowded; /* more ranks here than processors for them */
-    _Atomic uint32_t yields; /* then so many are worth while before a sleep; 0: none has been tried */
+    _Atomic uint32_t yields; /* yields worth while before a sleep when crowded; 0: none has been tried */
 };
 
 #endif

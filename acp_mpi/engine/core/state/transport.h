@@ -14,7 +14,7 @@ struct peer;
 struct wire;
 
 #define LISTENERS 6u /* loopback and the addresses that a row has room for */
-#define COMPANY_NS 40000u /* frames wait so long for company that more do not come with */
+#define COMPANY_NS 40000u /* longest delay, ns, of a small frame, so that later ones can share its system call */
 
 /* Large blocks that are not in use, for all outboxes of a process. */
 struct outbox_spares {
@@ -25,8 +25,8 @@ struct outbox_spares {
 struct shm_state {
     struct backlog *backlog_spares; /* for answers that find a ring full, and no memory */
     uint32_t backlog_spare_count;
-    bool submits;               /* whoever has the lock: it rings when it has given that back, */
-    const struct peer *to_ring; /* this one's */
+    bool submits;               /* the lock's holder rings a door after it has released the lock */
+    const struct peer *to_ring; /* the door's owner */
     uint64_t inbox_head;
     _Atomic uint32_t backlogged;
 };
@@ -36,22 +36,22 @@ struct tcp_state {
     struct link *links, *dead_links;
     struct outbox_spares outbox_spares;
     uint64_t sessions; /* links that this process has opened */
-    _Atomic uint32_t held_links; /* with frames that wait for company */
-    _Atomic uint64_t held_at;    /* when the first of them began to */
-    _Atomic bool asked_later;    /* answers may come later than their caller, if it waits, can do with */
+    _Atomic uint32_t held_links; /* links with frames that are held back */
+    _Atomic uint64_t held_at;    /* time of the first of these frames, ns */
+    _Atomic bool asked_later;    /* an answer may be later than a waiting caller can do with */
     struct wire **wires; /* by number */
     uint32_t wire_room;
     _Atomic uint32_t wire_count;
     struct wire *dead_wires;
     uint64_t listen_again; /* when descriptors had run out */
-    uint64_t put_off_at; /* when a peer was last told that there is none */
-    bool spare_used;       /* the last one is: a peer that calls is told that there is no other */
-    _Atomic uint64_t short_since; /* since then links wait for want of a descriptor or of memory; 0: none does */
+    uint64_t put_off_at; /* time of the last refusal of a peer for want of a descriptor, ns */
+    bool spare_used;       /* the spare descriptor is in use: a connecting peer is refused */
+    _Atomic uint64_t short_since; /* links wait since then for want of a descriptor or of memory, ns; 0: none does */
     _Atomic int short_error;
-    uint32_t pending_handshakes; /* of wires that others open */
+    uint32_t pending_handshakes; /* of connections that peers open */
     unsigned char *receive_buffer;
-    struct wire *last_input;     /* from there */
-    struct wire *_Atomic talker; /* it has brought the last two */
+    struct wire *last_input;     /* the connection of the last input */
+    struct wire *_Atomic talker; /* the connection that brought the last two inputs */
 };
 
 /* Of a peer. */
