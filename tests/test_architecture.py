@@ -20,6 +20,7 @@ import acp_mpi
 
 PLAN = tomllib.loads((launch.TESTS / "architecture.toml").read_text())
 ENGINE = launch.ROOT / "acp_mpi" / "engine"
+ENGINE_TESTS = launch.TESTS / "engine"
 SOURCES = sorted(path.relative_to(ENGINE) for path in ENGINE.rglob("*.c"))
 HEADERS = sorted(path.relative_to(ENGINE) for path in ENGINE.rglob("*.h"))
 Node = TypeVar("Node")
@@ -74,6 +75,14 @@ def test_stems_are_unique():
         # state headers are named after their rooms and hold no function
         stems = sorted(path.stem for path in paths if path.parent.name != "state")
         assert stems == sorted(set(stems))
+
+
+def test_the_engine_s_tests_lie_in_folders_like_what_they_test():
+    assert not [*ENGINE_TESTS.glob("*.[ch]")], "move these to the folder of what they test"
+    beside = {"support", "cluster", "interleaver", "fuzz", "benchmarks"}
+    assert {path.name for path in ENGINE_TESTS.iterdir() if path.is_dir()} - beside == set(floors())
+    names = sorted(path.stem for path in ENGINE_TESTS.rglob("test_*.c"))
+    assert names == sorted(set(names))  # the Makefile finds a test by its name
 
 
 def test_includes_point_to_the_same_room_or_down():

@@ -31,6 +31,11 @@ class BuildError(Exception):
     """What should have been built was not."""
 
 
+def _sources() -> dict[str, Path]:
+    """Return the tests by name, each of which is in the folder of what it tests."""
+    return {path.stem: path for path in TESTS.glob("*/test_*.c")}
+
+
 def _make(*arguments: str) -> str:
     command = ["make", "-C", str(TESTS), "--no-print-directory", *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -64,7 +69,7 @@ class Engine:
 
     def __init__(self, name: str, flags: str) -> None:
         self.folder = CACHE / name
-        self.tests = sorted(p.stem for p in TESTS.glob("test_*.c"))
+        self.tests = sorted(_sources())
         variables = [f"BUILD={self.folder}", f"FLAGS_plain={flags}"]
         (self.folder / "plain" / "engine").mkdir(parents=True, exist_ok=True)
         programs = [str(self.program(test)) for test in self.tests]
@@ -144,8 +149,8 @@ class Planted:
 
 def _digest(test: str) -> str:
     digest = hashlib.sha256()
-    own = TESTS / f"{test}.c"
-    for file in [*files(), *sorted(TESTS.glob("*.h")), TESTS / "Makefile", own]:
+    own = _sources()[test]
+    for file in [*files(), *sorted(TESTS.rglob("*.h")), TESTS / "Makefile", own]:
         digest.update(str(file).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
@@ -173,7 +178,7 @@ def coverage() -> Coverage:
     """Measure it, or take what was measured of those tests of which no source has changed since."""
     kept = CACHE / "coverage.json"
     found = json.loads(kept.read_text()) if kept.exists() else {}
-    tests = sorted(p.stem for p in TESTS.glob("test_*.c"))
+    tests = sorted(_sources())
     now = {test: _digest(test) for test in tests}
     stale = [t for t in tests if t not in found or found[t]["digest"] != now[t]]
     if stale:

@@ -7,7 +7,7 @@
 #ifndef ACP_TESTS_FUZZ_H
 #define ACP_TESTS_FUZZ_H
 
-#include "check.h"
+#include "support/check.h"
 
 #include <dirent.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  * What a member of the job says in a sound frame is believed, so two things are left out: that
  * an engine of the test is dead, and that it is held for dead itself. */
 #include "fuzz.h"
-#include "methods.h"
-#include "stranger.h"
+#include "cluster/stranger.h"
+#include "support/methods.h"
 #include "core/engine.h"
 #include "transport/frame.h"
 #include "transport/handshake.h"

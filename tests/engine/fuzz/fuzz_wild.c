@@ -3,7 +3,7 @@
  *
  * Each round is a process of its own: three ranks are threads of it, and one more thread writes. */
 #include "fuzz.h"
-#include "cluster.h"
+#include "cluster/cluster.h"
 #include "containers/container.h"
 #include "containers/list_call.h"
 #include "containers/map.h"

@@ -3,7 +3,7 @@
 #ifndef ACP_TESTS_OPENING_H
 #define ACP_TESTS_OPENING_H
 
-#include "check.h"
+#include "support/check.h"
 #include "transport/handshake.h"
 
 #include <stdbool.h>

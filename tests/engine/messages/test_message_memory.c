@@ -1,0 +1,167 @@
+/* Messages of ranks that are short of memory: past their bounds, and with a full heap. */
+#include "cluster/mailing.h"
+#include "core/engine_state.h"
+#include "memory/heap.h"
+#include "messages/mailbox.h"
+#include "messages/match.h"
+#include "messages/request.h"
+
+/* Past the bound the bytes stay with who sent them, past that of the envelopes sends wait. */
+static void past_the_bound(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { MANY = 200, SIZE = 3000 };
+    uint64_t bound = box_of(e)->bound;
+    acp_heap_statistics before, after;
+    struct acp_call call;
+    acp_handle_t pending;
+    unsigned char *room = malloc(MANY * SIZE);
+    (void)c;
+    box_of(e)->bound = 64 << 10;
+    CHECK(AGAIN(acp_heap_look(lane, rank, &before, &call, &pending)) == ACP_OK);
+    meet(e);
+    if (rank == 1) {
+        acp_request *r[MANY];
+        uint32_t waiting = 0;
+        for (uint32_t i = 0; i < MANY; i++) {
+            paint(room + i * SIZE, SIZE, i);
+            r[i] = isend(lane, 0, i, room + i * SIZE, SIZE);
+            waiting += r[i] != NULL;
+        }
+        CHECK(waiting > 0 && waiting < MANY);
+        meet(e);
+        for (uint32_t i = 0; i < MANY; i++)
+            send_end_of(lane, r[i]);
+    } else {
+        meet(e);
+        if (rank == 0)
+            CHECK(box_of(e)->bytes <= (64 << 10) * 9 / 8);
+        for (uint32_t i = 0; rank == 0 && i < MANY; i++) { /* the last that can be here first */
+            uint32_t tag = i < 50 ? 49 - i : i;
+            CHECK(take_message(lane, 1, tag, room, SIZE).size == SIZE);
+            CHECK(painted(room, SIZE, tag));
+        }
+    }
+    meet(e);
+    box_of(e)->bound = bound;
+    CHECK(AGAIN(acp_heap_look(lane, rank, &after, &call, &pending)) == ACP_OK);
+    CHECK(after.used <= before.used + (64 << 10) + MANY * sizeof(struct letter)); /* slabs stay */
+    free(room);
+    meet(e);
+}
+
+/* Whose receive comes while the sender still copies them into its own heap needs them there no more. */
+static void wanted_meanwhile(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { SIZE = 8 << 20, ROUNDS = 1000 };
+    uint64_t bound = box_of(e)->bound, kept = 1;
+    acp_heap_statistics before, after;
+    struct acp_call call;
+    acp_handle_t pending;
+    unsigned char *data = malloc(SIZE);
+    const struct heap *theirs = mail_heap(c->engines[1], c->engines[1]->job.own);
+    CHECK(AGAIN(acp_heap_look(lane, rank, &before, &call, &pending)) == ACP_OK);
+    box_of(e)->bound = 64 << 10;
+    meet(e);
+    for (uint32_t i = 0; kept && rank == 1; i++) {
+        paint(data, SIZE, i);
+        post_message(lane, 0, i, data, SIZE);
+        take_message(lane, 0, i, &kept, 8);
+    }
+    for (uint32_t i = 0; kept && rank == 0; i++) {
+        CHECK(i < ROUNDS);
+        UNTIL(__atomic_load_n(&theirs->head->used, __ATOMIC_RELAXED) > SIZE);
+        acp_request *r = ireceive(lane, 1, i, data, SIZE);
+        CHECK(acp_request_wait(e, r, ACP_FOREVER) == ACP_OK);
+        kept = r->letter->place == PLACE_HELD;
+        CHECK(receive_end_of(lane, r).size == SIZE && painted(data, SIZE, i));
+        post_message(lane, 1, i, &kept, 8);
+    }
+    meet(e);
+    box_of(e)->bound = bound;
+    CHECK(AGAIN(acp_heap_look(lane, rank, &after, &call, &pending)) == ACP_OK);
+    CHECK(after.used <= before.used + (64 << 10));
+    free(data);
+    meet(e);
+}
+
+/* All of the own heap, in blocks chained by their first words. */
+static acp_ga_t fill_heap(acp_lane *lane)
+{
+    struct acp_call call;
+    acp_handle_t pending;
+    acp_ga_t last = 0;
+    uint32_t rank = acp_rank(lane->engine);
+    for (uint64_t size = (uint64_t)64 << 20; size >= 64; size /= 2)
+        while (AGAIN(acp_malloc(lane, rank, size, &call, &pending)) == ACP_OK) {
+            void *place;
+            CHECK(acp_query_address(lane, call.result[0], 8, &place) == ACP_OK);
+            memcpy(place, &last, 8);
+            last = call.result[0];
+        }
+    return last;
+}
+
+static void free_heap(acp_lane *lane, acp_ga_t last)
+{
+    struct acp_call call;
+    acp_handle_t pending;
+    while (last) {
+        acp_ga_t ga = last;
+        void *place;
+        CHECK(acp_query_address(lane, ga, 8, &place) == ACP_OK);
+        memcpy(&last, place, 8);
+        CHECK(AGAIN(acp_free(lane, ga, &call, &pending)) == ACP_OK);
+    }
+}
+
+/* A message that has no room anywhere waits until its receive is posted; one that cannot be written
+ * there either, until there is some. */
+static void without_memory(struct cluster *c, uint32_t rank, acp_engine *e, acp_lane *lane)
+{
+    enum { SIZE = 100000 };
+    struct pages p = pages_take();
+    uint64_t word = 7;
+    (void)c;
+    if (rank == 1) /* they need letters */
+        post_message(lane, 0, 1, &word, 8);
+    if (rank == 0)
+        take_message(lane, 1, 1, &word, 8);
+    meet(e);
+    acp_ga_t blocks = rank < 2 ? fill_heap(lane) : 0;
+    meet(e);
+    if (rank == 1) {
+        paint(p.mine, SIZE, 3);
+        acp_request *r = isend(lane, 0, 2, p.mine, SIZE);
+        CHECK(r && !acp_request_done(r));
+        post_message(lane, 0, 3, &word, 8); /* its envelope is there: nobody waits behind it */
+        meet(e);
+        send_end_of(lane, r);
+    } else {
+        meet(e);
+        acp_request *r = rank == 0 ? ireceive(lane, ACP_ANY, 2, p.theirs, SIZE) : NULL;
+        if (rank == 0 && e->config.path == ACP_PATH_OWNER) {
+            free_heap(lane, blocks);
+            blocks = 0;
+        }
+        if (r) {
+            CHECK(receive_end_of(lane, r).size == SIZE && painted(p.theirs, SIZE, 3));
+            take_message(lane, 1, 3, &word, 8);
+        }
+    }
+    free_heap(lane, blocks);
+    meet(e);
+    pages_give(p);
+}
+
+int main(void)
+{
+    static const cluster_body bodies[] = {past_the_bound, wanted_meanwhile, without_memory};
+    static const acp_path paths[] = {ACP_PATH_ANY, ACP_PATH_OWNER};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cluster c;
+        cluster_start(&c, 3, 1, paths[i], CLUSTER_SHARED);
+        cluster_run_each(&c, bodies, sizeof bodies / sizeof *bodies);
+        cluster_stop(&c);
+    }
+    return 0;
+}

@@ -1,0 +1,131 @@
+/* A process that has no descriptor left learns nothing of its peers by that: who lives is not dead, who dies
+ * is, and what could not be opened is when there are some again. */
+#include "cluster/mailing.h"
+#include "support/crash.h"
+#include "base/linux.h"
+#include "core/state/peer.h"
+#include "peers/peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+
+static struct rlimit before;
+
+static void leave_none(void)
+{
+    struct rlimit none;
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    none = before;
+    none.rlim_cur = 3;
+    CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+}
+
+static void leave_some(void)
+{
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
+
+static void an_engine_may_have_as_many_as_the_system_lets_it(void)
+{
+    struct cluster c;
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    struct rlimit few = {.rlim_cur = before.rlim_max / 2, .rlim_max = before.rlim_max};
+    CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    CHECK(getrlimit(RLIMIT_NOFILE, &few) == 0 && few.rlim_cur == before.rlim_max);
+    cluster_stop(&c);
+    leave_some();
+}
+
+static void an_engine_opens_by_any_number(void)
+{
+    struct cluster c;
+    int input = fcntl(0, F_DUPFD_CLOEXEC, 100);
+    CHECK(input >= 0 && close(0) == 0);
+    cluster_start(&c, 1, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    CHECK(c.engines[0]->memory.fd == 0);
+    cluster_stop(&c);
+    CHECK(dup2(input, 0) == 0 && close(input) == 0);
+}
+
+static void an_engine_says_that_there_is_no_number_left(void)
+{
+    const struct rlimit none = {3, 3};
+    acp_config config = {.node = 1, .memory_limit = 256 << 20, .starter_size = 10240, .span = 1ull << 30};
+    acp_fault fault;
+    acp_engine *e;
+    pid_t child = child_start();
+    if (!child) {
+        CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+        CHECK(acp_engine_create(&config, &e, &fault) == ACP_E_SYSTEM && fault.error == EMFILE);
+        _exit(0);
+    }
+    CHECK(!was_killed(child));
+}
+
+/* Messages keep their order though the first goes by link and their peer is reached by load and store then. */
+static void who_cannot_be_opened_is_not_dead_and_near_later(void)
+{
+    struct cluster c;
+    uint64_t words[2] = {0}, first = 1, second = 2, value = 7;
+    acp_handle_t pending;
+    cluster_start(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED);
+    acp_engine *e = c.engines[0];
+    acp_lane *lane = acp_engine_lane(e), *other = acp_engine_lane(c.engines[1]);
+    struct peer *p = peer_of_slot(e, 1);
+    leave_none();
+    CHECK(peer_attach(e, p) == RELATION_REMOTE && !p->lost);
+    acp_request *send = isend(lane, 1, 1, &first, 8);
+    leave_some();
+    UNTIL(peer_attach(e, p) == RELATION_NODE);
+    post_message(lane, 1, 2, &second, 8);
+    for (uint64_t i = 0; i < 2; i++)
+        CHECK(take_message(other, 0, ACP_ANY, &words[i], 8).tag == (int64_t)i + 1);
+    send_end_of(lane, send);
+    CHECK(words[0] == first && words[1] == second && !p->lost);
+    CHECK(acp_put(lane, acp_starter(e, 1), &value, 8, &pending) == ACP_OK && !pending);
+    cluster_stop(&c);
+}
+
+/* Rank 1 is a child that does nothing. */
+static void who_dies_meanwhile_is_dead(bool some_left)
+{
+    uint8_t rows[CLUSTER_MOST][ACP_ROW_SIZE];
+    struct cluster c;
+    bool dead;
+    pid_t child = child_start();
+    if (!child)
+        for (;;)
+            pause();
+    cluster_create(&c, 2, 1, ACP_PATH_ANY, CLUSTER_SHARED, 20000000000u, rows);
+    struct row *row = (struct row *)(void *)rows[1];
+    row->pid = (uint32_t)child;
+    row->start_time = process_start_time(row->pid, &dead);
+    acp_engine *e = c.engines[0];
+    CHECK(acp_table_add(e, 0, rows[0], 2) == ACP_OK && acp_engine_join(e, 2, 0) == ACP_OK);
+    struct peer *p = peer_of_slot(e, 1);
+    leave_none();
+    peer_watch(e, p);
+    CHECK(!p->lost);
+    if (some_left)
+        leave_some();
+    CHECK(kill(child, SIGKILL) == 0 && was_killed(child));
+    UNTIL(p->lost);
+    leave_some();
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_close(c.engines[i]);
+    for (uint32_t i = 0; i < 2; i++)
+        acp_engine_free(c.engines[i]);
+}
+
+int main(void)
+{
+    an_engine_may_have_as_many_as_the_system_lets_it();
+    an_engine_opens_by_any_number();
+    an_engine_says_that_there_is_no_number_left();
+    who_cannot_be_opened_is_not_dead_and_near_later();
+    who_dies_meanwhile_is_dead(true);
+    who_dies_meanwhile_is_dead(false);
+    return 0;
+}

@@ -1,0 +1,100 @@
+/* The calls for programs in C: by more threads than there are lanes, and while the job ends under them. */
+#include "cluster/cluster.h"
+#include "python/c_api.h"
+
+#include <sched.h>
+
+enum { THREADS = 7, TIMES = 400 };
+
+static const struct acp_api *const api = &c_api_functions;
+
+static void *calls(void *argument)
+{
+    uintptr_t number = (uintptr_t)argument;
+    acp_ga_t base = api->query_starter_ga(1), own = base + 64 * (1 + number);
+    for (uint64_t i = 0; i < TIMES; i++) {
+        uint64_t was, back = 0;
+        CHECK(api->fetch_add8(base, 1, &was) == ACP_OK);
+        CHECK(api->put(own, &was, 8) == ACP_OK && api->get(&back, own, 8) == ACP_OK && back == was);
+        acp_handle_t h = api->copy(own + 8, own, 8, ACP_HANDLE_NULL);
+        h = api->add8(ACP_GA_NULL, own + 8, number, ACP_HANDLE_CONT);
+        h = api->iget(&back, own + 8, 8, ACP_HANDLE_CONT);
+        CHECK(h && api->wait(h) == ACP_OK && back == was + number);
+        if (i % 16 == 0) {
+            acp_ga_t block = api->heap_malloc(100 * number, 1);
+            CHECK(block && api->heap_free(block) == ACP_OK);
+        }
+        CHECK(api->put(base + (UINT64_C(1) << 39), &was, 8) == ACP_E_UNREGISTERED);
+        acp_fault fault; /* this thread's, whatever the others' calls find */
+        api->last_fault(&fault);
+        CHECK(fault.ga == base + (UINT64_C(1) << 39) && fault.rank == 1);
+    }
+    return NULL;
+}
+
+static void threads_call_side_by_side(uint32_t nodes, acp_path path)
+{
+    struct cluster c;
+    pthread_t threads[THREADS];
+    uint64_t sum = 0;
+    cluster_start(&c, 2, nodes, path, CLUSTER_SHARED);
+    c_api_open(c.engines[0]);
+    CHECK(api->rank() == 0 && api->procs() == 2);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, calls, (void *)i) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK(api->complete(ACP_HANDLE_ALL) == ACP_OK);
+    CHECK(api->get(&sum, api->query_starter_ga(1), 8) == ACP_OK && sum == THREADS * TIMES);
+    c_api_close();
+    CHECK(api->rank() == -1 && api->put(1, &sum, 8) == ACP_E_CLOSED);
+    cluster_stop(&c);
+}
+
+static _Atomic uint32_t inside;
+
+static void *until_closed(void *argument)
+{
+    uint64_t was;
+    int status;
+    bool waits = argument != NULL;
+    acp_ga_t starter = api->query_starter_ga(0);
+    atomic_fetch_add(&inside, 1);
+    if (waits)
+        CHECK(api->wait_until8(starter + 8, ACP_EQ, 1, ACP_FOREVER) == ACP_E_CLOSED);
+    while ((status = api->fetch_add8(starter, 1, &was)) == ACP_OK)
+        ;
+    CHECK(status == ACP_E_CLOSED || status == ACP_E_UNREGISTERED);
+    while (api->sync() != ACP_E_CLOSED)
+        sched_yield();
+    return NULL;
+}
+
+static void a_job_ends_under_its_callers(void)
+{
+    for (int round = 0; round < 30; round++) {
+        struct cluster c;
+        pthread_t threads[THREADS];
+        atomic_store(&inside, 0);
+        cluster_start(&c, 1, 1, ACP_PATH_ANY, false);
+        c_api_open(c.engines[0]);
+        for (uintptr_t i = 0; i < THREADS; i++)
+            CHECK(pthread_create(&threads[i], NULL, until_closed, (void *)(i % 2)) == 0);
+        while (atomic_load(&inside) < THREADS)
+            sched_yield();
+        c_api_close();
+        acp_engine_close(c.engines[0]);
+        acp_engine_free(c.engines[0]);
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+    }
+}
+
+int main(void)
+{
+    threads_call_side_by_side(1, ACP_PATH_ANY);
+    threads_call_side_by_side(1, ACP_PATH_OWNER);
+    threads_call_side_by_side(2, ACP_PATH_ANY);
+    a_job_ends_under_its_callers();
+    return 0;
+}
