@@ -1,6 +1,6 @@
-/* The memory of a process of the node and its doorbell, and the node's table of ranks: descriptors
- * taken through /proc and its pidfd, or, where that is forbidden (other group id, not dumpable, an
- * old Linux), asked for over an abstract Unix socket. */
+/* The memory of a process of the node and its doorbell, and the node's table of ranks: descriptors taken through /proc
+ * and its pidfd, or, where that is forbidden (other group id, not dumpable, an old Linux), requested over an abstract
+ * Unix socket. */
 #include "peers/attach.h"
 #include "base/linux.h"
 #include "core/state/peer.h"
@@ -37,7 +37,7 @@ int giver_open(acp_engine *e)
     return fd;
 }
 
-/* Gives them, the table if there is one, to processes of the same user that ask; never blocks. With the
+/* Sends memory, door and table, if there is one, to requesting processes of the same user; never blocks. With the
  * space lock. */
 static void serve(acp_engine *e)
 {
@@ -72,7 +72,7 @@ static void serve(acp_engine *e)
     }
 }
 
-/* One at hand for when there is no other. */
+/* A spare descriptor, for when there is no other. */
 void spare_open(acp_engine *e)
 {
     pthread_mutex_lock(&e->space);
@@ -102,7 +102,7 @@ static void drop(int fds[GIVEN])
     }
 }
 
-/* Abstract names are free for all users of the host: whose process listens at this one? */
+/* Whether the listener at an abstract name is the process of `row`: these names are free for all users of the host. */
 static bool is_of(int fd, const struct row *row)
 {
     struct ucred who;
@@ -111,8 +111,8 @@ static bool is_of(int fd, const struct row *row)
            who.pid == (pid_t)row->pid;
 }
 
-/* Asks the peer; meanwhile answers those who ask this process, or two would wait for each
- * other. */
+/* Requests the peer's descriptors, and meanwhile serves requests of others: two processes that open each other would
+ * deadlock otherwise. */
 static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
 {
     struct sockaddr_un name;
@@ -151,8 +151,8 @@ static void ask(acp_engine *e, const struct row *row, int fds[GIVEN])
     errno = error;
 }
 
-/* The file is what the row says it is: a sealed memory file of this layout and this libc,
- * of that very process and its user. */
+/* The file is a sealed memory file of this layout and this libc, and belongs to the process and the user of the
+ * row. */
 static bool genuine(const acp_engine *e, int fd, const struct row *row, struct control *head)
 {
     struct stat st;
@@ -184,7 +184,7 @@ static void take(const acp_engine *e, const struct peer *p, int fds[GIVEN])
         fds[DOOR] = descriptor_of(p->pidfd, head.door_fd);
 }
 
-/* Asked when memory and door are here: an owner that had not begun to close then gave its own. */
+/* Called when memory and door are here: an owner that had not begun to close then gave its own. */
 static bool usable(const acp_engine *e, const struct peer *p, int fds[GIVEN])
 {
     struct control head;
@@ -214,8 +214,7 @@ int attach_table(acp_engine *e, const struct row *place, uint64_t nonce)
     return -1;
 }
 
-/* Is this process dead, or about to be? On its way out it has closed its descriptors before it
- * counts as dead. */
+/* Is this process dead, or about to be? An ending process closes its descriptors before it counts as dead. */
 static bool ended(const struct peer *p)
 {
     struct pollfd end = {.fd = p->pidfd, .events = POLLIN};
@@ -269,7 +268,7 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later)
         if (doors != MAP_FAILED)
             munmap(doors, sizeof(struct doors));
         close(p->shm.fd);
-        close(p->shm.door_fd); /* nobody has rung it yet */
+        close(p->shm.door_fd); /* not rung so far */
         p->shm.fd = p->shm.door_fd = -1;
         return ACP_E_SYSTEM;
     }

@@ -12,6 +12,6 @@ int attach_open(acp_engine *e, struct peer *p, uint8_t *opened, bool *later);
 int attach_table(acp_engine *e, const struct row *place, uint64_t nonce);
 int giver_open(acp_engine *e);
 void giver_serve(acp_engine *e);
-void spare_open(acp_engine *e); /* a descriptor at hand for when there is no other */
+void spare_open(acp_engine *e); /* a spare descriptor, for when there is no other */
 
 #endif

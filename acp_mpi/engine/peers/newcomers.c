@@ -1,6 +1,6 @@
-/* A job that grows. Who joins later knows all that were there before; these learn of it when
- * something of it first reaches them. On a node whoever talks to a process leaves word in its line
- * of flags where its own table is, and what is missing is read there; on links it is sent along. */
+/* Members that join later. A newcomer knows all earlier members; these learn of it with its first message or mapping.
+ * On a node each process that opens another's memory writes the place of its own table into its line of flags there,
+ * and missing rows are read from that table; on links the rows are sent along. */
 #include "peers/newcomers.h"
 #include "core/state/peer.h"
 #include "core/upcalls.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Takes in whoever stands in the table of the node. With the space lock held. */
+/* Takes all members of the node's table into the job. With the space lock held. */
 static void take_in(acp_engine *e)
 {
     uint32_t have = atomic_load(&e->job.table.head->count), procs = e->procs;
@@ -56,7 +56,7 @@ static void copy_from(acp_engine *e, const struct row *holder, int32_t fd, uint6
     close(table);
 }
 
-/* The tables of those who have opened the memory of this process, or whose it has opened. */
+/* The tables of all peers that have opened the memory of this process, or the other way round. */
 static void look_into_others(acp_engine *e, uint32_t slot)
 {
     for (uint32_t i = 1; i < ATTACH_LINES && slot >= e->job.table.head->count; i++) {
@@ -117,7 +117,8 @@ void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
     pthread_mutex_lock(&e->space);
     e->job.joined_with = those;
     pthread_mutex_unlock(&e->space);
-    for (uint32_t i = 0; i < count; i++) { /* so that they are told, whoever has talked to them */
+    /* so that all mates outside are told, also those that only they have talked to */
+    for (uint32_t i = 0; i < count; i++) {
         struct peer *mate = span_has(e->job.everybody, mates[i]) && !span_has(those, mates[i])
                                 ? peer_of_slot(e, mates[i])
                                 : NULL;
@@ -126,7 +127,7 @@ void acp_engine_leave(acp_engine *e, uint32_t low, uint32_t high)
     }
 }
 
-/* Who ends with whom: the others stay. */
+/* The span of slots that end together with this process: the others stay. */
 struct message growth_farewell(const acp_engine *e, uint64_t word)
 {
     return (struct message){.kind = ACP_LEAVING, .from = e->self, .a = word,

@@ -7,12 +7,12 @@
 
 struct peer;
 
-#define PURPOSE_FINALIZE 2u /* of those who meet: from this on they end together */
+#define PURPOSE_FINALIZE 2u /* barriers from this purpose on are of members that end together */
 #define ROWS_PIECE 256u /* rows taken or sent at a time: they fit a frame */
 
-/* Those who join later */
-bool growth_reaches(acp_engine *e, uint64_t slot); /* is there one, as far as can be learnt here? */
-/* Does a living process hold a line here as that one, though its table cannot be read? */
+/* Members that join later */
+bool growth_reaches(acp_engine *e, uint64_t slot); /* is there such a slot, as far as can be learnt here? */
+/* Does a living process have an attach line here under that slot, though its table cannot be read? */
 bool growth_left_word(acp_engine *e, uint32_t slot);
 struct span growth_everybody(const acp_engine *e, uint32_t purpose);
 struct message growth_farewell(const acp_engine *e, uint64_t word);

@@ -1,5 +1,5 @@
-/* The other processes of the job as this one knows them: only those it has talked to have
- * a structure; memory of a process of the node is mapped when it is first used. */
+/* The other processes of the job as this one knows them: only peers it has talked to have a structure; memory of a
+ * process of the node is mapped when it is first used. */
 #include "peers/peer.h"
 #include "base/likely.h"
 #include "base/linux.h"
@@ -18,8 +18,8 @@
 #include <sys/uio.h>
 
 #define ATTACH_AGAIN_NS ((uint64_t)500000000)
-/* What a rank in finalize has said before, as that it has met this one in a barrier, or a message, comes by another
- * way than the news of that, and may still be on it. */
+/* Time after which earlier messages and barrier arrivals of a rank in finalize have come: they travel by another way
+ * than the notice that it leaves, and may come after it. */
 #define PASSED_NS ((uint64_t)3000000000)
 
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
@@ -52,7 +52,7 @@ int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot)
         own->relation = RELATION_SELF;
         e->self = e->rank = own_slot;
         e->job.own = own;
-        if (!e->job.founders) /* it has not been told with whom: with all */
+        if (!e->job.founders) /* not told with which members: with all */
             acp_engine_joined(e, 0, procs, procs);
         growth_show_table(e);
         atomic_store(&e->job.joined, true); /* from now on messages are read */
@@ -107,8 +107,8 @@ struct peer *peer_next(acp_engine *e, struct peer *after)
     return found;
 }
 
-/* Those who are not of everybody may end as they like, unless they die while they are in use. They say so
- * only to those that they are in touch with themselves; in the memory of who ended in order it stands. */
+/* The death of a peer outside `everybody` counts as a loss only if we have used it. A peer that ends in order
+ * announces that only to ranks it is in touch with itself; its control page has the fact, too. */
 static bool is_missed(const acp_engine *e, const struct peer *p)
 {
     bool used = p->relation == RELATION_NODE || p->met;
@@ -136,14 +136,14 @@ void peer_said_lost(acp_engine *e, struct peer *p)
     if (p == e->job.own)
         peers_cast_out(e);
     else if (p->row.node != e->config.node || apart(e) || !process_lives(p->row.pid, p->row.start_time))
-        peer_mark_lost(e, p); /* at once: who is told of it may accept it next */
+        peer_mark_lost(e, p); /* at once: the caller may accept the loss next */
     else
         peer_watch(e, p); /* this process can see for itself */
 }
 
 bool peer_left(const struct peer *p)
 {
-    /* It may have ended before its word was read. */
+    /* The peer may have ended before its announcement was read. */
     return p->left || (p->relation == RELATION_NODE && p->shm.control->phase == PHASE_CLOSED);
 }
 
@@ -158,7 +158,7 @@ int peer_gone(const struct peer *p)
     return p->lost ? ACP_E_LOST : peer_leaves(p) ? ACP_E_FINALIZING : ACP_OK;
 }
 
-/* The others hold this process for dead: it must not do anything to them any more. */
+/* The other members treat this process as dead: it must not touch them any more. */
 void peers_cast_out(acp_engine *e)
 {
     atomic_store(&e->job.outcast, true);
@@ -171,7 +171,7 @@ bool own_want(int error)
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* Hears of the death of a process of this machine, whether or not its memory is in use. */
+/* Registers for the death of a process of this machine, whether or not its memory is in use. */
 void peer_watch(acp_engine *e, struct peer *p)
 {
     pthread_mutex_lock(&e->space);
@@ -254,8 +254,8 @@ static bool vm_allowed(const struct peer *p)
            magic == LAYOUT_MAGIC;
 }
 
-/* Who closes opens nothing any more, for nobody would close it: to whom it has not talked is out of reach. So
- * is who has left: its name is anybody's. */
+/* Once closing has begun no peer is attached any more, for nothing would close its memory: a peer not used before is
+ * out of reach. A peer that has left is out of reach, too, for another process may get its abstract name. */
 int peer_attach(acp_engine *e, struct peer *p)
 {
     uint32_t relation = atomic_load_explicit(&p->relation, memory_order_acquire);
@@ -289,7 +289,7 @@ int peer_attach(acp_engine *e, struct peer *p)
             atomic_store_explicit(&p->relation, relation, memory_order_release);
         bool stays = p->left || !span_has(e->job.joined_with, p->slot); /* does this process, without it? */
         if (stays && relation == RELATION_NODE && p->shm.control->phase == PHASE_CLOSED) {
-            p->left = true; /* it may have looked for the last time whom it has to tell */
+            p->left = true; /* its last look for mates to tell may have been before */
             peer_mark_lost(e, p);
         }
     } else if (relation == RELATION_UNKNOWN && !p->lost) {

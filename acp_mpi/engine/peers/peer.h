@@ -7,19 +7,19 @@
 struct doors;
 struct peer;
 
-/* Who is there, and the memory of the node's */
+/* The members of the job, and the memory of those of the node */
 int peers_join(acp_engine *e, uint32_t count, uint32_t own_slot); /* the rows are in the table */
 struct peer *peer_of_slot(acp_engine *e, uint32_t slot);
 struct peer *peer_known(acp_engine *e, uint32_t slot); /* NULL: never talked to */
 int peer_attach(acp_engine *e, struct peer *p); /* its relation, or a status */
 void peer_watch(acp_engine *e, struct peer *p);
-bool own_want(int error); /* the peer has no part in it that nothing is left here */
-void peers_look(acp_engine *e); /* at those whose end wakes nobody */
+bool own_want(int error); /* an error for want of something of this process, not of the peer */
+void peers_look(acp_engine *e); /* polls the peers of which no end wakes a thread */
 void peer_mark_lost(acp_engine *e, struct peer *p); /* from anywhere; the leader does the rest */
-void peer_said_lost(acp_engine *e, struct peer *p); /* as another process says */
+void peer_said_lost(acp_engine *e, struct peer *p); /* reported by another process */
 bool peer_left(const struct peer *p); /* in order, while the others go on */
 bool peer_leaves(const struct peer *p); /* it is in finalize, and all that it has sent before is here */
-int peer_gone(const struct peer *p); /* why nothing comes from it any more: ACP_E_LOST, ACP_E_FINALIZING; ACP_OK */
+int peer_gone(const struct peer *p); /* why nothing more comes from it: ACP_E_LOST, ACP_E_FINALIZING; else ACP_OK */
 void peers_cast_out(acp_engine *e);
 struct peer *peer_next(acp_engine *e, struct peer *after); /* of those ever talked to */
 bool peer_line_dead(acp_engine *e, struct doors *doors, uint32_t line);

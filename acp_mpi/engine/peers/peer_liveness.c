@@ -1,4 +1,4 @@
-/* Peers that die: how this process hears of it, and the error of a call that needs one. */
+/* Peers that die: how this process notices it, and the error of a call that needs one. */
 #include "peers/peer_liveness.h"
 #include "core/state/peer.h"
 #include "peers/peer.h"

@@ -5,8 +5,8 @@
 
 struct peer;
 
-/* Nothing goes to `p` any more, whose address `ga` need not be; or, if it lives, there is no memory. */
+/* The error of a call for `p`, not necessarily the owner of `ga`: it is gone or leaving; or no memory is left here. */
 int fail_lost(acp_lane *lane, const struct peer *p, acp_ga_t ga, uint64_t size);
-void node_watch(acp_engine *e); /* hear of the death of any process of the node */
+void node_watch(acp_engine *e); /* registers for the death of every process of the node */
 
 #endif

@@ -1,7 +1,6 @@
-/* Who belongs to the job, once per node: a sealed sparse memory file that one process makes and
- * the others of the node map, read-only. The table only grows (rank_table_append.c). The file has
- * its full size from the start, so that no mapping of it ever meets SIGBUS, and lives as long as anybody
- * has it mapped. */
+/* The table of members, once per node: a sealed sparse memory file that one process makes and the others of the node
+ * map, read-only. The table only grows (rank_table_append.c). The file has its full size from the start, so that no
+ * mapping of it ever gets SIGBUS, and lives as long as any process has it mapped. */
 #include "peers/rank_table.h"
 #include "base/linux.h"
 #include "peers/attach.h"

@@ -20,7 +20,7 @@ bool table_read(const acp_engine *e, int fd, uint32_t first, struct row *rows, u
 /* Slots below procs, rising: the lowest of each node, and those of this node. */
 const uint32_t *table_firsts(const acp_engine *e, uint32_t *count);
 const uint32_t *table_mates(const acp_engine *e, uint32_t *count);
-bool table_together(const acp_engine *e); /* has each node only what meets there? */
+bool table_together(const acp_engine *e); /* no rank treats ranks of its own node as remote (NODE_APART) */
 int table_map(acp_engine *e, int fd); /* the table in that file, mapped */
 const unsigned char *table_bytes(const acp_engine *e, uint32_t slot);
 void table_pack(const acp_engine *e, const struct row *row, unsigned char *out);

@@ -1,6 +1,5 @@
-/* How the table of the node grows. Whoever has rows that are not there yet appends them, under a lock
- * that dies with its holder, and says last how many there are; who comes with the same rows finds them
- * there. The first makes the file. */
+/* How the table of the node grows. A process with new rows appends them, under a lock that dies with its holder, and
+ * stores their number last; another process with the same rows finds them there. The first one makes the file. */
 #include "peers/rank_table_append.h"
 #include "base/linux.h"
 #include "peers/rank_table.h"
@@ -12,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PIECE 16384u /* rows at a time: what that needs is all that it needs */
+#define PIECE 16384u /* rows at a time, which bounds the memory for them */
 
 static int make(acp_engine *e)
 {
@@ -129,7 +128,7 @@ static int append(acp_engine *e, uint32_t first, const struct row *rows, uint32_
     return rc;
 }
 
-/* Who had the row from another host did not hear which host that member is on. */
+/* Equal but for the flag of the same host, which rows from another host do not have. */
 static bool same_member(unsigned char *packed, const unsigned char *there)
 {
     size_t six = offsetof(struct row, six);
