@@ -1,6 +1,6 @@
-/* The memory of this rank: one sparse sealed file whose offsets are the offsets of its addresses. It
- * begins with what peers look at (layout.h), starter memory, the part that an MPI window covers, and
- * the heap. */
+/* The memory of this rank: one sparse sealed file. Offsets in the file are the offsets of the rank's addresses. The
+ * file begins with the control area (layout.h), then come starter memory, the part that an MPI window covers, and the
+ * heap. */
 #include "memory/arena.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -101,8 +101,8 @@ static int span_of(const acp_config *config, uint64_t least, uint64_t *span)
     return *span >= least ? 0 : file_is_least ? EFBIG : ENOMEM;
 }
 
-/* The file, sealed with as many offsets as this process has addresses for: kernels with addresses of 39 bits,
- * as small boards have, leave it half a tebibyte in all. 0 or the system's error. */
+/* The file, sealed with as many offsets as this process has addresses for: kernels with addresses of 39 bits, as small
+ * boards have, leave it half a tebibyte in all. 0 or the system's error. */
 static int file_map(struct memory_state *m, uint64_t least)
 {
     m->fd = memfd_create("acp_mpi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -176,8 +176,8 @@ void acp_memory_statistics_get(acp_engine *e, acp_memory_statistics *out)
     pthread_mutex_unlock(&e->space);
 }
 
-/* Every address but the starter's dies and starter memory is zero again; nobody is inside
- * an operation (the caller has seen to that by a barrier). Arrays keep their bytes. */
+/* Every address but the starter's dies and starter memory is zero again. The caller has made sure by a barrier that no
+ * operation is under way. Arrays keep their bytes. */
 void memory_reset(acp_engine *e)
 {
     uint64_t first = STARTER_OFFSET + e->memory.starter_size;

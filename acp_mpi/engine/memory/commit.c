@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
+#define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the free memory is measured again */
 
 /* The limit allows it: the machine has no more than `left`. */
 static int machine_full(acp_fault *fault, uint64_t left)
@@ -60,12 +60,12 @@ int memory_commit(acp_engine *e, uint64_t offset, uint64_t size, acp_fault *faul
 {
     struct memory_state *m = &e->memory;
     int rc = ACP_E_FULL;
-    if (!fault->size) /* nobody has asked for it by another number */
+    if (!fault->size) /* unless the caller has another number for its user */
         fault->size = size;
     fault->high = m->limit;
     if (size > m->limit)
         return rc;
-    memory_count(e, (int64_t)size); /* first, and then it looks: as who grows the heap does */
+    memory_count(e, (int64_t)size); /* counts before it measures, as a growing heap does */
     if (m->committed <= m->limit && heap_committed(e) <= m->limit - m->committed)
         rc = commit_pages(e, offset, size, fault);
     if (rc != ACP_OK)

@@ -1,5 +1,5 @@
-/* The directory of a rank: which regions of its offset space live. Its owner changes it, any
- * process of the node reads it; a version counter tells a reader that it must look again. */
+/* The directory of a rank: the living regions of its offset space. Its owner changes it, any process of the node reads
+ * it; a version counter tells a reader to read again. */
 #include "memory/directory.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -7,9 +7,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define CHANGE_NS ((uint64_t)2000000000) /* no living owner takes so long for a change */
+#define CHANGE_NS ((uint64_t)2000000000) /* a living owner's change is over by then */
 
-/* Who reads it has the same look at what may have been written over. */
+/* Readers get the same bound, if the count was overwritten. */
 static uint32_t own_count(const acp_engine *e)
 {
     uint32_t count = atomic_load_explicit(&e->control->directory_count, memory_order_relaxed);
@@ -121,9 +121,9 @@ int directory_publish(acp_engine *e, const struct region *region)
     return ACP_OK;
 }
 
-/* The end of `old`; `left` and `right` (NULL or empty: none) are there at the same moment, so
- * that nobody finds them missing. Whoever is inside an operation on `old` is inside still: its slot
- * is not yet theirs. ACP_E_REGIONS: they have no slots, and all is as before. */
+/* Ends `old`, and at the same moment publishes `left` and `right` (NULL or empty: none), so that no reader misses
+ * them. An operation inside `old` is still inside: its slot is not reused by them. ACP_E_REGIONS: no slots are left
+ * for them, and all is as before. */
 int directory_replace(acp_engine *e, const struct region *old, const struct region *left,
                       const struct region *right)
 {
@@ -150,7 +150,7 @@ int directory_find(const struct control *c, uint64_t offset, struct region *out)
     const struct entry *entries = directory_entries(c);
     uint64_t start = 0;
     for (uint32_t attempt = 1;; attempt++) {
-        if (attempt % 1024 == 0) { /* its owner is preempted in the middle of a change, or dead */
+        if (attempt % 1024 == 0) { /* the owner is preempted in the middle of a change, or dead */
             uint64_t now = now_ns();
             start = start ? start : now;
             if (now - start > CHANGE_NS)

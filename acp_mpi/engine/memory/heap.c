@@ -105,8 +105,7 @@ static int refuse(acp_lane *lane, int status, uint64_t size, uint64_t high)
     return status;
 }
 
-/* Why there is no block: none is large enough, or one of them, that the sweeper has just now, may
- * be; or there is nothing behind it. */
+/* Why there is no block: none is large enough; the sweeper holds one that may be; or memory is short for one. */
 enum lack { LACKS_BLOCK, LACKS_SWEPT, LACKS_MEMORY };
 
 static int take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot, enum lack *lack)
@@ -133,7 +132,7 @@ static int take(struct hold *hold, uint64_t one, uint64_t count, uint64_t *slot,
     return section_commit(hold);
 }
 
-/* What the sweeper has in its hands comes back soon, and where memory is short it gives back more. */
+/* A block that the sweeper holds comes back soon, and where memory is short the sweeper gives back more. */
 static int take_swept(acp_lane *lane, struct heap *h, uint64_t one, uint64_t count, uint64_t *slot,
                       int64_t patience_ns)
 {
@@ -211,7 +210,7 @@ static int give(struct hold *hold, const uint64_t *blocks, uint32_t count, uint6
         list_replace(hold, high, low);
     else if (merges)
         list_remove(hold, high);
-    /* What is before a free block is not free: they would have been one. */
+    /* The block before a free block is not free: the two would have been merged. */
     section_set(hold, &block_at(h, low)->size, (end - low) | BLOCK_FREE);
     if (end < h->end)
         section_set(hold, foot(h, low, end - low), end - low);
@@ -246,7 +245,7 @@ int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_n
     return rc;
 }
 
-/* The first ones of a chain that lie side by side, and in one direction; `*rest`: who is next. */
+/* The first blocks of a chain that lie side by side, in one direction; `*rest`: the next one. */
 static uint32_t beside(const struct heap *h, uint64_t first, uint64_t *blocks, uint64_t *rest)
 {
     uint32_t count = 0;

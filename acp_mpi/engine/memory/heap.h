@@ -10,7 +10,7 @@
 #include "memory/transaction.h"
 #include "messages/mailbox.h"
 
-#define HEAP_PATIENCE_NS ((int64_t)100000000) /* of who holds another section */
+#define HEAP_PATIENCE_NS ((int64_t)100000000) /* longest wait for the holder of another section */
 #define HEAP_LEVELS 33u
 #define HEAP_WIDTH 32u
 #define HEAP_KINDS 16u
@@ -29,19 +29,19 @@
 /* The head of a block. The last word of a free block is its size, for the block behind it. */
 struct block {
     uint64_t size; /* of all of it, | flags */
-    uint64_t mark; /* says that it is given out, here and nowhere else; of a free block: `next` */
+    uint64_t mark; /* a value that only a block given out has; of a free block: `next` */
     uint64_t previous; /* only of a free block: in the list of its class */
 };
 
-/* What a block begins with that is kept for later, in a chain. */
+/* First words of a block that is kept for later, in a chain. */
 struct heap_kept {
     uint64_t next;  /* 0: none */
-    uint64_t count; /* of those from this one on */
+    uint64_t count; /* blocks of the chain from this one on */
 };
 
 struct heap_head {
     struct section section;
-    struct section sweeper; /* fresh: the block whose memory goes back to the system */
+    struct section sweeper; /* its `fresh`: the block that gives memory back to the system */
     uint64_t nonce;
     uint64_t limit;      /* of the bytes committed in the whole file */
     uint64_t pinned;     /* granules that are never given back */
@@ -49,7 +49,7 @@ struct heap_head {
     uint64_t published;  /* the end of the highest block that ever was, and of its granule */
     uint64_t committed;  /* bytes of granules, the pinned ones left out */
     uint64_t freed;      /* bytes since the sweeper found nothing */
-    uint64_t next_check; /* committed bytes at which the machine is asked again */
+    uint64_t next_check; /* committed bytes at which the free memory is measured again */
     uint64_t kept;       /* bytes that may lie idle, beside an eighth of what is used */
     uint64_t returned;   /* bytes that went back to the system, and were not wanted again */
     uint64_t level_map;
@@ -67,7 +67,7 @@ struct heap {
     uint64_t span;
     int fd;
     uint64_t position; /* of `base` in the file */
-    uint64_t first, end; /* of the blocks: what is shared has no say in that */
+    uint64_t first, end; /* of the blocks; private, so that damage of shared memory cannot change it */
     uint64_t grid;       /* where the first granule begins: the first block's head is before it */
     const _Atomic uint64_t *others; /* bytes of the file committed for other things */
 };
@@ -77,13 +77,13 @@ struct heap {
 int heap_take(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *slot, int64_t patience_ns);
 int heap_give(acp_lane *lane, struct heap *h, uint64_t *slot, int64_t patience_ns);
 int heap_give_inside(struct hold *hold, uint64_t *slot); /* in the heap's section */
-/* The same for several blocks of one size in a chain of such, `*first`, which is part of this heap.
- * HEAP_ROW of them begin it, when it was empty; about so many from its beginning go back. */
+/* The same for several blocks of one size in a chain of kept blocks, `*first`, which is part of this heap. If it was
+ * empty HEAP_ROW blocks are put on it; about HEAP_ROW from its beginning go back. */
 int heap_take_row(acp_lane *lane, struct heap *h, uint64_t size, uint64_t *first,
                   int64_t patience_ns);
 int heap_give_row(acp_lane *lane, struct heap *h, uint64_t *first, int64_t patience_ns);
 
-/* What is read from shared memory may name any place: one outside becomes the beginning. */
+/* Offsets read from shared memory may have any value: one outside the heap becomes 0. */
 static inline uint64_t heap_inside(const struct heap *h, uint64_t at)
 {
     return likely(at <= h->span - sizeof(struct block) && at % 8 == 0) ? at : 0;
@@ -99,7 +99,7 @@ static inline struct heap_kept *heap_kept(const struct heap *h, uint64_t block)
     return (struct heap_kept *)(void *)(h->base + heap_inside(h, block));
 }
 
-/* The size of a block for so many bytes, unless it gets what would be too little for another one. */
+/* The size of a block for `size` bytes; it may get more if the rest would be too small for a block. */
 static inline uint64_t block_for(uint64_t size)
 {
     return ((size ? size : 1) + 2 * BLOCK_HEAD - 1) & ~(BLOCK_HEAD - 1);

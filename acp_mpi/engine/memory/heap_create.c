@@ -1,4 +1,4 @@
-/* A heap comes and goes, and what is known of it. */
+/* Creation and clearing of a heap, and its statistics. */
 #include "memory/heap_create.h"
 #include "core/layout.h"
 #include "memory/heap.h"

@@ -17,11 +17,11 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-#define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the machine is asked again */
+#define CHECK_BYTES ((uint64_t)4 << 20) /* growth after which the free memory is measured again */
 #define KEPT_MOST ((uint64_t)16 << 20)  /* lies idle, beside an eighth of what is used */
 #define BATCH 16u                       /* words of the map that one change sets */
 #define SWEEP 64u                       /* granules that the sweeper gives back at a time */
-#define FAULTED 4u                      /* granules at a time whose pages this process maps at once */
+#define FAULTED 4u                      /* granules, at the most, that this process maps at once with all pages */
 #define TRIES 64u                       /* blocks that the sweeper looks at */
 
 static uint64_t last_granule(const struct heap *h)
@@ -38,7 +38,7 @@ static void touched(const struct heap *h, uint64_t low, uint64_t high, uint64_t 
     *to = high > grid ? (high - grid + GRANULE - 1) / GRANULE : 0;
 }
 
-/* Those of granules [from, to) that one word of the map holds. */
+/* The bits of granules [from, to) in one word of the map. */
 static uint64_t mask_of(uint64_t word, uint64_t from, uint64_t to)
 {
     uint64_t low = word * 64, mask = ~0ull;
@@ -135,7 +135,7 @@ static int reserve(struct hold *hold, uint64_t size)
     return ACP_OK;
 }
 
-/* What went back and is wanted again had better stayed: from now on so much more stays. */
+/* Memory that went back and is wanted again had better stayed: from now on that much more stays. */
 static void regain(struct heap_head *head, uint64_t size)
 {
     uint64_t again = size < head->returned ? size : head->returned;
@@ -213,8 +213,8 @@ static uint64_t candidate(const struct heap *h)
     return 0;
 }
 
-/* The first committed granules of a free block that may go back: some at a time, because nobody can
- * have the block meanwhile. */
+/* The first committed granules of a free block that may go back: few at a time, because the block cannot be used
+ * meanwhile. */
 static void next_batch(const struct heap *h, uint64_t at, uint64_t *from, uint64_t *to)
 {
     interior(h, at, at + block_size(h, at), from, to);
@@ -263,8 +263,8 @@ bool heap_untidy(const struct heap *h)
                used + used / 8 + __atomic_load_n(&h->head->kept, __ATOMIC_RELAXED);
 }
 
-/* Takes a free block, so that nobody else does meanwhile, and punches its interior without the
- * heap's lock: 0.2 ms a mebibyte. Who dies in between leaves the block in the sweeper's hands. */
+/* Takes a free block out of use and punches its interior without the heap's lock: 0.2 ms a mebibyte. If the process
+ * dies meanwhile the block stays in the sweeper's section, and that one's next holder gives it back. */
 static int sweep_one(struct hold *sweep, int64_t patience_ns)
 {
     acp_engine *e = sweep->lane->engine;
@@ -296,10 +296,10 @@ static int sweep_one(struct hold *sweep, int64_t patience_ns)
     rc = open ? section_enter(&hold, sweep->lane, &head->section, h, patience_ns)
               : fail(sweep->lane, ACP_E_CLOSED, 0, 0);
     if (rc == ACP_OK) {
-        uncommit(&hold, from, to); /* not before: what is not counted must not be there */
+        uncommit(&hold, from, to); /* afterwards: memory that is not counted must not exist */
         section_leave(&hold);
     }
-    section_cancel(sweep); /* that gives the block back, or, while others hold the heap, whoever sweeps next */
+    section_cancel(sweep); /* the block goes back, now or, while others hold the heap, with the next sweep */
     return sweep->section->version & 1 ? ACP_E_BUSY : rc;
 }
 

@@ -5,7 +5,7 @@
 
 struct hold;
 
-/* That of a block's head; also for who does not hold the heap. */
+/* Is the granule of the block's head committed? Also without the heap's lock. */
 static inline bool granule_there(const struct heap *h, uint64_t at)
 {
     uint64_t grid = h->grid, granule = at > grid ? (at - grid) / GRANULE : 0;
@@ -15,9 +15,9 @@ static inline bool granule_there(const struct heap *h, uint64_t at)
 
 void granules_drop(const struct heap *h); /* all but the pinned ones, as they are */
 int granules_need(struct hold *hold, uint64_t low, uint64_t high); /* before a change */
-/* Memory goes back to the system: until little more remains than what is used, or (`all`) whatever
- * can. Holding no section of the heap. */
+/* Memory goes back to the system: until little more remains than what is used, or (`all`) everything that can. The
+ * caller holds no section of the heap. */
 int heap_sweep(acp_lane *lane, struct heap *h, bool all, int64_t patience_ns);
-bool heap_untidy(const struct heap *h); /* it is worth while */
+bool heap_untidy(const struct heap *h); /* a sweep is worth while */
 
 #endif

@@ -1,5 +1,5 @@
-/* The end of segments: addresses die at once, the memory goes back when nobody is inside an
- * operation on it any more, and to the system when a mebibyte of it has gathered. */
+/* The end of segments: addresses die at once, the memory goes back when the last operation on it has ended, and to the
+ * system when a mebibyte of it has gathered. */
 #include "memory/retire.h"
 #include "core/membarrier.h"
 #include "core/upcalls.h"
@@ -61,7 +61,7 @@ void memory_punch(acp_engine *e)
     memory_leave(e);
 }
 
-/* Who is inside an operation now: their flags are odd. */
+/* Notes the operations that are under way: their flags are odd. */
 static struct retiree *retiree_new(acp_engine *e)
 {
     uint32_t room = 0;
@@ -142,7 +142,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
     int rc = directory_find(e->control, offset, &region);
     if (rc == ACP_OK &&
         (region.offset < STARTER_OFFSET + m->starter_size || region.kind == SEGMENT_HEAP))
-        rc = ACP_E_UNREGISTERED; /* starter memory and the heap are not the caller's to release */
+        rc = ACP_E_UNREGISTERED; /* starter memory and the heap cannot be released */
     if (rc == ACP_OK && (size > region.offset + region.length - offset ||
                          (region.kind == SEGMENT_MEMORY && size && size < region.length)))
         rc = ACP_E_BOUNDS; /* memory goes as a whole, registrations in pieces */
@@ -186,7 +186,7 @@ int acp_segment_retire(acp_lane *lane, acp_ga_t ga, uint64_t size, uint64_t *tic
             r->range = (struct range){dead.low, page_up(dead.high) + GUARD_BYTES};
         } else if (dead.low == region.offset && dead.high == region.offset + region.length) {
             r->range = (struct range){dead.low & ~(PAGE - 1), page_up(dead.high) + GUARD_BYTES};
-        } else { /* only whole pages of a piece: its neighbours share the others */
+        } else { /* only whole pages of a piece: its neighbours use the others */
             r->range = (struct range){page_up(dead.low), dead.high & ~(PAGE - 1)};
         }
         r->next = m->retirees;

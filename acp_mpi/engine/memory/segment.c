@@ -1,6 +1,5 @@
-/* What has addresses: memory that is given out, and memory of the program. Offsets are given out once
- * and reused last, oldest first, so that a stale address is an error until the whole span has been
- * handed out. */
+/* Segments, which have addresses: memory that is given out, and memory of the program. Offsets are given out once and
+ * reused last, oldest first, so that a stale address is an error until the whole span has been handed out. */
 #include "memory/segment.h"
 #include "core/engine_state.h"
 #include "memory/commit.h"
@@ -116,7 +115,7 @@ int acp_segment_register(acp_lane *lane, void *address, uint64_t size, uint32_t 
         return lane->fault.status = ACP_E_ARGUMENT;
     struct region whole;
     pthread_mutex_lock(&e->space);
-    /* What had its address before a reset is memory as any other. */
+    /* Memory counts as any other once its address has died in a reset. */
     bool global = virtual >= base && virtual - base < m->span &&
                   directory_find(e->control, virtual - base, &whole) == ACP_OK &&
                   size <= whole.offset + whole.length - (virtual - base);

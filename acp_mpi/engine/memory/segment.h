@@ -3,7 +3,7 @@
 
 #include "core/state/memory.h"
 
-/* What of it has addresses */
+/* Ranges of offsets */
 void range_push(struct range **list, uint32_t *count, uint32_t *room, struct range r);
 
 #endif

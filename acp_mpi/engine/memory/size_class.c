@@ -1,4 +1,4 @@
-/* The free blocks of a heap in lists by their size, and what tells a block from other bytes. */
+/* The free blocks of a heap in lists by their size, and the check that bytes are a block. */
 #include "memory/size_class.h"
 #include "memory/heap.h"
 #include "memory/transaction.h"
@@ -29,7 +29,7 @@ bool block_plausible(const struct heap *h, uint64_t at)
     return at % 16 == 0 && at >= h->first && at <= h->end - BLOCK_LEAST;
 }
 
-/* A whole block begins there, of which the head says as much. */
+/* A whole block begins there, by its head and what follows from it. */
 bool block_whole(const struct heap *h, uint64_t at, bool is_free)
 {
     if (!block_plausible(h, at))
@@ -101,7 +101,7 @@ void list_remove(struct hold *hold, uint64_t at)
         section_set(hold, &head->level_map, head->level_map & ~(1ull << level));
 }
 
-/* Its neighbours in the list are what they should be: nobody has written over them. */
+/* Its neighbours in the list are intact, not written over. */
 bool block_listed(const struct heap *h, uint64_t at)
 {
     const struct block *b = block_at(h, at);
@@ -111,8 +111,8 @@ bool block_listed(const struct heap *h, uint64_t at)
             (block_whole(h, b->previous, true) && block_at(h, b->previous)->mark == at));
 }
 
-/* A free block of that size or more, from the lowest class all of whose blocks are large enough;
- * at last one of the very class. 0: there is none. */
+/* A free block of that size or more, from the lowest class with all blocks large enough; at last one of the very
+ * class. 0: none. */
 uint64_t list_find(const struct heap *h, uint64_t size)
 {
     const struct heap_head *head = h->head;

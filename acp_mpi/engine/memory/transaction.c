@@ -1,4 +1,4 @@
-/* Changes in a section that survive the death of who makes them. */
+/* Transactions in shared memory: changes in a section that survive the death of their process. */
 #include "memory/transaction.h"
 #include "base/atomic_words.h"
 #include "core/backoff.h"
@@ -69,8 +69,8 @@ static void move_on(const struct hold *h, const struct path *p)
     }
 }
 
-/* Each chunk has overwritten only its own source, that of chunks which went before it, and what
- * nobody needs. */
+/* Each chunk has overwritten only its own source, the source of chunks that went before it, and bytes that are not
+ * needed any more. */
 static void move_back(const struct hold *h, const struct path *p)
 {
     struct section *s = h->section;
@@ -103,7 +103,7 @@ static void end(struct hold *h)
     store(&h->section->version, h->section->version + 1);
 }
 
-/* It has happened: what is left of it to do. */
+/* Completes a change that has been decided. */
 static int finish(struct hold *h)
 {
     struct section *s = h->section;
@@ -197,14 +197,14 @@ void section_leave(struct hold *h)
     bool tidy = h->blocks && h->section != &h->heap->head->sweeper && heap_untidy(h->heap);
     section_unlock(h->section);
     if (unlikely(tidy)) {
-        acp_fault why = h->lane->fault; /* the caller may have failed, and that others sweep is not why */
+        acp_fault why = h->lane->fault; /* the caller may have failed for another reason than a busy sweeper */
         heap_sweep(h->lane, h->heap, false, HEAP_PATIENCE_NS);
         h->lane->fault = why;
     }
 }
 
-/* What the change before could not give back, because the heap was busy, is given back before the
- * next one needs the places in which it is written down. */
+/* Gives back the blocks that the change before could not give back, because the heap was busy: the next change needs
+ * the words that name them. */
 void section_settle(struct hold *h)
 {
     int rc;

@@ -1,16 +1,15 @@
-/* A section: a lock in shared memory, and what is changed under it. A change happens as a whole or
- * not at all, also when the process that makes it is killed at any instruction: the next one that
- * enters finishes it or takes it back.
+/* A section: a lock in shared memory, and what is changed under it. A change happens as a whole or not at all, also
+ * when the process that makes it is killed at any instruction: the next one that enters finishes it or takes it back.
  *
- *     enter ... begin, set, take, drop, shift, move ..., commit ... leave
+ * enter ... begin, set, take, drop, shift, move ..., commit ... leave
  *
- * Old words go to an undo journal before new ones are stored, and one store decides. A killed
- * process has done a prefix of its stores in program order, and who locks after it sees them: it is
- * enough that the compiler keeps their order: `store`.
+ * Old words go to an undo journal before new ones are stored, and one store decides. A killed process has done a
+ * prefix of its stores in program order, and the next holder of the lock sees them: it is enough that the compiler
+ * keeps their order: `store`.
  *
- * Sections are entered in this order: of a container, of the heap's sweeper, of the heap. A change may
- * have to finish the one before, for which it enters the heap: who holds the heap begins one in another
- * section only where that one's version is even. */
+ * Sections are entered in this order: of a container, of the heap's sweeper, of the heap. A change may have to finish
+ * the one before, for which it enters the heap: a holder of the heap begins a change in another section only where
+ * that one's version is even. */
 #ifndef ACP_TRANSACTION_H
 #define ACP_TRANSACTION_H
 
@@ -30,12 +29,12 @@ enum section_moving { MOVING_NOTHING = 0, MOVING_NOW, MOVING_LATER };
 
 /* Offsets count from the beginning of the heap. */
 struct section {
-    uint64_t lock;    /* 0: free; else whose it is (transaction_lock.c) */
-    uint64_t version; /* odd: a change is under way, or somebody died in it */
+    uint64_t lock;    /* 0: free; else its holder's process (transaction_lock.c) */
+    uint64_t version; /* odd: a change is under way, or its process died in it */
     uint64_t state;
     uint64_t count;   /* of words in the journal, while changing */
     uint64_t holder;  /* process id of the last one to enter */
-    uint64_t patient; /* who finds it taken looks seldom: set where it is made */
+    uint64_t patient; /* waiters look seldom; set by the creator */
     uint64_t fresh[SECTION_BLOCKS]; /* blocks taken: they go back if the change does not happen */
     uint64_t stale[SECTION_BLOCKS]; /* blocks to go back when it has happened */
     struct {
@@ -57,19 +56,19 @@ struct hold {
     uint64_t last;       /* word of it */
     uint64_t count;      /* of the journal */
     bool blocks; /* the change takes or drops blocks, or moves bytes */
-    bool damaged; /* it has met what cannot be: it will not happen */
+    bool damaged; /* an inconsistency was found: the change will not happen */
     uint64_t spill; /* for a block that has no place in the section then */
 };
 
-/* ACP_FOREVER: until it is free or a signal ends the wait, holding no other section; else no longer than
- * `patience_ns`, then ACP_E_BUSY. Who leads, or holds a lock, never waits. */
+/* ACP_FOREVER: until the lock is free or a signal ends the wait, for a caller without another section; else no longer
+ * than `patience_ns`, then ACP_E_BUSY. The leader, or a holder of a lock, never waits. */
 int section_enter(struct hold *h, acp_lane *lane, struct section *s, struct heap *heap,
                   int64_t patience_ns);
 void section_leave(struct hold *h);
 
 void section_begin(struct hold *h);
 int section_commit(struct hold *h); /* now it has happened; or ACP_E_DAMAGED, as the call that it is part of */
-void section_cancel(struct hold *h); /* as if it had not begun; the lane's fault stays, which says why */
+void section_cancel(struct hold *h); /* as if it had not begun; the lane keeps its fault */
 static inline void section_set(struct hold *h, uint64_t *word, uint64_t value);
 
 struct setting {
@@ -78,15 +77,14 @@ struct setting {
 
 /* Different words, all of which go to the journal before the first of them changes. */
 static inline void section_set_all(struct hold *h, const struct setting *settings, uint32_t count);
-/* A change without a journal: somebody who enters later finishes it, from what is written down elsewhere. */
+/* A change without a journal: a later holder finishes it, from what is written down elsewhere. */
 static inline void section_open(struct hold *h);
 static inline void section_close(struct hold *h);
 void section_settle(struct hold *h); /* what the change before could not give back goes back */
 int section_take(struct hold *h, uint64_t size, uint64_t *block); /* ACP_E_BUSY: cancel, try again */
 void section_drop(struct hold *h, uint64_t block);
-/* Bytes that may overlap, one such call a change. What they overwrite besides themselves: is lost
- * at once with `shift`, so nobody may need it; is untouched until the change has happened with
- * `move`. The change sets no words in their place. */
+/* Bytes that may overlap, one such call a change. Bytes that they overwrite outside of the source are lost at once
+ * with `shift`; with `move` they stay until the change has happened. The change sets no words in their place. */
 void section_shift(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
 void section_move(struct hold *h, uint64_t to, uint64_t from, uint64_t size);
 

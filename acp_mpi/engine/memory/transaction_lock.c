@@ -15,11 +15,11 @@
 static const struct looking {
     uint32_t pauses, all;
 } prompt = {8, 2048}, patient = {256, 16384};
-#define YIELD_EVERY 128u /* pauses of who is prompt */
-/* The word: a process, its beginning << 32, and whether somebody sleeps for it on the lower half. Nothing in it
- * is followed, so it may hold anything: who is not there holds nothing. */
+#define YIELD_EVERY 128u /* pauses of a waiter that is not patient */
+/* The lock's word: process id, bit LOCK_WANTED of a sleeping waiter, and the process's start time << 32. A value that
+ * does not name a living process counts as free, so that the word may hold anything after damage. */
 #define LOCK_WANTED ((uint64_t)1 << 31)
-#define ASK_NS ((int64_t)10000000) /* a wait, before it is asked whether the holder lives */
+#define ASK_NS ((int64_t)10000000) /* wait between two checks that the holder lives */
 #define SLICE_NS ((int64_t)100000000) /* of a wait, so that a signal is seen */
 
 void section_create(struct section *s)
@@ -63,7 +63,7 @@ static bool is_abandoned(const acp_engine *e, uint64_t word)
     return dead || (start_time && (uint32_t)start_time != began);
 }
 
-/* Of one who is no more, too: the version tells whether anything was left half-way. */
+/* Also from a holder that has died: the version tells whether a change was left half-way. */
 static bool take(acp_lane *lane, struct section *s, uint64_t wanted)
 {
     uint64_t seen = __atomic_load_n(&s->lock, __ATOMIC_RELAXED);
@@ -88,8 +88,8 @@ static int lock_for(acp_lane *lane, struct section *s, int64_t ns)
     return ETIMEDOUT;
 }
 
-/* Holding nothing: between the slices the caller's signal handlers run. EINTR: one of them ends it, also if
- * it has closed the engine. */
+/* Without any lock: between the slices the caller's signal handlers run. EINTR: a handler ends the wait, also by
+ * closing the engine. */
 static int lock_patiently(acp_lane *lane, struct section *s)
 {
     acp_engine *e = lane->engine;

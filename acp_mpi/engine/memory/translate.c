@@ -14,8 +14,8 @@
 
 #define VIEW_GRAIN ((uint64_t)16 << 20) /* small regions share views of this size */
 
-/* Views without a living region go when there are many; nobody is inside a dead region that
- * this process still uses, or the view stays for now. */
+/* Views without a living region go when there are many; a view stays for now while this process has an operation
+ * inside a dead region of it. */
 static void views_trim(acp_engine *e, struct peer *p)
 {
     const _Atomic uint32_t *busy = p->shm.doors->lines[p->shm.line].busy;
@@ -47,8 +47,8 @@ static void views_trim(acp_engine *e, struct peer *p)
     p->shm.view_limit = p->shm.view_count * 2 < VIEW_LIMIT ? VIEW_LIMIT : p->shm.view_count * 2;
 }
 
-/* Maps the region [low, high) of a peer's file. Which view holds a region depends on the
- * region alone, so that two addresses of the same bytes meet in the same mapping. */
+/* Maps the region [low, high) of a peer's file. The region alone decides which view holds it, so that two addresses of
+ * the same bytes use the same mapping. */
 static int view_of(acp_engine *e, struct peer *p, uint64_t low, uint64_t high, bool pin,
                    unsigned char **base)
 {
@@ -108,7 +108,7 @@ static int heap_region(acp_engine *e, struct peer *p, struct region *region)
     return length ? ACP_OK : ACP_E_UNREGISTERED;
 }
 
-/* Nothing but its owner says where a region is, and something may have written over that. */
+/* Checks a region as its owner's directory has it: the entry may have been written over. */
 static bool possible(const acp_engine *e, const struct peer *p, const struct region *region,
                      const struct region *whole)
 {

@@ -16,8 +16,8 @@ static inline bool covers(const struct translation *t, acp_ga_t ga, uint64_t siz
     return at < t->length && size <= t->length - at;
 }
 
-/* The owner of `ga` if this lane has asked for it lately and only a link leads there: more cannot be
- * known of such an address here. */
+/* The owner of `ga` if this lane has used it lately and only a link leads there: more cannot be known of such an
+ * address here. */
 static inline struct peer *far_owner(const acp_lane *lane, acp_ga_t ga)
 {
     const acp_engine *e = lane->engine;

@@ -1,5 +1,5 @@
-/* What this process holds of others is given back: descriptors, and memory that is mapped here. At
- * the end all of it, before that what is left of those who have ended. */
+/* Closes and unmaps what this process has opened of others: at the end all of it, before that what is left of
+ * processes that have ended. */
 #include "memory/unmap.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
@@ -19,7 +19,7 @@ static void shut(int *fd)
     *fd = -1;
 }
 
-/* With the bell held: others may ring. */
+/* With the bell's lock: other threads may ring. */
 static void shut_all(struct peer *p)
 {
     shut(&p->pidfd);
@@ -69,8 +69,8 @@ void peers_free(acp_engine *e)
     e->procs = 0;
 }
 
-/* Nobody is inside but the caller, who has the interpreter's lane and the leader's place: no
- * address of a peer's memory is in use, and none is kept but those in the lanes. */
+/* No other thread is inside, and the caller has lane 0 and the leader's place: no address of a peer's memory is in
+ * use, and none is kept but those in the lanes. */
 static bool quiet(const acp_engine *e)
 {
     if (atomic_load(&e->inside) || atomic_load(&e->mail.sends_open) ||
@@ -92,7 +92,7 @@ static void bury(acp_engine *e)
         pthread_mutex_lock(&e->progress.bell);
         shut_all(p);
         pthread_mutex_unlock(&e->progress.bell);
-        p->left = peer_left(p); /* its memory says so no more */
+        p->left = peer_left(p); /* its memory cannot tell that any more */
         unmap(e, p);
         p->shm.control = NULL;
         p->shm.doors = NULL;
