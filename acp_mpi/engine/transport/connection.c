@@ -1,4 +1,4 @@
-/* Wires come and go: calling and accepting, deadlines, and what each waits for. What comes on one is taken by
+/* The life of a connection: calling and accepting, deadlines, and the events it waits for. Input is handled by
  * connection_input.c. */
 #include "transport/connection.h"
 #include "base/linux.h"
@@ -24,10 +24,10 @@
 
 #define HANDSHAKE_NS ((uint64_t)5000000000)
 #define PENDING_MOST 256u
-#define PENDING_EACH 32u /* from one address that is of no host of the job */
-#define CROWD_NS ((uint64_t)500000000) /* of a handshake, while others cannot be let in */
-#define CROWD_STRANGER_NS ((uint64_t)100000000) /* of one with such an address */
-#define AT_A_TIME 64u /* let in before those who are in have their turn */
+#define PENDING_EACH 32u /* from one address outside the job's hosts */
+#define CROWD_NS ((uint64_t)500000000) /* of a handshake, while others wait for its place */
+#define CROWD_STRANGER_NS ((uint64_t)100000000) /* of one from an address outside the job's hosts */
+#define AT_A_TIME 64u /* connections accepted before open ones get their turn */
 #define LISTEN_AGAIN_NS ((uint64_t)1000000000)
 
 static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t patience_ns)
@@ -63,7 +63,8 @@ static struct wire *wire_new(acp_engine *e, int fd, uint32_t events, uint64_t pa
     return wire;
 }
 
-/* Before the peer counts as dead all its addresses are tried, and more than once: one may lead nowhere. */
+/* Time for one address: before the peer counts as dead all its addresses are tried, and more than once, for one may
+ * lead nowhere. */
 static uint64_t patience(const acp_engine *e, const struct peer *p)
 {
     uint64_t share = e->config.peer_timeout_ns / (2 * endpoint_count(e, p));
@@ -112,8 +113,8 @@ static void listen_later(acp_engine *e, uint64_t when)
     listen_as_told(e);
 }
 
-/* Which handshake, of those with that address (NULL: any), makes room for another: the oldest that has had its
- * time, one of a stranger first. NULL: none yet; *due: when one has. */
+/* The handshake, among those from that address (NULL: any), that makes room for another: the oldest that has had its
+ * time, one from outside the job's hosts first. NULL: none yet; *due: when one has. */
 static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, uint32_t *count, uint64_t *due)
 {
     struct wire *oldest = NULL;
@@ -135,7 +136,7 @@ static struct wire *pending_oldest(const acp_engine *e, const uint8_t *source, u
     return oldest;
 }
 
-/* May one more from there begin a handshake? If need be another of theirs ends. */
+/* May one more from there begin a handshake? If need be another from the same kind of address ends. */
 static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
 {
     uint32_t count;
@@ -148,8 +149,8 @@ static bool welcome(acp_lane *lane, const uint8_t *source, bool neighbour)
     return oldest != NULL;
 }
 
-/* Out of descriptors this process has one at hand, with which it tells those who call, one after the other, that it
- * lives. -1: nobody calls, or one is being told. */
+/* Out of descriptors this process has a spare one, with which it tells callers, one after the other, that it lives.
+ * -1: no caller, or one is being told. */
 static int accept_spare(acp_engine *e, uint8_t *source, bool *neighbour)
 {
     pthread_mutex_lock(&e->space);
@@ -238,7 +239,7 @@ void wire_opened(acp_engine *e, struct wire *wire)
     wire->deadline = 0;
 }
 
-/* Nothing is taken from it as if it talked on. */
+/* Resets the measure of a sender that talks on: the next input does not count as its continuation. */
 static void wire_silent(acp_engine *e, const struct wire *wire)
 {
     if (e->tcp.last_input == wire)

@@ -1,5 +1,5 @@
-/* A wire: one TCP connection between two processes, being opened or open. A link speaks on
- * one wire at a time and outlives it. All with the lock held. */
+/* A connection: TCP between two processes, being opened or open. A link uses one connection at a time and outlives it.
+ * All with the lock held. */
 #ifndef ACP_CONNECTION_H
 #define ACP_CONNECTION_H
 
@@ -18,19 +18,19 @@ struct wire {
     bool accepted;
     bool neighbour; /* from an address of a host of the job */
     uint8_t source[ENDPOINT_SOURCE];
-    bool spare;     /* its descriptor is the last: the peer is told so, and no more */
+    bool spare;     /* it has the spare descriptor: the peer is told that, and nothing else */
     bool writing; /* waits for the socket to take more */
     bool fasts;   /* and for memory: nothing is read meanwhile */
-    bool refused;  /* nobody listens there */
-    bool stranger; /* somebody does who says to be another process, which nothing proves */
+    bool refused;  /* no listener there */
+    bool stranger; /* a listener claims to be another process, without proof */
     struct peer *peer; /* NULL: an accepted one, before its handshake */
-    struct link *link; /* NULL: an accepted one, before it has said which */
+    struct link *link; /* NULL: an accepted one, before it has named its link */
     acp_handshake *handshake;
-    uint64_t deadline; /* of one of which the peer has not named the link; 0: it has */
-    unsigned char *in; /* with the begin of a frame whose rest has not come */
+    uint64_t deadline; /* of a connection without a link's name from the peer; 0: it is named */
+    unsigned char *in; /* holds the begin of a frame until the rest comes */
     size_t in_begin, in_end;
-    /* what is said first on one that calls */
-    bool presented;       /* all but `first` is said */
+    /* first frames of the calling side */
+    bool presented;       /* all of them but `first` are sent */
     uint32_t introduced;  /* slots that the peer knows of */
     unsigned char *first; /* what the socket had no room for */
     size_t first_size;

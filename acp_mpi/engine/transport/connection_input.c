@@ -1,5 +1,5 @@
-/* What comes on a wire: the handshake, then whole frames, for its link. None is taken while there is no memory
- * for what its answer may need: the stream keeps it. */
+/* Input of a connection: the handshake, then whole frames, for its link. No frame is taken while there is no memory
+ * for its possible answer: the stream keeps it. */
 #include "transport/connection_input.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
@@ -30,7 +30,7 @@ static bool speak(struct wire *wire)
     return sent;
 }
 
-/* The table must know who speaks; the nonce tells that process from one before it. */
+/* The peer must be in the table; the nonce tells its process from one before it. */
 bool wire_knows(acp_engine *e, struct wire *wire)
 {
     const acp_handshake *hs = wire->handshake;
@@ -46,9 +46,9 @@ static bool introduce(acp_engine *e, struct wire *wire)
     if (!wire->accepted)
         return true;
     if (hs->peer_slot == ACP_NO_SLOT)
-        return true; /* an onlooker: it may ask, and no link is for it */
+        return true; /* an observer: it may query, and has no link */
     if (!growth_reaches(e, hs->peer_slot))
-        return hs->peer_slot < ACP_RANKS_MAX; /* it will say who it is */
+        return hs->peer_slot < ACP_RANKS_MAX; /* its first frames introduce it */
     return wire_knows(e, wire);
 }
 
@@ -74,8 +74,8 @@ static size_t take_frames(acp_lane *lane, struct wire *wire, unsigned char *from
     return (size_t)(end - at);
 }
 
-/* What is in the buffer up to `end`. The begin of a frame stays where it is if the rest fits behind
- * it; so it does where all are as long as those of a long transfer. */
+/* Takes the frames in the buffer up to `end`. The begin of a frame stays where it is if the rest fits behind it; so it
+ * does where all are as long as those of a long transfer. */
 static void take_input(acp_lane *lane, struct wire *wire, unsigned char *buffer, size_t end)
 {
     acp_engine *e = lane->engine;

@@ -1,4 +1,5 @@
-/* What is summed is what is sent, and what is there when it arrives. */
+/* Frames are summed as they are copied, so that the sum is that of the sent bytes and of those in place at the
+ * receiver. */
 #include "transport/frame.h"
 #include "base/crc32c.h"
 #include "base/crc32c_copy.h"

@@ -41,8 +41,8 @@ size_t frame_size(const unsigned char *frame); /* of a whole one */
 
 void frame_write(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
                  const void *payload, uint32_t size);
-/* The same in two steps, around whoever puts the payload in its place: the head, whose sum is then
- * extended by the payload. */
+/* The same in two steps, for a caller that puts the payload in its place: frame_begin writes the head and returns its
+ * sum, which is then extended by the payload. */
 uint32_t frame_begin(unsigned char *to, const struct message *m, uint64_t number, uint64_t ack,
                      uint32_t size);
 void frame_end(unsigned char *to, uint32_t size, uint32_t sum);

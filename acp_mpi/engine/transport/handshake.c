@@ -121,9 +121,8 @@ static int end(acp_handshake *hs, int result)
 
 /* ---- Server ------------------------------------------------------------- */
 
-/* Only who knows the job is told a slot and given a MAC; who does not (the
- * secret differs, as the job's name is made from it) still learns why, so
- * that its user reads more than "connection closed". */
+/* A client is told a slot and given a MAC only if it knows the job; any other (the secret differs, as the job's name
+ * is made from it) still learns the reason, so that its user reads more than "connection closed". */
 static int answer_hello(acp_handshake *hs, int verdict)
 {
     uint8_t *challenge = compose(hs, CHALLENGE);
@@ -169,8 +168,8 @@ static int judge_challenge(acp_handshake *hs)
 {
     const uint8_t *challenge = hs->challenge;
     int status = challenge[AT_STATUS];
-    /* These come without a MAC: there is no secret or no format in common.
-     * Believing a forged one costs no more than the cut its forger could make. */
+    /* These come without a MAC: there is no secret or no format in common. Believing a forged one costs no more than
+     * the cut its forger could make. */
     if (status == -ACP_HANDSHAKE_BAD_JOB || status == -ACP_HANDSHAKE_BAD_VERSION)
         return end(hs, -status);
     uint8_t mac[ACP_SHA256_SIZE];

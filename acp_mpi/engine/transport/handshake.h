@@ -1,7 +1,7 @@
 /* The authenticated opening of every connection of a job: both sides prove
  * that they know the job's secret before the first frame.
  *
- *   HELLO      client -> server   who I am, whom I want, my nonce
+ *   HELLO      client -> server   own slot, wanted slot, own nonce
  *   CHALLENGE  server -> client   my nonce, proof over HELLO and itself
  *   PROOF      client -> server   proof over HELLO and CHALLENGE
  *
@@ -29,8 +29,8 @@ enum {
     ACP_PROOF_SIZE = 40,
 };
 
-/* The slot of who has none: the rendezvous, a member before it joined, and an onlooker, who asks a
- * rank what it does. */
+/* The slot of a process without one: the rendezvous, a member before it joined, and an observer, which queries what a
+ * rank does. */
 #define ACP_NO_SLOT UINT32_MAX
 
 typedef enum acp_role {
@@ -38,11 +38,11 @@ typedef enum acp_role {
     ACP_ROLE_MEMBER = 2, /* from a member to the rendezvous */
 } acp_role;
 
-/* What feeding gives. A refusal travels as the CHALLENGE's status, negated. */
+/* Result of feeding. A refusal travels as the CHALLENGE's status, negated. */
 typedef enum acp_handshake_result {
     ACP_HANDSHAKE_MORE = 0,
     ACP_HANDSHAKE_DONE = 1,
-    ACP_HANDSHAKE_BAD_MAGIC = -1,   /* not one of us: no answer */
+    ACP_HANDSHAKE_BAD_MAGIC = -1,   /* not of this protocol: no answer */
     ACP_HANDSHAKE_BAD_VERSION = -2,
     ACP_HANDSHAKE_BAD_JOB = -3,     /* another job, or another secret */
     ACP_HANDSHAKE_BAD_ROLE = -4,
@@ -59,7 +59,7 @@ typedef struct acp_handshake {
     size_t out_len;
     uint8_t out[ACP_CHALLENGE_SIZE];
 
-    /* What a server learned; 0 until the client has proved it. */
+    /* The client, as a server knows it; 0 until the client has proved it. */
     uint8_t peer_role;
     uint32_t peer_slot;
     uint64_t peer_nonce; /* process nonce of the peer's membership row */
@@ -95,7 +95,7 @@ int acp_handshake_feed(acp_handshake *hs, const void *data, size_t n, size_t *us
 /* Drop a handshake that will not be finished: wipes the secret. */
 void acp_handshake_cancel(acp_handshake *hs);
 
-/* What a result means, for the user: a constant string. */
+/* The meaning of a result, for the user: a constant string. */
 const char *acp_handshake_error(int result);
 
 #endif

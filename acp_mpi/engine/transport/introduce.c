@@ -7,7 +7,8 @@
 #include "transport/link_io.h"
 
 #include <string.h>
-/* Rows of newcomers on a link: a peer hears of those that have joined since it did before anything names them. */
+/* Rows of newcomers on a link: a peer gets the rows of all that have joined since it did before any frame that may
+ * name them. */
 
 static_assert(ROWS_PIECE * ACP_ROW_SIZE <= FRAME_PAYLOAD_MOST, "a piece is a frame");
 static_assert(FRAME_HEAD + ROWS_PIECE * ACP_ROW_SIZE + FRAME_SUM <= INTRODUCTION_MOST, "and goes out whole");
@@ -23,7 +24,7 @@ static struct message piece_of(const acp_engine *e, uint8_t kind, uint32_t first
     return (struct message){.kind = kind, .a = first, .b = n};
 }
 
-/* Before anything that may name them: those that have joined since the peer did. */
+/* Before any frame that may name them: the rows that have joined since the peer did. */
 bool growth_tell(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
@@ -37,7 +38,7 @@ bool growth_tell(acp_lane *lane, struct link *link)
     return true;
 }
 
-/* A newcomer says first on a wire who it is: a peer that does not know it could not let it in. */
+/* The first frames of a newcomer's connection introduce it: a peer that does not have its row could not let it in. */
 size_t growth_introduce(const acp_engine *e, uint32_t *told, unsigned char *frame)
 {
     unsigned char rows[ROWS_PIECE * ACP_ROW_SIZE];

@@ -1,4 +1,4 @@
-/* Time on links: what is due, who is asked for a sign of life, and who has been silent for too long. */
+/* Time on links: deadlines, probes for a sign of life, and the end of peers that have been silent for too long. */
 #include "transport/keepalive.h"
 #include "base/linux.h"
 #include "progress/reactor.h"
@@ -10,7 +10,7 @@
 #define AWAIT_NS ((uint64_t)3000000000)
 #define DOZE_NS ((int64_t)500000)
 
-/* Does this process wait for a word of the peer? A thread that runs a signal handler in its wait still does. */
+/* Does this process wait for a frame of the peer? A thread that runs a signal handler in its wait still does. */
 static bool expects(const acp_engine *e, const struct link *link)
 {
     return link->out.held || link->unanswered || link->guarded || e->progress.callers ||
@@ -32,15 +32,15 @@ static uint64_t without_wire(acp_lane *lane, struct link *link, uint64_t now)
     return link->retry_at > now && link->retry_at < due ? link->retry_at : due;
 }
 
-/* Looks now and then before that: only what comes later than it was due counts as time in which this
- * process did not run. */
+/* Sets the timer also for earlier checks: only their delay beyond the due time counts as time in which this process
+ * did not run. */
 void link_count_down(acp_engine *e, const struct link *link)
 {
     timer_until(e, link->lost_at);
     timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
 }
 
-/* The answer says, too, what has arrived. */
+/* The probe's answer also acknowledges. */
 static void ask(struct link *link, uint64_t now)
 {
     struct message m = {.kind = ACP_PROBE};
@@ -48,9 +48,8 @@ static void ask(struct link *link, uint64_t now)
         link->asked = now;
 }
 
-/* What is due now; when something is due next. The silence of a peer counts since a question is on its
- * way: a wire that takes none is the network's to end. While this process did not run, for `late`,
- * nobody was silent. */
+/* Runs a link's due actions and returns the next due time. A peer's silence counts from its probe on: a connection
+ * that takes no probe is the network's to end. The time in which this process did not run, `late`, is not silence. */
 static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint64_t late)
 {
     acp_engine *e = lane->engine;
@@ -63,7 +62,7 @@ static uint64_t link_tick(acp_lane *lane, struct link *link, uint64_t now, uint6
         link->asked = 0;
     if (!expects(e, link))
         return UINT64_MAX;
-    if (link->asked) /* maybe in the middle of that */
+    if (link->asked) /* maybe in the middle of the probe */
         link->asked = link->asked + late < now ? link->asked + late : now;
     if (link->asked && now - link->asked >= timeout) {
         link_give_up(lane, link);
@@ -95,7 +94,7 @@ void links_watch(acp_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Has all that was said arrived? A link that is lost, or refused, is none. */
+/* Is every frame acknowledged? A link that is lost, or refused, does not count. */
 static bool all_arrived(void *context)
 {
     acp_engine *e = context;
@@ -114,7 +113,7 @@ static bool all_arrived(void *context)
     return arrived;
 }
 
-/* Not for ever: it may be no more than news, and to a host that is out of reach. Signals are for later. */
+/* Bounded: the last frame may be a mere notice, and to a host that is out of reach. Signals are for later. */
 void links_await(acp_engine *e)
 {
     uint64_t end = now_ns() + AWAIT_NS;

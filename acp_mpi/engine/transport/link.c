@@ -1,7 +1,7 @@
-/* The life of a link. It is opened by whoever first has something to say and used by both; if
- * both open one at a time, each keeps speaking on its own. When its wire breaks the opener calls
- * again; the other side waits for it, and knocks now and then: an opener that is dead calls nobody,
- * and nobody else may ever speak to it. When any of that is due says keepalive.c. */
+/* The life of a link. The first process with a frame to send opens it, and both use it; if both open one at a time,
+ * each keeps sending on its own. When its connection breaks the opener calls again; the other side waits for that
+ * call, and knocks now and then: a dead opener never calls, and no other frame may ever go to it. The times are in
+ * keepalive.c. */
 #include "transport/link.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -120,7 +120,7 @@ void links_lost(acp_lane *lane, struct peer *p)
         if (link->peer != p)
             continue;
         if (link->state == LINK_OPEN && !link->wire->writing)
-            session_refuse(lane->engine, link->wire); /* it may live, and not be the one to call */
+            session_refuse(lane->engine, link->wire); /* it may live, and not be the side that calls */
         link_close(lane->engine, link);
     }
 }
@@ -181,8 +181,8 @@ int acp_shortage(acp_engine *e)
     return error;
 }
 
-/* Who waits for one that has ended in order and alone hears of that with its last link: then all has come
- * that it said before. */
+/* A waiting caller learns of a peer that has ended in order, outside this process's group, with the peer's last link:
+ * then all has come that was sent before. */
 void link_give_up(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
@@ -201,8 +201,8 @@ static void call_later(acp_engine *e, struct link *link)
     timer_until(e, link->retry_at);
 }
 
-/* Calls the next address of the peer. Refused everywhere, the peer is dead; else this is tried
- * again until it counts as dead. */
+/* Calls the next address of the peer. A peer that refuses at every address is dead; else this is tried again until it
+ * counts as dead. */
 void link_call(acp_lane *lane, struct link *link)
 {
     acp_engine *e = lane->engine;
@@ -224,8 +224,8 @@ void link_call(acp_lane *lane, struct link *link)
         call_later(e, link);
 }
 
-/* The link that this process speaks to `p` on, opened if there is none yet. Who closes opens none any more:
- * nobody would serve or free it. */
+/* The link on which this process sends to `p`, opened if there is none yet. Once closing has begun no link is opened:
+ * it would never be served or freed. */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color)
 {
     acp_engine *e = lane->engine;
@@ -250,8 +250,8 @@ void link_watch(acp_engine *e, struct peer *p, uint32_t color)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* From now on the time runs after which the peer counts as dead; a wire on which nothing moved
- * although something was to all the time does not stop it. */
+/* From now on the time runs after which the peer counts as dead; a new connection stops it only if a frame moves on
+ * it, or none is to be sent. */
 void link_without_wire(acp_engine *e, struct link *link)
 {
     bool moved = link->moved;
@@ -267,10 +267,10 @@ void link_without_wire(acp_engine *e, struct link *link)
     link_count_down(e, link);
 }
 
-/* Who knocks has lost its end of a wire of which nothing has come to this one for a while. */
+/* A knocking peer has lost its end of a connection on which nothing has come to this side for a while. */
 void links_knocked_at(acp_lane *lane, const struct peer *p)
 {
-    uint64_t part = lane->engine->config.peer_timeout_ns / 8; /* it does not wait for longer than all */
+    uint64_t part = lane->engine->config.peer_timeout_ns / 8; /* the knocker waits no longer than this in all */
     uint64_t silence = part < PAUSE_MOST_NS ? part : PAUSE_MOST_NS;
     for (struct link *link = lane->engine->tcp.links, *next; link; link = next) {
         next = link->next;
@@ -313,7 +313,7 @@ void link_put_off(acp_engine *e, struct wire *wire)
     call_later(e, link);
 }
 
-/* Who was called lives, and its call is awaited; or it says on this wire why it will not come. */
+/* The called peer lives, and its own call is awaited; or it answers on this connection why it will not come. */
 void link_knocked(acp_engine *e, struct wire *wire)
 {
     struct link *link = wire->link;
@@ -331,8 +331,8 @@ void links_bury(acp_engine *e)
         bury(e);
 }
 
-/* What is written goes out and what the peers wrote is read, or a reset would destroy their
- * last words; both within a second. */
+/* Sends what is written and reads what the peers wrote, for a reset would destroy their last frames; both within a
+ * second. */
 void links_flush(acp_engine *e)
 {
     uint64_t end = now_ns() + LINGER_NS;

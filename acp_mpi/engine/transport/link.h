@@ -1,6 +1,6 @@
-/* A link: what one process says to another and hears from it, in order and once, over one wire
- * after another. link.c opens, resumes and ends it; connection.c is the connection below; tcp_send_queue.c
- * keeps what is not acknowledged; protocol_tcp.c sends commands on it. With the lock held. */
+/* A link: the frames of one process to another and back, in order and once, over one connection after another. link.c
+ * opens, resumes and ends it; connection.c is the connection below; tcp_send_queue.c keeps frames until they are
+ * acknowledged; protocol_tcp.c sends commands on it. With the lock held. */
 #ifndef ACP_LINK_H
 #define ACP_LINK_H
 
@@ -26,35 +26,35 @@ struct link {
     bool opener;      /* this one: it calls again when the wire breaks */
     bool known;       /* the peer has answered: it knows the session */
     uint8_t state;
-    bool corked;      /* frames go out together when what has come is dealt with */
-    bool held;        /* frames wait for company: an answer is due that will send them */
-    bool urgent;      /* among those that are not sent is one that somebody may wait for */
-    bool later;       /* the peer was told that its answer has time */
+    bool corked;      /* frames go out together when all input is handled */
+    bool held;        /* frames are held back for others: an answer is due that will send them */
+    bool urgent;      /* a frame not sent yet may be awaited by a caller */
+    bool later;       /* the peer was told that its answer may come later */
     uint32_t color;
     uint32_t told;       /* slots that the peer knows of */
     uint32_t unanswered; /* commands of this process on it */
-    struct answers done; /* commands of the peer that are run, of which it does not know yet */
+    struct answers done; /* commands of the peer that are run but not acknowledged */
     struct peer *peer;
     struct wire *wire;
     struct outbox out;
     uint64_t received; /* frames of the peer that have been run */
-    size_t untold;     /* bytes of those that it does not know of yet */
+    size_t untold;     /* bytes of those that are not acknowledged yet */
     uint64_t heard;    /* when something last came */
-    uint64_t asked;    /* when it was asked for a sign of life, in vain so far; 0: not */
-    bool needed;       /* something was to be said when this wire came */
-    bool moved;        /* something was said or heard on it */
-    bool guarded;      /* others rely on it: the peer is asked for signs of life though nobody here waits */
+    uint64_t asked;    /* time of the probe that has no answer so far, ns; 0: none */
+    bool needed;       /* frames were to be sent when this connection came */
+    bool moved;        /* a frame was sent or received on it */
+    bool guarded;      /* other ranks rely on it: the peer is probed though no thread waits here */
     /* without a wire */
-    uint32_t attempt, refusals; /* addresses called in this round; of them refused */
+    uint32_t attempt, refusals; /* addresses called in this round; refusals among them */
     int shortage; /* errno: nothing was left here to call with; 0 */
-    uint32_t strangers;         /* met in a row: one may be a flipped bit, more are none */
+    uint32_t strangers;         /* wrong processes met in a row: one may be a flipped bit, more are not */
     uint64_t retry_at, pause;   /* the next round; the time between two */
-    uint64_t lost_at;           /* then the peer counts as dead */
-    uint64_t silent_at;         /* and then also if its listener still takes calls */
+    uint64_t lost_at;           /* time at which the peer counts as dead */
+    uint64_t silent_at;         /* the same if its listener still takes calls */
 };
 
-/* Does the answer end a command that is counted in `unanswered`? Questions that are no commands have
- * answers, too, and of a part that nobody is to answer comes one if it has failed. */
+/* Does the answer end a command that is counted in `unanswered`? Queries that are not commands have answers, too, and
+ * a silent part is answered only if it has failed. */
 static inline bool link_counts(const struct message *m)
 {
     return m->kind < ACP_REPLY && !(m->kind == ACP_PUT && m->flags & PART_SILENT);
@@ -62,12 +62,12 @@ static inline bool link_counts(const struct message *m)
 
 #define UNSENT_MOST ((size_t)256 << 10) /* above: no more parts of long transfers */
 #define HELD_MOST ((size_t)4 << 20)     /* and above this many not acknowledged */
-#define FLOOD ((size_t)64 << 20)        /* no peer that keeps to this is owed so much */
-#define UNTOLD_MOST ((size_t)512 << 10) /* acknowledged at once, if nothing else is said */
+#define FLOOD ((size_t)64 << 20)        /* more than a peer that keeps to the protocol can have to get */
+#define UNTOLD_MOST ((size_t)512 << 10) /* acknowledged at once, if no other frame carries it */
 #define IN_BUFFER (4 * FRAME_MOST)
 #define COMPANY_BYTES ((size_t)16 << 10) /* enough to go at once */
 
-/* Its life; keepalive.c: what is due on it */
+/* Its life; the times are in keepalive.c */
 struct link *link_to(acp_lane *lane, struct peer *p, uint32_t color);
 struct link *link_new(acp_engine *e, struct peer *p, uint32_t color);
 void link_call(acp_lane *lane, struct link *link);
@@ -78,15 +78,15 @@ void link_hold(acp_engine *e, struct link *link);
 void link_unhold(acp_engine *e, struct link *link);
 
 void link_watch(acp_engine *e, struct peer *p, uint32_t color); /* of one of another node */
-/* Something is said, or a peer calls, and there is no descriptor, or no memory, for it (errno); does that last? */
+/* A frame or a caller finds no descriptor, or no memory (errno); does that last? */
 void short_begins(acp_engine *e, int error);
 bool short_lasts(acp_engine *e);
 void links_bury(acp_engine *e);
-void links_flush(acp_engine *e); /* then, with nobody at work: what is written goes out */
+void links_flush(acp_engine *e); /* last of all, without other threads: what is written goes out */
 void links_close(acp_engine *e);
 void links_lost(acp_lane *lane, struct peer *p);
 void link_wire_down(acp_lane *lane, struct wire *wire); /* closed already */
-void link_taken(acp_engine *e, struct link *link); /* somebody listens there */
+void link_taken(acp_engine *e, struct link *link); /* a listener has taken the call */
 void link_knocked(acp_engine *e, struct wire *wire);
 void link_put_off(acp_engine *e, struct wire *wire); /* the peer lives, and is short of descriptors */
 void links_knocked_at(acp_lane *lane, const struct peer *p);

@@ -1,4 +1,4 @@
-/* Frames out and in on the wire that a link has now. */
+/* Frames out and in on the connection that a link has now. */
 #include "transport/link_io.h"
 #include "base/crc32c.h"
 #include "base/crc32c_copy.h"
@@ -23,7 +23,7 @@
 
 #define PIECES 32
 
-/* A frame without a number, at once: it concerns the wire, not what is said on the link. */
+/* A frame without a number, at once: it concerns the connection, not the link. */
 bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack)
 {
     unsigned char frame[FRAME_HEAD];
@@ -47,7 +47,7 @@ void link_push(acp_lane *lane, struct link *link)
             wire_want(e, link->wire, true);
             return;
         } else if (errno != EINTR) {
-            shutdown(link->wire->fd, SHUT_RDWR); /* who reads finds the end, behind what has come before it */
+            shutdown(link->wire->fd, SHUT_RDWR); /* the reader finds the end behind all that has come before it */
             wire_want(e, link->wire, false);
             return;
         }
@@ -72,7 +72,7 @@ bool link_room(const struct link *link)
     return link->out.unsent < UNSENT_MOST && link->out.held < HELD_MOST;
 }
 
-/* What its sender cannot say again later. */
+/* A frame that its sender cannot repeat later. */
 static bool is_answer(uint8_t kind)
 {
     return kind >= ACP_REPLY;
@@ -119,7 +119,7 @@ void link_commit(acp_lane *lane, struct link *link, const struct message *m,
         link->later = true;
         atomic_store_explicit(&e->tcp.asked_later, true, memory_order_relaxed);
     }
-    if (!e->progress.timer_at) /* somebody asks later whether the peer is still there */
+    if (!e->progress.timer_at) /* so that the peer is probed later */
         timer_until(e, now_ns() + e->config.peer_timeout_ns / 8);
     if (link->state != LINK_OPEN || link->corked || !idle)
         return;
@@ -151,7 +151,7 @@ void link_answer(acp_lane *lane, struct link *link, const struct message *m, con
         peer_mark_lost(lane->engine, link->peer);
 }
 
-/* What was to stay where it lies, between `low` and `high`, may change from now on. */
+/* Payloads lent from between `low` and `high` are copied, for the memory may change from now on. */
 void link_take_in(struct link *link, const unsigned char *low, const unsigned char *high)
 {
     outbox_take_in(&link->out, low, high, frame_seal);
@@ -201,8 +201,8 @@ static bool can_land(const struct link *link, const struct frame *f)
            f->size == FRAME_PAYLOAD_MOST && m->a == f->size;
 }
 
-/* It goes to its place while it is summed, *rc: how that went. False: the sum is wrong, and it will
- * be sent again; until then it is not complete, and nobody may rely on what is in its place. */
+/* Copies the payload to its place while it sums it; *rc: the result. False: the sum is wrong, and the frame will be
+ * sent again; until then the operation is not complete, and no caller may rely on the bytes there. */
 static bool land(acp_lane *lane, const struct frame *f, int *rc)
 {
     uint64_t sum = f->sum;
@@ -232,21 +232,21 @@ bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *f)
         session_begin(lane, wire, &m);
         return true;
     }
-    if (!link || link->state != LINK_OPEN) /* a link is named before anything is said */
+    if (!link || link->state != LINK_OPEN) /* a link is named before its frames */
         return false;
     uint64_t ack = link->out.acked + (uint32_t)(f->ack - (uint32_t)link->out.acked);
     if (ack - link->out.acked > UINT32_MAX / 2)
         ack = link->out.acked; /* written before an earlier one arrived */
     link->moved |= ack != link->out.acked || frame_numbered(m.kind);
     if (!outbox_ack(&link->out, ack) || link->out.held > FLOOD) {
-        link_give_up(lane, link); /* nobody who keeps to the protocol comes here */
+        link_give_up(lane, link); /* only by a peer that breaks the protocol */
         return true;
     }
     link->corked = true;
     if (m.kind == ACP_PROBE)
         e->up->answer(lane, link);
     if (m.kind == ACP_PROBE && link->out.unsent) {
-        link->urgent = true; /* what has waited for company is the answer */
+        link->urgent = true; /* frames held back are the answer */
     } else if (m.kind == ACP_PROBE) {
         link->untold = UNTOLD_MOST; /* so that the answer goes at once */
     } else if (frame_numbered(m.kind)) {

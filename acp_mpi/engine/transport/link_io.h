@@ -8,26 +8,25 @@ struct link;
 struct message;
 struct wire;
 
-void links_release(acp_engine *e); /* sends what waits for company */
-void links_ask(acp_engine *e); /* and asks for the answers that have time: now somebody waits */
-/* Memory between these addresses may end: what was to go out from there goes out as it is now. With the
- * lock held. */
+void links_release(acp_engine *e); /* sends the frames that are held back */
+void links_ask(acp_engine *e); /* a thread waits: requests the answers that may come later */
+/* Memory between these addresses may end: payloads lent from there are copied as they are now. With the lock held. */
 void links_take_in(acp_engine *e, const unsigned char *low, const unsigned char *high);
 uint64_t link_expects(const struct wire *wire); /* the number of the next frame */
 /* Of its payload the sum is not checked yet; false: it is wrong, and nothing has been done. */
 bool link_frame(acp_lane *lane, struct wire *wire, const struct frame *frame);
 void link_received(acp_lane *lane, struct wire *wire); /* all that had come */
 void link_writable(acp_lane *lane, struct wire *wire);
-/* A frame without a number, at once: it concerns the wire, not what is said on the link. */
+/* A frame without a number, at once: it concerns the connection, not the link. */
 bool wire_say(const struct wire *wire, const struct message *m, uint64_t ack);
 
-/* Frames on its wire */
+/* Frames on its connection */
 bool link_room(const struct link *link);
 void link_push(acp_lane *lane, struct link *link);
-void link_uncork(acp_lane *lane, struct link *link); /* what was said meanwhile goes out */
+void link_uncork(acp_lane *lane, struct link *link); /* frames queued meanwhile go out */
 int link_send(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
               uint64_t size);
-/* What somebody waits for: if there is no memory even in what is kept for it, the peer is lost. */
+/* An answer that a caller may wait for: if even the memory kept for answers is gone, the peer is lost. */
 void link_answer(acp_lane *lane, struct link *link, const struct message *m, const void *payload,
                  uint64_t size);
 /* The same in two steps: where the payload is to be written, and the sum that goes on over it; then

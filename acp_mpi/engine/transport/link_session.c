@@ -1,6 +1,6 @@
-/* What is said first on every wire, each way: ACP_SESSION, which link it is for and how many
- * frames have come on that link. What has not come is then sent again, so that a broken wire
- * neither loses nor repeats anything. */
+/* Resumption. The first frame on every connection, each way, is ACP_SESSION: the link it is for and the number of
+ * frames received on that link. The frames beyond that number are then sent again, so that a broken connection neither
+ * loses nor repeats any. */
 #include "transport/link_session.h"
 #include "base/linux.h"
 #include "core/engine_state.h"
@@ -23,7 +23,7 @@
 
 #define SESSION_NEW 1u   /* flag: to be made if it is not known */
 #define SESSION_LATER 4u /* flag: its sender lives, and has no descriptor for a link */
-#define SESSION_KNOCK 2u /* flag: it is for none, but who is called is to call anew */
+#define SESSION_KNOCK 2u /* flag: for no link, but the called process is to call anew */
 
 static struct message session_of(const struct link *link)
 {
@@ -32,7 +32,7 @@ static struct message session_of(const struct link *link)
                             .id = link->session, .a = link->received, .b = link->color};
 }
 
-/* Who is held for dead itself has no say in who else is. */
+/* A process that counts as dead itself does not declare others dead. */
 void session_refuse(const acp_engine *e, const struct wire *wire)
 {
     struct message m = {.kind = ACP_SESSION, .status = ACP_E_LOST};
@@ -62,7 +62,7 @@ static void up(acp_lane *lane, struct link *link)
     link_push(lane, link);
 }
 
-/* What the socket does not take now is kept; false: the wire is broken. */
+/* Bytes that the socket does not take now are kept; false: the connection is broken. */
 static bool say_some(struct wire *wire, const unsigned char *from, size_t size)
 {
     ssize_t n = send(wire->fd, from, size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -88,7 +88,7 @@ static size_t compose(const acp_engine *e, struct wire *wire, unsigned char *fra
     return FRAME_HEAD;
 }
 
-/* Who calls, if the peer may not know it, and for which link: as the socket has room. */
+/* Sends the caller's introduction, if the peer may need it, and the link's name, as the socket has room. */
 void session_go_on(acp_lane *lane, struct wire *wire)
 {
     acp_engine *e = lane->engine;
@@ -106,7 +106,7 @@ void session_go_on(acp_lane *lane, struct wire *wire)
     if (wire->first_size)
         return;
     if (link->out.acked || link->known || link->received || link->out.unsent != link->out.held)
-        return; /* not the first wire: the peer says what it has */
+        return; /* not the first connection: the peer sends its own count first */
     lane->engine->up->admitted(lane, link->peer, link);
     up(lane, link);
 }
@@ -114,7 +114,7 @@ void session_go_on(acp_lane *lane, struct wire *wire)
 void link_wire_up(acp_lane *lane, struct wire *wire)
 {
     if (wire->accepted)
-        return; /* it says first which link it is for */
+        return; /* its first frame names its link */
     wire->link->strangers = 0;
     if (!wire->link->opener) {
         link_knocked(lane->engine, wire);
@@ -132,7 +132,7 @@ static struct link *link_of(acp_engine *e, const struct peer *p, uint64_t sessio
     return NULL;
 }
 
-/* The peer that called says which link the wire is for. */
+/* The link that the calling peer names. */
 static struct link *admit(acp_lane *lane, struct wire *wire, const struct message *m)
 {
     acp_engine *e = lane->engine;
@@ -182,7 +182,7 @@ void session_begin(acp_lane *lane, struct wire *wire, const struct message *m)
     } else if (wire->spare) {
         session_put_off(wire);
     } else if (wire->accepted && link) {
-        link = NULL; /* it has said so once */
+        link = NULL; /* it has named a link before */
     } else if (wire->accepted && wire_knows(e, wire)) {
         link = m->flags & SESSION_KNOCK ? knocked(lane, wire) : admit(lane, wire, m);
     }

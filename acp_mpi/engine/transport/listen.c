@@ -136,9 +136,9 @@ static void leave_out(struct row *row, uint32_t index)
     memset(row->addresses + fours - sizeof(struct in_addr), 0, sizeof(struct in_addr));
 }
 
-/* One port on all addresses: chosen by the system on the first of them, free on the others. One that
- * cannot be used yet, as a new IPv6 address until it is known to be the only one, or never, as one that
- * turned out to be another host's, is left out if there is one beside it. */
+/* One port on all addresses: chosen by the system on the first of them, free on the others. An address is left out, if
+ * there is one beside it, when it cannot be used yet, as a new IPv6 address until duplicate detection is done, or
+ * never, as one that turned out to be another host's. */
 static int open_all(acp_engine *e)
 {
     struct sockaddr_storage s;

@@ -12,11 +12,11 @@ struct sockaddr_storage;
 
 int endpoints_open(acp_engine *e); /* listens; addresses and port go into the own row */
 void endpoints_close(acp_engine *e);
-void endpoints_watch(acp_engine *e, bool on); /* let in whoever connects, or not now */
+void endpoints_watch(acp_engine *e, bool on); /* accept connections, or not now */
 
 #define ENDPOINT_SOURCE sizeof(struct in6_addr)
 
-/* Who has connected, from which address, and is that one of a host of the job? -1: errno, EAGAIN: nobody. */
+/* Accepts a connection: its address, and whether that is of a host of the job. -1: errno, EAGAIN: none waits. */
 int endpoint_accept(acp_engine *e, uint8_t source[ENDPOINT_SOURCE], bool *neighbour);
 
 /* The addresses of a peer in the order in which a link of this color tries them: color c

@@ -1,8 +1,7 @@
-/* The owner's ring: the inbox of a process in its shared memory, written by its peers on the
- * node.
+/* The owner's ring: the inbox of a process in its shared memory, written by its peers on the node.
  *
- * A writer claims a cell with its own line number in it before it writes. If it dies there,
- * the owner sees whose cell it is and skips it. */
+ * A writer claims a cell with its own line number in it before it writes. If it dies there, the owner knows the dead
+ * writer from the cell and skips it. */
 #include "transport/shm_ring.h"
 #include "base/likely.h"
 #include "core/engine_state.h"
@@ -188,7 +187,7 @@ bool inbox_drain(acp_lane *lane)
     acp_engine *e = lane->engine;
     uint32_t handled = 0;
     if (!e->job.joined)
-        return false; /* who sends is not known yet */
+        return false; /* the sender is not in the table yet */
     for (; handled < DRAIN_MOST; handled++) {
         uint64_t head = e->shm.inbox_head;
         struct cell *cell = &e->doors->cells[head % INBOX_CELLS];

@@ -8,8 +8,8 @@ struct peer;
 
 int ring_send(acp_lane *lane, struct peer *to, uint32_t color, const struct message *m);
 
-/* To take the lock and to give it back, for who submits an operation. Whom that wakes is rung for
- * afterwards: woken on this processor it runs at once, and its answer needs the lock. */
+/* Brackets the lock for a submitted operation. A peer that this wakes is rung only after the lock is released: woken
+ * on this processor it runs at once, and its answer needs the lock. */
 void submission_begin(acp_engine *e);
 void submission_end(acp_engine *e);
 bool inbox_drain(acp_lane *lane);

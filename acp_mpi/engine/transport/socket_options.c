@@ -1,4 +1,4 @@
-/* What the system is told about the sockets of links. */
+/* Options of the sockets of links. */
 #include "transport/socket_options.h"
 #include "core/engine_state.h"
 
@@ -11,9 +11,9 @@
 #define KEEPALIVE_S 5
 #define NEAR_US 1000u /* a round trip within one machine room */
 
-/* No delay for company (links wait for that themselves), a short queue in the kernel, and
- * silence is noticed: the system ends a stream that is not acknowledged in half the time after
- * which the peer counts as dead, so that a new one can be tried in the other half. */
+/* No delay for coalescing (links do that themselves), a short queue in the kernel, and silence is noticed: the system
+ * ends a stream that is not acknowledged in half the time after which the peer counts as dead, so that a new one can
+ * be tried in the other half. */
 void wire_tune(const acp_engine *e, int fd)
 {
     int on = 1, lowat = UNSENT_IN_KERNEL, idle = KEEPALIVE_S;
@@ -26,9 +26,9 @@ void wire_tune(const acp_engine *e, int fd)
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-/* BBR, the default of some systems, is made for long paths that lose. It paces bursts by timers and
- * takes the pauses of who waits for answers for the width of the path: where a round trip takes
- * microseconds a third of the rate is left. Links over long paths keep it. */
+/* Replaces BBR, the default of some systems, on short paths. BBR is made for long paths that lose: it paces bursts by
+ * timers and takes the pauses of a sender that waits for answers for the width of the path, which leaves a third of
+ * the rate where a round trip takes microseconds. Links over long paths keep it. */
 void wire_pace(int fd)
 {
     static const char wanted[] = "cubic"; /* Linux's own default; what the user may not have stays */

@@ -3,7 +3,7 @@
 
 #include "core/engine.h"
 
-/* A new socket; one whose round trip is known */
+/* Options of a new socket; of one with a known round trip */
 void wire_tune(const acp_engine *e, int fd);
 void wire_pace(int fd);
 

@@ -8,14 +8,14 @@
 #define BLOCK_BYTES ((size_t)4096 - sizeof(struct outbox_block))
 #define LARGE_BYTES ((size_t)68 << 10) /* the largest frame, and some */
 #define SPARES 64u
-#define RESERVE 2u /* of them, for answers */
+#define RESERVE 2u /* large blocks that are kept for answers */
 
 struct outbox_block {
     struct outbox_block *next;
     size_t size, room;
     uint64_t frames;
     unsigned char *borrower;   /* the frame of which a part is elsewhere; NULL: none */
-    const unsigned char *lent; /* that part: so many bytes from data + lent_at on */
+    const unsigned char *lent; /* that part: bytes from data + lent_at on */
     size_t lent_at, lent_size;
     unsigned char data[];
 };

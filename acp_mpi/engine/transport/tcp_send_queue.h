@@ -1,5 +1,5 @@
-/* What a link says: whole frames in order, some sent already, kept until the peer has
- * acknowledged them, so that a broken stream can be resumed where it stopped. */
+/* The send queue of a link: whole frames in order, some sent already, kept until the peer has acknowledged them, so
+ * that a broken stream can be resumed where it stopped. */
 #ifndef ACP_TCP_SEND_QUEUE_H
 #define ACP_TCP_SEND_QUEUE_H
 
@@ -18,7 +18,7 @@ struct outbox {
     size_t offset;           /* of that byte */
     uint64_t first;          /* number of the first frame in `head` */
     uint64_t next;           /* number of the next frame */
-    uint64_t acked;          /* so many have arrived */
+    uint64_t acked;          /* frames that have arrived */
     struct outbox_spares *spares;
     size_t held;             /* bytes in all blocks */
     size_t unsent;
@@ -48,7 +48,7 @@ void outbox_drop(struct outbox *o, size_t size);
 int outbox_pieces(const struct outbox *o, struct iovec *pieces, int most);
 void outbox_sent(struct outbox *o, size_t size);
 
-/* The first `count` frames have arrived, says the peer; false: it cannot know that. */
+/* The peer acknowledges the first `count` frames; false: that many were not sent. */
 bool outbox_ack(struct outbox *o, uint64_t count);
 
 /* A new stream: what has not arrived is sent again. `size_of` tells the size of a frame. */
