@@ -1,4 +1,4 @@
-/* Containers come and go: their heads, serials and notes. */
+/* Creation and destruction of containers: their heads, serials and notes. */
 #include "containers/container.h"
 #include "containers/counter.h"
 #include "containers/list.h"
@@ -149,7 +149,8 @@ static int head_take(acp_lane *lane, struct heap *h, uint64_t kind, uint64_t *at
     return rc;
 }
 
-/* Nobody has it, or its container ends with this, in the section `own`. */
+/* The head goes onto the list of its kind's spare heads. No caller has a head that was never published; a destroyed
+ * container's serial ends here, within its section `own`. */
 static int head_give(acp_lane *lane, struct heap *h, struct container *k, const struct hold *own)
 {
     struct hold hold;
@@ -217,7 +218,7 @@ int method_create(acp_lane *lane, struct acp_call *c)
     return rc;
 }
 
-/* Lives it, or did somebody begin to destroy it? */
+/* Is the container alive, or half-way destroyed? */
 static bool is_left(const struct container *k, const struct heap *h, const struct acp_call *c)
 {
     uint64_t serial = load(&k->serial);
@@ -225,8 +226,8 @@ static bool is_left(const struct container *k, const struct heap *h, const struc
            k->kind < KINDS && types[k->kind];
 }
 
-/* What a step could not give back, as others hold the heap, goes back before the next one: that would wait
- * for it, and with the heap in the own hands for ever. */
+/* A step may leave blocks to give back, as others hold the heap. They go back before the next step, which would wait
+ * for that, for ever if its caller held the heap. */
 static int destroy(struct hold *hold, struct heap *h, struct container *k)
 {
     store(&k->serial, k->serial & ~SERIAL_LIVES);

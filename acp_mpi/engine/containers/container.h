@@ -1,9 +1,9 @@
-/* What every container begins with, in the heap of one rank, and what holds for all of them.
+/* The common head of all containers, in the heap of one rank, and their common rules.
  *
- * A handle is the address of the head and its serial. A head is never given back to the heap, it is
- * spared for the next container of its kind: who waits for the lock of a container that is being
- * destroyed gets a lock, and sees that the serial is another. One store makes it that, before anything is
- * given back; whoever destroys it again after a death in that goes on. */
+ * A handle is the address of the head and its serial. A head never goes back to the heap, but is spared for the next
+ * container of its kind: a caller that waits for the lock of a container that is being destroyed still finds a lock,
+ * and sees another serial. One store ends the serial, before anything is given back; after a death in the middle the
+ * next caller that destroys the container goes on. */
 #ifndef ACP_CONTAINER_H
 #define ACP_CONTAINER_H
 
@@ -22,14 +22,14 @@ struct container {
     uint64_t kind;
     uint64_t era;   /* the nonce of the heap: another after a reset */
     uint64_t spare; /* the next one of this kind that is destroyed */
-    uint64_t note;  /* a block: what its creator wants others to know of its types */
+    uint64_t note;  /* a block: its creator's description of its types, for other ranks */
     uint64_t note_size;
     struct section section;
 };
 
-/* What differs. `make`, if any: what a new head needs once, sections of its own above all. In the
- * section of the head, `create` sets what is not the common part within a change that is under way,
- * and `clear`, if there is any, gives back all blocks in changes of its own. */
+/* Type of a container. `make`, if any, prepares a new head once, its own sections above all. In the section of the
+ * head, `create` sets all but the common part within a change that is under way, and `clear`, if there is any, gives
+ * back all blocks in changes of its own. */
 struct container_type {
     uint64_t size; /* of the head */
     void (*make)(struct container *container);
@@ -37,9 +37,9 @@ struct container_type {
     int (*clear)(struct hold *hold, struct container *container);
 };
 
-uint64_t container_size(uint64_t kind); /* of the head; 0: there is no such kind */
-/* The container that a call names by object and `a`, of that kind; NULL: the lane's fault says why.
- * Its serial may be another as soon as this returns. */
+uint64_t container_size(uint64_t kind); /* of the head; 0: an unknown kind */
+/* The container that a call names by object and `a`, of that kind; NULL, with a fault. Its serial may change as soon
+ * as this returns. */
 struct container *container_find(acp_lane *lane, const struct acp_call *call, uint64_t kind,
                                  struct heap **heap);
 /* Does the block that is given out at that offset hold a head? */

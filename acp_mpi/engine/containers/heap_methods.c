@@ -45,7 +45,7 @@ static int take(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t pati
     return rc;
 }
 
-/* What a program gives back is no container, which ends by its own method. */
+/* A program gives back blocks only: a container ends by its own method. */
 static int give(acp_lane *lane, struct heap *h, struct acp_call *c, int64_t patience_ns)
 {
     uint64_t block = acp_ga_offset(c->object) - h->position;
@@ -93,7 +93,7 @@ int method_heap(acp_lane *lane, struct acp_call *c)
     return h ? run(lane, h, c, 0) : lane->fault.status;
 }
 
-/* The caller waits for the heap itself if it reaches it, but not with a lock of its own held. */
+/* The caller waits for the heap itself if it reaches it, but not while it has a lock of its own. */
 static int perform(acp_lane *lane, struct acp_call *c, acp_handle_t *pending)
 {
     struct heap *h = heap_known(lane, c->object);

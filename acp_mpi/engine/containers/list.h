@@ -1,14 +1,13 @@
-/* Lists: a chain of nodes beside the head, in the heap of its rank. What an element holds follows
- * its node, or lies in a block of any rank that is named there.
+/* Lists: a chain of nodes beside the head, in the heap of its rank. The bytes of an element follow its node, or lie in
+ * a block of any rank that is named there.
  *
- * An element is known by its node's place and a number that its list gives to no other; whether it
- * is in a list, by that list's era. Nodes are short, since new memory costs more than what is done
- * with it: number, era and size are one word. A change of many nodes is a job: one store decides on it, and
- * whoever enters next finishes it if who began it was killed. Erased nodes whose blocks are still
- * to be given back are chained, so that nothing is lost either.
+ * An element is known by its node's place and a number that its list gives to no other; whether it is in a list, by
+ * that list's era. Nodes are short, since new memory costs more than the work on it: number, era and size are one
+ * word. A change of many nodes is a job: one store decides on it, and the next holder of the section finishes it if
+ * its process was killed. Erased nodes with blocks still to be given back are chained, so that none is lost either.
  *
- * Nodes come and go without the heap: a list keeps some that are not in use, of one size, up to an
- * eighth of its own and a few. They come from the heap by the row, and go back by the row. */
+ * Nodes come and go without the heap: a list keeps some that are not in use, of one size, up to an eighth of its own
+ * and a few. They come from the heap by the row, and go back by the row. */
 #ifndef ACP_LIST_H
 #define ACP_LIST_H
 
@@ -31,7 +30,7 @@ struct list_node {
     uint64_t name; /* upper 48 bits: number ^ era of the list, 0: erased; lower 16: see LIST_FAR */
 };
 
-#define LIST_FAR ((uint64_t)0xffff) /* a list_far follows; any other: so many bytes, the element */
+#define LIST_FAR ((uint64_t)0xffff) /* a list_far follows; any other value: the bytes of the element */
 #define LIST_NUMBERS (((uint64_t)1 << 48) - 1) /* of elements and eras */
 
 struct list_far {
@@ -50,7 +49,7 @@ struct list {
     uint64_t dead;    /* chain of erased nodes */
     uint64_t spare;   /* chain of blocks that are kept for nodes */
     uint64_t spare_size; /* of such a block */
-    uint64_t partner; /* list whose journal may hold words of this one, and its job elements */
+    uint64_t partner; /* list with a journal that may hold words of this one, and its job elements */
     struct {
         uint64_t kind, first, last, count, before, block, kept;
     } job;
@@ -87,7 +86,7 @@ static inline uint64_t list_name(const struct list *list, uint64_t number, uint6
     return (number ^ list->era) << 16 | what;
 }
 
-/* That no other element of the list ever had, also if this is not a part of any change. */
+/* A number that no other element of the list ever had, even if it is used outside of a change. */
 static inline uint64_t list_new_number(struct list *list)
 {
     uint64_t number;
@@ -97,7 +96,7 @@ static inline uint64_t list_new_number(struct list *list)
     return number;
 }
 
-/* What follows a node of that name; NULL: what it holds. */
+/* The description of an element with its bytes elsewhere, behind its node; NULL: the bytes are there. */
 static inline const struct list_far *list_far(const struct heap *h, const struct list_node *n,
                                               uint64_t name)
 {
@@ -108,7 +107,7 @@ static inline const struct list_far *list_far(const struct heap *h, const struct
                : NULL;
 }
 
-/* For the others */
+/* For the other files of lists */
 bool list_has(const struct heap *heap, const struct list *list, struct list_id id);
 int list_enter(struct hold *hold, acp_lane *lane, const struct acp_call *call, struct list **list);
 int list_mend(struct hold *hold, struct list *list); /* what list_enter does in the section */
@@ -120,8 +119,8 @@ static inline bool list_is_address(uint64_t block)
 }
 
 uint64_t list_new_era(const struct hold *hold, struct list *list);
-/* What the era of the one becomes another by, as it goes to the other: no cursor of either means an element
- * that came that way, until it goes back. */
+/* The difference that is added to the era of one list when its elements go to the other: cursors of either then miss
+ * elements that came that way, until these go back. */
 uint64_t list_apart(const struct hold *hold, const struct list *one, const struct list *other);
 /* Within a change: the chain [first, last] goes in before `before`, 0 the end; goes out. */
 int list_link(struct hold *hold, struct list *list, uint64_t first, uint64_t last, uint64_t count,

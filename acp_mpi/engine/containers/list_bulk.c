@@ -1,6 +1,6 @@
-/* Changes of many elements at once: erased, brought into another order, moved here from another
- * list. What is to be done is written down in one change; then it is done, by whoever has the
- * section, so that it does no harm to do it twice; and one more change ends it. */
+/* Changes of many elements at once: erased, brought into another order, moved here from another list. One change
+ * writes the job down; any holder of the section then does it, in steps that do no harm when they are repeated; and
+ * one more change ends it. */
 #include "containers/list_bulk.h"
 #include "containers/container.h"
 #include "containers/list.h"
@@ -23,7 +23,7 @@ static void job_end(struct hold *hold, struct list *l)
     section_commit(hold);
 }
 
-/* Its nodes have no number from now on; in the end all become part of the dead. */
+/* Its nodes have no number from now on; in the end all join the chain of erased nodes. */
 static int finish_erase(struct hold *hold, struct list *l)
 {
     struct list_node *n = NULL;
@@ -104,7 +104,7 @@ static int finish_reverse(struct hold *hold, struct list *l)
     return ACP_OK;
 }
 
-/* The nodes are in no list just now: nobody has seen a number that is given again. */
+/* The nodes are in no list now: a number that is given again was never visible. */
 static int finish_splice(struct hold *hold, struct list *l)
 {
     uint64_t at = l->job.first;
@@ -124,8 +124,8 @@ static int finish_splice(struct hold *hold, struct list *l)
     return rc;
 }
 
-/* They were to come into the list together, and do not: whoever put them in was killed, or found no
- * room for all. Nobody has seen them, and they go the way of the dead. */
+/* A job that put elements in together did not get through: its process was killed, or found no room for all. The
+ * elements were never visible, and go the way of erased nodes. */
 static int finish_gather(struct hold *hold, struct list *l)
 {
     struct list_node *last = list_node(hold->heap, l->job.last);
@@ -188,7 +188,7 @@ int method_list_erase(acp_lane *lane, struct acp_call *c)
     return list_done(&hold, c, rc);
 }
 
-/* All at once, by another era; their chain becomes the beginning of that of the dead. */
+/* All at once, by another era; their chain becomes the beginning of the chain of erased nodes. */
 int list_clear(struct hold *hold, struct list *l)
 {
     struct list_node *last = l->last ? list_node(hold->heap, l->last) : NULL;
@@ -234,7 +234,7 @@ int list_bury(struct hold *hold, struct list *l, acp_ga_t *elsewhere)
     return ACP_OK;
 }
 
-/* Nor does a list that became short keep more for new nodes than befits it. True: it still does. */
+/* Spare nodes beyond the bound of a list that became short go, too. True: some are still left. */
 static bool spares_left(struct hold *hold, struct list *l)
 {
     for (uint32_t i = 0; i < BURIED; i += HEAP_ROW) {

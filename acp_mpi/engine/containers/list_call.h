@@ -1,4 +1,4 @@
-/* What calls of lists take and bring. */
+/* Arguments and results of calls of lists. */
 #ifndef ACP_LIST_CALL_H
 #define ACP_LIST_CALL_H
 
@@ -50,9 +50,9 @@ enum list_take {
     LIST_FETCH,    /* its bytes come with it; a block of its own is the caller's from now on */
     LIST_KEEP,     /* so is its node, if the bytes are in there */
 };
-enum list_walk { LIST_BACKWARD = 1, LIST_BEHIND = 2 }; /* not the one named, those behind it */
+enum list_walk { LIST_BACKWARD = 1, LIST_BEHIND = 2 }; /* not the named one, but those behind it */
 
-/* Of what an element holds: behind its node; more lies in a block of its own. */
+/* Of an element's bytes: the most that follow its node; more lie in a block of their own. */
 #define LIST_INLINE (ACP_CALL_MOST - sizeof(struct list_answer) - sizeof(struct list_record))
 
 #endif

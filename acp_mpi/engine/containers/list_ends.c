@@ -1,6 +1,6 @@
-/* One element of a few bytes at an end of a list, which is what lists are asked for most: its node comes
- * from the blocks that are kept and goes back there. The change is a job, because that takes half as many
- * stores as a journal. Whatever is not as simple as that takes the other way, which does the same. */
+/* One short element at an end of a list, the most frequent change of lists: its node comes from the spare blocks and
+ * goes back there. The change is a job, because that takes half as many stores as a journal. Every other case takes
+ * the general way, which does the same. */
 #include "containers/list_ends.h"
 #include "containers/container.h"
 #include "containers/list.h"
@@ -59,7 +59,7 @@ static inline void ended(struct hold *hold, const struct end_change *e, uint64_t
     section_close(hold);
 }
 
-/* Where the words of its node say something else then, the list has what they said before. */
+/* When this is repeated the words of its node are overwritten already: the list has their former values. */
 static inline void finish_put(struct hold *hold, const struct end_change *e, uint64_t spare,
                               uint64_t size)
 {
@@ -71,7 +71,7 @@ static inline void finish_put(struct hold *hold, const struct end_change *e, uin
     ended(hold, e, size);
 }
 
-/* `spares`: how many blocks are kept with that of its node; 0: it is one of them already. */
+/* `spares`: number of spare blocks with the node's included; 0: it is one of them already. */
 static inline void finish_take(struct hold *hold, const struct end_change *e, uint64_t spares,
                                uint64_t size)
 {
@@ -118,7 +118,7 @@ bool list_end_put(struct hold *hold, struct list *l, bool front, const void *dat
     if (!find(hold, &e))
         return false;
     uint64_t number = list_new_number(l), spare = heap_kept(hold->heap, e.at)->next;
-    store(&e.n->name, list_name(l, number, size)); /* nobody reads it yet */
+    store(&e.n->name, list_name(l, number, size)); /* not visible yet */
     words_in(e.n + 1, data, size);
     size = l->size + 1;
     decide(hold, &e, front ? JOB_PUT_FRONT : JOB_PUT_BACK, size);

@@ -61,8 +61,8 @@ static int put_one(struct hold *hold, struct list *l, const struct acp_call *c, 
     return ended(hold, rc);
 }
 
-/* Several go in together. Until then they are a chain of their own, which a job names, so that none is
- * lost with who puts them in. */
+/* Several elements go in together. Until then they are a chain of their own, named by a job, so that none is lost if
+ * their process dies. */
 static int gather_one(struct hold *hold, struct list *l, const struct acp_call *c,
                       const struct list_record *r, const void *data, struct list_id *id)
 {
@@ -91,8 +91,8 @@ static int link_gathered(struct hold *hold, struct list *l, uint64_t before)
     return ended(hold, rc);
 }
 
-/* There is no memory for all of them: those that were gathered go back to the heap. What blocks they
- * name are the caller's, as they were. If the heap is busy the rest stays with the dead. */
+/* There is no memory for all: the gathered nodes go back to the heap. The blocks that they name stay the caller's. If
+ * the heap is busy the rest joins the erased nodes. */
 static void drop_gathered(struct hold *hold, struct list *l)
 {
     const acp_fault fault = hold->lane->fault; /* why */
@@ -127,7 +127,7 @@ static int next_record(const struct acp_call *c, uint64_t width, uint64_t *at,
     return ACP_OK;
 }
 
-/* All of them, or none. */
+/* All elements go in, or none. */
 static int put_all(struct hold *hold, struct list *l, struct acp_call *c, uint64_t before,
                    struct list_id *first)
 {
@@ -186,8 +186,8 @@ int method_list_put(acp_lane *lane, struct acp_call *c)
     return rc;
 }
 
-/* What the caller gets of an element and what goes back to the heap with it: its record to `out`.
- * How many blocks are kept now. */
+/* Deals with an element's node and block on removal: its record to `out`, the rest to the heap. Returns the number of
+ * spare blocks. */
 static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c, uint64_t at,
                  const struct list_node *n, enum list_take how, unsigned char *out)
 {
@@ -209,7 +209,7 @@ static uint64_t part(struct hold *hold, struct list *l, const struct acp_call *c
     return spares;
 }
 
-/* Takes out one element, whose record and bytes go to `out`; 0: there is no room for them. */
+/* Takes one element out, with record and bytes to `out`; *used 0: no room for them. */
 static int take_one(struct hold *hold, struct list *l, struct acp_call *c, uint64_t at,
                     struct list_node *n, enum list_take how, unsigned char *out, uint64_t room,
                     uint64_t *used)

@@ -13,7 +13,7 @@ uint64_t list_spares(const struct hold *hold, const struct list *l)
     return n ? heap_kept(hold->heap, l->spare)->count : 0;
 }
 
-/* A row of them, unless the list is short. Without memory for a row there may be some for one. */
+/* A row of spare blocks, unless the list is short. Without memory for a row there may be some for one. */
 static int refill(struct hold *hold, struct list *l, uint64_t size)
 {
     uint64_t coming = l->job.kind == JOB_GATHER ? l->job.count : 0;
@@ -62,7 +62,7 @@ int list_spare_trim(struct hold *hold, struct list *l)
 {
     section_begin(hold);
     int rc = heap_give_row(hold->lane, hold->heap, &l->spare, HEAP_PATIENCE_NS);
-    bool lost = rc == ACP_E_BLOCK || rc == ACP_E_DAMAGED; /* somebody wrote over it */
+    bool lost = rc == ACP_E_BLOCK || rc == ACP_E_DAMAGED; /* the chain was written over */
     if (unlikely(lost))
         section_set(hold, &l->spare, 0);
     hold->blocks = true;

@@ -5,13 +5,12 @@
 
 struct list;
 
-/* Within a change: a block for a node and what follows it, whose first two words are
- * changed by section_set only; one that is a node no more, to be given back or kept, as so many
- * others then. */
+/* Within a change: takes a block for a node and its bytes, and changes the block's first two words by section_set
+ * only; gives or keeps the block of a former node, and returns the number of spare blocks then. */
 int list_spare_take(struct hold *hold, struct list *list, uint64_t size, uint64_t *at);
 uint64_t list_spare_keep(struct hold *hold, struct list *list, uint64_t at);
 int list_spare_trim(struct hold *hold, struct list *list); /* between changes: a row goes back */
-uint64_t list_spares(const struct hold *hold, const struct list *list); /* how many */
+uint64_t list_spares(const struct hold *hold, const struct list *list); /* number of spare blocks */
 
 /* Else blocks are still to be given back: no other change before the section is entered anew. */
 static inline bool list_settled(const struct hold *hold)

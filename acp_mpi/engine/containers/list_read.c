@@ -71,7 +71,7 @@ static uint64_t start(const struct heap *h, const struct list *l, const struct a
     return 0;
 }
 
-/* A record and its bytes, or 0: there is no room for them. */
+/* A record and its bytes, or 0: no room for them. */
 static uint64_t record(const struct heap *h, const struct list *l, const struct acp_call *c,
                        uint64_t at, const struct list_node *n, unsigned char *out, uint64_t room)
 {
@@ -128,8 +128,8 @@ int method_list_walk(acp_lane *lane, struct acp_call *c)
     return read_list(lane, c, walk);
 }
 
-/* `in`: where from, and where to end at the latest; the end of the list is one step behind its
- * last element, whose other side is the first again, as with a ring. */
+/* `in`: the begin, and the latest end. The end of the list is one step behind its last element; the other side of the
+ * end is the first element again, as with a ring. */
 static int step(const struct heap *h, const struct list *l, struct acp_call *c)
 {
     struct list_id ids[2], id;

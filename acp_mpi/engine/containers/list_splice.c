@@ -1,6 +1,5 @@
-/* Two lists of one rank: elements go from one to the other, or all change places. The journal of
- * one of them holds words of both; the other names it as its partner meanwhile, and until what moves has
- * the numbers of the one. */
+/* Two lists of one rank: elements go from one to the other, or all change places. The journal of one list holds words
+ * of both; the other names it as its partner meanwhile, and until the moved elements have their new numbers. */
 #include "containers/list_splice.h"
 #include "containers/container.h"
 #include "containers/list.h"
@@ -186,7 +185,7 @@ static void exchange(struct hold *hold, uint64_t *a, uint64_t *b)
     section_set(hold, b, was);
 }
 
-/* The era goes with the elements: none of them is touched. */
+/* The era goes with the elements, which are not touched. */
 int method_list_swap(acp_lane *lane, struct acp_call *c)
 {
     struct pair p;

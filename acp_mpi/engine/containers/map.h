@@ -1,7 +1,7 @@
-/* Maps, sets and multisets: hash tables whose keys are spread over parts, each in the heap of a rank.
+/* Maps, sets and multisets: hash tables with the keys spread over parts, each in the heap of a rank.
  *
- * A part is a container; one of them is known by its address, and its note names the others (the
- * caller reads it once). What finds a key's part and stripe is its hash alone: hash.h. */
+ * A part is a container; one of them is known by its address, and its note names the others (the caller reads it
+ * once). A key's hash alone decides its part and stripe: hash.h. */
 #ifndef ACP_MAP_H
 #define ACP_MAP_H
 
@@ -17,8 +17,8 @@ struct map_part {
     struct stripe stripes[STRIPES];
 };
 
-/* Before the key and, if the method takes one, the value. The `b` of each call is the kind, and
- * << 8 what the method says below. */
+/* Precedes the key and, if the method takes one, the value. `b` of each call is the kind, and << 8 the argument given
+ * below. */
 struct map_request {
     uint64_t hash, key_size, value_size;
     uint64_t box;   /* 0, or the address of a block that key and value lie in, not behind */
@@ -26,7 +26,7 @@ struct map_request {
     uint64_t from;  /* a piece: bytes; a batch: the hash */
 };
 
-/* What is brought in place of a value that is larger than the room for it. */
+/* Result in place of a value that is larger than the room for it. */
 struct map_large {
     uint64_t stamp, key_size, value_size;
 };

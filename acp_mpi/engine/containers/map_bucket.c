@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define GRAVES_BEFORE 8u /* that go with an element behind which nothing is */
+#define GRAVES_BEFORE 8u /* removed with an element before a free slot */
 
 /* The element in a block of its own, in the change that is under way. */
 static int make_box(struct hold *hold, struct stripe *s, const struct element *e, uint64_t *block)
@@ -53,7 +53,7 @@ static int add(struct hold *hold, const struct shape *shape, struct stripe *s, c
     uint64_t *slot = NULL, block;
     bool more;
     int rc;
-    /* Who cleared the stripe may have been killed, or interrupted, before all of it was given back. */
+    /* The clearing of the stripe may have been interrupted, or its process killed, before all was given back. */
     if (unlikely(s->dying) && (rc = stripe_sweep(hold, shape, s, &more)) != ACP_OK)
         return rc;
     if (slots_crowded(s) && (rc = stripe_reserve(hold, shape, s, s->count + 1)) != ACP_OK)
@@ -131,7 +131,7 @@ static int replace(struct hold *hold, const struct shape *shape, struct stripe *
     return ACP_OK;
 }
 
-/* Takes a slot out of use, and those graves that nobody need step over any more. */
+/* Takes a slot out of use, and the graves that no search has to step over any more. */
 static void bury(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
                  const struct element *old)
 {
@@ -191,7 +191,7 @@ static int alter(struct hold *hold, const struct shape *shape, struct stripe *s,
     return ACP_OK;
 }
 
-/* The sum of two objects, made where it is told. */
+/* Adds two objects; the sum is made in answer->out. */
 static int sum_up(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t *slot,
                   const struct element *old, const struct element *e, struct answer *answer)
 {
@@ -220,7 +220,7 @@ static int locate(struct hold *hold, const struct shape *shape, const struct str
     return !*slot || slot_read(hold->heap, shape, *slot, old) ? ACP_OK : damaged(hold->lane);
 }
 
-/* The sum of all counts has room in its word, and so has each of them. `old` NULL: a new key. */
+/* Whether the sum of all counts has room in its word, and each count as well. `old` NULL: a new key. */
 static bool has_room(const struct shape *shape, const struct stripe *s, const struct element *e,
                      enum put_how how, const struct element *old)
 {

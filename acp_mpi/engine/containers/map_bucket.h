@@ -15,10 +15,10 @@
 #define SLOT_FREE ((uint64_t)0)
 #define SLOT_GRAVE ((uint64_t)1)
 #define SIZE_ANY UINT64_MAX          /* each key, or value, has a length of its own */
-#define NUMBER_OBJECT ((uint64_t)'O') /* as pickle_add.h says */
+#define NUMBER_OBJECT ((uint64_t)'O') /* value of `number` for sums of pickles (pickle_add.h) */
 #define INLINE_MOST ((uint64_t)128)  /* bytes of a key, or value, that stands in the slot */
 
-/* What the elements of a map are like. */
+/* Form of all elements of a map. */
 struct shape {
     uint64_t key_size, value_size;
     uint64_t boxed;
@@ -29,7 +29,7 @@ struct shape {
 
 /* Then come the value and the key, each from a word on. */
 struct box {
-    uint64_t stamp; /* of this stripe no other has it, nor had */
+    uint64_t stamp; /* unique in this stripe for ever */
     uint64_t key_size, value_size;
 };
 
@@ -40,7 +40,7 @@ struct stripe {
     uint64_t count, graves;
     uint64_t total; /* of the values, if they count */
     uint64_t stamp;
-    uint64_t dying, dying_at, dying_end; /* slots that nobody finds any more, and whose boxes go */
+    uint64_t dying, dying_at, dying_end; /* cleared slots, which no search finds; their boxes go */
 };
 
 /* An element as a caller has it. */
@@ -48,18 +48,18 @@ struct element {
     uint64_t hash;
     const void *key, *value;
     uint64_t key_size, value_size;
-    uint64_t box; /* it is there already: this block becomes the map's */
+    uint64_t box; /* allocated in advance: this block becomes the map's */
 };
 
 enum put_how {
     PUT_INSERT = 0, PUT_ASSIGN, PUT_ADD, PUT_MULTIPLY, PUT_MIN, PUT_MAX, PUT_AND, PUT_OR, PUT_XOR,
-    PUT_TAKE /* so many less: what is left is erased at 0 */
+    PUT_TAKE /* subtracts; the element is erased at 0 */
 };
 
-/* FOUND_OTHER, FOUND_BEYOND: what is there cannot be added to (pickle_add.h), and nothing has changed. */
+/* FOUND_OTHER, FOUND_BEYOND: the value there cannot be added to (pickle_add.h), and nothing has changed. */
 enum { FOUND_NOT = 0, FOUND = 1, FOUND_LARGE = 2, FOUND_OTHER = 3, FOUND_BEYOND = 4 };
 
-/* What became of an element: what it is now (put) or was (find, erase). */
+/* Outcome for an element: its value now (put) or before (find, erase). */
 struct answer {
     unsigned char *out; /* for the value, `room` bytes; NULL: not wanted */
     uint64_t room, size;
@@ -71,7 +71,7 @@ struct answer {
     bool adopted;       /* the element's box is the map's now */
 };
 
-/* How much a stripe has, at one instant. */
+/* Amounts of a stripe, at one instant. */
 struct amounts {
     uint64_t count, total, places, graves;
 };
@@ -97,7 +97,7 @@ static inline struct box *box_at(const struct heap *h, uint64_t at)
     return (struct box *)(void *)(h->base + at);
 }
 
-/* A change that could not give its blocks back is still under way: who enters next ends it. */
+/* False: a change that could not give its blocks back is still under way; the next holder ends it. */
 static inline bool settled(const struct hold *hold)
 {
     return !(hold->section->version & 1);
@@ -109,7 +109,7 @@ static inline int damaged(acp_lane *lane)
     return ACP_E_DAMAGED;
 }
 
-/* In the section, outside a change, as those that change a stripe above. ACP_E_BUSY: nothing has
+/* In the section, outside of a change, as the functions above that change a stripe. ACP_E_BUSY: nothing has
  * happened. */
 int stripe_put(struct hold *hold, const struct shape *shape, struct stripe *s,
                const struct element *e, enum put_how how, struct answer *answer);

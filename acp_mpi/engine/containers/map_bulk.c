@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define AHEAD 20u /* records whose slots are fetched into the cache meanwhile */
+#define AHEAD 20u /* records by which slots are fetched into the cache ahead */
 #define SIZE_NONE UINT64_MAX
 #define SIZE_LARGE (UINT64_MAX - 1) /* there is one, too large for a batch */
 #define LARGE ((uint64_t)16 << 10)
@@ -53,7 +53,7 @@ static void fetch_ahead(const struct acp_call *c, const struct part *part, uint6
     slots_fetch(part->heap, &part->shape, stripe_of(part, hash), hash);
 }
 
-/* The caller comes again with the rest, unless a signal has ended the call: that must not be lost. */
+/* The caller comes again with the rest, unless a signal has ended the call, which must not be lost. */
 static int stopped(uint64_t done, int rc)
 {
     return done && rc != ACP_E_INTERRUPTED ? ACP_OK : rc;

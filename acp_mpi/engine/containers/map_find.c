@@ -1,4 +1,4 @@
-/* Finding elements of a stripe: without its lock, until somebody has changed it too often meanwhile. */
+/* Finding elements of a stripe: without its lock, or with it after too many changes meanwhile. */
 #include "containers/map_find.h"
 #include "base/atomic_words.h"
 #include "base/linux.h"
@@ -115,7 +115,7 @@ int stripe_piece(acp_lane *lane, struct heap *h, const struct shape *shape, stru
     LOOK((*answer = asked, piece(lane, h, shape, s, hash, at, answer)));
 }
 
-/* What a batch brings of one element; 0: it has no room. */
+/* Record of one element in a batch; 0: no room for it. */
 static uint64_t record(const struct heap *h, const struct shape *shape, uint64_t hash,
                        const struct element *e, unsigned char *out, uint64_t room)
 {
@@ -140,7 +140,7 @@ static uint64_t record(const struct heap *h, const struct shape *shape, uint64_t
     return size;
 }
 
-/* Elements with hashes from `from` to `last`; false: there is no room for all of them. */
+/* Elements with hashes from `from` to `last`; false: no room for all of them. */
 static bool collect(const struct heap *h, const struct shape *shape, const struct slots *t,
                     uint64_t from, uint64_t last, unsigned char *out, uint64_t room,
                     uint64_t *size, uint64_t *count)

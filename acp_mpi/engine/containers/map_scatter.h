@@ -19,7 +19,7 @@ struct spread {
 uint64_t spread_unit(const struct spread *s); /* bytes of a record */
 void spread_hash(struct spread *s);
 void spread_deal(struct spread *s);
-/* What `count` finds brought, for the records from `first` on, goes where the elements were. */
+/* Puts the results of `count` finds, for the records from `first` on, where their elements were in the batch. */
 void spread_gather(const struct spread *s, uint64_t first, uint64_t count, uint64_t value_size,
                    const unsigned char *brought, unsigned char *values, unsigned char *found);
 

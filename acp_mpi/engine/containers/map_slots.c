@@ -1,4 +1,4 @@
-/* The slots of a stripe: what stands in them, growing, and the end of those that are cleared. */
+/* The slots of a stripe: their contents, growth, and the end of cleared ones. */
 #include "containers/map_slots.h"
 #include "base/atomic_words.h"
 #include "containers/map_bucket.h"
@@ -137,7 +137,7 @@ uint64_t *slots_free_from(const struct slots *t, const struct shape *shape, uint
     return slot < end ? slot : NULL;
 }
 
-/* Nobody looks at `to` yet, but a reader that will start anew may still look at what lay there before. */
+/* No reader uses `to` yet, but one that will start anew may still look at what lay there before. */
 static bool rehash(const struct slots *to, const struct slots *from, const struct shape *shape)
 {
     words_clear(to->slots, to->places * shape->unit);

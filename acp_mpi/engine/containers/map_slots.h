@@ -13,7 +13,7 @@ struct stripe;
 
 int shape_make(struct shape *shape, uint64_t key_size, uint64_t value_size, uint64_t number,
                uint64_t counts);
-bool shape_sound(const struct shape *shape); /* as shape_make makes them: what is shared may be anything */
+bool shape_sound(const struct shape *shape); /* as shape_make makes them: shared memory may hold anything */
 
 /* Into the cache, while something else is done. */
 void slots_fetch(const struct heap *h, const struct shape *shape, const struct stripe *s,
@@ -27,13 +27,13 @@ bool slots_look(const struct heap *h, const struct shape *shape, uint64_t slots,
 /* The slot of a key, or NULL. */
 uint64_t *slots_find(const struct heap *h, const struct shape *shape, const struct slots *t,
                      const struct element *e);
-/* Where an element with that hash can go; NULL: there is no place up to the end. */
+/* A free slot for that hash; NULL: none up to the end of the table. */
 uint64_t *slots_free_from(const struct slots *t, const struct shape *shape, uint64_t hash);
-bool slots_crowded(const struct stripe *s); /* two thirds are taken: one more wants a new table */
+bool slots_crowded(const struct stripe *s); /* two thirds are taken: one more needs a new table */
 int slots_rebuild(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t log);
 int stripe_reserve(struct hold *hold, const struct shape *shape, struct stripe *s, uint64_t count);
 int stripe_clear(struct hold *hold, const struct shape *shape, struct stripe *s);
-/* Gives back what has been cleared; false in `*more`: all of it. */
+/* Gives cleared slots back; *more false: all are. */
 int stripe_sweep(struct hold *hold, const struct shape *shape, struct stripe *s, bool *more);
 
 #endif

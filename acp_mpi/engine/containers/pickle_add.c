@@ -17,7 +17,7 @@ struct term {
     bool real;
     double value;                /* of a float */
     const unsigned char *digits; /* of an int, in two's complement, the lowest first */
-    uint64_t size;               /* of these, LEAST or more */
+    uint64_t size;               /* number of digits, LEAST or more */
     unsigned char few[LEAST];
 };
 

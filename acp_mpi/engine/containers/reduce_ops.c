@@ -24,7 +24,7 @@
         return true;                                                           \
     }
 
-/* What is no number wins, as in NumPy. */
+/* NaN wins, as in NumPy. */
 #define REAL(type)                                                             \
     {                                                                          \
         type a, b;                                                             \

@@ -62,7 +62,7 @@ static int enter_sequence(struct hold *hold, acp_lane *lane, const struct acp_ca
     return rc;
 }
 
-/* What the row is, if it does not change meanwhile. */
+/* The row as read without the lock; false: it has changed meanwhile. */
 static bool glance(const struct sequence *s, struct row_of *r, uint64_t *looked)
 {
     *looked = section_look(&s->head.section);
@@ -88,7 +88,7 @@ static int lead(const struct heap *h, const struct row_of *r, struct acp_call *c
     return ACP_OK;
 }
 
-/* Copies what fits; where the copy is to be a block it is the caller's turn. */
+/* Copies the elements if they fit; a copy into a block is left to the caller. */
 static int bring(const struct heap *h, const struct row_of *r, struct acp_call *c)
 {
     struct stretch p = {.count = 1};
@@ -208,7 +208,7 @@ static bool source_of(const struct heap *h, const struct splice *p, const struct
     return !__builtin_mul_overflow(count, width, &bytes) && bytes <= came;
 }
 
-/* What is about to go out: into the caller's memory, or a block. */
+/* Copies the elements that are about to go out: into the caller's memory, or a block. */
 static int bring_out(struct hold *hold, const struct sequence *s, const struct splice *p,
                      struct acp_call *c, uint64_t *block)
 {
@@ -244,7 +244,7 @@ static int splice(struct hold *hold, struct sequence *s, struct splice *p, struc
     if (unlikely(rc != ACP_OK && block)) {
         acp_fault why = hold->lane->fault;
         section_begin(hold);
-        section_drop(hold, block); /* while the heap is busy it is written down, for who enters next */
+        section_drop(hold, block); /* while the heap is busy the next holder gives it back */
         section_commit(hold);
         hold->lane->fault = why;
         block = 0;

@@ -1,5 +1,5 @@
-/* Elements of one size in a row, by index: vectors, and deques, whose row goes around the end of
- * its block. Every change is a splice: some elements out, some in, at one place. */
+/* Sequences: elements of one size in a row, by index: vectors, and deques, of which the row goes around the end of its
+ * block. Every change is a splice: some elements out, some in, at one place. */
 #ifndef ACP_SEQUENCE_H
 #define ACP_SEQUENCE_H
 

@@ -47,7 +47,7 @@ static uint64_t grown(const struct row_of *r, uint64_t size)
     return room < size ? size : room;
 }
 
-/* Takes a block, not larger than needed if there is no other. */
+/* Takes a block, with spare room unless only a smaller one is left. */
 static int take(struct hold *hold, struct row_of *r, uint64_t least)
 {
     uint64_t bytes;

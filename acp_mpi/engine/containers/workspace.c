@@ -1,6 +1,6 @@
-/* The methods of a workspace's part. What changes bytes does so in the section, with its version
- * odd: readers see all of a call or nothing. There is no journal of the bytes, so of a call that
- * a killed process was in a part is done, whole numbers each. */
+/* The methods of a workspace's part. Changes of bytes are made in the section, with its version odd: readers see all
+ * of a call or nothing. There is no journal of the bytes, so a killed process may leave part of a call done, whole
+ * numbers each. */
 #include "containers/workspace.h"
 #include "base/linux.h"
 #include "containers/container.h"
@@ -43,7 +43,7 @@ static int clear(struct hold *hold, struct container *container)
 const struct container_type workspace_type = {
     .size = sizeof(struct workspace), .create = create, .clear = clear};
 
-/* NULL: there are no such bytes. */
+/* NULL: outside of the workspace. */
 static unsigned char *place(acp_lane *lane, const struct heap *h, const struct workspace *w,
                             uint64_t at, uint64_t size, acp_ga_t ga)
 {

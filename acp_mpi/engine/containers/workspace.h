@@ -1,5 +1,5 @@
-/* A workspace's part on one rank: bytes in one block. The bytes of all parts are dealt out in
- * pieces of one size by whoever made them; a head without bytes carries the list of the parts. */
+/* A workspace's part on one rank: bytes in one block. The creator deals the bytes of all parts out in pieces of one
+ * size; a head without bytes carries the list of the parts. */
 #ifndef ACP_WORKSPACE_H
 #define ACP_WORKSPACE_H
 
