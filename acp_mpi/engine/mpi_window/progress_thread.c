@@ -1,14 +1,13 @@
-/* A thread that drives MPI while the program computes, so that what other ranks put into its
- * windows arrives. It needs no engine: programs that know only mpi4py use it too.
+/* A thread that drives MPI while the program computes, so that data which other ranks put into its windows arrives. It
+ * needs no engine: programs that know only mpi4py use it too.
  *
- * MPI does not say whether a look at it has moved anything, and moves one thing in each. A look
- * that moved nothing takes some hundred nanoseconds, but so do others, and the first one after a nap
- * is slow: so the thread looks until two in a row were quick. What costs is waking up, 2 us of a
- * core on one machine, 20 on another: it measures that, and naps so long that it takes its
- * share of a core and no more.
+ * MPI does not tell whether a poll has moved anything, and moves one thing in each. A poll that moved nothing takes
+ * some hundred nanoseconds, but so do others, and the first one after a nap is slow: so the thread polls until two in
+ * a row were quick. The cost is waking up, 2 us of a core on one machine, 20 on another: the thread measures it, and
+ * sets its naps so that it takes its share of a core and no more.
  *
- * Who puts waits for what it has put, and then puts more: a long put comes in pieces that fill the
- * room there is. So while things move the thread looks on, up to a larger share of a core. */
+ * A putting rank waits for its put, and then puts more: a long put comes in pieces that fill the room there is. So
+ * while things move the thread polls on, up to a larger share of a core. */
 #include "mpi_window/progress_thread.h"
 #include "core/engine.h"
 #include "mpi_window/symbols.h"
@@ -22,13 +21,13 @@
 
 #define QUICK_NS 1000u /* a look that moved nothing, if the caches are warm */
 #define QUICK_LOOKS 2u /* in a row before a nap */
-#define DISPLACED_NS 100000u /* somebody else had the core: Open MPI yields it in each look */
-#define WATCH_NS 12000u  /* at least so long at a time: another piece may follow, for a round trip later */
-#define WATCHED 16u      /* naps after something has moved; else only after every */
-#define SELDOM 4u        /* so many of them */
+#define DISPLACED_NS 100000u /* another thread had the core: Open MPI yields it in each poll */
+#define WATCH_NS 12000u  /* of polling at a time, at the least: another piece may follow a round trip later */
+#define WATCHED 16u      /* naps followed by that after something has moved */
+#define SELDOM 4u        /* else one nap in SELDOM */
 #define LINGER_NS 40000u /* after something has moved */
 #define BURST_NS 500000u /* in all; then others have the core */
-#define BURST_SHARE 3u   /* so many times as long */
+#define BURST_SHARE 3u   /* shortest pause after a burst, in lengths of it */
 #define SHARE 40u /* of the time, one part for waking up */
 #define LONGEST 10u /* nap, in units of the shortest */
 #define SAMPLE 32u /* naps from one measurement of their cost to the next */

@@ -16,7 +16,7 @@ static int do_nothing(void)
     return 0; /* MPI_SUCCESS, with every MPI */
 }
 
-/* What an object says of itself to the dynamic linker. */
+/* An object's own description for the dynamic linker. */
 struct object {
     uintptr_t base;
     const Elf64_Sym *symbols;
@@ -28,7 +28,7 @@ struct object {
 
 static const void *place(const struct object *o, Elf64_Addr address)
 {
-    /* glibc has made an address of most of them. */
+    /* glibc has made most of them absolute. */
     return (const void *)(address < o->base ? o->base + address : address);
 }
 
@@ -55,7 +55,7 @@ static bool replace(const struct object *o, uintptr_t *word)
         return false;
     __atomic_store_n(word, (uintptr_t)do_nothing, __ATOMIC_SEQ_CST);
     if (closed)
-        mprotect((void *)first, page, PROT_READ); /* open for good is no harm */
+        mprotect((void *)first, page, PROT_READ); /* a page left writable does no harm */
     return true;
 }
 

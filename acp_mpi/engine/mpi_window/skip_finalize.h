@@ -4,10 +4,9 @@
 
 #include <stdbool.h>
 
-/* After the loss of a rank MPI_Finalize hangs or aborts, and yet mpi4py calls it when Python has
- * ended. From now on it does nothing, whoever calls it, and the process ends before any exit
- * handler of C that was there already, with the exit code that it would have had, or another
- * instead of 0. False: the system forbids it. One thread at a time. */
+/* From now on MPI_Finalize does nothing, even if mpi4py calls it when Python has ended: after the loss of a rank it
+ * hangs or aborts. The process ends before any exit handler of C that was there already, with the exit code that it
+ * would have had, or another instead of 0. False: the system forbids it. One thread at a time. */
 bool mpi_never_finalize(int instead_of_0);
 
 #endif

@@ -15,8 +15,8 @@ struct mpi {
     int (*iprobe)(int source, int tag, uintptr_t comm, int *flag, void *status);
 };
 
-/* `user` is the path of a loaded object that calls MPI itself, as mpi4py's module does: what
- * it depends on is searched; NULL: the program. Returns NULL, or what is not there. */
+/* `user` is the path of a loaded object that calls MPI itself, as mpi4py's module does: its dependencies are searched;
+ * NULL: the program. Returns NULL, or the name of a missing function. */
 const char *mpi_find(struct mpi *mpi, const char *user);
 
 #endif

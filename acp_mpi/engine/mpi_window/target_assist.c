@@ -1,7 +1,7 @@
-/* Visits. Where MPI moves nothing unless its target calls it, the target of a put or get by the
- * window must drive MPI meanwhile: whoever comes as a guest says so by link, and is welcome when
- * the target has answered. A guest stays a while after its last operation, since another often
- * follows and would otherwise pay for a round trip by link first. */
+/* Target assistance. Where MPI moves nothing unless its target calls it, the target of a put or get by the window must
+ * drive MPI meanwhile: the origin requests that by link, as a guest, and starts when the target has answered. A guest
+ * stays a while after its last operation, since another often follows and would otherwise pay for a round trip by link
+ * first. */
 #include "mpi_window/target_assist.h"
 #include "base/linux.h"
 #include "core/rank_slot.h"
@@ -14,7 +14,7 @@
 #include "transport/link.h"
 
 #define STAY_NS ((uint64_t)1000000)
-#define LIVELY_NS ((uint64_t)20000000) /* so long after a word of a guest its host hurries */
+#define LIVELY_NS ((uint64_t)20000000) /* time after a guest's message in which the target polls without pause */
 
 static int announce(acp_lane *lane, struct peer *to, uint32_t color, uint64_t id, bool come)
 {
@@ -94,7 +94,7 @@ void visits_end(acp_lane *lane)
             leave_host(lane, p);
 }
 
-/* A peer comes as a guest, or leaves. */
+/* A peer requests assistance, or ends it. */
 void guest_said(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                 const unsigned char *payload, uint64_t size)
 {

@@ -1,9 +1,9 @@
-/* The window: a road for put and get whose far end is memory that is never released, inside
- * the window part of a rank of the own MPI group on another node. MPI is called without the
- * engine's lock, by the leader, which takes such operations from its list of work.
+/* The window: a road for put and get. Its far end is memory that is never released, inside the window part of a rank
+ * of the own MPI group on another node. MPI is called without the engine's lock, by the leader, which takes such
+ * operations from its list of work.
  *
- * ACP_PATH=window takes this road although nothing may happen at the target unless it calls
- * MPI; then the operations visit it (target_assist.c). */
+ * ACP_PATH=window takes this road even where nothing happens at the target unless it calls MPI; then the target is
+ * requested to drive MPI (target_assist.c). */
 #include "mpi_window/window.h"
 #include "base/linux.h"
 #include "core/rank_slot.h"
@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define GUEST_LOOKS 8 /* at MPI in a row: what comes between them makes answers late */
-#define GUEST_PAUSE_NS 50000 /* between two looks at MPI when guests have been silent for long */
+#define GUEST_PAUSE_NS 50000 /* between two polls of MPI when guests have been silent for long */
 
 bool window_enter(struct window *w)
 {
@@ -165,7 +165,7 @@ int acp_window_put(acp_engine *e, uint32_t rank, uint64_t at, const void *data, 
     return rc == 0 ? ACP_OK : ACP_E_MPI;
 }
 
-/* Looks at MPI for the guests; the leader calls again while there are any. */
+/* Polls MPI for the guests; the leader calls again while there are any. */
 void window_drive(acp_engine *e)
 {
     struct window *w = atomic_load(&e->mpi.window);
@@ -178,7 +178,7 @@ void window_drive(acp_engine *e)
     window_leave(w);
 }
 
-/* Between two looks. */
+/* Between two polls. */
 void window_pause(acp_engine *e)
 {
     const struct timespec pause = {.tv_nsec = GUEST_PAUSE_NS};

@@ -19,7 +19,7 @@ struct window {
     _Atomic uint32_t inside; /* threads in MPI calls */
 };
 
-/* What it is, which bytes it carries, calls of MPI */
+/* The window's reach, and its calls of MPI */
 bool window_reaches(acp_engine *e, const struct peer *p, acp_ga_t ga, uint64_t size);
 bool window_writes(acp_engine *e, uint64_t position);
 void window_learn(acp_engine *e, struct peer *p, acp_ga_t ga, uint64_t size);

@@ -60,7 +60,7 @@ static void part_failed(struct part *part, int status, int error)
                                   .rank = acp_ga_rank(ga)};
 }
 
-/* Chooses the slice; false if there is no room left to stage it. With the lock held. */
+/* Chooses the slice; false: no room is left to stage it. With the lock held. */
 static bool prepare(const struct window *w, struct op *op, uint64_t *staged, struct part *part)
 {
     uint64_t left = op->command.a - op->issued;
@@ -134,7 +134,7 @@ static void move(acp_lane *lane, const struct window *w, struct part *parts, uin
     }
 }
 
-/* With the lock held, which it lets go while it calls MPI. */
+/* With the lock held, which is released around the calls of MPI. */
 static void carry_out(acp_lane *lane, struct window *w, struct part *parts, uint32_t count)
 {
     acp_engine *e = lane->engine;
@@ -176,8 +176,8 @@ void window_step(acp_lane *lane, struct op *first)
     carry_out(lane, w, parts, count);
 }
 
-/* Who waits for its own short put or get does it, unless the leader has begun: that saves the
- * turn through the leader. */
+/* A thread that waits for its own short put or get carries it out, unless the leader has begun: that saves the turn
+ * through the leader. */
 void window_help(acp_engine *e, acp_handle_t handle)
 {
     struct window *w = atomic_load_explicit(&e->mpi.window, memory_order_acquire);
@@ -191,7 +191,7 @@ void window_help(acp_engine *e, acp_handle_t handle)
         uint64_t staged = 0;
         prepare(w, op, &staged, &part);
         carry_out(&e->lanes[LANE_LOCKED], w, &part, 1);
-        if (atomic_load(&e->progress.callers) > 1) /* one of them may sleep as the leader, and wait for this, too */
+        if (atomic_load(&e->progress.callers) > 1) /* a thread that sleeps as the leader may wait for this, too */
             progress_kick(e);
     } else if (op) {
         work_add(e, op);
