@@ -53,7 +53,7 @@ static bool own_chain(struct survey_tiles *t, uint64_t at, uint32_t i)
     return !at;
 }
 
-/* What is kept for nodes; what it held before says nothing. */
+/* The spare blocks of a list: their former contents mean nothing. */
 static bool own_spares(struct survey_tiles *t, uint64_t at, uint32_t i)
 {
     for (uint64_t steps = 0; at && steps <= t->count; steps++) {
@@ -132,7 +132,7 @@ static bool own_bytes(struct survey_tiles *t, uint64_t at, uint32_t i)
     return true;
 }
 
-/* What each kind has besides its head and its note. */
+/* By kind: the blocks of a container besides its head and its note. */
 static bool (*const own[KINDS])(struct survey_tiles *t, uint64_t at, uint32_t i) = {
     [KIND_DEQUE] = own_row,       [KIND_LIST] = own_list,   [KIND_MAP] = own_stripes,
     [KIND_MULTISET] = own_stripes, [KIND_SET] = own_stripes, [KIND_VECTOR] = own_row,

@@ -94,7 +94,7 @@ void survey_use(struct survey_tiles *t, uint64_t block, uint32_t use)
         t->owner[low] = use;
 }
 
-/* Up to the end, or a place where no block begins: somebody has changed it just now. */
+/* Up to the end, or a place without a begin of a block: the heap has just changed. */
 static int tile(struct survey_tiles *t)
 {
     const struct heap *h = &t->heap;
@@ -146,7 +146,7 @@ static uint64_t tile_end(const struct survey_tiles *t, uint64_t i)
     return i + 1 < t->count ? t->at[i + 1] : t->end;
 }
 
-/* The numbers that the heap keeps of itself. */
+/* The heap's own statistics. */
 static void add_up(const struct survey_tiles *t, struct survey *out)
 {
     const struct heap_head *head = t->heap.head;
@@ -191,7 +191,7 @@ static void fill(struct survey *out, uint32_t cells, uint64_t low, uint64_t high
     }
 }
 
-/* Granule by granule: behind some of it there may be no memory. */
+/* Granule by granule: some of them may have no memory. */
 static void fill_free(struct survey *out, uint32_t cells, const struct heap *h, uint64_t low,
                       uint64_t high)
 {

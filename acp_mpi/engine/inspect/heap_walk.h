@@ -1,6 +1,6 @@
-/* The heap of another process, seen from outside: what each of its blocks is used for. Nobody is
- * stopped or asked, no lock is taken and nothing is written; what changes meanwhile is looked at
- * again a few times, and then the picture says that it is not whole.
+/* The heap of another process, seen from outside: the use of each of its blocks. The owner is neither stopped nor
+ * involved, no lock is taken and nothing is written; parts that change meanwhile are read again a few times, and then
+ * the result is marked as not whole.
  *
  * Blocks are read by `pread`: a load from a page of the file that is not there would commit it. */
 #ifndef ACP_HEAP_WALK_H
@@ -10,9 +10,8 @@
 
 struct survey_tiles;
 
-/* What a byte of a heap is used for: container heads that wait for the next container are spare;
- * of vacant ones there is no memory behind the address. Messages: those that wait here, and those
- * that this rank has sent and that wait for room elsewhere. */
+/* Use of a byte of a heap: spare are container heads without a container; vacant are addresses without memory.
+ * Messages: those that wait here, and sent ones that wait for room elsewhere. */
 enum survey_use {
     USE_VACANT, USE_FREE, USE_MALLOC, USE_SPARE, USE_UNKNOWN, USE_MESSAGES,
     USE_CONTAINER /* + its kind */
@@ -48,8 +47,8 @@ struct survey_member {
 int survey_heap(int fd, uint64_t nonce, uint32_t cells, struct survey *out);
 void survey_free(struct survey *survey);
 
-/* What a rank does (acp_doing), the rank + 1 that it waits for, 0 if that is none or several, and the
- * word at NOTICE_OFFSET. */
+/* The wait a rank is in (acp_doing), the rank + 1 that it waits for, 0 if that is none or several, and the word at
+ * NOTICE_OFFSET. */
 struct survey_doing {
     uint32_t rank, doing, awaited;
     uint64_t notice;
@@ -59,8 +58,8 @@ struct survey_doing {
 int survey_doing(int fd, uint64_t nonce, struct survey_doing *out);
 
 bool survey_read(struct survey_tiles *t, uint64_t at, void *to, uint64_t size);
-/* The block whose bytes begin at `block` is used so, if nobody else has it: for messages, or
- * USE_CONTAINER + an index. */
+/* Marks the block with its bytes from `block` on, unless it has an owner: for messages, or USE_CONTAINER + an
+ * index. */
 void survey_use(struct survey_tiles *t, uint64_t block, uint32_t use);
 
 #endif

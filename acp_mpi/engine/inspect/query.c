@@ -1,6 +1,6 @@
-/* What a rank does, asked on a connection of its links by somebody who is no rank: an onlooker. It
- * proves the secret as all do, says that it has no slot, and asks before any link is named. Who is
- * asked answers in its progress thread; nothing is kept of the question. */
+/* Query of a rank's state, over a connection of its links, by an observer without a rank. The observer proves the
+ * secret as all do, has no slot, and queries before any link is named. The rank answers in its progress thread, and
+ * keeps nothing of the query. */
 #include "inspect/query.h"
 #include "core/engine_state.h"
 #include "inspect/heap_walk.h"

@@ -9,6 +9,6 @@ struct wire;
 
 void survey_ask(unsigned char question[FRAME_HEAD]);
 int survey_hear(const unsigned char answer[FRAME_HEAD], struct survey_doing *out);
-bool survey_answer(const acp_engine *e, const struct wire *wire); /* false: the wire is broken */
+bool survey_answer(const acp_engine *e, const struct wire *wire); /* false: the connection is broken */
 
 #endif

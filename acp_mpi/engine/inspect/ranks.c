@@ -1,4 +1,4 @@
-/* The processes of a node, as an onlooker finds them in the node's table of ranks. */
+/* The processes of a node, as an observer finds them in the node's table of ranks. */
 #include "inspect/ranks.h"
 #include "core/layout.h"
 #include "inspect/heap_walk.h"

@@ -5,7 +5,7 @@
 
 struct survey_member;
 
-/* By a descriptor of the table: `room` of them at most, all in `*count`. */
+/* By a descriptor of the table: at most `room` of them; `*count`: all. */
 int survey_members(int fd, struct survey_member *out, uint32_t room, uint32_t *count);
 
 #endif
