@@ -1,7 +1,6 @@
-/* Barriers over any set of ranks. On a node the members count in an entry of the lowest
- * member's doors, found by a key that is made of the set; the last arrival releases the
- * others with one futex call. Between nodes the lowest members signal each other in
- * ceil(log2 n) rounds. */
+/* Barriers over any set of ranks. On a node the members count in an entry of the lowest member's doors, found by a key
+ * that is made of the set; the last arrival releases the others with one futex call. Between nodes the lowest members
+ * signal each other in ceil(log2 n) rounds. */
 #include "membership/barrier.h"
 #include "base/likely.h"
 #include "base/linux.h"
@@ -18,7 +17,7 @@
 #define SLICE_NS ((int64_t)500000000)
 #define ARRIVE ((uint64_t)1 << 16)
 #define USER ((uint64_t)1)
-#define REKEYED 0xffffu /* users: the entry gets another key just now */
+#define REKEYED 0xffffu /* value of users while the entry gets another key */
 #define REKEY_NS ((uint64_t)1000000000)
 
 static uint32_t generation(uint64_t state)
@@ -36,7 +35,7 @@ static bool rekeyed(uint64_t state)
     return (state & 0xffff) == REKEYED;
 }
 
-/* Nobody else has an entry for `key`, or may be about to make one. */
+/* True: no other entry has `key`, or may be about to get it. */
 static bool only_one(struct doors *doors, const struct barrier_entry *own, uint64_t key, bool patient)
 {
     for (uint32_t i = 0; i < BARRIER_ENTRIES; i++) {
@@ -48,10 +47,10 @@ static bool only_one(struct doors *doors, const struct barrier_entry *own, uint6
     return true;
 }
 
-/* The entry for `key`, made if there is none. Everyone looks in the same order, so that two who make
- * it of a free one meet at the same. Two who take one from another set may have seen different ones
- * idle: having claimed it each looks once more, and if both see the other both begin anew. Who has
- * claimed one for a second has died there. */
+/* The entry for `key`, made if there is none. All members look in the same order, so that two which take a free entry
+ * take the same one. Two which take an entry of another set may have found different ones idle: having claimed one
+ * each looks once more, and if both see the other both begin anew. A claim that lasts for a second is of a dead
+ * process. */
 static struct barrier_entry *entry_of(struct doors *doors, uint64_t key)
 {
     uint64_t start = now_ns();
@@ -176,8 +175,8 @@ static void release(struct barrier_entry *entry)
         futex_wake(generation_word(entry), true);
 }
 
-/* Counts in; *last: everybody of the node is here. That is one generation, and one more when all nodes have
- * met. On a single node both are one step: whoever's time has run out would come again in between. */
+/* Counts in; *last: all members of the node are here. That is one generation, and one more when all nodes have met. On
+ * a single node both are one step: else a member that times out in between would come again. */
 static bool arrive(struct gate *g, bool *last)
 {
     uint64_t state = atomic_load(&g->entry->state), next, steps = g->party->nodes == 1 ? 2 : 1;
@@ -193,7 +192,7 @@ static bool arrive(struct gate *g, bool *last)
     return true;
 }
 
-/* Counts out again if nobody has been let through: the barrier may be called once more. */
+/* Counts out again if the barrier has not let members through: it may be called once more. */
 static bool retract(struct gate *g)
 {
     uint64_t state = atomic_load(&g->entry->state);
@@ -203,9 +202,9 @@ static bool retract(struct gate *g)
     return false;
 }
 
-/* A barrier that its caller left when its arrival could not be taken back any more: other nodes
- * have been signalled, or the others let through while a signal handler raised. The next call
- * with the same set goes on where this one stopped. */
+/* A barrier that its caller left when its arrival could not be taken back any more: other nodes have been signalled,
+ * or the members let through while a signal handler raised. The next call with the same set goes on where this one
+ * stopped. */
 struct unfinished {
     struct unfinished *next;
     uint64_t key;
@@ -265,7 +264,7 @@ static int64_t left_of(int64_t timeout_ns, uint64_t start)
     return timeout_ns == ACP_FOREVER ? timeout_ns : timeout_ns - (int64_t)(now_ns() - start);
 }
 
-/* Waits until the node is complete, meets the other nodes, and lets the members go on. */
+/* Waits until the node is complete, exchanges signals with the other nodes, and lets the members go on. */
 static int lead_node(struct gate *g, bool last, int64_t timeout_ns, uint64_t start)
 {
     acp_engine *e = g->engine;
@@ -311,7 +310,7 @@ static int meet(acp_engine *e, struct party *p, int64_t timeout_ns)
         rc = lead_node(&g, last, timeout_ns, start);
     } else {
         if (last)
-            release(g.entry); /* for the leader, who goes on */
+            release(g.entry); /* for the lowest member, which goes on */
         rc = await_gate(&g, timeout_ns);
     }
     if (rc != ACP_OK && retract(&g))

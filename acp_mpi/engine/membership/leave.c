@@ -1,4 +1,4 @@
-/* The way out of a job while others stay: they hear of it. */
+/* The way out of a job while other members stay: they are told. */
 #include "membership/leave.h"
 #include "core/engine_state.h"
 #include "core/state/peer.h"
@@ -6,8 +6,8 @@
 #include "peers/newcomers.h"
 #include "peers/peer.h"
 
-/* Who stays and reaches into this memory may wait for an answer, and is to hear of the end, though this
- * process has said nothing to it yet, or does not even know it. */
+/* Attaches the remaining members that have opened this memory: they may wait for an answer, and must be told of the
+ * end, even if this process has sent them nothing yet, or does not have them in its table. */
 void meet_who_stays(acp_engine *e)
 {
     for (uint32_t i = 0; i < ATTACH_LINES; i++) {

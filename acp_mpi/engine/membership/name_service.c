@@ -1,9 +1,9 @@
-/* The job's notice board: names (128-bit keys) with 16 bytes each, kept by the rank that the
- * key selects. A lookup of a name that is not there waits at its keeper until it is.
+/* The name service of the job: names (128-bit keys) with 16 bytes each, kept by the rank that the key selects. A
+ * lookup of an unpublished name waits at its keeper until it is published.
  *
- * The keeper says since when a value stands there. When it is lost all who have published something give it to
- * the next one, in any order, and what stood there last stays. A publisher remembers what it has published while
- * that stands: its keeper says when another rank has replaced it, and the memory behind it is given back. */
+ * The keeper gives each value the time from which it is valid. When the keeper is lost all publishers give their
+ * values to the next one, in any order, and the latest stays. A publisher remembers a value while it is valid: the
+ * keeper tells it when another rank has replaced the value, and the memory behind it is given back. */
 #include "membership/name_service.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"
@@ -22,12 +22,12 @@
 
 #define LOOKUP_ENDS 1u
 #define PUBLISH_WITHDRAW 4u /* flags of a PUBLISH, beside ACP_REPLACE */
-#define PUBLISH_ENDED 8u    /* from the keeper: what another rank has published stands there since `after` */
+#define PUBLISH_ENDED 8u    /* from the keeper: another rank's value is valid since `after` */
 
 struct name {
     uint64_t key[2], value[2];
-    uint64_t since; /* 0: its keeper has not said it yet */
-    uint64_t ended; /* of such a one: since when another stands there, as far as is known */
+    uint64_t since; /* time from which the value is valid; 0: the keeper has not answered yet */
+    uint64_t ended; /* with `since` 0: latest known time at which another value became valid; 0: none */
     uint32_t slot;  /* of its publisher */
     struct name *next;
 };
@@ -65,7 +65,7 @@ static bool waits_for(const struct op *op, const uint64_t key[2])
            op->command.dst == key[0] && op->command.src == key[1];
 }
 
-/* Later than what is there, also where the clocks of two keepers differ. */
+/* A time later than that of the present value, even if the clocks of two keepers differ. */
 static uint64_t after(const struct name *n)
 {
     struct timespec t;
@@ -74,8 +74,8 @@ static uint64_t after(const struct name *n)
     return n && n->since >= now ? n->since + 1 : now;
 }
 
-/* What this process has published under that key, and what stands since an earlier time, is over; what its keeper
- * has not answered for is, too, unless that may still be `asked`. */
+/* Ends this process's values under that key that are valid since a time before `since`; also those that the keeper has
+ * not confirmed, unless their request may still be under way (`asked`). */
 static void offers_end(acp_engine *e, const uint64_t key[2], uint64_t since, bool asked)
 {
     for (struct name **at = &e->sync.offers, *n; (n = *at);) {
@@ -91,10 +91,10 @@ static void offers_end(acp_engine *e, const uint64_t key[2], uint64_t since, boo
         at = &n->next;
     }
     if (e->sync.ended)
-        progress_kick(e); /* whoever leads gives the memory back */
+        progress_kick(e); /* the leader gives the memory back */
 }
 
-/* The memory behind what is over; by who holds no lock. */
+/* Frees the memory behind ended values; the caller holds no lock. */
 void acp_names_bury(acp_lane *lane)
 {
     acp_engine *e = lane->engine;
@@ -138,8 +138,8 @@ static void answer_lookups(acp_lane *lane, const struct name *n)
     }
 }
 
-/* A PUBLISH of the process in slot `from`. *since: when what stands there then has come; m->after, if this stood
- * at another keeper since then. ACP_E_TAKEN: the fault names the publisher, or nobody. */
+/* A PUBLISH of the process in slot `from`. *since: the time from which the present value is valid; m->after, if
+ * another keeper had it since then. ACP_E_TAKEN: the fault names the publisher; 0: none. */
 static int store(acp_lane *lane, uint32_t from, const struct message *m, uint64_t *since)
 {
     acp_engine *e = lane->engine;
@@ -187,8 +187,8 @@ static void forget(acp_engine *e, const struct peer *from, uint64_t id)
         }
 }
 
-/* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value, `after` since when it
- * stands, as does `a` of the answer; a LOOKUP with LOOKUP_ENDS in a is one that nobody waits for any more. */
+/* PUBLISH or LOOKUP from another process: dst and src carry the key, a and b the value, `after` the time from which it
+ * is valid, as does `a` of the answer; a LOOKUP with LOOKUP_ENDS in `a` cancels an earlier one. */
 void board_serve(acp_lane *lane, struct peer *from, struct link *link, const struct message *m,
                  const unsigned char *payload, uint64_t size)
 {
@@ -231,7 +231,7 @@ void board_serve(acp_lane *lane, struct peer *from, struct link *link, const str
     serve_reply(lane, from, link, &answer, first);
 }
 
-/* Who asks again and again must not leave a question each time. */
+/* Cancels a lookup at its keeper, so that repeated lookups do not pile up there. */
 static void take_back(acp_lane *lane, struct peer *keeper, const struct op *op)
 {
     struct message m = op->command;
@@ -246,15 +246,15 @@ struct answer_wait {
     const struct op *op;
 };
 
-/* The answer, or the loss of a rank: perhaps of the one that was to publish. */
+/* The answer, or the loss of a rank: perhaps of the future publisher. */
 static bool answered(void *context)
 {
     struct answer_wait *w = context;
     return w->op->state == OP_DONE || w->engine->job.losses != w->engine->job.losses_accepted;
 }
 
-/* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1], after ACP_E_TAKEN
- * whose the name is. */
+/* Sends one message to the process in `slot` and waits for its reply: values in reply[0..1], after ACP_E_TAKEN the
+ * publisher's rank. */
 static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question, uint64_t reply[2],
                     int64_t timeout_ns, acp_doing doing)
 {
@@ -307,7 +307,8 @@ static int ask_peer(acp_engine *e, uint32_t slot, const struct message *question
     return rc;
 }
 
-/* Who keeps a name in place of a lost rank: the next one, for all who have accepted that loss. */
+/* The keeper of a name: the rank that the key selects or, in place of a lost one, the next, for all that have accepted
+ * that loss. */
 static uint32_t keeper(acp_engine *e, const uint64_t key[2])
 {
     uint32_t first = (uint32_t)(key[0] % e->job.founders), past = 0;
@@ -319,8 +320,8 @@ static uint32_t keeper(acp_engine *e, const uint64_t key[2])
     return slot_of_rank(e, (first + past) % e->job.founders);
 }
 
-/* What is given is among the offers from the beginning: its keeper may say that it is over before it is known that
- * it was kept. */
+/* A value with memory is among the offers from the beginning: the keeper may report its end before its confirmation is
+ * read. */
 int acp_publish(acp_engine *e, const uint64_t key[2], const uint64_t value[2], uint32_t how,
                 int64_t *whose, int64_t timeout_ns)
 {

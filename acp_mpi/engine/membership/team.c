@@ -1,5 +1,5 @@
-/* Sets of ranks that meet: what keeps a member from coming, and how the lowest member of each node
- * meets the others: in ceil(log2 n) rounds of signals. */
+/* Teams: sets of ranks that have a barrier. The reason why a member will not come, and the rounds: the lowest member
+ * of each node signals those of the others in ceil(log2 n) rounds. */
 #include "membership/team.h"
 #include "base/linux.h"
 #include "core/state/peer.h"
@@ -16,25 +16,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_NS ((int64_t)20000000) /* then it looks around */
+#define FIRST_NS ((int64_t)20000000) /* then it registers for losses */
 
 struct signal_count {
     uint64_t key;
     uint32_t round, count;
 };
 
-/* Who ends in order, and not alone, has met all in finalize: whoever is still in it is let through.
- * What it said last may come after the news of its end, or not at all. */
+/* A member that ends in order with the others has passed the barrier of finalize: members still in it may pass. Its
+ * last message may come after the notice of its end, or not at all. */
 bool party_has_met(const struct party *p, const struct peer *member)
 {
     return p->purpose >= PURPOSE_FINALIZE && !member->alone && (member->ending || peer_left(member));
 }
 
-/* Why a member will not come, if that is so. */
+/* The reason, if a member will not come; else ACP_OK. */
 int party_trouble(acp_engine *e, const struct party *p)
 {
     bool all_well = e->job.departed == e->job.departed_accepted && !e->job.leavers;
-    /* Whoever is lost or leaves is known by it. */
+    /* Lost and leaving peers have a peer structure, so that this loop finds them. */
     for (struct peer *peer = NULL; !all_well && (peer = peer_next(e, peer));) {
         bool is_lost = (peer->lost || peer->left) && !peer->loss_accepted;
         bool leaves = peer_leaves(peer) && !peer->left && p->purpose < PURPOSE_FINALIZE;
@@ -46,7 +46,8 @@ int party_trouble(acp_engine *e, const struct party *p)
     return ACP_OK;
 }
 
-/* Who is in touch with other nodes is told who dies there, and tells those that it knows. */
+/* Requests notices of losses: a process in touch with other nodes learns of losses there, and passes them on to the
+ * peers that request them. */
 static void ask_for_news(acp_engine *e, struct peer *leader)
 {
     struct message m = {.kind = ACP_NEWS, .from = e->self};
@@ -57,7 +58,7 @@ static void ask_for_news(acp_engine *e, struct peer *leader)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* After a while without a result: hear of deaths, and tell everybody that this rank leaves. */
+/* After a while without a result: registers for losses, and announces to all that this rank leaves. */
 void party_look_around(acp_engine *e, const struct party *p)
 {
     if (p->nodes > 1)
@@ -92,8 +93,8 @@ static void forget(struct party **kept)
     *kept = NULL;
 }
 
-/* The set, all the living if `ranks` is NULL. The last ones are kept: programs meet in the
- * same sets again and again. */
+/* The team, all living members if `ranks` is NULL. The last ones are kept: programs use the same sets again and
+ * again. */
 struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose)
 {
     struct party **kept = ranks ? &e->sync.last_party : &e->sync.everyone, *p;
@@ -154,7 +155,7 @@ void signal_arrived(acp_lane *lane, struct peer *from, struct link *link, const 
             free_at = i;
     }
     if (free_at == e->sync.signal_used && !signals_provide(e))
-        return; /* asked before it was taken */
+        return; /* its memory was provided before the message was taken */
     if (free_at == e->sync.signal_used)
         e->sync.signal_used++;
     e->sync.signals[free_at] = (struct signal_count){m->a, (uint32_t)m->b, 1};
@@ -187,7 +188,7 @@ static bool signal_here(void *context)
     return w->got || (w->trouble = party_trouble(e, w->party)) != ACP_OK;
 }
 
-/* Who has never spoken to this process may die without a word. */
+/* Watches a rank's link: if it has never sent to this process it may die unnoticed. */
 static void hear_of_death(acp_engine *e, uint32_t slot)
 {
     struct peer *p = peer_of_slot(e, slot);
@@ -195,8 +196,8 @@ static void hear_of_death(acp_engine *e, uint32_t slot)
         link_watch(e, p, 0);
 }
 
-/* The node's lowest member meets those of the other nodes; a later call goes on where an
- * earlier one has stopped. */
+/* The signal rounds of the node's lowest member with those of the other nodes; a later call goes on where an earlier
+ * one has stopped. */
 int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns)
 {
     uint64_t start = now_ns();

@@ -1,4 +1,4 @@
-/* A set of ranks that meet: who they are, where they are, and what keeps one from coming. */
+/* A team: a set of ranks that have a barrier, their layout, and the reason if one will not come. */
 #ifndef ACP_TEAM_H
 #define ACP_TEAM_H
 
@@ -16,19 +16,19 @@ struct party {
     uint64_t key;
     uint32_t purpose;
     uint32_t count;
-    uint32_t *slots, *ranks; /* of a list: rising, and as asked for; NULL: everybody but the absent */
+    uint32_t *slots, *ranks; /* of a list: rising, and as given; NULL: all but the absent */
     uint32_t *absent, absences;
-    uint32_t asked, losses; /* when it was made */
-    struct span all; /* everybody then */
+    uint32_t asked, losses; /* count and losses at its creation */
+    struct span all; /* `everybody` then */
     uint32_t here;                 /* members on this node */
-    uint32_t leader;               /* the lowest of them */
+    uint32_t leader;               /* the lowest of the members here */
     uint32_t nodes;
-    uint32_t partners[ACP_RANK_BITS]; /* the leaders that are 1, 2, 4, ... nodes further */
-    uint32_t sources[ACP_RANK_BITS];  /* those whose partner this process is */
+    uint32_t partners[ACP_RANK_BITS]; /* the lowest members that are 1, 2, 4, ... nodes further */
+    uint32_t sources[ACP_RANK_BITS];  /* the lowest members that have this process as a partner */
     uint32_t users; /* calls under way, and being kept */
 };
 
-/* How far the lowest member of a node has come in meeting the others. */
+/* Progress of the rounds of a node's lowest member. */
 struct meeting {
     bool begun, signalled;
     uint32_t round;
@@ -37,7 +37,7 @@ struct meeting {
 struct party *party_take(acp_engine *e, const uint32_t *ranks, uint32_t count, uint32_t purpose);
 void party_give(acp_engine *e, struct party *p);
 int party_trouble(acp_engine *e, const struct party *p); /* why a member will not come */
-bool party_has_met(const struct party *p, const struct peer *member); /* all, and ends */
+bool party_has_met(const struct party *p, const struct peer *member); /* it has passed, and ends */
 void party_look_around(acp_engine *e, const struct party *p);
 int party_meet_nodes(acp_engine *e, struct party *p, struct meeting *m, int64_t timeout_ns);
 

@@ -1,5 +1,5 @@
-/* Who belongs to a set of ranks, and how they are spread over nodes. Of the set of everybody
- * nothing is kept for each member: it is all slots but the few that are lost. */
+/* Members of a team, and their layout over nodes. For the set of everybody no member is stored: it is all slots but
+ * the few that are lost. */
 #include "membership/team_layout.h"
 #include "core/rank_slot.h"
 #include "core/state/peer.h"

@@ -19,8 +19,8 @@ struct word_wait {
     acp_sources *among; /* only their losses end it; NULL: those of all */
     int64_t losses;     /* more than these end it, accepted or not; -1: any that is not accepted */
     bool gone, dies;
-    bool others; /* none but those of `among` writes it, and this process is not one of them */
-    int lost; /* why nobody writes it any more; ACP_OK */
+    bool others; /* only members of `among` write it, and this process is not one of them */
+    int lost; /* why no rank writes it any more; ACP_OK */
     acp_ga_t ga;
     uint64_t arm_at; /* until then the waiter spins and needs no bell */
 };
@@ -50,7 +50,7 @@ static uint64_t read_mortal(struct word_wait *w)
     return now;
 }
 
-/* True too if there is no such word any more. */
+/* Also true if the word does not exist any more. */
 static bool holds(struct word_wait *w)
 {
     uint64_t now = w->dies ? read_mortal(w) : read_word(w->word, w->width);
@@ -76,7 +76,7 @@ static bool holds(struct word_wait *w)
     return true;
 }
 
-/* Whoever was to write the word may be among the lost ranks. */
+/* The rank that was to write the word may be lost. */
 static int word_lost(const struct word_wait *w)
 {
     bool lost = w->losses >= 0 ? w->engine->job.losses > w->losses : anybody_lost(w->engine, w->among);
