@@ -47,9 +47,9 @@ static int read_small(const char *path, char *buffer, size_t size)
     return (int)n;
 }
 
-/* A process is the same while its id and this number are; 0: not readable. *dead: the process is gone, or a zombie all
- * of whose threads have ended; one whose first thread alone has ended looks like a zombie, too, and may still write
- * where it was writing. Without a free descriptor for /proc a signal 0 still tells whether the id is in use. */
+/* A process is the same while its id and this number are; 0: not readable. *dead: the process is gone, or a zombie
+ * with all threads ended; one with only its first thread ended looks like a zombie, too, and may still write where it
+ * was writing. Without a free descriptor for /proc a signal 0 still tells whether the id is in use. */
 uint64_t process_start_time(uint32_t pid, bool *dead)
 {
     char path[64], text[1024];

@@ -97,13 +97,12 @@ typedef struct acp_config {
     void *tick_context;
 } acp_config;
 
-/* Start and end. acp_engine_join takes in `count` more members, whose rows must be in the table; its first call names
- * the own slot. */
+/* Start and end. acp_engine_join takes in the next `count` members of the table; its first call names the own slot. */
 uint64_t acp_memory_total(void); /* bytes of this machine, or that its control groups allow this process */
 int acp_engine_create(const acp_config *config, acp_engine **engine, acp_fault *fault);
 void acp_engine_row(const acp_engine *engine, uint8_t row[ACP_ROW_SIZE]);
 int acp_engine_join(acp_engine *engine, uint32_t count, uint32_t own_slot);
-/* After the start: puts these rows into the table, and takes members whose rows are complete into the job. */
+/* After the start: puts these rows into the table, and takes members with complete rows into the job. */
 int acp_engine_learn(acp_engine *engine, uint32_t first, const uint8_t *rows, uint32_t count);
 /* Before the first acp_engine_join, unless all of its members began the job: the slots [low, high) joined together,
  * and the first `founders` members began the job and keep its names. */
@@ -290,8 +289,8 @@ int acp_shortage(acp_engine *engine);
 int acp_short_error(const acp_engine *engine); /* why ACP_E_SHORT */
 uint32_t acp_links(acp_engine *engine, uint64_t *limit); /* open connections of links; of all open files */
 
-/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another living rank,
- * `*whose`, has published that name; *whose is -1 if none has. */
+/* Names of the job: 16-byte keys, 16-byte values, kept at rank key % founders. ACP_E_TAKEN: another living rank has
+ * published that name, the last argument; -1: none has. */
 #define ACP_REPLACE 1u /* also what another rank has published */
 #define ACP_GIVEN 2u   /* the value is the address and size of memory by acp_memory_alloc, which goes with the name:
                         * it stays the caller's only after ACP_E_TAKEN and ACP_E_SYSTEM */

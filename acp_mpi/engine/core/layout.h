@@ -160,7 +160,7 @@ struct control {
     _Atomic uint32_t crowded; /* more ranks than processors: so does the end of a message */
     _Alignas(64) _Atomic uint32_t asleep;
     _Alignas(64) _Atomic uint32_t doing; /* and << 8 how many threads do something */
-    _Atomic uint32_t awaited; /* rank + 1 of the peer whose message or credit is awaited; 0: not one rank's */
+    _Atomic uint32_t awaited; /* rank + 1 of the peer that owes a message or a credit; 0: not one rank */
     _Alignas(64) _Atomic uint64_t directory_version; /* odd while the order changes */
     _Atomic uint32_t directory_count;
     _Alignas(64) _Atomic uint64_t committed; /* bytes of the file, the heap left out */

@@ -13,7 +13,7 @@
 /* The ranks from which messages of a context come. Shared by reference count: each holder frees it once. */
 acp_sources *acp_sources_new(const uint32_t *ranks, uint32_t count); /* NULL: no memory */
 void acp_sources_free(acp_sources *sources);
-/* A rank of `sources` that has died and whose loss is not accepted; -1: none. */
+/* A rank of `sources` that has died without that loss being accepted; -1: none. */
 int64_t acp_sources_lost(acp_engine *engine, acp_sources *sources);
 
 typedef struct acp_envelope {
@@ -26,8 +26,8 @@ typedef struct acp_envelope {
 } acp_envelope;
 /* Notes by which typed receives match. Bits 0 to 3: kind; 4 to 11: type of the elements, a letter as NumPy has them,
  * 0: bytes, which go with any; 12: their bytes are swapped; of ACP_NOTE_RECORD 32 to 63: a digest of the record's
- * fields. A receive whose type does not fit the first message of its source and tag ends with ACP_E_TYPE, and the
- * message stays for the next receive that fits. */
+ * fields. A receive of another type than the first message of its source and tag ends with ACP_E_TYPE, and the message
+ * stays for the next receive that fits. */
 enum { ACP_NOTE_BYTES = 0, ACP_NOTE_OBJECT, ACP_NOTE_ARRAY, ACP_NOTE_DESCRIBED, ACP_NOTE_BUFFER = 15 };
 #define ACP_NOTE_RECORD 'V'
 static inline uint64_t acp_note_letter(uint64_t note)
@@ -163,8 +163,8 @@ int acp_collective_wait(acp_collective *collective, int64_t timeout_ns); /* as r
 void acp_collective_due(const acp_collective *collective, void **where, const void **left,
                         const void **right, uint64_t *size);
 void acp_collective_folded(acp_collective *collective);
-/* Why it failed: a rank, or -1. ACP_E_MISMATCH: `theirs`: the call of that rank; `why`: the two ranks whose calls do
- * not belong together, as all others are told, which get `theirs` 0: from the lowest bit on rank and rank, 22 bits
+/* Why it failed: a rank, or -1. ACP_E_MISMATCH: `theirs`: the call of that rank; `why`: the two ranks with calls that
+ * do not belong together, as all others are told, which get `theirs` 0: from the lowest bit on rank and rank, 22 bits
  * each, call and call, 6 each, and whether their types differ. */
 int64_t acp_collective_trouble(const acp_collective *collective, uint64_t *theirs, uint64_t *why);
 /* Before acp_collective_end, of a collective that has not begun: the waiting members are told that this rank has

@@ -19,7 +19,7 @@ struct sync_state {
     uint32_t signal_used, signal_room;
     struct name *names;  /* kept here, for the whole job */
     struct name *offers; /* that this process has published, with memory of its own */
-    struct name *_Atomic ended; /* offers whose memory is to be given back */
+    struct name *_Atomic ended; /* offers with memory to be given back */
 };
 
 #endif

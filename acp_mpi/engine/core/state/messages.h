@@ -40,7 +40,7 @@ struct mail_state {
     _Atomic uint32_t stuck; /* requests in the queue that no event will trigger */
     _Atomic uint32_t losses; /* messages of dead peers or finished contexts may be here */
     _Atomic uint32_t contexts_ended; /* since the last purge of such messages */
-    acp_request *unwanted; /* receives of finished contexts whose bytes are under way: leader only */
+    acp_request *unwanted; /* receives of finished contexts with bytes under way: leader only */
     _Atomic uint32_t era; /* one more with each reset */
     _Atomic uint32_t send_looks; /* polls worth while before a long message is left in the sender's heap */
     _Atomic uint32_t sends_kept; /* messages for which that was decided */

@@ -40,7 +40,7 @@ struct job_state {
     struct peer ***peers; /* pages of PEER_PAGE */
     struct peer *own;
     _Atomic uint32_t loss_news; /* losses that the leader has not handled yet */
-    _Atomic uint32_t losses, losses_accepted; /* of peers whose loss counts (`missed`) */
+    _Atomic uint32_t losses, losses_accepted; /* of `missed` peers, which count as losses */
     _Atomic uint32_t departed, departed_accepted; /* of all lost peers, `missed` or not */
     uint32_t absent; /* peers that were lost or had left at the last acp_refresh */
     _Atomic bool outcast; /* the other members treat this process as dead */

@@ -38,7 +38,7 @@ struct progress_state {
     struct waiter *waiters;
     pthread_mutex_t waiters_lock;
     uint32_t looks;
-    _Atomic bool looking; /* peers are polled whose end wakes no thread */
+    _Atomic bool looking; /* peers are polled, for their end wakes no thread */
     uint64_t timer_at; /* for which the timer is set; 0: it is not */
     bool crowded; /* more ranks here than processors for them */
     _Atomic uint32_t yields; /* yields worth while before a sleep when crowded; 0: none has been tried */
